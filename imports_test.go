@@ -242,13 +242,22 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "command/clitool command/remote command/top internal/gcpace internal/version server " +
-			"server/access server/config server/ops",
+		may: "command/clitool command/generate command/imports command/remote command/top " +
+			"internal/gcpace internal/version server server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
 	},
 	"command/clitool": {
-		may: "client",
+		may: "client client/admin",
 		why: "commands share it, whatever they do",
+	},
+	"command/generate": {
+		may: "client command/clitool internal/folder",
+		why: "a client of the service knows the service by its API only",
+	},
+	"command/imports": {
+		may: ". client client/admin command/clitool internal/folder",
+		why: "a client of the service knows the service by its API only, and which names and numbers " +
+			"the domain allows",
 	},
 	"command/remote": {
 		may: "client client/admin command/clitool",
@@ -279,6 +288,10 @@ var rules = map[string]rule{
 	// What others share.
 	"internal/bounded": {
 		why: "it limits calls of any kind",
+	},
+	"internal/commanddoc": {
+		may: "command",
+		why: "it lists the commands, which every program has",
 	},
 	"internal/configdoc": {
 		may: "server/config standard",

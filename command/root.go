@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/command/generate"
+	"github.com/seqd/seqd/command/imports"
 	"github.com/seqd/seqd/command/remote"
 	"github.com/seqd/seqd/command/top"
 )
@@ -15,9 +17,9 @@ const about = `seqd issues numbers over HTTP: GET /seq/{bizType}
 
 Without a command seqd runs the service, as seqd serve does.`
 
-const more = `Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
-(SEQD_SERVER_ADDR) of the first group: see seqd help config. The second group needs no configuration:
---addr or the variable SEQD_CLIENT_ADDR says where the service is.
+const more = `For commands of a node every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and
+an environment variable (SEQD_SERVER_ADDR): see seqd help config. Commands for a running service
+need no configuration: --addr or SEQD_CLIENT_ADDR says where it is.
 
 Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).`
 
@@ -27,7 +29,9 @@ func newLine(p *program, env *clitool.Env) *line {
 	l := &line{root: s.serve(p, env)}
 	l.root.Use, l.root.Short, l.root.Long = "seqd", "Issue numbers over HTTP", about
 	l.root.Annotations = map[string]string{afterFlags: more}
-	l.root.Example = "  seqd --config seqd.yaml\n  seqd help raise"
+	l.root.Example = `  seqd --config seqd.yaml
+  seqd next order --addr http://127.0.0.1:8080
+  seqd help biz-types put`
 	l.root.GroupID = ""
 	l.root.SilenceErrors, l.root.SilenceUsage = true, true
 	l.root.SuggestionsMinimumDistance = 2
@@ -49,7 +53,7 @@ func newLine(p *program, env *clitool.Env) *line {
 			s.raise(env), s.restored(env), s.failover(env), s.compact(env),
 		},
 		remote.Commands(env),
-		[]*cobra.Command{top.New(env)},
+		[]*cobra.Command{generate.New(env), imports.New(env), top.New(env)},
 		others(p, s, env),
 	)
 	l.root.AddCommand(commands...)

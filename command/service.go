@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/doctor"
 	"github.com/seqd/seqd/server/ops"
 )
 
@@ -16,7 +17,7 @@ import (
 func (s *settings) serve(p *program, env *clitool.Env) *cobra.Command {
 	return s.addTo(&cobra.Command{
 		Use: "serve --config FILE [--KEY VALUE ...]", Short: "Run the service", GroupID: clitool.GroupService,
-		Long: `Run the service until SIGINT or SIGTERM, which let it finish the requests that have arrived. A second
+		Long: `Run the service until SIGINT or SIGTERM. Then it finishes the requests that have arrived. A second
 signal ends it at once. The log goes to the error output.`,
 		Example: `  seqd serve --config seqd.yaml
   seqd --config seqd.yaml --server.addr 127.0.0.1:9000
@@ -63,25 +64,40 @@ func (s *settings) checkConfig(env *clitool.Env) *cobra.Command {
 	return s.addTo(cmd)
 }
 
+// examined is the JSON of doctor.
+type examined struct {
+	Failed   bool             `json:"failed"`
+	Sections []doctor.Section `json:"sections"`
+}
+
 func (s *settings) doctor(env *clitool.Env) *cobra.Command {
-	return s.addTo(&cobra.Command{
+	cmd := &cobra.Command{
 		Use: "doctor --config FILE", Short: "Check everything that the configuration names", GroupID: clitool.GroupService,
 		Long: `Check the configuration and everything that it names (files, stores, Redis, hosts, clocks), and
 suggest changes. It changes nothing, and nodes may be running. It exits with 1 if something keeps
 seqd from working.`,
-		Example: "  seqd doctor --config seqd.yaml",
-		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+		Example: `  seqd doctor --config seqd.yaml
+  seqd doctor --config seqd.yaml --json | jq '.sections[].findings[] | select(.level == "warn")'`,
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
-			if ops.Doctor(cmd.Context(), cfg, env.Out) {
+			sections := ops.Doctor(cmd.Context(), cfg)
+			failed := doctor.Failed(sections)
+			err = env.Show(examined{failed, sections}, func(w io.Writer) error {
+				doctor.Print(w, sections) // Out keeps its error
+				return nil
+			})
+			if err == nil && failed {
 				return clitool.ErrSaid
 			}
-			return nil
+			return err
 		},
-	})
+	}
+	env.AddJSON(cmd)
+	return s.addTo(cmd)
 }
 
 func (s *settings) healthcheck(env *clitool.Env) *cobra.Command {

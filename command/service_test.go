@@ -429,4 +429,18 @@ func TestDoctor(t *testing.T) {
 	if got.code != ExitFailed || !strings.Contains(got.out, "FAIL  redis 127.0.0.1:1: ") {
 		t.Errorf("%+v", got)
 	}
+	got = runWith(t, nil, "doctor", "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--json")
+	var report struct {
+		Failed   bool
+		Sections []struct {
+			Name     string
+			Findings []struct{ Level, Subject, Found, Change string }
+		}
+	}
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != ExitOK || report.Failed {
+		t.Fatalf("%v: %+v", err, got)
+	}
+	if len(report.Sections) < 3 || !strings.Contains(got.out, `"level": "warn"`) {
+		t.Errorf("%s", got.out)
+	}
 }

@@ -76,9 +76,9 @@ func (s *settings) load() (*config.Config, error) {
 func (s *settings) topic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString(`Every key of the configuration is a flag (--server.addr 127.0.0.1:9000) and an environment variable
-(SEQD_SERVER_ADDR). Flags override the environment, and the environment overrides the file (--config).
-Biz types and tokens are in the file, or in the environment as JSON (SEQD_BIZTYPES, SEQD_AUTH_TOKENS).
-docs/CONFIGURATION.md explains the keys:
+(SEQD_SERVER_ADDR). Flags override the environment, and the environment overrides the file of
+--config. Biz types and tokens are in the file, or in the environment as JSON (SEQD_BIZTYPES,
+SEQD_AUTH_TOKENS). docs/CONFIGURATION.md explains the keys:
 
 `)
 	for _, k := range s.keys {

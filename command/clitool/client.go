@@ -54,6 +54,9 @@ func (e *Env) Explain(err error) error {
 	if refused.Unknown && refused.Code != client.ErrUnreachable && refused.Status < 400 {
 		b.WriteString("; it may have been done all the same")
 	}
+	if len(refused.Problems) > 0 {
+		b.WriteByte(':')
+	}
 	for _, p := range refused.Problems {
 		b.WriteString("\n  " + strings.TrimPrefix(p.Key+": "+p.Text, ": "))
 	}

@@ -57,12 +57,12 @@ func strategyOf(b admin.BizType) string {
 func getBizType(env *clitool.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "get BIZTYPE", Short: "Show the definition of a biz type",
-		Long: `Show the definition of a biz type as YAML, which seqd biz-types put takes. Secrets read (secret), and
-stay as they are if they are written back as that.`,
+		Long: `Show the definition of a biz type as YAML, which seqd biz-types put takes. Secrets read (secret);
+they stay as they are if they are written back as that.`,
 		Example: `  seqd biz-types get order
   seqd biz-types get order >order.yaml
   seqd biz-types get order --json`,
-		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: completeBizTypes(env, false),
+		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := newAdmin(env)
 			if err != nil {
@@ -137,7 +137,7 @@ default of its strategy.`,
 		Example: `  seqd biz-types put refund refund.yaml --dry-run
   seqd biz-types put refund refund.yaml --if-match 3
   echo '{start: 1000, step: 500}' | seqd biz-types put refund --create`,
-		Args: clitool.Operands("BIZTYPE", "[FILE]"), ValidArgsFunction: completeBizTypes(env, true),
+		Args: clitool.Operands("BIZTYPE", "[FILE]"), ValidArgsFunction: bizTypeAndFile(env),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := readDefinition(env, args[1:])
 			if err != nil {
@@ -167,7 +167,7 @@ func patchBizType(env *clitool.Env) *cobra.Command {
 		Example: `  seqd biz-types patch order --set step=5000 --set maxStep=1000000
   seqd biz-types patch order --set start=null --dry-run
   seqd biz-types patch order change.yaml --if-match 7`,
-		Args: clitool.Operands("BIZTYPE", "[FILE]"), ValidArgsFunction: completeBizTypes(env, true),
+		Args: clitool.Operands("BIZTYPE", "[FILE]"), ValidArgsFunction: bizTypeAndFile(env),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			var text []byte
 			switch {
@@ -201,7 +201,7 @@ func enableBizType(env *clitool.Env, enable bool) *cobra.Command {
 	var c change
 	cmd := &cobra.Command{
 		Use: verb + " BIZTYPE", Short: short, Long: long, Example: "  seqd biz-types " + verb + " order",
-		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: completeBizTypes(env, false),
+		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, env, func(a *admin.Admin, how admin.Change) (admin.BizType, error) {
 				return a.EnableBizType(cmd.Context(), args[0], enable, how)
@@ -221,7 +221,7 @@ func deleteBizType(env *clitool.Env) *cobra.Command {
 above them. On a terminal it asks first.`,
 		Example: `  seqd biz-types delete refund
   seqd biz-types delete refund --yes --if-match 4`,
-		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: completeBizTypes(env, false),
+		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(cmd); err != nil {
 				return err

@@ -26,7 +26,7 @@ service) it sends several requests. What was printed is issued, also if a later 
   seqd next order -n 5
   seqd next order -n 1000000 >orders.txt
   seqd next invoice --idempotency-key payment-4711 --json`,
-		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: completeBizTypes(env, false),
+		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case n < 1:

@@ -15,11 +15,11 @@ import (
 func parseCommand(env *clitool.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "parse BIZTYPE ID", Short: "Show what an ID says",
-		Long: `Show what an ID says: its number, and its period, time, machine ID and sequence if it has them. valid
-says whether the text has the form of an ID, not whether it was issued.`,
+		Long: `Show what an ID says: its number, and its period, time, machine ID and sequence if it has them. It
+is valid if it has the form of an ID; that does not say whether it was issued.`,
 		Example: `  seqd parse order 105
   seqd parse user 482910567281934336 --json`,
-		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: completeBizTypes(env, false),
+		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := env.Client()
 			if err != nil {

@@ -56,7 +56,7 @@ func getToken(env *clitool.Env) *cobra.Command {
 		Use: "get NAME", Short: "Show a token",
 		Example: `  seqd tokens get till-7
   seqd tokens get till-7 --json`,
-		Args: clitool.Operands("NAME"), ValidArgsFunction: completeTokens(env),
+		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := newAdmin(env)
 			if err != nil {
@@ -149,7 +149,7 @@ func changeToken(env *clitool.Env) *cobra.Command {
 		Example: `  seqd tokens change till-7 --disable
   seqd tokens change till-7 --scope issue:order,issue:refund --if-match 2
   seqd tokens change till-7 --expires never`,
-		Args: clitool.Operands("NAME"), ValidArgsFunction: completeTokens(env),
+		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			patch := admin.TokenPatch{Scopes: scopes}
 			if enable || disable {
@@ -193,7 +193,7 @@ func deleteToken(env *clitool.Env) *cobra.Command {
 		Long: "Delete a token of the store. Callers who show it are refused. On a terminal it asks first.",
 		Example: `  seqd tokens delete till-7
   seqd tokens delete till-7 --yes`,
-		Args: clitool.Operands("NAME"), ValidArgsFunction: completeTokens(env),
+		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(cmd); err != nil {
 				return err

@@ -46,19 +46,24 @@ var levels = [...]string{"ok", "info", "warn", "FAIL"}
 // String returns the level as a report shows it.
 func (l Level) String() string { return levels[l] }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 // Finding is one line of a report.
 type Finding struct {
-	Level Level
+	Level Level `json:"level"`
 	// Subject is a key of the configuration, or whatever else was examined.
-	Subject string
-	// Found is what was found. Change is what to change, "" for nothing.
-	Found, Change string
+	Subject string `json:"subject"`
+	// Found is what was found.
+	Found string `json:"found"`
+	// Change is what to change, "" for nothing.
+	Change string `json:"change,omitempty"`
 }
 
 // Section holds the findings of one check.
 type Section struct {
-	Name     string
-	Findings []Finding
+	Name     string    `json:"name"`
+	Findings []Finding `json:"findings"`
 }
 
 // findings collects the findings of a check. It is safe for concurrent use.
@@ -202,8 +207,15 @@ func guarded(ctx context.Context, c check, f *findings) {
 	c.run(ctx, f)
 }
 
-// Print writes a report and returns whether it contains a failure.
-func Print(w io.Writer, sections []Section) (failed bool) {
+// Failed returns whether a report contains a failure.
+func Failed(sections []Section) bool {
+	return slices.ContainsFunc(sections, func(s Section) bool {
+		return slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Level == Fail })
+	})
+}
+
+// Print writes a report.
+func Print(w io.Writer, sections []Section) {
 	var count [len(levels)]int
 	for _, s := range sections {
 		if len(s.Findings) == 0 {
@@ -216,7 +228,6 @@ func Print(w io.Writer, sections []Section) (failed bool) {
 		}
 	}
 	fmt.Fprintf(w, "%d FAIL, %d warn, %d info, %d ok; nothing was changed\n", count[Fail], count[Warn], count[Info], count[OK])
-	return count[Fail] > 0
 }
 
 func (f Finding) line() string {

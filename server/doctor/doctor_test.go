@@ -417,11 +417,12 @@ func TestEveryCheckIsRun(t *testing.T) {
 
 func TestPrint(t *testing.T) {
 	var out strings.Builder
-	failed := Print(&out, []Section{{"a", []Finding{{Warn, "x", "is", "do"}, {OK, "y", "is", ""}}}, {"b", nil}})
-	if wanted := "a\n  warn  x: is → do\n  ok    y: is\n0 FAIL, 1 warn, 0 info, 1 ok; nothing was changed\n"; out.String() != wanted || failed {
-		t.Errorf("%t, %q", failed, out.String())
+	sections := []Section{{"a", []Finding{{Warn, "x", "is", "do"}, {OK, "y", "is", ""}}}, {"b", nil}}
+	Print(&out, sections)
+	if wanted := "a\n  warn  x: is → do\n  ok    y: is\n0 FAIL, 1 warn, 0 info, 1 ok; nothing was changed\n"; out.String() != wanted || Failed(sections) {
+		t.Errorf("%t, %q", Failed(sections), out.String())
 	}
-	if !Print(&out, []Section{{"a", []Finding{{Fail, "x", "is", ""}}}}) {
+	if !Failed([]Section{{"a", []Finding{{OK, "y", "is", ""}, {Fail, "x", "is", ""}}}}) {
 		t.Error("a failure is none")
 	}
 }

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/seqd/seqd/internal/openfiles"
@@ -13,10 +12,10 @@ import (
 	"github.com/seqd/seqd/server/doctor"
 )
 
-// Doctor examines a configuration and everything that it names, writes what it finds and
-// recommends, and returns whether something keeps seqd from working. It changes nothing, nodes may
-// be running, and it takes about 11 s at most, also if nothing answers.
-func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) {
+// Doctor examines a configuration and everything that it names, and returns what it finds and
+// recommends. It changes nothing, nodes may be running, and it takes about 11 s at most, also if
+// nothing answers.
+func Doctor(ctx context.Context, cfg *config.Config) []doctor.Section {
 	d := &doctor.Doctor{
 		Config: cfg, Redis: backends.NewRedis, Shape: definitions.Shape,
 		Host: doctor.ThisHost(openfiles.Limit), Now: time.Now,
@@ -25,7 +24,7 @@ func Doctor(ctx context.Context, cfg *config.Config, w io.Writer) (failed bool) 
 		},
 		Ask: func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
 	}
-	return doctor.Print(w, d.Examine(ctx))
+	return d.Examine(ctx)
 }
 
 // storedDefinitions returns the biz types that the store has.

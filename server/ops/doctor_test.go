@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/doctor"
 )
 
 // What has the port counts as seqd when a healthcheck says so, and not because it answers in JSON,
@@ -32,8 +33,10 @@ func TestDoctorTakesNothingElseForSeqd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			sections := Doctor(t.Context(), cfg)
 			var report strings.Builder
-			if failed := Doctor(t.Context(), cfg, &report); !failed || !strings.Contains(report.String(), "not by a seqd that is alive") {
+			doctor.Print(&report, sections)
+			if failed := doctor.Failed(sections); !failed || !strings.Contains(report.String(), "not by a seqd that is alive") {
 				t.Errorf("failed is %t, and it says %s", failed, &report)
 			}
 		})

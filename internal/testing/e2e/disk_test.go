@@ -180,3 +180,39 @@ func TestReadOnlyDataFolder(t *testing.T) {
 		})
 	}
 }
+
+// The disk is full while seqd generate writes: it says so, and continues when there is room.
+func TestDiskFullWhileGenerating(t *testing.T) {
+	n := node.StartReady(t, t.TempDir(), invites)
+	dir := tmpfs(t, "1m")
+	args := []string{"generate", "invite", "--count", "500000", "-o", "codes.txt", "--resume"}
+	for range 2 { // also with a disk that was full before
+		out, err := n.Tool(dir, args...).CombinedOutput()
+		if err == nil {
+			t.Fatal("6 MB fit into 1 MB")
+		}
+		wantText(t, string(out), "write codes.txt: no space left on device", "--resume continues")
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := n.Tool(dir, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	checkNumbers(t, n, "invite", filepath.Join(dir, "codes.txt"), 500_000)
+}
+
+// A disk that is full from the start leaves nothing behind.
+func TestDiskFullBeforeGenerating(t *testing.T) {
+	n := node.StartReady(t, t.TempDir(), invites)
+	dir := tmpfs(t, "64k")
+	fill(t, dir)
+	out, err := n.Tool(dir, "generate", "invite", "--count", "500000", "-o", "codes.txt").CombinedOutput()
+	if err == nil {
+		t.Fatal("it is done")
+	}
+	wantText(t, string(out), "no space left on device")
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -135,6 +135,16 @@ func Command(t testing.TB, dir string, env []string, args ...string) (output str
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
+// Tool returns a command that was not started: a sub-command of seqd that is a client of this node.
+func (n *Node) Tool(dir string, args ...string) *exec.Cmd {
+	n.t.Helper()
+	binary, err := build()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return command(binary, dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
+}
+
 // Launch starts seqd in dir with settings as environment variables. It does not wait.
 func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()

@@ -1,0 +1,103 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/command/clitool"
+)
+
+const long = `Write many numbers of a biz type to a file, one ID per line, from a running service.
+
+The answers of the service reach the file whole or not at all. If the command is interrupted, by a
+signal, a crash, a full disk or a service that is away for longer than --patience, the same command
+with --resume continues: no line is lost, and none is there twice. Numbers that were on their way are
+skipped. Until the file is complete, a note is beside it: FILE` + NoteSuffix + `.`
+
+// New returns the command seqd generate.
+func New(env *clitool.Env) *cobra.Command {
+	var o Options
+	cmd := &cobra.Command{
+		Use: "generate BIZTYPE --count N -o FILE", Short: "Write many numbers to a file", Long: long,
+		Example: `  seqd generate invite --count 10000000 -o codes.txt
+  seqd generate invite --count 10000000 -o codes.txt --resume
+  seqd generate invite --count 1000 -o - | sort`,
+		GroupID: clitool.GroupClient, Args: clitool.Operands("BIZTYPE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.BizType, o.Stdout = args[0], env.Out
+			return run(cmd.Context(), env, o)
+		},
+	}
+	env.AddConnection(cmd)
+	f := cmd.Flags()
+	f.Int64Var(&o.Count, "count", 0, "how many lines the file has in the end (`N`)")
+	f.StringVarP(&o.Output, "output", "o", "", "`FILE`, or - for the standard output")
+	f.BoolVar(&o.Resume, "resume", false, "continue a file that is incomplete; begin it if there is none")
+	f.BoolVar(&o.Force, "force", false, "replace a file that exists")
+	f.IntVar(&o.Batch, "batch", 0, "`IDS` that one request asks for (default as many as the service allows)")
+	f.IntVar(&o.Parallel, "parallel", DefaultParallel, "`REQUESTS` at a time")
+	f.DurationVar(&o.Patience, "patience", DefaultPatience, "how long to wait for a service that is away")
+	_ = cmd.MarkFlagRequired("count")
+	_ = cmd.MarkFlagRequired("output")
+	return cmd
+}
+
+// run generates with the connection of env, and shows progress and result.
+func run(ctx context.Context, env *clitool.Env, o Options) error {
+	if o.Output == Stdout && env.JSON {
+		return clitool.Usage("the standard output takes the numbers or the JSON of --json, not both: name a file")
+	}
+	conn, err := env.Connection()
+	if err != nil {
+		return err
+	}
+	o.Client = client.Config{Addrs: conn.Addrs, Token: conn.Token, Timeout: conn.Timeout}
+	shown := newProgress(env, &o)
+	o.Progress = shown.report
+	sum, err := Run(ctx, o)
+	shown.end()
+	if err != nil {
+		return failed(env, &o, err)
+	}
+	if o.Output == Stdout {
+		return nil
+	}
+	return env.Show(sum, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s: %d lines in %.1fs, %.0f/s%s\n", sum.Output, sum.Lines, sum.Seconds, sum.Rate, sum.remarks())
+		return err
+	})
+}
+
+// remarks says what is not the rule.
+func (s *Summary) remarks() (text string) {
+	if s.Resumed > 0 {
+		text += fmt.Sprintf("; %d were there", s.Resumed)
+	}
+	if s.Skipped > 0 {
+		text += fmt.Sprintf("; up to %d numbers were skipped", s.Skipped)
+	}
+	return text
+}
+
+// failed says why a run ended, and how to continue.
+func failed(env *clitool.Env, o *Options, err error) error {
+	if errors.Is(err, ErrMistake) {
+		return clitool.AsUsage(err)
+	}
+	err = env.Explain(err)
+	resumable, ok := errors.AsType[*ResumableError](err)
+	if !ok {
+		return err
+	}
+	why := err.Error()
+	if errors.Is(err, context.Canceled) {
+		why = "interrupted"
+	}
+	fmt.Fprintf(env.Errs, "seqd: %s\n%s has %d of %d lines. The same command with --resume continues.\n", why, o.Output, resumable.Lines, o.Count)
+	return clitool.ErrSaid
+}

@@ -1,0 +1,169 @@
+// Package generate writes many numbers of one biz type to a file, one ID per line, as a client of a
+// running service. It is seqd generate without the command line.
+//
+// The file grows by whole answers whose lines were counted. What breaks a run (a signal, kill -9, a
+// full disk, a lost service) leaves a file that [Options.Resume] continues: whole lines stay, a
+// partial last line is cut off, and new numbers follow. So no line is lost and none is there twice.
+// Numbers of answers that did not reach the file are skipped.
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seqd/seqd/client"
+)
+
+// Stdout is the name of an Output that is [Options.Stdout].
+const Stdout = "-"
+
+// Options say what to generate.
+type Options struct {
+	// BizType is the biz type that the numbers belong to.
+	BizType string
+	// Count is how many lines the file has in the end, at least 1.
+	Count int64
+	// Output is the path of the file, or [Stdout].
+	Output string
+	// Stdout takes the lines if Output is [Stdout].
+	Stdout io.Writer
+	// Resume continues a file that an earlier run with the same BizType and Count left incomplete. If
+	// there is no file, it begins one.
+	Resume bool
+	// Force replaces a file that exists.
+	Force bool
+	// Batch is how many IDs one request asks for. 0 takes as many as the service allows, at most
+	// [MostBatch].
+	Batch int
+	// Parallel is how many requests are under way at a time; 0 means [DefaultParallel].
+	Parallel int
+	// Patience is how long a request is repeated while the service is away or refuses for the
+	// moment; 0 means [DefaultPatience].
+	Patience time.Duration
+	// Client says where the service is. Patience replaces its Wait.
+	Client client.Config
+	// Progress is called with the number of lines in the file at the beginning and after each change,
+	// never by two goroutines at once. It may be nil.
+	Progress func(lines int64)
+}
+
+// Defaults and bounds of [Options].
+const (
+	// MostBatch is the largest Batch.
+	MostBatch = 1_000_000
+	// DefaultParallel is enough to keep the service and the file busy.
+	DefaultParallel = 4
+	// MostParallel bounds the memory of a run.
+	MostParallel = 256
+	// DefaultPatience is longer than a node needs to start.
+	DefaultPatience = time.Minute
+
+	// firstBatch is what Batch 0 asks for first. The service says what it allows if that is less.
+	firstBatch = 100_000
+)
+
+// Summary says what a run did.
+type Summary struct {
+	BizType string `json:"bizType"`
+	Output  string `json:"output"`
+	// Lines is how many lines the file has.
+	Lines int64 `json:"lines"`
+	// Resumed is how many of them were there before.
+	Resumed int64 `json:"resumed"`
+	// Skipped is how many numbers of this run may have been issued and are not in the file, because
+	// their answers were damaged, did not come, or came after the run had to end.
+	Skipped int64 `json:"skipped"`
+	// Seconds is how long the run took.
+	Seconds float64 `json:"seconds"`
+	// Rate is the number of lines a second that the run added.
+	Rate float64 `json:"rate"`
+}
+
+// ErrMistake is wrapped by errors that another try with the same Options cannot avoid.
+var ErrMistake = errors.New("")
+
+// mistakef returns an error that wraps [ErrMistake] and whatever %w names.
+func mistakef(format string, args ...any) error {
+	return mistake{fmt.Errorf(format, args...)}
+}
+
+type mistake struct{ error }
+
+func (m mistake) Unwrap() []error { return []error{m.error, ErrMistake} }
+
+// ResumableError is returned if Run ended early and the file can be continued.
+type ResumableError struct {
+	// Lines is how many lines the file has.
+	Lines int64
+	// Err is why the run ended.
+	Err error
+}
+
+func (e *ResumableError) Error() string { return e.Err.Error() }
+func (e *ResumableError) Unwrap() error { return e.Err }
+
+// Run generates the file. It returns after the file is complete and on disk, or with an error. If
+// the file can be continued later, the error is a [*ResumableError]. The end of ctx stops it.
+func Run(ctx context.Context, o Options) (Summary, error) {
+	sum := Summary{BizType: o.BizType, Output: o.Output}
+	if err := o.complete(); err != nil {
+		return sum, err
+	}
+	began := time.Now()
+	from, err := newSource(&o)
+	if err != nil {
+		return sum, err
+	}
+	out, err := open(&o)
+	if err != nil {
+		return sum, err
+	}
+	sum.Resumed = out.lines()
+	err = (&generator{Options: o, out: out, source: from}).run(ctx)
+	if err = out.end(err); err != nil && out.resumable() {
+		err = &ResumableError{Lines: out.lines(), Err: err}
+	}
+	sum.Lines = out.lines()
+	sum.Skipped = from.issued.Load() - (sum.Lines - sum.Resumed)
+	sum.Seconds = time.Since(began).Seconds()
+	sum.Rate = float64(sum.Lines-sum.Resumed) / max(sum.Seconds, 1e-9)
+	return sum, err
+}
+
+// complete checks the options and sets defaults.
+func (o *Options) complete() error {
+	switch {
+	case o.BizType == "":
+		return mistakef("the biz type is missing")
+	case o.Count < 1:
+		return mistakef("count is %d and must be at least 1", o.Count)
+	case o.Output == "":
+		return mistakef("the output is missing: name a file, or - for the standard output")
+	case o.Batch < 0 || o.Batch > MostBatch:
+		return mistakef("batch is %d and must be from 1 to %d, or 0 for as many as the service allows", o.Batch, MostBatch)
+	case o.Parallel < 0 || o.Parallel > MostParallel:
+		return mistakef("parallel is %d and must be from 1 to %d", o.Parallel, MostParallel)
+	case o.Patience < 0:
+		return mistakef("patience is %s and must not be negative", o.Patience)
+	case o.Resume && o.Force:
+		return mistakef("resume continues a file and force replaces it: use one of them")
+	case o.Output == Stdout && (o.Resume || o.Force):
+		return mistakef("the standard output can be neither resumed nor replaced: name a file")
+	}
+	if o.Batch == 0 {
+		o.Batch = firstBatch
+	}
+	if o.Parallel == 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Progress == nil {
+		o.Progress = func(int64) {}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package generate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seqd/seqd/internal/folder"
+)
+
+// NoteSuffix is added to the path of a file that is incomplete, for the note beside it that says
+// what belongs into it. The note is removed when the file is complete and on disk.
+const NoteSuffix = ".seqd"
+
+// noteFormat is the version of the notes that this build writes.
+const noteFormat = 1
+
+// note says what belongs into a file. How far the file has come is in the file alone, so the two
+// cannot disagree.
+type note struct {
+	Format  int    `json:"format"`
+	BizType string `json:"bizType"`
+	Count   int64  `json:"count"`
+}
+
+// write makes the note durable.
+func (n note) write(path string) error {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	fresh := path + NoteSuffix + ".new"
+	if err := writeSynced(fresh, append(text, '\n')); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	if err := os.Rename(fresh, path+NoteSuffix); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	return folder.Sync(filepath.Dir(path))
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// same returns an error unless the note beside a file is this one.
+func (n note) same(path string) error {
+	text, err := os.ReadFile(path + NoteSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return mistakef("%s cannot be resumed, because %s is missing: either the file is complete, or seqd generate did not make it (%w)",
+			path, path+NoteSuffix, fs.ErrNotExist)
+	}
+	if err != nil {
+		return err
+	}
+	var found note
+	if err := json.Unmarshal(text, &found); err != nil {
+		return mistakef("%s is damaged: %w", path+NoteSuffix, err)
+	}
+	switch {
+	case found.Format != noteFormat:
+		return mistakef("%s has the format %d, and this version of seqd reads %d", path+NoteSuffix, found.Format, noteFormat)
+	case found.BizType != n.BizType:
+		return mistakef("%s is for numbers of %q, not of %q: name another file", path, found.BizType, n.BizType)
+	case found.Count != n.Count:
+		return mistakef("%s is for %d numbers, not for %d: resume it with --count %d", path, found.Count, n.Count, found.Count)
+	}
+	return nil
+}
+
+// removeNote makes a file count as complete.
+func removeNote(path string) error {
+	if err := os.Remove(path + NoteSuffix); err != nil {
+		return fmt.Errorf("%s is complete, but its note cannot be removed: %w", path, err)
+	}
+	return folder.Sync(filepath.Dir(path))
+}

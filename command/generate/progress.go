@@ -1,0 +1,72 @@
+package generate
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/seqd/seqd/command/clitool"
+)
+
+// progress shows how far a run is: a bar on a terminal, and elsewhere a line now and then.
+type progress struct {
+	errs  io.Writer
+	name  string
+	count int64
+	began time.Time
+	first int64 // lines at the beginning, -1 before the first report
+	bar   *progressbar.ProgressBar
+	next  time.Time // of the next line, without a bar
+	every time.Duration
+}
+
+func newProgress(env *clitool.Env, o *Options) *progress {
+	p := &progress{errs: env.Errs, name: o.Output, count: o.Count, first: -1, every: 5 * time.Second}
+	if o.Output == Stdout {
+		p.name = o.BizType
+	}
+	if env.Terminal(env.Errs) && !(o.Output == Stdout && env.Terminal(env.Out)) {
+		p.bar = progressbar.NewOptions64(o.Count,
+			progressbar.OptionSetWriter(env.Errs), progressbar.OptionSetDescription(p.name),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString("lines"),
+			progressbar.OptionSetWidth(20), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
+	}
+	return p
+}
+
+// report shows the number of lines.
+func (p *progress) report(lines int64) {
+	now := time.Now()
+	if p.first < 0 {
+		p.first, p.began, p.next = lines, now, now.Add(p.every)
+		if lines > 0 {
+			fmt.Fprintf(p.errs, "%s has %d of %d lines; it continues there\n", p.name, lines, p.count)
+			if p.bar != nil {
+				p.bar.ChangeMax64(p.count - lines)
+			}
+		}
+		return
+	}
+	if p.bar != nil {
+		_ = p.bar.Set64(lines - p.first) // an error of the terminal changes nothing
+		return
+	}
+	if now.Before(p.next) {
+		return
+	}
+	p.next = now.Add(p.every)
+	rate := float64(lines-p.first) / now.Sub(p.began).Seconds()
+	left := time.Duration(float64(p.count-lines) / rate * float64(time.Second)).Round(time.Second)
+	fmt.Fprintf(p.errs, "%s: %d of %d lines, %.0f/s, %s left\n", p.name, lines, p.count, rate, left)
+}
+
+// end removes the bar.
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}

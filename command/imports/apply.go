@@ -1,0 +1,96 @@
+package imports
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/client/admin"
+)
+
+// Apply brings the biz types of a plan to a running service, and sets Result and Detail of each. It
+// creates those that are missing. One that exists keeps its definition: if its start is below that
+// of the plan it is refused, or raised if raise is true. Nothing is ever lowered, so a plan can be
+// applied again. dryRun lets the service check everything and changes nothing.
+func Apply(ctx context.Context, service *admin.Admin, items []Item, raise, dryRun bool) {
+	for i := range items {
+		if items[i].Result == Refused {
+			continue
+		}
+		if err := apply(ctx, service, &items[i], raise, dryRun); err != nil {
+			items[i].Result, items[i].Detail = Failed, err.Error()
+			if failed, ok := errors.AsType[*client.Error](err); ok && failed.Unknown {
+				items[i].Detail += "; it may have been done: import again, which is safe"
+			}
+		}
+	}
+}
+
+func apply(ctx context.Context, service *admin.Admin, item *Item, raise, dryRun bool) error {
+	b, err := service.BizType(ctx, item.Name)
+	if errors.Is(err, client.ErrUnknownBizType) || errors.Is(err, client.ErrNotFound) {
+		return create(ctx, service, item, dryRun)
+	}
+	if err != nil {
+		return err
+	}
+	return existing(ctx, service, item, b, raise, dryRun)
+}
+
+// definition is what a biz type needs to take over numbers. What is not here has the defaults of the
+// service.
+type definition struct {
+	Strategy string `json:"strategy"`
+	Start    int64  `json:"start"`
+	Step     int64  `json:"step,omitempty"`
+	Reset    string `json:"reset"`
+}
+
+// create makes a biz type that does not exist. If another client makes it meanwhile, this fails.
+func create(ctx context.Context, service *admin.Admin, item *Item, dryRun bool) error {
+	text, err := json.Marshal(definition{Strategy: "segment", Start: item.Start, Step: item.Step, Reset: "never"})
+	if err != nil {
+		return err
+	}
+	b, _, err := service.PutBizType(ctx, item.Name, text, admin.Change{IfNoneMatch: true, DryRun: dryRun})
+	if err != nil {
+		return err
+	}
+	item.Result, item.Detail = Created, strings.Join(b.Warnings, "; ")
+	return nil
+}
+
+// existing looks whether a biz type that exists begins above all that was issued elsewhere.
+func existing(ctx context.Context, service *admin.Admin, item *Item, b admin.BizType, raise, dryRun bool) error {
+	has := definition{Strategy: "segment", Start: 1, Reset: "never"} // the defaults
+	if err := json.Unmarshal(b.Definition, &has); err != nil {
+		return fmt.Errorf("its definition cannot be read: %w", err)
+	}
+	switch {
+	case has.Strategy != "segment":
+		item.Result, item.Detail = Refused, "it exists with the strategy "+has.Strategy+": use another name with --rename"
+		return nil
+	case has.Reset != "never":
+		item.Result, item.Detail = Refused, "it exists and resets "+has.Reset+": use another name with --rename"
+		return nil
+	case has.Start >= item.Start:
+		item.Result, item.Detail = Unchanged, fmt.Sprintf("it exists and starts at %d", has.Start)
+		return nil
+	case !raise:
+		item.Result = Refused
+		item.Detail = fmt.Sprintf("it exists and starts at %d, below what was issued elsewhere: --raise moves it up; "+
+			"numbers up to %d that it has issued may exist twice", has.Start, item.Start-1)
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"start":%d}`, item.Start)
+	after, err := service.PatchBizType(ctx, item.Name, patch, admin.Change{IfMatch: b.Version, DryRun: dryRun})
+	if err != nil {
+		return err
+	}
+	item.Result = Raised
+	item.Detail = strings.Join(append([]string{fmt.Sprintf("it started at %d", has.Start)}, after.Warnings...), "; ")
+	return nil
+}

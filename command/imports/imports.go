@@ -1,0 +1,206 @@
+// Package imports takes over the numbers of Leaf and Tinyid: it reads their MySQL tables, and makes
+// definitions of biz types that begin above all that those have issued. It is seqd import without
+// the command line.
+//
+// Both services allocate a segment by raising max_id in the table, and issue from it afterwards. So
+// max_id is above or at the last number of every segment that a server has, also of servers that
+// still run: Leaf issues numbers below it, Tinyid up to and including it. A definition begins at
+// max_id + 1, for both, because copies of Leaf exist that issue max_id. What a server allocates
+// after the table was read is not known here; so their servers are to be stopped first, and the
+// tables are read again at the end.
+package imports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seqd/seqd"
+)
+
+// Row is what a table says of one biz type.
+type Row struct {
+	// Name is the name in the table.
+	Name string
+	// MaxID is the highest number that belongs to a segment of a server. Valid is false for NULL.
+	MaxID int64
+	Valid bool
+	// Step is the size of a segment, 0 if the table has none.
+	Step int64
+	// Delta and Remainder are those of Tinyid: it issues numbers n with n mod Delta = Remainder. Of
+	// Leaf they are 1 and 0.
+	Delta, Remainder int64
+}
+
+// Secret is a token of Tinyid. It does not print its value.
+type Secret struct{ text string }
+
+// String hides the secret.
+func (Secret) String() string { return "(secret)" }
+
+// GoString hides the secret.
+func (Secret) GoString() string { return "(secret)" }
+
+// Grant is a row of the tokens of Tinyid.
+type Grant struct {
+	ID      int64
+	Token   Secret
+	BizType string
+}
+
+// Tables is what was read from a database at one time.
+type Tables struct {
+	Rows   []Row
+	Grants []Grant
+	// Warnings say what may be wrong with the reading.
+	Warnings []string
+}
+
+// Reader reads the tables of a service.
+type Reader interface {
+	Read(ctx context.Context) (Tables, error)
+}
+
+// Options say how definitions are made.
+type Options struct {
+	// Margin is how many numbers are left free above max_id.
+	Margin int64
+	// Rename gives biz types another name, by their name in the table.
+	Rename map[string]string
+}
+
+// Item is a biz type of the plan, and what became of it.
+type Item struct {
+	// From is the name in the table, and Name that of the biz type.
+	From string `json:"from"`
+	Name string `json:"name,omitempty"`
+	// MaxID is that of the table, and Start the first number of the biz type.
+	MaxID int64 `json:"maxId"`
+	Start int64 `json:"start,omitempty"`
+	// Step is 0 if the default of the service is used.
+	Step int64 `json:"step,omitempty"`
+	// Result is one of those below.
+	Result Result `json:"result"`
+	// Detail says why.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Result is what became of a biz type.
+type Result string
+
+// Results.
+const (
+	// Planned means that nothing was done yet.
+	Planned Result = "planned"
+	// Refused means that the row cannot be imported.
+	Refused Result = "refused"
+	// Created means that the biz type was created, or would be by a dry run.
+	Created Result = "created"
+	// Raised means that the start of a biz type was raised, or would be.
+	Raised Result = "raised"
+	// Unchanged means that the biz type exists and begins above all.
+	Unchanged Result = "unchanged"
+	// Failed means that the service refused, or that it is not known what it did.
+	Failed Result = "failed"
+)
+
+// Bounds of what is imported.
+const (
+	// leastLeft is how many numbers must be left above the start.
+	leastLeft = 1_000_000
+	// mostStep is the default of segment.maxStep.
+	mostStep = 100_000_000
+)
+
+// Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why.
+func Plan(rows []Row, o Options) []Item {
+	items, taken := make([]Item, 0, len(rows)), make(map[string]string)
+	for _, row := range rows {
+		item := Item{From: row.Name, Name: row.Name, MaxID: row.MaxID, Result: Planned}
+		if name, ok := o.Rename[row.Name]; ok {
+			item.Name = name
+		}
+		err := item.define(row, o.Margin)
+		if other, twice := taken[item.Name]; err == nil && twice {
+			err = fmt.Errorf("%q has the same name here: give one of them another with --rename %s=NAME", other, row.Name)
+		}
+		if err != nil {
+			item.Result, item.Detail, item.Start, item.Step = Refused, err.Error(), 0, 0
+		} else {
+			taken[item.Name] = row.Name
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// define sets start and step.
+func (i *Item) define(row Row, margin int64) error {
+	if err := seqd.CheckName(i.Name); err != nil {
+		text := err.Error()
+		if known, ok := errors.AsType[*seqd.Error](err); ok {
+			text = known.Detail
+		}
+		return fmt.Errorf("%s: give it another name with --rename %s=NAME", text, row.Name)
+	}
+	switch {
+	case !row.Valid:
+		return errors.New("its max_id is NULL")
+	case row.Delta != 1 || row.Remainder != 0:
+		return fmt.Errorf("it issues only numbers n with n mod %d = %d (delta and remainder), and a biz type issues all: "+
+			"make one by hand that starts above the highest max_id of all its databases", row.Delta, row.Remainder)
+	}
+	highest := max(row.MaxID, 0)
+	if highest > seqd.MaxNumber-leastLeft-margin-1 {
+		return fmt.Errorf("its max_id is %d, and the largest number of a segment is %d: less than %d would be left above it", row.MaxID, int64(seqd.MaxNumber), leastLeft)
+	}
+	i.Start, i.Step = highest+margin+1, min(max(row.Step, 0), mostStep)
+	return nil
+}
+
+// Moved compares two readings, and returns a text for each biz type that was allocated from between
+// them, was added or was removed.
+func Moved(before, after []Row) (texts []string) {
+	find := func(rows []Row, name string) (Row, bool) {
+		i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
+		if i < 0 {
+			return Row{}, false
+		}
+		return rows[i], true
+	}
+	for _, was := range before {
+		switch now, ok := find(after, was.Name); {
+		case !ok:
+			texts = append(texts, was.Name+" was removed from the table meanwhile")
+		case now.MaxID != was.MaxID:
+			texts = append(texts, fmt.Sprintf("the max_id of %s went from %d to %d meanwhile", was.Name, was.MaxID, now.MaxID))
+		}
+	}
+	for _, now := range after {
+		if _, ok := find(before, now.Name); !ok {
+			texts = append(texts, now.Name+" was added to the table meanwhile")
+		}
+	}
+	return texts
+}
+
+// ParseRename reads a flag such as old=new.
+func ParseRename(texts []string) (map[string]string, error) {
+	names := make(map[string]string, len(texts))
+	for _, text := range texts {
+		from, to, ok := strings.Cut(text, "=")
+		if !ok || from == "" || to == "" {
+			return nil, fmt.Errorf("--rename %q: want OLD=NEW", text)
+		}
+		if err := seqd.CheckName(to); err != nil {
+			return nil, fmt.Errorf("--rename %q: %w", text, err)
+		}
+		if _, twice := names[from]; twice {
+			return nil, fmt.Errorf("--rename: %q is given twice", from)
+		}
+		names[from] = to
+	}
+	return names, nil
+}
