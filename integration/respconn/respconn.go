@@ -68,7 +68,7 @@ func (c *Conn) Read() (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case len(line) < 4 || !strings.HasSuffix(line, "\r\n"):
+	case len(line) < 3 || !strings.HasSuffix(line, "\r\n"):
 		return nil, fmt.Errorf("%w: %q", ErrProtocol, line)
 	}
 	kind, text := line[0], line[1:len(line)-2]
