@@ -13,8 +13,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// cosIdSteps are the sizes of the ranges that callers of CosId's protocol ask for.
-var cosIdSteps = []int64{1, 100, 5000}
+// cosIDSteps are the sizes of the ranges that callers of CosId's protocol ask for.
+var cosIDSteps = []int64{1, 100, 5000}
 
 // dropIn takes numbers as the clients of Leaf, Tinyid and CosId do.
 func (l *laboratory) dropIn(ctx context.Context, d *dice) {
@@ -31,7 +31,7 @@ func (l *laboratory) dropIn(ctx context.Context, d *dice) {
 		r := d.next()
 		n, s, pause := pick(r, l.world.seqds), pick(r, ranged), upTo(r, 100*time.Millisecond)
 		if s.Name == switchedName && l.quiet.Load() {
-			s = at(cosIdName)
+			s = at(cosIDName)
 		}
 		switch r.IntN(3) {
 		case 0:
@@ -39,7 +39,7 @@ func (l *laboratory) dropIn(ctx context.Context, d *dice) {
 		case 1:
 			l.tinyid(ctx, n, s)
 		case 2:
-			l.cosid(ctx, r, n, at(cosIdName))
+			l.cosid(ctx, r, n, at(cosIDName))
 		}
 		rest(ctx, pause)
 	}
@@ -122,8 +122,8 @@ func (l *laboratory) tinyid(ctx context.Context, n *seqd, s *shape) {
 
 // cosid takes a range of a size of its choice: the numbers up to the answer.
 func (l *laboratory) cosid(ctx context.Context, r *rand.Rand, n *seqd, s *shape) {
-	step := pick(r, cosIdSteps)
-	c := &record.Call{BizType: s.Name, Kind: record.Range, Protocol: record.CosId, Asked: int(step)}
+	step := pick(r, cosIDSteps)
+	c := &record.Call{BizType: s.Name, Kind: record.Range, Protocol: record.CosID, Asked: int(step)}
 	path := fmt.Sprintf("/segments/%s?step=%d", strings.Replace(s.Name, ".", "/", 1), step)
 	l.foreignCall(ctx, n, c, http.MethodPatch, path, func(status int, header http.Header, body string) bool {
 		highest, ok := decimal(body)

@@ -82,7 +82,7 @@ const (
 	RESP   = "resp"   // Redis: INCR, INCRBY, SEQ.NEXT, alone and in pipelines
 	Leaf   = "leaf"   // HTTP as callers of Leaf
 	Tinyid = "tinyid" // HTTP as Tinyid's client: it issues from segments
-	CosId  = "cosid"  // HTTP as CosId's client: it issues from segments
+	CosID  = "cosid"  // HTTP as CosId's client: it issues from segments
 	Client = "client" // HTTP by the Go client, whose buffers issue from batches
 )
 
