@@ -19,11 +19,14 @@ type progress struct {
 	first int64 // lines at the beginning, -1 before the first report
 	bar   *progressbar.ProgressBar
 	next  time.Time // of the next line, without a bar
-	every time.Duration
+	now   func() time.Time
 }
 
+// every is the time between two lines.
+const every = 5 * time.Second
+
 func newProgress(env *clitool.Env, o *Options) *progress {
-	p := &progress{errs: env.Errs, name: o.Output, count: o.Count, first: -1, every: 5 * time.Second}
+	p := &progress{errs: env.Errs, name: o.Output, count: o.Count, first: -1, now: time.Now}
 	if o.Output == Stdout {
 		p.name = o.BizType
 	}
@@ -40,9 +43,9 @@ func newProgress(env *clitool.Env, o *Options) *progress {
 
 // report shows the number of lines.
 func (p *progress) report(lines int64) {
-	now := time.Now()
+	now := p.now()
 	if p.first < 0 {
-		p.first, p.began, p.next = lines, now, now.Add(p.every)
+		p.first, p.began, p.next = lines, now, now.Add(every)
 		if lines > 0 {
 			fmt.Fprintf(p.errs, "%s has %d of %d lines; it continues there\n", p.name, lines, p.count)
 			if p.bar != nil {
@@ -58,7 +61,7 @@ func (p *progress) report(lines int64) {
 	if now.Before(p.next) {
 		return
 	}
-	p.next = now.Add(p.every)
+	p.next = now.Add(every)
 	rate := float64(lines-p.first) / now.Sub(p.began).Seconds()
 	left := time.Duration(float64(p.count-lines) / rate * float64(time.Second)).Round(time.Second)
 	fmt.Fprintf(p.errs, "%s: %d of %d lines, %.0f/s, %s left\n", p.name, lines, p.count, rate, left)

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,10 @@ func (r *run) reset() {
 	r.calls, r.errs, r.takes, r.numbers = r.calls[:0], r.errs[:0], r.takes[:0], 0
 	r.caller = ""
 }
+
+// forget frees the memory of the calls. What many numbers need is not kept, neither while a client
+// reads them nor for other runs.
+func (r *run) forget() { r.calls, r.spare = nil, nil }
 
 // fits reports whether a request can share the take of a run that is not empty.
 func (r *run) fits(bizType []byte, integer bool, count int) bool {
@@ -151,13 +156,20 @@ func (c *conn) issueMany(ctx context.Context, issuer *seqd.Issuer, r *run) error
 	defer loan.End()
 	c.flush() // so that only this answer is held
 	issuer.IssueAll(ctx, r.calls, r.errs)
+	if r.errs[0] == nil {
+		c.out = slices.Grow(c.out, int(loan.Expected())+r.numbers*perBulk)
+	}
 	c.answerRun(r)
 	if r.errs[0] == nil {
 		loan.Settle(len(c.out), cap(c.out))
 	}
+	r.forget()
 	c.flush()
 	return nil
 }
+
+// perBulk is how much longer an ID is in the form of the protocol: $19, and twice CR LF.
+const perBulk = 7
 
 // answerRun appends the answers of a run, and counts them.
 func (c *conn) answerRun(r *run) {
