@@ -25,7 +25,7 @@ func TestDuplicates(t *testing.T) {
 		}, RuleDuplicate},
 		{"within a range that its holder issues from", func(s *story) {
 			s.call(0, 1, "a", order, numbers(1, 1000)).Kind = record.Range
-			s.call(2, 3, "b", order, numbers(1500, 1)).Protocol = record.RESP
+			s.call(2, 3, "b", order, numbers(1001, 1)).Protocol = record.RESP
 			s.call(4, 5, "c", lot, numbers(1, 1000)).Kind = record.Range
 			s.call(6, 7, "b", lot, numbers(500, 1)).Protocol = record.RESP
 		}, RuleDuplicate},
