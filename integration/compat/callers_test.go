@@ -24,6 +24,7 @@ type crowd struct {
 	token   string // empty if nobody needs one
 	http    *http.Client
 	ended   chan struct{}
+	once    sync.Once
 	wait    sync.WaitGroup
 	all     *ordercheck.Record // every number
 	ordered *ordercheck.Record // those of calls whose order is promised
@@ -33,11 +34,13 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T, nodes []*fleet.Member, token string) *crowd {
-	return &crowd{
+	c := &crowd{
 		t: t, nodes: nodes, token: token, ended: make(chan struct{}), all: ordercheck.New(), ordered: ordercheck.New(),
 		http:  &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 		taken: make(map[string]*atomic.Int64),
 	}
+	t.Cleanup(c.leave) // if the test fails
+	return c
 }
 
 // counter counts the numbers of a kind of callers.
@@ -110,7 +113,7 @@ func (c *crowd) more(n int64) {
 
 // leave ends all callers.
 func (c *crowd) leave() {
-	close(c.ended)
+	c.once.Do(func() { close(c.ended) })
 	c.wait.Wait()
 }
 

@@ -96,7 +96,7 @@ func TestTokens(t *testing.T) {
 }
 
 // A token is revoked on one node while connections to another one are open: there it is refused
-// within seconds.
+// as soon as that node has asked the store again.
 func TestTokenRevokedElsewhere(t *testing.T) {
 	members := fleet.Start(t, 2, slices.Concat(fleet.Postgres(t), withTokens(), []string{`SEQD_BIZTYPES=[{"name":"order"}]`})...)
 	secret := newToken(t, members[0].Node)
@@ -105,7 +105,7 @@ func TestTokenRevokedElsewhere(t *testing.T) {
 	ctx := context.Background()
 	awaitIncr := func(what string, want func(error) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			err := client.Incr(ctx, "order").Err()
 			if want(err) {
 				return

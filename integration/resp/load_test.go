@@ -42,13 +42,16 @@ type load struct {
 	history  *ordercheck.Record
 	untilEnd bool
 	ended    chan struct{}
+	once     sync.Once
 	wait     sync.WaitGroup
 	taken    atomic.Int64
 	failed   atomic.Int64
 }
 
 func newLoad(t *testing.T) *load {
-	return &load{t: t, history: ordercheck.New(), ended: make(chan struct{})}
+	l := &load{t: t, history: ordercheck.New(), ended: make(chan struct{})}
+	t.Cleanup(l.stop) // if the test fails
+	return l
 }
 
 // start starts callers of the nodes at these addresses.
@@ -80,17 +83,29 @@ func (l *load) over(err error) bool {
 
 // stop ends all callers.
 func (l *load) stop() {
-	close(l.ended)
+	l.once.Do(func() { close(l.ended) })
 	l.wait.Wait()
 }
 
 // more waits for n further numbers.
 func (l *load) more(n int64) {
 	l.t.Helper()
-	want := l.taken.Load() + n
-	for deadline := time.Now().Add(time.Minute); l.taken.Load() < want; time.Sleep(5 * time.Millisecond) {
+	l.await(&l.taken, n)
+}
+
+// fails waits for n further calls that fail.
+func (l *load) fails(n int64) {
+	l.t.Helper()
+	l.await(&l.failed, n)
+}
+
+// await waits until a counter has grown by n.
+func (l *load) await(counter *atomic.Int64, n int64) {
+	l.t.Helper()
+	want := counter.Load() + n
+	for deadline := time.Now().Add(time.Minute); counter.Load() < want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) || l.t.Failed() {
-			l.t.Fatalf("%d numbers were taken, %d calls failed, and no more came", l.taken.Load(), l.failed.Load())
+			l.t.Fatalf("%d numbers were taken, %d calls failed, and no more do", l.taken.Load(), l.failed.Load())
 		}
 	}
 }
