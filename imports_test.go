@@ -138,7 +138,7 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
-			"plugin server/access server/backends server/certificate server/config " +
+			"plugin server/access server/backends server/certificate server/compat server/config " +
 			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
 			"server/tracing strategy",
@@ -186,6 +186,10 @@ var rules = map[string]rule{
 	"server/feed": {
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
+	},
+	"server/compat": {
+		may: ". server/access server/gate server/httpapi",
+		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
 		may: ". server/access",

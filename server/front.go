@@ -12,6 +12,8 @@ import (
 
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/certificate"
+	"github.com/seqd/seqd/server/compat"
+	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
@@ -94,12 +96,23 @@ func (f *front) newAPI() (err error) {
 		PublicMetrics:  f.base.cfg.Auth.PublicMetrics,
 		Tokens:         f.tokens,
 		Answers:        &f.answers,
+		Extra:          f.extraRoutes(),
 	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
 	}
 	f.api, err = httpapi.New(f.gate, opts)
 	return err
+}
+
+// extraRoutes returns the routes for clients of other services.
+func (f *front) extraRoutes() []httpapi.Extra {
+	cfg := f.base.cfg.Compat
+	return compat.Routes(compat.Options{
+		Leaf: cfg.Leaf, LeafSnowflake: cfg.LeafSnowflake, Tinyid: cfg.Tinyid,
+		CosID: cfg.CosID != config.CosIDOff, Create: cfg.CosID == config.CosIDCreate, Token: cfg.Token,
+		Named: f.tokens, Gate: f.gate, Now: f.base.opts.now, Log: f.base.log,
+	})
 }
 
 // newHTTP makes the HTTP server.

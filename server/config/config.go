@@ -29,6 +29,8 @@ type Config struct {
 	Metrics Metrics `config:"metrics"`
 	// Tracing is where traces go.
 	Tracing Tracing `config:"tracing"`
+	// Compat is what clients of other services get.
+	Compat Compat `config:"compat"`
 	// BizTypes are what numbers are issued for, with the settings of their strategies, decoded.
 	BizTypes []seqd.BizType
 
@@ -294,5 +296,6 @@ func Default() Config {
 		Idempotency:  Idempotency{TTL: 24 * time.Hour},
 		Metrics:      Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:      Tracing{SampleRatio: 0.01},
+		Compat:       Compat{CosID: CosIDOff},
 	}
 }

@@ -91,6 +91,8 @@ var beside = map[string]map[string]string{
 	"snowflake.registry": {"redis.addrs": "x:1"},
 	"snowflake.bitsRack": {"snowflake.rack": "1"},
 	"snowflake.rack":     {"snowflake.bitsRack": "3"},
+
+	"compat.leafSnowflake": {"compat.leaf": "true"},
 }
 
 // flagsBeside returns the flags that a key needs in addition to its own.
@@ -201,6 +203,12 @@ var another = map[string]struct{ yaml, text string }{
 	"server.accessLogPerSecond": {"7", "7"},
 	"tracing.endpoint":          {`"http://x:4318"`, "http://x:4318"},
 	"tracing.sampleRatio":       {"0.7", "0.7"},
+
+	"compat.leaf":          {"true", "true"},
+	"compat.leafSnowflake": {"y", "y"},
+	"compat.tinyid":        {"true", "true"},
+	"compat.cosid":         {"create", "create"},
+	"compat.token":         {"y", "y"},
 }
 
 // Every key has the same effect from every source, and an effect. A new key needs a line above.

@@ -110,6 +110,7 @@ func (c *Config) validate(p *problems) {
 	c.Store.validate(p)
 	c.Redis.validate(p)
 	c.Tracing.validate(p)
+	c.validateCompat(p)
 	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	c.Auth.validate(p)

@@ -105,6 +105,8 @@ func cut(text string, most int) string {
 var shownParams = []string{"count", "after", "limit", "from", "to", "dryRun", "force"}
 
 // shownQuery returns a query as it is logged: the known parameters that have plausible values.
+// Nothing is shown after a token: Tinyid's client does not escape its token, so what looks like
+// another parameter may be a part of it.
 func shownQuery(query string) string {
 	if query == "" {
 		return ""
@@ -112,6 +114,9 @@ func shownQuery(query string) string {
 	pairs := strings.SplitN(query, "&", len(shownParams)+1) // the rest means nothing
 	for i, pair := range pairs {
 		name, value, _ := strings.Cut(pair, "=")
+		if name == "token" {
+			return strings.Join(append(pairs[:i], notShown), "&")
+		}
 		value, err := url.QueryUnescape(value)
 		if !slices.Contains(shownParams, name) || err != nil || !plainValue(value) || discreet(value) != value {
 			pairs[i] = notShown

@@ -20,6 +20,7 @@ import (
 var (
 	mediaJSON  = []string{"application/json"}
 	mediaPatch = []string{"application/merge-patch+json", "application/json"}
+	mediaForm  = []string{"application/x-www-form-urlencoded"}
 )
 
 // mediaOf returns the media types that the body of a request may have, or nil if the handler reads

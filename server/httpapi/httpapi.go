@@ -37,6 +37,8 @@ type Options struct {
 	Answers Answers
 	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics
+	// Extra are routes beside those of the API.
+	Extra []Extra
 }
 
 // API is the handler of all requests. It answers that the service is starting until the gate has an
@@ -63,8 +65,10 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 			keyed: &keyed{answers: opts.Answers}, clients: clientsOf(opts),
 		},
 	}
+	m.extras.api = a
 	engine.Use(m.around)
 	a.routes(opts)
+	a.extraRoutes(opts.Extra)
 	if opts.Metrics != nil {
 		m.counters = newRouteCounters(opts.Metrics, engine.Routes())
 	}

@@ -20,16 +20,18 @@ type middleware struct {
 	limits   limits
 	places   *places
 	errors   *errorWriter
+	extras   *extras
 }
 
 func newMiddleware(g *gate.Gate, opts Options) *middleware {
-	tracing := new(tracing)
+	tracing, extras := new(tracing), newExtras(opts.Extra)
 	return &middleware{
 		gate: g, tracing: tracing,
 		access: accessLog{lines: g.AccessLog, log: g.Log},
 		audit:  auditLog{log: g.Log, clients: clientsOf(opts)},
-		limits: limits{admission: newAdmission(g, opts), bodies: bodyReader{most: opts.MaxBodyBytes}},
-		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing},
+		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
+		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
+		extras: extras,
 	}
 }
 
@@ -57,7 +59,7 @@ func (m *middleware) around(c *gin.Context) {
 	if m.access.lines != nil {
 		defer m.access.write(c, id[0], time.Now())
 	}
-	if audited(c) {
+	if audited(c) || m.extras.changes(c) {
 		defer m.audit.write(c, id[0])
 	}
 	defer m.errors.recover(c)
@@ -97,6 +99,7 @@ func (m *middleware) ends(r *http.Request) bool {
 type limits struct {
 	admission *admission
 	bodies    bodyReader
+	extras    *extras
 }
 
 // maxURIBytes is the longest request target. A longer one is answered with 414.
@@ -113,11 +116,15 @@ func (l *limits) check(c *gin.Context) error {
 	if err := l.admission.allow(c); err != nil {
 		return err
 	}
-	if media := mediaOf(c); media != nil {
+	media := mediaOf(c)
+	if media != nil && l.extras.of(c) == nil {
 		return l.bodies.hold(c, media)
 	}
-	if c.Request.ContentLength == 0 {
+	switch {
+	case c.Request.ContentLength == 0:
 		return nil
+	case l.extras.readsForm(c):
+		return l.bodies.hold(c, mediaForm)
 	}
 	return l.bodies.discard(c)
 }

@@ -18,6 +18,7 @@ import (
 type busyReply struct {
 	before  []byte // the answer up to its request ID
 	refused *gate.Episodes
+	refusal *seqd.Error
 }
 
 // mostScrapes is how many requests for metrics are answered at once. It is more than any number of
@@ -64,16 +65,13 @@ func tooEarly(r *http.Request) bool {
 func newBusyReply(refused *gate.Episodes, refusal *seqd.Error) *busyReply {
 	p := newProblem(refusal)
 	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
-	return &busyReply{before: []byte(before), refused: refused}
+	return &busyReply{before: []byte(before), refused: refused, refusal: refusal}
 }
 
 // answer refuses a request, at once if the caller heeds Retry-After. It creates nothing but the
 // request ID, because it must cost less than what it refuses.
 func (f *busyReply) answer(c *gin.Context) {
-	f.refused.Count()
-	if tooEarly(c.Request) {
-		time.Sleep(impatience)
-	}
+	f.count(c)
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
 	header["Retry-After"] = oneSecond
@@ -83,6 +81,14 @@ func (f *busyReply) answer(c *gin.Context) {
 	x.body = append(x.body, requestID(c)...) // a checked ID needs no escaping
 	x.body = append(x.body, `"}`...)
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
+}
+
+// count counts a refusal, and delays it if the caller does not heed Retry-After.
+func (f *busyReply) count(c *gin.Context) {
+	f.refused.Count()
+	if tooEarly(c.Request) {
+		time.Sleep(impatience)
+	}
 }
 
 // places are the limits of requests.

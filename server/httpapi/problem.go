@@ -93,6 +93,7 @@ func newProblem(err *seqd.Error) problem {
 type errorWriter struct {
 	log     *slog.Logger
 	tracing *tracing
+	extras  *extras
 }
 
 // handler returns a handler that runs f and answers with its error.
@@ -107,6 +108,10 @@ func (w *errorWriter) handler(f func(*gin.Context) error) gin.HandlerFunc {
 // fail writes the answer for an error.
 func (w *errorWriter) fail(c *gin.Context, err error) {
 	shown := seqd.AsError(err)
+	if x := w.extras.of(c); x != nil {
+		w.failExtra(c, x, shown)
+		return
+	}
 	w.logCause(c, shown)
 	w.write(c, shown, newProblem(shown))
 }
@@ -125,18 +130,37 @@ func (w *errorWriter) write(c *gin.Context, err *seqd.Error, p problem) {
 	p.RequestID = requestID(c)
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
-	wait := err.RetryAfter
-	if wait <= 0 && (p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests) {
-		wait = time.Second
-	}
 	if p.Status == http.StatusUnauthorized {
 		header["Www-Authenticate"] = bearer
+	}
+	setRetryAfter(header, err, p.Status)
+	writeJSON(c, p.Status, problemType, p)
+}
+
+// failExtra writes the answer of an extra route for an error. The body may not say why, so a header
+// does.
+func (w *errorWriter) failExtra(c *gin.Context, x *Extra, err *seqd.Error) {
+	p := newProblem(err) // whose code is one of those that there are
+	w.tracing.code(c, p.Code)
+	header := c.Writer.Header()
+	header["Seqd-Error"] = []string{string(p.Code)}
+	setRetryAfter(header, err, p.Status)
+	x.Fail(&Visit{c: c, api: w.extras.api}, err)
+}
+
+// setRetryAfter says how long a caller should wait, if that helps.
+func setRetryAfter(header http.Header, err *seqd.Error, status int) {
+	wait := err.RetryAfter
+	if wait <= 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
+		wait = time.Second
 	}
 	if wait > 0 {
 		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
 	}
-	writeJSON(c, p.Status, problemType, p)
 }
+
+// StatusOf returns the HTTP status of a code.
+func StatusOf(code seqd.Code) int { return newProblem(&seqd.Error{Code: code}).Status }
 
 // recover answers 500 if a handler panicked. Defer it directly.
 func (w *errorWriter) recover(c *gin.Context) {
@@ -154,6 +178,11 @@ func (w *errorWriter) recover(c *gin.Context) {
 // refuse answers a request for which there is no room.
 func (w *errorWriter) refuse(c *gin.Context, why *busyReply) {
 	c.Abort()
+	if x := w.extras.of(c); x != nil {
+		why.count(c)
+		w.failExtra(c, x, why.refusal)
+		return
+	}
 	w.tracing.code(c, seqd.CodeOverloaded)
 	why.answer(c)
 }

@@ -42,9 +42,9 @@ type conn struct {
 	ends    bool      // nothing more is answered
 	broken  bool      // nothing can be written any more
 
-	now               time.Time // when the connection last had something to do
-	readBy, writeFrom time.Time // when the deadlines were last set
-	halfRead          bool      // the deadline is that of a command that began to arrive
+	now                 time.Time // when the connection last had something to do
+	readFrom, writeFrom time.Time // when the deadlines were last set
+	halfRead            bool      // the deadline is that of a command that began to arrive
 }
 
 // outs holds buffers for answers.
@@ -91,13 +91,17 @@ func (c *conn) read() bool {
 // finish a command.
 func (c *conn) setReadDeadline() {
 	opts := &c.server.opts
+	idle := opts.IdleTimeout
+	if c.server.gate.Connections.Crowded() {
+		idle = min(idle, opts.ReadTimeout) // so that idle clients do not keep others out
+	}
 	switch {
 	case !c.in.empty() && !c.halfRead:
 		c.halfRead = true
 		_ = c.net.SetReadDeadline(time.Now().Add(opts.ReadTimeout))
-	case c.in.empty() && (c.halfRead || c.now.Sub(c.readBy) > opts.IdleTimeout/lateBy):
-		c.halfRead, c.readBy = false, c.now
-		_ = c.net.SetReadDeadline(c.now.Add(opts.IdleTimeout))
+	case c.in.empty() && (c.halfRead || c.now.Sub(c.readFrom) > idle/lateBy):
+		c.halfRead, c.readFrom = false, c.now
+		_ = c.net.SetReadDeadline(c.now.Add(idle))
 	default:
 		return
 	}

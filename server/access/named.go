@@ -1,0 +1,33 @@
+package access
+
+import "github.com/seqd/seqd"
+
+// AllowNamed checks whether the token of this name allows something, for callers who cannot send
+// its secret. Its errors are those of [Tokens.Allow].
+func (t *Tokens) AllowNamed(name, scope, bizType string) error {
+	s := t.known.Load()
+	c := s.named(name)
+	switch {
+	case c == nil && !s.complete:
+		return errStarting
+	case c == nil || !c.usable(t.opts.Now):
+		return seqd.Errorf(seqd.CodeUnauthorized, "there is no token %.*s that is enabled and has not expired", seqd.MaxNameLength, name)
+	case !c.rights.allow(scope, bizType):
+		return forbidden(scope, bizType)
+	}
+	return nil
+}
+
+// named returns the token of this name, or nil.
+func (s *set) named(name string) *credential {
+	t, there := s.names[name]
+	if !there {
+		return nil
+	}
+	for _, c := range s.byPrefix[prefixOf(&t.Sha256)] {
+		if c.name == name {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package access_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
+)
+
+func TestAllowNamed(t *testing.T) {
+	now := begin
+	expiring, disabled := token("expiring", "a", "issue:*"), token("disabled", "b", "issue:*")
+	expiring.Expires, disabled.Enabled = begin.Add(time.Second), false
+	twin := token("twin", "a", "issue:user") // the secret of another token
+	tokens := access.New(access.Options{
+		Config: []access.Token{expiring, disabled, twin, token("shop", secret, "issue:order*")},
+		Now:    func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	})
+	want := func(name, bizType string, code seqd.Code) {
+		t.Helper()
+		if err := tokens.AllowNamed(name, access.ScopeIssue, bizType); seqd.CodeOf(err) != code {
+			t.Errorf("%s for %s: %v, want %q", name, bizType, err, code)
+		}
+	}
+	want("shop", "order-eu", "")
+	want("shop", "user", seqd.CodeForbidden)
+	want("expiring", "user", "")
+	want("twin", "user", "")
+	want("twin", "order", seqd.CodeForbidden)
+	want("disabled", "user", seqd.CodeUnauthorized)
+	want("nobody", "user", seqd.CodeStarting) // it may be in the store
+	tokens.Use(access.Backing{Documents: newStore()})
+	if err := tokens.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("nobody", "user", seqd.CodeUnauthorized)
+	want("", "user", seqd.CodeUnauthorized)
+	now = begin.Add(time.Second)
+	want("expiring", "user", seqd.CodeUnauthorized)
+	if _, _, err := tokens.Create(t.Context(), token("nobody", "", "issue:user")); err != nil {
+		t.Fatal(err)
+	}
+	want("nobody", "user", "")
+}

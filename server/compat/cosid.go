@@ -1,0 +1,157 @@
+package compat
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// cosid answers as CosId's proxy server does (github.com/Ahoo-Wang/CosId), for segments.
+//
+// Its client creates a distributor once, then gets segments: it asks for step numbers and is told
+// the last of them. It asks for several segments at once if it needs many numbers soon. It parses
+// the answer as JSON if the content type says so, and rejects text. It tries nothing again, and
+// throws on a status of 400 and above.
+//
+// The offset of a distributor is the number before its first one, and is only used when it is
+// created. The step is the client's: each request for numbers has it again.
+type cosid struct {
+	*guests
+	create bool // whether clients create biz types
+}
+
+func (s cosid) routes() []httpapi.Extra {
+	return []httpapi.Extra{
+		{
+			Methods: []string{http.MethodPost}, Path: "/segments/distributor/:namespace/:name", Changes: s.create,
+			Serve: s.distributor, Fail: failCosID,
+		},
+		{Methods: []string{http.MethodPatch}, Path: "/segments/:namespace/:name", Serve: s.nextMax, Fail: failCosID},
+	}
+}
+
+// failCosID answers with an error object. Its code is the status as text, as theirs is.
+func failCosID(v *httpapi.Visit, err *seqd.Error) {
+	status := httpapi.StatusOf(err.Code)
+	answerJSON(v, status, jsonType, struct {
+		Code   string `json:"code"`
+		Msg    string `json:"msg"`
+		Errors []int  `json:"errors"`
+	}{Code: strconv.Itoa(status), Msg: err.Detail, Errors: []int{}})
+}
+
+// bizType returns the biz type that the path names: {namespace}.{name}, where a dot stands for the
+// @ that CosId puts between a name and a period, which is not allowed in a name.
+func (s cosid) bizType(v *httpapi.Visit) (string, error) {
+	name := v.Param("namespace") + "." + strings.ReplaceAll(v.Param("name"), "@", ".")
+	return name, seqd.CheckName(name)
+}
+
+// distributor answers POST /segments/distributor/{namespace}/{name}?offset=&step=.
+func (s cosid) distributor(v *httpapi.Visit) error {
+	bizType, err := s.bizType(v)
+	if err != nil {
+		return err
+	}
+	issuer, err := s.enter(v, bizType)
+	if err != nil {
+		return err
+	}
+	values, err := v.Parameters()
+	if err != nil {
+		return err
+	}
+	offset, err := whole(values, "offset", 0, seqd.MaxNumber-1)
+	if err != nil {
+		return err
+	}
+	if _, err := whole(values, "step", 1, seqd.MaxRange); err != nil {
+		return err
+	}
+	err = checkPlain(issuer, bizType)
+	if s.create && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
+		err = s.make(v, issuer, bizType, offset)
+	}
+	if err != nil {
+		return err
+	}
+	v.Answer(http.StatusOK, nil, nil)
+	return nil
+}
+
+// make creates a biz type whose first number follows offset, unless there is one.
+func (s cosid) make(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, offset int64) error {
+	catalogue, err := v.Catalogue()
+	if err != nil {
+		return err
+	}
+	definition, err := json.Marshal(map[string]any{"strategy": "segment", "start": offset + 1, "reset": "never"})
+	if err != nil {
+		return err
+	}
+	made, _, err := catalogue.Put(v.Context(), bizType, definition, httpapi.Change{Check: func(version int64) error {
+		if version > 0 {
+			return seqd.Errorf(seqd.CodePreconditionFailed, "another request has created the biz type %s", bizType)
+		}
+		return nil
+	}})
+	if err == nil {
+		v.Changed(made.Version)
+		return nil
+	}
+	if seqd.CodeOf(err) != seqd.CodePreconditionFailed {
+		return err
+	}
+	return s.follow(v, issuer, bizType)
+}
+
+// follow makes this node use a biz type that another node has created a moment ago. It returns
+// [seqd.CodeUnknownBizType] if there is none.
+func (s cosid) follow(v *httpapi.Visit, issuer *seqd.Issuer, bizType string) error {
+	catalogue, err := v.Catalogue()
+	if err != nil {
+		return err
+	}
+	// a change of nothing reads the definition, and this node then follows it
+	if _, err := catalogue.Patch(v.Context(), bizType, []byte("{}"), httpapi.Change{Check: func(int64) error { return nil }}); err != nil {
+		return err
+	}
+	return checkPlain(issuer, bizType)
+}
+
+// nextMax answers PATCH /segments/{namespace}/{name}?step=.
+func (s cosid) nextMax(v *httpapi.Visit) error {
+	bizType, err := s.bizType(v)
+	if err != nil {
+		return err
+	}
+	issuer, err := s.enter(v, bizType)
+	if err != nil {
+		return err
+	}
+	values, err := v.Parameters()
+	if err != nil {
+		return err
+	}
+	step, err := whole(values, "step", 1, seqd.MaxRange)
+	if err != nil {
+		return err
+	}
+	_, last, err := issueRange(v, issuer, bizType, int(step))
+	if s.create && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
+		// the client may have created it at another node
+		if err = s.follow(v, issuer, bizType); err == nil {
+			_, last, err = issueRange(v, issuer, bizType, int(step))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var buf [20]byte
+	v.Answer(http.StatusOK, jsonType, strconv.AppendInt(buf[:0], last, 10))
+	return nil
+}

@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// Extra is a route that another package serves inside the middleware of the API: request IDs,
+// limits, the check of web pages, metrics, traces and the access log are those of every request. It
+// is not in /openapi.json. It checks tokens itself, and its errors have a shape of its own.
+type Extra struct {
+	Methods []string
+	// Path has its parameters as gin writes them: /api/segment/get/:key. No other Extra has the
+	// same.
+	Path string
+	// Form is true if a POST may have a form as its body, which [Visit.Parameters] reads. Otherwise
+	// a body means nothing.
+	Form bool
+	// Changes is true if requests can change biz types. They get an audit line.
+	Changes bool
+	// Serve answers a request, or returns an error and writes nothing.
+	Serve func(*Visit) error
+	// Fail answers a request that failed, even before Serve. The headers Seqd-Error, which has the
+	// code, and Retry-After are set. It must be fast.
+	Fail func(*Visit, *seqd.Error)
+}
+
+// extras are the extra routes.
+type extras struct {
+	api    *API
+	routes map[string]*Extra // by gin's name of the route
+}
+
+func newExtras(list []Extra) *extras {
+	e := &extras{routes: make(map[string]*Extra, len(list))}
+	for i := range list {
+		e.routes[list[i].Path] = &list[i]
+	}
+	return e
+}
+
+// of returns the extra route of a request, or nil.
+func (e *extras) of(c *gin.Context) *Extra {
+	if len(e.routes) == 0 {
+		return nil
+	}
+	return e.routes[c.FullPath()]
+}
+
+// changes reports whether a request is for an extra route that changes biz types.
+func (e *extras) changes(c *gin.Context) bool {
+	x := e.of(c)
+	return x != nil && x.Changes
+}
+
+// readsForm reports whether the body of a request is a form that an extra route reads.
+func (e *extras) readsForm(c *gin.Context) bool {
+	x := e.of(c)
+	return x != nil && x.Form && c.Request.Method == http.MethodPost && checkMedia(c.Request.Header, mediaForm) == nil
+}
+
+// extraRoutes adds the extra routes.
+func (a *API) extraRoutes(list []Extra) {
+	for _, x := range list {
+		serve := x.Serve
+		a.engine.Match(x.Methods, x.Path, a.middleware.errors.handler(func(c *gin.Context) error {
+			return serve(&Visit{c: c, api: a})
+		}))
+	}
+}
+
+// Visit is a request of an [Extra] and its answer.
+type Visit struct {
+	c   *gin.Context
+	api *API
+}
+
+// Context returns the context of the request.
+func (v *Visit) Context() context.Context { return v.c.Request.Context() }
+
+// Path returns the path of the request, unescaped.
+func (v *Visit) Path() string { return v.c.Request.URL.Path }
+
+// Param returns a parameter of the path, unescaped.
+func (v *Visit) Param(name string) string { return v.c.Param(name) }
+
+// Parameters returns the parameters in the query and after them those in the form, if the route
+// reads forms. Its error repeats nothing of them.
+func (v *Visit) Parameters() (url.Values, error) {
+	values, err := url.ParseQuery(v.c.Request.URL.RawQuery)
+	if err != nil {
+		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
+	}
+	if !v.api.middleware.extras.readsForm(v.c) {
+		return values, nil
+	}
+	text, err := body(v.c)
+	if err != nil {
+		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the form cannot be read")
+	}
+	form, err := url.ParseQuery(string(text))
+	if err != nil {
+		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the form cannot be read")
+	}
+	for name, list := range form {
+		values[name] = append(values[name], list...)
+	}
+	return values, nil
+}
+
+// As says which token a request was let in with, "" for none, and which biz type it is for. Traces
+// and the audit log show them.
+func (v *Visit) As(token, bizType string) {
+	if token != "" {
+		v.c.Params = append(v.c.Params, gin.Param{Key: callerParam, Value: token})
+	}
+	v.c.Params = append(v.c.Params, gin.Param{Key: "bizType", Value: bizType})
+	if v.api.middleware.extras.changes(v.c) && seqd.CheckName(bizType) == nil {
+		setTarget(v.c, bizType)
+	}
+}
+
+// Changed says which version of a definition a request made. The audit log shows it.
+func (v *Visit) Changed(version int64) { setRevision(v.c, version) }
+
+// Caller returns who sent the request.
+func (v *Visit) Caller() seqd.Caller {
+	return seqd.Caller{Name: callerName(v.c), Addr: v.api.issuing.clients.addr(v.c), RequestID: requestID(v.c)}
+}
+
+// Counted says how many numbers are requested. Traces show it.
+func (v *Visit) Counted(n int) { v.api.issuing.tracing.count(v.c, n) }
+
+// Catalogue returns what changes biz types, or why it cannot be used yet.
+func (v *Visit) Catalogue() (Catalogue, error) {
+	if to := v.api.admin.current.Load(); to != nil {
+		return to.catalogue, nil
+	}
+	return nil, v.api.gate.Waiting()
+}
+
+// Header returns the header of the answer.
+func (v *Visit) Header() http.Header { return v.c.Writer.Header() }
+
+// Answer writes the answer. contentType is "" if there is no body. The caller must not modify it.
+func (v *Visit) Answer(status int, contentType []string, body []byte) {
+	header := v.c.Writer.Header()
+	header["Cache-Control"] = noStore
+	write(v.c, status, contentType, body)
+}

@@ -1,0 +1,193 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/tracing/tracingtest"
+)
+
+// startResp runs a server with a port for Redis clients, and returns a client for it.
+func startResp(t *testing.T, yaml string, change func(*redis.Options), opts ...server.Option) (*service, *redis.Client) {
+	t.Helper()
+	listening := make(chan net.Addr, 1)
+	opts = append(opts, server.WithOnListenResp(func(a net.Addr) { listening <- a }))
+	s := start(t, load(t, "resp: {addr: '127.0.0.1:0'}\nstore: {driver: memory}\n"+yaml), opts...)
+	s.await("/readyz", http.StatusOK)
+	settings := &redis.Options{Addr: (<-listening).String(), MaxRetries: -1}
+	if change != nil {
+		change(settings)
+	}
+	rdb := redis.NewClient(settings)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return s, rdb
+}
+
+// TestResp: both ports issue the same numbers, under the same limits, and are counted.
+func TestResp(t *testing.T) {
+	t.Parallel()
+	s, rdb := startResp(t, "bizTypes: [{name: order, start: 100}]", nil, server.WithVersion("v7"))
+	for i := range int64(3) {
+		if n, err := rdb.Incr(t.Context(), "order").Result(); n != 100+2*i || err != nil {
+			t.Errorf("%d %v", n, err)
+		}
+		if _, body := s.get("/seq/order"); !strings.Contains(body, `"10`+string(rune('1'+2*i))+`"`) {
+			t.Error(body)
+		}
+	}
+	if err := rdb.IncrBy(t.Context(), "order", 10_001).Err(); err == nil || err.Error() != "ERR invalid_count: count is 10001 and must be a whole number from 1 to 10000" {
+		t.Error(err)
+	}
+	if info := rdb.Info(t.Context()).Val(); !strings.Contains(info, "seqd_version:v7\r\n") {
+		t.Error(info)
+	}
+	_, shown := s.get("/metrics")
+	for _, want := range []string{
+		`seqd_resp_commands_total{code="ok",command="INCR"} 3`, `seqd_resp_commands_total{code="invalid_count",command="INCRBY"} 1`, "seqd_resp_connections 1",
+		`seqd_ids_issued_total{biz_type="order"} 6`,
+	} {
+		if !strings.Contains(shown, want+"\n") {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRespTokens: tokens hold for both ports, and a deleted one ends at once.
+func TestRespTokens(t *testing.T) {
+	t.Parallel()
+	auth := fmt.Sprintf("auth: {tokens: [{name: ops, sha256: %q, scopes: [admin]}]}\n", access.DigestOf("ops-secret").Hex())
+	s, rdb := startResp(t, "bizTypes: [{name: order}]\n"+auth, nil)
+	if err := rdb.Incr(t.Context(), "order").Err(); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH unauthorized: ") {
+		t.Errorf("without a token: %v", err)
+	}
+	var made struct{ Secret string }
+	answer := s.want(201, "POST", "/tokens", "ops-secret", `{"name":"till","scopes":["issue:order"]}`)
+	if err := json.Unmarshal([]byte(answer), &made); err != nil {
+		t.Fatal(err)
+	}
+	with := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Password: made.Secret, PoolSize: 1, MaxRetries: -1})
+	defer with.Close()
+	for want := range int64(2) {
+		if n, err := with.Incr(t.Context(), "order").Result(); n != want+1 || err != nil {
+			t.Errorf("%d %v", n, err)
+		}
+	}
+	s.want(204, "DELETE", "/tokens/till", "ops-secret", "")
+	if err := with.Incr(t.Context(), "order").Err(); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH unauthorized: ") {
+		t.Errorf("with a deleted token: %v", err)
+	}
+}
+
+// TestRespDrain: commands are answered while the node is being drained, and a stop ends connections.
+func TestRespDrain(t *testing.T) {
+	t.Parallel()
+	s, rdb := startResp(t, "server: {drainDelay: 500ms}\nbizTypes: [{name: order}]", nil)
+	if err := rdb.Incr(t.Context(), "order").Err(); err != nil {
+		t.Fatal(err)
+	}
+	idle := rdb.Conn()
+	defer idle.Close()
+	if err := idle.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.cancel()
+	s.await("/readyz", http.StatusServiceUnavailable)
+	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 2 || err != nil {
+		t.Errorf("while drained: %d %v", n, err)
+	}
+	began := time.Now()
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("an idle connection delayed the stop for %s", took)
+	}
+	if err := rdb.Incr(t.Context(), "order").Err(); err == nil {
+		t.Error("the stopped service answers")
+	}
+}
+
+// TestRespOverTLS: the port speaks TLS with the certificate of the service.
+func TestRespOverTLS(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := config.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	roots := certificateFiles(t, files)
+	listening := make(chan net.Addr, 1)
+	start(t, load(t, "resp: {addr: '127.0.0.1:0'}\nserver: {tls: {certFile: '"+files.CertFile+"', keyFile: '"+files.KeyFile+"'}}\nstore: {driver: memory}\nbizTypes: [{name: order}]"),
+		server.WithOnListenResp(func(a net.Addr) { listening <- a }))
+	rdb := redis.NewClient(&redis.Options{Addr: (<-listening).String(), MaxRetries: 20, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "seqd.example"}})
+	defer rdb.Close()
+	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 1 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+}
+
+// TestRespPortInUse: a port that is taken ends the start with an error that names it, and leaves
+// nothing open.
+func TestRespPortInUse(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg := load(t, "resp: {addr: '"+taken.Addr().String()+"'}\nstore: {driver: memory}\nbizTypes: [{name: order}]")
+	opened := false
+	err = server.Run(context.Background(), cfg, server.WithOnListen(func(net.Addr) { opened = true }))
+	if err == nil || !strings.HasPrefix(err.Error(), "resp.addr: ") || opened {
+		t.Errorf("got %v, opened %t", err, opened)
+	}
+}
+
+// TestRespTraces: commands that share a take have one span, which tells no secret.
+func TestRespTraces(t *testing.T) {
+	t.Parallel()
+	var collector tracingtest.Collector
+	c := httptest.NewServer(&collector)
+	t.Cleanup(c.Close)
+	s, rdb := startResp(t, "tracing: {endpoint: '"+c.URL+"', sampleRatio: 1}\nbizTypes: [{name: order}]", nil)
+	if _, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.Incr(t.Context(), "order")
+		return p.IncrBy(t.Context(), "order", 10).Err()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rdb.Incr(t.Context(), "seqd_secret/").Err(); err == nil {
+		t.Error("it has no such biz type")
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	spans := 0
+	for _, span := range collector.Spans() {
+		a := span.Attributes
+		switch {
+		case span.Name != "INCR":
+		case a["seqd.biz_type"] == "order" && a["seqd.commands"] == "2" && a["seqd.count"] == "11" && a["network.protocol.name"] == "redis":
+			spans++
+		case a["error.type"] == "invalid_biz_type" && a["seqd.biz_type"] == "":
+			spans++
+		}
+	}
+	if spans != 2 {
+		t.Errorf("got %+v", collector.Spans())
+	}
+}
