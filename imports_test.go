@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -385,6 +386,40 @@ func TestImports(t *testing.T) {
 		if !seen[folder] {
 			t.Errorf("%s has a rule and no package: delete the rule", folder)
 		}
+	}
+}
+
+// The client is a module that other programs depend on. It needs the standard library and itself,
+// tests included, so that nothing else enters their builds.
+func TestClientStandsAlone(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("client", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") {
+			return err
+		}
+		files++
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			first, _, _ := strings.Cut(name, "/")
+			if strings.Contains(first, ".") && name != module+"/client" && name != module+"/client/admin" {
+				t.Errorf("%s imports %s: the client needs the standard library only", file, name)
+			}
+		}
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files of the client were read: %v", files, err)
+	}
+	text, err := os.ReadFile("client/go.mod")
+	if err != nil || strings.Contains(string(text), "require") {
+		t.Errorf("client/go.mod requires something: %v\n%s", err, text)
 	}
 }
 

@@ -62,6 +62,9 @@ func decodeIDs(dst []string, a *answer, bizType string, n int) ([]string, error)
 	if err := checkMedia(a, "application/json"); err != nil {
 		return nil, err
 	}
+	if ids, ok := appendEven(dst, a.body, bizType, n); ok {
+		return ids, nil
+	}
 	s := scratches.Get().(*scratch)
 	defer s.release()
 	text := a.body
@@ -79,6 +82,34 @@ func decodeIDs(dst []string, a *answer, bizType string, n int) ([]string, error)
 		return nil, err
 	}
 	return s.appendTo(dst, text), nil
+}
+
+// appendEven appends the IDs of an answer in which n IDs of one length ascend. Most answers are like
+// that, and are read in a third of the time. Of any other it returns false.
+func appendEven(dst []string, body []byte, bizType string, n int) (ids []string, ok bool) {
+	const between, end = `","`, `"]}`
+	rest, ok := afterHead(body, bizType, `","ids":["`)
+	width := plainEnd(rest, 0)
+	stride := width + len(between)
+	if !ok || width == 0 || len(rest) != n*stride {
+		return nil, false
+	}
+	perChunk := max(1, chunkBytes/stride)
+	before := ""
+	for from := 0; from < n; from += perChunk {
+		to := min(from+perChunk, n)
+		chunk := string(rest[from*stride : to*stride])
+		for at := 0; at < len(chunk); at += stride {
+			id := chunk[at : at+width]
+			sep := chunk[at+width : at+stride]
+			if !allPlain(id) || sep != between && (sep != end || to < n || at+stride < len(chunk)) || id <= before {
+				return nil, false
+			}
+			dst = append(dst, id)
+			before = id
+		}
+	}
+	return dst, string(rest[len(rest)-len(end):]) == end
 }
 
 // checkText checks an answer of n IDs, one on each line.
@@ -149,6 +180,28 @@ func plainEnd(text []byte, from int) int {
 		from++
 	}
 	return from
+}
+
+// allPlain reports whether all characters of a text stand for themselves in a JSON string. It looks
+// at eight of them at a time.
+func allPlain(text string) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(text) >= 8 {
+		x := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+		quote, escape := x^'"'*ones, x^'\\'*ones
+		// A byte of each of these has its highest bit if it is below a space, zero, or beyond ASCII.
+		if (x-' '*ones|(quote-ones)&^quote|(escape-ones)&^escape|x)&highs != 0 {
+			return false
+		}
+		text = text[8:]
+	}
+	for i := range len(text) {
+		if !plain[text[i]] {
+			return false
+		}
+	}
+	return true
 }
 
 var plain = func() (table [256]bool) {

@@ -98,21 +98,25 @@ func writeCommands(w io.Writer, cmd *cobra.Command) {
 
 // writeFlags lists the flags, except those of keys.
 func writeFlags(w io.Writer, cmd *cobra.Command) {
-	shown, keys := pflag.NewFlagSet("", pflag.ContinueOnError), false
-	shown.SortFlags = false
+	own, connection, keys := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError), false
 	add := func(f *pflag.Flag) {
 		switch {
 		case f.Hidden || f.Name == "help":
 		case f.Annotations[ofKey] != nil:
 			keys = true
+		case f.Annotations[clitool.OfConnection] != nil:
+			connection.AddFlag(f)
 		default:
-			shown.AddFlag(f)
+			own.AddFlag(f)
 		}
 	}
 	cmd.NonInheritedFlags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
-	if shown.HasFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s", shown.FlagUsagesWrapped(helpWidth))
+	if own.HasFlags() {
+		fmt.Fprintf(w, "\nFlags:\n%s", own.FlagUsagesWrapped(helpWidth))
+	}
+	if connection.HasFlags() {
+		fmt.Fprintf(w, "\nWhere the service is:\n%s", connection.FlagUsagesWrapped(helpWidth))
 	}
 	if keys && cmd.HasParent() {
 		fmt.Fprintf(w, "\nEvery key of the configuration is a flag too, such as --server.addr: see seqd help config.\n")

@@ -34,7 +34,6 @@ func newLine(p *program, env *clitool.Env) *line {
   seqd help biz-types put`
 	l.root.GroupID = ""
 	l.root.SilenceErrors, l.root.SilenceUsage = true, true
-	l.root.SuggestionsMinimumDistance = 2
 	l.root.CompletionOptions.DisableDefaultCmd = true
 	l.root.Version = p.versionText()
 	l.root.SetVersionTemplate("{{.Version}}\n")

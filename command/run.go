@@ -120,6 +120,9 @@ func noCommand(cmd *cobra.Command, name string) error {
 		of = " in " + cmd.CommandPath()
 	}
 	near := ""
+	if cmd.SuggestionsMinimumDistance = 2; len(name) <= 4 {
+		cmd.SuggestionsMinimumDistance = 1 // else put is near get
+	}
 	if names := cmd.SuggestionsFor(name); len(names) > 0 {
 		near = "; did you mean " + strings.Join(names, " or ") + "?"
 	}

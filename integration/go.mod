@@ -22,6 +22,7 @@ require (
 	github.com/pb33f/libopenapi v0.28.0
 	github.com/pb33f/libopenapi-validator v0.6.4
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.86.2
+	github.com/seqd/seqd/client v0.0.0
 	github.com/yuin/gopher-lua v1.1.1
 	k8s.io/api v0.34.2
 	k8s.io/apimachinery v0.34.2

@@ -10,8 +10,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd/client"
@@ -24,7 +24,7 @@ type Admin struct{ client *client.Client }
 func New(c *client.Client) *Admin { return &Admin{c} }
 
 // named returns the path of a biz type or token.
-func named(path, name string) string { return path + url.PathEscape(name) }
+func named(folder, name string) string { return folder + url.PathEscape(name) }
 
 // Page says which part of a list to return. The zero value is the first 100.
 type Page struct {
@@ -143,8 +143,8 @@ func (a *Admin) EnableBizType(ctx context.Context, name string, enabled bool, c 
 }
 
 // change sends a request that changes something, and reads its answer into v, unless v is nil.
-func (a *Admin) change(ctx context.Context, op, method, path string, body []byte, c Change, v any) (status int, err error) {
-	r := client.Request{Op: op, Method: method, Path: path, Header: http.Header{}, Body: body}
+func (a *Admin) change(ctx context.Context, op, method, target string, body []byte, c Change, v any) (status int, err error) {
+	r := client.Request{Op: op, Method: method, Path: target, Header: http.Header{}, Body: body}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -154,20 +154,29 @@ func (a *Admin) change(ctx context.Context, op, method, path string, body []byte
 
 // ask sends a request and reads its answer into v, unless v is nil.
 func (a *Admin) ask(ctx context.Context, r client.Request, v any) (status int, err error) {
-	if strings.HasSuffix(r.Path, "/") || strings.Contains(r.Path, "//") {
-		return 0, &client.Error{Code: client.ErrInvalidRequest, Detail: "the name is empty"}
+	if path.Clean(r.Path) != r.Path {
+		return 0, &client.Error{Code: client.ErrInvalidRequest, Detail: "the name is empty or made of dots"}
 	}
 	answer, err := a.client.Do(ctx, r)
 	if err != nil {
 		return 0, err
 	}
 	if v == nil {
-		return answer.Status, nil
+		return answer.Status, checkNoContent(answer)
 	}
 	if err := answer.JSON(v); err != nil {
 		return 0, err
 	}
 	return answer.Status, nil
+}
+
+// checkNoContent refuses an answer that is not the one to a deletion, such as a page of another
+// program.
+func checkNoContent(a *client.Answer) error {
+	if a.Status == http.StatusNoContent {
+		return nil
+	}
+	return &client.Error{Code: client.ErrBadAnswer, Status: a.Status, Addr: a.Addr, RequestID: a.RequestID, Detail: "the answer to a deletion is not 204, so it is not one of seqd"}
 }
 
 // errNoList is for JSON that is not the list that was asked for.

@@ -98,11 +98,11 @@ func (a *Admin) DeleteToken(ctx context.Context, name string, ifMatch int64) err
 	return err
 }
 
-func (a *Admin) changeToken(ctx context.Context, op, method, path string, body any, c Change, t *Token) error {
+func (a *Admin) changeToken(ctx context.Context, op, method, target string, body any, c Change, t *Token) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	_, err = a.change(ctx, op, method, path, text, c, t)
+	_, err = a.change(ctx, op, method, target, text, c, t)
 	return err
 }

@@ -33,6 +33,10 @@ type Connection struct {
 	Timeout time.Duration
 }
 
+// OfConnection is the annotation of the flags that say how to reach the service. The help lists them
+// apart, because many commands have them.
+const OfConnection = "seqd_connection"
+
 // connectionFlags are the flags as they were typed.
 type connectionFlags struct {
 	addrs   []string
@@ -46,6 +50,9 @@ func (e *Env) AddConnection(cmd *cobra.Command) {
 	f.StringSliceVar(&c.addrs, "addr", nil, "`URL` of a node; several: repeat it, or put commas between (environment: "+EnvAddr+"; default "+DefaultAddr+")")
 	f.StringVar(&c.token, "token", "", "`SECRET` of the caller. Better set "+EnvToken+": other users of this machine can see arguments")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait for one answer")
+	for _, name := range []string{"addr", "token", "timeout"} {
+		f.Lookup(name).Annotations = map[string][]string{OfConnection: {"true"}}
+	}
 	e.AddJSON(cmd)
 }
 

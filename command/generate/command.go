@@ -16,8 +16,8 @@ const long = `Write many numbers of a biz type to a file, one ID per line, from 
 
 The answers of the service reach the file whole or not at all. If the command is interrupted, by a
 signal, a crash, a full disk or a service that is away for longer than --patience, the same command
-with --resume continues: no line is lost, and none is there twice. Numbers that were on their way are
-skipped. Until the file is complete, a note is beside it: FILE` + NoteSuffix + `.`
+with --resume continues: no line is lost, and none is there twice. Numbers that were on their way
+are skipped. Until the file is complete, a note is beside it: FILE` + NoteSuffix + `.`
 
 // New returns the command seqd generate.
 func New(env *clitool.Env) *cobra.Command {
@@ -27,7 +27,7 @@ func New(env *clitool.Env) *cobra.Command {
 		Example: `  seqd generate invite --count 10000000 -o codes.txt
   seqd generate invite --count 10000000 -o codes.txt --resume
   seqd generate invite --count 1000 -o - | sort`,
-		GroupID: clitool.GroupClient, Args: clitool.Operands("BIZTYPE"),
+		GroupID: clitool.GroupClient, Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: env.CompleteBizTypes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.BizType, o.Stdout = args[0], env.Out
 			return run(cmd.Context(), env, o)
@@ -58,7 +58,7 @@ func run(ctx context.Context, env *clitool.Env, o Options) error {
 	}
 	o.Client = client.Config{Addrs: conn.Addrs, Token: conn.Token, Timeout: conn.Timeout}
 	shown := newProgress(env, &o)
-	o.Progress = shown.report
+	o.Progress, o.Waiting = shown.report, shown.waiting
 	sum, err := Run(ctx, o)
 	shown.end()
 	if err != nil {

@@ -48,6 +48,9 @@ type Options struct {
 	// Progress is called with the number of lines in the file at the beginning and after each change,
 	// never by two goroutines at once. It may be nil.
 	Progress func(lines int64)
+	// Waiting is called with what is in the way each time that a request failed and is repeated. It
+	// must be safe for concurrent use. It may be nil.
+	Waiting func(error)
 }
 
 // Defaults and bounds of [Options].
@@ -56,8 +59,10 @@ const (
 	MostBatch = 1_000_000
 	// DefaultParallel is enough to keep the service and the file busy.
 	DefaultParallel = 4
-	// MostParallel bounds the memory of a run.
+	// MostParallel is the largest Parallel.
 	MostParallel = 256
+	// mostAtOnce bounds Batch times Parallel, and so the memory of a run.
+	mostAtOnce = 4_000_000
 	// DefaultPatience is longer than a node needs to start.
 	DefaultPatience = time.Minute
 
@@ -153,17 +158,23 @@ func (o *Options) complete() error {
 	case o.Output == Stdout && (o.Resume || o.Force):
 		return mistakef("the standard output can be neither resumed nor replaced: name a file")
 	}
-	if o.Batch == 0 {
-		o.Batch = firstBatch
-	}
 	if o.Parallel == 0 {
 		o.Parallel = DefaultParallel
+	}
+	if o.Batch == 0 {
+		o.Batch = min(firstBatch, mostAtOnce/o.Parallel)
+	}
+	if o.Batch*o.Parallel > mostAtOnce {
+		return mistakef("batch times parallel is %d and must be at most %d, for the sake of the memory", o.Batch*o.Parallel, mostAtOnce)
 	}
 	if o.Patience == 0 {
 		o.Patience = DefaultPatience
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64) {}
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(error) {}
 	}
 	return nil
 }

@@ -222,7 +222,7 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		"exists":            {func(o *Options) { o.Output = existing }, "--resume"},
-		"not resumable":     {func(o *Options) { o.Output, o.Resume = existing, true }, "is missing: either the file is complete"},
+		"not resumable":     {func(o *Options) { o.Output, o.Resume = existing, true }, "cannot be resumed: it is complete, or"},
 		"another biz type":  {func(o *Options) { o.Output, o.Resume, o.BizType = incomplete, true, "order" }, `is for numbers of "invite", not of "order"`},
 		"another count":     {func(o *Options) { o.Output, o.Resume, o.Count = incomplete, true, 200 }, "--count 100"},
 		"folder":            {func(o *Options) { o.Output = folderName }, "is a folder"},
@@ -231,6 +231,7 @@ func TestMistakes(t *testing.T) {
 		"count 0":           {func(o *Options) { o.Count = 0 }, "count is 0"},
 		"count -1":          {func(o *Options) { o.Count = -1 }, "count is -1"},
 		"batch":             {func(o *Options) { o.Batch = MostBatch + 1 }, "batch is"},
+		"memory":            {func(o *Options) { o.Batch, o.Parallel = MostBatch, 5 }, "batch times parallel is 5000000"},
 		"parallel":          {func(o *Options) { o.Parallel = -1 }, "parallel is"},
 		"patience":          {func(o *Options) { o.Patience = -1 }, "patience is"},
 		"resume and force":  {func(o *Options) { o.Resume, o.Force = true, true }, "use one of them"},

@@ -18,6 +18,9 @@ const NoteSuffix = ".seqd"
 // noteFormat is the version of the notes that this build writes.
 const noteFormat = 1
 
+// errNoNote is for a file without a note.
+var errNoNote = errors.New("it is complete, or seqd generate did not make it, because there is no file")
+
 // note says what belongs into a file. How far the file has come is in the file alone, so the two
 // cannot disagree.
 type note struct {
@@ -55,8 +58,7 @@ func writeSynced(path string, text []byte) error {
 func (n note) same(path string) error {
 	text, err := os.ReadFile(path + NoteSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return mistakef("%s cannot be resumed, because %s is missing: either the file is complete, or seqd generate did not make it (%w)",
-			path, path+NoteSuffix, fs.ErrNotExist)
+		return mistakef("%s cannot be resumed: %w: %s", path, errNoNote, path+NoteSuffix)
 	}
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/seqd/seqd/internal/folder"
 )
@@ -32,15 +31,15 @@ type output struct {
 const enough = 256 << 10
 
 // lines returns how many lines there are.
-func (o *output) lines() int64 { return o.written }
+func (out *output) lines() int64 { return out.written }
 
 // resumable reports whether a later run can continue.
-func (o *output) resumable() bool { return o.file != nil && !o.removed }
+func (out *output) resumable() bool { return out.file != nil && !out.removed }
 
 // open opens the output. A file is locked until the run ends.
 func open(o *Options) (*output, error) {
 	if o.Output == Stdout {
-		return &output{w: o.Stdout, count: o.Count}, nil
+		return &output{w: o.Stdout, path: o.Output, count: o.Count}, nil
 	}
 	info, err := os.Stat(o.Output)
 	switch {
@@ -51,7 +50,7 @@ func open(o *Options) (*output, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &output{w: f, stream: f, count: o.Count}, nil
+		return &output{w: f, stream: f, path: o.Output, count: o.Count}, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func (out *output) begin(o *Options) error {
 		return out.measure(info.Size())
 	}
 	if o.Resume { // nothing is lost if the file is empty, but it may be promised to another run
-		if err := mine.same(out.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := mine.same(out.path); err != nil && !errors.Is(err, errNoNote) {
 			return err
 		}
 	}
@@ -221,10 +220,10 @@ func (out *output) end(cause error) error {
 	return errors.Join(cause, out.file.Close())
 }
 
-// explain says what an error of the file means.
+// explain says where an error of the file happened. Most say it themselves.
 func (out *output) explain(err error) error {
-	if out.file == nil {
-		return fmt.Errorf("write: %w", err)
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return err
 	}
-	return fmt.Errorf("write %s: %w", filepath.Clean(out.path), err)
+	return fmt.Errorf("write %s: %w", out.path, err)
 }

@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -12,6 +13,8 @@ import (
 
 // progress shows how far a run is: a bar on a terminal, and elsewhere a line now and then.
 type progress struct {
+	env   *clitool.Env
+	mu    sync.Mutex // guards what follows, and the order of what is written
 	errs  io.Writer
 	name  string
 	count int64
@@ -19,11 +22,15 @@ type progress struct {
 	first int64 // lines at the beginning, -1 before the first report
 	bar   *progressbar.ProgressBar
 	next  time.Time // of the next line, without a bar
-	every time.Duration
+	now   func() time.Time
+	said  time.Time // when the last obstacle was shown
 }
 
+// every is the time between two lines.
+const every = 5 * time.Second
+
 func newProgress(env *clitool.Env, o *Options) *progress {
-	p := &progress{errs: env.Errs, name: o.Output, count: o.Count, first: -1, every: 5 * time.Second}
+	p := &progress{env: env, errs: env.Errs, name: o.Output, count: o.Count, first: -1, now: time.Now}
 	if o.Output == Stdout {
 		p.name = o.BizType
 	}
@@ -40,9 +47,11 @@ func newProgress(env *clitool.Env, o *Options) *progress {
 
 // report shows the number of lines.
 func (p *progress) report(lines int64) {
-	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
 	if p.first < 0 {
-		p.first, p.began, p.next = lines, now, now.Add(p.every)
+		p.first, p.began, p.next = lines, now, now.Add(every)
 		if lines > 0 {
 			fmt.Fprintf(p.errs, "%s has %d of %d lines; it continues there\n", p.name, lines, p.count)
 			if p.bar != nil {
@@ -58,14 +67,33 @@ func (p *progress) report(lines int64) {
 	if now.Before(p.next) {
 		return
 	}
-	p.next = now.Add(p.every)
+	p.next = now.Add(every)
 	rate := float64(lines-p.first) / now.Sub(p.began).Seconds()
 	left := time.Duration(float64(p.count-lines) / rate * float64(time.Second)).Round(time.Second)
 	fmt.Fprintf(p.errs, "%s: %d of %d lines, %.0f/s, %s left\n", p.name, lines, p.count, rate, left)
 }
 
+// waiting says what is in the way, now and then.
+func (p *progress) waiting(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if !p.said.IsZero() && now.Before(p.said.Add(every)) {
+		return
+	}
+	p.said = now
+	p.clear()
+	fmt.Fprintf(p.errs, "%s waits: %v\n", p.name, p.env.Explain(err))
+}
+
 // end removes the bar.
 func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}

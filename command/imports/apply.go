@@ -11,33 +11,50 @@ import (
 	"github.com/seqd/seqd/client/admin"
 )
 
+// Applying says how a plan is applied.
+type Applying struct {
+	// Raise raises the start of biz types that exist and begin below that of the plan.
+	Raise bool
+	// DryRun lets the service check everything and changes nothing.
+	DryRun bool
+	// Explain makes an error of the client fit for people.
+	Explain func(error) error
+}
+
 // Apply brings the biz types of a plan to a running service, and sets Result and Detail of each. It
 // creates those that are missing. One that exists keeps its definition: if its start is below that
-// of the plan it is refused, or raised if raise is true. Nothing is ever lowered, so a plan can be
-// applied again. dryRun lets the service check everything and changes nothing.
-func Apply(ctx context.Context, service *admin.Admin, items []Item, raise, dryRun bool) {
+// of the plan it is refused, or raised. Nothing is ever lowered, so a plan can be applied again.
+// After an error that would meet every biz type, the rest is not tried.
+func Apply(ctx context.Context, service *admin.Admin, items []Item, how Applying) {
+	var broken error
 	for i := range items {
 		if items[i].Result == Refused {
 			continue
 		}
-		if err := apply(ctx, service, &items[i], raise, dryRun); err != nil {
-			items[i].Result, items[i].Detail = Failed, err.Error()
-			if failed, ok := errors.AsType[*client.Error](err); ok && failed.Unknown {
-				items[i].Detail += "; it may have been done: import again, which is safe"
-			}
+		if broken != nil {
+			items[i].Result, items[i].Detail = Failed, "not tried"
+			continue
+		}
+		err := apply(ctx, service, &items[i], how)
+		if err == nil {
+			continue
+		}
+		items[i].Result, items[i].Detail = Failed, how.Explain(err).Error()
+		if errors.Is(err, client.ErrUnreachable) || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) || ctx.Err() != nil {
+			broken = err
 		}
 	}
 }
 
-func apply(ctx context.Context, service *admin.Admin, item *Item, raise, dryRun bool) error {
+func apply(ctx context.Context, service *admin.Admin, item *Item, how Applying) error {
 	b, err := service.BizType(ctx, item.Name)
 	if errors.Is(err, client.ErrUnknownBizType) || errors.Is(err, client.ErrNotFound) {
-		return create(ctx, service, item, dryRun)
+		return create(ctx, service, item, how)
 	}
 	if err != nil {
 		return err
 	}
-	return existing(ctx, service, item, b, raise, dryRun)
+	return existing(ctx, service, item, b, how)
 }
 
 // definition is what a biz type needs to take over numbers. What is not here has the defaults of the
@@ -50,12 +67,12 @@ type definition struct {
 }
 
 // create makes a biz type that does not exist. If another client makes it meanwhile, this fails.
-func create(ctx context.Context, service *admin.Admin, item *Item, dryRun bool) error {
+func create(ctx context.Context, service *admin.Admin, item *Item, how Applying) error {
 	text, err := json.Marshal(definition{Strategy: "segment", Start: item.Start, Step: item.Step, Reset: "never"})
 	if err != nil {
 		return err
 	}
-	b, _, err := service.PutBizType(ctx, item.Name, text, admin.Change{IfNoneMatch: true, DryRun: dryRun})
+	b, _, err := service.PutBizType(ctx, item.Name, text, admin.Change{IfNoneMatch: true, DryRun: how.DryRun})
 	if err != nil {
 		return err
 	}
@@ -64,7 +81,7 @@ func create(ctx context.Context, service *admin.Admin, item *Item, dryRun bool) 
 }
 
 // existing looks whether a biz type that exists begins above all that was issued elsewhere.
-func existing(ctx context.Context, service *admin.Admin, item *Item, b admin.BizType, raise, dryRun bool) error {
+func existing(ctx context.Context, service *admin.Admin, item *Item, b admin.BizType, how Applying) error {
 	has := definition{Strategy: "segment", Start: 1, Reset: "never"} // the defaults
 	if err := json.Unmarshal(b.Definition, &has); err != nil {
 		return fmt.Errorf("its definition cannot be read: %w", err)
@@ -79,14 +96,14 @@ func existing(ctx context.Context, service *admin.Admin, item *Item, b admin.Biz
 	case has.Start >= item.Start:
 		item.Result, item.Detail = Unchanged, fmt.Sprintf("it exists and starts at %d", has.Start)
 		return nil
-	case !raise:
+	case !how.Raise:
 		item.Result = Refused
 		item.Detail = fmt.Sprintf("it exists and starts at %d, below what was issued elsewhere: --raise moves it up; "+
 			"numbers up to %d that it has issued may exist twice", has.Start, item.Start-1)
 		return nil
 	}
 	patch := fmt.Appendf(nil, `{"start":%d}`, item.Start)
-	after, err := service.PatchBizType(ctx, item.Name, patch, admin.Change{IfMatch: b.Version, DryRun: dryRun})
+	after, err := service.PatchBizType(ctx, item.Name, patch, admin.Change{IfMatch: b.Version, DryRun: how.DryRun})
 	if err != nil {
 		return err
 	}

@@ -23,9 +23,9 @@ const EnvDSN = "SEQD_CLIENT_DSN"
 
 const long = `Read the tables of %[1]s, and make biz types that begin above all that it has issued.
 
-Stop the servers of %[1]s first, then import, then let callers use seqd: what their servers allocate
-after the tables were read is not known here. --margin leaves numbers free for servers that cannot be
-stopped. The tables are read again at the end, and the command fails if they have changed.
+Stop the servers of %[1]s first, then import, then let callers use seqd: what their servers
+allocate after the tables were read is not known here. --margin leaves numbers free for servers that
+cannot be stopped. The tables are read again at the end, and the command fails if they have changed.
 
 Without --apply, --dry-run and -o it shows what it would do, and needs no service. It never lowers a
 counter, and can be repeated.`
@@ -120,17 +120,18 @@ func (f *flags) run(ctx context.Context, env *clitool.Env) error {
 	r.Tokens, refused = TokensOf(tables.Grants, r.BizTypes)
 	r.Warnings = append(r.Warnings, refused...)
 	if service != nil {
-		Apply(ctx, service, r.BizTypes, f.raise, f.dryRun)
+		Apply(ctx, service, r.BizTypes, Applying{Raise: f.raise, DryRun: f.dryRun, Explain: env.Explain})
 	}
-	if err := f.readAgain(ctx, db, began, tables.Rows, &r); err != nil {
-		return err
-	}
-	if f.output != "" {
+	unsure := f.readAgain(ctx, db, began, tables.Rows, &r)
+	if unsure == nil && f.output != "" {
 		if err := f.write(env, &r); err != nil {
 			return err
 		}
 	}
-	return f.show(env, &r)
+	if err := f.show(env, &r); err != nil && unsure == nil {
+		return err
+	}
+	return unsure
 }
 
 // check checks the flags, and returns the service, nil if none is asked.

@@ -3,15 +3,12 @@
 package imports
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -396,15 +393,12 @@ func TestMistakes(t *testing.T) {
 // A service that is away fails each biz type, and says so.
 func TestServiceAway(t *testing.T) {
 	t.Parallel()
-	s := start(t, "leaf", leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('pay', 1, 10)")
+	s := start(t, "leaf", leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('pay', 1, 10), ('refund', 1, 10)")
+	out, code := s.run("--apply", "--token", "seqd_wrong", "--rename", "pay=invoice", "--rename", "refund=invoice")
+	s.want(out, code, 1, []string{"pay as invoice", "created"}, []string{"refund", "refused", "has the same name"})
 	s.node.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	out, code := s.run("--apply", "--timeout", "1s")
-	if ctx.Err() != nil {
-		t.Error("it took longer than a minute")
-	}
-	s.want(out, code, 1, []string{"pay", "failed", "unreachable"})
-	out, code = s.run("--apply", "--addr", fmt.Sprintf("http://127.0.0.1:%d", 1), "--json")
-	s.want(out, code, 1, []string{`"failed"`})
+	out, code = s.run("--apply")
+	s.want(out, code, 1, []string{"pay", "failed", "cannot be reached"}, []string{"refund", "failed: not tried"})
+	out, code = s.run("--apply", "--json")
+	s.want(out, code, 1, []string{`"result": "failed"`})
 }

@@ -62,7 +62,7 @@ func (m *Migration) MoveKeys() {
 		must(m.cluster.t, m.From, "CLUSTER GETKEYSINSLOT", err)
 		for _, key := range keys {
 			err := m.From.client.Migrate(ctx, "127.0.0.1", strconv.Itoa(m.To.port), key, 0, 5*time.Second).Err()
-			must(m.cluster.t, m.From, "MIGRATE "+key, err)
+			must(m.cluster.t, m.From, "migrate "+key, err)
 		}
 		if len(keys) == 0 {
 			return

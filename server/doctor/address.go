@@ -16,29 +16,31 @@ type addressCheck struct{ d *Doctor }
 
 // run checks the port, the advertised addresses, the open files and the certificate.
 func (c addressCheck) run(ctx context.Context, f *findings) {
-	c.port(ctx, f)
+	c.port(ctx, f, "server.addr", c.d.Config.Server.Addr)
+	if resp := c.d.Config.Resp; resp.Configured() {
+		c.port(ctx, f, "resp.addr", resp.Addr)
+	}
 	c.advertised(f)
 	c.openFiles(f)
 	c.certificate(f)
 }
 
-// port finds out whether the address can be listened on.
-func (c addressCheck) port(ctx context.Context, f *findings) {
-	addr := c.d.Config.Server.Addr
+// port finds out whether an address of the configuration can be listened on.
+func (c addressCheck) port(ctx context.Context, f *findings, key, addr string) {
 	err := c.d.Host.Listen(addr)
 	switch {
 	case err == nil:
-		f.ok("server.addr", "%s is free", addr)
+		f.ok(key, "%s is free", addr)
 	case errors.Is(err, syscall.EADDRINUSE):
 		if said, err := c.d.Ask(ctx); err != nil {
-			f.add(Fail, "server.addr", "stop what has it, or take another one", "%s is in use, and not by a seqd that is alive: %v", addr, err)
+			f.add(Fail, key, "stop what has it, or take another one", "%s is in use, and not by a seqd that is alive: %v", addr, err)
 		} else {
-			f.add(Info, "server.addr", "", "%s is in use by a running seqd: %s", addr, said)
+			f.add(Info, key, "", "%s is in use by a running seqd: %s", addr, said)
 		}
 	case errors.Is(err, syscall.EACCES):
-		f.add(Fail, "server.addr", "take a port from 1024 on, or give the process the right to low ones", "%s may not be listened on: %v", addr, err)
+		f.add(Fail, key, "take a port from 1024 on, or give the process the right to low ones", "%s may not be listened on: %v", addr, err)
 	default:
-		f.add(Fail, "server.addr", "use an address of this machine", "%s cannot be listened on: %v", addr, err)
+		f.add(Fail, key, "use an address of this machine", "%s cannot be listened on: %v", addr, err)
 	}
 }
 

@@ -39,6 +39,9 @@ func (c configCheck) serverSettings(f *findings) {
 	if public && !c.d.Config.Auth.Enforced() {
 		f.add(Warn, "auth.mode", "give callers tokens in auth.tokens", "%s: anyone who reaches %s can take numbers and change biz types", c.d.Config.Auth.Mode, s.Addr)
 	}
+	if resp := c.d.Config.Resp; resp.Configured() && !config.IsLoopback(resp.Addr) && c.d.Config.Auth.Enforced() && !s.TLS.Configured() {
+		f.add(Info, "resp.addr", "set server.tls, which holds for it too", "tokens come to %s unencrypted", resp.Addr)
+	}
 	if public && c.d.Config.Auth.Enforced() && !s.TLS.Configured() {
 		f.add(Info, "server.tls", "set server.tls, unless a proxy in front does it", "tokens come to %s unencrypted", s.Addr)
 	}

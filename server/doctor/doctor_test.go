@@ -105,26 +105,27 @@ func TestConfigurationDangers(t *testing.T) {
 		text, subject, part string
 		level               Level
 	}{
-		"writeTimeout":        {"server: {writeTimeout: 5100ms}\n" + one, "server.writeTimeout", "longer", Warn},
-		"drainDelay":          {"server: {addr: \"0.0.0.0:80\"}\nauth: {mode: none}\n" + one, "server.drainDelay", "balancer", Warn},
-		"auth none":           {"server: {addr: \"0.0.0.0:80\"}\nauth: {mode: none}\n" + one, "auth.mode", "tokens", Warn},
-		"plain tokens":        {"server: {addr: \"0.0.0.0:80\"}\n" + token("enabled: true"), "server.tls", "unencrypted", Info},
-		"memory":              {"store: {driver: memory}\n" + one, "store.driver", "numbers restart", Warn},
-		"from config":         {mongoRedis + "bizTypesFrom: config\n" + one, "bizTypesFrom", "every node", Info},
-		"expired":             {token("expires: 2026-11-21T11:00:00Z"), "auth.tokens", "expired", Warn},
-		"expires soon":        {token("expires: 2026-12-01T12:00:00Z"), "auth.tokens", "in 10 days", Warn},
-		"expires late":        {token("expires: 2027-12-01T12:00:00Z"), "auth.tokens", "count", OK},
-		"switched off":        {token("enabled: false"), "auth.tokens", "off", Info},
-		"threshold":           {"bizTypes: [{name: order, threshold: 1}]", "order.threshold", "callers wait", Warn},
-		"targetDuration":      {"bizTypes: [{name: order, targetDuration: 24h}]", "order.targetDuration", "48h", Warn},
-		"step":                {"bizTypes: [{name: order, step: 1000000, plugins: [{name: obfuscate, digits: 8, keyFile: x}]}]", "order.step", "100000000", Warn},
-		"per node":            {"store: {driver: mongo}\nbizTypes: [{name: order, ordering: per-node}]", "order.ordering", "each node", Info},
-		"no reserve":          {mongoRedis + "bizTypes: [{name: order, reserveSegments: 0}]", "order.reserveSegments", "1 or more", Warn},
-		"horizon by renewals": {"bizTypes: [{name: order, strategy: snowflake, horizon: 3s, renewInterval: 1s, maxSkew: 1s}]", "order.horizon", "3 renewals", Warn},
-		"horizon by time-out": {"store: {driver: mongo}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "time-out", Warn},
-		"per node, SQL":       {"store: {driver: postgres}\nbizTypes: [{name: order, ordering: per-node}]", "order.ordering", "each node", Info},
-		"horizon of SQL":      {"store: {driver: mysql}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "store.mysql.timeout", Warn},
-		"log without bound":   {"server: {accessLog: \"on\", accessLogPerSecond: 0}\n" + one, "server.accessLog", "every request", Warn},
+		"writeTimeout":                  {"server: {writeTimeout: 5100ms}\n" + one, "server.writeTimeout", "longer", Warn},
+		"drainDelay":                    {"server: {addr: \"0.0.0.0:80\"}\nauth: {mode: none}\n" + one, "server.drainDelay", "balancer", Warn},
+		"auth none":                     {"server: {addr: \"0.0.0.0:80\"}\nauth: {mode: none}\n" + one, "auth.mode", "tokens", Warn},
+		"plain tokens of Redis clients": {"resp: {addr: \"0.0.0.0:6380\"}\n" + token("enabled: true"), "resp.addr", "unencrypted", Info},
+		"plain tokens":                  {"server: {addr: \"0.0.0.0:80\"}\n" + token("enabled: true"), "server.tls", "unencrypted", Info},
+		"memory":                        {"store: {driver: memory}\n" + one, "store.driver", "numbers restart", Warn},
+		"from config":                   {mongoRedis + "bizTypesFrom: config\n" + one, "bizTypesFrom", "every node", Info},
+		"expired":                       {token("expires: 2026-11-21T11:00:00Z"), "auth.tokens", "expired", Warn},
+		"expires soon":                  {token("expires: 2026-12-01T12:00:00Z"), "auth.tokens", "in 10 days", Warn},
+		"expires late":                  {token("expires: 2027-12-01T12:00:00Z"), "auth.tokens", "count", OK},
+		"switched off":                  {token("enabled: false"), "auth.tokens", "off", Info},
+		"threshold":                     {"bizTypes: [{name: order, threshold: 1}]", "order.threshold", "callers wait", Warn},
+		"targetDuration":                {"bizTypes: [{name: order, targetDuration: 24h}]", "order.targetDuration", "48h", Warn},
+		"step":                          {"bizTypes: [{name: order, step: 1000000, plugins: [{name: obfuscate, digits: 8, keyFile: x}]}]", "order.step", "100000000", Warn},
+		"per node":                      {"store: {driver: mongo}\nbizTypes: [{name: order, ordering: per-node}]", "order.ordering", "each node", Info},
+		"no reserve":                    {mongoRedis + "bizTypes: [{name: order, reserveSegments: 0}]", "order.reserveSegments", "1 or more", Warn},
+		"horizon by renewals":           {"bizTypes: [{name: order, strategy: snowflake, horizon: 3s, renewInterval: 1s, maxSkew: 1s}]", "order.horizon", "3 renewals", Warn},
+		"horizon by time-out":           {"store: {driver: mongo}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "time-out", Warn},
+		"per node, SQL":                 {"store: {driver: postgres}\nbizTypes: [{name: order, ordering: per-node}]", "order.ordering", "each node", Info},
+		"horizon of SQL":                {"store: {driver: mysql}\nbizTypes: [{name: order, strategy: snowflake, horizon: 4s, renewInterval: 200ms}]", "order.horizon", "store.mysql.timeout", Warn},
+		"log without bound":             {"server: {accessLog: \"on\", accessLogPerSecond: 0}\n" + one, "server.accessLog", "every request", Warn},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, run(t, configCheck{examined(t, test.text)}.run), test.level, test.subject, test.part)
@@ -146,6 +147,8 @@ func TestAddress(t *testing.T) {
 	want(t, run(t, addressCheck{d}.run), Fail, "server.addr", "not by a seqd that is alive: nobody there")
 	d.Ask = func(context.Context) (string, error) { return "it is well", nil }
 	want(t, run(t, addressCheck{d}.run), Info, "server.addr", "by a running seqd: it is well")
+	d.Config.Resp.Addr = "127.0.0.1:6380"
+	want(t, run(t, addressCheck{d}.run), Info, "resp.addr", "127.0.0.1:6380 is in use")
 	d.Host = wellHost()
 	d.Config.Server.MaxConnections = 0
 	want(t, run(t, addressCheck{d}.run), Warn, "server.maxConnections", "bound it")

@@ -60,7 +60,9 @@ func (c *conn) serve() {
 	for !c.ends && c.read() {
 		c.answer()
 	}
-	c.linger()
+	if !c.broken {
+		linger(c.net)
+	}
 }
 
 // handshake begins TLS, if the port speaks it.
@@ -73,8 +75,7 @@ func (c *conn) handshake() bool {
 	err := encrypted.Handshake()
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
 		_, _ = plain.Conn.Write(appendError(nil, protocolError("this port speaks TLS")))
-		c.net, c.broken = plain.Conn, false
-		c.linger()
+		linger(plain.Conn)
 	}
 	return err == nil && c.net.SetDeadline(time.Time{}) == nil
 }
@@ -173,14 +174,14 @@ const (
 	lingerBytes = 2 << 20
 )
 
-// linger ends the connection so that the client can read the last answer.
-func (c *conn) linger() {
-	half, ok := c.net.(interface{ CloseWrite() error })
-	if c.broken || !ok || half.CloseWrite() != nil {
+// linger ends a connection so that its client can read the last answer.
+func linger(c net.Conn) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	_ = c.net.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.net, lingerBytes)
+	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, c, lingerBytes)
 }
 
 // recover ends the connection after a panic.

@@ -141,8 +141,8 @@ func TestStarting(t *testing.T) {
 	}
 }
 
-// TestOverload: requests above the limit are refused at once, on other connections too, and a client
-// that comes back at once is delayed.
+// TestOverload: requests above the limit are refused at once, on other connections too, and a
+// client that comes back at once is delayed.
 func TestOverload(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := newCounter(1)
@@ -244,6 +244,32 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	<-ended
 	if got := s.dial(t).ask("INCR", "order"); !strings.HasPrefix(got, ":") {
 		t.Error(got)
+	}
+}
+
+// TestManyThatDoNotRead: what many clients asked for and do not read takes no more memory than
+// large answers may have.
+func TestManyThatDoNotRead(t *testing.T) {
+	const most, clients = 4 << 20, 64
+	long := prefixed
+	long.Plugin = plugin{after: func(call *seqd.Call) error {
+		call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte {
+			return append(append(dst, strings.Repeat("x", 100)...), shown...)
+		})
+		return nil
+	}}
+	s := serve(t, func(set *settings) { set.gate.MaxInFlightBytes = most }, define("long", newCounter(1), long))
+	if got := s.dial(t).ask("SEQ.NEXT", "long", "COUNT", "1000"); got != "*1000" { // now their size is known
+		t.Fatal(got)
+	}
+	before := live()
+	for range clients {
+		s.dial(t).send(strings.Repeat(form("SEQ.NEXT", "long", "COUNT", "10000"), 5))
+	}
+	for deadline := time.Now().Add(500 * time.Millisecond); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if held := live() - before; held > 2*most+clients*(64<<10) {
+			t.Fatalf("%d bytes are held", held)
+		}
 	}
 }
 

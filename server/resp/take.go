@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,10 @@ func (r *run) reset() {
 	r.calls, r.errs, r.takes, r.numbers = r.calls[:0], r.errs[:0], r.takes[:0], 0
 	r.caller = ""
 }
+
+// forget frees the memory of the calls. What many numbers need is not kept, neither while a client
+// reads them nor for other runs.
+func (r *run) forget() { r.calls, r.spare = nil, nil }
 
 // fits reports whether a request can share the take of a run that is not empty.
 func (r *run) fits(bizType []byte, integer bool, count int) bool {
@@ -151,13 +156,20 @@ func (c *conn) issueMany(ctx context.Context, issuer *seqd.Issuer, r *run) error
 	defer loan.End()
 	c.flush() // so that only this answer is held
 	issuer.IssueAll(ctx, r.calls, r.errs)
+	if r.errs[0] == nil {
+		c.out = slices.Grow(c.out, int(loan.Expected())+r.numbers*perBulk)
+	}
 	c.answerRun(r)
 	if r.errs[0] == nil {
 		loan.Settle(len(c.out), cap(c.out))
 	}
+	r.forget()
 	c.flush()
 	return nil
 }
+
+// perBulk is how much longer an ID is in the form of the protocol: $19, and twice CR LF.
+const perBulk = 7
 
 // answerRun appends the answers of a run, and counts them.
 func (c *conn) answerRun(r *run) {
@@ -310,56 +322,4 @@ func (n *names) of(name []byte) string {
 	}
 	n.last = known
 	return known
-}
-
-// parse is SEQ.PARSE bizType id.
-func (c *conn) parse(_ int, args [][]byte) error {
-	g, bizType, id := c.server.gate, string(args[1]), string(args[2])
-	if _, err := g.AllowDigest(&c.secret, access.ScopeIssue, bizType); err != nil {
-		return err
-	}
-	issuer, err := g.Issuer()
-	if err != nil {
-		return err
-	}
-	p, err := issuer.Parse(bizType, id)
-	if err != nil {
-		return err
-	}
-	c.appendParsed(bizType, id, &p)
-	return nil
-}
-
-// timeFormat is that of the HTTP API.
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
-
-// appendParsed appends what an ID says, with the names that the HTTP API uses.
-func (c *conn) appendParsed(bizType, id string, p *seqd.Parsed) {
-	type entry struct{ key, value string }
-	entries := []entry{{"bizType", bizType}, {"id", id}, {"number", strconv.FormatInt(p.Number, 10)}}
-	if period := p.Period.String(); period != "" {
-		entries = append(entries, entry{"period", period})
-	}
-	if !p.Time.IsZero() {
-		entries = append(entries, entry{"time", p.Time.UTC().Format(timeFormat)})
-	}
-	n := len(entries) + 1
-	if p.MachineID != nil {
-		n++
-	}
-	if p.Sequence != nil {
-		n++
-	}
-	c.appendMap(n)
-	for _, e := range entries {
-		c.out = appendBulk(appendBulk(c.out, e.key), e.value)
-	}
-	c.out = appendBulk(c.out, "valid")
-	c.appendBool(p.Valid)
-	if p.MachineID != nil {
-		c.out = appendInt(appendBulk(c.out, "machineId"), *p.MachineID)
-	}
-	if p.Sequence != nil {
-		c.out = appendInt(appendBulk(c.out, "sequence"), *p.Sequence)
-	}
 }

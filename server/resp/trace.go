@@ -26,7 +26,8 @@ type record struct {
 	span  trace.Span
 }
 
-// begin begins to record a run, if anything is to be recorded, and returns the context for its work.
+// begin begins to record a run, if anything is to be recorded, and returns the context for its
+// work.
 func (s *Server) begin() (ctx context.Context, rec record) {
 	if s.gate.AccessLog != nil {
 		rec.began = time.Now()
@@ -53,7 +54,7 @@ func (rec record) end(c *conn, r *run) {
 		rec.endSpan(c, r, name, bizType, code)
 	}
 	if !rec.began.IsZero() {
-		c.log(name, code, time.Since(rec.began), slog.String("bizType", bizType), slog.Int("commands", len(r.calls)), slog.Int("count", r.numbers))
+		c.log(name, code, time.Since(rec.began), slog.String("bizType", bizType), slog.Int("commands", len(r.takes)), slog.Int("count", r.numbers))
 	}
 }
 
@@ -72,7 +73,7 @@ func (rec record) endSpan(c *conn, r *run, name, bizType string, code seqd.Code)
 	span := rec.span
 	span.SetName(name)
 	span.SetAttributes(attribute.String("network.protocol.name", "redis"), attribute.String("seqd.request_id", c.requestID),
-		attribute.Int("seqd.commands", len(r.calls)), attribute.Int("seqd.count", r.numbers))
+		attribute.Int("seqd.commands", len(r.takes)), attribute.Int("seqd.count", r.numbers))
 	for key, value := range map[string]string{"seqd.token": r.caller, "seqd.biz_type": bizType, "error.type": string(code)} {
 		if value != "" {
 			span.SetAttributes(attribute.String(key, value))

@@ -91,12 +91,16 @@ func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, flo
 
 // take adds n numbers to seq, 1 ≤ n ≤ seqd.MaxCount.
 func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
-	if err := checkCount(n); err != nil {
-		return err
+	if uint(n)-1 >= seqd.MaxCount {
+		return checkCount(n)
 	}
-	var p patience
+	blk, first, ok := b.takeFast(n, seq)
+	if ok {
+		return nil
+	}
 	before := seq.Len()
-	err := b.takeWith(ctx, n, seq, &p)
+	var p patience
+	err := b.takeSlow(ctx, blk, first, n, seq, &p)
 	if taken := seq.Len() - before; err != nil && taken > 0 {
 		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
 	}
@@ -118,17 +122,27 @@ func (p *patience) timer(wait time.Duration) *time.Timer {
 // takeWith is take for a caller that may already have waited. After an error, the numbers that it
 // added belong to the caller.
 func (b *buffer) takeWith(ctx context.Context, n int, seq *seqd.Sequence, p *patience) error {
-	blk := b.current.Load()
-	end := blk.next.Add(int64(n))
-	first := end - int64(n)
-	if end-1 <= blk.last {
-		seq.Add(first, n, 1)
-		if end > blk.mark && first <= blk.mark {
-			b.openSecond()
-		}
+	blk, first, ok := b.takeFast(n, seq)
+	if ok {
 		return nil
 	}
 	return b.takeSlow(ctx, blk, first, n, seq, p)
+}
+
+// takeFast adds n numbers of buffer 1 to seq. If it does not hold as many, takeSlow continues with
+// what takeFast returns.
+func (b *buffer) takeFast(n int, seq *seqd.Sequence) (blk *block, first int64, ok bool) {
+	blk = b.current.Load()
+	end := blk.next.Add(int64(n))
+	first = end - int64(n)
+	if end-1 > blk.last {
+		return blk, first, false
+	}
+	seq.Add(first, n, 1)
+	if end > blk.mark && first <= blk.mark {
+		b.openSecond()
+	}
+	return blk, first, true
 }
 
 // takeRest keeps what an add that began at first got of the block, and returns how many numbers are

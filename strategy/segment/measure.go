@@ -25,6 +25,7 @@ type values struct {
 // tell reports values, with those that every counter has. Numbers below Start never left the store.
 func (s *ranges) tell(v values, tell func(seqd.Measurement)) {
 	s.noteMu.Lock()
+	v.highest = max(v.highest, s.beside.highest)
 	rate := s.pace.rate(paceNow(), v.highest, v.newest)
 	s.noteMu.Unlock()
 	tell(seqd.Measurement{Gauge: seqd.GaugeInHand, Value: float64(v.inHand)})

@@ -1,0 +1,187 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/client/admin"
+)
+
+// answered is a node that notes its last request and gives one answer. integration/client has the
+// real ones.
+type answered struct {
+	status int
+	media  string
+	body   string
+	got    string
+}
+
+func (a *answered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(err)
+	}
+	parts := []string{r.Method, r.URL.RequestURI()}
+	for _, name := range []string{"Content-Type", "If-Match", "If-None-Match"} {
+		if value := r.Header.Get(name); value != "" {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	a.got = strings.Join(append(parts, string(body)), " ")
+	if a.media == "" {
+		a.media = "application/json"
+	}
+	w.Header().Set("Content-Type", a.media)
+	w.WriteHeader(a.status)
+	_, _ = io.WriteString(w, a.body)
+}
+
+func dial(t *testing.T, node http.Handler) *admin.Admin {
+	t.Helper()
+	s := httptest.NewServer(node)
+	t.Cleanup(s.Close)
+	c, err := client.New(client.Config{Addrs: []string{s.URL}, Wait: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	return admin.New(c)
+}
+
+func TestRequests(t *testing.T) {
+	ctx, yes := context.Background(), true
+	bizType := `{"name":"order","version":7,"enabled":true,"source":"api","updatedAt":"2026-11-21T12:20:11.048Z","definition":{"start":100},"warnings":["w"]}`
+	token := `{"name":"shop","scopes":["read"],"enabled":true,"source":"api","version":1,"secret":"s"}`
+	year := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		ask    func(*admin.Admin) (any, error)
+		want   string // the request
+		got    string // what is returned, as JSON
+	}{
+		{"list", 200, `{"bizTypes":[` + bizType + `],"next":"order"}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.BizTypes(ctx, admin.Page{After: "a&b", Limit: 1})
+			return []any{len(list), next}, err
+		}, "GET /biz-types?after=a%26b&limit=1 ", `[1,"order"]`},
+		{"get", 200, bizType, func(a *admin.Admin) (any, error) { return a.BizType(ctx, "a/b") }, "GET /biz-types/a%2Fb ", bizType},
+		{"create", 201, bizType, func(a *admin.Admin) (any, error) {
+			_, created, err := a.PutBizType(ctx, "order", []byte("{}"), admin.Change{IfNoneMatch: true, DryRun: true, Force: true})
+			return created, err
+		}, "PUT /biz-types/order?dryRun=true&force=true Content-Type=application/json If-None-Match=* {}", "true"},
+		{"replace", 200, bizType, func(a *admin.Admin) (any, error) {
+			_, created, err := a.PutBizType(ctx, "order", []byte("{}"), admin.Change{IfMatch: 6})
+			return created, err
+		}, `PUT /biz-types/order Content-Type=application/json If-Match="6" {}`, "false"},
+		{"patch", 200, bizType, func(a *admin.Admin) (any, error) {
+			return a.PatchBizType(ctx, "order", []byte(`{"step":null}`), admin.Change{})
+		}, `PATCH /biz-types/order Content-Type=application/json {"step":null}`, bizType},
+		{"delete", 204, "", func(a *admin.Admin) (any, error) {
+			return nil, a.DeleteBizType(ctx, "order", admin.Change{IfMatch: 7})
+		}, `DELETE /biz-types/order If-Match="7" `, "null"},
+		{"disable", 200, bizType, func(a *admin.Admin) (any, error) {
+			return a.EnableBizType(ctx, "order", false, admin.Change{})
+		}, "POST /biz-types/order/disable ", bizType},
+		{"enable", 200, bizType, func(a *admin.Admin) (any, error) { return a.EnableBizType(ctx, "order", true, admin.Change{}) }, "POST /biz-types/order/enable ", bizType},
+		{"list tokens", 200, `{"tokens":[]}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.Tokens(ctx, admin.Page{})
+			return []any{len(list), next}, err
+		}, "GET /tokens ", `[0,""]`},
+		{"get token", 200, token, func(a *admin.Admin) (any, error) { return a.Token(ctx, "shop") }, "GET /tokens/shop ", token},
+		{"create token", 201, token, func(a *admin.Admin) (any, error) {
+			return a.CreateToken(ctx, admin.NewToken{Name: "shop", Scopes: []string{"read"}, Expires: year})
+		}, `POST /tokens Content-Type=application/json {"enabled":true,"expires":"2027-01-01T00:00:00Z","name":"shop","scopes":["read"]}`, token},
+		{"patch token", 200, token, func(a *admin.Admin) (any, error) {
+			return a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &yes, Expires: new(time.Time)}, 3)
+		}, `PATCH /tokens/shop Content-Type=application/json If-Match="3" {"enabled":true,"expires":null}`, token},
+		{"delete token", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteToken(ctx, "shop", 0) }, "DELETE /tokens/shop ", "null"},
+		{"nodes", 200, `{"nodes":[{"id":"1","self":true,"backends":{"store":{"state":"ok"}}}],"complete":true}`, func(a *admin.Admin) (any, error) {
+			list, complete, err := a.Nodes(ctx)
+			return []any{list[0].Backends["store"].State, complete}, err
+		}, "GET /nodes ", `["ok",true]`},
+		{"ready", 200, `{"status":"ready","details":{"user":{"machineId":3}}}`, func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ", `{"status":"ready","details":{"user":{"machineId":3}}}`},
+		{
+			"degraded", 200, `{"status":"degraded","degraded":120,"bizTypes":[{"name":"order","code":"redis_unavailable","detail":"d"}],"store":{"code":"store_failed_over","detail":"e"}}`,
+			func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ",
+			`{"status":"degraded","bizTypes":[{"name":"order","code":"redis_unavailable","detail":"d"}],"total":120,"store":{"code":"store_failed_over","detail":"e"}}`,
+		},
+		{
+			"unready", 503, `{"type":"about:blank","status":503,"code":"store_unavailable","detail":"2 biz types cannot issue","unready":2,"bizTypes":[{"name":"order","code":"store_unavailable","detail":"d"}]}`,
+			func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ",
+			`{"status":"unready","code":"store_unavailable","detail":"2 biz types cannot issue","bizTypes":[{"name":"order","code":"store_unavailable","detail":"d"}],"total":2}`,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			node := &answered{status: test.status, body: test.body}
+			if test.status >= 400 {
+				node.media = "application/problem+json"
+			}
+			got, err := test.ask(dial(t, node))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if node.got != test.want {
+				t.Errorf("sent %s\nwant %s", node.got, test.want)
+			}
+			if text, err := json.Marshal(got); err != nil || !sameJSON(t, string(text), test.got) {
+				t.Errorf("got %s, %v\nwant %s", text, err, test.got)
+			}
+		})
+	}
+}
+
+// sameJSON compares without the order of keys.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return false
+	}
+	p, errP := json.Marshal(x)
+	q, errQ := json.Marshal(y)
+	return errP == nil && errQ == nil && string(p) == string(q)
+}
+
+func TestWrongAnswers(t *testing.T) {
+	ctx := context.Background()
+	for _, node := range []answered{
+		{200, "text/html", "<html>", ""}, {200, "", "{", ""}, {200, "", "", ""}, {200, "", "{}", ""}, {200, "", "null", ""}, {200, "", `{"bizTypes":null,"tokens":null,"nodes":null}`, ""}, {302, "", "{}", ""},
+	} {
+		a := dial(t, &node)
+		_, _, list := a.BizTypes(ctx, admin.Page{})
+		_, _, tokens := a.Tokens(ctx, admin.Page{})
+		_, _, nodes := a.Nodes(ctx)
+		_, ready := a.Ready(ctx)
+		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "nodes": nodes, "ready": ready} {
+			if !errors.Is(err, client.ErrBadAnswer) {
+				t.Errorf("%+v: %s: got %v", node, what, err)
+			}
+		}
+	}
+	a := dial(t, &answered{503, "text/html", "<html>", ""})
+	if _, err := a.Ready(ctx); err == nil {
+		t.Error("a proxy's 503 is the state of a node")
+	}
+}
+
+// A name never becomes another route.
+func TestNames(t *testing.T) {
+	a := dial(t, &answered{status: 204})
+	for _, name := range []string{"", ".", ".."} {
+		if err := a.DeleteBizType(context.Background(), name, admin.Change{}); !errors.Is(err, client.ErrInvalidRequest) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+	if _, err := a.EnableBizType(context.Background(), "", true, admin.Change{}); !errors.Is(err, client.ErrInvalidRequest) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,608 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/seqd/seqd/command"
+)
+
+// outcome is the output and the exit code of a command line.
+type outcome struct {
+	code      int
+	out, errs string
+}
+
+// line runs a command line against a service.
+type line struct {
+	t   *testing.T
+	env []string
+	in  string
+}
+
+func (l line) run(args ...string) outcome {
+	l.t.Helper()
+	var out, errs strings.Builder
+	code := command.Run(l.t.Context(), args, &out, &errs, command.WithEnv(l.env), command.WithInput(strings.NewReader(l.in)))
+	return outcome{code, out.String(), errs.String()}
+}
+
+// want runs a command line that succeeds.
+func (l line) want(want string, args ...string) {
+	l.t.Helper()
+	if got := l.run(args...); got != (outcome{0, want, ""}) {
+		l.t.Errorf("%q: %+v, want %q", args, got, want)
+	}
+}
+
+// wantError runs a command line that fails, with an error that contains a text, and without output.
+func (l line) wantError(code int, want string, args ...string) {
+	l.t.Helper()
+	got := l.run(args...)
+	if got.code != code || got.out != "" || !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, want) || !strings.HasSuffix(got.errs, "\n") {
+		l.t.Errorf("%q: %+v, want %d and %q", args, got, code, want)
+	}
+}
+
+// asked is one request that a fake service got.
+type asked struct{ method, target, body, match, none, auth, media string }
+
+// fake is a service that answers as it is told, and remembers requests.
+type fake struct {
+	mu    sync.Mutex
+	asked []asked
+	url   string
+}
+
+// answering returns a fake service. answer gets each request.
+func answering(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) *fake {
+	t.Helper()
+	f := &fake{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		f.mu.Lock()
+		f.asked = append(f.asked, asked{r.Method, r.URL.RequestURI(), string(body), r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), r.Header.Get("Authorization"), r.Header.Get("Content-Type")})
+		f.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	f.url = s.URL
+	return f
+}
+
+func (f *fake) line(t *testing.T) line {
+	return line{t: t, env: []string{"SEQD_CLIENT_ADDR=" + f.url}}
+}
+
+// targets returns what was asked.
+func (f *fake) targets() (list []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.asked {
+		list = append(list, a.method+" "+a.target)
+	}
+	return list
+}
+
+func (f *fake) last() asked {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[len(f.asked)-1]
+}
+
+// answerJSON answers with JSON.
+func answerJSON(status int, text string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// problem answers with a problem document.
+func problem(status int, code, detail string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"type":"about:blank","title":"x","status":%d,"code":%q,"detail":%q}`, status, code, detail)
+	}
+}
+
+// issuing answers as a service with a largest count, and counts numbers.
+func issuing(most int) func(http.ResponseWriter, *http.Request) {
+	issued := 0
+	return func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("count"))
+		if n > most {
+			problem(400, "invalid_count", fmt.Sprintf("count is %d and must be 1 to %d", n, most))(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		for range n {
+			issued++
+			fmt.Fprintln(w, issued)
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	f := answering(t, issuing(10_000))
+	l := f.line(t)
+	l.want("1\n", "next", "order")
+	l.want("2\n3\n", "next", "order", "-n", "2")
+	l.want("{\"bizType\":\"order\",\"ids\":[\"4\",\"5\"]}\n", "next", "-n2", "order", "--json")
+	got := l.run("next", "order", "-n", "25000")
+	lines := strings.Split(got.out, "\n")
+	if got.code != 0 || len(lines) != 25001 || lines[0] != "6" || lines[24999] != "25005" {
+		t.Errorf("exit code %d, %d lines, %q", got.code, len(lines), got.errs)
+	}
+	want := []string{"GET /seq/order?count=1", "GET /seq/order?count=2", "GET /seq/order?count=2", "GET /seq/order?count=10000", "GET /seq/order?count=10000", "GET /seq/order?count=5000"}
+	if got := f.targets(); !slices.Equal(got, want) {
+		t.Errorf("asked %q", got)
+	}
+}
+
+// If server.maxCount is smaller than usual, the requests become smaller, and no number is skipped.
+func TestNextOfAServiceWithASmallMaximum(t *testing.T) {
+	for _, most := range []int{1, 7, 300} {
+		f := answering(t, issuing(most))
+		got := f.line(t).run("next", "order", "-n", "1000", "--json")
+		var answer struct{ IDs []string }
+		if err := json.Unmarshal([]byte(got.out), &answer); err != nil || got.code != 0 || len(answer.IDs) != 1000 {
+			t.Fatalf("%v: %d numbers, %q", err, len(answer.IDs), got.errs)
+		}
+		for i, id := range answer.IDs {
+			if id != strconv.Itoa(i+1) {
+				t.Fatalf("number %d is %s", i+1, id)
+			}
+		}
+	}
+}
+
+// What was issued before a failure is printed, and the error says how much that is.
+func TestNextFailsInBetween(t *testing.T) {
+	issue, requests := issuing(10_000), 0
+	f := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests++; requests%3 == 0 {
+			problem(409, "exhausted", "all numbers are used up")(w, r)
+			return
+		}
+		issue(w, r)
+	})
+	got := f.line(t).run("next", "order", "-n", "30000")
+	if got.code != 1 || strings.Count(got.out, "\n") != 20_000 || got.errs != "seqd: after 20000 of 30000 numbers: exhausted: all numbers are used up\n" {
+		t.Errorf("exit code %d, %d lines, %q", got.code, strings.Count(got.out, "\n"), got.errs)
+	}
+	got = f.line(t).run("next", "order", "-n", "30000", "--json")
+	if got.code != 1 || !json.Valid([]byte(got.out)) {
+		t.Errorf("exit code %d, %q", got.code, got.errs)
+	}
+}
+
+func TestNextWithAKey(t *testing.T) {
+	f := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Idempotency-Key") != "payment-1" || r.Method != http.MethodPost {
+			t.Errorf("%s with the key %q", r.Method, r.Header.Get("Idempotency-Key"))
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "7\n")
+	})
+	l := f.line(t)
+	l.want("7\n", "next", "invoice", "--idempotency-key", "payment-1")
+	l.wantError(78, "for one request", "next", "invoice", "--idempotency-key", "a", "-n", "10001")
+	l.wantError(1, "invalid_request", "next", "invoice", "--idempotency-key", "")
+}
+
+func TestUsage(t *testing.T) {
+	l := line{t: t, env: []string{"SEQD_CLIENT_ADDR=http://127.0.0.1:1"}}
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"next needs BIZTYPE; see seqd help next", []string{"next"}},
+		{`unexpected argument "b"; see seqd help next`, []string{"next", "a", "b"}},
+		{"-n 0: at least 1", []string{"next", "a", "-n", "0"}},
+		{"-n -3: at least 1", []string{"next", "a", "-n", "-3"}},
+		{"invalid argument \"x\"", []string{"next", "a", "-n", "x"}},
+		{"unknown flag: --server.addr; see seqd help next", []string{"next", "a", "--server.addr", "x"}},
+		{"parse needs BIZTYPE and ID", []string{"parse", "order"}},
+		{`no command "lst" in seqd biz-types; see seqd help biz-types; did you mean list?`, []string{"biz-types", "lst"}},
+		{"biz-types needs a command: list, get, put, patch, enable, disable, delete", []string{"biz-types"}},
+		{"tokens needs a command: list, get, create, change, delete", []string{"tokens", "--json"}},
+		{"biz-types get needs BIZTYPE", []string{"biz-types", "get"}},
+		{"it has no scheme", []string{"nodes", "--addr", "localhost:8080"}},
+		{"--if-match 0: versions begin at 1", []string{"biz-types", "enable", "a", "--if-match", "0"}},
+		{"--if-match -1", []string{"tokens", "delete", "a", "--yes", "--if-match", "-1"}},
+		{"none of the others can be", []string{"biz-types", "put", "a", "--if-match", "1", "--create"}},
+		{"add --yes", []string{"biz-types", "delete", "a"}},
+		{"add --yes", []string{"tokens", "delete", "a"}},
+		{"at least one --scope", []string{"tokens", "create", "a"}},
+		{"--expires tomorrow: want a time", []string{"tokens", "create", "a", "--scope", "read", "--expires", "tomorrow"}},
+		{"--expires -1h: want a time", []string{"tokens", "change", "a", "--expires", "-1h"}},
+		{"there is nothing to change", []string{"tokens", "change", "a"}},
+		{"no such file", []string{"biz-types", "put", "a", "missing.yaml"}},
+		{"standard input is empty", []string{"biz-types", "put", "a"}},
+		{"--set \"step\": want KEY=VALUE", []string{"biz-types", "patch", "a", "--set", "step"}},
+		{"--set a.b: it is set twice", []string{"biz-types", "patch", "a", "--set", "a=1", "--set", "a.b=2"}},
+		{"--set a: it is set twice", []string{"biz-types", "patch", "a", "--set", "a=1", "--set", "a=2"}},
+		{"--set a: ", []string{"biz-types", "patch", "a", "--set", "a={"}},
+		{"cannot be used together", []string{"biz-types", "patch", "a", "x.yaml", "--set", "a=1"}},
+	} {
+		l.wantError(78, test.want, test.args...)
+	}
+}
+
+// What goes wrong on the way to the service is an error that says what to do.
+func TestNoService(t *testing.T) {
+	html := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, "<html>It works!</html>")
+	})
+	redirect := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://elsewhere/", http.StatusFound)
+	})
+	notJSON := answering(t, answerJSON(200, `{"nodes":`))
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, test := range []struct{ name, addr, want string }{
+		{"nobody listens", gone.URL, gone.URL + " cannot be reached: connection refused; is seqd running? --addr or SEQD_CLIENT_ADDR names another address"},
+		{"a web server", html.url, "bad_answer: "},
+		{"a redirect", redirect.url, "redirects"},
+		{"half JSON", notJSON.url, "bad_answer: "},
+		{"no such host", "http://nowhere.invalid", "http://nowhere.invalid cannot be reached: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := line{t: t, env: []string{"SEQD_CLIENT_ADDR=" + test.addr}}
+			for _, args := range [][]string{{"next", "a"}, {"parse", "a", "1"}, {"nodes"}, {"biz-types", "list"}, {"biz-types", "get", "a"}, {"tokens", "list"}, {"top"}, {"biz-types", "delete", "a", "--yes"}} {
+				if test.addr == notJSON.url && args[len(args)-1] == "--yes" {
+					continue // the answer to DELETE has no body
+				}
+				got := l.run(args...)
+				if got.code != 1 || got.out != "" || !strings.Contains(got.errs, test.want) && !(strings.Contains(got.errs, "bad_answer: ") && strings.HasPrefix(test.want, "bad_answer")) || strings.Count(got.errs, "\n") != 1 {
+					t.Errorf("%q: %+v, want %q", args, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// One node is away and the other answers.
+func TestFailsOver(t *testing.T) {
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	f := answering(t, issuing(10_000))
+	for range 8 { // a client begins with one of them at random
+		l := line{t: t}
+		if got := l.run("next", "order", "--addr", gone.URL, "--addr", f.url); got.code != 0 || got.errs != "" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// The token is sent, and shown nowhere.
+func TestToken(t *testing.T) {
+	f := answering(t, problem(401, "unauthorized", "a token is needed"))
+	l := f.line(t)
+	l.wantError(1, "unauthorized: a token is needed; set SEQD_CLIENT_TOKEN to a token of the service", "next", "order")
+	if got := f.last().auth; got != "" {
+		t.Errorf("sent %q", got)
+	}
+	l.env = append(l.env, "SEQD_CLIENT_TOKEN=seqd_secret")
+	l.wantError(1, "is wrong, expired or disabled", "nodes")
+	if got := f.last().auth; got != "Bearer seqd_secret" {
+		t.Errorf("sent %q", got)
+	}
+	if got := l.run("nodes", "--token", "seqd_other"); strings.Contains(got.errs, "seqd_other") || f.last().auth != "Bearer seqd_other" {
+		t.Errorf("sent %q: %+v", f.last().auth, got)
+	}
+}
+
+// A reader that has seen enough ends the command quietly; a full disk does not.
+func TestOutputEnds(t *testing.T) {
+	f := answering(t, issuing(10_000))
+	for _, test := range []struct {
+		err  error
+		code int
+		errs string
+	}{
+		{syscall.EPIPE, 0, ""},
+		{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}, 0, ""},
+		{syscall.ENOSPC, 1, "seqd: write the output: no space left on device\n"},
+	} {
+		out := &endingWriter{left: 2, err: test.err}
+		var errs strings.Builder
+		code := command.Run(t.Context(), []string{"next", "order", "-n", "1000000"}, out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url}))
+		if code != test.code || errs.String() != test.errs {
+			t.Errorf("%v: exit code %d, %q", test.err, code, errs.String())
+		}
+	}
+	if n := len(f.targets()); n > 20 {
+		t.Errorf("%d requests were sent after the output had ended", n)
+	}
+}
+
+// endingWriter fails after some writes.
+type endingWriter struct {
+	left int
+	err  error
+}
+
+func (w *endingWriter) Write(p []byte) (int, error) {
+	if w.left == 0 {
+		return 0, w.err
+	}
+	w.left--
+	return len(p), nil
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f := answering(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	var out, errs strings.Builder
+	code := command.Run(ctx, []string{"next", "order"}, &out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url}))
+	if code != 1 || errs.String() != "seqd: interrupted\n" || out.String() != "" {
+		t.Errorf("exit code %d, %q", code, errs.String())
+	}
+}
+
+// A list is printed page by page, as text and as one JSON document.
+func TestList(t *testing.T) {
+	pages := map[string]string{
+		"":  `{"bizTypes":[{"name":"a","version":1,"enabled":true,"source":"config","definition":{}},{"name":"b","version":2,"enabled":false,"source":"api","updatedAt":"2026-11-20T12:00:00.123Z","definition":{"strategy":"snowflake"}}],"next":"b"}`,
+		"b": `{"bizTypes":[{"name":"c","version":3,"enabled":true,"source":"api","definition":{}}]}`,
+	}
+	f := answering(t, func(w http.ResponseWriter, r *http.Request) { answerJSON(200, pages[r.URL.Query().Get("after")])(w, r) })
+	l := f.line(t)
+	got := l.run("biz-types", "list")
+	for _, row := range []string{"NAME VERSION STATE STRATEGY SOURCE CHANGED", "a 1 enabled segment config -", "b 2 disabled snowflake api 2026-11-20T12:00:00Z", "c 3 enabled segment api -"} {
+		if !slices.ContainsFunc(strings.Split(got.out, "\n"), func(line string) bool { return strings.Join(strings.Fields(line), " ") == row }) {
+			t.Errorf("no line %q in\n%s", row, got.out)
+		}
+	}
+	var list struct{ BizTypes []struct{ Name string } }
+	if got = l.run("biz-types", "list", "--json"); json.Unmarshal([]byte(got.out), &list) != nil || len(list.BizTypes) != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got := f.targets(); got[0] != "GET /biz-types?limit=1000" || got[1] != "GET /biz-types?after=b&limit=1000" {
+		t.Errorf("asked %q", got)
+	}
+	for _, text := range []string{`{"bizTypes":[]}`, `{"bizTypes":[{"name":"a","definition":{}}],"next":"a"}`} {
+		f := answering(t, answerJSON(200, text))
+		got := f.line(t).run("biz-types", "list", "--json")
+		if strings.Contains(text, "next") {
+			if got.code != 1 || !strings.Contains(got.errs, "does not end") || len(f.asked) != 2 {
+				t.Errorf("a list without an end: %+v", got)
+			}
+		} else if got != (outcome{0, "{\"bizTypes\": [\n]}\n", ""}) {
+			t.Errorf("an empty list: %+v", got)
+		}
+	}
+}
+
+const refund = `{"name":"refund","version":3,"enabled":true,"source":"api","updatedAt":"2026-11-20T12:00:00.123Z","definition":{"start":1000,"plugins":[{"name":"format","template":"R{seq}"}],"hosts":["a","b"],"zone":"5"},"warnings":["start is below"]}`
+
+// A definition is shown as YAML that can be put again, in the order of the service.
+func TestGet(t *testing.T) {
+	l := answering(t, answerJSON(200, refund)).line(t)
+	l.want(`# refund: version 3, enabled, from api, changed 2026-11-20T12:00:00Z
+start: 1000
+plugins:
+  - name: format
+    template: R{seq}
+hosts: [a, b]
+zone: "5"
+`, "biz-types", "get", "refund")
+	l = answering(t, answerJSON(200, `{"name":"a","version":1,"enabled":false,"source":"config","definition":{}}`)).line(t)
+	l.want("# a: version 1, disabled, from config, changed never\n{}\n", "biz-types", "get", "a")
+}
+
+// The options of a change are sent, and warnings are printed apart from the result.
+func TestChanges(t *testing.T) {
+	f := answering(t, answerJSON(200, refund))
+	l := f.line(t)
+	file := filepath.Join(t.TempDir(), "refund.yaml")
+	if err := os.WriteFile(file, []byte("# a comment\nstart: 9007199254740991\nepoch: 2026-01-02\nlist: [1, a, null, 1.5, true]\ntext: '5'\nin: {b: 0x10}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const sent = `{"start":9007199254740991,"epoch":"2026-01-02","list":[1,"a",null,1.5,true],"text":"5","in":{"b":16}}`
+	for _, test := range []struct {
+		in, want string
+		args     []string
+		asked    asked
+	}{
+		{"", "refund: version 3, enabled\n", []string{"put", "refund", file}, asked{"PUT", "/biz-types/refund", sent, "", "", "", "application/json"}},
+		{"{\"step\":5}", "refund: the definition is good; nothing was changed\n", []string{"put", "refund", "--dry-run", "--force"}, asked{"PUT", "/biz-types/refund?dryRun=true&force=true", `{"step":5}`, "", "", "", "application/json"}},
+		{"step: 5", "refund: version 3, enabled\n", []string{"put", "refund", "-", "--create"}, asked{"PUT", "/biz-types/refund", `{"step":5}`, "", "*", "", "application/json"}},
+		{"", "refund: version 3, enabled\n", []string{"patch", "refund", "--set", "step=5", "--set", "a.b=x y", "--set", "a.c=null", "--if-match", "7"}, asked{"PATCH", "/biz-types/refund", `{"a":{"b":"x y","c":null},"step":5}`, `"7"`, "", "", "application/json"}},
+		{"a: ~", "refund: version 3, enabled\n", []string{"patch", "refund"}, asked{"PATCH", "/biz-types/refund", `{"a":null}`, "", "", "", "application/json"}},
+		{"", "refund: version 3, enabled\n", []string{"enable", "refund", "--if-match", "2"}, asked{"POST", "/biz-types/refund/enable", "", `"2"`, "", "", ""}},
+		{"", "refund: version 3, enabled\n", []string{"disable", "refund"}, asked{"POST", "/biz-types/refund/disable", "", "", "", "", ""}},
+	} {
+		l.in = test.in
+		if got := l.run(append([]string{"biz-types"}, test.args...)...); got != (outcome{0, test.want, "seqd: warning: start is below\n"}) {
+			t.Errorf("%q: %+v", test.args, got)
+		}
+		if got := f.last(); got != test.asked {
+			t.Errorf("%q: sent %+v\nwant %+v", test.args, got, test.asked)
+		}
+	}
+}
+
+func TestDelete(t *testing.T) {
+	f := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	l := f.line(t)
+	l.want("refund: deleted\n", "biz-types", "delete", "refund", "--yes", "--if-match", "4")
+	if got := f.last(); got != (asked{"DELETE", "/biz-types/refund", "", `"4"`, "", "", ""}) {
+		t.Errorf("sent %+v", got)
+	}
+	l.want("refund: it can be deleted; nothing was changed\n", "biz-types", "delete", "refund", "--dry-run")
+	if got := f.last(); got.target != "/biz-types/refund?dryRun=true" {
+		t.Errorf("sent %+v", got)
+	}
+	l.want("{\n  \"name\": \"till\",\n  \"deleted\": true\n}\n", "tokens", "delete", "till", "--yes", "--json")
+	asked := len(f.targets())
+	l.wantError(78, "There is no terminal to ask on", "tokens", "delete", "till")
+	if len(f.targets()) != asked {
+		t.Error("it was deleted without a yes")
+	}
+}
+
+// A definition that cannot be sent is refused here, and the message names the place.
+func TestWrongDefinitions(t *testing.T) {
+	l := line{t: t, env: []string{"SEQD_CLIENT_ADDR=http://127.0.0.1:1"}}
+	for in, want := range map[string]string{
+		"":                                "is empty",
+		" \n":                             "is empty",
+		"# nothing\n":                     "", // any message
+		"[1, 2]":                          "it is not a section",
+		"order":                           "it is not a section",
+		"a: 1\n---\nb: 2":                 "more than one document",
+		"a: 1\na: 2":                      "line 2: the key a appears twice",
+		"{a: {b: 1, b: 2}}":               "line 1: the key b appears twice",
+		"a: &x 1\nb: *x":                  "line 2: anchors and aliases",
+		"? [a]\n: 1":                      "line 1: a key must be text",
+		"a: .inf":                         "is not a number that JSON has",
+		"a: [":                            "yaml: ",
+		"\x00":                            "",
+		strings.Repeat("a", 1<<20) + "aa": "is larger than",
+	} {
+		l.in = in
+		got := l.run("biz-types", "put", "x", "--dry-run")
+		if got.code != 78 || !strings.HasPrefix(got.errs, "seqd: standard input") || !strings.Contains(got.errs, want) {
+			t.Errorf("%.40q: %+v, want %q", in, got, want)
+		}
+	}
+}
+
+// The problems of a definition are a list.
+func TestProblems(t *testing.T) {
+	f := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"status":400,"code":"invalid_definition","detail":"step: 0; …","problems":[{"key":"step","text":"0 is outside 1 to 5"},{"key":"colour","text":"there is no such key"}]}`)
+	})
+	l := f.line(t)
+	l.in = "step: 0"
+	if got := l.run("biz-types", "put", "a"); got != (outcome{1, "", "seqd: invalid_definition:\n  step: 0 is outside 1 to 5\n  colour: there is no such key\n"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	f := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			answerJSON(201, `{"name":"till","scopes":["issue:order"],"enabled":true,"source":"api","version":1,"secret":"seqd_s"}`)(w, r)
+		case r.URL.Path == "/tokens":
+			answerJSON(200, `{"tokens":[{"name":"ops","scopes":["admin","read"],"enabled":true,"source":"config"},{"name":"till","scopes":["issue:order"],"enabled":false,"source":"api","version":4,"expires":"2027-01-01T00:00:00.000Z"}]}`)(w, r)
+		default:
+			answerJSON(200, `{"name":"till","scopes":["issue:order"],"enabled":false,"source":"api","version":2,"expires":"2027-01-01T00:00:00.000Z"}`)(w, r)
+		}
+	})
+	l := f.line(t)
+	l.want("till: enabled, scopes issue:order, expires never, from api, version 1\n\nThe secret is for the caller. It is shown only now and stored nowhere:\n\n  seqd_s\n", "tokens", "create", "till", "--scope", "issue:order")
+	if got := f.last().body; got != `{"enabled":true,"name":"till","scopes":["issue:order"]}` {
+		t.Errorf("sent %s", got)
+	}
+	if got := l.run("tokens", "create", "till", "--scope", "read,admin", "--scope", "issue:*", "--disabled", "--expires", "2027-12-31T00:00:00Z", "--json"); !strings.Contains(got.out, `"secret": "seqd_s"`) {
+		t.Errorf("%+v", got)
+	}
+	if got := f.last().body; got != `{"enabled":false,"expires":"2027-12-31T00:00:00Z","name":"till","scopes":["read","admin","issue:*"]}` {
+		t.Errorf("sent %s", got)
+	}
+	const shown = "till: disabled, scopes issue:order, expires 2027-01-01T00:00:00Z, from api, version 2\n"
+	l.want(shown, "tokens", "get", "till")
+	for body, args := range map[string][]string{
+		`{"enabled":false}`:                 {"--disable"},
+		`{"enabled":true,"expires":null}`:   {"--enable", "--expires", "never"},
+		`{"scopes":["read","issue:order"]}`: {"--scope", "read,issue:order"},
+	} {
+		l.want(shown, append([]string{"tokens", "change", "till", "--if-match", "1"}, args...)...)
+		if got := f.last(); got.body != body || got.method != http.MethodPatch || got.match != `"1"` {
+			t.Errorf("sent %+v", got)
+		}
+	}
+	l.want("NAME  VERSION  STATE     EXPIRES               SOURCE  SCOPES\nops   -        enabled   never                 config  admin,read\ntill  4        disabled  2027-01-01T00:00:00Z  api     issue:order\n", "tokens", "list")
+}
+
+func TestNodes(t *testing.T) {
+	const nodes = `{"nodes":[{"id":"0123456789","addr":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypes":2,"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"addr":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
+	l := answering(t, answerJSON(200, fmt.Sprintf(nodes, true))).line(t)
+	l.want(`   ID        ADDRESS        HOST  VERSION  STARTED               BIZ TYPES  CHANGE  STORE  REDIS
+   01234567  10.0.0.1:8080  a     v1       2026-11-20T12:00:00Z  2          4       ok     away
+*  abc       10.0.0.2:8080  b     v1       2026-11-20T12:00:00Z  0          0       ok     -
+`, "nodes")
+	l = answering(t, answerJSON(200, fmt.Sprintf(nodes, false))).line(t)
+	if got := l.run("nodes", "--json"); got.code != 0 || !json.Valid([]byte(got.out)) || !strings.Contains(got.errs, "its store is away") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestParse(t *testing.T) {
+	f := answering(t, answerJSON(200, `{"bizType":"user","id":"5 / 6","number":"5","valid":true,"time":"2026-11-20T12:00:00.123Z","machineId":7,"sequence":0}`))
+	f.line(t).want("biz type    user\nID          5 / 6\nnumber      5\nvalid       true\ntime        2026-11-20T12:00:00.123Z\nmachine ID  7\nsequence    0\n", "parse", "user", "5 / 6")
+	if got := f.last().target; got != "/seq/user/parse/5%20%2F%206" {
+		t.Errorf("asked %s", got)
+	}
+}
+
+// Completion offers names of the service, and nothing if it cannot be asked.
+func TestCompletion(t *testing.T) {
+	f := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/tokens") {
+			answerJSON(200, `{"tokens":[{"name":"ops"}]}`)(w, r)
+			return
+		}
+		answerJSON(200, `{"bizTypes":[{"name":"orc"},{"name":"order"},{"name":"ordinal"},{"name":"orf"}]}`)(w, r)
+	})
+	l := f.line(t)
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"next", "ord"}, "order\nordinal\n:4\n"},
+		{[]string{"next", "order", ""}, ":4\n"},
+		{[]string{"parse", "orf"}, "orf\n:4\n"},
+		{[]string{"biz-types", "put", "order", ""}, "yaml\nyml\njson\n:8\n"},
+		{[]string{"tokens", "delete", ""}, "ops\n:4\n"},
+		{[]string{"tokens", "create", ""}, ":4\n"},
+		{[]string{"next", "--addr", "http://127.0.0.1:1", ""}, ":4\n"},
+		{[]string{"next", "--addr", "nonsense", ""}, ":4\n"},
+		{[]string{"completion", "z"}, "zsh\n:4\n"},
+		{[]string{"ne"}, "next\tIssue numbers of a biz type\n:4\n"},
+		{[]string{"help", "biz-types", "pu"}, "put\tCreate or replace a biz type\n:4\n"},
+	} {
+		got := l.run(append([]string{"__complete"}, test.args...)...)
+		if got.code != 0 || got.out != test.want {
+			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
+		}
+	}
+	if got := f.asked[0].target; got != "/biz-types?after=orc~&limit=200" {
+		t.Errorf("asked %s", got)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := l.run("completion", shell); got.code != 0 || !strings.Contains(got.out, "seqd") || got.errs != "" {
+			t.Errorf("%s: %d, %q", shell, got.code, got.errs)
+		}
+	}
+	l.wantError(78, `no script for "csh"`, "completion", "csh")
+}
