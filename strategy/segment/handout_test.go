@@ -351,6 +351,42 @@ func TestRangeAsLargeAsTheGap(t *testing.T) {
 	})
 }
 
+// Ranges that are handed out at the same time do not look like a store that was restored, even if
+// what is handed out while the counter is read is as much as the gap.
+func TestRangesAtTheSameTime(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		store := newHooked()
+		w.store = store
+		const gap = 5000
+		s, o := node(func(s *Settings) { small(s); s.RestoreGap = gap })
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		var others []persist.Range
+		store.change(func(h *hookedStore) {
+			h.after = func(string) error { // of the read
+				store.change(func(h *hookedStore) { h.after = nil })
+				others = append(others, rangeOf(t, s, 100))
+				store.change(func(h *hookedStore) {
+					h.before = func(string) error {
+						store.change(func(h *hookedStore) { h.before = nil })
+						others = append(others, rangeOf(t, s, gap))
+						return nil
+					}
+				})
+				return nil
+			}
+		})
+		r := rangeOf(t, s, 10)
+		if len(others) != 2 || others[1].First != others[0].Last+1 || r.First != others[1].Last+1 {
+			t.Errorf("got %v after %v", r, others)
+		}
+		if o.count(seqd.EventStoreBehind) > 0 {
+			t.Error("the store seems to have been restored")
+		}
+		end(t, s)
+	})
+}
+
 // Numbers that reset are in order with their date, so there are no ranges.
 func TestNoRangesOfNumbersThatReset(t *testing.T) {
 	c := clockAt("2026-11-23T12:00:00Z")
