@@ -26,7 +26,7 @@ type Options struct {
 	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
-	// Hosts are names, without a port, that are accepted in the Host header if everybody may call,
+	// Hosts are names, without a port, that are accepted in the Host header if a caller needs no token,
 	// besides IP addresses and localhost.
 	Hosts []string
 	// PublicMetrics serves what describes the service, but not its numbers, without a token.
