@@ -54,7 +54,7 @@ func TestBufferSharedByMany(t *testing.T) {
 				t.Errorf("it held %d", n)
 			}
 			skipped := b.Close()
-			if issued := s.issued("order"); 8000+skipped > int(issued) || int(issued) > 8000+skipped+(size+1)/2 {
+			if issued := s.issued("order"); 8*perCaller+skipped > int(issued) || int(issued) > 8*perCaller+skipped+(size+1)/2 {
 				t.Errorf("%d were issued, and %d skipped", issued, skipped)
 			}
 		})

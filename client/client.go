@@ -24,9 +24,9 @@ type Config struct {
 	Addrs []string
 	// Token is the secret that the service requires, if it does: seqd_…
 	Token string
-	// Transport sends the requests. It must not follow redirects nor repeat requests other than as
-	// [http.Transport] does. Nil means a transport of the client's own, which speaks HTTP/1.1 and
-	// keeps up to 64 idle connections to a node.
+	// Transport sends the requests. It must not follow redirects, nor repeat requests other than as
+	// [http.Transport] does. Nil means a transport of the client's own: a copy of
+	// [http.DefaultTransport] that keeps up to 64 idle connections to a node.
 	Transport http.RoundTripper
 	// Timeout is how long one request to one node may take, for up to 10,000 IDs; larger answers
 	// get more in proportion. 0 means 5 s.
@@ -122,7 +122,6 @@ func newTransport() *http.Transport {
 	t.MaxIdleConns = 0
 	t.MaxIdleConnsPerHost = 64
 	t.IdleConnTimeout = 30 * time.Second // less than servers and balancers usually wait
-	t.ForceAttemptHTTP2 = false
 	t.DisableCompression = true
 	return t
 }

@@ -84,7 +84,7 @@ func TestNodeDies(t *testing.T) {
 	defer b.Close()
 	var taken atomic.Int64
 	all := callers(t, 8, func(i, _ int) (string, error) {
-		if taken.Add(1) == 3000 {
+		if taken.Add(1) == 3*perCaller {
 			nodes[0].CloseClientConnections()
 			go nodes[0].Close()
 		}
@@ -96,7 +96,10 @@ func TestNodeDies(t *testing.T) {
 	unique(t, all)
 }
 
-// callers calls next 1000 times from each of n goroutines, and returns what each got.
+// perCaller is how often each of the callers calls.
+const perCaller = 400
+
+// callers calls next from each of n goroutines, and returns what each got.
 func callers(t *testing.T, n int, next func(caller, call int) (string, error)) [][]string {
 	t.Helper()
 	all := make([][]string, n)
@@ -105,7 +108,7 @@ func callers(t *testing.T, n int, next func(caller, call int) (string, error)) [
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			for k := range 1000 {
+			for k := range perCaller {
 				id, err := next(i, k)
 				if err != nil {
 					t.Error(err)

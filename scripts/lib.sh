@@ -123,7 +123,7 @@ pure() {
 	go list ./deploy ./plugin/format ./plugin/obfuscate ./server/config ./server/openapi
 }
 
-# fuzz_targets prints the packages and names of all fuzz targets.
+# fuzz_targets prints the folders and names of all fuzz targets.
 fuzz_targets() {
 	grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do
 		grep -oE '^func Fuzz[A-Za-z0-9]+' "$file" | while read -r _ target; do

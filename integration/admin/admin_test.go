@@ -2,7 +2,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
@@ -72,48 +73,63 @@ func (s *system) await(what string, condition func() bool) {
 	}
 }
 
+// client returns a client of one node. It asks once and does not wait.
+func (s *system) client(n *node.Node) *client.Client {
+	s.Helper()
+	c, err := client.New(client.Config{Addrs: []string{n.URL}, Wait: -1})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
 // issues reports whether a node issues numbers of a biz type.
-func (s *system) issues(n *node.Node, name, want string) bool {
-	a, err := n.Do("GET", "/seq/"+name, "")
-	return err == nil && a.Status == http.StatusOK && strings.Contains(a.Body, want)
+func (s *system) issues(c *client.Client, name string) bool {
+	_, err := c.Next(s.Context(), name)
+	return err == nil
 }
 
 // rejects reports whether a node rejects requests for numbers of a biz type with this code.
-func (s *system) rejects(n *node.Node, name, code string) bool {
-	a, err := n.Do("GET", "/seq/"+name, "")
-	return err == nil && a.Status != http.StatusOK && strings.Contains(a.Body, `"`+code+`"`)
+func (s *system) rejects(c *client.Client, name string, code client.Code) bool {
+	_, err := c.Next(s.Context(), name)
+	return errors.Is(err, code)
 }
 
 // A change on one node reaches all nodes. The test logs how long that takes, from before the
 // request until the last node obeys.
 func TestChangesReachEveryNode(t *testing.T) {
 	s := newSystem(t)
+	var clients []*client.Client
+	for _, n := range s.nodes {
+		clients = append(clients, s.client(n))
+	}
 	var took []time.Duration
 	for i := range 50 {
-		change := func(action string, seen func(*node.Node) bool) {
+		change := func(action string, seen func(*client.Client) bool) {
 			began := time.Now()
 			s.do(s.nodes[i%3], http.StatusOK, "POST", "/biz-types/order/"+action, "")
-			for _, n := range s.nodes {
-				s.await(action+" is everywhere", func() bool { return seen(n) })
+			for _, c := range clients {
+				s.await(action+" is everywhere", func() bool { return seen(c) })
 			}
 			took = append(took, time.Since(began))
 		}
-		change("disable", func(n *node.Node) bool { return s.rejects(n, "order", "disabled") })
-		change("enable", func(n *node.Node) bool { return s.issues(n, "order", `"id"`) })
+		change("disable", func(c *client.Client) bool { return s.rejects(c, "order", client.ErrDisabled) })
+		change("enable", func(c *client.Client) bool { return s.issues(c, "order") })
 	}
 	slices.Sort(took)
 	t.Logf("%d changes on 3 nodes by Redis: median %s, slowest %s", len(took), took[len(took)/2], took[len(took)-1])
 	// A new biz type exists on all nodes, and every number of it is issued once.
 	s.do(s.nodes[1], http.StatusCreated, "PUT", "/biz-types/new", `{"start":7}`)
 	seen := map[string]bool{}
-	for _, n := range s.nodes {
-		s.await("new is everywhere", func() bool { return s.issues(n, "new", `"id"`) })
+	for _, c := range clients {
+		s.await("new is everywhere", func() bool { return s.issues(c, "new") })
 		for range 5 {
-			a := s.do(n, http.StatusOK, "GET", "/seq/new", "")
-			if seen[a.Body] {
-				t.Errorf("%s twice", a.Body)
+			id, err := c.Next(t.Context(), "new")
+			if err != nil || seen[id] {
+				t.Errorf("%s twice, or %v", id, err)
 			}
-			seen[a.Body] = true
+			seen[id] = true
 		}
 	}
 }
@@ -124,10 +140,11 @@ func TestChangeWithoutRedis(t *testing.T) {
 	s.link.Cut()
 	s.do(s.nodes[0], http.StatusCreated, "PUT", "/biz-types/late", `{"ordering":"per-node"}`)
 	began := time.Now()
-	s.await("the change is seen", func() bool { return s.issues(s.nodes[2], "late", `"id"`) })
+	first, last := s.client(s.nodes[0]), s.client(s.nodes[2])
+	s.await("the change is seen", func() bool { return s.issues(last, "late") })
 	t.Logf("seen after %s", time.Since(began))
 	s.do(s.nodes[2], http.StatusOK, "POST", "/biz-types/late/disable", "")
-	s.await("the change is seen", func() bool { return s.rejects(s.nodes[0], "late", "disabled") })
+	s.await("the change is seen", func() bool { return s.rejects(first, "late", client.ErrDisabled) })
 }
 
 // If all nodes change one version at once, exactly one change succeeds.
@@ -184,29 +201,22 @@ func TestStoreAway(t *testing.T) {
 		a, err := s.nodes[0].Do("PUT", "/biz-types/back", "{}")
 		return err == nil && a.Status == http.StatusCreated
 	})
-	s.await("the change is seen", func() bool { return s.issues(s.nodes[2], "back", `"id"`) })
+	last := s.client(s.nodes[2])
+	s.await("the change is seen", func() bool { return s.issues(last, "back") })
 }
 
 // All nodes are in the list with their details. A node that ended is not.
 func TestNodes(t *testing.T) {
 	s := newSystem(t)
+	first := admin.New(s.client(s.nodes[0]))
 	list := func() (ids []string, self int) {
-		var answer struct {
-			Nodes []struct {
-				ID       string
-				Self     bool
-				BizTypes int
-				Backends map[string]struct{ State string }
-			}
-			Complete bool
+		nodes, complete, err := first.Nodes(t.Context())
+		if err != nil || !complete {
+			t.Fatalf("nodes: %+v, %v, %v", nodes, complete, err)
 		}
-		a := s.do(s.nodes[0], http.StatusOK, "GET", "/nodes", "")
-		if err := json.Unmarshal([]byte(a.Body), &answer); err != nil || !answer.Complete {
-			t.Fatalf("%v: %s", err, a.Body)
-		}
-		for _, n := range answer.Nodes {
+		for _, n := range nodes {
 			if n.BizTypes != 1 || n.Backends["store"].State != "ok" || n.Backends["redis"].State != "ok" {
-				t.Fatalf("nodes: %s", a.Body)
+				t.Fatalf("nodes: %+v", nodes)
 			}
 			if n.Self {
 				self++
