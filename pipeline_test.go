@@ -382,9 +382,12 @@ func (f *fickle) OnError(_ context.Context, call *seqd.Call, err *seqd.Error) {
 func TestPipelineDuringChanges(t *testing.T) {
 	sh := &shelf{}
 	var open atomic.Int64 // calls in the plugins
-	// The plugin refuses some calls as soon as the strategy closes.
+	// The plugin refuses some calls as soon as the strategy closes. Later ones set a higher limit.
+	id := int64(0)
 	gated := func() (*lasting, seqd.BoundPlugin) {
 		closed := &atomic.Bool{}
+		id++
+		limit := seqd.Limit{Quota: id, Remaining: id}
 		s := &lasting{shelf: sh, closing: func(context.Context) error { closed.Store(true); return nil }}
 		h := &closing{}
 		late := func(delta int64) error {
@@ -394,14 +397,23 @@ func TestPipelineDuringChanges(t *testing.T) {
 			open.Add(delta)
 			return nil
 		}
-		h.before = func(context.Context, *seqd.Call) error { return late(1) }
-		h.after = func(context.Context, *seqd.Call) error { return late(-1) }
+		h.before = func(_ context.Context, call *seqd.Call) error {
+			call.Limit.Tighten(limit)
+			return late(1)
+		}
+		h.after = func(_ context.Context, call *seqd.Call) error {
+			if call.Limit != limit {
+				t.Errorf("the limit is %v instead of %v", call.Limit, limit)
+			}
+			return late(-1)
+		}
 		h.onError = func(context.Context, *seqd.Call) { open.Add(-1) }
 		h.close = func(context.Context) error { return nil }
 		return s, seqd.BoundPlugin{Name: "gate", Quick: true, Plugin: h}
 	}
 	s, p := gated()
-	is := newIssuer(t, seqd.Options{}, order(s, p))
+	o := &losses{}
+	is := newIssuer(t, seqd.Options{Observer: o}, order(s, p))
 	var wg sync.WaitGroup
 	done := make(chan struct{})
 	var mu sync.Mutex
@@ -446,10 +458,32 @@ func TestPipelineDuringChanges(t *testing.T) {
 		t.Errorf("%d calls more entered the plugins than left them", open.Load())
 	}
 	shut(t, is)
+	if made := sh.next.Load(); made != int64(len(seen))+o.abandoned.Load() || o.abandoned.Load() == 0 {
+		t.Errorf("%d were made, %d issued and %d abandoned", made, len(seen), o.abandoned.Load())
+	}
 	calls, errs := pipelineOf(1, 1)
 	is.IssueAll(t.Context(), calls, errs)
 	for _, err := range errs {
 		wantCode(t, err, seqd.CodeStopping)
+	}
+}
+
+// All calls of a pipeline get the period of their numbers.
+func TestPipelineOfAPeriod(t *testing.T) {
+	period := seqd.Calendar{Reset: seqd.ResetDaily, Zone: time.UTC}.Now(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC))
+	s := &counting{}
+	s.add = func(n int, seq *seqd.Sequence) {
+		seq.In(period)
+		seq.Add(s.last.Add(int64(n))-int64(n)+1, n, 1)
+	}
+	is := newIssuer(t, seqd.Options{}, order(s))
+	calls, errs := pipelineOf(1, 2, 3)
+	is.IssueAll(t.Context(), calls, errs)
+	wantNumbers(t, calls, errs)
+	for k, call := range calls {
+		if got := call.Sequence.Period(); got != period {
+			t.Errorf("call %d: period %s", k, got)
+		}
 	}
 }
 

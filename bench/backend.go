@@ -35,6 +35,7 @@ type backends struct {
 	mongoURI  string
 	// postgresURL is that of the PostgreSQL server, without a database; it ends in a slash.
 	postgresURL string
+	mariaDBAddr string
 	databases   []string // used on the MongoDB server
 	cleanUps    []func() error
 }

@@ -5,9 +5,11 @@ go 1.26
 require (
 	github.com/bwmarrin/snowflake v0.3.0
 	github.com/gin-gonic/gin v1.12.0
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.20.0
 	github.com/seqd/seqd v0.0.0
+	github.com/seqd/seqd/client v0.0.0
 	github.com/sony/sonyflake/v2 v2.2.0
 	go.mongodb.org/mongo-driver/v2 v2.5.0
 	golang.org/x/sys v0.46.0
@@ -30,7 +32,6 @@ require (
 	github.com/go-playground/locales v0.14.1 // indirect
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/go-playground/validator/v10 v10.30.1 // indirect
-	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect

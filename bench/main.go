@@ -25,6 +25,7 @@ type options struct {
 	quick    bool
 	binary   string
 	standIn  string
+	tinyid   string
 	commit   string
 	only     string
 	profile  string
@@ -73,6 +74,13 @@ var figures = []figure{
 	{"postgres.allocate", lines(benchPostgresAllocate)},
 	{"postgres.strict", lines(benchPostgresStrict)},
 	{"postgres.nodes", lines(benchPostgresNodes)},
+	{"resp.p64", lines(benchRespPipelined)},
+	{"resp.p1", lines(benchRespSingle)},
+	{"resp.strict", lines(benchRespStrict)},
+	{"client.buffered", lines(benchClientBuffered)},
+	{"client.next", lines(benchClientNext)},
+	{"generate", lines(benchGenerate)},
+	{"tinyid.segments", lines(benchTinyidSegments)},
 	{"metrics", lines(benchMetrics)},
 	{"packages", lines(benchPackages)},
 	{"percentiles", benchPercentiles},
@@ -90,8 +98,9 @@ func main() {
 	flag.BoolVar(&o.quick, "quick", false, "stop growth at 10,000 biz types and 100 connections")
 	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the figures that start processes")
 	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")
+	flag.StringVar(&o.tinyid, "tinyid", "", "the jar of Tinyid's server, which is then a peer of tinyid.segments; it needs Java")
 	flag.StringVar(&o.commit, "commit", "unknown", "the commit that is measured, for the output")
-	flag.StringVar(&o.only, "only", "", "run only these figures; postgres and growth stand for all of theirs: "+strings.Join(names(), ", "))
+	flag.StringVar(&o.only, "only", "", "run only these figures; postgres, resp, client and growth stand for all of theirs: "+strings.Join(names(), ", "))
 	flag.StringVar(&o.json, "json", "", "write every round's values to this file")
 	flag.StringVar(&o.write, "write", "", "put the output into this document, between its two bench comments, and the charts into the folder performance beside it")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the whole run to this file")

@@ -9,8 +9,14 @@ import (
 // startNodes starts seqd processes on Redis and MongoDB and returns the URL of each for the biz
 // type order.
 func (b *backends) startNodes(ctx context.Context, o options, n int) (urls []string, err error) {
-	return b.startNodesOn(ctx, o, n,
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI="+b.mongoURI, "SEQD_STORE_MONGO_DATABASE="+b.databaseFor("nodes"), "SEQD_REDIS_ADDRS="+b.redisAddr)
+	return b.startNodesOn(ctx, o, n, b.environment("nodes")...)
+}
+
+// environment returns the settings of a process on these servers, as config does.
+func (b *backends) environment(name string) []string {
+	return []string{
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + b.mongoURI, "SEQD_STORE_MONGO_DATABASE=" + b.databaseFor(name), "SEQD_REDIS_ADDRS=" + b.redisAddr,
+	}
 }
 
 // startNodesOn is startNodes with the store and Redis that variables of the environment name.

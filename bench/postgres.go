@@ -159,35 +159,11 @@ func benchPostgresAllocate(ctx context.Context, o options) (results []result, er
 		_, err := store.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 1000, Step: 1000})
 		return err
 	}
-	var p pairs
-	for round := range o.rounds + 1 {
-		base, value, err := medians(ctx, update, allocate)
-		if err != nil {
-			return nil, err
-		}
-		if round > 0 { // round 0 is the warm-up
-			p.base, p.value = append(p.base, base), append(p.value, value)
-		}
+	p, err := timesInTurn(ctx, o.rounds, update, allocate)
+	if err != nil {
+		return nil, err
 	}
 	return []result{p.result("PostgreSQL: one Allocate", "a bare UPDATE … RETURNING", microseconds, false, 1.5)}, nil
-}
-
-// medians calls both in turn and returns the median time of each in microseconds.
-func medians(ctx context.Context, base, value func() error) (b, v float64, err error) {
-	const calls = 2000
-	var took [2][]time.Duration
-	for range calls {
-		for i, call := range []func() error{base, value} {
-			began := time.Now()
-			if err := errors.Join(call(), ctx.Err()); err != nil {
-				return 0, 0, err
-			}
-			took[i] = append(took[i], time.Since(began))
-		}
-	}
-	slices.Sort(took[0])
-	slices.Sort(took[1])
-	return permille(took[0], 500), permille(took[1], 500), nil
 }
 
 // benchPostgresStrict compares strict numbers on PostgreSQL, from the store itself and over Redis,

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // unit is the unit of values and their format.
@@ -18,16 +21,17 @@ func formatted(format string, divisor float64) func(float64) string {
 // The units of all figures. Times are measured in microseconds or nanoseconds and written in the
 // unit that reads best.
 var (
-	perSecond      = unit{"requests/s", formatted("%.1f k/s", 1000)}
-	perMillisecond = unit{"IDs/ms", formatted("%.0f/ms", 1)}
-	nanoseconds    = unit{"ns", formatted("%.1f ns", 1)}
-	microseconds   = unit{"µs", formatted("%.0f µs", 1)}
-	hundredths     = unit{"µs", formatted("%.2f µs", 1)}
-	milliseconds   = unit{"µs", formatted("%.2f ms", 1000)}
-	mebibytes      = unit{"bytes", formatted("%.1f MiB", 1<<20)}
-	kilobytes      = unit{"bytes", formatted("%.0f KB", 1000)}
-	bytesEach      = unit{"bytes", formatted("%.0f bytes", 1)}
-	ratio          = unit{"", formatted("%.3f", 1)}
+	perSecond         = unit{"requests/s", formatted("%.1f k/s", 1000)}
+	perMillisecond    = unit{"IDs/ms", formatted("%.0f/ms", 1)}
+	millionsPerSecond = unit{"lines/s", formatted("%.2f M/s", 1e6)}
+	nanoseconds       = unit{"ns", formatted("%.1f ns", 1)}
+	microseconds      = unit{"µs", formatted("%.0f µs", 1)}
+	hundredths        = unit{"µs", formatted("%.2f µs", 1)}
+	milliseconds      = unit{"µs", formatted("%.2f ms", 1000)}
+	mebibytes         = unit{"bytes", formatted("%.1f MiB", 1<<20)}
+	kilobytes         = unit{"bytes", formatted("%.0f KB", 1000)}
+	bytesEach         = unit{"bytes", formatted("%.0f bytes", 1)}
+	ratio             = unit{"", formatted("%.3f", 1)}
 )
 
 // result is one line of the table: the values of each round and of its baseline.
@@ -72,6 +76,39 @@ func turns(rounds int, measurements ...func() (float64, error)) ([][]float64, er
 		return err
 	})
 	return lists, err
+}
+
+// timesInTurn returns the median time of each of two calls, in microseconds, made one at a time and
+// in turn. An extra round comes first as a warm-up and does not count.
+func timesInTurn(ctx context.Context, rounds int, base, value func() error) (p pairs, err error) {
+	for round := range rounds + 1 {
+		b, v, err := medians(ctx, base, value)
+		if err != nil {
+			return p, err
+		}
+		if round > 0 {
+			p.base, p.value = append(p.base, b), append(p.value, v)
+		}
+	}
+	return p, nil
+}
+
+// medians calls both in turn and returns the median time of each in microseconds.
+func medians(ctx context.Context, base, value func() error) (b, v float64, err error) {
+	const calls = 2000
+	var took [2][]time.Duration
+	for range calls {
+		for i, call := range []func() error{base, value} {
+			began := time.Now()
+			if err := errors.Join(call(), ctx.Err()); err != nil {
+				return 0, 0, err
+			}
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	slices.Sort(took[0])
+	slices.Sort(took[1])
+	return permille(took[0], 500), permille(took[1], 500), nil
 }
 
 // inTurn calls do for n things in every round. Each round begins with the next thing, so that none

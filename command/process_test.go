@@ -1,6 +1,9 @@
 package command
 
 import (
+	"bufio"
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -60,5 +63,48 @@ func TestLogReaderEnds(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("it does not stop")
+	}
+}
+
+// startService runs the service in this process and returns its URL once it issues numbers.
+func startService(t *testing.T) (url string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := logPipe(t)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(ctx, []string{"--config", write(t, good), "--server.addr", "127.0.0.1:0"}, io.Discard, errs.w, WithEnv(nil))
+		errs.w.Close()
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	url = "http://" + errs.address(t)
+	get(t, url+"/seq/order")
+	return url
+}
+
+// The reader of numbers may end, as head does: then seqd ends too, quietly.
+func TestReaderOfNumbersEnds(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var errs strings.Builder
+	seqd := exec.Command(os.Args[0], "next", "order", "-n", "1000000", "--addr", startService(t))
+	seqd.Env, seqd.Stdout, seqd.Stderr = append(os.Environ(), beSeqd+"=1"), w, &errs
+	if err := seqd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	if err != nil || line != "101\n" {
+		t.Errorf("the first line is %q, %v", line, err)
+	}
+	r.Close()
+	if err := seqd.Wait(); err != nil || errs.String() != "" {
+		t.Errorf("it ends with %v and says %q", err, errs.String())
 	}
 }

@@ -444,3 +444,33 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%s", got.out)
 	}
 }
+
+// Flags stand before, between and after commands and operands, with one dash or two. Commands that
+// read no configuration take its flags all the same.
+func TestPlacesOfFlags(t *testing.T) {
+	file := write(t, good)
+	want := runWith(t, nil, "check-config", "--config", file)
+	if want.code != ExitOK {
+		t.Fatalf("%+v", want)
+	}
+	for _, args := range [][]string{
+		{"--config", file, "check-config"}, {"-config=" + file, "check-config"}, {"check-config", "-config", file},
+		{"-store.driver", "memory", "check-config", "--config", file}, {"check-config", "--config=" + file, "--"},
+	} {
+		if got := runWith(t, nil, args...); got != want {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	for _, command := range []string{"version", "token"} {
+		if got := runWith(t, nil, command, "--config", "missing.yaml", "--server.addr", "x"); got.code != ExitOK || got.errs != "" {
+			t.Errorf("%s: %+v", command, got)
+		}
+		if got := runWith(t, nil, "help", command); strings.Contains(got.out, "--config") {
+			t.Errorf("the help of %s names --config", command)
+		}
+	}
+	// After -- everything is an operand.
+	if got := runWith(t, nil, "raise", "--config", file, "--", "order", "-5"); got.code != ExitConfig || !strings.Contains(got.errs, "-5 is outside 1 to") {
+		t.Errorf("%+v", got)
+	}
+}

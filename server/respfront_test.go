@@ -95,7 +95,8 @@ func TestRespTokens(t *testing.T) {
 	}
 }
 
-// TestRespDrain: commands are answered while the node is being drained, and a stop ends connections.
+// TestRespDrain: commands are answered while the node is being drained, and a stop ends
+// connections.
 func TestRespDrain(t *testing.T) {
 	t.Parallel()
 	s, rdb := startResp(t, "server: {drainDelay: 500ms}\nbizTypes: [{name: order}]", nil)

@@ -58,7 +58,7 @@ func run(ctx context.Context, env *clitool.Env, o Options) error {
 	}
 	o.Client = client.Config{Addrs: conn.Addrs, Token: conn.Token, Timeout: conn.Timeout}
 	shown := newProgress(env, &o)
-	o.Progress = shown.report
+	o.Progress, o.Waiting = shown.report, shown.waiting
 	sum, err := Run(ctx, o)
 	shown.end()
 	if err != nil {

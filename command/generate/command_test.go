@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,6 +112,25 @@ func TestCommandResumes(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	checkFile(t, "codes.txt", 50_000, s.next.Load())
+}
+
+// A service that is away for a moment is waited for, and the command says so once.
+func TestCommandWaits(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := serve(t)
+	var refusals atomic.Int64
+	s.fault = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+		if refusals.Add(1) > 3 {
+			return false
+		}
+		problem(w, 503, "starting", "the service is starting", "")
+		return true
+	}
+	got := command(t, s, "invite", "--count", "5000", "-o", "codes.txt")
+	if got.err != nil || strings.Count(got.errs, "\n") != 1 || !strings.HasPrefix(got.errs, "codes.txt waits: starting: the service is starting") {
+		t.Errorf("%+v", got)
+	}
+	checkFile(t, "codes.txt", 5000, s.next.Load())
 }
 
 // Without a terminal progress is a line now and then.

@@ -48,6 +48,9 @@ type Options struct {
 	// Progress is called with the number of lines in the file at the beginning and after each change,
 	// never by two goroutines at once. It may be nil.
 	Progress func(lines int64)
+	// Waiting is called with what is in the way each time that a request failed and is repeated. It
+	// must be safe for concurrent use. It may be nil.
+	Waiting func(error)
 }
 
 // Defaults and bounds of [Options].
@@ -169,6 +172,9 @@ func (o *Options) complete() error {
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64) {}
+	}
+	if o.Waiting == nil {
+		o.Waiting = func(error) {}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -12,6 +13,8 @@ import (
 
 // progress shows how far a run is: a bar on a terminal, and elsewhere a line now and then.
 type progress struct {
+	env   *clitool.Env
+	mu    sync.Mutex // guards what follows, and the order of what is written
 	errs  io.Writer
 	name  string
 	count int64
@@ -20,13 +23,14 @@ type progress struct {
 	bar   *progressbar.ProgressBar
 	next  time.Time // of the next line, without a bar
 	now   func() time.Time
+	said  time.Time // when the last obstacle was shown
 }
 
 // every is the time between two lines.
 const every = 5 * time.Second
 
 func newProgress(env *clitool.Env, o *Options) *progress {
-	p := &progress{errs: env.Errs, name: o.Output, count: o.Count, first: -1, now: time.Now}
+	p := &progress{env: env, errs: env.Errs, name: o.Output, count: o.Count, first: -1, now: time.Now}
 	if o.Output == Stdout {
 		p.name = o.BizType
 	}
@@ -43,6 +47,8 @@ func newProgress(env *clitool.Env, o *Options) *progress {
 
 // report shows the number of lines.
 func (p *progress) report(lines int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := p.now()
 	if p.first < 0 {
 		p.first, p.began, p.next = lines, now, now.Add(every)
@@ -67,8 +73,27 @@ func (p *progress) report(lines int64) {
 	fmt.Fprintf(p.errs, "%s: %d of %d lines, %.0f/s, %s left\n", p.name, lines, p.count, rate, left)
 }
 
+// waiting says what is in the way, now and then.
+func (p *progress) waiting(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if !p.said.IsZero() && now.Before(p.said.Add(every)) {
+		return
+	}
+	p.said = now
+	p.clear()
+	fmt.Fprintf(p.errs, "%s waits: %v\n", p.name, p.env.Explain(err))
+}
+
 // end removes the bar.
 func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}

@@ -27,8 +27,12 @@ func newSource(o *Options) (*source, error) {
 	cfg := o.Client
 	cfg.Wait = o.Patience
 	cfg.Observe = func(e client.Event) {
-		if failed, ok := errors.AsType[*client.Error](e.Err); !ok || failed.Unknown {
+		failed, ok := errors.AsType[*client.Error](e.Err)
+		if !ok || failed.Unknown {
 			s.issued.Add(int64(e.Count))
+		}
+		if ok && failed.Temporary() && !errors.Is(failed, context.Canceled) {
+			o.Waiting(failed)
 		}
 		if o.Client.Observe != nil {
 			o.Client.Observe(e)

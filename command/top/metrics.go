@@ -19,7 +19,7 @@ type metrics struct {
 	lasts       map[string]float64            // seconds, by biz type
 	left        map[string]float64            // seconds, by biz type
 	step        map[string]float64            // by biz type
-	requests    float64                       // for numbers
+	requests    float64                       // for numbers, of every protocol
 	refused     float64                       // of them
 	inFlight    float64
 	connections float64
@@ -40,9 +40,10 @@ func readMetrics(text []byte) (*metrics, error) {
 	m := &metrics{
 		issued: byBizType(families["seqd_ids_issued_total"]), lasts: byBizType(families["seqd_segment_in_hand_seconds"]),
 		left: byBizType(families["seqd_segment_exhaustion_seconds"]), step: byBizType(families["seqd_segment_step"]),
-		rejected: make(map[string]map[string]float64),
-		inFlight: sum(families["seqd_http_requests_in_flight"]), connections: sum(families["seqd_http_connections"]),
-		started: sum(families["seqd_start_time_seconds"]), buckets: bucketsOf(families["seqd_issue_seconds"]),
+		rejected:    make(map[string]map[string]float64),
+		inFlight:    sum(families["seqd_http_requests_in_flight"]),
+		connections: sum(families["seqd_http_connections"]) + sum(families["seqd_resp_connections"]),
+		started:     sum(families["seqd_start_time_seconds"]), buckets: bucketsOf(families["seqd_issue_seconds"]),
 	}
 	for _, of := range families["seqd_ids_rejected_total"].GetMetric() {
 		name, reason := label(of, "biz_type"), label(of, "reason")
@@ -51,15 +52,37 @@ func readMetrics(text []byte) (*metrics, error) {
 		}
 		m.rejected[name][reason] += value(of)
 	}
+	m.addRequests(families)
+	return m, nil
+}
+
+// numberRoutes begin the routes that hand out numbers, and numberCommands are the commands.
+var (
+	numberRoutes   = []string{"/tinyid/id/", "/api/segment/get/", "/api/snowflake/get/", "/segments/"}
+	numberCommands = []string{"INCR", "INCRBY", "SEQ.NEXT"}
+)
+
+// addRequests counts the requests for numbers of every protocol.
+func (m *metrics) addRequests(families map[string]*dto.MetricFamily) {
 	for _, of := range families["seqd_http_requests_total"].GetMetric() {
-		if label(of, "route") == "/seq/{bizType}" {
-			m.requests += value(of)
-			if code := label(of, "code"); strings.HasPrefix(code, "4") || strings.HasPrefix(code, "5") {
-				m.refused += value(of)
-			}
+		route, code := label(of, "route"), label(of, "code")
+		begins := func(begin string) bool { return strings.HasPrefix(route, begin) }
+		if route == "/seq/{bizType}" || slices.ContainsFunc(numberRoutes, begins) && !begins("/segments/distributor/") {
+			m.add(value(of), strings.HasPrefix(code, "4") || strings.HasPrefix(code, "5"))
 		}
 	}
-	return m, nil
+	for _, of := range families["seqd_resp_commands_total"].GetMetric() {
+		if slices.Contains(numberCommands, label(of, "command")) {
+			m.add(value(of), label(of, "code") != "ok")
+		}
+	}
+}
+
+func (m *metrics) add(requests float64, refused bool) {
+	m.requests += requests
+	if refused {
+		m.refused += requests
+	}
 }
 
 func label(of *dto.Metric, name string) string {

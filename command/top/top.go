@@ -40,8 +40,8 @@ of calls, and the state of back ends. On a terminal the page is drawn again unti
 one page is printed. With tokens it needs the scope read. --addr names nodes, not a load balancer;
 nodes that are not named are asked at the address that they listen on.
 
-  REQ/S       HTTP requests for numbers, and REFUSED/S those that got none
-  P50, P99    how long half and 99 of 100 calls take at most, without HTTP
+  REQ/S       requests for numbers by HTTP or the Redis protocol; REFUSED/S those that got none
+  P50, P99    how long half and 99 of 100 calls take at most, without the network
   LASTS       how long the numbers in hand last without the store, at the node that has fewest
   LEFT        time until the last number of the biz type at the current rate`,
 		Example: `  seqd top

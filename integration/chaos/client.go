@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -110,9 +112,9 @@ func (l *laboratory) exchange(req *http.Request) (status int, header http.Header
 // complaint returns why there was no answer.
 func complaint(err error) string {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "timeout"
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, net.ErrClosed): // the caller closed it
 		return "canceled"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"

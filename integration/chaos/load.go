@@ -15,6 +15,8 @@ const (
 	hammerLoops = 3
 	burstLoops  = 1
 	burstSize   = 40
+	respLoops   = 4
+	dropInLoops = 2
 
 	usualPatience  = 2500 * time.Millisecond
 	longPatience   = 8 * time.Second
@@ -38,6 +40,9 @@ func (l *laboratory) load(ctx context.Context) {
 	start(hammerLoops, l.hammer)
 	start(burstLoops, l.burst)
 	start(1, l.administer)
+	start(respLoops, l.pipelines)
+	start(dropInLoops, l.dropIn)
+	start(1, l.buffers)
 }
 
 // dice makes the random choices of one loop. Each round has its own generator, derived from the

@@ -167,6 +167,7 @@ func (l *laboratory) begin() {
 	for _, n := range l.world.seqds {
 		w.Nodes = append(w.Nodes, n.name())
 	}
+	w.Protocols = []string{record.RESP, record.Leaf, record.Tinyid, record.CosID, record.Client}
 	for i := range l.shapes {
 		w.BizTypes = append(w.BizTypes, l.shapes[i].BizType)
 	}

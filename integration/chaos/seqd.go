@@ -50,7 +50,8 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 	}
 	n.env = slices.Concat(w.store.env(fmt.Sprintf("%s:%d", gateway, port)), []string{
 		"PATH=" + os.Getenv("PATH"),
-		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_AUTH_MODE=none",
+		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_RESP_ADDR=" + n.respAddr(), "SEQD_AUTH_MODE=none",
+		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
 		"SEQD_SNOWFLAKE_STATEDIR=.",
 		"SEQD_BIZTYPES=" + bizTypes,
@@ -62,6 +63,9 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 func (n *seqd) name() string { return n.host.name }
 func (n *seqd) addr() string { return fmt.Sprintf("%s:%d", n.host.addr, seqdPort) }
 func (n *seqd) url() string  { return "http://" + n.addr() }
+
+// respAddr is where the node speaks the Redis protocol.
+func (n *seqd) respAddr() string { return fmt.Sprintf("%s:%d", n.host.addr, respPort) }
 
 // turnClock sets the offset of the node's clock.
 func (n *seqd) turnClock(by time.Duration) error {

@@ -15,6 +15,7 @@ type shape struct {
 	counts  []int // the counts that they ask for
 	hammer  bool  // also batches of 10,000
 	late    bool  // it is created by the API under load
+	ranged  bool  // it has consecutive numbers: callers take ranges of it
 	setting map[string]any
 }
 
@@ -25,10 +26,11 @@ var epoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 const (
 	hammerCount   = 10_000
-	mutableName   = "mutable"  // the load changes and disables it
-	temporaryName = "temp"     // the load deletes it and creates it again
-	switchedName  = "switched" // faults change its ordering
-	movingName    = "moving"   // faults change its sequencer
+	mutableName   = "mutable"   // the load changes and disables it
+	temporaryName = "temp"      // the load deletes it and creates it again
+	switchedName  = "switched"  // faults change its ordering
+	movingName    = "moving"    // faults change its sequencer
+	cosIDName     = "shop.cart" // CosId's names have a namespace
 	// created by the API after the first backup that a fault restores
 	lateName = "late"
 )
@@ -50,6 +52,7 @@ func shapes(system System) []shape {
 		segment(temporaryName, 4, 200, 100_000, []int{1, 7}, settings{}),
 		segment(switchedName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
 		segment(lateName, 4, 1000, 100_000, []int{1, 10}, settings{}),
+		segment(cosIDName, 4, 1000, 100_000, []int{1, 10}, settings{}),
 		segment(movingName, 6, 200, 100_000, []int{1, 10, 50}, settings{}),
 		segment("ledger", 8, 100, 100_000, []int{1, 2, 10, 100}, settings{"sequencer": record.Store, "start": 50}),
 		segment("receipt", 5, 100, 10_000, []int{1, 4, 30}, settings{"sequencer": record.Store, "reset": record.Daily, "plugins": plugins(settings{"name": "format", "template": "R-{date:20060102}-{seq:06}"})}),
@@ -64,6 +67,9 @@ func shapes(system System) []shape {
 	}
 	for _, name := range []string{"huge", "local", "user", "bulk"} {
 		byName[name].hammer, byName[name].MaxAsked = true, hammerCount
+	}
+	for _, name := range []string{"order", "tiny", "huge", "fenced", "local", switchedName, movingName, "ledger", "bulk", cosIDName} {
+		byName[name].ranged = true
 	}
 	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
 	byName["receipt"].Display = `^R-(?P<period>\d{8})-(?P<number>\d{6,})$`

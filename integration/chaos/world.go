@@ -22,6 +22,7 @@ type Binaries struct {
 
 const (
 	seqdPort     = 8080
+	respPort     = 6380
 	redisPort    = 6379
 	sentinelPort = 26379
 	mongoPort    = 27017

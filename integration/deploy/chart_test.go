@@ -317,3 +317,22 @@ func TestChartNotes(t *testing.T) {
 		}
 	}
 }
+
+// With resp.addr the port for Redis clients is opened everywhere: in the pod, the Service and the
+// NetworkPolicy.
+func TestChartResp(t *testing.T) {
+	r := chart(t, "seqd", "--set", "config.resp.addr=0.0.0.0:6380")
+	const port = 6380
+	if ports := r.pod().Spec.Containers[0].Ports; len(ports) != 2 || ports[1].Name != "resp" || ports[1].ContainerPort != port {
+		t.Errorf("the ports of the pod are %+v", ports)
+	}
+	if ports := r.service.Spec.Ports; len(ports) != 2 || ports[1].Port != port || ports[1].TargetPort.StrVal != "resp" {
+		t.Errorf("the ports of the Service are %+v", ports)
+	}
+	if ports := r.network.Spec.Ingress[0].Ports; len(ports) != 2 || ports[1].Port.IntValue() != port {
+		t.Errorf("callers reach %+v", ports)
+	}
+	if addr := r.node(t).Resp.Addr; addr != "0.0.0.0:6380" {
+		t.Errorf("resp.addr is %q", addr)
+	}
+}

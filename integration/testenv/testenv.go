@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -126,6 +127,13 @@ func reservePort(t testing.TB) int {
 		t.Fatalf("reserve a port: %v", err)
 	}
 	return bound.(*syscall.SockaddrInet4).Port
+}
+
+// ReserveAddr returns an address on 127.0.0.1 whose port is free, and reserved until the test ends:
+// a server that listens there can end and start again.
+func ReserveAddr(t testing.TB) string {
+	t.Helper()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(reservePort(t)))
 }
 
 // dial returns an error if nothing listens on an address.

@@ -2,6 +2,8 @@
 // the module:
 //
 //	go run ./internal/commanddoc >docs/COMMANDS.md
+//
+// A test compares the two.
 package main
 
 import (

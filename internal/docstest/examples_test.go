@@ -2,6 +2,7 @@ package docstest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,32 +13,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd/command"
 	"github.com/seqd/seqd/server"
 	_ "github.com/seqd/seqd/standard"
 )
 
 // TestExamples runs the examples of documents that assume a service just started with
-// configs/seqd.yaml. It sends each curl line in order and compares the answer.
+// configs/seqd.yaml. It sends each line of curl and redis-cli in order and compares the answer.
 func TestExamples(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for document, least := range map[string]int{"README.md": 7, "docs/API.md": 9, "docs/SNOWFLAKE.md": 2} {
+	for document, least := range map[string]int{"README.md": 8, "docs/CLIENTS.md": 1, "docs/API.md": 9, "docs/SNOWFLAKE.md": 2} {
 		t.Run(document, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(root, document))
 			if err != nil {
 				t.Fatal(err)
 			}
-			addr := serve(t, root)
+			addr, redisAddr := serve(t, root)
 			tried := 0
 			for _, e := range examplesOf(string(text)) {
 				if strings.Contains(e.command, "Bearer") || strings.Contains(e.command, ":8081") {
 					continue // needs tokens, or another node
 				}
 				tried++
-				if got := e.send(t, addr); !same(got, e.want) {
+				got := ""
+				if strings.HasPrefix(e.command, redisCLI) {
+					got = e.sendRedis(t, redisAddr)
+				} else {
+					got = e.send(t, addr)
+				}
+				if !same(got, e.want) {
 					t.Errorf("%s\ngot  %s\nwant %s", e.command, got, e.want)
 				}
 			}
@@ -49,14 +58,20 @@ func TestExamples(t *testing.T) {
 }
 
 // serve starts the service of the first example in a new folder.
-func serve(t *testing.T, root string) (addr string) {
+func serve(t *testing.T, root string) (addr, redisAddr string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan int, 1)
 	onListen := server.WithOnListen(func(addr net.Addr) { listening <- addr.String() })
-	args := []string{"--config", filepath.Join(root, "configs/seqd.yaml"), "--server.addr", "127.0.0.1:0", "--log.level", "error"}
-	go func() { ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListen)) }()
+	onListenResp := server.WithOnListenResp(func(addr net.Addr) { redisAddr = addr.String() })
+	args := []string{
+		"--config", filepath.Join(root, "configs/seqd.yaml"), "--server.addr", "127.0.0.1:0",
+		"--resp.addr", "127.0.0.1:0", "--log.level", "error",
+	}
+	go func() {
+		ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListenResp, onListen))
+	}()
 	t.Cleanup(func() {
 		cancel()
 		<-ended
@@ -78,7 +93,7 @@ func serve(t *testing.T, root string) (addr string) {
 			break
 		}
 	}
-	return addr
+	return addr, redisAddr
 }
 
 // example is a command and what it prints.
@@ -86,13 +101,13 @@ type example struct{ command, want string }
 
 var console = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// examplesOf returns the examples of a document that call the service with curl. A line of an
+// examplesOf returns the examples of a document that call the service with curl or redis-cli. A line of an
 // answer that begins with two spaces continues the previous line.
 func examplesOf(text string) (list []example) {
 	for _, block := range console.FindAllStringSubmatch(text, -1) {
 		for _, part := range strings.Split("\n"+strings.ReplaceAll(block[1], "\\\n", ""), "\n$ ")[1:] {
 			command, want, _ := strings.Cut(part, "\n")
-			if strings.HasPrefix(command, "curl ") {
+			if strings.HasPrefix(command, "curl ") || strings.HasPrefix(command, redisCLI) {
 				list = append(list, example{command, strings.TrimSpace(strings.ReplaceAll(want, "\n  ", ""))})
 			}
 		}
@@ -141,6 +156,40 @@ func (e example) send(t *testing.T, addr string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(answer))
+}
+
+// redisCLI begins an example that calls the service with a Redis client.
+const redisCLI = "redis-cli -p 6380 "
+
+// sendRedis sends the command of an example and returns the answer as redis-cli shows it.
+func (e example) sendRedis(t *testing.T, addr string) string {
+	t.Helper()
+	var args []any
+	for _, arg := range strings.Fields(strings.TrimPrefix(e.command, redisCLI)) {
+		args = append(args, arg)
+	}
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+	answer, err := client.Do(t.Context(), args...).Result()
+	if err != nil {
+		return "(error) " + err.Error()
+	}
+	return shown(answer)
+}
+
+// shown returns an answer as redis-cli shows it.
+func shown(answer any) string {
+	switch a := answer.(type) {
+	case int64:
+		return fmt.Sprintf("(integer) %d", a)
+	case []any:
+		var lines []string
+		for i, part := range a {
+			lines = append(lines, fmt.Sprintf("%d) %s", i+1, shown(part)))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return fmt.Sprintf("%q", answer)
 }
 
 // passing matches what differs from run to run: request IDs, times, and numbers derived from the

@@ -1,9 +1,9 @@
 // Package compat answers as the servers of Leaf, Tinyid and CosId do, so that their clients can use
-// seqd: they change the address and nothing else. [Routes] returns the routes, which package httpapi
-// serves beside its own.
+// seqd: they change the address and nothing else. [Routes] returns the routes, which package
+// httpapi serves beside its own.
 //
-// Each of the three has a file, which begins with what its clients rely on. All of them ask the gate
-// and issue through the [seqd.Issuer], as every other protocol does.
+// Each of the three has a file, which begins with what its clients rely on. All of them ask the
+// gate and issue through the [seqd.Issuer], as every other protocol does.
 package compat
 
 import (

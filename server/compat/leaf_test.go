@@ -31,7 +31,7 @@ func TestLeafNumbers(t *testing.T) {
 	}
 }
 
-// TestLeafDecode decodes the time in the comment of Leaf's own source, and a number that was issued.
+// TestLeafDecode decodes the time in a comment of Leaf's source, and a number that was issued.
 func TestLeafDecode(t *testing.T) {
 	n := newNode(t, setup{})
 	const epoch = 1288834974657

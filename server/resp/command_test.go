@@ -47,6 +47,23 @@ func TestAnswers(t *testing.T) {
 		{"reset", form("RESET"), "+RESET\r\n"},
 		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
 		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
+		{"maps and booleans of RESP3", form("HELLO", "3", "SETNAME", "a") + form("SEQ.PARSE", "order", "1") + form("RESET") + form("CLIENT", "GETNAME"),
+			"%7\r\n$6\r\nserver\r\n$4\r\nseqd\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" +
+				"$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" +
+				"%4\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n#t\r\n+RESET\r\n$-1\r\n"},
+		{"another protocol", form("HELLO", "4") + form("HELLO", "x"), strings.Repeat("-NOPROTO invalid_request: unsupported protocol version: it is 2 or 3\r\n", 2)},
+		{"half a HELLO", form("HELLO", "3", "AUTH", "x"), "-ERR invalid_request: syntax error in HELLO: it is HELLO [2|3] [AUTH user token] [SETNAME name]\r\n"},
+		{"a wrong name changes nothing", form("HELLO", "3", "SETNAME", "a b") + form("CLIENT", "GETNAME"),
+			"-ERR invalid_request: Client names cannot contain spaces, newlines or special characters.\r\n$-1\r\n"},
+		{"long names", form("CLIENT", "SETNAME", strings.Repeat("x", 129)), "-ERR invalid_request: the name of a connection has at most 128 bytes\r\n"},
+		{"CLIENT", form("CLIENT", "KILL", "1") + form("CLIENT", "SETNAME"),
+			"-ERR invalid_request: unknown subcommand \"KILL\": it is CLIENT SETNAME name | GETNAME | SETINFO key value | ID | INFO\r\n" +
+				"-ERR invalid_request: wrong number of arguments for 'client|setname' command\r\n"},
+		{"COMMAND", form("COMMAND", "COUNT") + form("COMMAND", "INFO", "nope") + form("COMMAND", "DOCS", "ping", "nope") + form("COMMAND", "GETKEYS"),
+			":14\r\n*1\r\n$-1\r\n*2\r\n$4\r\nping\r\n*6\r\n$7\r\nsummary\r\n$26\r\nReturns PONG, or the text.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$7\r\ngeneric\r\n" +
+				"-ERR invalid_request: unknown subcommand \"GETKEYS\": it is COMMAND [COUNT | LIST | DOCS | INFO]\r\n"},
+		{"what INCR is", form("COMMAND", "INFO", "incr"), "*1\r\n*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
+		{"escapes", `ECHO "\x41\n\r\t\b\a\"\\\xZZ"` + "\r\n" + `ECHO '\x41\'"'` + "\r\n" + `ECHO a"b"` + "\r\n", "$11\r\nA\n\r\t\b\a\"\\xZZ\r\n$6\r\n\\x41'\"\r\n$2\r\nab\r\n"},
 		{"parse nonsense", form("SEQ.PARSE", "order", "x"), "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,7 +94,7 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhile: a number that is shown otherwise than as itself is never an integer.
+// TestSharedTake: commands for one biz type that arrive together share one take.
 func TestSharedTake(t *testing.T) {
 	c := newCounter(1)
 	p := serve(t, nil, define("order", c)).dial(t)
@@ -93,3 +110,17 @@ func TestSharedTake(t *testing.T) {
 }
 
 var _ seqd.Strategy = (*counter)(nil)
+
+// TestLongAnswers: answers that are written in parts are complete and in order.
+func TestLongAnswers(t *testing.T) {
+	p := serve(t, nil, define("order", newCounter(1))).dial(t)
+	const times, size = 100, 10_000
+	go p.send(strings.Repeat(form("ECHO", strings.Repeat("x", size))+form("INCR", "order"), times) + form("QUIT"))
+	want := ""
+	for i := range times {
+		want += "$10000\r\n" + strings.Repeat("x", size) + "\r\n:" + itoa(i+1) + "\r\n"
+	}
+	if got := p.rest(); got != want+"+OK\r\n" {
+		t.Errorf("%d bytes, want %d", len(got), len(want)+5)
+	}
+}

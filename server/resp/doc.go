@@ -9,6 +9,8 @@
 //   - input.go: reads commands
 //   - commands.go: which commands there are; connect.go: those that clients send when they connect
 //   - take.go: requests for numbers; those of one biz type that arrive together share one take
+//   - parse.go: reading IDs back
+//   - trace.go: spans, and the access log
 //   - reply.go, errors.go: the form of answers
 //
 // To add a command, add it to the table in commands.go.

@@ -141,8 +141,8 @@ func TestStarting(t *testing.T) {
 	}
 }
 
-// TestOverload: requests above the limit are refused at once, on other connections too, and a client
-// that comes back at once is delayed.
+// TestOverload: requests above the limit are refused at once, on other connections too, and a
+// client that comes back at once is delayed.
 func TestOverload(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := newCounter(1)
@@ -247,8 +247,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestManyThatDoNotRead: what many clients asked for and do not read takes no more memory than large
-// answers may have.
+// TestManyThatDoNotRead: what many clients asked for and do not read takes no more memory than
+// large answers may have.
 func TestManyThatDoNotRead(t *testing.T) {
 	const most, clients = 4 << 20, 64
 	long := prefixed

@@ -123,8 +123,8 @@ func (in *input) finish() [][]byte {
 	return in.args
 }
 
-// array reads on in a command in the form of an array of strings: *2, $4, INCR, $5, order, each with
-// CR LF. ok is true if it is complete.
+// array reads on in a command in the form of an array of strings: *2, $4, INCR, $5, order, each
+// with CR LF. ok is true if it is complete.
 func (in *input) array() (ok bool, err error) {
 	if in.wanted == 0 {
 		n, ok, err := in.head('*')
@@ -162,9 +162,6 @@ func (in *input) argument() (ok bool, err error) {
 	}
 	from, to := in.next, in.next+in.size
 	if in.end-in.begin < to+len("\r\n") {
-		if to+len("\r\n") > mostBytes {
-			return false, errTooLarge
-		}
 		return false, nil
 	}
 	if in.buf[in.begin+to] != '\r' || in.buf[in.begin+to+1] != '\n' {

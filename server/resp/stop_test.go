@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -136,5 +138,64 @@ func TestStoppedBefore(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		t.Error("the port is still open")
+	}
+}
+
+// failing is a listener whose Accept fails a few times before it succeeds.
+type failing struct {
+	net.Listener
+	times int
+}
+
+func (l *failing) Accept() (net.Conn, error) {
+	if l.times--; l.times >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return l.Listener.Accept()
+}
+
+// TestAcceptFails: a lack of files is waited out; anything else ends Serve.
+func TestAcceptFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := serve(t, nil) // for its gate
+	s := resp.New(resp.Options{Gate: set.gate, IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(&failing{l, 3}) }()
+	if got := (&service{addr: l.Addr().String()}).dial(t).ask("PING"); got != "+PONG" {
+		t.Error(got)
+	}
+	_ = l.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// brittle panics when it counts one command.
+type brittle struct{}
+
+func (brittle) Command(name string) func(seqd.Code, int) {
+	return func(seqd.Code, int) {
+		if name == "ECHO" {
+			panic("no")
+		}
+	}
+}
+
+// TestPanic: a panic ends one connection and nothing else.
+func TestPanic(t *testing.T) {
+	s := serve(t, func(set *settings) { set.resp.Metrics, set.gate.MaxInFlight = brittle{}, 1 }, define("order", newCounter(1)))
+	p := s.dial(t)
+	p.send(form("ECHO", "x"))
+	if got := p.rest(); got != "" {
+		t.Errorf("got %q", got)
+	}
+	if got := s.dial(t).ask("INCR", "order"); got != ":1" {
+		t.Error(got)
 	}
 }

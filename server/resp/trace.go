@@ -26,7 +26,8 @@ type record struct {
 	span  trace.Span
 }
 
-// begin begins to record a run, if anything is to be recorded, and returns the context for its work.
+// begin begins to record a run, if anything is to be recorded, and returns the context for its
+// work.
 func (s *Server) begin() (ctx context.Context, rec record) {
 	if s.gate.AccessLog != nil {
 		rec.began = time.Now()

@@ -124,9 +124,9 @@ func (t *Tracing) Begin(r *http.Request) (context.Context, trace.Span) {
 	return t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
 }
 
-// BeginCommand starts the span of commands of the Redis protocol that share a take, for the configured
-// share of them: the protocol has no traceparent. It returns the span and the context for their
-// work; both are nil if they are not traced.
+// BeginCommand starts the span of commands of the Redis protocol that share a take, for the
+// configured share of them: the protocol has no traceparent. It returns the span and the context
+// for their work; both are nil if they are not traced.
 func (t *Tracing) BeginCommand(ctx context.Context) (context.Context, trace.Span) {
 	if rand.Float64() >= t.ratio {
 		return nil, nil

@@ -29,6 +29,19 @@ func (s *ranges) besides() int64 {
 	return s.beside.highest
 }
 
+// read reads the counter, and returns with it the highest number that was handed out by then. Ranges
+// that were handed out while the counter was being read count as read, so that they do not look like
+// numbers that a restored store has lost.
+func (s *ranges) read(ctx context.Context) (counter persist.Counter, besides int64, err error) {
+	before := s.besides()
+	counter, err = s.env.Store.Counters().Read(ctx, s.name)
+	besides = s.besides()
+	if counter.Max >= before {
+		counter.Max = max(counter.Max, besides)
+	}
+	return counter, besides, err
+}
+
 // inheritBeside takes over the highest number that a predecessor has handed out.
 func (s *ranges) inheritBeside(k known) {
 	s.noteMu.Lock()
@@ -73,11 +86,11 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
-		counter, err := counters.Read(ctx, s.name)
+		counter, besides, err := s.read(ctx)
 		if err != nil {
 			return persist.Range{}, err
 		}
-		floor := max(seen, s.besides())
+		floor := max(seen, besides)
 		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: floor, To: persist.Beside, Size: n}, counter.Step)
 		if n == 0 {
 			req.Size = min(s.settings.step(counter.Step, 0, 0), seqd.MaxRange)

@@ -188,6 +188,45 @@ func TestRangeThenRestoredStore(t *testing.T) {
 	}
 }
 
+// The first range of a process also begins above all that it has seen.
+func TestRangeOfARestoredStore(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		s, _ := node(func(s *Settings) { small(s); s.RestoreGap = 5000 })
+		var last int64
+		for range 10 {
+			last = numbers(t, s, 10)[9]
+		}
+		synctest.Wait()
+		restore(t, w.store, 5)
+		if r := rangeOf(t, s, 10); r.First <= last+5000 {
+			t.Errorf("got %v after %d", r, last)
+		}
+		end(t, s)
+	})
+}
+
+// An empty epoch is no evidence that the store was restored, but a maximum below a range is.
+func TestRangeThenRestoredStoreWithoutEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		s, o := newShared(t, store, redis, func(s *Settings) { small(s); s.RestoreGap = 5000 })
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		most := counter(t, store).Max
+		r := rangeOf(t, s, 1000)
+		old := counter(t, store)
+		old.Max, old.Epoch = most, ""
+		if err := errors.Join(store.Counters().Delete(t.Context(), "order"), store.Counters().Create(t.Context(), old)); err != nil {
+			t.Fatal(err)
+		}
+		redis.lose()
+		if got := numbers(t, s, 1)[0]; got <= r.Last+5000 || o.count(seqd.EventStoreBehind) == 0 {
+			t.Errorf("got %d after %v; events %v", got, r, o.counts)
+		}
+		closeAll(t, s)
+	})
+}
+
 // After a failover a range begins above a gap too.
 func TestRangeAfterAFailover(t *testing.T) {
 	for name, make := range shapes {
@@ -309,6 +348,42 @@ func TestRangeAsLargeAsTheGap(t *testing.T) {
 		}
 		end(t, a)
 		end(t, b)
+	})
+}
+
+// Ranges that are handed out at the same time do not look like a store that was restored, even if
+// what is handed out while the counter is read is as much as the gap.
+func TestRangesAtTheSameTime(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		store := newHooked()
+		w.store = store
+		const gap = 5000
+		s, o := node(func(s *Settings) { small(s); s.RestoreGap = gap })
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		var others []persist.Range
+		store.change(func(h *hookedStore) {
+			h.after = func(string) error { // of the read
+				store.change(func(h *hookedStore) { h.after = nil })
+				others = append(others, rangeOf(t, s, 100))
+				store.change(func(h *hookedStore) {
+					h.before = func(string) error {
+						store.change(func(h *hookedStore) { h.before = nil })
+						others = append(others, rangeOf(t, s, gap))
+						return nil
+					}
+				})
+				return nil
+			}
+		})
+		r := rangeOf(t, s, 10)
+		if len(others) != 2 || others[1].First != others[0].Last+1 || r.First != others[1].Last+1 {
+			t.Errorf("got %v after %v", r, others)
+		}
+		if o.count(seqd.EventStoreBehind) > 0 {
+			t.Error("the store seems to have been restored")
+		}
+		end(t, s)
 	})
 }
 

@@ -130,11 +130,10 @@ func (s *ranges) fetchFor(to persist.Target, want, floor int64, why cursor.Reaso
 func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor int64, why cursor.Reason) (persist.Range, error) {
 	counters := s.env.Store.Counters()
 	for {
-		counter, err := counters.Read(ctx, s.name)
+		counter, besides, err := s.read(ctx)
 		if err != nil {
 			return persist.Range{}, err
 		}
-		besides := s.besides()
 		floor = max(floor, besides)
 		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: floor, To: to}, counter.Step)
 		// An empty epoch is left by raise, by a new record and by per-node ordering. Each of them

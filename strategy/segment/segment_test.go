@@ -499,7 +499,7 @@ func TestForeignSettings(t *testing.T) {
 	}
 }
 
-func newBolt(b *testing.B) persist.Store {
+func newBolt(b testing.TB) persist.Store {
 	store, err := bolt.Open(bolt.Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
 	if err != nil {
 		b.Fatal(err)

@@ -180,9 +180,19 @@ func (s *shortRuns) skipped(n int64, _ error) { s.lost += n }
 // Consecutive numbers of a day are of that day.
 func TestConsecutiveNumbersOfADay(t *testing.T) {
 	c := clockAt("2026-11-23T23:59:00Z")
-	s := periodic(t, memory.New(c.Now), c.Now, nil, daily)
+	store := memory.New(c.Now)
+	s := periodic(t, store, c.Now, nil, daily)
 	for range 4 {
 		var seq seqd.Sequence
+		if err := s.Generate(t.Context(), 1, &seq); err != nil {
+			t.Fatal(err)
+		}
+		// the run is broken
+		broken := persist.Request{BizTag: seq.Period().Counter("order"), Size: 1, To: persist.Beside}
+		if _, err := store.Counters().Allocate(t.Context(), broken); err != nil {
+			t.Fatal(err)
+		}
+		seq.Reset()
 		if err := s.GenerateConsecutive(t.Context(), 25, &seq); err != nil || !seq.Consecutive() {
 			t.Fatal(seq.Runs(), err)
 		}

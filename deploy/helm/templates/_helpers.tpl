@@ -98,6 +98,11 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{ dig "server" "tls" "certFile" "" .Values.config | empty | ternary "HTTP" "HTTPS" }}
 {{- end }}
 
+{{/* The port for Redis clients, empty if there is none. */}}
+{{- define "seqd.respPort" -}}
+{{ dig "resp" "addr" "" .Values.config | regexFind "[0-9]+$" }}
+{{- end }}
+
 {{/* The template of the pods. */}}
 {{- define "seqd.pod" -}}
 {{- $bolt := include "seqd.bolt" . }}
@@ -167,6 +172,9 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       ports:
         - {name: http, containerPort: 8080}
+        {{- with include "seqd.respPort" . }}
+        - {name: resp, containerPort: {{ . }}}
+        {{- end }}
       {{- with .Values.secretName }}
       envFrom:
         - secretRef: {name: {{ . }}}

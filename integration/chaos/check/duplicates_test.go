@@ -23,6 +23,12 @@ func TestDuplicates(t *testing.T) {
 			s.call(0, 9, "b", lot, numbers(101, 5))
 			s.call(0, 9, "c", lot, numbers(50, 1))
 		}, RuleDuplicate},
+		{"within a range that its holder issues from", func(s *story) {
+			s.call(0, 1, "a", order, numbers(1, 1000)).Kind = record.Range
+			s.call(2, 3, "b", order, numbers(1001, 1)).Protocol = record.RESP
+			s.call(4, 5, "c", lot, numbers(1, 1000)).Kind = record.Range
+			s.call(6, 7, "b", lot, numbers(500, 1)).Protocol = record.RESP
+		}, RuleDuplicate},
 		{"after deleting and making it again", func(s *story) {
 			s.call(0, 1, "a", lot, numbers(1, 1))
 			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: lot, Kind: record.Admin, Key: "DELETE", Status: 204}})

@@ -10,7 +10,7 @@ const leastShare = 2
 const fewAnswers = 1000
 
 // checkEnough requires that a complete run is significant, because a seqd that never answers breaks
-// no other rule. Every node and every biz type must have issued numbers, there must have been
+// no other rule. Every node, biz type and protocol must have issued numbers, there must have been
 // faults, half of the calls must have been answered, and order over nodes must have been suspended
 // for less than half of the answers. These limits are far below what a run reaches. They are not
 // promises of seqd. The rule is skipped for worlds without a duration, which do not come from the
@@ -20,14 +20,14 @@ func (h *evidence) checkEnough(r *Report) {
 		return
 	}
 	asked := 0
-	nodes, bizTypes := make(map[string]bool), make(map[string]bool)
+	nodes, bizTypes, protocols := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for i := range h.calls {
 		c := &h.calls[i]
 		if !intended[c.code] {
 			asked++
 		}
 		if c.answered() && (len(c.runs) > 0 || len(c.texts) > 0) {
-			nodes[c.node], bizTypes[c.bizType.Name] = true, true
+			nodes[c.node], bizTypes[c.bizType.Name], protocols[c.proto] = true, true, true
 		}
 	}
 	little := func(format string, args ...any) {
@@ -41,6 +41,11 @@ func (h *evidence) checkEnough(r *Report) {
 	for _, b := range h.world.BizTypes {
 		if !bizTypes[b.Name] {
 			little("no number of %s was issued", b.Name)
+		}
+	}
+	for _, p := range h.world.Protocols {
+		if !protocols[p] {
+			little("no number was issued by %s", p)
 		}
 	}
 	if len(h.faults) == 0 {

@@ -55,6 +55,21 @@ func TestTooLittle(t *testing.T) {
 	}
 }
 
+// Callers of every protocol must get numbers.
+func TestProtocolsAreUsed(t *testing.T) {
+	s := ofLength()
+	s.everything()
+	s.entries[0].World.Protocols = []string{record.RESP, record.CosID}
+	s.call(2, 3, "a", order, numbers(2, 3)).Protocol = record.RESP
+	fails(s.call(2, 3, "a", order), 1)
+	s.entries[len(s.entries)-1].Call.Protocol = record.CosID
+	r := s.check(t)
+	want(t, r, map[string]int64{RuleRecord: 1})
+	if got := r.ByProtocol[record.RESP]; got != (Served{Answers: 1, Numbers: 3}) || !strings.Contains(r.String(), "by resp: 3 numbers in 1 answers") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestOrderHasToBeChecked(t *testing.T) {
 	for _, c := range []struct {
 		until int64

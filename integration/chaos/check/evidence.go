@@ -19,6 +19,7 @@ type origin struct {
 	life    int
 	bizType *bizType
 	kind    string
+	proto   string // protocol
 	code    string
 	status  int
 	period  string
@@ -42,6 +43,9 @@ func (c *call) answered() bool { return c.status >= 200 && c.status < 300 }
 // String formats a call for a violation.
 func (c *call) String() string {
 	what := fmt.Sprintf("%s of %d", c.kind, c.asked)
+	if c.proto != "" {
+		what = c.proto + " " + what
+	}
 	if c.key != "" {
 		what += " with key " + c.key
 	}
@@ -275,7 +279,7 @@ func (h *evidence) addCall(r *record.Call) error {
 		return fmt.Errorf("a call that ends before it starts: %+v", *r)
 	}
 	h.see(r.End)
-	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), code: h.one(r.Code), status: r.Status}
+	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), proto: h.one(r.Protocol), code: h.one(r.Code), status: r.Status}
 	c := call{origin: h.from(from), start: r.Start, end: r.End, asked: r.Asked, replayed: r.Replayed}
 	switch r.Kind {
 	case record.Admin:

@@ -20,6 +20,8 @@ func (h *evidence) checkOrder(r *Report, issues []issue) {
 	for c, all := range byCounter {
 		// also if the load's changes suspend all other rules of order
 		h.checkInCall(r, all)
+		// the holder of a range issues from it whenever it likes
+		all = slices.DeleteFunc(all, func(i *issue) bool { return i.kind == record.Range })
 		if c.bizType.NoOrder {
 			continue
 		}

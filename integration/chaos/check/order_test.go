@@ -14,6 +14,21 @@ func TestOrder(t *testing.T) {
 			s.call(0, 1, "a", order, numbers(5, 2), numbers(1, 2))
 			s.call(2, 3, "a", order, numbers(3, 2))
 		}, RuleOrderInCall},
+		{"a range is in no order with others", func(s *story) {
+			s.call(0, 1, "a", order, numbers(50, 100)).Kind = record.Range
+			s.call(2, 3, "a", order, numbers(5, 2))
+			s.call(4, 5, "b", order, numbers(20, 10)).Kind = record.Range
+			s.call(6, 7, "a", lot, numbers(50, 100)).Kind = record.Range
+			s.call(8, 9, "a", lot, numbers(5, 2))
+		}, ""},
+		{"but within itself", func(s *story) {
+			s.call(0, 1, "a", order, numbers(5, 2), numbers(1, 2)).Kind = record.Range
+		}, RuleOrderInCall},
+		{"and calls around it are in order", func(s *story) {
+			s.call(0, 1, "a", order, numbers(5, 2))
+			s.call(2, 3, "a", order, numbers(50, 100)).Kind = record.Range
+			s.call(4, 5, "b", order, numbers(3, 2)).Protocol = record.RESP
+		}, RuleOrderNodes},
 		{"the store went back", func(s *story) { s.line(5, "a", order, record.Restored) }, RuleGuard},
 		{"in a call", func(s *story) { s.call(0, 1, "a", order, numbers(5, 2), numbers(1, 2)) }, RuleOrderInCall},
 		{"in a call, with a gap", func(s *story) { s.call(0, 1, "a", order, numbers(1, 2), numbers(5, 2)) }, ""},

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -112,6 +113,8 @@ type Report struct {
 	Skipped    []Skipped        `json:"skipped,omitempty"`
 	ByClass    []Availability   `json:"availability,omitempty"`
 	Issued     map[string]int64 `json:"issued,omitempty"` // numbers by biz type
+	// ByProtocol counts answers and numbers by protocol.
+	ByProtocol map[string]Served `json:"byProtocol,omitempty"`
 }
 
 // Skipped is how many numbers of a counter were not issued.
@@ -122,6 +125,9 @@ type Skipped struct {
 	Skipped int64  `json:"skipped"`
 	Bound   int64  `json:"bound"`
 }
+
+// Served is how many answers callers of a protocol got, and how many numbers.
+type Served struct{ Answers, Numbers int64 }
 
 // Total returns the number of violations.
 func (r *Report) Total() (n int64) {
@@ -150,6 +156,9 @@ func (r *Report) String() string {
 	r.showRefusals(&b)
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.ByProtocol)) {
+		fmt.Fprintf(&b, "by %s: %d numbers in %d answers\n", cmp.Or(name, "http"), r.ByProtocol[name].Numbers, r.ByProtocol[name].Answers)
 	}
 	fmt.Fprintf(&b, "order over nodes: suspended for %d of %d answers of strict biz types", r.Suspended, r.Ordered)
 	for _, reason := range []string{onTheirOwn, goneOnTheirOwn, twoPrimaries, twoServers, otherOrdering} {
@@ -267,7 +276,7 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 // check applies every rule.
 func (h *evidence) check() *Report {
 	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
-		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64)}
+		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64), ByProtocol: make(map[string]Served)}
 	h.totals(r)
 	h.checkRecord(r)
 	h.checkEnough(r)
@@ -298,6 +307,10 @@ func (h *evidence) totals(r *Report) {
 		c := &h.calls[i]
 		if c.answered() {
 			r.Answered++
+			of := r.ByProtocol[c.proto]
+			of.Answers++
+			of.Numbers += max(record.Runs(c.runs).Numbers(), int64(len(c.texts)))
+			r.ByProtocol[c.proto] = of
 			continue
 		}
 		code := c.code

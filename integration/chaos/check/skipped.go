@@ -170,7 +170,7 @@ func (h *evidence) standby(b *bizType) int64 {
 	seconds := make(map[int64]int64)
 	busiest := int64(0)
 	for n := range h.calls {
-		if c := &h.calls[n]; c.bizType == b {
+		if c := &h.calls[n]; c.bizType == b && c.kind != record.Range {
 			second := c.end / int64(time.Second)
 			seconds[second] += int64(c.asked)
 			busiest = max(busiest, seconds[second])
@@ -179,12 +179,13 @@ func (h *evidence) standby(b *bizType) int64 {
 	return min(max(100, 10*busiest), max(b.MaxStep, b.Step))
 }
 
-// mostWaiting returns the largest total that concurrent calls of a biz type asked for.
+// mostWaiting returns the largest total that concurrent calls of a biz type asked for. A range is
+// not taken together with others.
 func (h *evidence) mostWaiting(b *bizType) (most int64) {
 	type change struct{ at, by int64 }
 	var changes []change
 	for n := range h.calls {
-		if c := &h.calls[n]; c.bizType == b {
+		if c := &h.calls[n]; c.bizType == b && c.kind != record.Range {
 			changes = append(changes, change{c.start, int64(c.asked)}, change{c.end, -int64(c.asked)})
 		}
 	}

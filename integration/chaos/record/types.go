@@ -11,10 +11,12 @@ type World struct {
 	Seed  int64  `json:"seed"`
 	Store string `json:"store,omitempty"` // for people: what the nodes share
 	// ns since the Unix epoch at time 0, by the clock that the nodes' clocks are offset from
-	Began    int64     `json:"began"`
-	Duration int64     `json:"duration"` // the planned duration of faults and load
-	Nodes    []string  `json:"nodes"`
-	BizTypes []BizType `json:"bizTypes"`
+	Began    int64    `json:"began"`
+	Duration int64    `json:"duration"` // the planned duration of faults and load
+	Nodes    []string `json:"nodes"`
+	// Protocols are those, besides HTTP, by which callers must get numbers.
+	Protocols []string  `json:"protocols,omitempty"`
+	BizTypes  []BizType `json:"bizTypes"`
 }
 
 // BizType has the properties of a biz type that determine what is promised.
@@ -72,6 +74,16 @@ const (
 	Idempotent = "idempotent" // POST with a key, one number or several
 	Parse      = "parse"      // parsing an ID
 	Admin      = "admin"      // a change of a biz type, or a read of one
+	Range      = "range"      // a range that its holder issues from later, in no order with others
+)
+
+// Protocols of calls, besides that of seqd itself over HTTP, which is empty.
+const (
+	RESP   = "resp"   // Redis: INCR, INCRBY, SEQ.NEXT, alone and in pipelines
+	Leaf   = "leaf"   // HTTP as callers of Leaf
+	Tinyid = "tinyid" // HTTP as Tinyid's client: it issues from segments
+	CosID  = "cosid"  // HTTP as CosId's client: it issues from segments
+	Client = "client" // HTTP by the Go client, whose buffers issue from batches
 )
 
 // Run is Count numbers at equal distances: First, First+Step, …
@@ -117,6 +129,8 @@ type Call struct {
 	Life    int    `json:"l"` // of the process that was called; 0 if unknown
 	BizType string `json:"b"`
 	Kind    string `json:"k"`
+	// Protocol is how the node was called; empty for HTTP
+	Protocol string `json:"pr,omitempty"`
 	// the idempotency key; for Admin the change, such as "PATCH start=700000"
 	Key    string `json:"key,omitempty"`
 	Asked  int    `json:"a,omitempty"`  // how many numbers; 1 for Single

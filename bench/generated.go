@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// The figure of this file is about seqd generate.
+
+const (
+	generatedLines = 10_000_000
+	fewerLines     = generatedLines / 10
+)
+
+// benchGenerate writes formatted numbers into a file by seqd generate, and compares the most memory
+// of that process with what it needs for a tenth of them.
+func benchGenerate(ctx context.Context, o options) (results []result, err error) {
+	if o.binary == "" {
+		return nil, errors.New("-binary is needed")
+	}
+	dir, err := os.MkdirTemp("", "seqd-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	p, err := startFirst(ctx, o.binary, dir, "/seq/invite",
+		`SEQD_BIZTYPES=[{"name":"invite","plugins":[{"name":"format","template":"INV-{seq:010}{check}","check":"luhn"}]}]`)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	var rates []float64
+	var memory pairs
+	file := filepath.Join(dir, "codes.txt")
+	for range o.rounds {
+		_, few, err := generateFile(ctx, o.binary, p.url, file, fewerLines)
+		if err != nil {
+			return nil, err
+		}
+		rate, all, err := generateFile(ctx, o.binary, p.url, file, generatedLines)
+		if err != nil {
+			return nil, err
+		}
+		rates, memory.base, memory.value = append(rates, rate), append(memory.base, few), append(memory.value, all)
+	}
+	speed := report("`seqd generate`, 10 million formatted numbers to a file, bolt", rates, millionsPerSecond)
+	speed.target, speed.reached = "≥ "+millionsPerSecond.text(3e6), median(rates) >= 3e6
+	return []result{
+		speed,
+		memory.result("`seqd generate`: most resident memory of the command", "for 1 million", mebibytes, false, 1.10),
+	}, nil
+}
+
+// generateFile runs seqd generate. It returns the lines a second, from the start of the process to
+// its end, and the most resident memory of the process in bytes.
+func generateFile(ctx context.Context, binary, url, file string, count int) (rate, memory float64, err error) {
+	cmd := exec.CommandContext(ctx, binary, "generate", "invite", "--count", strconv.Itoa(count), "-o", file, "--addr", url)
+	cmd.Env = environ()
+	began := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, 0, fmt.Errorf("seqd generate: %w: %s", err, out)
+	}
+	rate = float64(count) / time.Since(began).Seconds()
+	if memory, err = mostResident(cmd.ProcessState); err != nil {
+		return 0, 0, err
+	}
+	lines, err := countLines(file)
+	if err == nil && lines != count {
+		err = fmt.Errorf("seqd generate wrote %d lines of %d", lines, count)
+	}
+	return rate, memory, errors.Join(err, os.Remove(file))
+}
+
+// countLines counts the lines of a file.
+func countLines(path string) (n int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	chunk := make([]byte, 1<<20)
+	for {
+		read, err := f.Read(chunk)
+		n += bytes.Count(chunk[:read], []byte{'\n'})
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}

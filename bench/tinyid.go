@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// The figure of this file is about Tinyid's clients, which fetch segments. Its peers do so on
+// MariaDB: a gin route with the one UPDATE that a segment needs at least, and Tinyid's own server if
+// -tinyid names its jar.
+
+const (
+	tinyidStep  = 100_000
+	tinyidRoute = "/tinyid/id/nextSegmentIdSimple"
+	tinyidQuery = "?bizType=order&token=bench"
+)
+
+// tinyidTables are those of Tinyid's server, with one biz type.
+var tinyidTables = []string{
+	`CREATE TABLE tiny_id_info (id bigint PRIMARY KEY AUTO_INCREMENT, biz_type varchar(63) NOT NULL UNIQUE, begin_id bigint NOT NULL,
+	max_id bigint NOT NULL, step int NOT NULL, delta int NOT NULL DEFAULT 1, remainder int NOT NULL DEFAULT 0,
+	create_time timestamp NOT NULL DEFAULT now(), update_time timestamp NOT NULL DEFAULT now(), version bigint NOT NULL DEFAULT 0) ENGINE=InnoDB`,
+	`CREATE TABLE tiny_id_token (id int PRIMARY KEY AUTO_INCREMENT, token varchar(255) NOT NULL, biz_type varchar(63) NOT NULL,
+	remark varchar(255) NOT NULL DEFAULT '', create_time timestamp NOT NULL DEFAULT now(), update_time timestamp NOT NULL DEFAULT now()) ENGINE=InnoDB`,
+	fmt.Sprintf("INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step) VALUES ('order', %d, %d, %d)", firstNumber, firstNumber, tinyidStep),
+	"INSERT INTO tiny_id_token (token, biz_type) VALUES ('bench', 'order')",
+}
+
+// startSegmentRoute serves segments for comparison: one UPDATE for each request.
+func (b *backends) startSegmentRoute(ctx context.Context) (url string, err error) {
+	pool, err := b.openMariaDB(ctx, "route", 64)
+	if err != nil {
+		return "", err
+	}
+	for _, statement := range tinyidTables {
+		if _, err := pool.ExecContext(ctx, statement); err != nil {
+			return "", err
+		}
+	}
+	const update = "UPDATE tiny_id_info SET max_id = LAST_INSERT_ID(max_id + step), version = version + 1, update_time = now() WHERE biz_type = ?"
+	engine := newEngine()
+	engine.POST(tinyidRoute, func(c *gin.Context) {
+		result, err := pool.ExecContext(c.Request.Context(), update, c.Query("bizType"))
+		if err != nil {
+			c.Status(http.StatusServiceUnavailable)
+			return
+		}
+		last, _ := result.LastInsertId() // this driver returns no error
+		c.Data(http.StatusOK, "text/plain", fmt.Appendf(nil, "%d,%d,%d,1,0", last-tinyidStep, last-tinyidStep*4/5, last))
+	})
+	url, stop, err := serve(engine)
+	if err == nil {
+		b.cleanUps = append(b.cleanUps, stop)
+	}
+	return url, err
+}
+
+// startTinyid starts Tinyid's server. It belongs to an older Java and needs to reach into it.
+func (b *backends) startTinyid(ctx context.Context, jar string) (url string, err error) {
+	pool, err := b.openMariaDB(ctx, "tinyid", 1)
+	if err != nil {
+		return "", err
+	}
+	for _, statement := range tinyidTables {
+		if _, err := pool.ExecContext(ctx, statement); err != nil {
+			return "", err
+		}
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return "", err
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	source := "--datasource.tinyid.primary."
+	c, err := startChild(ctx, "", nil, "java", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-jar", jar, "--server.port="+port,
+		source+"url=jdbc:mysql://"+b.mariaDBAddr+"/tinyid?useSSL=false", source+"username=seqd", source+"password=seqd", "--logging.level.root=WARN")
+	if err != nil {
+		return "", fmt.Errorf("start Tinyid: %w", err)
+	}
+	// Java answers SIGTERM with 143, which is no success.
+	b.cleanUps = append(b.cleanUps, func() error { c.end(); <-c.exited; return nil })
+	url = "http://" + addr
+	if err := c.await(ctx, addr); err != nil {
+		return "", err
+	}
+	// It reads the tokens some time after it has started.
+	for ctx.Err() == nil {
+		if body, err := get(url + tinyidRoute + tinyidQuery); err == nil && len(body) > 0 {
+			return url, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return "", ctx.Err()
+}
+
+// startTinyidSeqd starts the real binary as Tinyid's clients need it.
+func (b *backends) startTinyidSeqd(ctx context.Context, o options, env ...string) (url string, err error) {
+	if o.binary == "" {
+		return "", errors.New("-binary is needed")
+	}
+	dir, err := os.MkdirTemp("", "seqd-bench-")
+	if err != nil {
+		return "", err
+	}
+	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(dir) })
+	p, err := startFirst(ctx, o.binary, dir, tinyidRoute+tinyidQuery, append(env, "SEQD_COMPAT_TINYID=true",
+		fmt.Sprintf(`SEQD_BIZTYPES=[{"name":"order","start":%d,"step":%d}]`, firstNumber, tinyidStep))...)
+	if err != nil {
+		return "", err
+	}
+	b.cleanUps = append(b.cleanUps, p.stop)
+	return p.url, nil
+}
+
+// countSegments is a script of wrk that counts the answers that are not empty: an empty one is how
+// Tinyid's server says that it failed.
+const countSegments = `
+wrk.method = "POST"
+local threads = {}
+function setup(thread) table.insert(threads, thread) end
+good = 0
+function response(status, headers, body) if #body > 0 then good = good + 1 end end
+function done(summary)
+  local n = 0
+  for _, thread in ipairs(threads) do n = n + thread:get("good") end
+  io.write(string.format("segments %d in %d of %d\n", n, summary.duration, summary.requests))
+end
+`
+
+// segments loads a server and returns how many segments it gave a second, and which share of the
+// answers had one.
+func segments(ctx context.Context, o options, url string, connections int) (rate, share float64, err error) {
+	script, err := os.CreateTemp("", "seqd-bench-*.lua")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(script.Name())) }()
+	_, err = script.WriteString(countSegments)
+	if err := errors.Join(err, script.Close()); err != nil {
+		return 0, 0, err
+	}
+	out, err := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+o.duration.String(), "-s", script.Name(), url+tinyidRoute+tinyidQuery).CombinedOutput()
+	if err != nil {
+		return 0, 0, fmt.Errorf("wrk: %w: %s", err, out)
+	}
+	var good, micros, requests float64
+	_, counted, _ := bytes.Cut(out, []byte("segments "))
+	if _, err := fmt.Sscanf(string(counted), "%f in %f of %f", &good, &micros, &requests); err != nil || bytes.Contains(out, []byte("Non-2xx")) {
+		return 0, 0, errors.Join(fmt.Errorf("wrk said %s", out), err)
+	}
+	return good / micros * 1e6, good / requests, nil
+}
+
+// segmentServers starts all servers of the figure: the peers first.
+func (b *backends) segmentServers(ctx context.Context, o options) (list []contender, peers int, err error) {
+	if err := b.startMariaDB(ctx, "route", "tinyid", "seqd"); err != nil {
+		return nil, 0, err
+	}
+	route, err := b.startSegmentRoute(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	list = []contender{{"gin route with one UPDATE on MariaDB", route}}
+	if o.tinyid != "" {
+		tinyid, err := b.startTinyid(ctx, o.tinyid)
+		if err != nil {
+			return nil, 0, err
+		}
+		list = append(list, contender{"Tinyid's server on MariaDB", tinyid})
+	}
+	peers = len(list)
+	onMariaDB, err := b.startTinyidSeqd(ctx, o, "SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN="+b.dsn("seqd"))
+	if err != nil {
+		return nil, 0, err
+	}
+	onBolt, err := b.startTinyidSeqd(ctx, o)
+	return append(list, contender{"MariaDB", onMariaDB}, contender{"bolt", onBolt}), peers, err
+}
+
+// benchTinyidSegments compares how many segments of 100,000 numbers each server gives a second.
+func benchTinyidSegments(ctx context.Context, o options) (results []result, err error) {
+	b := new(backends)
+	defer func() { err = errors.Join(err, b.stop()) }()
+	servers, peers, err := b.segmentServers(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, connections := range []int{1, 64} {
+		rates, shares := make([][]float64, len(servers)), make([][]float64, len(servers))
+		err := inTurn(o.rounds+1, len(servers), func(round, i int) error {
+			rate, share, err := segments(ctx, o, servers[i].url, connections)
+			if round > 0 { // round 0 is the warm-up
+				rates[i], shares[i] = append(rates[i], rate), append(shares[i], share)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range servers {
+			if i < peers {
+				results = append(results, report(fmt.Sprintf("%s: share of the answers with a segment, %d connections", s.name, connections), shares[i], ratio))
+				continue
+			}
+			for j, peer := range servers[:peers] {
+				what := fmt.Sprintf("segments a second for Tinyid's clients on %s, %d connections", s.name, connections)
+				results = append(results, pairs{base: rates[j], value: rates[i]}.result(what, peer.name, perSecond, true, 1))
+			}
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,231 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/integration/respconn"
+)
+
+// longestPipeline is how many commands a pipeline has at most.
+const longestPipeline = 50
+
+// command asks for numbers by the Redis protocol.
+type command struct {
+	shape *shape
+	name  string
+	count int
+}
+
+// line returns the command as people type it.
+func (c command) line() string {
+	switch {
+	case c.name == "INCR":
+		return fmt.Sprintf("INCR %s", c.shape.Name)
+	case c.name == "INCRBY":
+		return fmt.Sprintf("INCRBY %s %d", c.shape.Name, c.count)
+	case c.count == 1:
+		return fmt.Sprintf("SEQ.NEXT %s", c.shape.Name)
+	}
+	return fmt.Sprintf("SEQ.NEXT %s COUNT %d", c.shape.Name, c.count)
+}
+
+// answer is what a command got: IDs, or an error.
+type answer struct {
+	ids    []string
+	first  int64 // of INCRBY: count numbers from here on
+	status int   // as HTTP would answer
+	code   string
+}
+
+// pipelines sends commands of the Redis protocol, alone and in pipelines, on connections that last
+// as long as their nodes.
+func (l *laboratory) pipelines(ctx context.Context, d *dice) {
+	conns := make(map[*seqd]*respconn.Conn)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		r := d.next()
+		n, leave := pick(r, l.world.seqds), time.Duration(0)
+		commands := l.commands(r)
+		if r.IntN(25) == 0 {
+			leave = upTo(r, 12*time.Millisecond) + 1
+		}
+		pause := upTo(r, 40*time.Millisecond)
+		if !l.pipeline(n, conns, commands, leave) {
+			if c := conns[n]; c != nil {
+				_ = c.Close()
+				delete(conns, n)
+			}
+			pause += 20 * time.Millisecond
+		}
+		rest(ctx, pause)
+	}
+}
+
+// commands draws the commands of a pipeline.
+func (l *laboratory) commands(r *rand.Rand) []command {
+	all := make([]command, 1)
+	if r.IntN(2) > 0 {
+		all = make([]command, 1+r.IntN(longestPipeline))
+	}
+	for i := range all {
+		s := l.weighted(r)
+		all[i] = command{shape: s, name: "SEQ.NEXT", count: pick(r, s.counts)}
+		switch roll := r.IntN(100); {
+		case s.Display != "" || roll < 20:
+		case roll < 40 && s.ranged:
+			all[i].name = "INCRBY"
+		default:
+			all[i].name, all[i].count = "INCR", 1
+		}
+	}
+	return all
+}
+
+// pipeline sends commands to a node, records what they got, and reports whether the connection can
+// be used again.
+func (l *laboratory) pipeline(n *seqd, conns map[*seqd]*respconn.Conn, commands []command, leave time.Duration) bool {
+	l.sending.RLock()
+	defer l.sending.RUnlock()
+	life := n.life.Load()
+	start := l.journal.now()
+	answers, err := l.converse(n, conns, commands, leave)
+	of := record.Call{Node: n.name(), Protocol: record.RESP, Start: start, End: l.journal.now()}
+	if life == n.life.Load() {
+		of.Life = int(life)
+	}
+	for _, c := range calls(of, commands, answers, err) {
+		l.journal.call(c)
+	}
+	return err == nil
+}
+
+// converse sends commands and returns the answers that arrived.
+func (l *laboratory) converse(n *seqd, conns map[*seqd]*respconn.Conn, commands []command, leave time.Duration) (answers []answer, err error) {
+	c := conns[n]
+	if c == nil {
+		if c, err = respconn.Dial(n.respAddr(), usualPatience, nil); err != nil {
+			return nil, err
+		}
+		conns[n] = c
+	}
+	if leave > 0 {
+		defer time.AfterFunc(leave, func() { _ = c.Close() }).Stop()
+	}
+	_ = c.SetDeadline(time.Now().Add(usualPatience)) // fails only if it is closed
+	lines := make([]string, len(commands))
+	for i, cmd := range commands {
+		lines[i] = cmd.line()
+	}
+	if err := c.Send(lines...); err != nil {
+		return nil, err
+	}
+	for _, cmd := range commands {
+		a, err := readAnswer(c, cmd)
+		if err != nil {
+			return answers, err
+		}
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+// readAnswer reads the answer to a command.
+func readAnswer(c *respconn.Conn, cmd command) (answer, error) {
+	got, err := c.Read()
+	if refused, is := errors.AsType[respconn.Error](err); is {
+		return refusal(string(refused)), nil
+	}
+	a := answer{status: 200}
+	switch v := got.(type) {
+	case int64:
+		if cmd.name == "INCRBY" {
+			a.first = v - int64(cmd.count) + 1
+		} else {
+			a.ids = []string{strconv.FormatInt(v, 10)}
+		}
+	case string:
+		a.ids = []string{v}
+	case []any:
+		for _, id := range v {
+			a.ids = append(a.ids, fmt.Sprint(id))
+		}
+	}
+	return a, err
+}
+
+// statuses are the statuses that HTTP has for codes of a refusal. The checker does not accept 500.
+var statuses = map[string]int{
+	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
+	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404,
+}
+
+// refusal reads an error such as "TRYAGAIN timeout: the request took too long".
+func refusal(text string) answer {
+	_, said, _ := strings.Cut(text, " ")
+	code, _, _ := strings.Cut(said, ":")
+	if status := statuses[code]; status != 0 {
+		return answer{status: status, code: code}
+	}
+	return answer{status: 500, code: text}
+}
+
+// calls returns what to record of a pipeline. Answers about one biz type are one call, because they
+// must be in order; those with texts are not, because each may be of another period. Each of the
+// others is its own call.
+func calls(of record.Call, commands []command, answers []answer, err error) (all []*record.Call) {
+	together := make(map[*shape]*record.Call)
+	for i, cmd := range commands {
+		c := of
+		c.BizType, c.Kind, c.Asked = cmd.shape.Name, record.Batch, cmd.count
+		if cmd.count == 1 {
+			c.Kind = record.Single
+		}
+		switch {
+		case i >= len(answers):
+			c.Code, c.Kind = complaint(err), record.Single // nothing of it arrived
+		case answers[i].status != 200:
+			c.Status, c.Code = answers[i].status, answers[i].code
+		default:
+			if joined := together[cmd.shape]; joined != nil {
+				cmd.add(joined, answers[i])
+				joined.Asked += cmd.count
+				joined.Kind = record.Batch
+				continue
+			}
+			c.Status = 200
+			cmd.add(&c, answers[i])
+			if cmd.shape.Display == "" {
+				together[cmd.shape] = &c
+			}
+		}
+		all = append(all, &c)
+	}
+	return all
+}
+
+// add adds an answer to a call.
+func (c command) add(to *record.Call, a answer) {
+	if a.first != 0 {
+		to.Runs = append(to.Runs, record.Run{First: a.first, Count: int64(c.count), Step: 1})
+		return
+	}
+	read := record.Call{}
+	r := request{shape: c.shape, count: c.count}
+	r.readIDs(&read, a.ids)
+	to.Texts = append(to.Texts, read.Texts...)
+	to.Runs = append(to.Runs, read.Runs...)
+	if read.Code != "" {
+		to.Code = read.Code
+	}
+}

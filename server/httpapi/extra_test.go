@@ -1,0 +1,161 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/httpapi"
+)
+
+// extraRoutes are /extra/:name, which answers with its parameters, or fails as its name says, and
+// /change/:name, which changes biz types.
+func extraRoutes() []httpapi.Extra {
+	serve := func(v *httpapi.Visit) error {
+		values, err := v.Parameters()
+		if err != nil {
+			return err
+		}
+		v.As("shop", v.Param("name"))
+		v.Changed(7)
+		switch v.Param("name") {
+		case "panic":
+			panic("boom")
+		case "unknown":
+			return errors.New("a cause that callers are not told of")
+		case "limited":
+			return seqd.Errorf(seqd.CodeRateLimited, "too many")
+		}
+		v.Answer(http.StatusOK, []string{"text/plain"}, []byte(values.Encode()))
+		return nil
+	}
+	fail := func(v *httpapi.Visit, err *seqd.Error) {
+		v.Answer(http.StatusTeapot, []string{"text/plain"}, []byte(err.Detail))
+	}
+	return []httpapi.Extra{
+		{Methods: []string{"GET", "POST", "PATCH", "PUT"}, Path: "/extra/:name", Form: true, Serve: serve, Fail: fail},
+		{Methods: []string{"POST"}, Path: "/change/:name", Changes: true, Serve: serve, Fail: fail},
+	}
+}
+
+func withExtra(o *options) { o.Extra = extraRoutes() }
+
+// failedExtra checks that the answer has the form of the extra routes.
+func failedExtra(t *testing.T, w *httptest.ResponseRecorder, code seqd.Code) {
+	t.Helper()
+	if w.Code != http.StatusTeapot || w.Header().Get("Seqd-Error") != string(code) || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Request-Id") == "" {
+		t.Errorf("%d %v %s; want the code %s", w.Code, w.Header(), w.Body, code)
+	}
+}
+
+func TestExtra(t *testing.T) {
+	api := newStarting(t, withExtra)
+	post := func(method, media, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, "http://seqd/extra/x?a=1", nil)
+		r.Header.Set("Content-Type", media)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, withBody(r, body, false))
+		return w
+	}
+	const form = "application/x-www-form-urlencoded"
+	for _, tt := range []struct{ method, media, body, want string }{
+		{"POST", form, "a=2&b=3", "a=1&a=2&b=3"},
+		{"POST", form + "; charset=UTF-8", "b=3", "a=1&b=3"},
+		{"POST", form, "", "a=1"},
+		{"POST", "application/json", `{"a":2}`, "a=1"},
+		{"PUT", form, "a=2", "a=1"},
+		{"PATCH", form, "a=2", "a=1"},
+		{"PATCH", "application/json", "{", "a=1"},
+	} {
+		if w := post(tt.method, tt.media, tt.body); w.Code != 200 || w.Body.String() != tt.want {
+			t.Errorf("%+v: %d %s", tt, w.Code, w.Body)
+		}
+	}
+	failedExtra(t, post("POST", form, "%zz"), "invalid_request")
+	failedExtra(t, post("POST", form, strings.Repeat("x", 1025)), "body_too_large")
+	failedExtra(t, do(t, api, "GET", "/extra/x?%zz"), "invalid_request")
+	failedExtra(t, do(t, api, "GET", "/extra/panic"), "internal")
+	failedExtra(t, do(t, api, "GET", "/extra/x?"+strings.Repeat("x", 5000)), "uri_too_long")
+	failedExtra(t, do(t, api, "GET", "/extra/x", "Origin: http://elsewhere"), "forbidden")
+	w := do(t, api, "GET", "/extra/unknown")
+	failedExtra(t, w, "internal")
+	if strings.Contains(w.Body.String(), "cause") {
+		t.Errorf("the caller is told %s", w.Body)
+	}
+	if w := do(t, api, "GET", "/extra/limited"); w.Header().Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
+	}
+	// another method, or a path below, is not the extra route
+	wantProblem(t, do(t, api, "DELETE", "/extra/x"), 405, "method_not_allowed")
+	wantProblem(t, do(t, api, "GET", "/extra/x/y"), 404, "not_found")
+	api.Gate().Drain()
+	if w := do(t, api, "GET", "/extra/x"); w.Header().Get("Connection") != "close" {
+		t.Error("while the service stops, the answer does not end its connection")
+	}
+}
+
+// TestExtraCheckTokens checks that an extra route is open, as it checks tokens itself, and nothing
+// else is.
+func TestExtraCheckTokens(t *testing.T) {
+	api := newGuarded(t, withExtra)
+	if w := do(t, api, "GET", "/extra/x?a=1"); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := do(t, api, "PATCH", "/extra/x?a=1", "Authorization: Bearer nobody"); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	wantUnauthorized(t, do(t, api, "DELETE", "/extra/x"))
+	wantUnauthorized(t, do(t, api, "GET", "/extra/x/y"))
+	wantUnauthorized(t, do(t, api, "GET", "/seq/order"))
+}
+
+// TestExtraOverload checks that a refusal for lack of places has the form of the route, is counted,
+// and is delayed for a caller that does not heed it.
+func TestExtraOverload(t *testing.T) {
+	api := newStarting(t, withExtra, func(o *options) { o.MaxInFlight = 1 })
+	if !api.Gate().Requests.Enter() {
+		t.Fatal("there is no place")
+	}
+	ctx := httpapi.ConnContext(t.Context(), nil)
+	var took time.Duration
+	for range 2 {
+		w, began := httptest.NewRecorder(), time.Now()
+		api.ServeHTTP(w, httptest.NewRequest("GET", "http://seqd/extra/x", nil).WithContext(ctx))
+		took = time.Since(began)
+		failedExtra(t, w, "overloaded")
+		if w.Header().Get("Retry-After") != "1" {
+			t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
+		}
+	}
+	if took < 100*time.Millisecond {
+		t.Errorf("the second refusal took %s", took)
+	}
+	if got := api.Gate().Requests.Refused.All(); got != 2 {
+		t.Errorf("%d refusals were counted", got)
+	}
+}
+
+// TestExtraAudit checks that only routes that change biz types have an audit line.
+func TestExtraAudit(t *testing.T) {
+	var log bytes.Buffer
+	api := newStarting(t, withExtra, func(o *options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	do(t, api, "POST", "/extra/x")
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+	do(t, api, "POST", "/change/order?token=hidden")
+	for _, part := range []string{`"msg":"audit"`, `"token":"shop"`, `"target":"order"`, `"path":"/change/order"`, `"version":7`, `"status":200`} {
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("the line has no %s: %s", part, &log)
+		}
+	}
+	if strings.Contains(log.String(), "hidden") {
+		t.Errorf("logged %s", &log)
+	}
+}
