@@ -14,8 +14,8 @@ import org.springframework.web.service.invoker.HttpServiceProxyFactory;
 
 /**
  * Takes numbers with CosId's own generators, SegmentId and SegmentChainId, whose segments come from
- * seqd by the requests of CosId's proxy client. The proxy client is in no public repository of
- * packages; as it does, this sends them with Spring's RestClient, which reads a number from JSON only.
+ * seqd by the requests of CosId's proxy client. The proxy client itself could not be had from Maven
+ * Central. As it does, this sends them with Spring's RestClient, which reads a number from JSON only.
  *
  * <p>Arguments: the servers (host:port, separated by commas), the namespace and the name.
  */

@@ -10,10 +10,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * Takes numbers as Tinyid's client does, by its documentation: its client is in no public repository
- * of packages. Each segment is fetched from one of the servers at random, by a POST with an empty
- * form on a new connection, without a second attempt. The next segment is fetched in the background
- * once loadingId is reached.
+ * Takes numbers as Tinyid's client does, which cannot be had from Maven Central. Each segment is
+ * fetched from one of the servers at random, by a POST with an empty form on a new connection, without
+ * a second attempt. The next segment is fetched in the background once loadingId is reached.
  *
  * <p>Arguments: the servers (host:port, separated by commas), the biz type and the token.
  */
