@@ -56,13 +56,18 @@ func firstLine(data []byte, err error) string {
 
 // versions returns the versions of the programs and libraries involved.
 func versions(ctx context.Context) map[string]string {
-	v := map[string]string{"go": runtime.Version(), "redis": "unknown", "wrk": "unknown", "postgres": "unknown"}
+	v := map[string]string{"go": runtime.Version(), "redis": "unknown", "wrk": "unknown", "postgres": "unknown", "mariadb": "unknown"}
 	if words := strings.Fields(firstLine(exec.CommandContext(ctx, "redis-server", "--version").Output())); len(words) > 2 {
 		v["redis"] = strings.TrimPrefix(words[2], "v=")
 	}
 	if path, err := postgresProgram("postgres"); err == nil {
 		if words := strings.Fields(firstLine(exec.CommandContext(ctx, path, "--version").Output())); len(words) > 2 {
 			v["postgres"] = words[2]
+		}
+	}
+	if path, err := mariaDBProgram("mariadbd"); err == nil {
+		if words := strings.Fields(firstLine(exec.CommandContext(ctx, path, "--version").Output())); len(words) > 2 {
+			v["mariadb"] = words[2]
 		}
 	}
 	out, _ := exec.CommandContext(ctx, "wrk", "--version").Output() // prints its version and fails

@@ -1,8 +1,8 @@
 // Command bench measures the figures of docs/PERFORMANCE.md and prints them as Markdown. Each
 // figure and its baseline are measured in the same process and the same run. The flag -write puts
 // the output into the document. bench is a separate module so that seqd does not depend on the
-// libraries it is compared with. Run it with scripts/bench, which installs wrk and Redis and builds
-// seqd and the stand-in for MongoDB.
+// libraries it is compared with. Run it with scripts/bench, which installs wrk, Redis, PostgreSQL
+// and MariaDB and builds seqd and the stand-in for MongoDB.
 package main
 
 import (

@@ -22,6 +22,7 @@ func formatted(format string, divisor float64) func(float64) string {
 // unit that reads best.
 var (
 	perSecond         = unit{"requests/s", formatted("%.1f k/s", 1000)}
+	fewPerSecond      = unit{"requests/s", formatted("%.0f/s", 1)}
 	perMillisecond    = unit{"IDs/ms", formatted("%.0f/ms", 1)}
 	millionsPerSecond = unit{"lines/s", formatted("%.2f M/s", 1e6)}
 	nanoseconds       = unit{"ns", formatted("%.1f ns", 1)}

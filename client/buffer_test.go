@@ -268,3 +268,25 @@ func TestBufferAndWrongAnswers(t *testing.T) {
 		t.Errorf("the first is %s; 0 to 13 came in wrong answers", got[0][0])
 	}
 }
+
+// An ID that is in hand costs no allocation.
+func TestBufferAllocatesNothing(t *testing.T) {
+	s := newService()
+	c := dial(t, Config{Addrs: []string{start(t, s).URL}})
+	b, err := c.Buffer("order", BufferOptions{Size: 2000, Request: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ctx := context.Background()
+	if _, err := b.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		if _, err := b.Next(ctx); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -19,7 +19,7 @@ type Parsed struct {
 	Period string `json:"period,omitempty"`
 	// Time, MachineID and Sequence are what a number of snowflake contains; otherwise the zero time
 	// and nil.
-	Time      time.Time `json:"time,omitempty,omitzero"`
+	Time      time.Time `json:"time,omitzero"`
 	MachineID *int64    `json:"machineId,omitempty"`
 	Sequence  *int64    `json:"sequence,omitempty"`
 }

@@ -85,7 +85,7 @@ type BizType struct {
 	Enabled bool  `json:"enabled"`
 	// Source is what first defined the biz type: config, api or store.
 	Source    string    `json:"source"`
-	UpdatedAt time.Time `json:"updatedAt,omitempty,omitzero"`
+	UpdatedAt time.Time `json:"updatedAt,omitzero"`
 	// Definition is JSON of the form of an item of bizTypes in the configuration. Secrets read
 	// (secret); written back as that, they stay as they are.
 	Definition json.RawMessage `json:"definition"`

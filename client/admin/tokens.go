@@ -15,12 +15,12 @@ type Token struct {
 	Scopes  []string `json:"scopes"`
 	Enabled bool     `json:"enabled"`
 	// Expires is zero for never.
-	Expires time.Time `json:"expires,omitempty,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
 	// Source is where the token is managed: config or api.
 	Source string `json:"source"`
 	// Version and UpdatedAt are only set for a token of the store.
 	Version   int64     `json:"version,omitempty"`
-	UpdatedAt time.Time `json:"updatedAt,omitempty,omitzero"`
+	UpdatedAt time.Time `json:"updatedAt,omitzero"`
 	// Secret is what callers send. Only CreateToken returns it.
 	Secret string `json:"secret,omitempty"`
 }

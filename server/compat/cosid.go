@@ -27,10 +27,10 @@ type cosid struct {
 func (s cosid) routes() []httpapi.Extra {
 	return []httpapi.Extra{
 		{
-			Methods: []string{http.MethodPost}, Path: "/segments/distributor/:namespace/:name", Changes: s.create,
-			Serve: s.distributor, Fail: failCosID,
+			Methods: []string{http.MethodPost}, Path: "/segments/distributor/:namespace/:name",
+			Guests: true, Changes: s.create, Serve: s.distributor, Fail: failCosID,
 		},
-		{Methods: []string{http.MethodPatch}, Path: "/segments/:namespace/:name", Serve: s.nextMax, Fail: failCosID},
+		{Methods: []string{http.MethodPatch}, Path: "/segments/:namespace/:name", Guests: true, Serve: s.nextMax, Fail: failCosID},
 	}
 }
 

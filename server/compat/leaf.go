@@ -33,9 +33,9 @@ func (l leaf) routes() []httpapi.Extra {
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 	}
 	return []httpapi.Extra{
-		{Methods: any, Path: "/api/segment/get/:key", Serve: l.segment, Fail: l.fail},
-		{Methods: any, Path: "/api/snowflake/get/:key", Serve: l.snowflakeNumber, Fail: l.fail},
-		{Methods: any, Path: "/decodeSnowflakeId", Serve: l.decode, Fail: l.fail},
+		{Methods: any, Path: "/api/segment/get/:key", Guests: true, Serve: l.segment, Fail: l.fail},
+		{Methods: any, Path: "/api/snowflake/get/:key", Guests: true, Serve: l.snowflakeNumber, Fail: l.fail},
+		{Methods: any, Path: "/decodeSnowflakeId", Guests: true, Serve: l.decode, Fail: l.fail},
 	}
 }
 

@@ -111,6 +111,10 @@ func TestGuests(t *testing.T) {
 	if status := n.do("GET", "/seq/order", "").status; status != http.StatusUnauthorized {
 		t.Errorf("/seq/order without a token: %d", status)
 	}
+	// a web page could call too, as these routes ask for no secret
+	n.leafFails("/api/segment/get/other", -3, seqd.CodeForbidden, "Host", "rebound.example")
+	n.leafFails("/api/segment/get/other", -3, seqd.CodeForbidden, "Origin", "http://elsewhere.example")
+	n.cosIDFails("PATCH", "/segments/other/x?step=1", 403, seqd.CodeForbidden, "Sec-Fetch-Site", "cross-site")
 	nobody := newNode(t, setup{yaml: tokensOn + "compat: {leaf: true, cosid: create, token: later}\n"})
 	nobody.leafFails("/api/segment/get/order", -3, seqd.CodeUnauthorized)
 	nobody.do("POST", "/segments/distributor/a/b?offset=0&step=1", "").failed(t, seqd.CodeUnauthorized)

@@ -129,6 +129,7 @@ func TestTinyidTokens(t *testing.T) {
 	n.get("/tinyid/id/nextIdSimple?bizType=order&token="+shopSecret).want(t, 200, textType, "1")
 	n.do("POST", "/tinyid/id/nextIdSimple", "bizType=order&token="+shopSecret).want(t, 200, textType, "2")
 	n.do("POST", "/tinyid/id/nextIdSimple?token="+shopSecret, "bizType=order").want(t, 200, textType, "3")
+	n.do("GET", "/tinyid/id/nextIdSimple?bizType=order&token="+shopSecret, "", "Host", "any.example").want(t, 200, textType, "4")
 	// elsewhere a token in the URL remains refused, and the header is not for these routes
 	if a := n.get("/seq/order?token=" + shopSecret); a.status != http.StatusUnauthorized {
 		t.Errorf("a token in the URL of /seq: %d %s", a.status, a.body)

@@ -21,6 +21,9 @@ type Extra struct {
 	// Form is true if a POST may have a form as its body, which [Visit.Parameters] reads. Otherwise
 	// a body means nothing.
 	Form bool
+	// Guests is true if callers need no token of their own, although others may. Then web pages of
+	// other origins are kept out as they are if nobody needs a token.
+	Guests bool
 	// Changes is true if requests can change biz types. They get an audit line.
 	Changes bool
 	// Serve answers a request, or returns an error and writes nothing.

@@ -40,7 +40,7 @@ func extraRoutes() []httpapi.Extra {
 	}
 	return []httpapi.Extra{
 		{Methods: []string{"GET", "POST", "PATCH", "PUT"}, Path: "/extra/:name", Form: true, Serve: serve, Fail: fail},
-		{Methods: []string{"POST"}, Path: "/change/:name", Changes: true, Serve: serve, Fail: fail},
+		{Methods: []string{"POST"}, Path: "/change/:name", Changes: true, Guests: true, Serve: serve, Fail: fail},
 	}
 }
 
@@ -110,6 +110,15 @@ func TestExtraCheckTokens(t *testing.T) {
 	if w := do(t, api, "PATCH", "/extra/x?a=1", "Authorization: Bearer nobody"); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	if w := do(t, api, "GET", "/extra/x", "Origin: http://elsewhere"); w.Code != 200 {
+		t.Errorf("a page that has a token: %d %s", w.Code, w.Body)
+	}
+	// a page needs no secret for a route for guests
+	if w := do(t, api, "POST", "/change/x"); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	failedExtra(t, do(t, api, "POST", "/change/x", "Origin: http://elsewhere"), "forbidden")
+	failedExtra(t, do(t, api, "POST", "/change/x", "Sec-Fetch-Site: same-site"), "forbidden")
 	wantUnauthorized(t, do(t, api, "DELETE", "/extra/x"))
 	wantUnauthorized(t, do(t, api, "GET", "/extra/x/y"))
 	wantUnauthorized(t, do(t, api, "GET", "/seq/order"))

@@ -19,17 +19,13 @@ func callerName(c *gin.Context) string { return c.Param(callerParam) }
 // admission decides whether a caller may make a request.
 type admission struct {
 	guard         gate.Guard
-	pages         *pages // used if guard is nil
+	pages         *pages // used where callers need no token
 	publicMetrics bool
 	extras        *extras
 }
 
 func newAdmission(g *gate.Gate, opts Options, extras *extras) *admission {
-	a := &admission{guard: g.Guard, publicMetrics: opts.PublicMetrics, extras: extras}
-	if a.guard == nil {
-		a.pages = newPages(opts.Hosts, g.Log)
-	}
-	return a
+	return &admission{guard: g.Guard, pages: newPages(opts.Hosts, g.Log), publicMetrics: opts.PublicMetrics, extras: extras}
 }
 
 // allow returns an error if the caller may not make the request.
@@ -42,8 +38,12 @@ func (a *admission) allow(c *gin.Context) error {
 }
 
 func (a *admission) admitted(c *gin.Context) error {
-	if a.pages != nil {
+	x := a.extras.of(c)
+	switch {
+	case a.guard == nil || x != nil && x.Guests:
 		return a.pages.check(c.Request)
+	case x != nil: // it checks the token itself
+		return nil
 	}
 	scope, bizType, open := a.need(c)
 	if open {
@@ -79,8 +79,6 @@ func (a *admission) need(c *gin.Context) (scope, bizType string, open bool) {
 		return access.ScopeRead, "", a.publicMetrics
 	case route == "": // nothing is there, or not for this method: any token may learn that
 		return "", "", c.Request.URL.Path == "/healthz" || c.Request.URL.Path == "/readyz"
-	case a.extras.of(c) != nil: // they check tokens themselves
-		return "", "", true
 	case c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead:
 		return access.ScopeRead, "", false
 	}

@@ -7,8 +7,8 @@
 // error.
 //
 // To add a route, register it in API.routes, decide in admission.need which scope it needs, and
-// describe it in package openapi. To add an error code, add it to the map status. Routes with errors
-// of another shape come from other packages: [Extra].
+// describe it in package openapi. To add an error code, add it to the map status. Routes whose
+// errors have another shape come from other packages: [Extra].
 package httpapi
 
 import (
@@ -26,8 +26,8 @@ type Options struct {
 	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
-	// Hosts are names, without a port, that are accepted in the Host header if everybody may call,
-	// besides IP addresses and localhost.
+	// Hosts are names, without a port, that are accepted in the Host header if a caller needs no
+	// token, besides IP addresses and localhost.
 	Hosts []string
 	// PublicMetrics serves what describes the service, but not its numbers, without a token.
 	PublicMetrics bool

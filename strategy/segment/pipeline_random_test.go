@@ -26,7 +26,7 @@ func TestRandomPipelines(t *testing.T) {
 		rounds int
 	}{
 		"memory": {func(*testing.T) persist.Store { return memory.New(time.Now) }, longtest.Or(60, 2000)},
-		"bolt":   {func(t *testing.T) persist.Store { return newBolt(t) }, longtest.Or(10, 200)}, // it syncs
+		"bolt":   {func(t *testing.T) persist.Store { return newBolt(t) }, longtest.Or(4, 200)}, // it syncs
 	}
 	for of, store := range stores {
 		for shape := range shapes {

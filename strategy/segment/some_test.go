@@ -33,23 +33,29 @@ func TestSomeAtTheEndOfAllNumbers(t *testing.T) {
 	})
 }
 
-// The last numbers are found although a larger take fails.
+// A run is found in what is left, although the larger take that looks for it fails.
 func TestConsecutiveAtTheEndOfAllNumbers(t *testing.T) {
-	eachShape(t, func(t *testing.T, _ *world, node func(change func(*Settings)) (allKinds, *observer)) {
-		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 29 })
-		last := numbers(t, s, 2)[1]
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		const first = seqd.MaxNumber - 49
+		s, o := newStrategy(t, store, func(s *Settings) { small(s); s.Start = first })
+		start(t, s, true)
+		_ = numbers(t, s, 2) // now 20 numbers have left the store
+		synctest.Wait()
+		if r := rangeOf(t, s, 1); r.First != first+20 {
+			t.Fatalf("got %v", r)
+		}
 		got, err := consecutive.get(t.Context(), t, s, 20)
-		if err != nil || got[0] <= last {
-			t.Errorf("got %v after %d, %v", got, last, err)
+		if err != nil || got[0] <= first+20 {
+			t.Errorf("got %v, %v", got, err)
 		}
 		if _, err := consecutive.get(t.Context(), t, s, 20); seqd.CodeOf(err) != seqd.CodeExhausted {
 			t.Errorf("error %v", err)
 		}
-		synctest.Wait()
-		if n := o.numbers(seqd.EventAbandoned); n > 8 {
-			t.Errorf("%d of 30 numbers were skipped", n)
-		}
 		end(t, s)
+		if n := o.numbers(seqd.EventAbandoned); n != 50-2-1-20 {
+			t.Errorf("%d of 50 numbers were skipped", n)
+		}
 	})
 }
 
