@@ -24,8 +24,6 @@ type ranges struct {
 	name     string // of the counter
 	bizType  string // that the counter belongs to, for events
 	settings *Settings
-	// own is the target of ranges that a buffer of this node fetches.
-	own persist.Target
 	// alive reports, after a range was allocated, whether the counter is still the one that was
 	// opened; nil if counters are never removed. An error abandons the range.
 	alive func(ctx context.Context) error
@@ -103,9 +101,13 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 	return nil
 }
 
-// fetch implements [fetcher].
+// fetch implements [fetcher]. If the counter has a cursor, the range is beside that.
 func (s *ranges) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
-	return s.fetchFor(s.own, want, floor, why)
+	var to persist.Target
+	if s.shared != nil {
+		to = persist.Beside
+	}
+	return s.fetchFor(to, want, floor, why)
 }
 
 // fetchFor is fetch for a range that goes to a target.

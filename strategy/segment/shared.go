@@ -59,7 +59,7 @@ func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shar
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
 	s := &Shared{
-		ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings, own: persist.Beside},
+		ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings},
 		cursor: from,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
