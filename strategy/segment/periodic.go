@@ -3,7 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
@@ -103,9 +102,9 @@ var (
 )
 
 func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType) (counting, error)) (*Periodic, error) {
-	settings, ok := bizType.Settings.(*Settings)
-	if !ok {
-		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	settings, err := settingsOf(bizType)
+	if err != nil {
+		return nil, err
 	}
 	running, end := context.WithCancel(context.Background())
 	return &Periodic{
