@@ -106,7 +106,7 @@ func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 
 // some implements [takesSome].
 func (s *Strategy) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	var p patience
+	p := patience{wait: s.buffer.wait}
 	return s.buffer.takeWith(ctx, n, seq, &p)
 }
 

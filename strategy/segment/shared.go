@@ -111,33 +111,18 @@ func (s *Shared) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence)
 
 // some implements [takesSome].
 func (s *Shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	goal := seq.Len() + n
-	var p patience
-	var late *time.Timer
-	for {
+	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
+	for seq.Len() < goal {
 		missing := goal - seq.Len()
-		if missing == 0 {
-			return nil
-		}
 		if local := s.local.Load(); local != nil {
-			err := local.takeWith(ctx, missing, seq, &p)
-			if err == errLeft {
-				continue
+			if err := local.takeWith(ctx, missing, seq, &p); err != errLeft {
+				return err
 			}
-			return err
-		}
-		wake, err := s.join(ctx, int64(missing), seq)
-		if err == nil && wake != nil {
-			if late == nil {
-				late = p.timer(s.settings.AcquireTimeout)
-				defer late.Stop()
-			}
-			err = s.await(ctx, wake, late.C, int64(missing))
-		}
-		if err != nil {
+		} else if err := s.join(ctx, int64(missing), seq, &p); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // admit implements [taker]. A caller that is neither admitted nor refused, and need not wait, finds

@@ -140,26 +140,13 @@ func (s *Stored) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence)
 
 // some implements [takesSome].
 func (s *Stored) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	goal := seq.Len() + n
-	var p patience
-	var late *time.Timer
-	for {
-		missing := goal - seq.Len()
-		if missing == 0 {
-			return nil
-		}
-		wake, err := s.join(ctx, int64(missing), seq)
-		if err == nil && wake != nil {
-			if late == nil {
-				late = p.timer(s.settings.AcquireTimeout)
-				defer late.Stop()
-			}
-			err = s.await(ctx, wake, late.C, int64(missing))
-		}
-		if err != nil {
+	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
+	for seq.Len() < goal {
+		if err := s.join(ctx, int64(goal-seq.Len()), seq, &p); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // admit implements [taker].
