@@ -278,7 +278,7 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 }
 
 // share hands numbers to the calls of [from, to) and returns the first one that gets none. If a call
-// wants one run, the rest of a run that is too short is skipped.
+// wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
 func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int) {
 	rest := numbers.runs
 	var skipped int64
@@ -287,7 +287,7 @@ func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int
 			continue
 		}
 		n, consecutive := p.count(made)
-		for consecutive && len(rest) > 0 && rest[0].Count < n {
+		for consecutive && len(rest) > 0 && (rest[0].Count < n || n > 1 && rest[0].Stride != 1) {
 			skipped += int64(rest[0].Count)
 			rest = rest[1:]
 		}

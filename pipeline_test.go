@@ -234,6 +234,39 @@ func (o *losses) Event(e seqd.Event) {
 	}
 }
 
+// strided is a strategy whose numbers are not next to each other, unless that is asked for.
+type strided struct{ supply }
+
+func (s *strided) GenerateSome(_ context.Context, n int, seq *seqd.Sequence) error {
+	seq.Add(s.last.Add(int64(8*n))-int64(8*n)+8, n, 8)
+	return nil
+}
+
+func (s *strided) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.GenerateSome(ctx, n, seq)
+}
+
+func (s *strided) GenerateConsecutive(_ context.Context, n int, seq *seqd.Sequence) error {
+	seq.Add(s.last.Add(int64(n))-int64(n)+1, n, 1)
+	return nil
+}
+
+// Numbers of a run with another stride than 1 are not consecutive.
+func TestPipelineOfConsecutiveNumbersWithAStride(t *testing.T) {
+	is := newIssuer(t, seqd.Options{}, order(&strided{}))
+	calls, errs := pipelineOf(3, 1, 4, 2)
+	for _, k := range []int{0, 1, 2} {
+		calls[k].Want = seqd.Consecutive
+	}
+	is.IssueAll(t.Context(), calls, errs)
+	wantNumbers(t, calls, errs)
+	for k, err := range errs {
+		if err != nil {
+			t.Errorf("call %d: %v", k, err)
+		}
+	}
+}
+
 // Calls that cannot be issued, other biz types and ranges in a pipeline.
 func TestMixedPipeline(t *testing.T) {
 	s := &supply{left: 1 << 30}
