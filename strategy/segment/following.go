@@ -149,7 +149,7 @@ func (s *Shared) yields() bool {
 
 // Generate adds n numbers to seq.
 func (f *Following) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return f.ask(ctx, follower.Generate, n, seq)
+	return generateAll(ctx, n, seq, f)
 }
 
 // GenerateSome implements [seqd.PartialGenerator].
@@ -178,14 +178,14 @@ func (f *Following) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 func (f *Following) skipped(n int64, why error) { f.present.Load().skipped(n, why) }
 
 // ask gets numbers from the strategy that issues now. A caller who comes while the sequencer changes
-// waits for that.
+// waits for that, and gets from the next strategy what it lacks.
 func (f *Following) ask(ctx context.Context, get func(follower, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	before := seq.Len()
 	var late *time.Timer
 	for {
 		t := f.present.Load()
-		err := get(t.follower, ctx, n, seq)
-		if err == nil || seq.Len() > before || !isMoved(err) {
+		err := get(t.follower, ctx, n-(seq.Len()-before), seq)
+		if err == nil || !isMoved(err) {
 			return err
 		}
 		over := f.move(t)

@@ -368,3 +368,38 @@ func TestFollowingCallersWait(t *testing.T) {
 		}
 	})
 }
+
+// A caller who has got some of its numbers when the node moves to the other sequencer gets the others
+// from there.
+func TestFollowingCallersKeepWhatTheyHave(t *testing.T) {
+	for k := range ranged {
+		t.Run(fmt.Sprint("kind ", k), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, redis := newHooked(), &redisModel{}
+				f := newFollower(t, store, redis, func(s *Settings) { s.Step, s.MaxStep = 10, 10 })
+				last := numbers(t, f, 3)[2]
+				synctest.Wait()
+				taken := false
+				redis.change(func(r *redisModel) {
+					r.before = func(call string) error { // the store takes over while the cursor is mended
+						if call != "take" && call != "drop" && !taken {
+							taken = true
+							s, _ := newStored(t, store, redis.Drop, byStore)
+							_ = numbers(t, s, 1)
+							_ = s.Close(t.Context())
+						}
+						return nil
+					}
+				})
+				got, err := k.get(t.Context(), t, f, 500)
+				if err != nil || len(got) != 500 || got[0] <= last || !slices.IsSorted(got) {
+					t.Errorf("got %d numbers: %v", len(got), err)
+				}
+				if !taken || f.present.Load().sequencer() != SequencerStore {
+					t.Error("it did not follow")
+				}
+				end(t, f)
+			})
+		})
+	}
+}

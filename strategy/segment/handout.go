@@ -3,7 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -67,8 +66,8 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchDeadline)
 	defer cancel()
 	r, err := s.allocateBeside(ctx, n, seen)
-	if few, ok := errors.AsType[*tooFew](err); ok { // says nothing about the health of the store
-		return &seqd.Error{Code: seqd.CodeExhausted, Detail: few.Error()}
+	if refused, ok := errors.AsType[*noRange](err); ok { // says nothing about the health of the store
+		return refused.why
 	}
 	s.note(r, err)
 	if err != nil {
@@ -97,7 +96,12 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		}
 		base := begins(counter, req)
 		if left := seqd.MaxNumber - base; left < req.Size {
-			return persist.Range{}, &tooFew{max(0, left), req.Size}
+			return persist.Range{}, refuseRange(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
+		}
+		if gap := s.settings.gap(counter.Step); req.Size > gap && s.lossy() {
+			return persist.Range{}, refuseRange(seqd.CodeInvalidCount,
+				"a range of %d numbers is more than the gap of %d above which they continue if a failover of the store loses it: "+
+					"ask for fewer, or set segment.restoreGap to at least as many", req.Size, gap)
 		}
 		r, err := counters.Allocate(ctx, req)
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
@@ -113,12 +117,21 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 	}
 }
 
-// tooFew is the error of a range that is larger than what is left of all numbers.
-type tooFew struct{ left, wanted int64 }
+// lossy reports whether a failover of the store can lose a range that was handed out. Then other nodes
+// continue a gap higher (S2), so no range may be larger than that.
+func (s *ranges) lossy() bool {
+	store, ok := s.env.Store.(persist.Lossy)
+	return ok && store.Lossy()
+}
+
+// noRange is why there is no such range.
+type noRange struct{ why *seqd.Error }
 
 // Error implements [error].
-func (e *tooFew) Error() string {
-	return fmt.Sprintf("%d numbers are left, fewer than the range of %d", e.left, e.wanted)
+func (e *noRange) Error() string { return e.why.Error() }
+
+func refuseRange(code seqd.Code, format string, args ...any) error {
+	return &noRange{seqd.Errorf(code, format, args...)}
 }
 
 // beginHandOut notes that a range is being handed out. It returns false after endHandOuts.

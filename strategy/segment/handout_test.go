@@ -250,6 +250,42 @@ func TestRangeAfterAFailover(t *testing.T) {
 	}
 }
 
+// A range that a failover may lose is no larger than the gap, so that no other node issues its numbers.
+func TestRangeThatAFailoverLoses(t *testing.T) {
+	for name, make := range shapes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFailingOver()
+				change := func(s *Settings) { small(s); s.RestoreGap = 5000 }
+				a, o := make(t, &world{store: store, redis: &redisModel{}}, change)
+				_ = numbers(t, a, 1)
+				synctest.Wait()
+				copied := store.copied()
+				for _, n := range []int64{5001, seqd.MaxRange} {
+					wantCode(t, a.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+				}
+				if o.count(seqd.EventRefillFailed) > 0 {
+					t.Errorf("events %v", o.counts)
+				}
+				lost := rangeOf(t, a, 5000)
+				store.failOver(copied)
+				b, _ := make(t, &world{store: store, redis: &redisModel{}}, change)
+				for _, n := range numbers(t, b, 20) {
+					if n <= lost.Last {
+						t.Fatalf("%d is in %v", n, lost)
+					}
+				}
+				end(t, a)
+				end(t, b)
+				store.lossless = true
+				c, _ := make(t, &world{store: store, redis: &redisModel{}}, change)
+				rangeOf(t, c, seqd.MaxRange)
+				end(t, c)
+			})
+		})
+	}
+}
+
 // Every number of a range that left the store and that nobody gets is reported; a range whose
 // outcome is unknown is not used.
 func TestRangeFails(t *testing.T) {
