@@ -165,6 +165,9 @@ func (c *conn) issueMany(ctx context.Context, issuer *seqd.Issuer, r *run) error
 	}
 	r.forget()
 	c.flush()
+	if cap(c.out) > keepBytes {
+		c.out = nil // small answers behind this one may wait long for a client that does not read
+	}
 	return nil
 }
 
