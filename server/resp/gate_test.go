@@ -167,6 +167,16 @@ func TestOverload(t *testing.T) {
 	if got := p.ask("SEQ.NEXT", "order"); got != busy || time.Since(began) < 100*time.Millisecond {
 		t.Errorf("%s after %s", got, time.Since(began))
 	}
+	began = time.Now()
+	p.send(strings.Repeat(form("INCR", "order")+form("INCR", "slow"), 50))
+	for _, got := range p.lines(100) {
+		if got != busy {
+			t.Error(got)
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a pipeline was refused after %s, a delay for each command", took)
+	}
 	leave <- struct{}{}
 	if got := waiting.lines(1)[0]; got != ":1" {
 		t.Error(got)
