@@ -28,18 +28,19 @@ type BufferOptions struct {
 	// MaxAge is how old an ID may be when it is handed out, counted from before it was requested.
 	// Older ones are skipped. Set it if IDs contain a date, or are used up slowly and must not be
 	// much older than others: with 10s a buffer hands out yesterday's IDs until 10 s after midnight
-	// at most. It costs reading the clock for every ID. 0 means any age.
+	// at most. Then choose a Size that is used up within MaxAge, because the rest of it is skipped
+	// and fetched again. It costs reading the clock for every ID. 0 means any age.
 	MaxAge time.Duration
 }
 
 // Buffer hands out IDs of one biz type from memory. While one half of them is used up, it fetches
 // the other in the background. It is safe for concurrent use.
 //
-// What it promises: IDs are unique, as all of the service are. They are handed out in the order in
-// which the service issued them, so they increase if those of the biz type do, which strict ones do
-// over all nodes, and per-node ones on each node: a buffer goes to another node if its own fails.
+// IDs are unique, as all of the service are. They are handed out in the order in which the service
+// issued them. So they increase as those of the biz type do: strict ones always; per-node ones until
+// the buffer goes to another node because its own failed; those that reset until the next period.
 // IDs of several buffers are in no order. A program that ends, and a buffer that is closed, skip
-// what they hold.
+// what they hold. The package documentation says what happens at midnight.
 //
 // If the service is away, callers get what is in hand, and then wait.
 type Buffer struct {
