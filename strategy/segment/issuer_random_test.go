@@ -52,15 +52,16 @@ func randomIssuers(t *testing.T, seed uint64) {
 		bizType := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
 		return func() (d seqd.Definition, err error) {
 			d.BizType = bizType
+			o, err := originOf(env, bizType, "order")
 			switch {
 			case settings.Ordering == PerNode:
-				d.Strategy, err = New(env, bizType)
+				d.Strategy = buffered(o)
 			case settings.Sequencer == SequencerStore:
-				d.Strategy, err = stored(env, bizType, redis, "order", nil)
+				d.Strategy = stored(o, redis.Drop, nil)
 			case settings.Sequencer == SequencerRedis:
-				d.Strategy, err = shared(env, bizType, redis, "order", nil)
+				d.Strategy = shared(o, redis, nil)
 			default:
-				d.Strategy, err = newFollowing(env, bizType, redis, "order")
+				d.Strategy = newFollowing(o, redis)
 			}
 			return d, err
 		}
