@@ -298,7 +298,8 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 	return k, nil
 }
 
-// share hands numbers to the calls of [from, to) and returns the first one that gets none. If a call
+// share hands numbers to the calls of [from, to) and returns the first one that gets none. Each call
+// gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If a call
 // wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
 func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int) {
 	rest := numbers.runs

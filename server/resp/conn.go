@@ -39,6 +39,7 @@ type conn struct {
 	name    string        // as CLIENT SETNAME says
 	names   names
 	refused time.Time // when a command was last refused for lack of places or room
+	delayed bool      // a refusal of what is being answered was delayed
 	ends    bool      // nothing more is answered
 	broken  bool      // nothing can be written any more
 
@@ -114,7 +115,7 @@ func (c *conn) setReadDeadline() {
 // answer answers all commands that have arrived.
 func (c *conn) answer() {
 	out := outs.Get().(*[]byte)
-	c.out = (*out)[:0]
+	c.out, c.delayed = (*out)[:0], false
 	for !c.ends {
 		args, ok, err := c.in.command()
 		if err != nil {

@@ -28,10 +28,11 @@ func newFollower(t testing.TB, store persist.Store, redis *redisModel, change fu
 		change(&settings)
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-	f, err := newFollowing(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis, "order")
+	o, err := originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order")
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := newFollowing(o, redis)
 	if err := f.Init(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -163,23 +164,22 @@ func (n *liveNode) put(ordering, sequencer string) {
 	settings.Ordering, settings.Sequencer, settings.Step, settings.MaxStep = ordering, sequencer, 10, 40
 	settings.AcquireTimeout = 300 * time.Millisecond
 	bizType := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
+	o, err := originOf(n.env, bizType, "order")
+	if err != nil {
+		n.t.Fatal(err)
+	}
 	var next counting
-	var err error
 	switch {
 	case ordering == PerNode:
-		next, err = New(n.env, bizType)
+		next = buffered(o)
 	case sequencer == SequencerStore:
-		var s *Stored
-		s, err = stored(n.env, bizType, n.redis, "order", nil)
+		s := stored(o, n.redis.Drop, nil)
 		s.machine = storetake.New(storetake.Config{Start: 1, Cursor: storetake.TakeOver, Patience: settings.AcquireTimeout, Without: n.without})
 		next = s
 	case sequencer == SequencerRedis:
-		next, err = shared(n.env, bizType, n.redis, "order", nil)
+		next = shared(o, n.redis, nil)
 	default:
-		next, err = newFollowing(n.env, bizType, n.redis, "order")
-	}
-	if err != nil {
-		n.t.Fatal(err)
+		next = newFollowing(o, n.redis)
 	}
 	if n.s != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
