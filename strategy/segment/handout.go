@@ -69,10 +69,13 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 	if refused, ok := errors.AsType[*noRange](err); ok { // says nothing about the health of the store
 		return refused.why
 	}
-	s.note(r, err)
 	if err != nil {
+		// The store does not count as away: nobody tries again, so nobody would find out that it is
+		// back.
+		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
 		return storeError(err)
 	}
+	s.note(r, nil)
 	s.noteMu.Lock()
 	s.beside.highest = max(s.beside.highest, r.Last)
 	s.noteMu.Unlock()

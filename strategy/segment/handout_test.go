@@ -328,6 +328,29 @@ func TestRangeFails(t *testing.T) {
 	})
 }
 
+// Nobody tries again to hand out a range. So the store does not count as away for ever because that
+// failed once, and the biz type is not used again.
+func TestRangeFailsOnce(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		store := newHooked()
+		w.store = store
+		s, o := node(small)
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
+		wantCode(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		store.change(func(h *hookedStore) { h.before = nil })
+		time.Sleep(time.Minute)
+		if why := s.(seqd.DegradedReporter).Degraded(); why != nil {
+			t.Errorf("the node is degraded: %v", why)
+		}
+		if away, back := o.count(seqd.EventStoreAway), o.count(seqd.EventStoreBack); away != back {
+			t.Errorf("the store was away %d times and came back %d times", away, back)
+		}
+		end(t, s)
+	})
+}
+
 // A stop waits for a range that is being handed out, so that the heir knows of it.
 func TestStopWaitsForARange(t *testing.T) {
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
