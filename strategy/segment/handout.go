@@ -17,6 +17,7 @@ type beside struct {
 	// was restored.
 	highest int64
 	closed  bool
+	told    bool          // the heir may know highest already, so that nothing may be added to it
 	under   int32         // hand-outs that are under way
 	idle    chan struct{} // closed when the last of them ends; nil while nobody waits
 }
@@ -76,11 +77,24 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 		return storeError(err)
 	}
 	s.note(r, nil)
-	s.noteMu.Lock()
-	s.beside.highest = max(s.beside.highest, r.Last)
-	s.noteMu.Unlock()
+	if !s.holds(r) {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errStopping})
+		return errStopping
+	}
 	seq.Add(r.First, int(r.Size()), 1)
 	return nil
+}
+
+// holds notes that a caller is about to get a range. It returns false if that is too late: the heir
+// would not know of the range.
+func (s *ranges) holds(r persist.Range) bool {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	if s.beside.told {
+		return false
+	}
+	s.beside.highest = max(s.beside.highest, r.Last)
+	return true
 }
 
 // allocateBeside takes exactly n numbers from the store, or the present step if n is 0, all above
@@ -157,8 +171,8 @@ func (s *ranges) endHandOut() {
 	}
 }
 
-// endHandOuts refuses further hand-outs and waits until the others have ended, or until ctx ends. So
-// the next strategy inherits the floor that they leave.
+// endHandOuts refuses further hand-outs and waits until the others have ended. So the next strategy
+// inherits the floor that they leave. If ctx ends before, they hand out nothing.
 func (s *ranges) endHandOuts(ctx context.Context) {
 	s.noteMu.Lock()
 	s.beside.closed = true
@@ -174,5 +188,8 @@ func (s *ranges) endHandOuts(ctx context.Context) {
 	select {
 	case <-idle:
 	case <-ctx.Done():
+		s.noteMu.Lock()
+		defer s.noteMu.Unlock()
+		s.beside.told = true
 	}
 }

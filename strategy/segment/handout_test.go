@@ -373,14 +373,16 @@ func TestStopWaitsForARange(t *testing.T) {
 	})
 }
 
-// A stop that must not wait does not.
+// A stop that must not wait does not. Then nobody gets the range, because the heir does not know of
+// it.
 func TestStopGivesUpARange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newHooked()
-		s, _ := newStored(t, store, nil, small)
+		s, o := newStored(t, store, nil, small)
 		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(4 * time.Second); return nil } })
-		got := make(chan persist.Range)
-		go func() { got <- rangeOf(t, s, 500) }()
+		got := make(chan error)
+		var seq seqd.Sequence
+		go func() { got <- s.GenerateRange(t.Context(), 500, &seq) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -389,7 +391,11 @@ func TestStopGivesUpARange(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("close took %s", took)
 		}
-		<-got
+		most := s.knows().beside
+		wantCode(t, <-got, seqd.CodeStopping)
+		if counter(t, store.Store).Max != 500 || seq.Len() > 0 || most != 0 || o.numbers(seqd.EventAbandoned) != 500 {
+			t.Errorf("the caller got %v, the heir knows of %d, events %v", seq.Runs(), most, o.counts)
+		}
 	})
 }
 
