@@ -43,6 +43,9 @@ type BufferOptions struct {
 // what they hold. The package documentation says what happens at midnight.
 //
 // If the service is away, callers get what is in hand, and then wait.
+//
+// IDs share memory, up to 256 of them: one that is kept for long is better copied by
+// [strings.Clone].
 type Buffer struct {
 	client  *Client
 	bizType string
@@ -76,7 +79,7 @@ type Buffer struct {
 
 // batch holds the IDs of one answer.
 type batch struct {
-	ids   []string
+	ids   idList
 	began time.Time // before they were requested
 	_     [64]byte  // callers write to used all the time; keep it away from what they only read
 	used  atomic.Int64
@@ -85,27 +88,27 @@ type batch struct {
 
 // take returns the next ID of the batch.
 func (h *batch) take() (id string, ok bool) {
-	if i := h.used.Add(1) - 1; i < int64(len(h.ids)) {
-		return h.ids[i], true
+	if i := h.used.Add(1) - 1; i < int64(h.ids.n) {
+		return h.ids.at(int(i)), true
 	}
 	return "", false
 }
 
 // left returns how many IDs have not been taken.
-func (h *batch) left() int { return len(h.ids) - int(min(h.used.Load(), int64(len(h.ids)))) }
+func (h *batch) left() int { return h.ids.n - int(min(h.used.Load(), int64(h.ids.n))) }
 
 // drop takes all IDs that are left, and returns how many.
 func (h *batch) drop() int {
-	n := int64(len(h.ids))
+	n := int64(h.ids.n)
 	return int(n - min(h.used.Swap(n), n))
 }
 
-// fresh reports whether the IDs may still be handed out. A monotonic clock stands still while the
-// machine sleeps, and the other one can be set; so neither may say that they are too old.
-func (h *batch) fresh(maxAge time.Duration) bool {
-	if maxAge == 0 {
-		return true
-	}
+// fresh reports whether the IDs may still be handed out.
+func (h *batch) fresh(maxAge time.Duration) bool { return maxAge == 0 || h.younger(maxAge) }
+
+// younger compares ages. A monotonic clock stands still while the machine sleeps, and the other one
+// can be set; so neither may say that the IDs are too old.
+func (h *batch) younger(maxAge time.Duration) bool {
 	now := time.Now()
 	return now.Sub(h.began) <= maxAge && now.Round(0).Sub(h.began.Round(0)) <= maxAge
 }
@@ -141,8 +144,8 @@ func (c *Client) Buffer(bizType string, opts BufferOptions) (*Buffer, error) {
 // Close it returns [ErrClosed].
 func (b *Buffer) Next(ctx context.Context) (string, error) {
 	if h := b.current.Load(); h != nil && h.fresh(b.maxAge) {
-		if i := h.used.Add(1) - 1; i < int64(len(h.ids)) {
-			return h.ids[i], nil
+		if id, ok := h.take(); ok {
+			return id, nil
 		}
 	}
 	return b.wait(ctx)
@@ -280,8 +283,8 @@ func (b *Buffer) fetch() bool {
 	n := b.request
 	b.mu.Unlock()
 	h := &batch{began: time.Now()}
-	ids, err := b.client.appendIDs(b.ctx, "buffer", make([]string, 0, n), b.bizType, n, nil, b.note)
-	h.ids = ids
+	var err error
+	h.ids, err = b.client.list(b.ctx, "buffer", b.bizType, n, nil, b.note)
 	b.mu.Lock()
 	b.trouble = nil
 	switch {
