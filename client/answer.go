@@ -57,13 +57,13 @@ func decodeID(a *answer, bizType string) (string, error) {
 	return *issued.ID, nil
 }
 
-// decodeIDs reads the answer to a request for n IDs, and appends them to dst.
-func decodeIDs(dst []string, a *answer, bizType string, n int) ([]string, error) {
+// decodeIDs reads the answer to a request for n IDs.
+func decodeIDs(a *answer, bizType string, n int) (list idList, err error) {
 	if err := checkMedia(a, "application/json"); err != nil {
-		return nil, err
+		return list, err
 	}
-	if ids, ok := appendEven(dst, a.body, bizType, n); ok {
-		return ids, nil
+	if list, ok := decodeEven(a.body, bizType, n); ok {
+		return list, nil
 	}
 	s := scratches.Get().(*scratch)
 	defer s.release()
@@ -71,45 +71,17 @@ func decodeIDs(dst []string, a *answer, bizType string, n int) ([]string, error)
 	if !s.scan(text, bizType) {
 		issued, err := decodeSlowly(a.body, bizType)
 		if err != nil {
-			return nil, err
+			return list, err
 		}
 		if issued.IDs == nil || issued.ID != nil {
-			return nil, badAnswer("the answer has no ids, or other fields than the request asked for")
+			return list, badAnswer("the answer has no ids, or other fields than the request asked for")
 		}
 		text = s.join(issued.IDs)
 	}
 	if err := s.check(text, n); err != nil {
-		return nil, err
+		return list, err
 	}
-	return s.appendTo(dst, text), nil
-}
-
-// appendEven appends the IDs of an answer in which n IDs of one length ascend. Most answers are like
-// that, and are read in a third of the time. Of any other it returns false.
-func appendEven(dst []string, body []byte, bizType string, n int) (ids []string, ok bool) {
-	const between, end = `","`, `"]}`
-	rest, ok := afterHead(body, bizType, `","ids":["`)
-	width := plainEnd(rest, 0)
-	stride := width + len(between)
-	if !ok || width == 0 || len(rest) != n*stride {
-		return nil, false
-	}
-	perChunk := max(1, chunkBytes/stride)
-	before := ""
-	for from := 0; from < n; from += perChunk {
-		to := min(from+perChunk, n)
-		chunk := string(rest[from*stride : to*stride])
-		for at := 0; at < len(chunk); at += stride {
-			id := chunk[at : at+width]
-			sep := chunk[at+width : at+stride]
-			if !allPlain(id) || sep != between && (sep != end || to < n || at+stride < len(chunk)) || id <= before {
-				return nil, false
-			}
-			dst = append(dst, id)
-			before = id
-		}
-	}
-	return dst, string(rest[len(rest)-len(end):]) == end
+	return idList{n: n, ids: s.strings(text)}, nil
 }
 
 // checkText checks an answer of n IDs, one on each line.
@@ -183,28 +155,6 @@ func plainEnd(text []byte, from int) int {
 		from++
 	}
 	return from
-}
-
-// allPlain reports whether all characters of a text stand for themselves in a JSON string. It looks
-// at eight of them at a time.
-func allPlain(text string) bool {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for len(text) >= 8 {
-		x := uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
-			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
-		quote, escape := x^'"'*ones, x^'\\'*ones
-		// A byte of each of these has its highest bit if it is below a space, zero, or beyond ASCII.
-		if (x-' '*ones|(quote-ones)&^quote|(escape-ones)&^escape|x)&highs != 0 {
-			return false
-		}
-		text = text[8:]
-	}
-	for i := range len(text) {
-		if !plain[text[i]] {
-			return false
-		}
-	}
-	return true
 }
 
 var plain = func() (table [256]bool) {
@@ -337,8 +287,9 @@ func (s *scratch) checkTwice(text []byte) error {
 // memory of its chunk.
 const chunkBytes = 1024
 
-// appendTo appends the IDs to dst, as parts of strings of about chunkBytes.
-func (s *scratch) appendTo(dst []string, text []byte) []string {
+// strings returns the IDs as parts of strings of about chunkBytes.
+func (s *scratch) strings(text []byte) []string {
+	ids := make([]string, 0, len(s.spans))
 	for spans := s.spans; len(spans) > 0; {
 		begin := spans[0].from
 		n := 1
@@ -347,9 +298,9 @@ func (s *scratch) appendTo(dst []string, text []byte) []string {
 		}
 		chunk := string(text[begin:spans[n-1].to])
 		for _, at := range spans[:n] {
-			dst = append(dst, chunk[at.from-begin:at.to-begin])
+			ids = append(ids, chunk[at.from-begin:at.to-begin])
 		}
 		spans = spans[n:]
 	}
-	return dst
+	return ids
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -215,8 +214,7 @@ func TestChunks(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	ids = append(ids, long, "y", long+"z")
 	s := new(scratch)
-	got := s.appendTo([]string{"first"}, s.join(ids))
-	if !slices.Equal(got[1:], ids) || got[0] != "first" {
+	if got := s.strings(s.join(ids)); !slices.Equal(got, ids) {
 		t.Fatal("the IDs changed")
 	}
 }
@@ -235,65 +233,10 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q: id %q", body, id)
 		}
 		for n := 1; n < 4; n++ {
-			ids, err := decodeIDs(nil, a, "order", n)
-			if err == nil && (slowErr != nil || !slices.Equal(ids, slow.IDs) || len(ids) != n) {
+			list, err := decodeIDs(a, "order", n)
+			if ids := list.all(); err == nil && (slowErr != nil || !slices.Equal(ids, slow.IDs) || len(ids) != n) {
 				t.Errorf("%q: ids %q", body, ids)
 			}
 		}
 	})
-}
-
-// allPlain agrees with the table for every character in every place.
-func TestAllPlain(t *testing.T) {
-	for length := 1; length <= 20; length++ {
-		for place := range length {
-			for c := range 256 {
-				if c == 0x7f {
-					continue // it may stand for itself, but nobody writes it so
-				}
-				text := []byte(strings.Repeat("7", length))
-				text[place] = byte(c)
-				if got := allPlain(string(text)); got != plain[c] {
-					t.Fatalf("%q: %v", text, got)
-				}
-			}
-		}
-	}
-}
-
-// The quick way to read answers and the other one agree.
-func TestEven(t *testing.T) {
-	for _, ids := range [][]string{
-		{"100"}, {"100", "101", "102"}, {"12345678", "12345679"}, {"INV-2026-000001", "INV-2026-000002"},
-		{"100", "100"}, {"101", "100"}, {"100", "1000"}, {"1,\"", "2,\""}, {`1"]}`, `2"]}`}, {"é", "ê"}, {"", ""},
-	} {
-		for _, n := range []int{len(ids) - 1, len(ids), len(ids) + 1} {
-			body, err := json.Marshal(map[string]any{"bizType": "order", "ids": ids})
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, ok := appendEven([]string{"x"}, body, "order", n)
-			s := new(scratch)
-			good := s.scan(body, "order") && s.check(body, n) == nil
-			if ok && (!good || !slices.Equal(got[1:], ids)) {
-				t.Errorf("%s as %d: got %q", body, n, got)
-			}
-			for cut := range body {
-				if got, ok := appendEven(nil, body[:cut], "order", n); ok {
-					t.Errorf("%s as %d: got %q", body[:cut], n, got)
-				}
-			}
-		}
-	}
-	var many []string
-	for i := range 10_000 {
-		many = append(many, strconv.Itoa(1_000_000+i))
-	}
-	body, err := json.Marshal(map[string]any{"bizType": "order", "ids": many})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, ok := appendEven(nil, body, "order", len(many)); !ok || !slices.Equal(got, many) {
-		t.Errorf("%v", ok)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
@@ -124,10 +125,8 @@ func BenchmarkBuffer(b *testing.B) {
 }
 
 func BenchmarkBufferInHand(b *testing.B) {
-	ids := make([]string, 10_000)
-	for i := range ids {
-		ids[i] = strconv.Itoa(i)
-	}
+	const stride = len(`1000000000","`)
+	chunk := strings.Repeat(`1000000000","`, chunkIDs)
 	for _, goroutines := range []int{1, 8} {
 		b.Run(strconv.Itoa(goroutines), func(b *testing.B) {
 			c := dial(b, Config{Addrs: []string{"http://a"}})
@@ -136,9 +135,9 @@ func BenchmarkBufferInHand(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer buffer.Close()
-			many := &batch{ids: make([]string, b.N)}
-			for i := range many.ids {
-				many.ids[i] = ids[i%len(ids)]
+			many := &batch{ids: idList{n: b.N, width: 10, stride: stride}}
+			for range b.N/chunkIDs + 1 {
+				many.ids.chunks = append(many.ids.chunks, chunk)
 			}
 			buffer.current.Store(many)
 			b.ReportAllocs()

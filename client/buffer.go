@@ -28,20 +28,24 @@ type BufferOptions struct {
 	// MaxAge is how old an ID may be when it is handed out, counted from before it was requested.
 	// Older ones are skipped. Set it if IDs contain a date, or are used up slowly and must not be
 	// much older than others: with 10s a buffer hands out yesterday's IDs until 10 s after midnight
-	// at most. It costs reading the clock for every ID. 0 means any age.
+	// at most. Then choose a Size that is used up within MaxAge, because the rest of it is skipped
+	// and fetched again. It costs reading the clock for every ID. 0 means any age.
 	MaxAge time.Duration
 }
 
 // Buffer hands out IDs of one biz type from memory. While one half of them is used up, it fetches
 // the other in the background. It is safe for concurrent use.
 //
-// What it promises: IDs are unique, as all of the service are. They are handed out in the order in
-// which the service issued them, so they increase if those of the biz type do, which strict ones do
-// over all nodes, and per-node ones on each node: a buffer goes to another node if its own fails.
+// IDs are unique, as all of the service are. They are handed out in the order in which the service
+// issued them. So they increase as those of the biz type do: strict ones always; per-node ones until
+// the buffer goes to another node because its own failed; those that reset until the next period.
 // IDs of several buffers are in no order. A program that ends, and a buffer that is closed, skip
-// what they hold.
+// what they hold. The package documentation says what happens at midnight.
 //
 // If the service is away, callers get what is in hand, and then wait.
+//
+// IDs share memory, up to 256 of them: one that is kept for long is better copied by
+// [strings.Clone].
 type Buffer struct {
 	client  *Client
 	bizType string
@@ -64,16 +68,18 @@ type Buffer struct {
 	closed  bool
 	// changed is closed and replaced when there are new IDs, or a fill has ended.
 	changed chan struct{}
-	// failed is how many fills have ended with an error, and failure the last of these errors.
-	failed  int
-	failure error
+	// failed is how many fills have ended with an error, and failure the last of these errors. The
+	// next fill sends nothing before notBefore.
+	failed    int
+	failure   error
+	notBefore time.Time
 	// trouble is what goes wrong in the fill under way; nil if it makes progress.
 	trouble *Error
 }
 
 // batch holds the IDs of one answer.
 type batch struct {
-	ids   []string
+	ids   idList
 	began time.Time // before they were requested
 	_     [64]byte  // callers write to used all the time; keep it away from what they only read
 	used  atomic.Int64
@@ -82,27 +88,27 @@ type batch struct {
 
 // take returns the next ID of the batch.
 func (h *batch) take() (id string, ok bool) {
-	if i := h.used.Add(1) - 1; i < int64(len(h.ids)) {
-		return h.ids[i], true
+	if i := h.used.Add(1) - 1; i < int64(h.ids.n) {
+		return h.ids.at(int(i)), true
 	}
 	return "", false
 }
 
 // left returns how many IDs have not been taken.
-func (h *batch) left() int { return len(h.ids) - int(min(h.used.Load(), int64(len(h.ids)))) }
+func (h *batch) left() int { return h.ids.n - int(min(h.used.Load(), int64(h.ids.n))) }
 
 // drop takes all IDs that are left, and returns how many.
 func (h *batch) drop() int {
-	n := int64(len(h.ids))
+	n := int64(h.ids.n)
 	return int(n - min(h.used.Swap(n), n))
 }
 
-// fresh reports whether the IDs may still be handed out. A monotonic clock stands still while the
-// machine sleeps, and the other one can be set; so neither may say that they are too old.
-func (h *batch) fresh(maxAge time.Duration) bool {
-	if maxAge == 0 {
-		return true
-	}
+// fresh reports whether the IDs may still be handed out.
+func (h *batch) fresh(maxAge time.Duration) bool { return maxAge == 0 || h.younger(maxAge) }
+
+// younger compares ages. A monotonic clock stands still while the machine sleeps, and the other one
+// can be set; so neither may say that the IDs are too old.
+func (h *batch) younger(maxAge time.Duration) bool {
 	now := time.Now()
 	return now.Sub(h.began) <= maxAge && now.Round(0).Sub(h.began.Round(0)) <= maxAge
 }
@@ -133,13 +139,13 @@ func (c *Client) Buffer(bizType string, opts BufferOptions) (*Buffer, error) {
 }
 
 // Next returns the next ID. If there is one in hand it does not look at the context. Otherwise it
-// waits: until the context ends, and about as long as Config.Wait while the service is away. What
+// waits: until the context ends, and about twice Config.Wait at most while the service is away. What
 // the service refuses for good, such as a biz type that does not exist, is returned at once. After
 // Close it returns [ErrClosed].
 func (b *Buffer) Next(ctx context.Context) (string, error) {
 	if h := b.current.Load(); h != nil && h.fresh(b.maxAge) {
-		if i := h.used.Add(1) - 1; i < int64(len(h.ids)) {
-			return h.ids[i], nil
+		if id, ok := h.take(); ok {
+			return id, nil
 		}
 	}
 	return b.wait(ctx)
@@ -147,9 +153,13 @@ func (b *Buffer) Next(ctx context.Context) (string, error) {
 
 // wait returns the next ID as soon as there is one.
 func (b *Buffer) wait(ctx context.Context) (string, error) {
-	began := time.Now()
 	b.mu.Lock()
 	failed := b.failed
+	// A request under way may have been sent long before this caller came: the next one counts.
+	enough := failed + 1
+	if b.filling && !time.Now().Before(b.notBefore) {
+		enough++
+	}
 	for {
 		if b.closed {
 			b.mu.Unlock()
@@ -159,13 +169,11 @@ func (b *Buffer) wait(ctx context.Context) (string, error) {
 			b.mu.Unlock()
 			return id, nil
 		}
-		// A fill that failed for the moment may have begun long before this caller came.
-		if b.failed != failed && (time.Since(began) >= b.client.wait || !temporary(b.failure)) {
+		if b.failed >= enough || b.failed > failed && !temporary(b.failure) {
 			err := b.failure
 			b.mu.Unlock()
 			return "", err
 		}
-		failed = b.failed
 		b.fill()
 		changed := b.changed
 		b.mu.Unlock()
@@ -245,11 +253,28 @@ func (b *Buffer) fetchAll() {
 	defer b.fills.Done()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for more := true; more; {
+	b.pause()
+	for more := !b.closed; more; {
 		more = b.fetch() && !b.closed && b.inHand()+b.request <= b.size
 	}
 	b.filling = false
 	b.notify()
+}
+
+// pause waits until a request may be sent again. mu must be locked; it is not locked meanwhile.
+func (b *Buffer) pause() {
+	wait := time.Until(b.notBefore)
+	if wait <= 0 {
+		return
+	}
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+	}
 }
 
 // fetch fetches the IDs of one request. mu must be locked; it is not locked while the request is
@@ -258,8 +283,8 @@ func (b *Buffer) fetch() bool {
 	n := b.request
 	b.mu.Unlock()
 	h := &batch{began: time.Now()}
-	ids, err := b.client.appendIDs(b.ctx, "buffer", make([]string, 0, n), b.bizType, n, nil, b.note)
-	h.ids = ids
+	var err error
+	h.ids, err = b.client.list(b.ctx, "buffer", b.bizType, n, nil, b.note)
 	b.mu.Lock()
 	b.trouble = nil
 	switch {
@@ -276,7 +301,17 @@ func (b *Buffer) fetch() bool {
 	}
 	b.failed++
 	b.failure = err
+	b.notBefore = time.Now().Add(b.respite())
 	return false
+}
+
+// respite returns how long the service is left alone after the last failure, however often callers
+// ask: as long as it wishes, and Config.Wait at most. mu must be locked.
+func (b *Buffer) respite() time.Duration {
+	if !temporary(b.failure) {
+		return 0
+	}
+	return min(max(asError(b.failure).RetryAfter, firstBackoff), max(b.client.wait, firstBackoff))
 }
 
 // note keeps what goes wrong in a fill, for callers whose context ends before the fill does.

@@ -50,28 +50,29 @@ func (c *Client) Next(ctx context.Context, bizType string, opts ...Option) (stri
 // NextN returns n IDs in the order in which they were issued, by one request. The service says how
 // many one request may ask for (server.maxCount, 10,000 unless configured) and refuses more with
 // [ErrInvalidCount]; NextN does not split requests, because the IDs of several might not be in
-// order. It returns n IDs or an error.
+// order. It returns n IDs or an error. The IDs share memory, up to 256 of them: one that is kept
+// for long is better copied by [strings.Clone].
 func (c *Client) NextN(ctx context.Context, bizType string, n int, opts ...Option) ([]string, error) {
-	ids := make([]string, 0, min(max(n, 0), 1<<20))
-	return c.appendIDs(ctx, "next", ids, bizType, n, opts, nil)
-}
-
-// appendIDs appends n IDs to dst, or none.
-func (c *Client) appendIDs(ctx context.Context, op string, dst []string, bizType string, n int, opts []Option, failed func(*Error)) ([]string, error) {
-	r, err := issue(op, bizType, n, "?count="+strconv.Itoa(n), opts)
+	list, err := c.list(ctx, "next", bizType, n, opts, nil)
 	if err != nil {
 		return nil, err
 	}
+	return list.all(), nil
+}
+
+// list requests n IDs.
+func (c *Client) list(ctx context.Context, op, bizType string, n int, opts []Option, failed func(*Error)) (list idList, err error) {
+	r, err := issue(op, bizType, n, "?count="+strconv.Itoa(n), opts)
+	if err != nil {
+		return list, err
+	}
 	r.failed = failed
-	var ids []string
 	r.decode = func(a *answer) (err error) {
-		ids, err = decodeIDs(dst, a, bizType, n)
+		list, err = decodeIDs(a, bizType, n)
 		return err
 	}
-	if err := c.do(ctx, r); err != nil {
-		return nil, err
-	}
-	return ids, nil
+	err = c.do(ctx, r)
+	return list, err
 }
 
 // AppendText appends n IDs to dst, each followed by a line break, and returns the extended slice.
