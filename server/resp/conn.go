@@ -46,6 +46,7 @@ type conn struct {
 	now                 time.Time // when the connection last had something to do
 	readFrom, writeFrom time.Time // when the deadlines were last set
 	halfRead            bool      // the deadline is that of a command that began to arrive
+	short               bool      // the same, or that command has been answered meanwhile
 }
 
 // outs holds buffers for answers.
@@ -99,10 +100,10 @@ func (c *conn) setReadDeadline() {
 	}
 	switch {
 	case !c.in.empty() && !c.halfRead:
-		c.halfRead = true
+		c.halfRead, c.short = true, true
 		_ = c.net.SetReadDeadline(time.Now().Add(opts.ReadTimeout))
-	case c.in.empty() && (c.halfRead || c.now.Sub(c.readFrom) > idle/lateBy):
-		c.halfRead, c.readFrom = false, c.now
+	case c.in.empty() && (c.short || c.now.Sub(c.readFrom) > idle/lateBy):
+		c.halfRead, c.short, c.readFrom = false, false, c.now
 		_ = c.net.SetReadDeadline(c.now.Add(idle))
 	default:
 		return
