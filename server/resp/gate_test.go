@@ -350,7 +350,7 @@ func TestAccessLog(t *testing.T) {
 		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
 	}, define("order", newCounter(1)))
 	p := s.dial(t)
-	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("AUTH", "seqd_secret") + form("GET", "seqd_secret") + form("INCR", "seqd_secret/") + form("QUIT"))
+	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("AUTH", "seqd_secret") + form("GET", "seqd_secret") + form("INCR", "seqd_secret/") + form("INCR", "seqd_secret") + form("QUIT"))
 	p.rest()
 	got := log.String()
 	for _, want := range []string{
@@ -361,7 +361,7 @@ func TestAccessLog(t *testing.T) {
 			t.Errorf("%q is missing", want)
 		}
 	}
-	if strings.Contains(got, "seqd_secret") || strings.Count(got, "\n") != 3 {
+	if strings.Contains(got, "seqd_secret") || strings.Count(got, "\n") != 4 {
 		t.Error(got)
 	}
 }
