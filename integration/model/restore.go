@@ -36,6 +36,9 @@ func (w *world) restoresRaised() bool {
 	if w.store.counter == w.store.backup || w.fragile() {
 		return false
 	}
+	if w.store.backup.Epoch == persist.StoreEpoch && w.store.counter.Epoch != persist.StoreEpoch {
+		w.check.regimes(true) // processes may believe in the cursor for a while
+	}
 	w.restore()
 	w.raise(w.store.highest)
 	w.say("store: restored and raised to %d", w.store.counter.Max)
@@ -102,10 +105,11 @@ func (w *world) restoresBare() bool {
 
 // restoresTaken is restoresBare where no cursor must say what was issued. Every process has taken or
 // handed out a number that the copy does not know of, and knows nearly all that left the store. So
-// whichever allocates first moves the counter above them, unless it ends before.
+// whichever allocates first moves the counter above them, unless it ends before. The copy has the
+// present epoch.
 func (w *world) restoresTaken() bool {
 	backup := w.store.backup
-	if w.fragile() || w.store.lost || backup.Max == w.store.counter.Max || !w.byStoreAlone() && backup.Epoch != w.store.counter.Epoch {
+	if w.fragile() || w.store.lost || backup.Max == w.store.counter.Max || backup.Epoch != w.store.counter.Epoch {
 		return false
 	}
 	handed := false
