@@ -58,9 +58,26 @@ type pipeline struct {
 // passage is the way of one call through the plugins.
 type passage struct {
 	walk    walk
-	entered int // plugins
-	count   int // of the call, whatever plugins make of it
+	paused  time.Time // since when the call waits for others; zero while plugins treat it
+	entered int       // plugins
+	count   int       // of the call, whatever plugins make of it
 	want    Want
+}
+
+// pause begins a time in which other calls are treated, and resume ends it. It does not count as
+// waiting for plugins.
+func (w *passage) pause() {
+	if !w.walk.deadline.IsZero() {
+		w.paused = time.Now()
+	}
+}
+
+// resume is described at [passage.pause].
+func (w *passage) resume() {
+	if !w.paused.IsZero() {
+		w.walk.deadline = w.walk.deadline.Add(time.Since(w.paused))
+	}
+	w.paused = time.Time{}
 }
 
 // issueAll issues calls of one biz type.
@@ -171,6 +188,7 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	var way *passage
 	if p.passages != nil {
 		way = &p.passages[k]
+		way.resume()
 		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, count: call.Count, want: call.Want}
 	}
 	if call.Want != AnyNumbers {
@@ -183,6 +201,9 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 			return err
 		}
 		way.entered++
+	}
+	if way != nil {
+		way.pause()
 	}
 	return nil
 }
@@ -277,8 +298,9 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 	return k, nil
 }
 
-// share hands numbers to the calls of [from, to) and returns the first one that gets none. If a call
-// wants one run, the rest of a run that is too short is skipped.
+// share hands numbers to the calls of [from, to) and returns the first one that gets none. Each call
+// gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If a call
+// wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
 func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int) {
 	rest := numbers.runs
 	var skipped int64
@@ -287,7 +309,7 @@ func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int
 			continue
 		}
 		n, consecutive := p.count(made)
-		for consecutive && len(rest) > 0 && rest[0].Count < n {
+		for consecutive && len(rest) > 0 && (rest[0].Count < n || n > 1 && rest[0].Stride != 1) {
 			skipped += int64(rest[0].Count)
 			rest = rest[1:]
 		}
@@ -311,6 +333,7 @@ func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 	call := p.calls[k]
 	if p.passages != nil {
 		way := &p.passages[k]
+		way.resume()
 		if err := p.after(ctx, i, call, &way.walk); err != nil {
 			return err
 		}
@@ -331,6 +354,9 @@ func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err erro
 		p.restore(i, k)
 		p.Issuer.undo(ctx, i, call, p.walkOf(k), p.enteredBy(k), AsError(err))
 		call.Limit = Limit{}
+		if p.passages != nil {
+			p.passages[k].pause()
+		}
 	}
 }
 
@@ -350,6 +376,7 @@ func (p *pipeline) restore(i *instance, k int) {
 
 func (p *pipeline) walkOf(k int) *walk {
 	if p.passages != nil {
+		p.passages[k].resume()
 		return &p.passages[k].walk
 	}
 	return &p.walk

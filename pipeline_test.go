@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -232,6 +233,85 @@ func (o *losses) Event(e seqd.Event) {
 	if e.Kind == seqd.EventAbandoned {
 		o.abandoned.Add(e.Numbers)
 	}
+}
+
+// strided is a strategy whose numbers are not next to each other, unless that is asked for.
+type strided struct{ supply }
+
+func (s *strided) GenerateSome(_ context.Context, n int, seq *seqd.Sequence) error {
+	seq.Add(s.last.Add(int64(8*n))-int64(8*n)+8, n, 8)
+	return nil
+}
+
+func (s *strided) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.GenerateSome(ctx, n, seq)
+}
+
+func (s *strided) GenerateConsecutive(_ context.Context, n int, seq *seqd.Sequence) error {
+	seq.Add(s.last.Add(int64(n))-int64(n)+1, n, 1)
+	return nil
+}
+
+// Numbers of a run with another stride than 1 are not consecutive.
+func TestPipelineOfConsecutiveNumbersWithAStride(t *testing.T) {
+	is := newIssuer(t, seqd.Options{}, order(&strided{}))
+	calls, errs := pipelineOf(3, 1, 4, 2)
+	for _, k := range []int{0, 1, 2} {
+		calls[k].Want = seqd.Consecutive
+	}
+	is.IssueAll(t.Context(), calls, errs)
+	wantNumbers(t, calls, errs)
+	for k, err := range errs {
+		if err != nil {
+			t.Errorf("call %d: %v", k, err)
+		}
+	}
+}
+
+// Plugins that take a while do not make the calls of a pipeline late for each other, neither their
+// After nor their OnError.
+func TestPipelineOfSlowPlugins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nap := func(ctx context.Context) error {
+			select {
+			case <-time.After(50 * time.Millisecond):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		undone := 0
+		h := &hooks{
+			before: func(ctx context.Context, _ *seqd.Call) error { return nap(ctx) },
+			after:  func(ctx context.Context, _ *seqd.Call) error { return nap(ctx) },
+			onError: func(ctx context.Context, _ *seqd.Call) {
+				if nap(ctx) == nil {
+					undone++
+				}
+			},
+		}
+		s, o := &supply{left: 30}, &losses{}
+		is := newIssuer(t, seqd.Options{Observer: o, PluginTimeout: 200 * time.Millisecond}, order(s, seqd.BoundPlugin{Name: "slow", Plugin: h}))
+		calls, errs := pipelineOf(same(40, 1)...)
+		is.IssueAll(t.Context(), calls, errs)
+		for k, err := range errs {
+			if code := seqd.CodeOf(err); k < 30 && err != nil || k >= 30 && code != seqd.CodeExhausted {
+				t.Errorf("call %d: %v", k, err)
+			}
+		}
+		if undone != 10 || o.abandoned.Load() != 0 {
+			t.Errorf("%d calls were undone, and %d numbers abandoned", undone, o.abandoned.Load())
+		}
+		// one call still waits no longer than the time-out for all its plugins
+		h.after = func(ctx context.Context, _ *seqd.Call) error { <-ctx.Done(); return ctx.Err() }
+		s.left, h.onError = 2, nil
+		calls, errs = pipelineOf(1, 1)
+		began := time.Now()
+		is.IssueAll(t.Context(), calls, errs)
+		if took := time.Since(began); took != 400*time.Millisecond {
+			t.Errorf("two calls took %s", took)
+		}
+	})
 }
 
 // Calls that cannot be issued, other biz types and ranges in a pipeline.

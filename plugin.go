@@ -45,9 +45,10 @@ const (
 	// is no [ConsecutiveGenerator] can only give one number.
 	Consecutive
 	// OneRange is consecutive numbers that the caller issues later, such as a segment for a client
-	// that counts by itself. They are unique like all others, but not in order with them. It is
-	// refused with [CodeInvalidRequest] if the strategy is no [Ranger], or if a plugin is bound
-	// without [BoundPlugin].Ranges.
+	// that counts by itself. They are unique like all others, but not in order with them: when the
+	// caller issues one, others may have got larger ones. It is refused with [CodeInvalidRequest] if
+	// the strategy is no [Ranger], if the numbers reset, or if a plugin is bound without
+	// [BoundPlugin].Ranges.
 	OneRange
 )
 

@@ -242,7 +242,8 @@ func (s *Sequence) check(count int, sum uint64) error {
 }
 
 // takeFrom appends the first n numbers of runs, which it changes, and returns what is left of them.
-// If there are fewer, it takes none.
+// If there are fewer, it takes none. Calls that share numbers rely on rest: a number that was taken
+// is not in it.
 func (s *Sequence) takeFrom(runs []Run, n int) (rest []Run, ok bool) {
 	held := 0
 	for k := 0; k < len(runs) && held < n; k++ {

@@ -34,7 +34,7 @@ func (i *instance) can(want Want, count int) error {
 		for _, l := range i.chain {
 			if !l.Ranges {
 				return Errorf(CodeInvalidRequest,
-					"%s hands out no ranges: its plugin %s has to see each number when it is issued", i.name, l.Name)
+					"%s hands out no ranges: the caller issues their numbers later, without the plugin %s", i.name, l.Name)
 			}
 		}
 	}

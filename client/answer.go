@@ -92,6 +92,9 @@ func checkText(a *answer, n int) error {
 	if bytes.IndexByte(a.body, '\r') >= 0 {
 		return badAnswer("the answer has carriage returns, which no ID has")
 	}
+	if len(a.body) > 1<<32-1 {
+		return badAnswer("the answer has more than 4 GiB; ask for fewer IDs at a time")
+	}
 	s := scratches.Get().(*scratch)
 	defer s.release()
 	from := 0

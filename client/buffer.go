@@ -28,18 +28,19 @@ type BufferOptions struct {
 	// MaxAge is how old an ID may be when it is handed out, counted from before it was requested.
 	// Older ones are skipped. Set it if IDs contain a date, or are used up slowly and must not be
 	// much older than others: with 10s a buffer hands out yesterday's IDs until 10 s after midnight
-	// at most. It costs reading the clock for every ID. 0 means any age.
+	// at most. Then choose a Size that is used up within MaxAge, because the rest of it is skipped
+	// and fetched again. It costs reading the clock for every ID. 0 means any age.
 	MaxAge time.Duration
 }
 
 // Buffer hands out IDs of one biz type from memory. While one half of them is used up, it fetches
 // the other in the background. It is safe for concurrent use.
 //
-// What it promises: IDs are unique, as all of the service are. They are handed out in the order in
-// which the service issued them, so they increase if those of the biz type do, which strict ones do
-// over all nodes, and per-node ones on each node: a buffer goes to another node if its own fails.
+// IDs are unique, as all of the service are. They are handed out in the order in which the service
+// issued them. So they increase as those of the biz type do: strict ones always; per-node ones until
+// the buffer goes to another node because its own failed; those that reset until the next period.
 // IDs of several buffers are in no order. A program that ends, and a buffer that is closed, skip
-// what they hold.
+// what they hold. The package documentation says what happens at midnight.
 //
 // If the service is away, callers get what is in hand, and then wait.
 //
@@ -67,9 +68,11 @@ type Buffer struct {
 	closed  bool
 	// changed is closed and replaced when there are new IDs, or a fill has ended.
 	changed chan struct{}
-	// failed is how many fills have ended with an error, and failure the last of these errors.
-	failed  int
-	failure error
+	// failed is how many fills have ended with an error, and failure the last of these errors. The
+	// next fill sends nothing before notBefore.
+	failed    int
+	failure   error
+	notBefore time.Time
 	// trouble is what goes wrong in the fill under way; nil if it makes progress.
 	trouble *Error
 }
@@ -136,7 +139,7 @@ func (c *Client) Buffer(bizType string, opts BufferOptions) (*Buffer, error) {
 }
 
 // Next returns the next ID. If there is one in hand it does not look at the context. Otherwise it
-// waits: until the context ends, and about as long as Config.Wait while the service is away. What
+// waits: until the context ends, and about twice Config.Wait at most while the service is away. What
 // the service refuses for good, such as a biz type that does not exist, is returned at once. After
 // Close it returns [ErrClosed].
 func (b *Buffer) Next(ctx context.Context) (string, error) {
@@ -150,9 +153,13 @@ func (b *Buffer) Next(ctx context.Context) (string, error) {
 
 // wait returns the next ID as soon as there is one.
 func (b *Buffer) wait(ctx context.Context) (string, error) {
-	began := time.Now()
 	b.mu.Lock()
 	failed := b.failed
+	// A request under way may have been sent long before this caller came: the next one counts.
+	enough := failed + 1
+	if b.filling && !time.Now().Before(b.notBefore) {
+		enough++
+	}
 	for {
 		if b.closed {
 			b.mu.Unlock()
@@ -162,13 +169,11 @@ func (b *Buffer) wait(ctx context.Context) (string, error) {
 			b.mu.Unlock()
 			return id, nil
 		}
-		// A fill that failed for the moment may have begun long before this caller came.
-		if b.failed != failed && (time.Since(began) >= b.client.wait || !temporary(b.failure)) {
+		if b.failed >= enough || b.failed > failed && !temporary(b.failure) {
 			err := b.failure
 			b.mu.Unlock()
 			return "", err
 		}
-		failed = b.failed
 		b.fill()
 		changed := b.changed
 		b.mu.Unlock()
@@ -248,11 +253,28 @@ func (b *Buffer) fetchAll() {
 	defer b.fills.Done()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for more := true; more; {
+	b.pause()
+	for more := !b.closed; more; {
 		more = b.fetch() && !b.closed && b.inHand()+b.request <= b.size
 	}
 	b.filling = false
 	b.notify()
+}
+
+// pause waits until a request may be sent again. mu must be locked; it is not locked meanwhile.
+func (b *Buffer) pause() {
+	wait := time.Until(b.notBefore)
+	if wait <= 0 {
+		return
+	}
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.ctx.Done():
+	}
 }
 
 // fetch fetches the IDs of one request. mu must be locked; it is not locked while the request is
@@ -279,7 +301,17 @@ func (b *Buffer) fetch() bool {
 	}
 	b.failed++
 	b.failure = err
+	b.notBefore = time.Now().Add(b.respite())
 	return false
+}
+
+// respite returns how long the service is left alone after the last failure, however often callers
+// ask: as long as it wishes, and Config.Wait at most. mu must be locked.
+func (b *Buffer) respite() time.Duration {
+	if !temporary(b.failure) {
+		return 0
+	}
+	return min(max(asError(b.failure).RetryAfter, firstBackoff), max(b.client.wait, firstBackoff))
 }
 
 // note keeps what goes wrong in a fill, for callers whose context ends before the fill does.

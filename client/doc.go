@@ -2,7 +2,7 @@
 //
 //	c, err := client.New(client.Config{
 //		Addrs: []string{"http://a:8080", "http://b:8080"},
-//		Token: os.Getenv("SEQD_TOKEN"),
+//		Token: os.Getenv("SEQD_CLIENT_TOKEN"),
 //	})
 //	id, err := c.Next(ctx, "order")          // one ID
 //	ids, err := c.NextN(ctx, "order", 100)   // 100 IDs
@@ -39,6 +39,21 @@
 //   - [Client.Do] and package admin: GET always; a change only if it was certainly not made, because
 //     the node was not reached, or refused before it did anything. Otherwise the error has the field
 //     Unknown set.
+//
+// # Buffers
+//
+// A [Buffer] hands out IDs that it fetched earlier. So a program that uses one accepts three things:
+//
+//   - Some IDs are skipped: those in hand when the program ends or calls Close, those older than
+//     MaxAge, and those of an answer that was lost. Nobody ever gets them.
+//   - Its IDs are in order among themselves only. Another program, another buffer or Next may have
+//     handed out a larger one before.
+//   - A date in an ID is the day on which the service issued it, in the time zone of the biz type.
+//     After midnight a buffer still hands out IDs of yesterday: without MaxAge until it has none
+//     left, with MaxAge for that long at most. A biz type that resets daily then begins again at its
+//     start, so the numbers fall, and the IDs do not repeat because they contain the day.
+//
+// A program that needs today's date in every ID, or one order over all programs, uses Next.
 //
 // # Errors
 //

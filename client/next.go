@@ -122,7 +122,11 @@ func issue(op, bizType string, n int, query string, opts []Option) (*call, error
 }
 
 // largestAnswer returns how many bytes an answer with n IDs may have.
-func largestAnswer(n int) int64 { return 64<<10 + int64(n)*1024 }
+func largestAnswer(n int) int64 { return 64<<10 + int64(min(n, mostBelieved))*1024 }
+
+// mostBelieved bounds the number of IDs from which sizes and times are computed. No service allows
+// more in one request.
+const mostBelieved = 1_000_000_000
 
 // checkBizType refuses what cannot be the name of a biz type, so that no name changes the path of a
 // request.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -89,6 +90,20 @@ func TestTooMany(t *testing.T) {
 	_, err := c.NextN(context.Background(), "order", 10_001)
 	if !errors.Is(err, ErrInvalidCount) || !strings.Contains(err.Error(), "10000") || !strings.Contains(err.Error(), "400 Bad Request") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A count that is absurd is refused by the service too, and does not overflow what is computed of it.
+func TestHugeCounts(t *testing.T) {
+	s := start(t, newService())
+	for _, n := range []int{math.MaxInt, 1 << 62, 1 << 53, 1 << 50, 1 << 45} {
+		c := dial(t, Config{Addrs: []string{s.URL}, Wait: -1})
+		if _, err := c.NextN(context.Background(), "order", n); !errors.Is(err, ErrInvalidCount) {
+			t.Errorf("%d: %v", n, err)
+		}
+		if _, err := c.AppendText(context.Background(), nil, "order", n); !errors.Is(err, ErrInvalidCount) {
+			t.Errorf("%d: %v", n, err)
+		}
 	}
 }
 

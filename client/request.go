@@ -274,7 +274,7 @@ func (c *Client) timeoutOf(r *call) time.Duration {
 	if r.count <= usual {
 		return c.timeout
 	}
-	return c.timeout / usual * time.Duration(r.count)
+	return c.timeout / usual * time.Duration(min(r.count, mostBelieved))
 }
 
 // noAnswer returns the error for a request that got no answer, or no whole one.

@@ -22,8 +22,8 @@ type turns struct {
 	client *Client
 	began  time.Time
 	last   *Error
-	// Of each node: when it may be asked again, and how often it failed. Nil before the first
-	// failure.
+	// Of each node: when it may be asked again, and how often this call failed at it. Nil before the
+	// first failure.
 	notBefore []time.Time
 	failures  []int
 }
@@ -41,6 +41,9 @@ func (t *turns) next(ctx context.Context) (int, error) {
 		}
 		i, wait := t.pick(now)
 		if i >= 0 {
+			if t.last != nil && t.failures[i] > 0 && now.Sub(t.began) > t.client.wait {
+				return 0, t.last // nodes that hang leave nothing to wait for
+			}
 			return i, nil
 		}
 		deadline, bounded := ctx.Deadline()
@@ -66,8 +69,9 @@ func (t *turns) ended(ctx context.Context) error {
 	return &e
 }
 
-// pick returns the index of the node to ask now, or -1 and how long until there is one. The
-// preferred node comes first, nodes that failed lately last.
+// pick returns the index of the node to ask now, or -1 and how long until there is one. Nodes that
+// failed this call least often come first, of these the ones that no call has found failing lately,
+// and of these the preferred one.
 func (t *turns) pick(now time.Time) (i int, wait time.Duration) {
 	c := t.client
 	if len(c.nodes) == 1 && t.last == nil {
@@ -83,14 +87,24 @@ func (t *turns) pick(now time.Time) (i int, wait time.Duration) {
 				continue
 			}
 		}
-		if c.nodes[at].shunned.Load() <= int64(now.Sub(c.began)) {
-			return at, 0
-		}
-		if i < 0 {
+		if i < 0 || t.before(at, i, now) {
 			i = at
 		}
 	}
 	return i, wait
+}
+
+// before reports whether node i comes before node j, although j is closer to the preferred one.
+func (t *turns) before(i, j int, now time.Time) bool {
+	if t.failures != nil && t.failures[i] != t.failures[j] {
+		return t.failures[i] < t.failures[j]
+	}
+	return !t.client.shunned(i, now) && t.client.shunned(j, now)
+}
+
+// shunned reports whether other nodes are asked before a node.
+func (c *Client) shunned(i int, now time.Time) bool {
+	return c.nodes[i].shunned.Load() > int64(now.Sub(c.began))
 }
 
 // failed notes that a node failed, and when it may be asked again.
@@ -102,10 +116,14 @@ func (t *turns) failed(i int, e *Error) {
 	}
 	if e.Code == ErrRateLimited {
 		// The limit is for this caller. Asking other nodes would be evading it.
-		for j := range t.notBefore {
-			t.notBefore[j] = now.Add(t.backoff(i, e))
-		}
+		until := now.Add(t.backoff(i, e))
 		t.failures[i]++
+		for j := range t.notBefore {
+			if until.After(t.notBefore[j]) {
+				t.notBefore[j] = until
+			}
+			t.failures[j] = max(t.failures[j], 1) // so that this does not make other nodes come first
+		}
 		return
 	}
 	t.notBefore[i] = now.Add(t.backoff(i, e))

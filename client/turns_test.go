@@ -96,6 +96,10 @@ func TestTurns(t *testing.T) {
 		{name: "Retry-After beyond the wait", a: answers{says(503, "overloaded", "Retry-After", "11")}, want: "a@0s", err: ErrOverloaded},
 		{name: "Retry-After beyond the context", a: answers{says(503, "overloaded", "Retry-After", "2")}, context: time.Second, want: "a@0s", err: ErrOverloaded},
 		{name: "a rate limit is of the caller", a: answers{says(429, "rate_limited", "Retry-After", "2"), ok}, b: answers{ok}, want: "a@0s a@2s"},
+		{
+			name: "a rate limit does not shorten the Retry-After of others", a: answers{says(503, "overloaded", "Retry-After", "3"), ok}, b: answers{says(429, "rate_limited", "Retry-After", "1")},
+			want: "a@0s b@0s b@1s b@2s a@3s",
+		},
 		{name: "no waiting", a: answers{refused}, b: answers{says(503, "overloaded", "Retry-After", "1")}, wait: -1, want: "a@0s b@0s", err: ErrOverloaded},
 		{name: "no waiting for a rate limit", a: answers{says(429, "rate_limited")}, b: answers{ok}, wait: -1, want: "a@0s", err: ErrRateLimited},
 		{name: "a page in its place", a: answers{page(200)}, b: answers{ok}, want: "a@0s", err: ErrBadAnswer},
@@ -172,6 +176,36 @@ func TestPatience(t *testing.T) {
 			t.Errorf("%d requests in %s", len(s.asked), took)
 		}
 	})
+}
+
+// Nodes that hang take longer than the pause after a failure, so that no call has to wait before it
+// asks again. It ends in time all the same, and asks every node before it does.
+func TestNodesThatHang(t *testing.T) {
+	for _, test := range []struct {
+		wait time.Duration
+		want string
+	}{
+		{-1, "a@0s b@5s c@10s"},
+		{time.Second, "a@0s b@5s c@10s"},
+		{12 * time.Second, "a@0s b@5s c@10s"},
+		{0, "a@0s b@5s c@10s"},
+		{20 * time.Second, "a@0s b@5s c@10s a@15s b@20s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			type answers = []func(*http.Request) (*http.Response, error)
+			s := &script{began: time.Now(), hosts: map[string]answers{"a": {hangs}, "b": {hangs}, "c": {hangs}}}
+			c := dial(t, Config{Addrs: []string{"http://a", "http://b", "http://c"}, Wait: test.wait, Transport: s})
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			_, err := c.Next(ctx, "order")
+			if e := asError(err); !errors.Is(err, ErrUnreachable) || ctx.Err() != nil || !e.Unknown {
+				t.Errorf("wait %s: got %v", test.wait, err)
+			}
+			if got := strings.Join(s.asked[:min(len(s.asked), 10)], " "); got != test.want {
+				t.Errorf("wait %s: asked %s (%d requests), want %s", test.wait, got, len(s.asked), test.want)
+			}
+		})
+	}
 }
 
 // A context that ends while a call waits ends the call at once, and the error says both.

@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd/command/top"
 )
 
-const about = `seqd issues numbers over HTTP: GET /seq/{bizType}
+const about = `seqd issues numbers: GET /seq/{bizType} over HTTP, INCR bizType over the Redis protocol.
 
 Without a command seqd runs the service, as seqd serve does.`
 
@@ -27,7 +27,7 @@ Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the comman
 func newLine(p *program, env *clitool.Env) *line {
 	s := newSettings(p.env)
 	l := &line{root: s.serve(p, env)}
-	l.root.Use, l.root.Short, l.root.Long = "seqd", "Issue numbers over HTTP", about
+	l.root.Use, l.root.Short, l.root.Long = "seqd", "Issue numbers", about
 	l.root.Annotations = map[string]string{afterFlags: more}
 	l.root.Example = `  seqd --config seqd.yaml
   seqd next order --addr http://127.0.0.1:8080
@@ -60,6 +60,7 @@ func newLine(p *program, env *clitool.Env) *line {
 	l.root.SetHelpCommand(helpCommand())
 	l.root.InitDefaultHelpCmd()
 	l.root.SetHelpFunc(printHelp)
+	l.root.SetFlagErrorFunc(flagError)
 	l.wrap(l.root)
 	return l
 }
@@ -72,6 +73,7 @@ func (l *line) wrap(cmd *cobra.Command) {
 	}
 	cmd.DisableFlagsInUseLine = true
 	if run := cmd.RunE; run != nil {
+		cmd.PreRunE = checkFlags
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			l.begun = true
 			return run(cmd, args)

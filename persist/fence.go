@@ -37,3 +37,9 @@ type Fenced interface {
 	// for a counter whose maximum an operator has named, because the store may have lost it.
 	CreateLost(ctx context.Context, c Counter) error
 }
+
+// Lossy is implemented by a [Fenced] store that may have been told that no failover loses anything.
+type Lossy interface {
+	// Lossy reports whether a failover can lose changes that the store has acknowledged.
+	Lossy() bool
+}

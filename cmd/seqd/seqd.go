@@ -1,5 +1,6 @@
-// Command seqd issues numbers over HTTP. docs/CONFIGURATION.md lists its settings. The command line
-// is in package command. Package standard imports the built-in strategies and plugins.
+// Command seqd issues numbers over HTTP and the Redis protocol. docs/CONFIGURATION.md lists its
+// settings. The command line is in package command. Package standard imports the built-in
+// strategies and plugins.
 package main
 
 import (

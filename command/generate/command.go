@@ -35,7 +35,7 @@ func New(env *clitool.Env) *cobra.Command {
 	}
 	env.AddConnection(cmd)
 	f := cmd.Flags()
-	f.Int64Var(&o.Count, "count", 0, "how many lines the file has in the end (`N`)")
+	f.Int64Var(&o.Count, "count", 0, "`N` lines that the file has in the end")
 	f.StringVarP(&o.Output, "output", "o", "", "`FILE`, or - for the standard output")
 	f.BoolVar(&o.Resume, "resume", false, "continue a file that is incomplete; begin it if there is none")
 	f.BoolVar(&o.Force, "force", false, "replace a file that exists")

@@ -442,6 +442,47 @@ func TestTwoAtOnce(t *testing.T) {
 	checkFile(t, path, o.Count, s.next.Load())
 }
 
+// A file that is taken away or changed while it grows is not reported as complete.
+func TestFileTakenAway(t *testing.T) {
+	for name, harm := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"renamed": func(path string) error { return os.Rename(path, path+".old") },
+		"replaced": func(path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(path, []byte("mine\n"), 0o600))
+		},
+		"truncated": func(path string) error { return os.Truncate(path, 0) },
+		"appended": func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte("mine\n"), 1<<20)
+			return errors.Join(err, f.Close())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
+			o, done := options(s, path, 50_000), false
+			o.Progress = func(lines int64) {
+				if lines < 40_000 || done {
+					return
+				}
+				done = true
+				if err := harm(path); err != nil {
+					t.Error(err)
+				}
+			}
+			_, err := Run(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), path) || !done {
+				t.Fatalf("got %v", err)
+			}
+			if _, resumable := errors.AsType[*ResumableError](err); resumable != (name == "truncated" || name == "appended") {
+				t.Errorf("resumable: %v: %v", resumable, err)
+			}
+		})
+	}
+}
+
 // Force replaces a file, also one that is longer, and one of another biz type.
 func TestForce(t *testing.T) {
 	s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")

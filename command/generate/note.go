@@ -19,7 +19,7 @@ const NoteSuffix = ".seqd"
 const noteFormat = 1
 
 // errNoNote is for a file without a note.
-var errNoNote = errors.New("it is complete, or seqd generate did not make it, because there is no file")
+var errNoNote = errors.New("it is complete, or seqd generate did not make it: there is no file")
 
 // note says what belongs into a file. How far the file has come is in the file alone, so the two
 // cannot disagree.
@@ -58,7 +58,7 @@ func writeSynced(path string, text []byte) error {
 func (n note) same(path string) error {
 	text, err := os.ReadFile(path + NoteSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return mistakef("%s cannot be resumed: %w: %s", path, errNoNote, path+NoteSuffix)
+		return mistakef("%s cannot be resumed: %w %s", path, errNoNote, path+NoteSuffix)
 	}
 	if err != nil {
 		return err

@@ -85,7 +85,42 @@ func openFile(o *Options) (*output, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock %s: %w", o.Output, err)
 	}
-	return &output{w: f, file: f, path: o.Output, count: o.Count}, nil
+	out := &output{w: f, file: f, path: o.Output, count: o.Count}
+	if err := out.named(); err != nil { // a run that removes its empty file let go of the lock
+		return nil, errors.Join(err, f.Close())
+	}
+	return out, nil
+}
+
+// named returns an error unless the path still leads to the file. What is written to it would be
+// lost.
+func (out *output) named() error {
+	mine, err := out.file.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(out.path); err != nil || !os.SameFile(mine, there) {
+		out.removed = true
+		return fmt.Errorf("%s was removed or replaced while it was in use: begin again", out.path)
+	}
+	return nil
+}
+
+// whole returns an error unless the file has what was written to it, and nothing else.
+func (out *output) whole() error {
+	if err := out.named(); err != nil {
+		return err
+	}
+	if out.written != out.count {
+		return fmt.Errorf("%s has %d lines in place of %d", out.path, out.written, out.count)
+	}
+	switch info, err := out.file.Stat(); {
+	case err != nil:
+		return err
+	case info.Size() != out.size:
+		return fmt.Errorf("%s has %d bytes, and %d were written: something else wrote to it", out.path, info.Size(), out.size)
+	}
+	return nil
 }
 
 // begin brings the file to a point where it can grow: empty with a note that says what it is, or as
@@ -211,8 +246,8 @@ func (out *output) end(cause error) error {
 	if err := out.file.Sync(); err != nil {
 		cause = errors.Join(cause, out.explain(err))
 	}
-	if cause == nil && out.written != out.count {
-		cause = fmt.Errorf("%s has %d lines in place of %d", out.path, out.written, out.count)
+	if cause == nil {
+		cause = out.whole()
 	}
 	if cause == nil {
 		cause = removeNote(out.path)

@@ -124,7 +124,7 @@ func Plan(rows []Row, o Options) []Item {
 		}
 		err := item.define(row, o.Margin)
 		if other, twice := taken[item.Name]; err == nil && twice {
-			err = fmt.Errorf("%q has the same name here: give one of them another with --rename %s=NAME", other, row.Name)
+			err = fmt.Errorf("%q has the same name here: give one of them another with --rename '%s=NAME'", other, row.Name)
 		}
 		if err != nil {
 			item.Result, item.Detail, item.Start, item.Step = Refused, err.Error(), 0, 0
@@ -143,7 +143,7 @@ func (i *Item) define(row Row, margin int64) error {
 		if known, ok := errors.AsType[*seqd.Error](err); ok {
 			text = known.Detail
 		}
-		return fmt.Errorf("%s: give it another name with --rename %s=NAME", text, row.Name)
+		return fmt.Errorf("%s: give it another name with --rename '%s=NAME'", text, row.Name)
 	}
 	switch {
 	case !row.Valid:

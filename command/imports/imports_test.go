@@ -44,7 +44,7 @@ func TestPlan(t *testing.T) {
 		"odd numbers":            {Row{Name: "order", MaxID: 1, Valid: true, Delta: 2, Remainder: 1}, Options{}, 0, 0, "n mod 2 = 1"},
 		"a remainder":            {Row{Name: "order", MaxID: 1, Valid: true, Delta: 1, Remainder: 1}, Options{}, 0, 0, "n mod 1 = 1"},
 		"delta 0":                {Row{Name: "order", MaxID: 1, Valid: true}, Options{}, 0, 0, "n mod 0 = 0"},
-		"a space":                {row("my order", 1, 1), Options{}, 0, 0, "--rename my order=NAME"},
+		"a space":                {row("my order", 1, 1), Options{}, 0, 0, "--rename 'my order=NAME'"},
 		"a digit first":          {row("1st", 1, 1), Options{}, 0, 0, "starts with a letter"},
 		"empty":                  {row("", 1, 1), Options{}, 0, 0, "is empty"},
 		"long":                   {row(strings.Repeat("a", 65), 1, 1), Options{}, 0, 0, "65 bytes"},

@@ -2,11 +2,13 @@ package remote
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
 )
@@ -111,6 +113,9 @@ func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(*admin.Admin
 		return err
 	}
 	b, err := do(a, admin.Change{IfMatch: c.version, IfNoneMatch: c.create, DryRun: c.dryRun, Force: c.force})
+	if c.create && errors.Is(err, client.ErrPreconditionFailed) {
+		return fmt.Errorf("%s: the biz type exists; without --create it is replaced", client.ErrPreconditionFailed)
+	}
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 // pageSize is how many items one request for a list asks for: the most that the service gives.
 const pageSize = 1000
 
-// list prints every page of a list as it comes: there may be a million items.
+// list prints every page of a list as it comes: there may be a million items. The list must be in
+// the order of its names, by which run notices one that does not end.
 type list[T any] struct {
 	env *clitool.Env
 	// field is the name of the list in JSON. titles and row are the columns of text.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,7 @@ service) it sends several requests. What was printed is issued, also if a later 
   seqd next order -n 5
   seqd next order -n 1000000 >orders.txt
   seqd next invoice --idempotency-key payment-4711 --json`,
-		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
+		Args: nextOperands, ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case n < 1:
@@ -48,6 +49,16 @@ service) it sends several requests. What was printed is issued, also if a later 
 	cmd.Flags().IntVarP(&n, "count", "n", 1, "how many numbers")
 	cmd.Flags().StringVar(&key, "idempotency-key", "", "name of what needs the numbers: the same `KEY` gives the same ones again")
 	return cmd
+}
+
+// nextOperands checks the operands of seqd next.
+func nextOperands(cmd *cobra.Command, args []string) error {
+	if len(args) == 2 {
+		if _, err := strconv.Atoi(args[1]); err == nil {
+			return clitool.Usage("unexpected argument %q; for %[1]s numbers say -n %[1]s", args[1])
+		}
+	}
+	return clitool.Operands("BIZTYPE")(cmd, args)
 }
 
 // issue is one seqd next.

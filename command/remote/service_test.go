@@ -79,7 +79,7 @@ func TestAgainstTheService(t *testing.T) {
 	l.in = "start: 1000\nstep: 500\n"
 	l.want("refund: the definition is good; nothing was changed\n", "biz-types", "put", "refund", "--dry-run")
 	l.want("refund: version 1, enabled\n", "biz-types", "put", "refund", "--create")
-	l.wantError(1, "precondition_failed: ", "biz-types", "put", "refund", "--create")
+	l.wantError(1, "precondition_failed: the biz type exists", "biz-types", "put", "refund", "--create")
 	l.wantError(1, "somebody else changed it first", "biz-types", "put", "refund", "--if-match", "2")
 	l.want("1000\n", "next", "refund")
 	l.want("refund: version 2, enabled\n", "biz-types", "patch", "refund", "--set", "step=700", "--if-match", "1")

@@ -115,7 +115,7 @@ issue:BIZTYPE, with * for any characters; read; and admin.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what it allows: `SCOPE`; several: repeat it, or put commas between")
-	cmd.Flags().StringVar(&expires, "expires", "", "until `TIME` (RFC 3339), after a duration such as 720h, or never")
+	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")
 	cmd.Flags().BoolVar(&disabled, "disabled", false, "create it disabled")
 	return cmd
 }
@@ -177,7 +177,7 @@ func changeToken(env *clitool.Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "replace the scopes by `SCOPE`; several: repeat it, or put commas between")
-	cmd.Flags().StringVar(&expires, "expires", "", "until `TIME` (RFC 3339), after a duration such as 720h, or never")
+	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")
 	cmd.Flags().BoolVar(&enable, "enable", false, "make it valid")
 	cmd.Flags().BoolVar(&disable, "disable", false, "make it invalid")
 	cmd.MarkFlagsMutuallyExclusive("enable", "disable")

@@ -40,7 +40,7 @@ func (c command) line() string {
 type answer struct {
 	ids    []string
 	first  int64 // of INCRBY: count numbers from here on
-	status int   // as HTTP would answer
+	status int   // as HTTP would answer; 0 if nothing came
 	code   string
 }
 
@@ -181,35 +181,37 @@ func refusal(text string) answer {
 }
 
 // calls returns what to record of a pipeline. Answers about one biz type are one call, because they
-// must be in order; those with texts are not, because each may be of another period. Each of the
-// others is its own call.
+// must be in order. So are refusals for one reason: a pipeline that is refused counts once for each
+// biz type, like any other request. Answers with texts are not, because each may be of another
+// period.
 func calls(of record.Call, commands []command, answers []answer, err error) (all []*record.Call) {
-	together := make(map[*shape]*record.Call)
+	type outcome struct {
+		shape *shape
+		code  string // empty for an answer
+	}
+	together := make(map[outcome]*record.Call)
 	for i, cmd := range commands {
-		c := of
-		c.BizType, c.Kind, c.Asked = cmd.shape.Name, record.Batch, cmd.count
-		if cmd.count == 1 {
-			c.Kind = record.Single
+		var a answer
+		if i < len(answers) {
+			a = answers[i]
+		} else {
+			a.code = complaint(err)
 		}
-		switch {
-		case i >= len(answers):
-			c.Code, c.Kind = complaint(err), record.Single // nothing of it arrived
-		case answers[i].status != 200:
-			c.Status, c.Code = answers[i].status, answers[i].code
-		default:
-			if joined := together[cmd.shape]; joined != nil {
-				cmd.add(joined, answers[i])
-				joined.Asked += cmd.count
-				joined.Kind = record.Batch
-				continue
-			}
-			c.Status = 200
-			cmd.add(&c, answers[i])
-			if cmd.shape.Display == "" {
-				together[cmd.shape] = &c
+		joined := together[outcome{cmd.shape, a.code}]
+		if joined == nil {
+			joined = &record.Call{Node: of.Node, Life: of.Life, Protocol: of.Protocol, Start: of.Start, End: of.End,
+				BizType: cmd.shape.Name, Kind: record.Single, Status: a.status, Code: a.code}
+			all = append(all, joined)
+			if a.code != "" || cmd.shape.Display == "" {
+				together[outcome{cmd.shape, a.code}] = joined
 			}
 		}
-		all = append(all, &c)
+		if joined.Asked += cmd.count; joined.Asked > 1 {
+			joined.Kind = record.Batch
+		}
+		if a.code == "" {
+			cmd.add(joined, a)
+		}
 	}
 	return all
 }

@@ -43,8 +43,7 @@ func TestPipelineThatIsCut(t *testing.T) {
 		{Node: "a", BizType: "invoice", Kind: record.Single, Asked: 1, Status: 200, Texts: []string{"x1"}},
 		{Node: "a", BizType: "invoice", Kind: record.Batch, Asked: 2, Status: 200, Texts: []string{"x2", "x3"}},
 		{Node: "a", BizType: "order", Kind: record.Single, Asked: 1, Status: 503, Code: "store_unavailable"},
-		{Node: "a", BizType: "order", Kind: record.Single, Asked: 1, Code: "reset"},
-		{Node: "a", BizType: "order", Kind: record.Single, Asked: 5, Code: "reset"},
+		{Node: "a", BizType: "order", Kind: record.Batch, Asked: 6, Code: "reset"},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)

@@ -14,6 +14,7 @@ type action int
 const (
 	arrives action = iota
 	callerComes
+	handsOut
 	replicates
 	timesOut
 	callerGoes
@@ -79,6 +80,7 @@ var actions = [actionsInAll]struct {
 }{
 	arrives:         {600, (*world).arrives},
 	callerComes:     {250, (*world).callerComes},
+	handsOut:        {8, (*world).handsOut},
 	replicates:      {40, (*world).replicates},
 	timesOut:        {30, (*world).timesOut},
 	callerGoes:      {8, (*world).callerGoes},
@@ -146,6 +148,7 @@ func (w *world) weigh() {
 		}
 	}
 	w.weights[callerComes] /= worlds.Pick(&w.dice, 1, 1, 3, 10)
+	w.weights[handsOut] *= worlds.Pick(&w.dice, 0, 0, 1, 4)
 	for _, a := range temptations[w.seed%uint64(rulesInAll)] {
 		w.weights[a] += 3 * actions[a].base
 	}

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // checker checks what callers get. It demands what the design promises:
 //
-// Uniqueness, always: no number ends up with two callers, whatever happened.
+// Uniqueness, always: no number ends up with two callers, whatever happened. That includes the
+// numbers of ranges that callers issue from later. Nothing else is demanded of those.
 //
 // Order per process, always: a call that began after another call of the same process ended gets
 // only larger numbers.
@@ -48,6 +50,7 @@ type checker struct {
 	ended       int64 // highest number of all calls that have ended
 	endedCursor int64 // of those that had all from the cursor
 	taken       int64 // highest number that left the cursor or a local buffer
+	handed      int64 // highest number of a range that was handed out
 
 	dead       []int64 // highest numbers of processes that ended while they were on their own
 	split      bool    // two servers are primaries
@@ -123,6 +126,18 @@ func (c *checker) end(call *call) {
 		c.endedCursor = max(c.endedCursor, last)
 	}
 	c.w.served[n] = true
+}
+
+// hold checks a range that a caller issues from later. Its numbers are unique, and in no order with
+// others.
+func (c *checker) hold(n *node, r persist.Range) {
+	c.w.say("%s: a caller holds %d to %d", n.name, r.First, r.Last)
+	c.calls++
+	c.numbers += int(r.Size())
+	for number := r.First; number <= r.Last; number++ {
+		c.own(n, number)
+	}
+	c.handed = max(c.handed, r.Last)
 }
 
 // own notes which call got a number.

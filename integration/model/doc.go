@@ -16,7 +16,7 @@
 // change while they run (regime.go); and time, which passes as the schedule says. A node (node.go)
 // is a shell around its machine. It does what the strategy in package segment does: callers share
 // takes, and commands become messages (shell.go, stored.go); a node on its own issues from a queue
-// of ranges (local.go).
+// of ranges (local.go). Each also hands out ranges that callers issue from later (handout.go).
 //
 // What callers get is checked against what the design promises: see checker in check.go.
 //

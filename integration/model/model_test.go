@@ -111,6 +111,8 @@ var mustHappen = []string{
 	"counter lost by a failover", "lost counter created again", "not created after a failover", "continued above a failover", "raised after a failover",
 	"took from the store", "order demanded of the store", "the store took over", "refused by the store: take", "cursor removed", "another sequencer", "another sequencer while it runs", "two sequencers",
 	"followed to the store", "followed to Redis", "restored while taking", "restored, raised above what was issued", "created again", "order demanded", "upgraded",
+	"handed out from the store", "handed out beside a cursor", "handed out away from the cursor", "handed out with per-node ordering", "handed out as much as the gap",
+	"restored below what was handed out",
 }
 
 // together are rules of which another one does the work when they are out alone. kind is the

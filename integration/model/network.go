@@ -24,6 +24,7 @@ const (
 	fetching                                        // allocate a range for the local buffer
 	closing                                         // close the local buffer
 	givingBack                                      // give back at a clean stop
+	handingOut                                      // allocate a range that a caller issues from later
 	tasksInAll
 )
 
@@ -32,7 +33,7 @@ func (t task) String() string {
 	if t < taking {
 		return cursor.Task(t).String()
 	}
-	return [...]string{"take", "beginning", "reading", "local fetch", "closing", "give-back"}[t-taking]
+	return [...]string{"take", "beginning", "reading", "local fetch", "closing", "give-back", "hand-out"}[t-taking]
 }
 
 // op is one run of a task.
@@ -54,6 +55,10 @@ type op struct {
 	// take is what was asked of the store for callers, and stored how often the store did it.
 	take   *storetake.Take
 	stored int
+	// expected is the range that a hand-out would bring; only without handOutKnown.
+	expected persist.Range
+	// inherited is set if the machine that a hand-out was for has been replaced.
+	inherited bool
 }
 
 // place is where a message is sent to.
@@ -265,6 +270,9 @@ func (n *node) receive(m *message) {
 		m.op = o
 	}
 	if o.over {
+		if o.inherited {
+			n.late(o, m)
+		}
 		n.say("a reply for a %s comes too late", o.task)
 		return
 	}

@@ -73,6 +73,7 @@ type process struct {
 	ended   int64 // the highest number of its calls that have ended
 	// spare and standby are the ranges that the machine keeps, or has installed or issued from.
 	spare, standby persist.Range
+	handed         handedOut
 }
 
 // String returns the value of the setting.
@@ -179,8 +180,10 @@ func (n *node) finish() {
 	if n.m != nil {
 		rest = append(rest, n.m.Finish()...)
 	}
-	if o := n.ops[fetching]; o != nil {
-		n.end(o)
+	for _, t := range []task{fetching, handingOut} {
+		if o := n.ops[t]; o != nil {
+			n.end(o)
+		}
 	}
 	n.giveBack(rest, true)
 }
@@ -200,9 +203,15 @@ func (n *node) renew(s settings) {
 func (n *node) replace(stored bool) {
 	known, rest := n.retire()
 	n.w.check.died(n)
+	if o := n.ops[handingOut]; o != nil {
+		o.inherited = true
+	}
 	n.cancel()
 	waiting := n.waiting
 	n.waiting, n.held, n.yields = nil, false, false
+	if n.w.out[handOutHeir] {
+		n.handed.beside = 0
+	}
 	if n.m, n.st = nil, nil; stored {
 		n.runStored(known)
 	} else {

@@ -146,7 +146,7 @@ func (w *world) turns() bool {
 // evens configures a node as all should be.
 func (w *world) evens() bool {
 	n := w.someNode()
-	if n.next == w.even() || n.stopping {
+	if n.next == w.even() || n.stopping || w.restoredTaken {
 		return false
 	}
 	n.next = w.even()

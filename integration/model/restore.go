@@ -14,8 +14,8 @@ func (w *world) backsUp() bool {
 }
 
 // restoresStopped is the documented way to restore a backup: every process is stopped, the copy is
-// put back and raised above everything that was issued, and by seqd raise itself above the ceil of
-// the cursor, which stays as it is.
+// put back and raised above everything that was issued or handed out, and by seqd raise itself above
+// the ceil of the cursor, which stays as it is.
 func (w *world) restoresStopped() bool {
 	primary := w.onlyPrimary()
 	if primary == nil || w.store.counter == w.store.backup || w.fragile() {
@@ -24,7 +24,7 @@ func (w *world) restoresStopped() bool {
 	w.stopAll("stopped for a restore")
 	w.inFlight = nil
 	w.restore()
-	w.raise(max(w.check.taken, primary.ceil()))
+	w.raise(max(w.check.taken, w.check.handed, primary.ceil()))
 	w.say("store: restored and raised to %d, where the cursor of %s ends or what was issued", w.store.counter.Max, primary.name)
 	w.count("restored while stopped")
 	return true
@@ -63,15 +63,18 @@ func (w *world) restore() {
 // know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
 // made is below the ceil of an intact cursor, if no node holds younger ranges of its own, if Redis
 // stays until every process has seen a ceil above all that ever left the store, and if no process
-// has to do without it before, then no number is issued twice. And no cursor may count again with
-// the epoch that comes back, see wakes; nor may the store, which knows of no ceil. This is that
-// case.
+// has to do without it or hands out a range before, then no number is issued twice. And no cursor
+// may count again with the epoch that comes back, see wakes; nor may the store, which knows of no
+// ceil. This is that case.
 func (w *world) restoresBare() bool {
 	primary, backup := w.onlyPrimary(), w.store.backup.Max
 	if w.store.lost || w.by == byStore || w.store.backup.Epoch == persist.StoreEpoch || w.wakes(w.store.backup.Epoch) {
 		return false
 	}
 	if primary == nil || w.check.suspended || w.fragile() || backup == w.store.counter.Max || primary.ceil() < w.check.taken {
+		return false
+	}
+	if w.check.handed > max(primary.ceil(), backup) {
 		return false
 	}
 	for _, n := range w.nodes {
@@ -97,23 +100,32 @@ func (w *world) restoresBare() bool {
 	return true
 }
 
-// restoresTaken is restoresBare while the store sequences the counter. Every process has taken a
-// number that the copy does not know of, and has seen nearly all that were issued. So whichever
-// takes first moves the counter above them, unless it ends before.
+// restoresTaken is restoresBare where no cursor must say what was issued. Every process has taken or
+// handed out a number that the copy does not know of, and knows nearly all that left the store. So
+// whichever allocates first moves the counter above them, unless it ends before.
 func (w *world) restoresTaken() bool {
-	backup := w.store.backup.Max
-	if w.fragile() || backup == w.store.counter.Max || !w.byStoreAlone() {
+	backup := w.store.backup
+	if w.fragile() || w.store.lost || backup.Max == w.store.counter.Max || !w.byStoreAlone() && backup.Epoch != w.store.counter.Epoch {
 		return false
 	}
+	handed := false
 	for _, n := range w.nodes {
-		if n.next != w.even() || !n.up || n.stopping || n.st.Seen() <= backup || n.st.Seen()+restoreGap < w.store.highest {
+		most := n.handed.truly
+		if n.m == nil { // otherwise it need not have taken what it has seen
+			most = n.knows()
+		}
+		if n.next != n.regime || !n.up || n.stopping || most <= backup.Max || most+restoreGap < w.store.highest {
 			return false
 		}
+		handed = handed || n.seen() <= backup.Max
 	}
 	w.restore()
 	w.restoredTo, w.restoredTaken = w.store.highest, true
-	w.say("store: restored to %d, not raised to %d", backup, w.store.highest)
+	w.say("store: restored to %d, not raised to %d", backup.Max, w.store.highest)
 	w.count("restored while taking")
+	if handed {
+		w.count("restored below what was handed out")
+	}
 	return true
 }
 
@@ -136,7 +148,7 @@ func (w *world) restoresIssued() bool {
 	}
 	w.stopAll("stopped for a restore")
 	w.restore()
-	w.raise(w.check.ended)
+	w.raise(max(w.check.ended, w.check.handed))
 	w.say("store: restored and raised to %d, what callers got", w.store.counter.Max)
 	w.count("restored, raised above what was issued")
 	if w.dice.OneIn(2) {
@@ -153,7 +165,7 @@ func (w *world) recreates() bool {
 	}
 	w.stopAll("does not find the counter")
 	w.restore()
-	w.store.counter.Max = w.check.ended
+	w.store.counter.Max = max(w.check.ended, w.check.handed)
 	w.store.copied()
 	w.raise(0)
 	w.say("store: the counter is created again, at %d", w.store.counter.Max)

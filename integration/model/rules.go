@@ -45,6 +45,15 @@ const (
 	autoKeeps      // with the sequencer auto no node takes a counter over
 	ownAnswer      // a late answer of the store is not the answer to another take
 
+	handOutFloor // no allocation of a process is at or below what it has handed out
+	handOutHeir  // nor is one of the process's next machine
+	handOutEnds  // which no range that comes later is handed out without
+	handOutAbove // a range that is handed out is above what the process has seen
+	handOutGap   // and a gap above that if the store is below it
+	handOutKnown // one whose allocation may have failed is not handed out
+	handOutKeeps // whoever sequences the counter still does after one was handed out
+	handOutNew   // a new counter is told from a restored one by what was handed out, too
+
 	guardRule
 	floorRule
 	abandonUnknown
@@ -129,6 +138,14 @@ var ofEnvironment = map[rule]string{
 	takeOnce:       "take-once",
 	autoKeeps:      "auto-keeps",
 	ownAnswer:      "own-answer",
+	handOutFloor:   "hand-out-floor",
+	handOutHeir:    "hand-out-heir",
+	handOutEnds:    "hand-out-ends",
+	handOutAbove:   "hand-out-above",
+	handOutGap:     "hand-out-gap",
+	handOutKnown:   "hand-out-known",
+	handOutKeeps:   "hand-out-keeps",
+	handOutNew:     "hand-out-new",
 }
 
 func (r rule) String() string {

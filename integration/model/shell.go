@@ -200,6 +200,8 @@ func (n *node) result(o *op, m *message) {
 		n.closed()
 	case givingBack:
 		n.gaveBack(o, m)
+	case handingOut:
+		n.handsOver(o, m)
 	default:
 		n.pass(cursor.Task(o.task), m)
 	}
@@ -304,14 +306,14 @@ const restoreGap = 100
 // allocate asks the store for a range. The counter is read first, here at once: only what is
 // decided by that matters.
 func (n *node) allocate(o *op, to persist.Target, want, floor int64, standing bool) {
-	req := persist.Request{BizTag: counter, Size: max(n.settings.step, want), Floor: floor, To: to, FailoverGap: restoreGap}
+	req := persist.Request{BizTag: counter, Size: max(n.settings.step, want), Floor: n.above(floor), To: to, FailoverGap: restoreGap}
 	if standing {
 		req.Size = max(1, want)
 	}
-	if floor > start {
+	if req.Floor > start {
 		req.Gap = restoreGap
 	}
-	if epoch, ok := to.Cursor(); ok && epoch == "" && n.w.store.counter.Max >= n.m.Issued() {
+	if epoch, ok := to.Cursor(); ok && epoch == "" && n.w.store.counter.Max >= n.passed() {
 		req.Gap = 0 // the counter was raised, or is new
 	}
 	m := &message{op: o, question: allocate, request: req}
@@ -319,6 +321,14 @@ func (n *node) allocate(o *op, to persist.Target, want, floor int64, standing bo
 		m.err = errAway
 	}
 	n.sendStore(m)
+}
+
+// passed returns the number that the counter cannot be below unless the store was restored.
+func (n *node) passed() int64 {
+	if n.w.out[handOutNew] {
+		return n.m.Issued()
+	}
+	return max(n.m.Issued(), n.handed.beside)
 }
 
 // giveBack gives ranges back, the highest first. last is whether the process ends after that.

@@ -70,8 +70,8 @@ func (n *node) serveStored() {
 	if take.Retire {
 		n.removeCursor()
 	}
-	req := persist.Request{BizTag: counter, Size: take.Size, Floor: take.Floor, To: take.To, FailoverGap: restoreGap}
-	if take.Floor > start {
+	req := persist.Request{BizTag: counter, Size: take.Size, Floor: n.above(take.Floor), To: take.To, FailoverGap: restoreGap}
+	if req.Floor > start {
 		req.Gap = restoreGap
 	}
 	n.sendStore(&message{op: o, question: allocate, request: req})

@@ -17,15 +17,18 @@ type command struct {
 	least, most int
 	// open is true if it is answered without a token.
 	open bool
-	// run appends the answer, or returns an error. The commands before takers append nothing, but
-	// add to the run of requests for numbers. cmd is the index of the command.
+	// run appends the answer, or returns an error. The first commands, as many as takers says,
+	// append nothing, but add to the run of requests for numbers. cmd is the index of the command.
 	run func(c *conn, cmd int, args [][]byte) error
 }
 
-// takers is how many commands ask for numbers: the first ones.
+// takers is how many commands ask for numbers. They are the first ones of newCommands.
 const takers = 3
 
-// newCommands returns all commands.
+// hasBizType reports whether the first argument of a command is the name of a biz type.
+func (cmd *command) hasBizType() bool { return strings.HasPrefix(cmd.usage, "bizType") }
+
+// newCommands returns all commands: first those that ask for numbers.
 func newCommands() []command {
 	return []command{
 		{name: "INCR", usage: "bizType", summary: "Returns the next number of a biz type.", least: 2, most: 2, run: (*conn).incr},
@@ -46,7 +49,7 @@ func newCommands() []command {
 	}
 }
 
-// CommandNames returns the names of all commands in the order of the documentation.
+// CommandNames returns the names of all commands.
 func CommandNames() []string {
 	var names []string
 	for _, cmd := range newCommands() {
@@ -257,7 +260,7 @@ func (c *conn) appendCommands(list []int) {
 		if cmd.most > cmd.least {
 			arity = -cmd.least
 		}
-		if i <= takers { // SEQ.PARSE too
+		if cmd.hasBizType() {
 			key = 1
 		}
 		c.out = appendHead(c.out, '*', 10)

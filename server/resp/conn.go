@@ -39,6 +39,7 @@ type conn struct {
 	name    string        // as CLIENT SETNAME says
 	names   names
 	refused time.Time // when a command was last refused for lack of places or room
+	delayed bool      // a refusal of what is being answered was delayed
 	ends    bool      // nothing more is answered
 	broken  bool      // nothing can be written any more
 
@@ -48,6 +49,7 @@ type conn struct {
 	now                 time.Time // when the connection last had something to do
 	readFrom, writeFrom time.Time // when the deadlines were last set
 	halfRead            bool      // the deadline is that of a command that began to arrive
+	short               bool      // the same, or that command has been answered meanwhile
 }
 
 // outs holds buffers for answers.
@@ -101,10 +103,10 @@ func (c *conn) setReadDeadline() {
 	}
 	switch {
 	case !c.in.empty() && !c.halfRead:
-		c.halfRead = true
+		c.halfRead, c.short = true, true
 		_ = c.net.SetReadDeadline(time.Now().Add(opts.ReadTimeout))
-	case c.in.empty() && (c.halfRead || c.now.Sub(c.readFrom) > idle/lateBy):
-		c.halfRead, c.readFrom = false, c.now
+	case c.in.empty() && (c.short || c.now.Sub(c.readFrom) > idle/lateBy):
+		c.halfRead, c.short, c.readFrom = false, false, c.now
 		_ = c.net.SetReadDeadline(c.now.Add(idle))
 	default:
 		return
@@ -117,7 +119,7 @@ func (c *conn) setReadDeadline() {
 // answer answers all commands that have arrived.
 func (c *conn) answer() {
 	out := outs.Get().(*[]byte)
-	c.out = (*out)[:0]
+	c.out, c.delayed = (*out)[:0], false
 	for !c.ends {
 		args, ok, err := c.in.command()
 		if err != nil {

@@ -13,7 +13,22 @@
 //   - trace.go: spans, and the access log
 //   - reply.go, errors.go: the form of answers
 //
-// To add a command, add it to the table in commands.go.
+// 64 INCR of one biz type that arrive together become one take so: [conn.answer] reads all
+// commands that have arrived; [conn.take] adds each to a [run], as long as it fits; [conn.issue]
+// gives the run to [seqd.Issuer.IssueAll] once no more have arrived, another command comes or the
+// run is full. That makes 64 numbers with one Generate and moves each of them to one call.
+//
+// # Adding a command
+//
+// Write a method of conn, and add it to the table in newCommands. Its name is then known to
+// COMMAND, to errors and to the metric seqd_resp_commands_total. CONTRIBUTING.md has the rest.
+//
+//   - A command that issues numbers adds to the run (conn.take) and appends nothing. It stands
+//     before the others in the table; takers is how many such commands there are. issueRun checks
+//     its token, the limits, and whether the service is ready.
+//   - Every other command appends its answer to c.out, or returns a [seqd.Error]. The token is
+//     checked to be valid before, and the scope is not: ask gate.AllowDigest, as SEQ.PARSE does.
+//     Nothing limits it and no span records it.
 //
 // The package reads commands itself. A parser must know the bounds of a command before it looks at
 // its arguments, and continue where it stopped if a command arrives in pieces. The parser of

@@ -161,6 +161,27 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestIdleAfterHalfACommand: a command that arrived in two parts does not shorten the time that the
+// client may be idle after it.
+func TestIdleAfterHalfACommand(t *testing.T) {
+	const readTimeout = 200 * time.Millisecond
+	s := serve(t, func(set *settings) { set.resp.IdleTimeout, set.resp.ReadTimeout = time.Minute, readTimeout }, define("order", newCounter(1)))
+	p := s.dial(t)
+	if got := p.ask("PING"); got != "+PONG" {
+		t.Fatal(got)
+	}
+	p.send("INCR ")
+	time.Sleep(readTimeout / 4) // so that it is read
+	p.send("order\r\n")
+	if got := p.lines(1)[0]; got != ":1" {
+		t.Fatal(got)
+	}
+	time.Sleep(3 * readTimeout)
+	if got := p.ask("INCR", "order"); got != ":2" {
+		t.Error(got)
+	}
+}
+
 // TestNothingIsHeld: thousands of connections that announce much, and send little, take little
 // memory.
 func TestNothingIsHeld(t *testing.T) {

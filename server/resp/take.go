@@ -165,6 +165,9 @@ func (c *conn) issueMany(ctx context.Context, issuer *seqd.Issuer, r *run) error
 	}
 	r.forget()
 	c.flush()
+	if cap(c.out) > keepBytes {
+		c.out = nil // small answers behind this one may wait long for a client that does not read
+	}
 	return nil
 }
 
@@ -215,10 +218,12 @@ func notPlain(bizType string) error {
 }
 
 // slowDown delays a refusal for a client that was refused less than a second ago, so that clients
-// that ask again at once do not take the processor from those that are served.
+// that ask again at once do not take the processor from those that are served. Of commands that
+// arrived together only one is delayed: the client waits for the answers of all of them.
 func (c *conn) slowDown() {
 	now := time.Now()
-	if now.Sub(c.refused) < time.Second {
+	if !c.delayed && now.Sub(c.refused) < time.Second {
+		c.delayed = true
 		time.Sleep(impatience)
 	}
 	c.refused = now

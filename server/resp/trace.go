@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 )
 
 // Tracer decides which requests are traced. It is safe for concurrent use.
@@ -47,7 +49,7 @@ func (rec record) end(c *conn, r *run) {
 		return
 	}
 	name, bizType, code := c.server.table.list[r.takes[0].command].name, r.bizType, r.code()
-	if seqd.CheckName(bizType) != nil {
+	if seqd.CheckName(bizType) != nil || strings.Contains(bizType, access.SecretPrefix) {
 		bizType = "" // it could be anything, a secret too
 	}
 	if rec.span != nil {

@@ -177,10 +177,13 @@ func BenchmarkStoredNextParallel(b *testing.B) {
 func BenchmarkFollowingIdle(b *testing.B) {
 	settings := DefaultSettings()
 	env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+	redis := &redisModel{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := newFollowing(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &redisModel{}, "order"); err != nil {
+		o, err := originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order")
+		if err != nil {
 			b.Fatal(err)
 		}
+		newFollowing(o, redis)
 	}
 }

@@ -99,7 +99,7 @@ func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 		return nil
 	}
 	before := seq.Len()
-	var p patience
+	p := patience{wait: b.wait}
 	err := b.takeSlow(ctx, blk, first, n, seq, &p)
 	if taken := seq.Len() - before; err != nil && taken > 0 {
 		b.source.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: int64(taken), Err: err})
@@ -107,14 +107,16 @@ func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return err
 }
 
-// patience is until when a caller waits, zero before it first waits. It covers everything that one
-// call waits for.
-type patience struct{ until time.Time }
+// patience is how long a caller waits. It covers everything that one call waits for.
+type patience struct {
+	wait  time.Duration
+	until time.Time // zero before the caller first waits
+}
 
 // timer returns a timer for the end of the patience, which it starts if need be.
-func (p *patience) timer(wait time.Duration) *time.Timer {
+func (p *patience) timer() *time.Timer {
 	if p.until.IsZero() {
-		p.until = time.Now().Add(wait)
+		p.until = time.Now().Add(p.wait)
 	}
 	return time.NewTimer(time.Until(p.until))
 }
@@ -168,7 +170,7 @@ func (b *buffer) takeSlow(ctx context.Context, blk *block, first int64, n int, s
 		}
 		if next == nil {
 			if late == nil {
-				late = p.timer(b.wait)
+				late = p.timer()
 				defer late.Stop()
 			}
 			select {

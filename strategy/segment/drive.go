@@ -69,7 +69,9 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 	case cursor.StoreAnswers:
 		return s.storeUnknown
 	case cursor.Yield:
-		return s.follow
+		if s.turn != nil {
+			return s.turn.follow
+		}
 	}
 	return nil
 }

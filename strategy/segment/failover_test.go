@@ -22,6 +22,7 @@ type failingOver struct {
 	mu                 sync.Mutex // guards what follows
 	current, confirmed int        // the fence
 	kept               map[string]fencedRecord
+	lossless           bool // not while it is used
 }
 
 // fencedRecord is a counter with the fence that it was written under last.
@@ -35,6 +36,7 @@ func newFailingOver() *failingOver {
 }
 
 func (f *failingOver) Shared() bool               { return true }
+func (f *failingOver) Lossy() bool                { return !f.lossless }
 func (f *failingOver) Counters() persist.Counters { return fencedCounters{f} }
 
 // copied returns what a standby has that has received everything so far.

@@ -16,51 +16,23 @@ import (
 )
 
 // sequenced makes the strategy of a strict counter in a store that nodes share. The setting
-// sequencer, and whether the node has Redis, decide which one. The counter belongs to the biz type
-// owner.
-func sequenced(env strategy.Env, bizType seqd.BizType, settings *Settings, owner string) (counting, error) {
-	var from droppable
-	if env.Redis != nil {
-		from = cursorOf(env, bizType)
+// sequencer, and whether the node has Redis, decide which one.
+func sequenced(env strategy.Env, o origin) (counting, error) {
+	sequencer := o.settings.Sequencer
+	if env.Redis == nil {
+		if sequencer == SequencerRedis {
+			return nil, fmt.Errorf("biz type %s: segment.sequencer is redis, and redis.addrs is empty", o.name)
+		}
+		return stored(o, nil, nil), nil
 	}
-	switch {
-	case settings.Sequencer == SequencerStore, from == nil && settings.Sequencer == SequencerAuto:
-		return stored(env, bizType, from, owner, nil)
-	case from == nil:
-		return nil, fmt.Errorf("biz type %s: segment.sequencer is redis, and redis.addrs is empty", bizType.Name)
-	case settings.Sequencer == SequencerRedis:
-		return shared(env, bizType, from, owner, nil)
+	from := rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
+	switch sequencer {
+	case SequencerStore:
+		return stored(o, from.Drop, nil), nil
+	case SequencerRedis:
+		return shared(o, from, nil), nil
 	}
-	return newFollowing(env, bizType, from, owner)
-}
-
-// shared makes the strategy over a cursor.
-func shared(env strategy.Env, bizType seqd.BizType, from sharedCursor, owner string, follow func()) (*Shared, error) {
-	s, err := NewShared(env, bizType, from)
-	if err != nil {
-		return nil, err
-	}
-	s.bizType, s.follow = owner, follow
-	return s, nil
-}
-
-// stored makes the strategy over the store. from is the counter's cursor in Redis, nil without
-// Redis.
-func stored(env strategy.Env, bizType seqd.BizType, from droppable, owner string, follow func()) (*Stored, error) {
-	var retire func(context.Context) error
-	if from != nil {
-		retire = from.Drop
-	}
-	s, err := NewStored(env, bizType, retire)
-	if err != nil {
-		return nil, err
-	}
-	s.bizType, s.follow = owner, follow
-	return s, nil
-}
-
-func cursorOf(env strategy.Env, bizType seqd.BizType) *rediscursor.Cursor {
-	return rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, bizType.Name)
+	return newFollowing(o, from), nil
 }
 
 // droppable is a cursor that can be removed.
@@ -99,11 +71,17 @@ type follower interface {
 	seqd.Measurer
 	knowing
 	inheriting
-	counter() *ranges
+	counter() *origin
 }
 
-// turn is the strategy that issues now.
-type turn struct{ follower }
+// turn is a strategy that issues for a Following, or will.
+type turn struct {
+	follower
+	of *Following
+}
+
+// follow begins the move to the other sequencer.
+func (t *turn) follow() { t.of.move(t) }
 
 // sequencer says who sequences the counter in this turn.
 func (t *turn) sequencer() string {
@@ -122,35 +100,25 @@ var (
 	_ seqd.Testator         = (*Following)(nil)
 )
 
-// newFollowing returns the strategy of one biz type. It does no I/O.
-func newFollowing(env strategy.Env, bizType seqd.BizType, from droppable, owner string) (*Following, error) {
+// newFollowing returns the strategy of one counter. It does no I/O.
+func newFollowing(o origin, from droppable) *Following {
 	f := &Following{from: from}
-	first := &turn{}
-	var err error
-	first.follower, err = shared(env, bizType, from, owner, func() { f.move(first) })
-	if err != nil {
-		return nil, err
-	}
+	first := &turn{of: f}
+	first.follower = shared(o, from, first)
 	f.present.Store(first)
-	return f, nil
+	return f
 }
 
 // successor makes the strategy over the other sequencer. That strategy has issued nothing and knows
 // nothing yet.
-func (f *Following) successor(t *turn) (next *turn, err error) {
-	r := t.counter()
-	bizType := seqd.BizType{Name: r.name, Strategy: Name, Settings: r.settings}
-	next = &turn{}
-	follow := func() { f.move(next) }
+func (f *Following) successor(t *turn) *turn {
+	next, o := &turn{of: f}, *t.counter()
 	if t.sequencer() == SequencerRedis {
-		next.follower, err = stored(r.env, bizType, f.from, r.bizType, follow)
+		next.follower = stored(o, f.from.Drop, next)
 	} else {
-		next.follower, err = shared(r.env, bizType, f.from, r.bizType, follow)
+		next.follower = shared(o, f.from, next)
 	}
-	if err == nil {
-		next.watch(r.alive)
-	}
-	return next, err
+	return next
 }
 
 // Init makes sure that the counter exists, and learns who sequences it.
@@ -163,10 +131,7 @@ func (f *Following) Init(ctx context.Context, fresh bool) error {
 		return nil
 	}
 	// It has issued nothing, so there is nothing to close.
-	next, err := f.successor(t)
-	if err != nil {
-		return err
-	}
+	next := f.successor(t)
 	next.inherit(t.knows())
 	if err := next.Init(ctx, false); err != nil {
 		return err
@@ -184,7 +149,7 @@ func (s *Shared) yields() bool {
 
 // Generate adds n numbers to seq.
 func (f *Following) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return f.ask(ctx, follower.Generate, n, seq)
+	return generateAll(ctx, n, seq, f)
 }
 
 // GenerateSome implements [seqd.PartialGenerator].
@@ -213,14 +178,14 @@ func (f *Following) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 func (f *Following) skipped(n int64, why error) { f.present.Load().skipped(n, why) }
 
 // ask gets numbers from the strategy that issues now. A caller who comes while the sequencer changes
-// waits for that.
+// waits for that, and gets from the next strategy what it lacks.
 func (f *Following) ask(ctx context.Context, get func(follower, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	before := seq.Len()
 	var late *time.Timer
 	for {
 		t := f.present.Load()
-		err := get(t.follower, ctx, n, seq)
-		if err == nil || seq.Len() > before || !isMoved(err) {
+		err := get(t.follower, ctx, n-(seq.Len()-before), seq)
+		if err == nil || !isMoved(err) {
 			return err
 		}
 		over := f.move(t)
@@ -298,21 +263,20 @@ func (f *Following) moveOn(t *turn, running context.Context) {
 // open makes the strategy over the other sequencer ready to issue. It tries again until it can, and
 // fails only after Close.
 func (f *Following) open(t *turn, running context.Context) (*turn, error) {
-	next, err := f.successor(t)
-	for pause := cursor.FirstPause; err == nil; pause = min(2*pause, cursor.LastPause) {
+	next := f.successor(t)
+	for pause := cursor.FirstPause; ; pause = min(2*pause, cursor.LastPause) {
 		ctx, cancel := context.WithTimeout(running, fetchDeadline)
-		failed := next.Init(ctx, false)
+		err := next.Init(ctx, false)
 		cancel()
-		if failed == nil {
-			break
+		if err == nil {
+			return next, nil
 		}
 		select {
 		case <-time.After(pause):
 		case <-running.Done():
-			err = errStopping
+			return nil, errStopping
 		}
 	}
-	return next, err
 }
 
 // Health returns why the next request would be refused.

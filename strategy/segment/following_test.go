@@ -28,10 +28,11 @@ func newFollower(t testing.TB, store persist.Store, redis *redisModel, change fu
 		change(&settings)
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-	f, err := newFollowing(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis, "order")
+	o, err := originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order")
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := newFollowing(o, redis)
 	if err := f.Init(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
@@ -163,23 +164,22 @@ func (n *liveNode) put(ordering, sequencer string) {
 	settings.Ordering, settings.Sequencer, settings.Step, settings.MaxStep = ordering, sequencer, 10, 40
 	settings.AcquireTimeout = 300 * time.Millisecond
 	bizType := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
+	o, err := originOf(n.env, bizType, "order")
+	if err != nil {
+		n.t.Fatal(err)
+	}
 	var next counting
-	var err error
 	switch {
 	case ordering == PerNode:
-		next, err = New(n.env, bizType)
+		next = buffered(o)
 	case sequencer == SequencerStore:
-		var s *Stored
-		s, err = stored(n.env, bizType, n.redis, "order", nil)
+		s := stored(o, n.redis.Drop, nil)
 		s.machine = storetake.New(storetake.Config{Start: 1, Cursor: storetake.TakeOver, Patience: settings.AcquireTimeout, Without: n.without})
 		next = s
 	case sequencer == SequencerRedis:
-		next, err = shared(n.env, bizType, n.redis, "order", nil)
+		next = shared(o, n.redis, nil)
 	default:
-		next, err = newFollowing(n.env, bizType, n.redis, "order")
-	}
-	if err != nil {
-		n.t.Fatal(err)
+		next = newFollowing(o, n.redis)
 	}
 	if n.s != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -367,4 +367,39 @@ func TestFollowingCallersWait(t *testing.T) {
 			t.Errorf("code %q", code)
 		}
 	})
+}
+
+// A caller who has got some of its numbers when the node moves to the other sequencer gets the others
+// from there.
+func TestFollowingCallersKeepWhatTheyHave(t *testing.T) {
+	for k := range ranged {
+		t.Run(fmt.Sprint("kind ", k), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, redis := newHooked(), &redisModel{}
+				f := newFollower(t, store, redis, func(s *Settings) { s.Step, s.MaxStep = 10, 10 })
+				last := numbers(t, f, 3)[2]
+				synctest.Wait()
+				taken := false
+				redis.change(func(r *redisModel) {
+					r.before = func(call string) error { // the store takes over while the cursor is mended
+						if call != "take" && call != "drop" && !taken {
+							taken = true
+							s, _ := newStored(t, store, redis.Drop, byStore)
+							_ = numbers(t, s, 1)
+							_ = s.Close(t.Context())
+						}
+						return nil
+					}
+				})
+				got, err := k.get(t.Context(), t, f, 500)
+				if err != nil || len(got) != 500 || got[0] <= last || !slices.IsSorted(got) {
+					t.Errorf("got %d numbers: %v", len(got), err)
+				}
+				if !taken || f.present.Load().sequencer() != SequencerStore {
+					t.Error("it did not follow")
+				}
+				end(t, f)
+			})
+		})
+	}
 }

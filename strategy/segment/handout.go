@@ -3,7 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -18,6 +17,7 @@ type beside struct {
 	// was restored.
 	highest int64
 	closed  bool
+	told    bool          // the heir may know highest already, so that nothing may be added to it
 	under   int32         // hand-outs that are under way
 	idle    chan struct{} // closed when the last of them ends; nil while nobody waits
 }
@@ -67,18 +67,34 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchDeadline)
 	defer cancel()
 	r, err := s.allocateBeside(ctx, n, seen)
-	if few, ok := errors.AsType[*tooFew](err); ok { // says nothing about the health of the store
-		return &seqd.Error{Code: seqd.CodeExhausted, Detail: few.Error()}
+	if refused, ok := errors.AsType[*noRange](err); ok { // says nothing about the health of the store
+		return refused.why
 	}
-	s.note(r, err)
 	if err != nil {
+		// The store does not count as away: nobody tries again, so nobody would find out that it is
+		// back.
+		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
 		return storeError(err)
 	}
-	s.noteMu.Lock()
-	s.beside.highest = max(s.beside.highest, r.Last)
-	s.noteMu.Unlock()
+	s.note(r, nil)
+	if !s.holds(r) {
+		s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: errStopping})
+		return errStopping
+	}
 	seq.Add(r.First, int(r.Size()), 1)
 	return nil
+}
+
+// holds notes that a caller is about to get a range. It returns false if that is too late: the heir
+// would not know of the range.
+func (s *ranges) holds(r persist.Range) bool {
+	s.noteMu.Lock()
+	defer s.noteMu.Unlock()
+	if s.beside.told {
+		return false
+	}
+	s.beside.highest = max(s.beside.highest, r.Last)
+	return true
 }
 
 // allocateBeside takes exactly n numbers from the store, or the present step if n is 0, all above
@@ -97,7 +113,12 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		}
 		base := begins(counter, req)
 		if left := seqd.MaxNumber - base; left < req.Size {
-			return persist.Range{}, &tooFew{max(0, left), req.Size}
+			return persist.Range{}, refuseRange(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
+		}
+		if gap := s.settings.gap(counter.Step); req.Size > gap && s.lossy() {
+			return persist.Range{}, refuseRange(seqd.CodeInvalidCount,
+				"a range of %d numbers is more than the gap of %d above which they continue if a failover of the store loses it: "+
+					"ask for fewer, or set segment.restoreGap to at least as many", req.Size, gap)
 		}
 		r, err := counters.Allocate(ctx, req)
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
@@ -113,12 +134,21 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 	}
 }
 
-// tooFew is the error of a range that is larger than what is left of all numbers.
-type tooFew struct{ left, wanted int64 }
+// lossy reports whether a failover of the store can lose a range that was handed out. Then other nodes
+// continue a gap higher (S2), so no range may be larger than that.
+func (s *ranges) lossy() bool {
+	store, ok := s.env.Store.(persist.Lossy)
+	return ok && store.Lossy()
+}
+
+// noRange is why there is no such range.
+type noRange struct{ why *seqd.Error }
 
 // Error implements [error].
-func (e *tooFew) Error() string {
-	return fmt.Sprintf("%d numbers are left, fewer than the range of %d", e.left, e.wanted)
+func (e *noRange) Error() string { return e.why.Error() }
+
+func refuseRange(code seqd.Code, format string, args ...any) error {
+	return &noRange{seqd.Errorf(code, format, args...)}
 }
 
 // beginHandOut notes that a range is being handed out. It returns false after endHandOuts.
@@ -141,8 +171,8 @@ func (s *ranges) endHandOut() {
 	}
 }
 
-// endHandOuts refuses further hand-outs and waits until the others have ended, or until ctx ends. So
-// the next strategy inherits the floor that they leave.
+// endHandOuts refuses further hand-outs and waits until the others have ended. So the next strategy
+// inherits the floor that they leave. If ctx ends before, they hand out nothing.
 func (s *ranges) endHandOuts(ctx context.Context) {
 	s.noteMu.Lock()
 	s.beside.closed = true
@@ -158,5 +188,8 @@ func (s *ranges) endHandOuts(ctx context.Context) {
 	select {
 	case <-idle:
 	case <-ctx.Done():
+		s.noteMu.Lock()
+		defer s.noteMu.Unlock()
+		s.beside.told = true
 	}
 }

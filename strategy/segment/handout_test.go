@@ -250,6 +250,42 @@ func TestRangeAfterAFailover(t *testing.T) {
 	}
 }
 
+// A range that a failover may lose is no larger than the gap, so that no other node issues its numbers.
+func TestRangeThatAFailoverLoses(t *testing.T) {
+	for name, make := range shapes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFailingOver()
+				change := func(s *Settings) { small(s); s.RestoreGap = 5000 }
+				a, o := make(t, &world{store: store, redis: &redisModel{}}, change)
+				_ = numbers(t, a, 1)
+				synctest.Wait()
+				copied := store.copied()
+				for _, n := range []int64{5001, seqd.MaxRange} {
+					wantCode(t, a.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+				}
+				if o.count(seqd.EventRefillFailed) > 0 {
+					t.Errorf("events %v", o.counts)
+				}
+				lost := rangeOf(t, a, 5000)
+				store.failOver(copied)
+				b, _ := make(t, &world{store: store, redis: &redisModel{}}, change)
+				for _, n := range numbers(t, b, 20) {
+					if n <= lost.Last {
+						t.Fatalf("%d is in %v", n, lost)
+					}
+				}
+				end(t, a)
+				end(t, b)
+				store.lossless = true
+				c, _ := make(t, &world{store: store, redis: &redisModel{}}, change)
+				rangeOf(t, c, seqd.MaxRange)
+				end(t, c)
+			})
+		})
+	}
+}
+
 // Every number of a range that left the store and that nobody gets is reported; a range whose
 // outcome is unknown is not used.
 func TestRangeFails(t *testing.T) {
@@ -292,6 +328,29 @@ func TestRangeFails(t *testing.T) {
 	})
 }
 
+// Nobody tries again to hand out a range. So the store does not count as away for ever because that
+// failed once, and the biz type is not used again.
+func TestRangeFailsOnce(t *testing.T) {
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		store := newHooked()
+		w.store = store
+		s, o := node(small)
+		_ = numbers(t, s, 1)
+		synctest.Wait()
+		store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
+		wantCode(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		store.change(func(h *hookedStore) { h.before = nil })
+		time.Sleep(time.Minute)
+		if why := s.(seqd.DegradedReporter).Degraded(); why != nil {
+			t.Errorf("the node is degraded: %v", why)
+		}
+		if away, back := o.count(seqd.EventStoreAway), o.count(seqd.EventStoreBack); away != back {
+			t.Errorf("the store was away %d times and came back %d times", away, back)
+		}
+		end(t, s)
+	})
+}
+
 // A stop waits for a range that is being handed out, so that the heir knows of it.
 func TestStopWaitsForARange(t *testing.T) {
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
@@ -314,14 +373,16 @@ func TestStopWaitsForARange(t *testing.T) {
 	})
 }
 
-// A stop that must not wait does not.
+// A stop that must not wait does not. Then nobody gets the range, because the heir does not know of
+// it.
 func TestStopGivesUpARange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newHooked()
-		s, _ := newStored(t, store, nil, small)
+		s, o := newStored(t, store, nil, small)
 		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(4 * time.Second); return nil } })
-		got := make(chan persist.Range)
-		go func() { got <- rangeOf(t, s, 500) }()
+		got := make(chan error)
+		var seq seqd.Sequence
+		go func() { got <- s.GenerateRange(t.Context(), 500, &seq) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -330,7 +391,11 @@ func TestStopGivesUpARange(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("close took %s", took)
 		}
-		<-got
+		most := s.knows().beside
+		wantCode(t, <-got, seqd.CodeStopping)
+		if counter(t, store.Store).Max != 500 || seq.Len() > 0 || most != 0 || o.numbers(seqd.EventAbandoned) != 500 {
+			t.Errorf("the caller got %v, the heir knows of %d, events %v", seq.Runs(), most, o.counts)
+		}
 	})
 }
 

@@ -3,7 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
@@ -70,7 +69,8 @@ type span struct {
 	used   int64         // when it was used last, by Periodic.uses
 	opened chan struct{} // closed when opening ended
 	err    *seqd.Error   // why it failed; valid once opened is closed
-	closed chan struct{} // closed when closing ended: it issues nothing any more
+	// closed is closed when closing ended: it issues nothing any more. It is set once closing began.
+	closed chan struct{}
 }
 
 // view is the present period, and for how long it is known to be that.
@@ -103,9 +103,9 @@ var (
 )
 
 func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType) (counting, error)) (*Periodic, error) {
-	settings, ok := bizType.Settings.(*Settings)
-	if !ok {
-		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	settings, err := settingsOf(bizType)
+	if err != nil {
+		return nil, err
 	}
 	running, end := context.WithCancel(context.Background())
 	return &Periodic{
@@ -287,7 +287,7 @@ func (s *Periodic) begin(p seqd.Period) (*span, error) {
 		return nil, err
 	}
 	counting.watch(func(ctx context.Context) error { return s.checkPurged(ctx, p) })
-	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{}), closed: make(chan struct{})}
+	sp := &span{period: p, counting: counting, used: s.uses, opened: make(chan struct{})}
 	before := s.retired[p]
 	if !s.startLocked(func() { s.openSpan(sp, before) }) {
 		return nil, errStopping
@@ -381,6 +381,7 @@ func (s *Periodic) retire(keep *span) {
 		if oldest == keep || !s.startLocked(func() { s.closeSpan(oldest) }) {
 			return
 		}
+		oldest.closed = make(chan struct{}) // mu is held, so before closeSpan closes it
 		delete(s.spans, oldest.period)
 		s.retired[oldest.period] = oldest
 	}

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -20,15 +22,7 @@ const fetchDeadline = cursor.FetchDeadline
 // ranges allocates the ranges of one counter from the store, in the sizes that the step rule gives.
 // It is safe for concurrent use.
 type ranges struct {
-	env      strategy.Env
-	name     string // of the counter
-	bizType  string // that the counter belongs to, for events
-	settings *Settings
-	// own is the target of ranges that a buffer of this node fetches.
-	own persist.Target
-	// alive reports, after a range was allocated, whether the counter is still the one that was
-	// opened; nil if counters are never removed. An error abandons the range.
-	alive func(ctx context.Context) error
+	origin
 	// shared is set if the counter has a cursor. Then a floor may come from a cursor that does not
 	// count.
 	shared *Shared
@@ -40,8 +34,50 @@ type ranges struct {
 	beside  beside     // ranges that callers issue from later
 }
 
+// origin is the counter that numbers come from, and what its strategies use of the node.
+type origin struct {
+	env      env
+	name     string // of the counter
+	bizType  string // that the counter belongs to, for events
+	settings *Settings
+	// alive reports, after a range was allocated, whether the counter is still the one that was
+	// opened; nil if counters are never removed. An error abandons the range.
+	alive func(ctx context.Context) error
+}
+
+// env is the part of [strategy.Env] that every counter keeps. There may be very many of them.
+type env struct {
+	Store     persist.Store
+	Now       func() time.Time
+	Log       *slog.Logger
+	Observer  seqd.Observer
+	RedisAway func() (since time.Time, cause error)
+}
+
+// originOf returns the counter that has the name of bizType and belongs to the biz type owner. The
+// Settings must be of type *Settings.
+func originOf(e strategy.Env, bizType seqd.BizType, owner string) (origin, error) {
+	settings, err := settingsOf(bizType)
+	return origin{
+		env:  env{Store: e.Store, Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
+		name: bizType.Name, bizType: owner, settings: settings,
+	}, err
+}
+
+// settingsOf returns the settings of a biz type of this strategy.
+func settingsOf(bizType seqd.BizType) (*Settings, error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	}
+	return settings, nil
+}
+
+// watch implements [counting].
+func (o *origin) watch(alive func(context.Context) error) { o.alive = alive }
+
 // counter implements [follower].
-func (s *ranges) counter() *ranges { return s }
+func (o *origin) counter() *origin { return o }
 
 // Init makes sure that the counter exists. It allocates nothing, so an unused biz type costs no
 // numbers.
@@ -103,9 +139,13 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 	return nil
 }
 
-// fetch implements [fetcher].
+// fetch implements [fetcher]. If the counter has a cursor, the range is beside that.
 func (s *ranges) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
-	return s.fetchFor(s.own, want, floor, why)
+	var to persist.Target
+	if s.shared != nil {
+		to = persist.Beside
+	}
+	return s.fetchFor(to, want, floor, why)
 }
 
 // fetchFor is fetch for a range that goes to a target.

@@ -48,14 +48,14 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 
 // count makes the strategy of the counter named bizType.Name, which belongs to the biz type owner.
 func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, error) {
-	if settings, ok := bizType.Settings.(*Settings); ok && settings.Strict() && env.Store.Shared() {
-		return sequenced(env, bizType, settings, owner)
+	o, err := originOf(env, bizType, owner)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.settings.Strict() && env.Store.Shared():
+		return sequenced(env, o)
 	}
-	s, err := New(env, bizType)
-	if err == nil {
-		s.bizType = owner
-	}
-	return s, err
+	return buffered(o), nil
 }
 
 // shape returns what the numbers look like. If they are reset, that includes when.
@@ -85,13 +85,18 @@ var (
 // New returns the strategy of one biz type, whose Settings must be of type *Settings. It does no
 // I/O.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
-	settings, ok := bizType.Settings.(*Settings)
-	if !ok {
-		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	o, err := originOf(env, bizType, bizType.Name)
+	if err != nil {
+		return nil, err
 	}
-	s := &Strategy{ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings}}
-	s.buffer.init(s, settings.Threshold, settings.AcquireTimeout, settings.Start-1)
-	return s, nil
+	return buffered(o), nil
+}
+
+// buffered returns the strategy of one counter.
+func buffered(o origin) *Strategy {
+	s := &Strategy{ranges: ranges{origin: o}}
+	s.buffer.init(s, o.settings.Threshold, o.settings.AcquireTimeout, o.settings.Start-1)
+	return s
 }
 
 // Generate adds n consecutive numbers to seq, or several runs of them if a segment ends in between.
@@ -101,7 +106,7 @@ func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 
 // some implements [takesSome].
 func (s *Strategy) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	var p patience
+	p := patience{wait: s.buffer.wait}
 	return s.buffer.takeWith(ctx, n, seq, &p)
 }
 
@@ -128,9 +133,6 @@ func (s *Strategy) Degraded() *seqd.Error { return s.storeAway() }
 
 // prepare implements [counting].
 func (s *Strategy) prepare() { s.buffer.prepare() }
-
-// watch implements [counting].
-func (s *Strategy) watch(alive func(context.Context) error) { s.alive = alive }
 
 // forget implements [counting].
 func (s *Strategy) forget(context.Context) error { return nil }

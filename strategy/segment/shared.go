@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -29,9 +28,8 @@ type sharedCursor interface {
 type Shared struct {
 	ranges
 	cursor sharedCursor
-	// follow is called when the store has taken over, and this node is to follow it; nil if it
-	// never is.
-	follow func()
+	// turn follows the store when that has taken over; nil if this node never does.
+	turn *turn
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
 	sharing
@@ -54,13 +52,20 @@ var (
 // NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of
 // type *Settings. It does no I/O.
 func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shared, error) {
-	settings, ok := bizType.Settings.(*Settings)
-	if !ok {
-		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	o, err := originOf(env, bizType, bizType.Name)
+	if err != nil {
+		return nil, err
 	}
+	return shared(o, from, nil), nil
+}
+
+// shared returns the strategy of one counter over a cursor. t may be nil.
+func shared(o origin, from sharedCursor, t *turn) *Shared {
+	settings := o.settings
 	s := &Shared{
-		ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings, own: persist.Beside},
+		ranges: ranges{origin: o},
 		cursor: from,
+		turn:   t,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
 			Degrade: settings.OnRedisDown == Degrade, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
@@ -68,7 +73,7 @@ func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shar
 		}),
 	}
 	s.ranges.shared, s.taker = s, s
-	return s, nil
+	return s
 }
 
 // Init makes sure that the counter exists, and learns which cursor counts.
@@ -106,33 +111,18 @@ func (s *Shared) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence)
 
 // some implements [takesSome].
 func (s *Shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	goal := seq.Len() + n
-	var p patience
-	var late *time.Timer
-	for {
+	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
+	for seq.Len() < goal {
 		missing := goal - seq.Len()
-		if missing == 0 {
-			return nil
-		}
 		if local := s.local.Load(); local != nil {
-			err := local.takeWith(ctx, missing, seq, &p)
-			if err == errLeft {
-				continue
+			if err := local.takeWith(ctx, missing, seq, &p); err != errLeft {
+				return err
 			}
-			return err
-		}
-		wake, err := s.join(ctx, int64(missing), seq)
-		if err == nil && wake != nil {
-			if late == nil {
-				late = p.timer(s.settings.AcquireTimeout)
-				defer late.Stop()
-			}
-			err = s.await(ctx, wake, late.C, int64(missing))
-		}
-		if err != nil {
+		} else if err := s.join(ctx, int64(missing), seq, &p); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // admit implements [taker]. A caller that is neither admitted nor refused, and need not wait, finds
@@ -200,9 +190,6 @@ func (s *Shared) prepare() {
 		}
 	})
 }
-
-// watch implements [counting].
-func (s *Shared) watch(alive func(context.Context) error) { s.alive = alive }
 
 // forget removes the cursor.
 func (s *Shared) forget(ctx context.Context) error {

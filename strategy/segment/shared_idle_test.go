@@ -4,18 +4,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"unsafe"
 
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/strategy/segment/cursor"
 )
-
-// There may be very many strict biz types that nobody asks.
-func TestIdleTakesLittle(t *testing.T) {
-	if size := unsafe.Sizeof(Shared{}) + unsafe.Sizeof(cursor.Machine{}); size > 1024 {
-		t.Errorf("%d bytes", size)
-	}
-}
 
 // A biz type that nobody asks has no goroutine, whatever the state of Redis and the store: the
 // bubble would not end.

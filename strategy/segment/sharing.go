@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -114,13 +113,17 @@ func (b *batch) share(offset, n int64, seq *seqd.Sequence) {
 }
 
 // join takes part in the next take and adds the caller's numbers to seq. A caller that is not
-// admitted gets what admit returned.
-func (s *sharing) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <-chan struct{}, err error) {
+// admitted is refused, or waits if it must. Unless join returns an error, the caller then looks
+// again how many numbers it lacks.
+func (s *sharing) join(ctx context.Context, n int64, seq *seqd.Sequence, p *patience) error {
 	span := trace.SpanFromContext(ctx)
 	s.mu.Lock()
 	if wake, err, ok := s.taker.admit(n); !ok {
 		s.mu.Unlock()
-		return wake, err
+		if wake == nil {
+			return err
+		}
+		return s.await(ctx, wake, n, p)
 	}
 	if s.forming == nil {
 		s.forming = &batch{done: make(chan struct{})}
@@ -141,19 +144,21 @@ func (s *sharing) join(ctx context.Context, n int64, seq *seqd.Sequence) (wake <
 		}
 	} else if err := b.await(ctx); err != nil {
 		s.forsake(b, need{offset, n, err})
-		return nil, seqd.AsError(err)
+		return seqd.AsError(err)
 	}
 	b.share(offset, n, seq)
-	return nil, nil
+	return nil
 }
 
-// await waits until callers may take again. late ends a caller's patience.
-func (s *sharing) await(ctx context.Context, wake <-chan struct{}, late <-chan time.Time, n int64) error {
+// await waits until callers may take again, or a caller who lacks n numbers has no patience left.
+func (s *sharing) await(ctx context.Context, wake <-chan struct{}, n int64, p *patience) error {
+	late := p.timer()
+	defer late.Stop()
 	var err error
 	isLate := false
 	select {
 	case <-wake:
-	case <-late:
+	case <-late.C:
 		isLate = true
 	case <-ctx.Done():
 		err = seqd.AsError(ctx.Err())

@@ -3,7 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -26,9 +25,8 @@ type Stored struct {
 	sharing
 	// retire removes the counter's cursor in Redis; nil without Redis.
 	retire func(context.Context) error
-	// follow is called, with mu held, when a cursor in Redis has taken over and this node shall take
-	// from it; nil if this node never does.
-	follow func()
+	// turn follows a cursor in Redis that has taken over; nil if this node never does.
+	turn *turn
 
 	// What follows is guarded by mu.
 	machine  *storetake.Machine
@@ -63,26 +61,32 @@ var (
 // NewStored returns the strategy of one biz type over a store. The biz type's Settings must be of
 // type *Settings. retire removes the counter's cursor in Redis, and may be nil. It does no I/O.
 func NewStored(env strategy.Env, bizType seqd.BizType, retire func(context.Context) error) (*Stored, error) {
-	settings, ok := bizType.Settings.(*Settings)
-	if !ok {
-		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
+	o, err := originOf(env, bizType, bizType.Name)
+	if err != nil {
+		return nil, err
 	}
+	return stored(o, retire, nil), nil
+}
+
+// stored returns the strategy of one counter over the store. retire and t may be nil.
+func stored(o origin, retire func(context.Context) error, t *turn) *Stored {
 	policy := storetake.Refuse
 	switch {
-	case settings.Sequencer == SequencerStore:
+	case o.settings.Sequencer == SequencerStore:
 		policy = storetake.TakeOver
 	case retire != nil:
 		policy = storetake.Follow
 	}
 	s := &Stored{
-		ranges: ranges{env: env, name: bizType.Name, bizType: bizType.Name, settings: settings},
+		ranges: ranges{origin: o},
 		retire: retire,
+		turn:   t,
 		machine: storetake.New(storetake.Config{
-			Start: settings.Start, Cursor: policy, Patience: settings.AcquireTimeout, Without: sabotagedTakes(),
+			Start: o.settings.Start, Cursor: policy, Patience: o.settings.AcquireTimeout, Without: sabotagedTakes(),
 		}),
 	}
 	s.taker = s
-	return s, nil
+	return s
 }
 
 // sabotagedTakes returns the rules of takes that are taken out of this build: none, unless it was
@@ -136,26 +140,13 @@ func (s *Stored) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence)
 
 // some implements [takesSome].
 func (s *Stored) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	goal := seq.Len() + n
-	var p patience
-	var late *time.Timer
-	for {
-		missing := goal - seq.Len()
-		if missing == 0 {
-			return nil
-		}
-		wake, err := s.join(ctx, int64(missing), seq)
-		if err == nil && wake != nil {
-			if late == nil {
-				late = p.timer(s.settings.AcquireTimeout)
-				defer late.Stop()
-			}
-			err = s.await(ctx, wake, late.C, int64(missing))
-		}
-		if err != nil {
+	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
+	for seq.Len() < goal {
+		if err := s.join(ctx, int64(goal-seq.Len()), seq, &p); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // admit implements [taker].
@@ -377,8 +368,8 @@ func (s *Stored) hasRead(counter persist.Counter, err error) {
 	if s.machine.Mode() != storetake.Mending || refusal != nil {
 		then = s.wake()
 	}
-	if s.machine.Moved() && s.follow != nil {
-		s.follow()
+	if s.machine.Moved() && s.turn != nil {
+		s.turn.follow()
 	}
 	s.setTimer(now)
 	s.mu.Unlock()
@@ -416,9 +407,6 @@ func (s *Stored) Details() map[string]any { return map[string]any{"sequencer": S
 
 // prepare implements [counting]. There is nothing to fetch ahead.
 func (s *Stored) prepare() {}
-
-// watch implements [counting].
-func (s *Stored) watch(alive func(context.Context) error) { s.alive = alive }
 
 // forget implements [counting]. It removes what a cursor in Redis left.
 func (s *Stored) forget(ctx context.Context) error {

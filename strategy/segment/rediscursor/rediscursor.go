@@ -71,13 +71,13 @@ type Options struct {
 
 // Cursor is the cursor of one counter. It is safe for concurrent use.
 type Cursor struct {
-	opts Options
-	key  string
+	client       redis.UniversalClient
+	cluster, key string
 }
 
 // Open returns the cursor of a counter. It touches nothing.
 func Open(opts Options, counter string) *Cursor {
-	return &Cursor{opts: opts, key: Key(opts.Prefix, counter)}
+	return &Cursor{client: opts.Client, cluster: opts.Cluster, key: Key(opts.Prefix, counter)}
 }
 
 // Key returns the key of the hash of a counter. The braces put it into one slot of a Redis Cluster.
@@ -262,7 +262,7 @@ func (c *Cursor) Drop(ctx context.Context) error {
 
 // run runs a script and handles the replies that all scripts share.
 func (c *Cursor) run(ctx context.Context, s redisonce.Script, args ...any) (*reply, error) {
-	raw, err := s.Run(ctx, c.opts.Client, c.key, []any{FormatVersion, c.opts.Cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
+	raw, err := s.Run(ctx, c.client, c.key, []any{FormatVersion, c.cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
 	if err != nil {
 		return nil, err
 	}
