@@ -31,14 +31,14 @@ type turns struct {
 // next returns the index of the node to ask, after it has waited if need be. It returns the last
 // error of the call if its time would be over.
 func (t *turns) next(ctx context.Context) (int, error) {
-	if t.last == nil {
-		t.began = time.Now()
-	}
 	for {
 		if ctx.Err() != nil {
 			return 0, t.ended(ctx)
 		}
 		now := time.Now()
+		if t.last == nil {
+			t.began = now
+		}
 		i, wait := t.pick(now)
 		if i >= 0 {
 			if t.last != nil && t.failures[i] > 0 && now.Sub(t.began) > t.client.wait {

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -96,10 +97,21 @@ func (t *table) find(name []byte) int {
 	return len(t.list)
 }
 
+// find is that of the table. Most commands of a client are the same as the one before.
+func (c *conn) find(name []byte) int {
+	if len(name) > 0 && bytes.Equal(name, c.lastName) {
+		return c.lastCommand
+	}
+	i := c.server.table.find(name)
+	if i < len(c.server.table.list) {
+		c.lastName, c.lastCommand = append(c.lastName[:0], name...), i
+	}
+	return i
+}
+
 // do answers a command, or adds it to the run of requests for numbers.
 func (c *conn) do(args [][]byte) {
-	t := c.server.table
-	i := t.find(args[0])
+	i := c.find(args[0])
 	if i >= takers {
 		c.issue()
 	}

@@ -43,6 +43,9 @@ type conn struct {
 	ends    bool      // nothing more is answered
 	broken  bool      // nothing can be written any more
 
+	lastName    []byte // the last command that there is, as the client wrote it
+	lastCommand int    // its index
+
 	now                 time.Time // when the connection last had something to do
 	readFrom, writeFrom time.Time // when the deadlines were last set
 	halfRead            bool      // the deadline is that of a command that began to arrive
