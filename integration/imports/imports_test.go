@@ -179,7 +179,7 @@ func TestLeaf(t *testing.T) {
 	first.issue(t, issued, "Leaf 1", 700)
 	second.issue(t, issued, "Leaf 2", 2000)
 
-	refused := [][]string{{"my tag", "refused", "--rename my tag=NAME"}, {"huge", "refused", "largest number of a segment"}}
+	refused := [][]string{{"my tag", "refused", "--rename 'my tag=NAME'"}, {"huge", "refused", "largest number of a segment"}}
 	out, code := s.run()
 	s.want(out, code, 1, append(refused, []string{"pay", "4001", "4002", "2000", "planned"}, []string{"leaf-segment-test", "planned"})...)
 	out, code = s.run("--dry-run", "--rename", "my tag=tag")
