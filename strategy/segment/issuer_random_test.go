@@ -20,7 +20,7 @@ import (
 // removed and come back, nodes crash, callers leave, and the store and Redis lose answers: no number
 // comes twice.
 func TestRandomIssuers(t *testing.T) {
-	for seed := range uint64(longtest.Or(8, 300)) {
+	for seed := range uint64(longtest.Or(4, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomIssuers(t, seed) })
 		})
