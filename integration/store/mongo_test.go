@@ -50,6 +50,7 @@ func allocate(ctx context.Context, s persist.Store) (persist.Range, error) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMongo(t)
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 		return open(t, server.URI(), func(o *mongo.Options) { o.Now = now })

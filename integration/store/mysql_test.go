@@ -40,6 +40,7 @@ func connectMySQL(t testing.TB, dsn string) *sql.DB {
 }
 
 func TestMySQLConformance(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMySQL(t)
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 		o := newMySQL(t, server)

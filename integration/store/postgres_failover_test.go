@@ -103,6 +103,7 @@ func TestPostgresFailover(t *testing.T) {
 // counter is again as it was before both. Then one gap is not enough: the next range would be the
 // same.
 func TestPostgresFailoverLosesTheGap(t *testing.T) {
+	t.Parallel()
 	first := testenv.StartPostgres(t)
 	second := testenv.StartStandby(t, first)
 	s := openPostgres(t, testenv.PostgresURL(first.Addr(), second.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
@@ -135,6 +136,7 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 
 // With a synchronous standby and failover lossless nothing is skipped.
 func TestPostgresLosslessFailover(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	url := testenv.PostgresURL(server.Addr(), standby.Addr())
@@ -222,6 +224,7 @@ func TestPostgresCancelledCommit(t *testing.T) {
 
 // A range and a lease are durable although the server was told meanwhile not to wait for commits.
 func TestPostgresAllocatesDurably(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
@@ -344,6 +347,7 @@ func TestPostgresCancelledCommitWithoutWarnings(t *testing.T) {
 // If commits cease to wait for a standby while connections are open, as when a pooler leads to a
 // server that has none, a store that must lose nothing is away at once.
 func TestPostgresCommitsCeaseToWait(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless = true })

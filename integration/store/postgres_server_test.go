@@ -342,6 +342,7 @@ func TestPostgresPurgeUnderLoad(t *testing.T) {
 
 // No statement needs a scan of a table that grows, and no update of a counter changes an index.
 func TestPostgresUsesIndexes(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)
 	create(t, s)

@@ -37,6 +37,7 @@ func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *pos
 }
 
 func TestPostgresConformance(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {
