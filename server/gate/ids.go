@@ -8,8 +8,9 @@ import (
 )
 
 // IDs creates IDs for requests that come without one: a prefix drawn at the start and a running
-// number. They need no system call and sort by time within a process. It is safe for concurrent
-// use.
+// number. They begin with a letter: 9214857e-16 would be a number to whatever guesses types, such as
+// a spreadsheet. They need no system call and sort by time within a process. It is safe for
+// concurrent use.
 type IDs struct {
 	prefix string
 	last   atomic.Uint64
@@ -18,7 +19,7 @@ type IDs struct {
 func newIDs() *IDs {
 	var seed [4]byte
 	_, _ = rand.Read(seed[:]) // never fails, see crypto/rand
-	return &IDs{prefix: hex.EncodeToString(seed[:]) + "-"}
+	return &IDs{prefix: "r" + hex.EncodeToString(seed[:]) + "-"}
 }
 
 // Next returns a new ID.
