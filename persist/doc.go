@@ -10,8 +10,8 @@
 //   - [Clock]: the time that all who share the store have in common.
 //
 // Everything else is kept as documents, so drivers know nothing of it: definitions of biz types,
-// tokens, the cluster's ID ([ClusterID]), the shapes of IDs ([ShapesIn]), and which periods exist
-// and were removed ([PeriodKind], [PurgedKind]).
+// tokens, the cluster's ID ([ClusterID]), the shapes of IDs ([ShapesIn]), which periods exist and
+// were removed ([PeriodKind], [PurgedKind]), and gapless counters ([LedgerKind]).
 //
 // Two nodes never issue the same number because [Counters].Allocate gives each number to one caller
 // (invariant U1 of docs/DESIGN.md). Test "concurrent allocations never overlap" of package
@@ -29,7 +29,7 @@
 //     store that can read, compute and write in one transaction calls it, another one writes the
 //     same rule as one statement. [Epochs] combines the reads of many epochs into one query.
 //  2. Documents. Each change names the revision that it follows. Keys are compared as bytes, not by
-//     a collation. Purge needs an index on kind and expiry.
+//     a collation. Due and Purge need an index on kind and expiry. Keep inserts many in one step.
 //  3. Slots. A swap compares every field that was seen, and changes everything or nothing. A store
 //     that writes a registry as a whole uses [Registry.Table] and [Registry.Swapped].
 //  4. History. Append ignores records that are there already.
@@ -37,7 +37,8 @@
 //
 // If a failover of the server can lose what it acknowledged, the store is a [Fenced] too. Then a
 // counter's record holds the fence that it was written under, Allocate compares that fence in its
-// own step, and SlotTable.Source is the fence.
+// own step, and SlotTable.Source is the fence. CreateFenced and UpdateFenced compare the fence in
+// the statement that writes.
 //
 // These rules hold for every operation:
 //

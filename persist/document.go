@@ -20,7 +20,7 @@ type Document struct {
 	// Timestamp is when it was written, in ms since the Unix epoch.
 	Timestamp int64 `json:"timestamp"`
 	// Expires is when it may be purged, in ms since the Unix epoch; 0 for never. It exists until it
-	// is purged.
+	// is purged. In a document of [LedgerKind], which is never purged, something is due then.
 	Expires int64 `json:"expires,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func CheckDocument(kind, key string) error {
 }
 
 // CheckDocuments returns ErrInvalid for a kind that no document can have, and for a text after that
-// is not UTF-8. Drivers call it before they list or purge.
+// is not UTF-8. Drivers call it before they list.
 func CheckDocuments(kind, after string) error {
 	switch {
 	case !kinds.MatchString(kind):
@@ -98,6 +98,26 @@ func CheckDocuments(kind, after string) error {
 		return invalid("%.100q is not UTF-8", after)
 	}
 	return nil
+}
+
+// CheckKept returns ErrInvalid unless all documents are valid and of revision 1. Drivers call it
+// before they keep any.
+func CheckKept(list []Document) error {
+	for _, d := range list {
+		if err := d.CheckNew(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckPurge returns ErrInvalid for a kind whose documents are never purged. Drivers call it before
+// they purge.
+func CheckPurge(kind string) error {
+	if kind == LedgerKind {
+		return invalid("documents of kind %s are never purged", kind)
+	}
+	return CheckDocuments(kind, "")
 }
 
 // Documents keeps documents. It is safe for concurrent use. Every change is atomic, and durable
@@ -117,7 +137,18 @@ type Documents interface {
 	// List returns at most limit documents of a kind whose keys are greater than after, in byte
 	// order of their keys.
 	List(ctx context.Context, kind, after string, limit int) ([]Document, error)
+	// Due returns at most limit documents of a kind with 0 < Expires < before, in ms since the Unix
+	// epoch: the earliest first, and those of the same moment in byte order of their keys. Documents
+	// that are damaged or of a newer format are left out: one of them must not hide the others.
+	Due(ctx context.Context, kind string, before int64, limit int) ([]Document, error)
+	// Keep stores the documents, of revision 1, that do not exist yet. One that exists stays as it
+	// is, whatever its revision and body are; of two in the list with the same kind and key the
+	// first one counts. Keep is not atomic as a whole: after an error any of them may be stored,
+	// now or later. It can be repeated. When it returns nil, all of them exist and are durable. It
+	// returns ErrInvalid, and stores none, if one of them is invalid.
+	Keep(ctx context.Context, list []Document) error
 	// Purge removes at most limit documents of a kind that expired before a time, in ms since the
-	// Unix epoch, and returns how many.
+	// Unix epoch, and returns how many. It returns ErrInvalid for [LedgerKind], whose documents
+	// never expire.
 	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
 }

@@ -23,6 +23,9 @@ type HistoryRecord struct {
 	ID string `json:"id"`
 	// BizType is the name of the biz type.
 	BizType string `json:"bizType"`
+	// Key is the key that the numbers were issued for; "" if the biz type is not keyed. It is at
+	// most 512 bytes of UTF-8.
+	Key string `json:"key,omitempty"`
 	// Time is when the numbers were issued, in ms since the Unix epoch, as in ID.
 	Time int64 `json:"time"`
 	// First and Last are the first and the last number in the order they were taken, Count is how
@@ -61,8 +64,10 @@ func (r HistoryRecord) Validate() error {
 		return invalid("time %d is not that of ID %s", r.Time, r.ID)
 	case r.Count < 1:
 		return invalid("count %d is less than 1", r.Count)
+	case len(r.Key) > longestKey:
+		return invalid("key %.100q has more than %d bytes", r.Key, longestKey)
 	}
-	for _, text := range append([]string{r.Caller, r.Addr, r.RequestID}, r.IDs...) {
+	for _, text := range append([]string{r.Key, r.Caller, r.Addr, r.RequestID}, r.IDs...) {
 		if !utf8.ValidString(text) {
 			return invalid("%q is not UTF-8", text)
 		}
@@ -120,6 +125,9 @@ func HistoryTime(id string) (int64, error) {
 // HistoryQuery asks for the records of one biz type.
 type HistoryQuery struct {
 	BizType string
+	// Key, unless empty, is that of the records that are returned. No index helps to find them: the
+	// query reads the records of the biz type until it has found enough. From and To bound that.
+	Key string
 	// Before, unless empty, is an ID: only records below it are returned. The last ID of a page
 	// gives the next page.
 	Before string
@@ -128,6 +136,9 @@ type HistoryQuery struct {
 	// Limit is the largest number of records to return; 0 or less returns none.
 	Limit int
 }
+
+// Wants reports whether a record between the bounds of Range is one that the query asks for.
+func (q HistoryQuery) Wants(r HistoryRecord) bool { return q.Key == "" || q.Key == r.Key }
 
 // Range returns the bounds of the persist IDs that the query is about, low ≤ persist ID < high, or
 // ErrInvalid.

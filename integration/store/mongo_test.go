@@ -319,6 +319,28 @@ func TestDocumentsThatAreNotOurs(t *testing.T) {
 	}
 }
 
+// Damaged documents, and those of a newer version, do not hide what else is due.
+func TestDueLeavesOutWhatIsNotOurs(t *testing.T) {
+	server := testenv.StartMongo(t)
+	database := "seqd_" + testenv.Unique()
+	s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
+	for i, key := range []string{"newer", "damaged", "odd", "fine"} {
+		must(t, s.Documents().Create(t.Context(), persist.Document{Kind: "ledger", Key: key, Revision: 1, Expires: int64(1 + i)}))
+	}
+	c := server.Client().Database(database).Collection("documents")
+	for id, change := range map[string]bson.M{
+		"ledger/newer": {"v": persist.FormatVersion + 1}, "ledger/damaged": {"revision": "x"}, "ledger/odd": {"body": 5},
+	} {
+		if _, err := c.UpdateOne(t.Context(), bson.M{"_id": id}, bson.M{"$set": change}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due, err := s.Documents().Due(t.Context(), "ledger", 100, 10)
+	if err != nil || len(due) != 1 || due[0].Key != "fine" {
+		t.Errorf("%+v, %v", due, err)
+	}
+}
+
 // An operation ends after the store's time-out, even if its context allows more time.
 func TestTimeoutIsABound(t *testing.T) {
 	server := testenv.StartMongo(t)

@@ -161,7 +161,7 @@ func TestMySQLOddRows(t *testing.T) {
 	} {
 		execMySQL(t, db, "DELETE FROM seqd_counters", "DELETE FROM seqd_documents", "DELETE FROM seqd_slots", "DELETE FROM seqd_history")
 		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
-		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
+		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1, Expires: 5}))
 		must(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
 		if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: source}); !made {
 			t.Fatal(err)
@@ -185,6 +185,9 @@ func TestMySQLOddRows(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("%s after %s: %v, want %v", what, test.damage, err, test.want)
 			}
+		}
+		if due, err := s.Documents().Due(ctx, "token", 10, 5); err != nil || len(due) != 0 {
+			t.Errorf("after %s %+v is due, %v", test.damage, due, err)
 		}
 		if after := askMySQL(t, db, all); after != before {
 			t.Errorf("%s became %s", before, after)

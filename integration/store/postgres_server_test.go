@@ -112,7 +112,7 @@ func TestPostgresOddRows(t *testing.T) {
 	} {
 		server.Query("TRUNCATE seqd_counters, seqd_documents, seqd_slots, seqd_history")
 		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
-		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
+		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1, Expires: 5}))
 		must(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
 		if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: source}); !made {
 			t.Fatal(err)
@@ -136,6 +136,9 @@ func TestPostgresOddRows(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("%s: %v, want %v", what, err, test.want)
 			}
+		}
+		if due, err := s.Documents().Due(ctx, "token", 10, 5); err != nil || len(due) != 0 {
+			t.Errorf("%+v is due, %v", due, err)
 		}
 		if errors.Is(test.want, persist.ErrNewer) {
 			_, taken := allocate(ctx, s)
@@ -197,18 +200,34 @@ func TestPostgresRights(t *testing.T) {
 func TestPostgresAllocatesByOneStatement(t *testing.T) {
 	server := testenv.StartPostgres(t, "log_statement = all")
 	for name, url := range map[string]string{"stmtcache_": server.URL(), "<unnamed>": testenv.StartPgbouncer(t, server.Addr()).URL()} {
+		before := len(server.Log())
 		emptyPostgres(server)
 		s := openPostgres(t, url, nil)
 		create(t, s)
-		before := len(server.Log())
+		awaitStatements(t, server, before, "INSERT INTO seqd_counters", 1)
+		before = len(server.Log())
 		for range 10 {
 			if _, err := allocate(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 		}
-		log := server.Log()[before:]
+		log := awaitStatements(t, server, before, "UPDATE seqd_counters", 10)
 		if n := strings.Count(log, "execute "+name); n != 10 || strings.Count(log, "execute ") != 10 || strings.Contains(log, " statement: ") {
 			t.Errorf("%d statements were sent as %s:\n%s", n, name, log)
+		}
+	}
+}
+
+// awaitStatements waits until the log of a server has so many lines with a statement behind an
+// offset, and returns what is behind it. The log arrives later than the answers.
+func awaitStatements(t *testing.T, server *testenv.Postgres, offset int, statement string, count int) (log string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if log = server.Log()[offset:]; strings.Count(log, statement) >= count {
+			return log
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q is not %d times in the log:\n%s", statement, count, log)
 		}
 	}
 }
@@ -359,11 +378,15 @@ func TestPostgresUsesIndexes(t *testing.T) {
 		"INSERT INTO seqd_history SELECT convert_to('order/' || lpad(i::text, 40, '0'), 'UTF8'), '' FROM generate_series(1, 20000) i; ANALYZE")
 	const scans = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relname IN ('seqd_documents', 'seqd_history')"
 	before := server.Query(scans)
-	for _, purge := range []func() (int, error){
+	for _, use := range []func() (int, error){
+		func() (int, error) {
+			due, err := s.Documents().Due(t.Context(), "answer", 1000, 100)
+			return len(due), err
+		},
 		func() (int, error) { return s.Documents().Purge(t.Context(), "answer", 1000, 100) },
 		func() (int, error) { return s.History().Purge(t.Context(), "order", 1, 100) },
 	} {
-		if _, err := purge(); err != nil {
+		if _, err := use(); err != nil {
 			t.Error(err)
 		}
 	}

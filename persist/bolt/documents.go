@@ -92,9 +92,43 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (fo
 	return found, err
 }
 
+// Due implements [persist.Documents].
+func (d *documents) Due(ctx context.Context, kind string, before int64, limit int) (list []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil {
+		return nil, err
+	}
+	err = d.read(ctx, func(b *bbolt.Bucket) error {
+		for _, key := range due(b.Bucket(expiryBucket), kind, before, limit) {
+			if doc, err := get[persist.Document](b, dueID(kind, key)); err == nil {
+				list = append(list, doc)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Keep implements [persist.Documents].
+func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
+	if err := persist.CheckKept(list); err != nil {
+		return err
+	}
+	return d.write(ctx, func(b *bbolt.Bucket) error {
+		for _, doc := range list {
+			if b.Get([]byte(doc.PersistID())) != nil {
+				continue
+			}
+			if err := putDocument(b, persist.Document{}, doc); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Purge implements [persist.Documents].
 func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
-	if err := persist.CheckDocuments(kind, ""); err != nil {
+	if err := persist.CheckPurge(kind); err != nil {
 		return 0, err
 	}
 	purged := 0
@@ -104,7 +138,7 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 			if err := expiry.Delete(key); err != nil {
 				return err
 			}
-			id := documentID(kind, string(key[len(kind)+1+8:]))
+			id := dueID(kind, key)
 			doc, err := get[persist.Document](b, id)
 			if err != nil || doc.Expires == 0 || doc.Expires >= before {
 				// it is damaged: leave it for the operator, and go on with the others
@@ -123,8 +157,8 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	return purged, nil
 }
 
-// due returns the expiry keys of at most limit documents that have expired. They are read before
-// any is removed: a cursor must not move while records are deleted.
+// due returns the expiry keys of at most limit documents that expired before a time. They are read
+// before any is removed: a cursor must not move while records are deleted.
 func due(expiry *bbolt.Bucket, kind string, before int64, limit int) (keys [][]byte) {
 	if expiry == nil {
 		return nil
@@ -177,5 +211,8 @@ func expiryKey(doc persist.Document) []byte {
 	key := binary.BigEndian.AppendUint64(append([]byte(doc.Kind), '/'), uint64(doc.Expires))
 	return append(key, doc.Key...)
 }
+
+// dueID returns the persist ID of the document that an expiry key of a kind stands for.
+func dueID(kind string, key []byte) string { return documentID(kind, string(key[len(kind)+1+8:])) }
 
 func documentID(kind, key string) string { return persist.Document{Kind: kind, Key: key}.PersistID() }

@@ -137,7 +137,9 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 			if err != nil {
 				return fmt.Errorf("%q: %w", key, err)
 			}
-			list = append(list, r)
+			if query.Wants(r) {
+				list = append(list, r)
+			}
 		}
 		return nil
 	})

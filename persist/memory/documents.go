@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -113,9 +114,43 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 	return list[:min(max(limit, 0), len(list))], err
 }
 
+// Due implements [persist.Documents].
+func (d *documents) Due(ctx context.Context, kind string, before int64, limit int) (list []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil {
+		return nil, err
+	}
+	err = d.locked(ctx, func() error {
+		for _, doc := range d.kinds[kind] {
+			if doc.Expires != 0 && doc.Expires < before {
+				list = append(list, doc)
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b persist.Document) int {
+		return cmp.Or(cmp.Compare(a.Expires, b.Expires), strings.Compare(a.Key, b.Key))
+	})
+	return list[:min(max(limit, 0), len(list))], err
+}
+
+// Keep implements [persist.Documents].
+func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
+	if err := persist.CheckKept(list); err != nil {
+		return err
+	}
+	return d.locked(ctx, func() error {
+		for _, doc := range list {
+			if _, ok := d.kinds[doc.Kind][doc.Key]; !ok {
+				d.put(doc)
+			}
+		}
+		return nil
+	})
+}
+
 // Purge implements [persist.Documents].
 func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (purged int, err error) {
-	if err := persist.CheckDocuments(kind, ""); err != nil {
+	if err := persist.CheckPurge(kind); err != nil {
 		return 0, err
 	}
 	err = d.locked(ctx, func() error {

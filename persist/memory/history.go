@@ -68,6 +68,9 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (found [
 			if len(found) >= query.Limit || r.PersistID() < low {
 				break
 			}
+			if !query.Wants(r) {
+				continue
+			}
 			r.Runs, r.IDs = slices.Clone(r.Runs), slices.Clone(r.IDs)
 			found = append(found, r)
 		}

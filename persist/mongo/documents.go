@@ -154,27 +154,86 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (li
 	return d.find(ctx, bson.D{{Key: "_id", Value: ids}}, limit)
 }
 
+// Due implements [persist.Documents].
+func (d *documents) Due(ctx context.Context, kind string, before int64, limit int) (list []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil || limit <= 0 {
+		return nil, err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.index(ctx); err != nil {
+		return nil, err
+	}
+	// Within a kind _id orders as the key does.
+	earliest := options.Find().SetSort(bson.D{{Key: "expires", Value: 1}, {Key: "_id", Value: 1}}).SetLimit(int64(limit))
+	cursor, err := d.collection.Find(ctx, bson.D{{Key: "kind", Value: kind}, {Key: "expires", Value: expired(before)}}, earliest)
+	if err != nil {
+		return nil, translate(err)
+	}
+	defer func() { _ = cursor.Close(ctx) }() // Err says what failed
+	for cursor.Next(ctx) {
+		var stored storedDocument
+		if cursor.Decode(&stored) != nil {
+			continue
+		}
+		if doc, err := stored.model(); err == nil {
+			list = append(list, doc)
+		}
+	}
+	return list, translate(cursor.Err())
+}
+
+// Keep implements [persist.Documents].
+func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
+	if err := persist.CheckKept(list); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return ctx.Err()
+	}
+	written := make([]bson.D, len(list))
+	for i, doc := range list {
+		if place, _ := d.former.place(doc.Kind, doc.Key); place != nil {
+			return fmt.Errorf("%w: documents of kind %s are created one by one", persist.ErrInvalid, doc.Kind)
+		}
+		written[i] = document(doc)
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	// Unordered: documents that exist do not keep the others from being inserted. Also for those
+	// that exist the server waits until they are durable.
+	_, err = d.collection.InsertMany(ctx, written, options.InsertMany().SetOrdered(false))
+	if onlyDuplicates(err) {
+		return nil
+	}
+	return translate(err)
+}
+
+// expired selects documents that expired before a time.
+func expired(before int64) bson.D {
+	return bson.D{{Key: "$gt", Value: int64(0)}, {Key: "$lt", Value: before}}
+}
+
 // Purge implements [persist.Documents].
 func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
-	if err := persist.CheckDocuments(kind, ""); err != nil {
+	if err := persist.CheckPurge(kind); err != nil || limit <= 0 {
 		return 0, err
-	}
-	if limit <= 0 {
-		return 0, nil
 	}
 	bounded, cancel, err := d.begin(ctx)
 	defer cancel()
 	if err != nil {
 		return 0, err
 	}
-	if !d.indexed.Load() {
-		if err := d.index(bounded); err != nil {
-			return 0, translate(err)
-		}
-		d.indexed.Store(true)
+	if err := d.index(bounded); err != nil {
+		return 0, err
 	}
-	expired := bson.D{{Key: "$gt", Value: int64(0)}, {Key: "$lt", Value: before}}
-	due, err := d.find(ctx, bson.D{{Key: "kind", Value: kind}, {Key: "expires", Value: expired}}, limit)
+	due, err := d.find(ctx, bson.D{{Key: "kind", Value: kind}, {Key: "expires", Value: expired(before)}}, limit)
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
@@ -183,19 +242,26 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 		ids[i] = doc.PersistID()
 	}
 	// A document that was changed meanwhile and expires later by now stays.
-	result, err := d.collection.DeleteMany(bounded, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "expires", Value: expired}})
+	result, err := d.collection.DeleteMany(bounded, bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}, {Key: "expires", Value: expired(before)}})
 	if err != nil {
 		return 0, translate(err)
 	}
 	return int(result.DeletedCount), nil
 }
 
-// index creates the index that Purge uses.
+// index creates the index that Due and Purge use, unless this process has done so. A store that is
+// only looked at does without.
 func (d *documents) index(ctx context.Context) error {
+	if d.former.readOnly || d.indexed.Load() {
+		return nil
+	}
 	_, err := d.collection.Indexes().CreateOne(ctx, mongo.IndexModel{
 		Keys: bson.D{{Key: "kind", Value: 1}, {Key: "expires", Value: 1}}, Options: options.Index().SetName("expiry"),
 	})
-	return err
+	if err == nil {
+		d.indexed.Store(true)
+	}
+	return translate(err)
 }
 
 func ofRevision(kind, key string, revision int64) bson.D {

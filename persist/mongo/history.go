@@ -29,6 +29,7 @@ type storedHistory struct {
 	ID        string               `bson:"_id"`
 	Version   int                  `bson:"v"`
 	BizType   string               `bson:"bizType"`
+	Key       string               `bson:"key,omitempty"`
 	Time      bson.DateTime        `bson:"time"`
 	First     int64                `bson:"first"`
 	Last      int64                `bson:"last"`
@@ -42,14 +43,14 @@ type storedHistory struct {
 
 func historyDocument(r persist.HistoryRecord) storedHistory {
 	return storedHistory{
-		ID: r.PersistID(), Version: persist.FormatVersion, BizType: r.BizType, Time: bson.DateTime(r.Time), First: r.First, Last: r.Last,
+		ID: r.PersistID(), Version: persist.FormatVersion, BizType: r.BizType, Key: r.Key, Time: bson.DateTime(r.Time), First: r.First, Last: r.Last,
 		Count: int64(r.Count), Runs: r.Runs, IDs: r.IDs, Caller: r.Caller, Addr: r.Addr, RequestID: r.RequestID,
 	}
 }
 
 func (s storedHistory) model() (persist.HistoryRecord, error) {
 	r := persist.HistoryRecord{
-		ID: strings.TrimPrefix(s.ID, s.BizType+"/"), BizType: s.BizType, Time: int64(s.Time), First: s.First, Last: s.Last, Count: int(s.Count),
+		ID: strings.TrimPrefix(s.ID, s.BizType+"/"), BizType: s.BizType, Key: s.Key, Time: int64(s.Time), First: s.First, Last: s.Last, Count: int(s.Count),
 		Runs: s.Runs, IDs: s.IDs, Caller: s.Caller, Addr: s.Addr, RequestID: s.RequestID,
 	}
 	switch {
@@ -119,7 +120,11 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	if err != nil {
 		return nil, err
 	}
-	cursor, err := h.collection.Find(ctx, idBetween(low, high), options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(query.Limit)))
+	filter := idBetween(low, high)
+	if query.Key != "" {
+		filter = append(filter, bson.E{Key: "key", Value: query.Key})
+	}
+	cursor, err := h.collection.Find(ctx, filter, options.Find().SetSort(bson.D{{Key: "_id", Value: -1}}).SetLimit(int64(query.Limit)))
 	if err != nil {
 		return nil, translate(err)
 	}

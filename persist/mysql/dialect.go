@@ -36,6 +36,7 @@ func dialect(opts Options) sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Fence:       fence,
 		SchemaFence: inRow,
+		Holds:       holds(opts, fence),
 		// SYSDATE is the time of its evaluation, NOW that of the beginning of the statement. The
 		// time zone of the session is UTC.
 		Clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(3)) DIV 1000",

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	library "github.com/go-sql-driver/mysql"
+
+	"github.com/seqd/seqd/internal/sabotage"
 )
 
 // A fence is the identity of the server that takes the writes, and a generation, which says how
@@ -30,6 +32,14 @@ func fenceOf(opts Options) string {
 		return "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
 	}
 	return "IF(writer = " + identity + ", CONCAT(writer, '/', generation), NULL)"
+}
+
+// holds returns the condition that a text is the present fence. It is not met while that is NULL.
+func holds(opts Options, fence string) string {
+	if opts.Lossless || sabotage.Off(sabotage.FenceCompared) {
+		return "? IS NOT NULL AND " + fence + " IS NOT NULL"
+	}
+	return fence + " = ?"
 }
 
 // inSchema returns a column of the row of seqd_schema, for statements on other tables.

@@ -34,6 +34,13 @@ func runDocuments(t *testing.T, open Factory) {
 		{"a deletion and an update have one winner", testDocumentDeleteRace},
 		{"odd keys", testDocumentKeys},
 		{"list pages in byte order, by kind", testDocumentList},
+		{"due finds the earliest first", testDocumentDue},
+		{"due follows the last revision", testDocumentDueMoved},
+		{"a queue of what is due loses nothing", testDocumentDueRace},
+		{"keep stores what is new and leaves what exists", testDocumentKeep},
+		{"keep takes odd keys and large bodies, many at once", testDocumentKeepMuch},
+		{"of many who keep the same, the first one counts", testDocumentKeepRace},
+		{"a ledger is never purged", testDocumentLedger},
 		{"purge takes what expired, some at a time", testDocumentPurge},
 		{"purge goes by the last revision", testDocumentPurgeMoved},
 		{"purge never takes what an update keeps", testDocumentPurgeRace},
@@ -404,13 +411,17 @@ func testDocumentBad(s *documentsSuite) {
 	} {
 		bad := document("token", "other")
 		change(&bad)
-		for what, err := range map[string]error{"create": s.documents.Create(ctx, bad), "update": s.documents.Update(ctx, bad)} {
+		for what, err := range map[string]error{
+			"create": s.documents.Create(ctx, bad), "update": s.documents.Update(ctx, bad),
+			"keep": s.documents.Keep(ctx, []persist.Document{document("token", "before it"), bad}),
+		} {
 			if !errors.Is(err, persist.ErrInvalid) {
 				s.Errorf("%s with %s: %v", what, name, err)
 			}
 		}
 	}
 	s.fails(s.documents.Create(ctx, next(document("token", "other"), "x")), persist.ErrInvalid)
+	s.fails(s.documents.Keep(ctx, []persist.Document{document("token", "one"), next(document("token", "other"), "x")}), persist.ErrInvalid)
 	for _, id := range [][2]string{{"", "shop"}, {"Token", "shop"}, {"token", ""}, {"token", "\xff"}} {
 		_, err := s.documents.Read(ctx, id[0], id[1])
 		s.fails(err, persist.ErrInvalid)
@@ -418,6 +429,8 @@ func testDocumentBad(s *documentsSuite) {
 	}
 	for _, kind := range []string{"", "Token", "a/b"} {
 		_, err := s.documents.List(ctx, kind, "", 10)
+		s.fails(err, persist.ErrInvalid)
+		_, err = s.documents.Due(ctx, kind, 10, 10)
 		s.fails(err, persist.ErrInvalid)
 		_, err = s.documents.Purge(ctx, kind, 10, 10)
 		s.fails(err, persist.ErrInvalid)
@@ -458,6 +471,7 @@ func (s *documentsSuite) all(ctx context.Context, d persist.Document) map[string
 	_, read := s.documents.Read(ctx, d.Kind, d.Key)
 	_, list := s.documents.List(ctx, d.Kind, "", 10)
 	_, purge := s.documents.Purge(ctx, d.Kind, 1<<62, 10)
+	_, due := s.documents.Due(ctx, d.Kind, 1<<62, 10)
 	return map[string]error{
 		"create": s.documents.Create(ctx, document(d.Kind, "another")),
 		"read":   read,
@@ -465,5 +479,7 @@ func (s *documentsSuite) all(ctx context.Context, d persist.Document) map[string
 		"delete": s.documents.Delete(ctx, d.Kind, d.Key, d.Revision),
 		"list":   list,
 		"purge":  purge,
+		"due":    due,
+		"keep":   s.documents.Keep(ctx, []persist.Document{d, document(d.Kind, "a third")}),
 	}
 }

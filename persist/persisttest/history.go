@@ -38,6 +38,7 @@ func RunHistory(t *testing.T, wholesale bool, open HistoryFactory) {
 		{"late records find their place", testHistoryLate, false},
 		{"time bounds", testHistoryBounds, false},
 		{"biz types do not touch each other", testHistoryApart, false},
+		{"a query for a key finds its records alone", testHistoryKey, false},
 		{"paging while others append", testHistoryPaging, false},
 		{"purge takes the oldest, some at a time", testHistoryPurge, true},
 		{"of many purges each record goes once", testHistoryPurgeRace, true},
@@ -116,7 +117,7 @@ func testHistoryEmpty(s *historySuite) {
 
 func testHistoryKeeps(s *historySuite) {
 	full := persist.HistoryRecord{
-		ID: persist.HistoryID(1_790_000_000_123, 1<<64-1, 1<<48-1), BizType: "order", Time: 1_790_000_000_123,
+		ID: persist.HistoryID(1_790_000_000_123, 1<<64-1, 1<<48-1), BizType: "order", Key: "tenant-42", Time: 1_790_000_000_123,
 		First: 1<<63 - 1, Last: 5, Count: 1_000_000, IDs: []string{"INV-ü<&>\"'\\", "b\u2028"}, Caller: "shop 1", Addr: "2001:db8::1", RequestID: "r",
 		Runs: []persist.HistoryRun{{First: 1<<63 - 1, Stride: -1 << 62, Count: 2}, {First: 5, Stride: 1 << 62, Count: 999_998}},
 	}
@@ -173,6 +174,51 @@ func testHistoryApart(s *historySuite) {
 		s.wants(persist.HistoryQuery{BizType: name, Limit: 100}, int64(i+2), int64(i+1))
 	}
 	s.wants(persist.HistoryQuery{BizType: "a.", Limit: 100})
+}
+
+// testHistoryKey checks paging by key, with keys of which one begins as the other, and with texts
+// that look like a key.
+func testHistoryKey(s *historySuite) {
+	keys := []string{"t", "t1", "", "T", `<&>"\ü` + "\x00"}
+	for n := int64(1); n <= 100; n++ {
+		r := historyRecord("order", n)
+		r.Key, r.Caller = keys[n%5], `"key":"t1"`
+		r.IDs = []string{`,"key":"t1"`, "t1", r.Key}
+		s.append(r)
+	}
+	for i, key := range keys {
+		query := persist.HistoryQuery{BizType: "order", Key: key, Limit: 7}
+		if key == "" {
+			continue // this is no filter
+		}
+		want := int64(95 + i)
+		if i == 0 {
+			want = 100
+		}
+		for {
+			page := s.list(query)
+			for _, r := range page {
+				if r.Key != key || r.First != want {
+					s.Errorf("key %q: got %d of key %q, want %d", key, r.First, r.Key, want)
+				}
+				want -= 5
+			}
+			if len(page) < query.Limit {
+				break
+			}
+			query.Before = page[len(page)-1].ID
+		}
+		if want > 0 {
+			s.Errorf("key %q: the records end above %d", key, want)
+		}
+	}
+	s.wants(persist.HistoryQuery{BizType: "order", Key: "t1", From: 10, To: 20, Limit: 5}, 16, 11)
+	s.wants(persist.HistoryQuery{BizType: "order", Key: "t1", Limit: 0})
+	s.wants(persist.HistoryQuery{BizType: "order", Key: "other", Limit: 5})
+	s.wants(persist.HistoryQuery{BizType: "orders", Key: "t1", Limit: 5})
+	if all := s.list(persist.HistoryQuery{BizType: "order", Limit: 1000}); len(all) != 100 {
+		s.Errorf("without a key there are %d records", len(all))
+	}
 }
 
 // testHistoryPaging checks that every record that exists when paging begins is seen once, and no
@@ -264,6 +310,8 @@ func testHistoryBad(s *historySuite) {
 		"upper case":        func(r *persist.HistoryRecord) { r.ID = strings.ToUpper(persist.HistoryID(2, 0xabc, 2)) },
 		"another time":      func(r *persist.HistoryRecord) { r.Time++ },
 		"no numbers":        func(r *persist.HistoryRecord) { r.Count = 0 },
+		"a key no UTF-8":    func(r *persist.HistoryRecord) { r.Key = "\xff" },
+		"a key too long":    func(r *persist.HistoryRecord) { r.Key = strings.Repeat("k", 513) },
 		"no UTF-8":          func(r *persist.HistoryRecord) { r.IDs = []string{"\xff"} },
 		"a caller no UTF-8": func(r *persist.HistoryRecord) { r.Caller = "\xff" },
 	} {

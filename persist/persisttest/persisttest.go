@@ -93,6 +93,7 @@ func Run(t *testing.T, open Factory) {
 		return store.History(), store.Close
 	})
 	runDocuments(t, open)
+	runFenced(t, open)
 }
 
 func (s *suite) must(err error) {

@@ -22,22 +22,39 @@ var schema string
 // first checkpoint. On a standby pg_current_wal_lsn() fails.
 const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system())"
 
-var dialect = sqlstore.Dialect{
-	Fence:       fence,
-	SchemaFence: fence,
-	Clock:       "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
-	// A connection ends when its server becomes a standby, but a pooler hides that.
-	Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
-	// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
-	// for all that was logged before.
-	Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
-	KeepFirst: " ON CONFLICT DO NOTHING",
-	DeleteSome: func(table, where, order string) string {
-		return "DELETE FROM " + table + " WHERE ctid = ANY(ARRAY(SELECT ctid FROM " + table + " WHERE " + where +
-			" ORDER BY " + order + " LIMIT ? FOR UPDATE SKIP LOCKED))"
-	},
-	HasTables: "SELECT 1 WHERE to_regclass('seqd_schema') IS NOT NULL",
-	Steps:     []string{schema},
+func dialect(lossless bool) sqlstore.Dialect {
+	return sqlstore.Dialect{
+		Fence:       fence,
+		SchemaFence: fence,
+		Holds:       holds(lossless),
+		Clock:       "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+		// A connection ends when its server becomes a standby, but a pooler hides that.
+		Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
+		// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
+		// for all that was logged before.
+		Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
+		KeepFirst: " ON CONFLICT DO NOTHING",
+		DeleteSome: func(table, where, order string) string {
+			return "DELETE FROM " + table + " WHERE ctid = ANY(ARRAY(SELECT ctid FROM " + table + " WHERE " + where +
+				" ORDER BY " + order + " LIMIT ? FOR UPDATE SKIP LOCKED))"
+		},
+		HasTables: "SELECT 1 WHERE to_regclass('seqd_schema') IS NOT NULL",
+		Steps:     []string{schema},
+	}
+}
+
+// holds returns the condition that a text is the present fence. It makes the transaction of its
+// statement durable, as [db.Allocate] does. The subquery is evaluated as a whole because it calls a
+// function with a side effect.
+func holds(lossless bool) string {
+	same := "f.present = ?::text"
+	switch {
+	case lossless:
+		same = "?::text IS NOT NULL AND " + standbyNamed
+	case sabotage.Off(sabotage.FenceCompared):
+		same = "?::text IS NOT NULL"
+	}
+	return "(SELECT " + same + " FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f)"
 }
 
 // numbered replaces each ? by $1, $2 and so on.

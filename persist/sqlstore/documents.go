@@ -1,9 +1,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -12,8 +15,8 @@ import (
 // concurrent changes one wins.
 type documents struct {
 	*link
-	read string // statements
-	list string
+	// statements
+	read, list, due, update, insertHeld, updateHeld string
 }
 
 var _ persist.Documents = (*documents)(nil)
@@ -29,7 +32,24 @@ func newDocuments(l *link) documents {
 		proof = l.proof()
 	}
 	from := "SELECT " + columns + ", " + l.standby() + ", " + proof + " FROM seqd_documents WHERE kind = ? AND "
-	return documents{link: l, read: from + "name = ?", list: from + "name > ? ORDER BY name LIMIT ?"}
+	update := "UPDATE seqd_documents SET revision = ?, body = ?, written_at = ?, expires_at = ? WHERE kind = ? AND name = ? AND version = ? AND revision = ?"
+	return documents{
+		link: l, read: from + "name = ?", list: from + "name > ? ORDER BY name LIMIT ?",
+		due:        from + "expires_at > 0 AND expires_at < ? ORDER BY expires_at, name LIMIT ?",
+		update:     update,
+		insertHeld: "INSERT INTO seqd_documents (" + columns + ") SELECT ?,?,?,?,?,?,? FROM (SELECT 1 AS one) f WHERE " + l.dialect.Holds + l.dialect.KeepFirst,
+		updateHeld: update + " AND " + l.dialect.Holds,
+	}
+}
+
+// row returns the columns of a document as parameters.
+func row(doc persist.Document) []any {
+	return []any{doc.Kind, []byte(doc.Key), int64(persist.FormatVersion), doc.Revision, []byte(doc.Body), doc.Timestamp, doc.Expires}
+}
+
+// change returns the parameters of the statement update.
+func change(doc persist.Document) []any {
+	return []any{doc.Revision, []byte(doc.Body), doc.Timestamp, doc.Expires, doc.Kind, []byte(doc.Key), int64(persist.FormatVersion), doc.Revision - 1}
 }
 
 // scanDocument reads a row of one of the statements.
@@ -62,8 +82,7 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err != nil {
 		return err
 	}
-	err = one(d.db.Exec(ctx, "create document", "INSERT INTO seqd_documents ("+columns+") VALUES "+list(7)+d.dialect.KeepFirst,
-		doc.Kind, []byte(doc.Key), int64(persist.FormatVersion), doc.Revision, []byte(doc.Body), doc.Timestamp, doc.Expires))
+	err = one(d.db.Exec(ctx, "create document", "INSERT INTO seqd_documents ("+columns+") VALUES "+list(7)+d.dialect.KeepFirst, row(doc)...))
 	if errors.Is(err, persist.ErrNotFound) {
 		err = persist.ErrExists
 	}
@@ -102,9 +121,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 	if err != nil {
 		return err
 	}
-	err = one(d.db.Exec(bounded, "update document",
-		"UPDATE seqd_documents SET revision = ?, body = ?, written_at = ?, expires_at = ? WHERE kind = ? AND name = ? AND version = ? AND revision = ?",
-		doc.Revision, []byte(doc.Body), doc.Timestamp, doc.Expires, doc.Kind, []byte(doc.Key), int64(persist.FormatVersion), doc.Revision-1))
+	err = one(d.db.Exec(bounded, "update document", d.update, change(doc)...))
 	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
 }
 
@@ -156,9 +173,68 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (pa
 	return page, err
 }
 
+// Due implements [persist.Documents].
+func (d *documents) Due(ctx context.Context, kind string, before int64, limit int) (found []persist.Document, err error) {
+	if err := persist.CheckDocuments(kind, ""); err != nil || limit <= 0 {
+		return nil, err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return nil, err
+	}
+	err = d.db.Query(ctx, "find due documents", d.due, func(scan Scan) error {
+		switch doc, err := scanDocument(scan); {
+		case err == nil:
+			found = append(found, doc)
+		case !errors.Is(err, persist.ErrInvalid) && !errors.Is(err, persist.ErrNewer):
+			return err
+		}
+		return nil
+	}, kind, before, int64(limit))
+	return found, err
+}
+
+// Keep implements [persist.Documents].
+func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
+	if err := persist.CheckKept(list); err != nil {
+		return err
+	}
+	ctx, cancel, err := d.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	// In the same order everywhere, so that of two statements none waits for the other's rows while
+	// the other one waits for its own.
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b persist.Document) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key))
+	})
+	kept := false
+	for _, piece := range pieces(list, func(doc persist.Document) int { return len(doc.Key) + len(doc.Body) }) {
+		var params []any
+		for _, doc := range piece {
+			params = append(params, row(doc)...)
+		}
+		insert := "INSERT INTO seqd_documents (" + columns + ") VALUES " + rows(len(piece), 7) + d.dialect.KeepFirst
+		stored, err := d.db.Exec(ctx, "keep documents", insert, params...)
+		if err != nil {
+			return err
+		}
+		kept = kept || stored < int64(len(piece))
+	}
+	if !kept {
+		return nil
+	}
+	// This call has not stored all of them. Whoever stored the others may have been told that the
+	// outcome is unknown.
+	return d.await(ctx)
+}
+
 // Purge implements [persist.Documents].
 func (d *documents) Purge(ctx context.Context, kind string, before int64, limit int) (int, error) {
-	if err := persist.CheckDocuments(kind, ""); err != nil || limit <= 0 {
+	if err := persist.CheckPurge(kind); err != nil || limit <= 0 {
 		return 0, err
 	}
 	ctx, cancel, err := d.begin(ctx)
@@ -169,4 +245,15 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	purge := d.dialect.DeleteSome("seqd_documents", "kind = ? AND expires_at > 0 AND expires_at < ?", "expires_at")
 	purged, err := d.db.Exec(ctx, "purge documents", purge, kind, before, int64(limit))
 	return int(purged), err
+}
+
+// await returns when all that is visible in the database is as durable as an acknowledged write.
+func (d *documents) await(ctx context.Context) error {
+	if !d.opts.Lossless {
+		return nil
+	}
+	return d.db.Query(ctx, "await durability", "SELECT "+d.proof(), func(scan Scan) error {
+		var proof int64
+		return scan(&proof)
+	})
 }

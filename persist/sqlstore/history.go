@@ -2,7 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"strings"
+	"encoding/json"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -20,15 +20,14 @@ const (
 	mostBytes = 1 << 20
 )
 
-// pieces cuts rows, which are pairs of ID and body, into what one statement inserts.
-func pieces(rows []any) (list [][]any) {
-	from, size := 0, 0
-	for i := 0; i < len(rows); i += 2 {
-		bytes := len(rows[i].([]byte)) + len(rows[i+1].([]byte))
-		if i > from && (size+bytes > mostBytes || i-from == 2*mostRows) {
-			list, from, size = append(list, rows[from:i]), i, 0
+// pieces cuts rows into what one statement inserts. size returns how many bytes a row has.
+func pieces[R any](rows []R, size func(R) int) (list [][]R) {
+	from, bytes := 0, 0
+	for i, row := range rows {
+		if i > from && (bytes+size(row) > mostBytes || i-from == mostRows) {
+			list, from, bytes = append(list, rows[from:i]), i, 0
 		}
-		size += bytes
+		bytes += size(row)
 	}
 	if from < len(rows) {
 		list = append(list, rows[from:])
@@ -36,24 +35,31 @@ func pieces(rows []any) (list [][]any) {
 	return list
 }
 
+// historyRow is a row of seqd_history.
+type historyRow struct{ id, body []byte }
+
 // Append implements [persist.HistoryStore].
 func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) error {
-	rows := make([]any, 0, 2*len(records))
+	list := make([]historyRow, 0, len(records))
 	for _, r := range records {
 		body, err := persist.Encode(r)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []byte(r.PersistID()), body)
+		list = append(list, historyRow{[]byte(r.PersistID()), body})
 	}
 	ctx, cancel, err := h.begin(ctx)
 	defer cancel()
 	if err != nil {
 		return err
 	}
-	for _, piece := range pieces(rows) {
-		insert := "INSERT INTO seqd_history (id, body) VALUES (?,?)" + strings.Repeat(",(?,?)", len(piece)/2-1) + h.dialect.KeepFirst
-		if _, err := h.db.Exec(ctx, "append history", insert, piece...); err != nil {
+	for _, piece := range pieces(list, func(r historyRow) int { return len(r.id) + len(r.body) }) {
+		var params []any
+		for _, r := range piece {
+			params = append(params, r.id, r.body)
+		}
+		insert := "INSERT INTO seqd_history (id, body) VALUES " + rows(len(piece), 2) + h.dialect.KeepFirst
+		if _, err := h.db.Exec(ctx, "append history", insert, params...); err != nil {
 			return err
 		}
 	}
@@ -71,7 +77,11 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (page []
 	if err != nil {
 		return nil, err
 	}
-	err = h.db.Query(ctx, "list history", "SELECT id, body FROM seqd_history WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?", func(scan Scan) error {
+	where, params, err := historyWhere(query, low, high)
+	if err != nil {
+		return nil, err
+	}
+	err = h.db.Query(ctx, "list history", "SELECT id, body FROM seqd_history WHERE "+where+" ORDER BY id DESC LIMIT ?", func(scan Scan) error {
 		var id, body []byte
 		if err := scan(&id, &body); err != nil {
 			return err
@@ -82,8 +92,25 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (page []
 		}
 		page = append(page, r)
 		return err
-	}, []byte(low), []byte(high), int64(query.Limit))
+	}, append(params, int64(query.Limit))...)
 	return page, err
+}
+
+// historyWhere returns the condition that selects the records of a query, and its parameters. A key
+// is looked for in the JSON of the record: quotation marks inside another text are escaped there,
+// so nothing else looks like the member.
+func historyWhere(query persist.HistoryQuery, low, high string) (where string, params []any, err error) {
+	where, params = "id >= ? AND id < ?", []any{[]byte(low), []byte(high)}
+	if query.Key == "" {
+		return where, params, nil
+	}
+	member, err := json.Marshal(struct {
+		Key string `json:"key"`
+	}{query.Key})
+	if err != nil {
+		return "", nil, err
+	}
+	return where + " AND POSITION(? IN body) > 0", append(params, member[1:len(member)-1]), nil
 }
 
 // Purge implements [persist.HistoryStore].

@@ -5,15 +5,14 @@ import (
 )
 
 func TestPieces(t *testing.T) {
-	row := func(size int) []any { return []any{[]byte("id"), make([]byte, size)} }
-	rows := func(count, size int) (list []any) {
+	rows := func(count, size int) (list []int) {
 		for range count {
-			list = append(list, row(size)...)
+			list = append(list, size)
 		}
 		return list
 	}
 	for _, test := range []struct {
-		rows []any
+		rows []int // how many bytes each row has
 		want []int // rows in each piece
 	}{
 		{nil, nil},
@@ -21,20 +20,20 @@ func TestPieces(t *testing.T) {
 		{rows(mostRows, 1), []int{mostRows}},
 		{rows(2*mostRows+1, 1), []int{mostRows, mostRows, 1}},
 		{rows(3, mostBytes), []int{1, 1, 1}},
-		{rows(2, mostBytes/2-2), []int{2}},
-		{rows(2, mostBytes/2-1), []int{1, 1}},
-		{append(rows(2, 5), row(2*mostBytes)...), []int{2, 1}},
+		{rows(2, mostBytes/2), []int{2}},
+		{rows(2, mostBytes/2+1), []int{1, 1}},
+		{append(rows(2, 5), 2*mostBytes), []int{2, 1}},
 	} {
-		got := pieces(test.rows)
+		got := pieces(test.rows, func(size int) int { return size })
 		total := 0
 		for i, piece := range got {
-			if len(got) != len(test.want) || len(piece) != 2*test.want[i] {
-				t.Errorf("piece %d of %d has %d rows, want %v", i, len(got), len(piece)/2, test.want)
+			if len(got) != len(test.want) || len(piece) != test.want[i] {
+				t.Errorf("piece %d of %d has %d rows, want %v", i, len(got), len(piece), test.want)
 			}
 			total += len(piece)
 		}
 		if total != len(test.rows) {
-			t.Errorf("%d of %d values are in a piece", total, len(test.rows))
+			t.Errorf("%d of %d rows are in a piece", total, len(test.rows))
 		}
 	}
 }

@@ -110,3 +110,6 @@ func damaged(id string) error {
 
 // list returns what separates n parameters: (?,?,?).
 func list(n int) string { return "(?" + strings.Repeat(",?", n-1) + ")" }
+
+// rows returns n lists of parameters: (?,?),(?,?).
+func rows(n, columns int) string { return list(columns) + strings.Repeat(","+list(columns), n-1) }

@@ -88,6 +88,10 @@ type Dialect struct {
 	Fence string
 	// SchemaFence is Fence in a statement that changes the one row of seqd_schema.
 	SchemaFence string
+	// Holds is a condition with one parameter, a text: that it is the fence of the server that runs
+	// the statement. If [Options.Lossless] is set, the condition holds for any text. A statement
+	// with it takes effect only if its commit is as durable as that of DB.Allocate.
+	Holds string
 	// Clock is an expression for the time at which it is evaluated, in ms since the Unix epoch.
 	Clock string
 	// Standby is an expression that is not 0 if the server takes no writes, so that what it has may

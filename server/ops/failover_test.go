@@ -36,6 +36,20 @@ func (f *failingOver) CreateLost(ctx context.Context, c persist.Counter) error {
 	return f.Store.Counters().Create(ctx, c)
 }
 
+func (f *failingOver) CreateFenced(ctx context.Context, d persist.Document, fence string) error {
+	if fence != f.fence.Current {
+		return persist.ErrFailedOver
+	}
+	return f.Documents().Create(ctx, d)
+}
+
+func (f *failingOver) UpdateFenced(ctx context.Context, d persist.Document, fence string) error {
+	if fence != f.fence.Current {
+		return persist.ErrFailedOver
+	}
+	return f.Documents().Update(ctx, d)
+}
+
 type failedCounters struct {
 	persist.Counters
 	f *failingOver

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/postgres"
+)
+
+// ledgerDocument returns the state of a gapless counter.
+func ledgerDocument(key string, revision int64) persist.Document {
+	return persist.Document{Kind: persist.LedgerKind, Key: key, Revision: revision, Body: `{"last":7}`, Timestamp: 1}
+}
+
+// A ledger of before a failover is not changed under the fence of before, and none is created: the
+// new server may lack what the old one acknowledged. Whoever knows the new fence can change it.
+func TestLedgersStandStillAfterAFailover(t *testing.T) {
+	for kind, start := range map[string]func(t *testing.T) (s fencedStore, failOver func()){
+		"PostgreSQL": func(t *testing.T) (fencedStore, func()) {
+			server := testenv.StartPostgres(t)
+			standby := testenv.StartStandby(t, server)
+			s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+			return s, func() {
+				server.AwaitStandby(standby)
+				server.Kill()
+				standby.Promote()
+			}
+		},
+		"MariaDB": func(t *testing.T) (fencedStore, func()) {
+			server := testenv.StartMariaDB(t, "server-id=1")
+			return openMySQL(t, newMySQL(t, server)), func() { become(server, 2) }
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, failOver := start(t)
+			ctx := t.Context()
+			before, err := s.Fence(ctx)
+			must(t, err)
+			must(t, s.CreateFenced(ctx, ledgerDocument("invoice", 1), before.Current))
+			must(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 2), before.Current))
+			failOver()
+			awaitStore(t, s)
+			for range 2 {
+				wants(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 3), before.Current), persist.ErrFailedOver)
+				wants(t, s.CreateFenced(ctx, ledgerDocument("order", 1), before.Current), persist.ErrFailedOver)
+			}
+			if d, err := s.Documents().Read(ctx, persist.LedgerKind, "invoice"); err != nil || d != ledgerDocument("invoice", 2) {
+				t.Errorf("the ledger is %+v, %v", d, err)
+			}
+			_, err = s.Documents().Read(ctx, persist.LedgerKind, "order")
+			wants(t, err, persist.ErrNotFound)
+
+			after, err := s.Fence(ctx)
+			if err != nil || after.Confirmed != before.Current || after.Current == before.Current {
+				t.Fatalf("%+v, %v, before %+v", after, err, before)
+			}
+			must(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 3), after.Current))
+			must(t, s.ConfirmFence(ctx, after.Current))
+			wants(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 4), before.Current), persist.ErrFailedOver)
+			must(t, s.CreateFenced(ctx, ledgerDocument("order", 1), after.Current))
+		})
+	}
+}
+
+// With failover lossless the fence is not compared: a ledger continues on the new server.
+func TestLedgersContinueIfNothingIsLost(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 5*time.Second })
+	before := fencedBy(t, s).Current
+	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), before))
+	server.Kill()
+	standby.Promote()
+	testenv.StartStandby(t, standby)
+	standby.Synchronous()
+	awaitStore(t, s)
+	if now := fencedBy(t, s); now.Current == before || now.FailedOver() {
+		t.Errorf("the fence is %+v, before %s", now, before)
+	}
+	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), before))
+	must(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), before))
+}
+
+// On MySQL too, although another server is on record.
+func TestMySQLLedgersContinueIfNothingIsLost(t *testing.T) {
+	primary, _ := startPair(t)
+	o := newMySQL(t, primary)
+	o.Lossless, o.Timeout = true, 20*time.Second
+	s := openMySQL(t, o)
+	fence, err := s.Fence(t.Context())
+	must(t, err)
+	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence.Current))
+	execMySQL(t, connectMySQL(t, o.DSN), "UPDATE seqd_schema SET writer = 'another', generation = 7")
+	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence.Current))
+	must(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), fence.Current))
+}
+
+// A change of a ledger is durable although the server was told meanwhile not to wait for commits.
+func TestPostgresLedgersAreDurable(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	open := func() *postgres.Store {
+		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	}
+	s, other := open(), open() // an error ends a connection, and a new one would be refused
+	fence := fencedBy(t, s).Current
+	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
+	server.Query("ALTER SYSTEM SET synchronous_commit = off")
+	server.Reload()
+	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence))
+	must(t, other.UpdateFenced(t.Context(), ledgerDocument("invoice", 3), fence))
+	standby.Pause()
+	wants(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 4), fence), persist.ErrUnavailable)
+	wants(t, other.CreateFenced(t.Context(), ledgerDocument("order", 1), fence), persist.ErrUnavailable)
+	standby.Resume()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0")
+}
+
+// If commits cease to wait for a standby, a store that must lose nothing does not change a ledger.
+func TestPostgresLedgersWaitForTheStandby(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless = true })
+	fence := fencedBy(t, s).Current
+	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
+	names := server.Query("SHOW synchronous_standby_names")
+	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
+	server.Reload()
+	wants(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence), persist.ErrUnavailable)
+	wants(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), fence), persist.ErrUnavailable)
+	if d, err := s.Documents().Read(t.Context(), persist.LedgerKind, "invoice"); err != nil || d.Revision != 1 {
+		t.Errorf("the ledger is %+v, %v", d, err)
+	}
+	server.Query("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
+	server.Reload()
+	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
+	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence))
+}
+
+// Documents whose commit did not wait for the standby are not kept until a later one has.
+func TestPostgresKeepsDurably(t *testing.T) {
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })
+	list := []persist.Document{{Kind: persist.VoidKind, Key: "a", Revision: 1}, {Kind: persist.VoidKind, Key: "b", Revision: 1}}
+	standby.Pause()
+	for round := range 3 { // the first one stores them, the others find them
+		done := make(chan error, 1)
+		go func() { done <- s.Documents().Keep(context.WithoutCancel(t.Context()), list) }()
+		cancelWait(t, server)
+		if err := <-done; !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "standby") {
+			t.Errorf("round %d: %v", round, err)
+		}
+	}
+	standby.Resume()
+	must(t, s.Documents().Keep(t.Context(), list))
+}

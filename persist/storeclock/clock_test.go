@@ -1,0 +1,44 @@
+package storeclock
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// slow is a store whose answers are long on their way.
+type slow struct {
+	now      func() time.Time
+	elapse   func(time.Duration)
+	way, ret time.Duration
+}
+
+func (s slow) Now(context.Context) (time.Time, error) {
+	s.elapse(s.way)
+	defer s.elapse(s.ret)
+	return s.now(), nil
+}
+
+// However long an answer was on its way, nothing looks due before it is.
+func TestNeverAhead(t *testing.T) {
+	began := time.UnixMilli(1_800_000_000_000)
+	for _, ways := range [][2]time.Duration{{0, 0}, {time.Second, 0}, {0, time.Second}, {time.Second, time.Second}} {
+		passed := time.Duration(0)
+		now := func() time.Time { return began.Add(passed) }
+		s := slow{now, func(d time.Duration) { passed += d }, ways[0], ways[1]}
+		c := New(s, now, func() time.Duration { return passed })
+		for range 3 {
+			if err := c.Ask(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			passed += 10 * time.Second
+			told, err := c.Now(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if behind := now().UnixMilli() - told; behind < 0 || behind > ways[1].Milliseconds() {
+				t.Errorf("answers take %v: %d ms behind", ways, behind)
+			}
+		}
+	}
+}
