@@ -108,7 +108,10 @@ func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Co
 	}
 	late, cancel := context.WithDeadline(ctx, w.deadline)
 	defer cancel()
-	own := &Call{BizType: call.BizType, Count: call.Count, Want: call.Want, Caller: call.Caller, Limit: call.Limit}
+	own := &Call{
+		BizType: call.BizType, Count: call.Count, Want: call.Want, Key: call.Key, TTL: call.TTL, Reservation: call.Reservation,
+		Once: call.Once, Replayed: call.Replayed, Caller: call.Caller, Limit: call.Limit,
+	}
 	own.Sequence.copyFrom(&call.Sequence)
 	var state atomic.Int32
 	done := make(chan error, 1)

@@ -30,6 +30,18 @@ const (
 	CodeUnsupportedMediaType Code = "unsupported_media_type"
 	CodeURITooLong           Code = "uri_too_long"
 	CodeHeadersTooLarge      Code = "headers_too_large"
+	// CodeInvalidKey is for a key that is malformed, missing, or given where none is expected.
+	CodeInvalidKey Code = "invalid_key"
+	CodeInvalidTTL Code = "invalid_ttl"
+	// CodeTooManyKeys is for a new key of a biz type that has as many as its definition allows.
+	CodeTooManyKeys Code = "too_many_keys"
+
+	// The state of a reservation is in the way. CodeTooManyReserved ends when reservations do.
+	CodeTooManyReserved      Code = "too_many_reserved"
+	CodeUnknownReservation   Code = "unknown_reservation"
+	CodeReservationExpired   Code = "reservation_expired"
+	CodeReservationReleased  Code = "reservation_released"
+	CodeReservationConfirmed Code = "reservation_confirmed"
 
 	// CodeIdempotencyKeyReused is for a request whose Idempotency-Key was used with another
 	// request.
@@ -39,8 +51,8 @@ const (
 	CodeConflict  Code = "conflict"
 	CodeDisabled  Code = "disabled"
 	CodeExhausted Code = "exhausted"
-	// CodeStoreFailedOver is for a biz type, key or period that cannot begin: the store failed over
-	// and may have lost its counter.
+	// CodeStoreFailedOver is for a biz type, key or period that cannot begin, or that cannot continue
+	// without a gap: the store failed over and may have lost its counter.
 	CodeStoreFailedOver Code = "store_failed_over"
 
 	// The same request may succeed later.

@@ -58,6 +58,10 @@ var rules = map[string]rule{
 		may: "persist",
 		why: "what stores in SQL share depends on the interface, not on a strategy",
 	},
+	"persist/storeclock": {
+		may: "persist",
+		why: "the clock of a store depends on the store, not on who asks for the time",
+	},
 	"persist/persisttest": {
 		may: "internal/testing/longtest persist",
 		why: "a suite for drivers uses the interface only, and a switch for tests that take long",
@@ -65,28 +69,41 @@ var rules = map[string]rule{
 
 	// Strategies. They do not depend on who runs them, nor on each other.
 	"strategy": {
-		may: ". internal/registry persist",
+		may: ". internal/registry persist persist/storeclock",
 		why: "the registry of strategies names none of them",
 	},
+	"strategy/live": {
+		may: ".",
+		why: "it knows when a counter is open, not what a counter is",
+	},
 	"strategy/segment": {
-		may: ". internal/sharedspan persist strategy strategy/segment/cursor " +
+		may: ". internal/sharedspan persist strategy strategy/live strategy/segment/cursor " +
 			"strategy/segment/rediscursor strategy/segment/storetake",
 		why: "the machines of takes and the scripts in Redis are parts of this strategy",
 	},
 	"strategy/segment/storetake": {
-		may: ". persist strategy/segment/cursor strategy/segment/ruleset",
+		may: ". internal/ruleset persist strategy/segment/cursor",
 		why: "the machine is pure: it decides, and the strategy acts; both machines give errors of the store the same form",
 	},
 	"strategy/segment/cursor": {
-		may: ". persist strategy/segment/rediscursor strategy/segment/ruleset",
+		may: ". internal/ruleset persist strategy/segment/rediscursor",
 		why: "the machine is pure: it decides, and the strategy acts; it uses the types of what the scripts answer",
-	},
-	"strategy/segment/ruleset": {
-		why: "it keeps rules by number and name, whatever they say",
 	},
 	"strategy/segment/rediscursor": {
 		may: "internal/redisonce persist",
 		why: "the scripts and their client handle ranges, whoever asks for them",
+	},
+	"strategy/gapless": {
+		may: ". persist persist/storeclock strategy strategy/gapless/ledger strategy/live",
+		why: "the machine of a ledger is a part of this strategy; the counters of keys are kept as others keep them",
+	},
+	"strategy/gapless/gaplesstest": {
+		may: ". persist persist/storeclock strategy strategy/gapless",
+		why: "a suite for stores uses the strategy as a node does",
+	},
+	"strategy/gapless/ledger": {
+		may: ". internal/ruleset persist",
+		why: "the machine is pure: it decides, and the strategy acts",
 	},
 	"strategy/snowflake": {
 		may: ". persist strategy strategy/snowflake/redisslots strategy/snowflake/statefile",
@@ -132,27 +149,31 @@ var rules = map[string]rule{
 	},
 	"standard": {
 		may: "plugin/format plugin/history plugin/obfuscate plugin/ratelimit plugin/stats " +
-			"plugin/webhook strategy/segment strategy/snowflake",
+			"plugin/webhook strategy/gapless strategy/segment strategy/snowflake",
 		why: "it registers everything that comes with seqd, and does nothing else",
 	},
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
-			"plugin server/access server/backends server/certificate server/compat server/config " +
-			"server/definitions server/feed server/gate server/httpapi server/idempotency " +
+			"persist/storeclock plugin server/access server/audit server/backends server/certificate server/compat server/config server/console " +
+			"server/definitions server/feed server/figures server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
 			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/access": {
-		may: ". persist",
+		may: ". internal/glob persist",
 		why: "tokens are documents; routes and requests are elsewhere",
+	},
+	"server/audit": {
+		may: ". persist persist/storeclock server/logging",
+		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
 			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
-			"strategy/segment/rediscursor",
+			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
 			"can be used",
 	},
@@ -173,20 +194,24 @@ var rules = map[string]rule{
 			"what a token is",
 	},
 	"server/definitions": {
-		may: ". internal/retry persist plugin server/config server/feed server/httpapi " +
-			"server/rejection strategy",
+		may: ". internal/glob internal/retry persist plugin server/config server/feed " +
+			"server/httpapi server/rejection strategy",
 		why: "it uses documents, the feed and the issuer, and no back end; httpapi declares the " +
 			"interface that it implements",
 	},
 	"server/doctor": {
 		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
-			"strategy/segment/rediscursor",
+			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
 			"keys of their settings only",
 	},
 	"server/feed": {
 		may: ". internal/retry persist",
 		why: "it reports which documents change, whatever they contain",
+	},
+	"server/figures": {
+		may: ". persist server/httpapi server/logging server/nodes",
+		why: "it merges what nodes tell each other, and gets its own counts from an interface",
 	},
 	"server/compat": {
 		may: ". server/access server/gate server/httpapi",
@@ -196,13 +221,18 @@ var rules = map[string]rule{
 		may: ". server/access",
 		why: "what every protocol asks depends on none of them",
 	},
+	"server/console": {
+		may: ". persist server/access server/httpapi",
+		why: "it is a client of the API, beside which it is served; sessions are documents, and " +
+			"hold tokens",
+	},
 	"server/httpapi": {
-		may: ". server/access server/gate server/openapi",
+		may: ". server/access server/audit server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},
 	"server/idempotency": {
-		may: ". internal/redisonce internal/sharedspan persist",
+		may: ". internal/redisonce internal/sharedspan persist persist/storeclock",
 		why: "it keeps answers, and depends neither on HTTP nor on the issuer",
 	},
 	"server/idempotency/idempotencytest": {
@@ -218,7 +248,7 @@ var rules = map[string]rule{
 		why: "it counts what the domain reports, and depends neither on HTTP nor on back ends",
 	},
 	"server/nodes": {
-		may: ". persist server/httpapi server/logging",
+		may: ". persist persist/storeclock server/httpapi server/logging",
 		why: "it keeps what nodes report of themselves, and gets it from functions",
 	},
 	"server/openapi": {
@@ -227,7 +257,7 @@ var rules = map[string]rule{
 	"server/ops": {
 		may: ". internal/openfiles persist persist/bolt server/backends server/certificate " +
 			"server/config server/definitions server/doctor strategy " +
-			"strategy/segment/rediscursor",
+			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},
 	"server/rejection": {
@@ -289,6 +319,10 @@ var rules = map[string]rule{
 		may: ". persist persist/bolt strategy strategy/segment",
 		why: "a program that embeds the issuer needs a store and a strategy, and no server",
 	},
+	"examples/invoices": {
+		may: "client",
+		why: "a program that takes numbers over HTTP needs the client only",
+	},
 
 	// What others share.
 	"internal/bounded": {
@@ -299,7 +333,7 @@ var rules = map[string]rule{
 		why: "it lists the commands, which every program has",
 	},
 	"internal/configdoc": {
-		may: "server/config standard",
+		may: "plugin server/config standard strategy",
 		why: "it lists the settings of everything that comes with seqd",
 	},
 	"internal/folder": {
@@ -307,6 +341,9 @@ var rules = map[string]rule{
 	},
 	"internal/gcpace": {
 		why: "it uses the memory of the process only",
+	},
+	"internal/glob": {
+		why: "it compares texts of any kind",
 	},
 	"internal/openfiles": {
 		why: "it uses the operating system only",
@@ -322,6 +359,9 @@ var rules = map[string]rule{
 	},
 	everywhere: {
 		why: "it takes rules out of builds for tests, by their names",
+	},
+	"internal/ruleset": {
+		why: "it keeps rules by number and name, whatever they say",
 	},
 	"internal/sharedspan": {
 		why: "it traces callers by their spans only",

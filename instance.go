@@ -18,6 +18,7 @@ type instance struct {
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
 	plain    bool        // no plugin changes how numbers are shown
+	keyed    bool        // see Keyed
 	chain    []*link
 	strategy Strategy // nil if there are only plugins, which show what they know
 	name     string
@@ -25,7 +26,9 @@ type instance struct {
 	kind     string // the name of the strategy
 	rejected RejectedHandler
 	claim    Claim
-	calls    inflight // calls in the chain, if closes is set
+	// see Spaced
+	increment, offset int64
+	calls             inflight // calls in the chain, if closes is set
 
 	mu      sync.Mutex // guards what follows
 	phase   phase
@@ -33,7 +36,7 @@ type instance struct {
 	attempt *attempt // the attempt under way in phases opening and abandoned
 	failure *Error   // why the last attempt failed
 
-	_ [32]byte // to three cache lines: else the first fields may lie in two
+	_ [16]byte // to three cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.
@@ -46,8 +49,9 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim, plain: true,
+		rejected: d.Rejected, claim: d.Claim, plain: true, keyed: KeyedBy(d.BizType),
 	}
+	i.increment, i.offset = SpacingOf(d.BizType)
 	if i.rejected == nil {
 		i.rejected = is.rejected
 	}
@@ -57,6 +61,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		}
 		i.plain = i.plain && !l.Rewrites
 	}
+	is.hearExpiries(i)
 	return i
 }
 

@@ -133,8 +133,7 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 // names, or returns an [*Error] and leaves it empty. Numbers that a failed call had taken are
 // skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
-	call.Sequence.Reset()
-	call.Limit = Limit{}
+	call.clear()
 	s := is.names.find(call.BizType)
 	if s == nil {
 		return noSlot(call.BizType)
@@ -176,12 +175,19 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) error {
 // issueFrom issues from an instance. replaced is true if it was stopped because another one
 // replaces it.
 func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *Call, w *walk) (replaced bool, err error) {
-	count, want := call.Count, call.Want
+	var a asked
+	if len(i.chain) > 0 {
+		a = call.asked()
+	}
 	entered, err := is.run(ctx, i, call, w)
-	call.BizType, call.Count, call.Want = i.name, count, want // whatever plugins made of them
+	if len(i.chain) > 0 {
+		call.restore(i.name, a) // whatever plugins made of it
+	}
 	switch {
 	case err == nil:
-		is.observer.Issued(call.BizType, call.Sequence.Len())
+		if !call.Replayed {
+			is.observer.Issued(call.BizType, call.Sequence.Len())
+		}
 		return false, nil
 	case is.replaced(s, i, err):
 		is.undo(ctx, i, call, w, entered, AsError(err))
@@ -248,11 +254,13 @@ func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk, show
 
 // run calls the plugins and the strategy. It returns how many plugins were entered.
 func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (entered int, err error) {
-	count, want := call.Count, call.Want
-	if want != AnyNumbers {
-		if err := i.can(want, count); err != nil {
-			return 0, err
-		}
+	count, want, key, ordered := call.Count, call.Want, call.Key, call.ordered()
+	var o Order
+	if ordered {
+		o = call.order()
+	}
+	if err := i.takes(call); err != nil {
+		return 0, err
 	}
 	for _, l := range i.chain {
 		if err := w.before(ctx, l, call); err != nil {
@@ -265,9 +273,13 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 			return entered, err
 		}
 	}
-	if want == AnyNumbers {
+	call.Sequence.For(key)
+	switch {
+	case ordered:
+		err = handOut(ctx, i, o, call)
+	case want == AnyNumbers:
 		err = generate(ctx, i, count, &call.Sequence)
-	} else {
+	default:
 		err = generateOne(ctx, i, want, count, &call.Sequence)
 	}
 	if err != nil {
@@ -284,24 +296,31 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 
 // after calls After of the plugins.
 func (is *Issuer) after(ctx context.Context, i *instance, call *Call, w *walk) error {
+	m := i.made(call) // before plugins can change it
+	err := is.showAll(ctx, i, call, w)
+	if err != nil {
+		is.abandoned(i, m, err)
+	}
+	return err
+}
+
+// showAll calls After of the plugins, or, if the numbers were issued before, of those that change
+// how numbers are shown.
+func (is *Issuer) showAll(ctx context.Context, i *instance, call *Call, w *walk) error {
 	count, sum := call.Sequence.Len(), call.Sequence.sum()
 	call.Count = count
 	for _, l := range i.chain {
+		if call.Replayed && !l.Rewrites {
+			continue
+		}
 		if err := w.after(ctx, l, call); err != nil {
-			is.abandoned(i, count, err)
 			return err
 		}
 		if err := call.Sequence.check(count, sum); err != nil {
-			is.abandoned(i, count, err)
 			return fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}
 	return nil
-}
-
-// abandoned reports numbers that the strategy made and a plugin refused.
-func (is *Issuer) abandoned(i *instance, n int, why error) {
-	is.observer.Event(Event{BizType: i.name, Kind: EventAbandoned, Numbers: int64(n), Err: why})
 }
 
 func generate(ctx context.Context, i *instance, n int, seq *Sequence) (err error) {

@@ -36,9 +36,28 @@ const (
 	GaugeRate Gauge = "rate"
 	// GaugeLimit is the highest number that a strategy can make, or that a plugin can show.
 	GaugeLimit Gauge = "limit"
+	// GaugeIncrement is how far numbers are apart: see [Spaced]. It is missing if that is 1.
+	GaugeIncrement Gauge = "increment"
 	// GaugePeriodLeft is how many seconds are left of the period. It is missing if numbers never
 	// reset.
 	GaugePeriodLeft Gauge = "period_left"
+	// GaugeReserved, GaugeReleased and GaugeVoids are how many numbers of the counters that are open
+	// on this node are reserved, released and void.
+	GaugeReserved Gauge = "reserved"
+	GaugeReleased Gauge = "released"
+	GaugeVoids    Gauge = "voids"
+	// GaugeReservedShare is the number of reserved and released numbers, as a share of how many there
+	// may be, of the counter where it is highest: 0 to 1.
+	GaugeReservedShare Gauge = "reserved_share"
+	// GaugeReleasedAge is for how many seconds the number that was released first has waited to be
+	// handed out again, 0 if there is none.
+	GaugeReleasedAge Gauge = "released_age"
+	// GaugeOpenKeys is how many keys of a keyed biz type this node has open.
+	GaugeOpenKeys Gauge = "open_keys"
+	// GaugeKeys is how many keys a keyed biz type has at most, in the present period if numbers
+	// reset, as far as this node knows; GaugeMaxKeys is how many it may have.
+	GaugeKeys    Gauge = "keys"
+	GaugeMaxKeys Gauge = "max_keys"
 	// GaugeMachineID is the machine ID that this node holds in a registry. It is missing while the
 	// node holds none.
 	GaugeMachineID Gauge = "machine_id"

@@ -68,6 +68,9 @@ const (
 	// EventClockRollback: the clock was set back by more than maxWait. Requests are refused until
 	// it has passed the last time that was used.
 	EventClockRollback EventKind = "clock_rollback"
+	// EventReservationExpired: a reservation was neither confirmed nor released in time; Numbers is
+	// how many it held.
+	EventReservationExpired EventKind = "reservation_expired"
 	// EventNearlyExhausted: fewer than a hundredth of all numbers are left; Numbers is how many.
 	EventNearlyExhausted EventKind = "nearly_exhausted"
 )

@@ -21,6 +21,8 @@ type Parsed struct {
 	Time time.Time
 	// Period is the period of the date in the ID, 0 if there is none.
 	Period Period
+	// Key is the key in the ID, "" if there is none.
+	Key string
 	// MachineID and Sequence are nil if the number does not contain them.
 	MachineID, Sequence *int64
 }
@@ -49,10 +51,12 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 	case err != nil || strconv.FormatInt(number, 10) != shown:
 		return Parsed{}, Errorf(CodeInvalidID, "%s is no ID of %s: an ID is a decimal number without sign or leading zeros",
 			shorten(shown), bizType)
+	case i.increment > 1 && number%i.increment != i.offset:
+		return Parsed{}, Errorf(CodeInvalidID, "%d is no number of %s: it issues only those that are %d modulo %d", number, bizType, i.offset, i.increment)
 	case ok:
-		valid, period := p.Valid, p.Period
+		valid, period, key := p.Valid, p.Period, p.Key
 		p, err = parser.Parse(number)
-		p.Valid, p.Period = p.Valid && valid, period
+		p.Valid, p.Period, p.Key = p.Valid && valid, period, key
 		return p, err
 	}
 	p.Number = number
@@ -71,7 +75,7 @@ func (i *instance) read(id string) (p Parsed, shown string, err error) {
 				return p, "", err
 			}
 			shown, p.Valid = reading.Shown, p.Valid && !reading.Invalid
-			p.Period = cmp.Or(p.Period, reading.Period)
+			p.Period, p.Key = cmp.Or(p.Period, reading.Period), cmp.Or(p.Key, reading.Key)
 		case l.Rewrites:
 			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s cannot read them", i.name, l.Name)
 		}

@@ -36,7 +36,8 @@ func together(calls []*Call) (n int) {
 		if uint(call.Count) <= MaxCount { // others are refused
 			total += call.Count
 		}
-		if call.Want == OneRange || call.BizType != calls[0].BizType || total > MaxCount {
+		alone := call.Want > Consecutive || call.Once != ""
+		if alone || call.BizType != calls[0].BizType || call.Key != calls[0].Key || total > MaxCount {
 			return max(n, 1)
 		}
 	}
@@ -60,8 +61,7 @@ type passage struct {
 	walk    walk
 	paused  time.Time // since when the call waits for others; zero while plugins treat it
 	entered int       // plugins
-	count   int       // of the call, whatever plugins make of it
-	want    Want
+	asked   asked     // whatever plugins make of the call
 }
 
 // pause begins a time in which other calls are treated, and resume ends it. It does not count as
@@ -86,8 +86,8 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*Call, errs []error) {
 	s := is.names.find(name)
 	valid := 0
 	for k, call := range calls {
-		call.Sequence.Reset()
-		call.Limit, errs[k] = Limit{}, nil
+		call.clear()
+		errs[k] = nil
 		if s == nil {
 			errs[k] = noSlot(name)
 		} else if err := call.check(); err != nil {
@@ -189,12 +189,10 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	if p.passages != nil {
 		way = &p.passages[k]
 		way.resume()
-		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, count: call.Count, want: call.Want}
+		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, asked: call.asked()}
 	}
-	if call.Want != AnyNumbers {
-		if err := i.can(call.Want, call.Count); err != nil {
-			return err
-		}
+	if err := i.takes(call); err != nil {
+		return err
 	}
 	for _, l := range i.chain {
 		if err := way.walk.before(ctx, l, call); err != nil {
@@ -212,9 +210,17 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 func (p *pipeline) count(k int) (count int, consecutive bool) {
 	if p.passages != nil {
 		way := &p.passages[k]
-		return way.count, way.want == Consecutive
+		return way.asked.count, way.asked.want == Consecutive
 	}
 	return p.calls[k].Count, p.calls[k].Want == Consecutive
+}
+
+// key returns the key that a call asked for.
+func (p *pipeline) key(k int) string {
+	if p.passages != nil {
+		return p.passages[k].asked.key
+	}
+	return p.calls[k].Key
 }
 
 // errBroken is why numbers were skipped that are no run as long as a call wants.
@@ -238,6 +244,7 @@ func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (mad
 	defer spare.Put(numbers)
 	for made = from; made < to && err == nil; {
 		numbers.Reset()
+		numbers.For(p.key(from)) // all calls have the same
 		made, err = p.generateSome(ctx, i, made, to, numbers)
 	}
 	return made, err
@@ -289,6 +296,7 @@ func generateShared(ctx context.Context, i *instance, n int, seq *Sequence) (kee
 func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made int, err error) {
 	for k := range p.pending(k, len(p.calls)) {
 		n, _ := p.count(k)
+		p.calls[k].Sequence.For(p.key(k))
 		if err := generateOne(ctx, i, Consecutive, n, &p.calls[k].Sequence); err != nil {
 			p.calls[k].Sequence.Reset()
 			return k, err
@@ -303,29 +311,35 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 // wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
 func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int) {
 	rest := numbers.runs
-	var skipped int64
+	var skipped Sequence
+	skipped.of(numbers)
 	for made = from; made < to; made++ {
 		if p.errs[made] != nil {
 			continue
 		}
 		n, consecutive := p.count(made)
 		for consecutive && len(rest) > 0 && (rest[0].Count < n || n > 1 && rest[0].Stride != 1) {
-			skipped += int64(rest[0].Count)
+			skipped.Add(rest[0].First, rest[0].Count, rest[0].Stride)
 			rest = rest[1:]
 		}
 		var ok bool
 		if rest, ok = p.calls[made].Sequence.takeFrom(rest, n); !ok {
 			break
 		}
-		p.calls[made].Sequence.period = numbers.period
+		p.calls[made].Sequence.of(numbers)
 	}
 	for _, r := range rest {
-		skipped += int64(r.Count)
+		skipped.Add(r.First, r.Count, r.Stride)
 	}
-	if skipped > 0 {
-		p.abandoned(i, int(skipped), errBroken)
+	if skipped.Len() > 0 {
+		p.skip(i, &skipped)
 	}
 	return made
+}
+
+// skip gives numbers back that no call got.
+func (p *pipeline) skip(i *instance, numbers *Sequence) {
+	p.abandoned(i, i.madeOf(numbers), errBroken)
 }
 
 // finish calls After of the plugins for a call that has its numbers.
@@ -337,7 +351,7 @@ func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 		if err := p.after(ctx, i, call, &way.walk); err != nil {
 			return err
 		}
-		call.BizType, call.Count, call.Want = i.name, way.count, way.want
+		call.restore(i.name, way.asked)
 	}
 	p.observer.Issued(i.name, call.Sequence.Len())
 	return nil
@@ -348,8 +362,8 @@ func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err error) {
 	for k := range p.pending(from, to) {
 		call := p.calls[k]
-		if n := call.Sequence.Len(); n > 0 && k > from {
-			p.abandoned(i, n, err)
+		if call.Sequence.Len() > 0 && k > from {
+			p.abandoned(i, i.made(call), err)
 		}
 		p.restore(i, k)
 		p.Issuer.undo(ctx, i, call, p.walkOf(k), p.enteredBy(k), AsError(err))
@@ -370,7 +384,7 @@ func (p *pipeline) refuseAt(ctx context.Context, i *instance, k int, err error) 
 func (p *pipeline) restore(i *instance, k int) {
 	if p.passages != nil {
 		way, call := &p.passages[k], p.calls[k]
-		call.BizType, call.Count, call.Want = i.name, way.count, way.want
+		call.restore(i.name, way.asked)
 	}
 }
 

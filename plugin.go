@@ -26,6 +26,22 @@ type Call struct {
 	Count int
 	// Want is what kind of numbers is wanted.
 	Want Want
+	// Key is the key whose counter is meant, "" if the biz type is not [Keyed].
+	Key string
+	// TTL is how long numbers are reserved with [ReservedNumbers], 0 for the biz type's own time.
+	// Reservation is what they are reserved by.
+	TTL         time.Duration
+	Reservation Reservation
+	// Once identifies the request if it may be repeated; see [Order]. Only biz types whose strategy
+	// is a [Ledger] take it: see [Issuer.KeepsAnswers]. Replayed is true if the numbers are those of
+	// an earlier request. Then only plugins that change how numbers are shown run after the
+	// strategy.
+	Once     string
+	Replayed bool
+	// AnswerKept is whether who calls Issue keeps the answer for a request that may be repeated. A
+	// strategy that is a [Ledger] keeps it itself, so it refuses the call with [CodeStarting]: the
+	// biz type has just been changed, and the same request must come with Once.
+	AnswerKept bool
 	// Caller is who asked.
 	Caller Caller
 	// Sequence is empty in Before and holds Count numbers in After. A plugin sees a Count of 0 only
@@ -44,12 +60,15 @@ const (
 	// Consecutive is AnyNumbers without a gap between them: one [Run] with stride 1. A strategy that
 	// is no [ConsecutiveGenerator] can only give one number.
 	Consecutive
-	// OneRange is consecutive numbers that the caller issues later, such as a segment for a client
+	// OneRange is one run of numbers, all that there are in between, that the caller issues later, such as a segment for a client
 	// that counts by itself. They are unique like all others, but not in order with them: when the
 	// caller issues one, others may have got larger ones. It is refused with [CodeInvalidRequest] if
 	// the strategy is no [Ranger], if the numbers reset, or if a plugin is bound without
 	// [BoundPlugin].Ranges.
 	OneRange
+	// ReservedNumbers is numbers that are handed out for a while, to be confirmed or released. It is
+	// refused with [CodeInvalidRequest] if the strategy is no [Ledger].
+	ReservedNumbers
 )
 
 // Limit is the state of a rate limit for one caller.
@@ -116,6 +135,8 @@ type Reading struct {
 	Invalid bool
 	// Period is the period of the date in the ID, 0 if there is none.
 	Period Period
+	// Key is the key in the ID, "" if there is none.
+	Key string
 }
 
 // Closer is implemented by plugins and rejection handlers that have something to finish.

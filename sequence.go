@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Run is Count numbers: First, First+Stride, First+2·Stride and so on.
@@ -27,15 +28,33 @@ type Sequence struct {
 	runs   []Run
 	count  int
 	period Period
+	marked bool // about is not zero
+	about  about
 	// The display forms one after another, and where each ends. Empty if all are decimal digits.
 	text, spareText []byte
 	ends, spareEnds []int
 	digits          [20]byte // for the digits of one number
 }
 
+// about is what few sequences have.
+type about struct {
+	key   string
+	made  time.Time
+	stamp [2]int64
+}
+
+// mark returns what is to be changed of about.
+func (s *Sequence) mark() *about {
+	s.marked = true
+	return &s.about
+}
+
 // Reset empties the sequence.
 func (s *Sequence) Reset() {
 	s.runs, s.count, s.period = s.runs[:0], 0, 0
+	if s.marked { // most are not
+		s.marked, s.about = false, about{}
+	}
 	s.text, s.ends = s.text[:0], s.ends[:0]
 }
 
@@ -53,6 +72,29 @@ func (s *Sequence) Add(first int64, count int, stride int64) {
 	s.runs = append(s.runs, Run{First: first, Stride: stride, Count: count})
 	s.count += count
 }
+
+// For sets the key that the numbers are counted for. It is called before the strategy, on an empty
+// sequence.
+func (s *Sequence) For(key string) {
+	if key != "" || s.marked {
+		s.mark().key = key
+	}
+}
+
+// Key returns the key that the numbers are counted for, "" if the biz type is not [Keyed].
+func (s *Sequence) Key() string { return s.about.key }
+
+// MadeAt sets when the numbers were made, so that they are shown with the same time again.
+func (s *Sequence) MadeAt(t time.Time) { s.mark().made = t }
+
+// Made returns when the numbers were made, the zero time if that is now.
+func (s *Sequence) Made() time.Time { return s.about.made }
+
+// Stamp sets what a [Ledger] must know of the numbers if they are returned.
+func (s *Sequence) Stamp(a, b int64) { s.mark().stamp = [2]int64{a, b} }
+
+// Stamped returns what Stamp set.
+func (s *Sequence) Stamped() (a, b int64) { return s.about.stamp[0], s.about.stamp[1] }
 
 // In sets the period of the numbers. A strategy whose numbers reset calls it, so that the date that
 // is shown fits the number.
@@ -194,9 +236,18 @@ func (s *Sequence) Displays() iter.Seq[[]byte] {
 	}
 }
 
+// of gives s the key, period, time and stamp of other.
+func (s *Sequence) of(other *Sequence) {
+	s.period = other.period
+	if s.marked || other.marked {
+		s.marked, s.about = other.marked, other.about
+	}
+}
+
 // copyFrom makes s a copy of other.
 func (s *Sequence) copyFrom(other *Sequence) {
-	s.runs, s.count, s.period = append(s.runs[:0], other.runs...), other.count, other.period
+	s.runs, s.count = append(s.runs[:0], other.runs...), other.count
+	s.of(other)
 	s.text, s.ends = append(s.text[:0], other.text...), append(s.ends[:0], other.ends...)
 }
 

@@ -63,6 +63,22 @@ type Bounded interface {
 	Bounds() (first, last int64)
 }
 
+// Spaced is implemented by settings of strategies that can leave numbers out evenly.
+type Spaced interface {
+	// Spacing returns increment and offset: only numbers n with n mod increment = offset are issued.
+	// increment is 1 or more, and offset from 0 to increment - 1.
+	Spacing() (increment, offset int64)
+}
+
+// SpacingOf returns the spacing of a biz type: 1 and 0, which is every number, unless its settings
+// are [Spaced].
+func SpacingOf(b BizType) (increment, offset int64) {
+	if spaced, ok := b.Settings.(Spaced); ok {
+		return spaced.Spacing()
+	}
+	return 1, 0
+}
+
 // BoundsOf returns the bounds of a biz type: 1 to [MaxNumber] unless its settings are [Bounded].
 func BoundsOf(b BizType) (first, last int64) {
 	if bounded, ok := b.Settings.(Bounded); ok {

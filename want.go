@@ -9,7 +9,7 @@ import (
 func (call *Call) check() *Error {
 	least, most := 1, MaxCount
 	switch {
-	case call.Want > OneRange:
+	case call.Want > ReservedNumbers:
 		return Errorf(CodeInvalidRequest, "there is no kind %d of numbers", call.Want)
 	case call.Want == OneRange:
 		least, most = 0, MaxRange
@@ -23,9 +23,16 @@ func (call *Call) check() *Error {
 // can returns why the definition of a biz type does not allow what a call wants.
 func (i *instance) can(want Want, count int) error {
 	switch want {
+	case ReservedNumbers:
+		if _, ok := i.strategy.(Ledger); !ok {
+			return Errorf(CodeInvalidRequest, "the strategy %s of %s reserves no numbers: only gapless does", i.kind, i.name)
+		}
 	case Consecutive:
 		if _, ok := i.strategy.(ConsecutiveGenerator); !ok && count > 1 {
 			return Errorf(CodeInvalidRequest, "the strategy %s of %s cannot make consecutive numbers; ask for one number at a time", i.kind, i.name)
+		}
+		if i.increment > 1 && count > 1 {
+			return Errorf(CodeInvalidRequest, "the numbers of %s are %d apart, and none are consecutive; ask for one number at a time", i.name, i.increment)
 		}
 	case OneRange:
 		if _, ok := i.strategy.(Ranger); !ok {
@@ -52,10 +59,21 @@ func generateOne(ctx context.Context, i *instance, want Want, n int, seq *Sequen
 	default:
 		err = i.strategy.(ConsecutiveGenerator).GenerateConsecutive(ctx, n, seq)
 	}
-	if err == nil && !seq.Consecutive() {
+	if err == nil && (len(seq.runs) != 1 || want == Consecutive && !seq.Consecutive()) {
 		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.runs))
 	}
 	return err
+}
+
+// Increment returns how far the numbers of a biz type are apart: see [Spaced]. The error is that of
+// [Issuer.Issue] if nothing issues.
+func (is *Issuer) Increment(bizType string) (int64, error) {
+	i, err := is.find(context.Background(), bizType, false)
+	if err != nil {
+		return 0, err
+	}
+	defer i.leave()
+	return max(1, i.increment), nil
 }
 
 // Plain reports whether no plugin of a biz type changes how its numbers are shown, so that each ID

@@ -89,6 +89,10 @@ func checkText(a *answer, n int) error {
 	if err := checkMedia(a, "text/plain"); err != nil {
 		return err
 	}
+	if len(a.header["X-Request-Id"]) == 0 {
+		// Text has nothing of its own that tells an answer of seqd from any other page.
+		return badAnswer("the answer has no X-Request-Id, so it is not one of seqd; is there a proxy or another program at this address?")
+	}
 	if bytes.IndexByte(a.body, '\r') >= 0 {
 		return badAnswer("the answer has carriage returns, which no ID has")
 	}

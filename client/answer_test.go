@@ -112,7 +112,7 @@ func TestAnswersThatAreRefused(t *testing.T) {
 				var asked int
 				c := answering(t, func(*http.Request) *http.Response {
 					asked++
-					return respond(test.status, test.media, test.body)
+					return respond(test.status, test.media, test.body, "X-Request-Id", "proxy-1")
 				})
 				got, err := ask(c)
 				if !errors.Is(err, ErrBadAnswer) {
@@ -239,4 +239,20 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Text has nothing but the header that tells it from any other page of as many lines.
+func TestTextOfSomethingElse(t *testing.T) {
+	for id, want := range map[string]error{"": ErrBadAnswer, "proxy-1": nil} {
+		c := answering(t, func(*http.Request) *http.Response {
+			a := respond(200, "text/plain", "100\n101\n")
+			if id != "" {
+				a.Header.Set("X-Request-Id", id)
+			}
+			return a
+		})
+		if got, err := c.AppendText(context.Background(), nil, "order", 2); !errors.Is(err, want) {
+			t.Errorf("with the ID %q: got %q, %v", id, got, err)
+		}
+	}
 }

@@ -25,6 +25,8 @@ type BufferOptions struct {
 	// the service refuses so many (server.maxCount, or a plugin), the buffer asks for half as many
 	// from then on, as often as need be.
 	Request int
+	// Key is the key of a keyed biz type. It is empty for any other; see [Key].
+	Key string
 	// MaxAge is how old an ID may be when it is handed out, counted from before it was requested.
 	// Older ones are skipped. Set it if IDs contain a date, or are used up slowly and must not be
 	// much older than others: with 10s a buffer hands out yesterday's IDs until 10 s after midnight
@@ -33,7 +35,7 @@ type BufferOptions struct {
 	MaxAge time.Duration
 }
 
-// Buffer hands out IDs of one biz type from memory. While one half of them is used up, it fetches
+// Buffer hands out IDs of one biz type, or of one key of it, from memory. While one half of them is used up, it fetches
 // the other in the background. It is safe for concurrent use.
 //
 // IDs are unique, as all of the service are. They are handed out in the order in which the service
@@ -49,6 +51,7 @@ type BufferOptions struct {
 type Buffer struct {
 	client  *Client
 	bizType string
+	opts    []Option
 	size    int
 	maxAge  time.Duration
 
@@ -133,7 +136,14 @@ func (c *Client) Buffer(bizType string, opts BufferOptions) (*Buffer, error) {
 	case opts.MaxAge < 0:
 		return nil, fmt.Errorf("seqd: BufferOptions.MaxAge is %s and must not be negative", opts.MaxAge)
 	}
-	b := &Buffer{client: c, bizType: bizType, size: opts.Size, request: opts.Request, maxAge: opts.MaxAge, changed: make(chan struct{})}
+	var options []Option
+	if opts.Key != "" {
+		if err := checkKey(opts.Key); err != nil {
+			return nil, err
+		}
+		options = []Option{Key(opts.Key)}
+	}
+	b := &Buffer{client: c, opts: options, bizType: bizType, size: opts.Size, request: opts.Request, maxAge: opts.MaxAge, changed: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	return b, nil
 }
@@ -284,7 +294,7 @@ func (b *Buffer) fetch() bool {
 	b.mu.Unlock()
 	h := &batch{began: time.Now()}
 	var err error
-	h.ids, err = b.client.list(b.ctx, "buffer", b.bizType, n, nil, b.note)
+	h.ids, err = b.client.list(b.ctx, "buffer", b.bizType, n, b.opts, b.note)
 	b.mu.Lock()
 	b.trouble = nil
 	switch {

@@ -11,6 +11,11 @@
 //	defer b.Close()
 //	id, err = b.Next(ctx)                    // mostly without the network
 //
+//	id, err = c.Next(ctx, "ticket", client.Key("tenant-42")) // of a keyed biz type
+//
+//	r, err := c.Reserve(ctx, "invoice", client.ReserveOptions{TTL: time.Minute}) // of a gapless one
+//	err = r.Confirm(ctx)                     // or r.Release(ctx)
+//
 // IDs are text. Keep them as text.
 //
 // # Nodes

@@ -25,6 +25,7 @@ const (
 	ErrInvalidID            Code = "invalid_id"
 	ErrInvalidRequest       Code = "invalid_request"
 	ErrInvalidDefinition    Code = "invalid_definition"
+	ErrInvalidKey           Code = "invalid_key"
 	ErrInvalidTTL           Code = "invalid_ttl"
 	ErrUnauthorized         Code = "unauthorized"
 	ErrForbidden            Code = "forbidden"
@@ -46,6 +47,7 @@ const (
 	ErrConflict        Code = "conflict"
 	ErrDisabled        Code = "disabled"
 	ErrExhausted       Code = "exhausted"
+	ErrTooManyKeys     Code = "too_many_keys"
 	ErrTooManyReserved Code = "too_many_reserved"
 	ErrStoreFailedOver Code = "store_failed_over"
 

@@ -38,6 +38,7 @@ func node() *httptest.Server {
 		}
 		if r.Header.Get("Accept") == "text/plain" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 			fmt.Fprintln(w, strings.Join(ids, "\n"))
 			return
 		}

@@ -12,19 +12,26 @@ import (
 type Option func(*options)
 
 type options struct {
-	key    string
-	hasKey bool
+	once, key       string
+	hasOnce, hasKey bool
+}
+
+// Key names the key whose numbers a call wants, for keyed biz types: each key counts on its own. A
+// key is 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit. A keyed biz type refuses calls
+// without one, and any other refuses calls with one, both with [ErrInvalidKey].
+func Key(key string) Option {
+	return func(o *options) { o.key, o.hasKey = key, true }
 }
 
 // IdempotencyKey makes a call leave no gap if its answer gets lost: it is sent by POST, and each
-// request with the same key, biz type and token gets the same numbers, for as long as the service
+// request with the same key, biz type, [Key] and token gets the same numbers, for as long as the service
 // keeps answers (idempotency.ttl, 24 h). So a key is for one thing that needs a number, such as one
 // invoice. A key is 1 to 255 visible ASCII characters; [NewIdempotencyKey] draws one.
 //
 // Without a key a call whose answer gets lost is repeated too, and gets other numbers. Those of the
 // lost answer are skipped.
 func IdempotencyKey(key string) Option {
-	return func(o *options) { o.key, o.hasKey = key, true }
+	return func(o *options) { o.once, o.hasOnce = key, true }
 }
 
 // Next returns one ID of a biz type.
@@ -32,7 +39,7 @@ func IdempotencyKey(key string) Option {
 // If the answer of a node gets lost, or the node refuses for the moment, it asks again, as
 // [IdempotencyKey] explains.
 func (c *Client) Next(ctx context.Context, bizType string, opts ...Option) (string, error) {
-	r, err := issue("next", bizType, 1, "", opts)
+	r, err := issue("next", bizType, 1, false, opts)
 	if err != nil {
 		return "", err
 	}
@@ -62,7 +69,7 @@ func (c *Client) NextN(ctx context.Context, bizType string, n int, opts ...Optio
 
 // list requests n IDs.
 func (c *Client) list(ctx context.Context, op, bizType string, n int, opts []Option, failed func(*Error)) (list idList, err error) {
-	r, err := issue(op, bizType, n, "?count="+strconv.Itoa(n), opts)
+	r, err := issue(op, bizType, n, true, opts)
 	if err != nil {
 		return list, err
 	}
@@ -80,7 +87,7 @@ func (c *Client) list(ctx context.Context, op, bizType string, n int, opts []Opt
 // not at all. The limits are those of [Client.NextN]. After an error it returns dst as it was; the
 // bytes behind its length may have changed.
 func (c *Client) AppendText(ctx context.Context, dst []byte, bizType string, n int, opts ...Option) ([]byte, error) {
-	r, err := issue("text", bizType, n, "?count="+strconv.Itoa(n), opts)
+	r, err := issue("text", bizType, n, true, opts)
 	if err != nil {
 		return dst, err
 	}
@@ -99,24 +106,37 @@ func (c *Client) AppendText(ctx context.Context, dst []byte, bizType string, n i
 	return whole, nil
 }
 
-// issue returns the call for n IDs.
-func issue(op, bizType string, n int, query string, opts []Option) (*call, error) {
+// issue returns the call for n IDs. It says how many only if it is to be answered by a list.
+func issue(op, bizType string, n int, counted bool, opts []Option) (*call, error) {
 	if err := checkBizType(bizType); err != nil {
 		return nil, err
 	}
 	if n < 1 {
 		return nil, &Error{Code: ErrInvalidCount, Detail: fmt.Sprintf("the number of IDs is %d and must be at least 1", n)}
 	}
-	r := &call{op: op, bizType: bizType, count: n, method: http.MethodGet, target: "/seq/" + bizType + query, accept: "application/json", repeat: true, limit: largestAnswer(n)}
+	r := &call{op: op, bizType: bizType, count: n, method: http.MethodGet, target: "/seq/" + bizType, accept: "application/json", repeat: true, limit: largestAnswer(n)}
+	if counted {
+		r.target += "?count=" + strconv.Itoa(n)
+	}
 	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}
 	if o.hasKey {
-		if !validKey(o.key) {
-			return nil, errInvalidKey()
+		if err := checkKey(o.key); err != nil {
+			return nil, err
 		}
-		r.method, r.key = http.MethodPost, o.key
+		separator := "?key="
+		if counted {
+			separator = "&key="
+		}
+		r.target += separator + o.key // it has no character that a query escapes
+	}
+	if o.hasOnce {
+		if !validOnce(o.once) {
+			return nil, errInvalidOnce()
+		}
+		r.method, r.once = http.MethodPost, o.once
 	}
 	return r, nil
 }
@@ -143,7 +163,21 @@ func checkBizType(name string) error {
 	return &Error{Code: ErrInvalidBizType, Detail: fmt.Sprintf("%.80q is not the name of a biz type: 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter", name)}
 }
 
-func validKey(key string) bool {
+// checkKey refuses what cannot be a key of a biz type.
+func checkKey(key string) error {
+	valid := len(key) >= 1 && len(key) <= 64
+	for i := range len(key) {
+		c := key[i]
+		first := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+		valid = valid && (first || i > 0 && (c == '.' || c == '_' || c == '-'))
+	}
+	if valid {
+		return nil
+	}
+	return &Error{Code: ErrInvalidKey, Detail: fmt.Sprintf("%.80q is not a key: 1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or digit", key)}
+}
+
+func validOnce(key string) bool {
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' {
 			return false
@@ -152,7 +186,7 @@ func validKey(key string) bool {
 	return key != "" && len(key) <= 255
 }
 
-func errInvalidKey() *Error {
+func errInvalidOnce() *Error {
 	return &Error{Code: ErrInvalidRequest, Detail: "the idempotency key is not 1 to 255 visible ASCII characters"}
 }
 

@@ -17,6 +17,8 @@ type Parsed struct {
 	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026. It
 	// is empty if the biz type does not reset.
 	Period string `json:"period,omitempty"`
+	// Key is the key that the ID shows, "" if it shows none.
+	Key string `json:"key,omitempty"`
 	// Time, MachineID and Sequence are what a number of snowflake contains; otherwise the zero time
 	// and nil.
 	Time      time.Time `json:"time,omitzero"`

@@ -102,7 +102,7 @@ type call struct {
 	method  string
 	target  string // path and query, escaped
 	accept  string
-	key     string // the Idempotency-Key, "" for none
+	once    string // the Idempotency-Key, "" for none
 	header  http.Header
 	body    []byte
 	repeat  bool // it may be sent again if its outcome is unknown
@@ -254,8 +254,8 @@ func (c *Client) request(ctx context.Context, r *call, a *answer) (*http.Request
 	if r.accept != "" {
 		req.Header["Accept"] = []string{r.accept}
 	}
-	if r.key != "" {
-		req.Header["Idempotency-Key"] = []string{r.key}
+	if r.once != "" {
+		req.Header["Idempotency-Key"] = []string{r.once}
 	}
 	req.Header["User-Agent"] = userAgent
 	req.Header["X-Request-Id"] = []string{a.id}

@@ -13,6 +13,8 @@ import (
 type ReserveOptions struct {
 	// Count is how many numbers, 0 for one.
 	Count int
+	// Key is the key of a keyed biz type. It is empty for any other; see [Key].
+	Key string
 	// TTL is how long they are reserved, 1 s to 24 h. 0 leaves it to the biz type
 	// (reservationTTL).
 	TTL time.Duration
@@ -35,8 +37,8 @@ type Reservation struct {
 	client *Client
 }
 
-// Reserve reserves numbers of a gapless biz type. It is for versions of the service that have the
-// strategy gapless; others answer [ErrNotFound].
+// Reserve reserves numbers of a biz type of the strategy gapless. Any other is
+// [ErrInvalidRequest].
 //
 // Every request carries an Idempotency-Key, so that a lost answer reserves nothing twice.
 func (c *Client) Reserve(ctx context.Context, bizType string, opts ReserveOptions) (*Reservation, error) {
@@ -54,15 +56,21 @@ func (c *Client) Reserve(ctx context.Context, bizType string, opts ReserveOption
 		return nil, &Error{Code: ErrInvalidCount, Detail: fmt.Sprintf("the number of IDs is %d and must be at least 1", opts.Count)}
 	case opts.TTL < 0:
 		return nil, &Error{Code: ErrInvalidTTL, Detail: fmt.Sprintf("the TTL is %s and must be 1s to 24h", opts.TTL)}
-	case !validKey(opts.IdempotencyKey):
-		return nil, errInvalidKey()
+	case !validOnce(opts.IdempotencyKey):
+		return nil, errInvalidOnce()
 	}
 	query := url.Values{"count": {strconv.Itoa(opts.Count)}}
 	if opts.TTL > 0 {
 		query.Set("ttl", opts.TTL.String())
 	}
+	if opts.Key != "" {
+		if err := checkKey(opts.Key); err != nil {
+			return nil, err
+		}
+		query.Set("key", opts.Key)
+	}
 	return c.reservation(ctx, &call{
-		op: "reserve", bizType: bizType, count: opts.Count, method: http.MethodPost, key: opts.IdempotencyKey, limit: largestAnswer(opts.Count),
+		op: "reserve", bizType: bizType, count: opts.Count, method: http.MethodPost, once: opts.IdempotencyKey, limit: largestAnswer(opts.Count),
 		target: seqPath(bizType, "reservations") + "?" + query.Encode(),
 	}, "")
 }
@@ -79,21 +87,32 @@ func (c *Client) Reservation(ctx context.Context, bizType, id string) (*Reservat
 // [ErrReservationReleased] and [ErrUnknownReservation], call it again: confirming twice is the same
 // as once.
 func (r *Reservation) Confirm(ctx context.Context) error {
-	if err := checkReservation(r.BizType, r.ID); err != nil {
-		return err
-	}
-	_, err := r.client.reservation(ctx, &call{op: "confirm", bizType: r.BizType, method: http.MethodPost, target: seqPath(r.BizType, "reservations", r.ID, "confirm"), limit: usualLimit}, r.ID)
+	_, err := r.client.Confirm(ctx, r.BizType, r.ID)
 	return err
 }
 
 // Release gives the numbers back. Releasing twice is the same as once. Numbers that were confirmed
 // are [ErrReservationConfirmed].
 func (r *Reservation) Release(ctx context.Context) error {
-	if err := checkReservation(r.BizType, r.ID); err != nil {
+	return r.client.Release(ctx, r.BizType, r.ID)
+}
+
+// Confirm is [Reservation.Confirm] for a reservation of which a program kept the ID only, such as in
+// an outbox.
+func (c *Client) Confirm(ctx context.Context, bizType, id string) (*Reservation, error) {
+	if err := checkReservation(bizType, id); err != nil {
+		return nil, err
+	}
+	return c.reservation(ctx, &call{op: "confirm", bizType: bizType, method: http.MethodPost, target: seqPath(bizType, "reservations", id, "confirm"), limit: usualLimit}, id)
+}
+
+// Release is [Reservation.Release] for a reservation of which a program kept the ID only.
+func (c *Client) Release(ctx context.Context, bizType, id string) error {
+	if err := checkReservation(bizType, id); err != nil {
 		return err
 	}
-	return r.client.do(ctx, &call{
-		op: "release", bizType: r.BizType, method: http.MethodDelete, target: seqPath(r.BizType, "reservations", r.ID), repeat: true, limit: usualLimit,
+	return c.do(ctx, &call{
+		op: "release", bizType: bizType, method: http.MethodDelete, target: seqPath(bizType, "reservations", id), repeat: true, limit: usualLimit,
 		decode: func(a *answer) error {
 			if a.status != http.StatusNoContent {
 				return badAnswer("the answer is %s, not 204", statusText(a.status))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -13,39 +14,127 @@ import (
 	"github.com/seqd/seqd/server/ops"
 )
 
-// raise makes a biz type continue above a number.
+// raising is the flags of raise.
+type raising struct {
+	file    string
+	by      int64
+	stopped bool
+}
+
+// raise makes counters continue above a number.
 func (s *settings) raise(env *clitool.Env) *cobra.Command {
-	return s.addTo(&cobra.Command{
-		Use: "raise BIZTYPE NUMBER --config FILE", Short: "Make a biz type continue above a number", GroupID: clitool.GroupService,
+	flags := raising{}
+	cmd := &cobra.Command{
+		Use: "raise [BIZTYPE [NUMBER]] --config FILE", Short: "Make a biz type continue above a number", GroupID: clitool.GroupService,
 		Long: `After restoring a backup of the store: make BIZTYPE continue above NUMBER. Stop every seqd before
 the restore, and start them after this command has returned. It never lowers a counter. Numbers
-reserved in Redis count as issued. BIZTYPE@PERIOD names one period of a biz type that resets.`,
+reserved in Redis count as issued. BIZTYPE@PERIOD names one period of a biz type that resets,
+BIZTYPE/KEY and BIZTYPE/KEY@PERIOD one key of a keyed biz type.
+
+A gapless counter skips nothing silently: the numbers up to NUMBER that the store does not know
+become void. After a failover of the store it stands still until it is raised; nodes may run then.
+
+With --file many counters are raised, each as far as its line says. With --by all counters that the
+store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD.`,
 		Example: `  seqd raise order 1000000 --config seqd.yaml
-  seqd raise invoice@2026 5000 --config seqd.yaml`,
-		Args: clitool.Operands("BIZTYPE", "NUMBER"), ValidArgsFunction: cobra.NoFileCompletions,
+  seqd raise invoice@2026 5000 --config seqd.yaml
+  seqd raise invoice/tenant-42@2026 5000 --config seqd.yaml
+  seqd raise --file highest.csv --config seqd.yaml
+  seqd raise --by 1000 invoice@2026 --config seqd.yaml`,
+		Args: flags.operands, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
+			switch {
+			case flags.file != "":
+				return raiseFile(cmd.Context(), cfg, flags.file, env)
+			case cmd.Flags().Changed("by"):
+				return raiseMany(env, func(tell func(string, ops.Raised)) error {
+					return ops.RaiseBy(cmd.Context(), cfg, ops.By{BizType: args[0], Gap: flags.by, Stopped: flags.stopped}, tell)
+				})
+			}
 			return raise(cmd.Context(), cfg, args[0], args[1], env)
 		},
-	})
+	}
+	cmd.Flags().StringVar(&flags.file, "file", "", "raise each counter that a line of this `FILE` names, above the number in it, as in: invoice/tenant-42,5000. - is standard input")
+	cmd.Flags().Int64Var(&flags.by, "by", 0, "raise all counters of BIZTYPE by this `GAP` above what the store knows, 0 or more. A repeat adds the gap again")
+	cmd.Flags().BoolVar(&flags.stopped, "stopped", false, "with --by: only gapless counters that stand still after a failover. It can be repeated")
+	return s.addTo(cmd)
 }
 
-func raise(ctx context.Context, cfg *config.Config, bizType, text string, env *clitool.Env) error {
+// operands checks the arguments of raise.
+func (r *raising) operands(cmd *cobra.Command, args []string) error {
+	switch by := cmd.Flags().Changed("by"); {
+	case r.file != "" && (by || r.stopped):
+		return clitool.Usage("--file says how far each counter is raised: leave --by and --stopped out")
+	case by && r.by < 0:
+		return clitool.Usage("--by %d is below 0", r.by)
+	case r.stopped && !by:
+		return clitool.Usage("--stopped needs --by")
+	case r.file != "":
+		return clitool.Operands()(cmd, args)
+	case by:
+		return clitool.Operands("BIZTYPE")(cmd, args)
+	}
+	return clitool.Operands("BIZTYPE", "NUMBER")(cmd, args)
+}
+
+func raise(ctx context.Context, cfg *config.Config, counter, text string, env *clitool.Env) error {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return clitool.Usage("%q is not a whole number from 1 to 9007199254740991", text)
 	}
-	raised, err := ops.Raise(ctx, cfg, bizType, number)
+	raised, err := ops.Raise(ctx, cfg, counter, number)
 	switch {
 	case errors.Is(err, ops.ErrRaise):
 		return clitool.AsUsage(err)
 	case err != nil:
-		return fmt.Errorf("raise %s: %w", bizType, err)
+		return fmt.Errorf("raise %s: %w", counter, err)
 	}
-	return env.Printf("%s: %s\n", bizType, raised)
+	return env.Printf("%s: %s\n", counter, raised)
+}
+
+// raiseFile raises what the lines of a file say.
+func raiseFile(ctx context.Context, cfg *config.Config, name string, env *clitool.Env) error {
+	from := env.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return clitool.AsUsage(err)
+		}
+		defer file.Close()
+		from = file
+	}
+	marks, err := ops.ReadMarks(from)
+	if errors.Is(err, ops.ErrRaise) {
+		return clitool.AsUsage(fmt.Errorf("%s: %w", name, err))
+	}
+	if err != nil {
+		return fmt.Errorf("raise: %s: %w", name, err)
+	}
+	return raiseMany(env, func(tell func(string, ops.Raised)) error { return ops.RaiseAll(ctx, cfg, marks, tell) })
+}
+
+// raiseMany prints a line for each counter that do raises, and how many there were.
+func raiseMany(env *clitool.Env, do func(tell func(counter string, r ops.Raised)) error) error {
+	raised, same := 0, 0
+	err := do(func(counter string, r ops.Raised) {
+		if r.Changed() {
+			raised++
+		} else {
+			same++
+		}
+		_ = env.Printf("%s: %s\n", counter, r) // Out keeps its error
+	})
+	switch {
+	case errors.Is(err, ops.ErrRaise):
+		return clitool.AsUsage(err)
+	case err != nil:
+		return fmt.Errorf("raise: %d counters were raised, %d were high enough, and then: %w", raised, same, err)
+	}
+	return env.Printf("%d counters were raised, %d were high enough\n", raised, same)
 }
 
 // restored does what is needed after restoring a backup, for the biz types that have no counter to

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,15 @@ func TestUsageMistakes(t *testing.T) {
 		{"raise in memory", nil, []string{"raise", "order", "5", "--config", file}, "store.driver: memory keeps nothing"},
 		{"raise in no file", nil, []string{"raise", "order", "5", "--config", file, "--store.driver=bolt", "--store.bolt.path", missing}, missing},
 		{"raise with a wrong file", nil, []string{"raise", "order", "5", "--config", missing}, missing},
+		{"raise by nothing", nil, []string{"raise", "--by", "5", "--config", file}, "raise needs BIZTYPE"},
+		{"raise by a gap, and to a number", nil, []string{"raise", "order", "7", "--by", "5", "--config", file}, `unexpected argument "7"`},
+		{"raise by less than nothing", nil, []string{"raise", "order", "--by", "-5", "--config", file}, "--by -5 is below 0"},
+		{"raise by text", nil, []string{"raise", "order", "--by", "x", "--config", file}, "--by"},
+		{"raise what stands still, to nothing", nil, []string{"raise", "order", "5", "--stopped", "--config", file}, "--stopped needs --by"},
+		{"raise by a gap and from a file", nil, []string{"raise", "--by", "5", "--file", file, "--config", file}, "leave --by and --stopped out"},
+		{"raise from a file, and to a number", nil, []string{"raise", "order", "5", "--file", file, "--config", file}, `unexpected argument "order"`},
+		{"raise from no file", nil, []string{"raise", "--file", missing, "--config", file}, missing},
+		{"raise from a file of something else", nil, []string{"raise", "--file", file, "--config", file}, file + ": nothing to raise: line 1 is not a counter and a number"},
 		{"ask at any port", nil, []string{"healthcheck", "--config", file, "--server.addr", "127.0.0.1:0"}, "server.addr: port 0"},
 		{"ask with a wrong file", nil, []string{"healthcheck", "--config", missing}, missing},
 		{"ask somebody", nil, []string{"healthcheck", "order", "--config", file}, `unexpected argument "order"`},
@@ -218,6 +229,39 @@ func TestRaise(t *testing.T) {
 		{[]string{"raise", "invite", "30", "--config", file}, "invite: no counter → 30: the store had none, and has one now\n"},
 	} {
 		if got := runWith(t, nil, test.args...); got != (outcome{ExitOK, test.want, ""}) {
+			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
+		}
+	}
+}
+
+// Many counters are raised by one command, from a file or by a gap.
+func TestRaiseMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	file := write(t, "store: {bolt: {path: "+path+"}}\nbizTypes: [{name: order}, {name: tenant, keyed: true}]\n")
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err := errors.Join(err, store.Counters().Create(t.Context(), persist.Counter{BizTag: "tenant/b", Max: 50, Step: 10}), store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	marks := write(t, "# highest numbers\ntenant/a,10\ntenant/b,20\ntenant/b@2026,5\n")
+	at := []string{"--config", file}
+	if got := runWith(t, nil, append([]string{"raise", "--file", marks}, at...)...); got.code != ExitConfig || got.out != "" || !strings.Contains(got.errs, "the numbers of tenant never reset") {
+		t.Errorf("a file with a wrong line: %+v", got)
+	}
+	marks = write(t, "# highest numbers\ntenant/a,10\ntenant/b,20\n")
+	for _, test := range []struct {
+		args []string
+		want []string // the lines, in any order but the last
+	}{
+		{[]string{"--file", marks}, []string{"tenant/a: no counter → 10: the store had none, and has one now", "tenant/b: nothing changed, it is at 50 already", "1 counters were raised, 1 were high enough"}},
+		{[]string{"--file", marks}, []string{"tenant/a: nothing changed, it is at 10 already", "tenant/b: nothing changed, it is at 50 already", "0 counters were raised, 2 were high enough"}},
+		{[]string{"tenant", "--by", "1000"}, []string{"tenant/a: 10 → 1010", "tenant/b: 50 → 1050", "2 counters were raised, 0 were high enough"}},
+		{[]string{"tenant", "--by=0"}, []string{"tenant/a: nothing changed, it is at 1010 already", "tenant/b: nothing changed, it is at 1050 already", "0 counters were raised, 2 were high enough"}},
+	} {
+		got := runWith(t, nil, append(append([]string{"raise"}, test.args...), at...)...)
+		lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
+		last := len(lines) - 1
+		slices.Sort(lines[:last])
+		if got.code != ExitOK || got.errs != "" || !slices.Equal(lines, test.want) {
 			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
 		}
 	}

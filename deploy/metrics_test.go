@@ -161,7 +161,7 @@ func TestDashboard(t *testing.T) {
 		}
 		checkPanel(t, p)
 	}
-	if want := []string{"Overview", "Issuing", "Segments", "Snowflake", "Back ends", "HTTP", "Process"}; !slices.Equal(rows, want) {
+	if want := []string{"Overview", "Issuing", "Segments", "Gapless", "Snowflake", "Back ends", "HTTP", "Process"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
 	}
 }

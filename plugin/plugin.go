@@ -49,6 +49,9 @@ type Env struct {
 type Factory struct {
 	// Name is the name of the plugin in a binding.
 	Name string
+	// Help says in a sentence or two what the plugin does, for people who choose one. It is plain
+	// text, and may be "".
+	Help string
 	// Order is the default place in the chain. Plugins with a smaller order run first.
 	Order int
 	// Quick is true if the plugin always returns promptly, or when the context ends. See
@@ -58,6 +61,10 @@ type Factory struct {
 	// issues them later. A plugin that changes how numbers are shown, records them or limits them
 	// does not. See seqd.BoundPlugin.
 	Ranges bool
+	// Pure is true if the plugin has no effect outside itself and uses nothing of Env except Now, Log
+	// and Observer; New may read files. Then an ID can be shown as an example before the biz type
+	// exists: the rest of Env is not set. It matters only with Shape.
+	Pure bool
 	// Settings returns a pointer to new default settings: a struct whose fields have `config` tags
 	// with the names of the keys. The names "name" and "order" are reserved. It may implement
 	// seqd.Validator.

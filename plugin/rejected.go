@@ -10,6 +10,9 @@ type RejectedFactory struct {
 	// Name is the name of the handler in the list "rejected" of a biz type or of a strategy's
 	// section.
 	Name string
+	// Help says in a sentence or two what the handler does, for people who choose one. It is plain
+	// text, and may be "".
+	Help string
 	// Settings returns a pointer to new default settings, as that of a plugin. The name "name" is
 	// reserved.
 	Settings func() any
@@ -23,6 +26,7 @@ var handlers = registry.New[RejectedFactory]("rejection handlers")
 func init() {
 	RegisterRejected(RejectedFactory{
 		Name:     "log",
+		Help:     "Writes refusals to the log of the node.",
 		Settings: func() any { return &struct{}{} },
 		New: func(env Env, _ seqd.RejectedBinding) (seqd.RejectedHandler, error) {
 			return seqd.LogRejected(env.Log), nil

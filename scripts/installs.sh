@@ -1,14 +1,15 @@
 # shellcheck shell=bash Functions for the scripts that install clients of other languages. Versions are
 # exact, and everything is installed once, into the user's cache. A script that sources this sources
-# lib.sh first and sets work, a temporary folder.
+# lib.sh first.
 
 dependency_plugin=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/seqd/clients
 
 # quiet COMMAND... runs a command. If it fails, quiet shows its output and ends the script.
 quiet() {
-	"$@" >"$work/output" 2>&1 || {
-		cat "$work/output" >&2
+	local output
+	output=$("$@" 2>&1) || {
+		printf '%s\n' "$output" >&2
 		die "this failed: $*"
 	}
 }
@@ -60,6 +61,17 @@ node_packages() {
 }
 install_npm() {
 	cp "$1" "$2" && (cd "$2" && npm install --no-package-lock --no-audit --no-fund --ignore-scripts)
+}
+
+# need_browser installs chromium, and sets SEQD_TEST_AXE to the script of axe-core, which finds what
+# keeps people from using a page.
+need_browser() {
+	need chromium chromium fonts-liberation
+	need npm npm
+	need flock util-linux
+	local package=integration/console/package.json
+	SEQD_TEST_AXE=$(cached "console-$(digest "$package")" install_npm "$package")/node_modules/axe-core/axe.min.js
+	export SEQD_TEST_AXE
 }
 
 # need_java installs the compiler of Java and Maven.

@@ -120,7 +120,7 @@ build_binaries() {
 # pure prints the packages whose tests have no concurrency. The race detector would only slow them
 # down.
 pure() {
-	go list ./deploy ./plugin/format ./plugin/obfuscate ./server/config ./server/openapi
+	go list ./deploy ./internal/docstest ./plugin/format ./plugin/obfuscate ./server/config ./server/openapi ./strategy/gapless/ledger
 }
 
 # fuzz_targets prints the folders and names of all fuzz targets.

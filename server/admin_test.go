@@ -84,7 +84,7 @@ func TestLifeOfABizType(t *testing.T) {
 	answer, _ = s.do(412, "PATCH", "/biz-types/invoice", `{"step":30}`, "If-Match", `"1"`)
 	wantIn(t, answer, "the present one is 2")
 	answer, _ = s.do(200, "PUT", "/biz-types/invoice?dryRun=true", `{"start":9000,"step":5}`)
-	wantIn(t, answer, `"start":9000`, `"version":2`)
+	wantIn(t, answer, `"start":9000`, `"version":2`, `"example":"9000"`)
 	next("503")
 	s.do(200, "POST", "/biz-types/invoice/disable", "")
 	wantCode(t, s.await("/seq/invoice", http.StatusConflict), seqd.CodeDisabled)
@@ -198,7 +198,7 @@ func TestWrongDefinitions(t *testing.T) {
 	wantIn(t, s.await("/seq/order", http.StatusOK), `"1"`)
 	for _, wrong := range [][3]string{
 		{"PUT", "/biz-types/1x", "{}"}, {"PUT", "/biz-types/order?x=1", "{}"}, {"PUT", "/biz-types/order?dryRun=1", "{}"}, {"GET", "/biz-types?limit=0", ""},
-		{"GET", "/biz-types?limit=1001", ""}, {"GET", "/biz-types?after=%ff", ""}, {"GET", "/tokens?after=%ff", ""}, {"GET", "/biz-types?after=a&after=b", ""}, {"GET", "/nodes?x", ""}, {"POST", "/biz-types/order/enable?force=true", ""},
+		{"GET", "/biz-types?limit=1001", ""}, {"GET", "/biz-types?after=%ff", ""}, {"GET", "/tokens?after=%ff", ""}, {"GET", "/biz-types?after=a&after=b", ""}, {"GET", "/nodes?x", ""}, {"GET", "/overview?x", ""}, {"POST", "/biz-types/order/enable?force=true", ""},
 	} {
 		s.do(400, wrong[0], wrong[1], wrong[2])
 	}

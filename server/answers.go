@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/logging"
@@ -42,7 +43,7 @@ const (
 // disagree on where an answer is.
 func (b *back) openAnswers(ctx context.Context) {
 	cfg, env := b.base.cfg, b.env()
-	backend, clean := answersInStore(env.Store, env.Now)
+	backend, clean := answersInStore(env.Store, env.Clock)
 	if env.Redis != nil {
 		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: env.RedisAway})
 	}
@@ -54,14 +55,13 @@ func (b *back) openAnswers(ctx context.Context) {
 }
 
 // answersInStore returns the backend that keeps answers in a store, and its cleaner.
-func answersInStore(store persist.Store, now func() time.Time) (idempotency.Backend, cleaner) {
+func answersInStore(store persist.Store, clock *storeclock.Clock) (idempotency.Backend, cleaner) {
 	if offers, ok := store.(persist.Answerer); ok {
 		kept := idempotency.NewKept(offers.Answers())
 		return kept, cleaner{purge: kept.Purge}
 	}
-	clock := idempotency.NewClock(store, now, nil)
 	kept := idempotency.NewStore(store.Documents(), clock)
-	return kept, cleaner{purge: kept.Purge, skew: clock.Skew}
+	return kept, cleaner{purge: kept.Purge, skew: kept.Skew}
 }
 
 // purgePause is the pause between two removals of answers that have expired, including those from

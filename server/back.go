@@ -5,19 +5,25 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/retry"
-	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/figures"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
 	"github.com/seqd/seqd/strategy"
 )
+
+// auditPatience is how long a stop waits until the last audit lines are in the store, at most.
+const auditPatience = 3 * time.Second
 
 // back is what issuing uses.
 type back struct {
@@ -26,12 +32,15 @@ type back struct {
 	opening   backends.StoreOptions
 	alone     map[string]bool // biz types that issue without the store, if it cannot be reached
 	store     *backends.Store
+	clock     *storeclock.Clock // of the store
+	attending *storeclock.Attendance
 	redis     *backends.Redis // nil if none is configured
 	feed      *feed.Feed
 	handlers  *rejection.Handlers
 	catalogue *definitions.Catalogue
 	issuer    *seqd.Issuer
 	nodes     *nodes.Nodes
+	figures   *figures.Figures
 }
 
 // open opens the back ends, builds the biz types and lets requests in. It returns an error if ctx
@@ -46,8 +55,10 @@ func (b *back) open(ctx context.Context) error {
 	}
 	b.openAnswers(ctx)
 	b.openNodes(ctx)
+	b.openAudit(ctx)
 	b.front.gate.Watch(b.failedOver)
 	b.front.api.Administer(b.catalogue.Editor(), b.nodes)
+	b.front.api.Show(b.figures)
 	b.base.telemetry.watch(metrics.Source{
 		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
 		Feed: func() (number, failures int64) { return b.feed.Number(), b.feed.Failures() },
@@ -57,7 +68,17 @@ func (b *back) open(ctx context.Context) error {
 	b.base.background.run(ctx, b.follow)
 	b.base.background.run(ctx, b.store.WatchFence)
 	b.base.background.run(ctx, b.catalogue.Seed)
+	b.runStrategies(ctx)
 	return nil
+}
+
+// runStrategies begins what strategies do in the background.
+func (b *back) runStrategies(ctx context.Context) {
+	for _, name := range strategy.Names() {
+		if factory, err := strategy.Lookup(name); err == nil && factory.Background != nil {
+			b.base.background.run(ctx, func(ctx context.Context) { factory.Background(ctx, b.env(), b.issuer) })
+		}
+	}
 }
 
 // openStore opens the store.
@@ -71,6 +92,8 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	b.clock = storeclock.New(b.store.Store, b.base.opts.now, nil)
+	b.attending = storeclock.NewAttendance(b.store.Store.Documents(), b.clock)
 	b.base.cleanups.add("the store", b.base.cfg.Server.StopTimeout, func(context.Context) error {
 		return b.store.Store.Close()
 	})
@@ -125,6 +148,10 @@ func (b *back) openTokens(ctx context.Context) error {
 	tokens.Use(access.Backing{
 		Documents: b.store.Store.Documents(), Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
+	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
+		f.console.Use(b.store.Store.Documents())
+		b.base.background.run(ctx, f.console.Tidy)
+	}
 	if tokens.Reload(ctx) != nil {
 		b.base.background.run(ctx, func(ctx context.Context) { loadTokens(ctx, tokens, b.base.log) })
 	}
@@ -135,7 +162,7 @@ func (b *back) openTokens(ctx context.Context) error {
 func (b *back) openIssuer(ctx context.Context) error {
 	env := b.env()
 	b.handlers = rejection.New(rejection.Options{
-		Env: plugin.Env(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
+		Env: definitions.PluginEnv(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
 	})
 	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
 	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed}
@@ -184,15 +211,51 @@ func (b *back) confirm(ctx context.Context) {
 	}
 }
 
-// openNodes counts this node among those of the cluster.
+// openNodes counts this node among those of the cluster, and begins to keep figures.
 func (b *back) openNodes(ctx context.Context) {
 	store, opts := b.store.Store, &b.base.opts
+	clock := nodes.NewClock(store, opts.now)
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
+		Clock: clock.Now, ClockKnown: clock.Known, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(),
 		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: b.env().RedisAway,
 	})
+	id, _ := b.nodes.Self()
+	options := figures.Options{
+		Documents: store.Documents(), Shared: store.Shared(), ID: id, Nodes: b.nodes, Log: b.base.log,
+		Clock: clock.Now, ClockKnown: clock.Known, Addr: b.front.addr, Build: opts.build(), Issuer: b.issuer,
+		Stopping: b.front.gate.Draining, StoreTrouble: b.front.gate.StoreTrouble,
+	}
+	if counts := b.base.telemetry.metrics; counts != nil {
+		options.Counts = counts
+	}
+	b.figures = figures.New(options)
+	if store.Shared() {
+		b.base.background.run(ctx, clock.Follow)
+	}
+	b.front.nodes.Store(b.nodes)
 	b.base.background.run(ctx, b.nodes.Beat)
+	b.base.background.run(ctx, b.figures.Run)
+}
+
+// clockOffset returns how far this node's clock is ahead of that of the store, or else of a
+// registry of machine IDs.
+func (b *back) clockOffset(clock *nodes.Clock) (offset time.Duration, ok bool) {
+	if offset, ok = clock.Offset(); !ok {
+		offset, ok = b.figures.RegistryOffset()
+	}
+	return offset, ok
+}
+
+// openAudit keeps the audit lines in the store.
+func (b *back) openAudit(ctx context.Context) {
+	id, host := b.nodes.Self()
+	b.front.audit.Open(audit.Store{
+		Documents: b.store.Store.Documents(), Clock: b.clock, Node: id, Host: host, Addr: b.front.addr,
+	})
+	b.base.cleanups.add("the audit log", min(auditPatience, b.base.cfg.Server.StopTimeout), b.front.audit.Close)
+	b.base.background.run(ctx, b.front.audit.Run)
 }
 
 // failedOver returns why an operator has to look at the store, nil if nobody has to.
@@ -233,9 +296,11 @@ func (b *back) env() strategy.Env {
 	env := strategy.Env{
 		Now: b.base.opts.now, Log: b.base.log, Observer: b.base.opts.observer,
 		RedisPrefix: b.base.cfg.Redis.KeyPrefix, Addr: b.front.addr,
+		AnswerTTL: b.base.cfg.Idempotency.TTL,
 	}
 	if b.store != nil {
 		env.Store, env.Cluster = b.store.Store, b.store.Cluster
+		env.Clock, env.Attendance = b.clock, b.attending
 	}
 	if b.redis != nil {
 		env.Redis, env.RedisAway = b.redis.Client, b.redis.Away

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
@@ -92,10 +93,10 @@ func TestAnswersInStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if backend, _ := answersInStore(s, time.Now); backend != idempotency.NewKept(s.Answers()) {
+	if backend, _ := answersInStore(s, storeclock.New(s, time.Now, nil)); backend != idempotency.NewKept(s.Answers()) {
 		t.Errorf("bolt: %T", backend)
 	}
-	backend, clean := answersInStore(memory.New(time.Now), time.Now)
+	backend, clean := answersInStore(memory.New(time.Now), storeclock.New(memory.New(time.Now), time.Now, nil))
 	if _, ok := backend.(*idempotency.Store); !ok || clean.skew == nil {
 		t.Errorf("memory: %T", backend)
 	}

@@ -8,15 +8,19 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/certificate"
 	"github.com/seqd/seqd/server/compat"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/console"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
+	"github.com/seqd/seqd/server/nodes"
 )
 
 // front is what callers reach: the port and the API behind it.
@@ -26,6 +30,9 @@ type front struct {
 	gate    *gate.Gate
 	api     *httpapi.API
 	tokens  *access.Tokens
+	console *console.Console            // nil without
+	nodes   atomic.Pointer[nodes.Nodes] // nil until the store is open
+	audit   *audit.Log
 	answers answers
 	resp    respFront
 	http    *http.Server  // nil until it serves
@@ -74,6 +81,7 @@ func (f *front) listen(ctx context.Context) error {
 // newGate makes what every protocol asks, and the tokens.
 func (f *front) newGate() {
 	cfg := f.base.cfg.Server
+	f.audit = audit.New(f.base.log, f.base.opts.now)
 	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Now: f.base.opts.now, Log: f.base.log})
 	opts := gate.Options{
 		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
@@ -89,6 +97,7 @@ func (f *front) newGate() {
 // newAPI makes the API.
 func (f *front) newAPI() (err error) {
 	cfg := f.base.cfg.Server
+	f.newConsole()
 	opts := httpapi.Options{
 		MaxBodyBytes:   cfg.MaxBodyBytes,
 		TrustedProxies: cfg.TrustedProxies,
@@ -97,6 +106,8 @@ func (f *front) newAPI() (err error) {
 		Tokens:         f.tokens,
 		Answers:        &f.answers,
 		Extra:          f.extraRoutes(),
+		Audit:          f.audit,
+		Settings:       func() any { return f.base.cfg.Describe() },
 	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
@@ -105,21 +116,56 @@ func (f *front) newAPI() (err error) {
 	return err
 }
 
-// extraRoutes returns the routes for clients of other services.
+// newConsole makes the console, if there is one.
+func (f *front) newConsole() {
+	cfg := f.base.cfg.Server
+	if !cfg.Console {
+		return
+	}
+	f.console = console.New(console.Options{
+		TokensAskedFor: f.base.cfg.Auth.Enforced(), Tokens: f.tokens,
+		TLS: cfg.TLS.Configured(), TrustedProxies: cfg.TrustedProxies,
+		Node: f.nodeID, Build: f.base.opts.build(), Session: cfg.ConsoleSession,
+		Now: f.base.opts.now, Log: f.base.log,
+	})
+}
+
+// handler returns what answers requests.
+func (f *front) handler() http.Handler {
+	if f.console == nil {
+		return f.api
+	}
+	return f.console.Handler(f.api)
+}
+
+// nodeID returns the ID of this node, "" until it is known.
+func (f *front) nodeID() string {
+	if nodes := f.nodes.Load(); nodes != nil {
+		id, _ := nodes.Self()
+		return id
+	}
+	return ""
+}
+
+// extraRoutes returns the routes for clients of other services, and those of the console.
 func (f *front) extraRoutes() []httpapi.Extra {
 	cfg := f.base.cfg.Compat
-	return compat.Routes(compat.Options{
+	routes := compat.Routes(compat.Options{
 		Leaf: cfg.Leaf, LeafSnowflake: cfg.LeafSnowflake, Tinyid: cfg.Tinyid,
 		CosID: cfg.CosID != config.CosIDOff, Create: cfg.CosID == config.CosIDCreate, Token: cfg.Token,
 		Named: f.tokens, Gate: f.gate, Now: f.base.opts.now, Log: f.base.log,
 	})
+	if f.console != nil {
+		routes = append(routes, f.console.Routes()...)
+	}
+	return routes
 }
 
 // newHTTP makes the HTTP server.
 func (f *front) newHTTP() *http.Server {
 	cfg := f.base.cfg.Server
 	return &http.Server{
-		Handler:                      f.api,
+		Handler:                      f.handler(),
 		ReadHeaderTimeout:            cfg.ReadHeaderTimeout,
 		ReadTimeout:                  cfg.ReadTimeout,
 		WriteTimeout:                 cfg.WriteTimeout,

@@ -159,6 +159,9 @@ bizTypes: [{name: order, start: 100}, {name: user, strategy: snowflake}, {name: 
 	if _, nodes := s.get("/nodes"); !strings.Contains(nodes, `"build":"v1.2.3`) {
 		t.Errorf("/nodes says %s", nodes)
 	}
+	if _, overview := s.get("/overview"); !strings.Contains(overview, `"bizTypes":{"total":4,"ready":4,`) || !strings.Contains(overview, `"state":"ready"`) {
+		t.Errorf("/overview says %s", overview)
+	}
 	for name := range got {
 		if strings.Contains(name, `"d"`) || strings.Contains(name, "nobody") {
 			t.Errorf("there is %s, beyond maxBizTypes", name)

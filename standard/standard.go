@@ -20,6 +20,8 @@ import (
 	_ "github.com/seqd/seqd/plugin/stats"
 	_ "github.com/seqd/seqd/plugin/webhook" // webhook: posts refusals to a URL
 
+	// gapless: every number accounted for: issued, reserved, released or void
+	_ "github.com/seqd/seqd/strategy/gapless"
 	// segment: ranges of numbers from the store, double-buffered
 	_ "github.com/seqd/seqd/strategy/segment"
 	_ "github.com/seqd/seqd/strategy/snowflake" // snowflake: time, sequence and a leased machine ID

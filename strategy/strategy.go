@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/registry"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
 )
 
 // Env is what a strategy is built from.
@@ -40,6 +41,13 @@ type Env struct {
 	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
 	// must contain it.
 	Cluster string
+	// Clock is the clock of the store. If it is nil, a strategy that needs it makes its own.
+	Clock *storeclock.Clock
+	// Attendance says since when nodes have watched that clock without a break. If it is nil, they
+	// always have.
+	Attendance *storeclock.Attendance
+	// AnswerTTL is how long a strategy that keeps the answer to a request keeps it. 0 means 24 h.
+	AnswerTTL time.Duration
 }
 
 // Factory makes strategies of one kind.
@@ -47,9 +55,15 @@ type Factory struct {
 	// Name is the value of "strategy" in a biz type, and the section of the configuration with the
 	// defaults of its settings.
 	Name string
+	// Help says in a sentence or two what the strategy does, for people who choose one. It is plain
+	// text, and may be "".
+	Help string
 	// Settings returns a pointer to new default settings: a struct whose fields have `config` tags
 	// with the names of the keys. It may implement seqd.Validator.
 	Settings func() any
+	// Ledger is whether its counters are ledgers: documents of persist.LedgerKind, as package
+	// strategy/gapless/ledger writes them. Otherwise they are in persist.Counters, if it has any.
+	Ledger bool
 	// New returns the strategy of one biz type. Its Settings come from Settings, and are decoded
 	// and validated. New does no I/O.
 	New func(env Env, bizType seqd.BizType) (seqd.Strategy, error)
@@ -65,6 +79,13 @@ type Factory struct {
 	// and describes it in one line. It can be called again. It is nil for strategies that take
 	// numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
+	// Handover lets the counters of the store continue above the numbers of this strategy, before
+	// another strategy is used for the biz type by force. It can be called again. It is nil for
+	// strategies that take numbers from a counter, or that make other numbers than counters.
+	Handover func(ctx context.Context, env Env, bizType string) error
+	// Background does what the strategy needs once per process, besides what its biz types do,
+	// until ctx ends. It may be nil. issuer has all biz types, of any strategy.
+	Background func(ctx context.Context, env Env, issuer *seqd.Issuer)
 }
 
 // ShapeKeeper is implemented by the strategies of a factory with Alone. They keep a copy of the

@@ -32,10 +32,17 @@ type Page struct {
 	After string
 	// Limit is the number of names, 1 to 1000; 0 means 100.
 	Limit int
+	// Match is a pattern that the names match, in which * stands for any characters; "" for all. A
+	// page can then have fewer names than Limit, even none, although others follow. Only for
+	// [Admin.BizTypes].
+	Match string
 }
 
 func (p Page) query() url.Values {
 	q := url.Values{}
+	if p.Match != "" {
+		q.Set("match", p.Match)
+	}
 	if p.After != "" {
 		q.Set("after", p.After)
 	}
@@ -91,6 +98,17 @@ type BizType struct {
 	Definition json.RawMessage `json:"definition"`
 	// Warnings say what a change does not do although it may look so.
 	Warnings []string `json:"warnings,omitempty"`
+	// SettingWarnings are those of them that concern one setting.
+	SettingWarnings []SettingWarning `json:"settingWarnings,omitempty"`
+	// Example is what the first ID would be. It is in the answer to a dry run of PutBizType or
+	// PatchBizType, and "" if the service cannot know it.
+	Example string `json:"example,omitempty"`
+}
+
+// SettingWarning is a warning that concerns one setting.
+type SettingWarning struct {
+	Key  string `json:"key"`
+	Text string `json:"text"`
 }
 
 // BizTypes returns a page of the biz types in the order of their names. next is the name to continue
@@ -264,6 +282,9 @@ type Node struct {
 	BizTypes int `json:"bizTypes"`
 	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
 	MachineIDs map[string]int64 `json:"machineIds"`
+	// ClockOffset is by how many seconds its clock is ahead of that of the store, or else of a
+	// registry of machine IDs; nil if that is not known.
+	ClockOffset *float64 `json:"clockOffset,omitempty"`
 	// Backends are its store and Redis.
 	Backends map[string]Backend `json:"backends"`
 }

@@ -58,8 +58,12 @@ func dial(t *testing.T, node http.Handler) *admin.Admin {
 
 func TestRequests(t *testing.T) {
 	ctx, yes := context.Background(), true
-	bizType := `{"name":"order","version":7,"enabled":true,"source":"api","updatedAt":"2026-11-21T12:20:11.048Z","definition":{"start":100},"warnings":["w"]}`
+	bizType := `{"name":"order","version":7,"enabled":true,"source":"api","updatedAt":"2026-11-21T12:20:11.048Z","definition":{"start":100},"warnings":["w"],"settingWarnings":[{"key":"start","text":"w"}],"example":"INV-1"}`
+	line := `{"at":"2026-11-23T00:00:00Z","node":"n","token":"ops","client":"192.0.2.1","requestId":"r","method":"PUT","path":"/biz-types/order","target":"order","status":200,"version":7,"leftOut":3}`
+	settings := `{"common":[],"strategies":[{"name":"segment","help":"h","settings":[{"key":"step","type":"integer","default":1000,"range":"1 to 5","min":1,"max":5,"help":"","secret":false,"required":false}]}],"plugins":[],"rejected":[]}`
 	token := `{"name":"shop","scopes":["read"],"enabled":true,"source":"api","version":1,"secret":"s"}`
+	account := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"9","issued":5,"gaps":[
+		{"from":"7","to":"8","state":"void","reason":"r","by":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
 	year := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		name   string
@@ -73,6 +77,15 @@ func TestRequests(t *testing.T) {
 			list, next, err := a.BizTypes(ctx, admin.Page{After: "a&b", Limit: 1})
 			return []any{len(list), next}, err
 		}, "GET /biz-types?after=a%26b&limit=1 ", `[1,"order"]`},
+		{"list some", 200, `{"bizTypes":[],"next":"order"}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.BizTypes(ctx, admin.Page{Match: "or*r"})
+			return []any{len(list), next}, err
+		}, "GET /biz-types?match=or%2Ar ", `[0,"order"]`},
+		{"audit", 200, `{"lines":[` + line + `],"next":"x"}`, func(a *admin.Admin) (any, error) {
+			list, next, err := a.Audit(ctx, admin.Page{After: "y", Limit: 2})
+			return []any{list, next}, err
+		}, "GET /audit?after=y&limit=2 ", `[[` + line + `],"x"]`},
+		{"settings", 200, settings, func(a *admin.Admin) (any, error) { return a.Settings(ctx) }, "GET /settings ", settings},
 		{"get", 200, bizType, func(a *admin.Admin) (any, error) { return a.BizType(ctx, "a/b") }, "GET /biz-types/a%2Fb ", bizType},
 		{"create", 201, bizType, func(a *admin.Admin) (any, error) {
 			_, created, err := a.PutBizType(ctx, "order", []byte("{}"), admin.Change{IfNoneMatch: true, DryRun: true, Force: true})
@@ -104,10 +117,27 @@ func TestRequests(t *testing.T) {
 			return a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &yes, Expires: new(time.Time)}, 3)
 		}, `PATCH /tokens/shop Content-Type=application/json If-Match="3" {"enabled":true,"expires":null}`, token},
 		{"delete token", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteToken(ctx, "shop", 0) }, "DELETE /tokens/shop ", "null"},
+		{"void", 204, "", func(a *admin.Admin) (any, error) {
+			return nil, a.Void(ctx, "invoice", admin.Void{ID: "INV-7", Reason: "typed wrong", Counter: admin.Counter{Key: "t-1", Period: "2026"}})
+		}, `POST /biz-types/invoice/voids?key=t-1&period=2026 Content-Type=application/json {"id":"INV-7","reason":"typed wrong"}`, "null"},
+		{"account", 200, account, func(a *admin.Admin) (any, error) {
+			return a.Account(ctx, "invoice", admin.Counter{Key: "t-1", Period: "2026"}, admin.Page{After: "40", Limit: 2})
+		}, "GET /biz-types/invoice/gaps?after=40&key=t-1&limit=2&period=2026 ", account},
+		{"keys", 200, `{"bizType":"invoice","keys":["a","b"],"next":"b"}`, func(a *admin.Admin) (any, error) {
+			keys, next, err := a.Keys(ctx, "invoice", admin.Page{After: "A", Limit: 2})
+			return []any{keys, next}, err
+		}, "GET /biz-types/invoice/keys?after=A&limit=2 ", `[["a","b"],"b"]`},
 		{"nodes", 200, `{"nodes":[{"id":"1","self":true,"backends":{"store":{"state":"ok"}}}],"complete":true}`, func(a *admin.Admin) (any, error) {
 			list, complete, err := a.Nodes(ctx)
 			return []any{list[0].Backends["store"].State, complete}, err
 		}, "GET /nodes ", `["ok",true]`},
+		{
+			"overview", 200, `{"at":"2026-11-23T08:30:04.118Z","interval":5,"complete":true,"numbers":[null,2.5],"latency":{"p50":[1e-06]},"nodes":[{"id":"1","state":"ready","clockOffset":-1.5}]}`,
+			func(a *admin.Admin) (any, error) {
+				o, err := a.Overview(ctx)
+				return []any{o.At, o.Numbers, o.Latency.P50, o.Nodes[0].ID, o.Nodes[0].State, o.Nodes[0].ClockOffset, o.Complete}, err
+			}, "GET /overview ", `["2026-11-23T08:30:04.118Z",[null,2.5],[0.000001],"1","ready",-1.5,true]`,
+		},
 		{"ready", 200, `{"status":"ready","details":{"user":{"machineId":3}}}`, func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ", `{"status":"ready","details":{"user":{"machineId":3}}}`},
 		{
 			"degraded", 200, `{"status":"degraded","degraded":120,"bizTypes":[{"name":"order","code":"redis_unavailable","detail":"d"}],"store":{"code":"store_failed_over","detail":"e"}}`,
@@ -159,9 +189,11 @@ func TestWrongAnswers(t *testing.T) {
 		a := dial(t, &node)
 		_, _, list := a.BizTypes(ctx, admin.Page{})
 		_, _, tokens := a.Tokens(ctx, admin.Page{})
+		_, _, lines := a.Audit(ctx, admin.Page{})
+		_, settings := a.Settings(ctx)
 		_, _, nodes := a.Nodes(ctx)
 		_, ready := a.Ready(ctx)
-		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "nodes": nodes, "ready": ready} {
+		for what, err := range map[string]error{"biz types": list, "tokens": tokens, "audit": lines, "settings": settings, "nodes": nodes, "ready": ready} {
 			if !errors.Is(err, client.ErrBadAnswer) {
 				t.Errorf("%+v: %s: got %v", node, what, err)
 			}

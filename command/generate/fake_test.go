@@ -39,6 +39,7 @@ func serve(t *testing.T) *service {
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests.Add(1)
+	w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 	count, err := strconv.Atoi(r.URL.Query().Get("count"))
 	if err != nil || count < 1 || count > s.maxCount {
 		problem(w, 400, "invalid_count", fmt.Sprintf("count is %d and must be a whole number from 1 to %d", count, s.maxCount), "")
@@ -87,7 +88,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || count > d.maxCount {
 		return nil, errors.New("too many")
 	}
-	header := http.Header{"Content-Type": {"text/plain"}}
+	header := http.Header{"Content-Type": {"text/plain"}, "X-Request-Id": r.Header["X-Request-Id"]}
 	return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(bytes.NewReader(d.lines(count)))}, nil
 }
 

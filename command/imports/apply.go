@@ -60,15 +60,19 @@ func apply(ctx context.Context, service *admin.Admin, item *Item, how Applying) 
 // definition is what a biz type needs to take over numbers. What is not here has the defaults of the
 // service.
 type definition struct {
-	Strategy string `json:"strategy"`
-	Start    int64  `json:"start"`
-	Step     int64  `json:"step,omitempty"`
-	Reset    string `json:"reset"`
+	Strategy  string `json:"strategy"`
+	Start     int64  `json:"start"`
+	Step      int64  `json:"step,omitempty"`
+	Increment int64  `json:"increment,omitempty"`
+	Offset    int64  `json:"offset,omitempty"`
+	Reset     string `json:"reset"`
 }
 
 // create makes a biz type that does not exist. If another client makes it meanwhile, this fails.
 func create(ctx context.Context, service *admin.Admin, item *Item, how Applying) error {
-	text, err := json.Marshal(definition{Strategy: "segment", Start: item.Start, Step: item.Step, Reset: "never"})
+	text, err := json.Marshal(definition{
+		Strategy: "segment", Start: item.Start, Step: item.Step, Increment: item.Increment, Offset: item.Offset, Reset: "never",
+	})
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func create(ctx context.Context, service *admin.Admin, item *Item, how Applying)
 
 // existing looks whether a biz type that exists begins above all that was issued elsewhere.
 func existing(ctx context.Context, service *admin.Admin, item *Item, b admin.BizType, how Applying) error {
-	has := definition{Strategy: "segment", Start: 1, Reset: "never"} // the defaults
+	has := definition{Strategy: "segment", Start: 1, Increment: 1, Reset: "never"} // the defaults
 	if err := json.Unmarshal(b.Definition, &has); err != nil {
 		return fmt.Errorf("its definition cannot be read: %w", err)
 	}
@@ -92,6 +96,11 @@ func existing(ctx context.Context, service *admin.Admin, item *Item, b admin.Biz
 		return nil
 	case has.Reset != "never":
 		item.Result, item.Detail = Refused, "it exists and resets "+has.Reset+": use another name with --rename"
+		return nil
+	case has.Increment != max(1, item.Increment) || has.Offset != item.Offset:
+		item.Result = Refused
+		item.Detail = fmt.Sprintf("it exists and issues the numbers that are %d modulo %d, and those of the table are %d modulo %d: use another name with --rename",
+			has.Offset, has.Increment, item.Offset, max(1, item.Increment))
 		return nil
 	case has.Start >= item.Start:
 		item.Result, item.Detail = Unchanged, fmt.Sprintf("it exists and starts at %d", has.Start)

@@ -21,6 +21,9 @@ func Fragment(w io.Writer, source string, items []Item, tokens []Token) error {
 		if item.Step > 0 {
 			fmt.Fprintf(&b, ", step: %d", item.Step)
 		}
+		if item.Increment > 0 {
+			fmt.Fprintf(&b, ", increment: %d, offset: %d", item.Increment, item.Offset)
+		}
 		b.WriteString(", reset: never}\n")
 	}
 	if len(tokens) > 0 {

@@ -81,6 +81,9 @@ type Item struct {
 	Start int64 `json:"start,omitempty"`
 	// Step is 0 if the default of the service is used.
 	Step int64 `json:"step,omitempty"`
+	// Increment and Offset are 0 if every number is issued.
+	Increment int64 `json:"increment,omitempty"`
+	Offset    int64 `json:"offset,omitempty"`
 	// Result is one of those below.
 	Result Result `json:"result"`
 	// Detail says why.
@@ -112,6 +115,8 @@ const (
 	leastLeft = 1_000_000
 	// mostStep is the default of segment.maxStep.
 	mostStep = 100_000_000
+	// mostIncrement is the largest segment.increment.
+	mostIncrement = 65_535
 )
 
 // Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why.
@@ -127,7 +132,7 @@ func Plan(rows []Row, o Options) []Item {
 			err = fmt.Errorf("%q has the same name here: give one of them another with --rename '%s=NAME'", other, row.Name)
 		}
 		if err != nil {
-			item.Result, item.Detail, item.Start, item.Step = Refused, err.Error(), 0, 0
+			item.Result, item.Detail, item.Start, item.Step, item.Increment, item.Offset = Refused, err.Error(), 0, 0, 0, 0
 		} else {
 			taken[item.Name] = row.Name
 		}
@@ -136,7 +141,8 @@ func Plan(rows []Row, o Options) []Item {
 	return items
 }
 
-// define sets start and step.
+// define sets start, step, increment and offset. The other databases of a biz type that several share
+// issue other remainders, so that they need not be known.
 func (i *Item) define(row Row, margin int64) error {
 	if err := seqd.CheckName(i.Name); err != nil {
 		text := err.Error()
@@ -148,15 +154,19 @@ func (i *Item) define(row Row, margin int64) error {
 	switch {
 	case !row.Valid:
 		return errors.New("its max_id is NULL")
-	case row.Delta != 1 || row.Remainder != 0:
-		return fmt.Errorf("it issues only numbers n with n mod %d = %d (delta and remainder), and a biz type issues all: "+
-			"make one by hand that starts above the highest max_id of all its databases", row.Delta, row.Remainder)
+	case row.Delta < 1 || row.Delta > mostIncrement || row.Remainder < 0 || row.Remainder >= row.Delta:
+		return fmt.Errorf("it issues numbers n with n mod %d = %d (delta and remainder): there are none, "+
+			"or they are further apart than segment.increment can be, which is %d", row.Delta, row.Remainder, mostIncrement)
 	}
 	highest := max(row.MaxID, 0)
-	if highest > seqd.MaxNumber-leastLeft-margin-1 {
+	if highest > seqd.MaxNumber-leastLeft*row.Delta-margin-1 {
 		return fmt.Errorf("its max_id is %d, and the largest number of a segment is %d: less than %d would be left above it", row.MaxID, int64(seqd.MaxNumber), leastLeft)
 	}
-	i.Start, i.Step = highest+margin+1, min(max(row.Step, 0), mostStep)
+	// Tinyid takes step numbers at a time and issues one in delta of them.
+	i.Start, i.Step = highest+margin+1, min((max(row.Step, 0)+row.Delta-1)/row.Delta, mostStep)
+	if row.Delta > 1 {
+		i.Increment, i.Offset = row.Delta, row.Remainder
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,9 +31,11 @@ numbers are issued. With tokens they need the scope admin, and reading needs rea
 }
 
 func listBizTypes(env *clitool.Env) *cobra.Command {
-	return &cobra.Command{
+	var match string
+	cmd := &cobra.Command{
 		Use: "list", Short: "List the biz types",
 		Example: `  seqd biz-types list
+  seqd biz-types list --match 'order*'
   seqd biz-types list --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,9 +47,14 @@ func listBizTypes(env *clitool.Env) *cobra.Command {
 			l.row = func(b admin.BizType) []string {
 				return []string{b.Name, fmt.Sprint(b.Version), stateOf(b.Enabled), strategyOf(b), b.Source, brief(b.UpdatedAt, "-")}
 			}
-			return l.run(cmd.Context(), a.BizTypes)
+			return l.run(cmd.Context(), func(ctx context.Context, page admin.Page) ([]admin.BizType, string, error) {
+				page.Match = match
+				return a.BizTypes(ctx, page)
+			})
 		},
 	}
+	cmd.Flags().StringVar(&match, "match", "", "only those whose `NAME` matches; * stands for any characters")
+	return cmd
 }
 
 // strategyOf returns the strategy that a definition names.
@@ -126,6 +134,9 @@ func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(*admin.Admin
 		what := fmt.Sprintf("version %d, %s", b.Version, stateOf(b.Enabled))
 		if c.dryRun {
 			what = "the definition is good; nothing was changed"
+			if b.Example != "" {
+				what += "; IDs look like " + b.Example
+			}
 		}
 		_, err := fmt.Fprintf(w, "%s: %s\n", b.Name, what)
 		return err
@@ -138,7 +149,8 @@ func putBizType(env *clitool.Env) *cobra.Command {
 		Use: "put BIZTYPE [FILE]", Short: "Create or replace a biz type",
 		Long: `Create or replace the definition of a biz type by that in FILE, or on standard input without one or
 with -: YAML or JSON, as an item of bizTypes in the configuration. A key that it leaves out has the
-default of its strategy.`,
+default of its strategy. With --dry-run it changes nothing and shows an example of an ID, if
+there is one.`,
 		Example: `  seqd biz-types put refund refund.yaml --dry-run
   seqd biz-types put refund refund.yaml --if-match 3
   echo '{start: 1000, step: 500}' | seqd biz-types put refund --create`,

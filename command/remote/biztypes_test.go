@@ -45,6 +45,27 @@ func TestList(t *testing.T) {
 	}
 }
 
+// With a pattern pages can be empty although others follow. They leave no trace in what is printed.
+func TestListMatch(t *testing.T) {
+	pages := map[string]string{
+		"":  `{"bizTypes":[],"next":"k"}`,
+		"k": `{"bizTypes":[],"next":"p"}`,
+		"p": `{"bizTypes":[{"name":"q","version":1,"enabled":true,"source":"api","definition":{}}]}`,
+	}
+	f := answering(t, func(w http.ResponseWriter, r *http.Request) { answerJSON(200, pages[r.URL.Query().Get("after")])(w, r) })
+	l := f.line(t)
+	if got := l.run("biz-types", "list", "--match", "*q*"); strings.Count(got.out, "NAME") != 1 || strings.Count(got.out, "\n") != 2 {
+		t.Errorf("%+v", got)
+	}
+	var list struct{ BizTypes []struct{ Name string } }
+	if got := l.run("biz-types", "list", "--match", "*q*", "--json"); json.Unmarshal([]byte(got.out), &list) != nil || len(list.BizTypes) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := f.targets(); got[0] != "GET /biz-types?limit=1000&match=%2Aq%2A" || got[1] != "GET /biz-types?after=k&limit=1000&match=%2Aq%2A" {
+		t.Errorf("asked %q", got)
+	}
+}
+
 const refund = `{"name":"refund","version":3,"enabled":true,"source":"api","updatedAt":"2026-11-20T12:00:00.123Z","definition":{"start":1000,"plugins":[{"name":"format","template":"R{seq}"}],"hosts":["a","b"],"zone":"5"},"warnings":["start is below"]}`
 
 // A definition is shown as YAML that can be put again, in the order of the service.
@@ -91,6 +112,16 @@ func TestChanges(t *testing.T) {
 		if got := f.last(); got != test.asked {
 			t.Errorf("%q: sent %+v\nwant %+v", test.args, got, test.asked)
 		}
+	}
+	f = answering(t, answerJSON(200, `{"name":"refund","version":0,"enabled":true,"source":"api","definition":{},"example":"R-KEY-1"}`))
+	l = f.line(t)
+	for _, verb := range []string{"put", "patch"} {
+		l.in = "{}"
+		l.want("refund: the definition is good; nothing was changed; IDs look like R-KEY-1\n", "biz-types", verb, "refund", "--dry-run")
+	}
+	l.in = "{}"
+	if got := l.run("biz-types", "put", "refund", "--dry-run", "--json"); !strings.Contains(got.out, `"example": "R-KEY-1"`) {
+		t.Errorf("%+v", got)
 	}
 }
 

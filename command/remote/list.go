@@ -17,11 +17,13 @@ const pageSize = 1000
 // the order of its names, by which run notices one that does not end.
 type list[T any] struct {
 	env *clitool.Env
-	// field is the name of the list in JSON. titles and row are the columns of text.
+	// field is the name of the list in JSON. titles and row are the columns of text; titles is nil if
+	// there is only one.
 	field  string
 	titles []string
 	row    func(T) []string
-	items  int // printed so far
+	begun  bool // what precedes the items is printed
+	items  int  // printed so far
 }
 
 // run prints the pages that get returns.
@@ -47,9 +49,10 @@ func (l *list[T]) print(items []T, last bool) error {
 		return l.printJSON(items, last)
 	}
 	var rows [][]string
-	if l.items == 0 {
+	if !l.begun && l.titles != nil {
 		rows = append(rows, l.titles)
 	}
+	l.begun = true
 	for _, item := range items {
 		rows = append(rows, l.row(item))
 	}
@@ -60,9 +63,10 @@ func (l *list[T]) print(items []T, last bool) error {
 // printJSON writes one document of all pages, with an item on each line.
 func (l *list[T]) printJSON(items []T, last bool) error {
 	var b bytes.Buffer
-	if l.items == 0 {
+	if !l.begun {
 		fmt.Fprintf(&b, "{%s: [", quoted(l.field))
 	}
+	l.begun = true
 	for _, item := range items {
 		if l.items > 0 {
 			b.WriteByte(',')

@@ -18,7 +18,7 @@ const largestRequest = 10_000
 
 func nextCommand(env *clitool.Env) *cobra.Command {
 	var n int
-	var key string
+	var key, once string
 	cmd := &cobra.Command{
 		Use: "next BIZTYPE [-n COUNT]", Short: "Issue numbers of a biz type",
 		Long: `Issue numbers of a biz type, one on each line. Above 10,000 numbers (or server.maxCount of the
@@ -26,7 +26,8 @@ service) it sends several requests. What was printed is issued, also if a later 
 		Example: `  seqd next order
   seqd next order -n 5
   seqd next order -n 1000000 >orders.txt
-  seqd next invoice --idempotency-key payment-4711 --json`,
+  seqd next invoice --idempotency-key payment-4711 --json
+  seqd next ticket --key tenant-42`,
 		Args: nextOperands, ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -41,13 +42,17 @@ service) it sends several requests. What was printed is issued, also if a later 
 			}
 			i := issue{client: c, env: env, bizType: args[0]}
 			if cmd.Flags().Changed("idempotency-key") {
-				i.opts = []client.Option{client.IdempotencyKey(key)}
+				i.opts, i.single = append(i.opts, client.IdempotencyKey(once)), true
+			}
+			if cmd.Flags().Changed("key") {
+				i.opts = append(i.opts, client.Key(key))
 			}
 			return i.run(cmd.Context(), n)
 		},
 	}
 	cmd.Flags().IntVarP(&n, "count", "n", 1, "how many numbers")
-	cmd.Flags().StringVar(&key, "idempotency-key", "", "name of what needs the numbers: the same `KEY` gives the same ones again")
+	cmd.Flags().StringVar(&key, "key", "", "`KEY` of a keyed biz type")
+	cmd.Flags().StringVar(&once, "idempotency-key", "", "name of what needs the numbers: the same `KEY` gives the same ones again")
 	return cmd
 }
 
@@ -67,6 +72,7 @@ type issue struct {
 	env     *clitool.Env
 	bizType string
 	opts    []client.Option
+	single  bool // it is one request, which is not to be split
 }
 
 // run prints n numbers.
@@ -78,7 +84,7 @@ func (i *issue) run(ctx context.Context, n int) error {
 		var err error
 		text, err = i.client.AppendText(ctx, text[:0], i.bizType, count, i.opts...)
 		switch {
-		case errors.Is(err, client.ErrInvalidCount) && most > 1 && i.opts == nil:
+		case errors.Is(err, client.ErrInvalidCount) && most > 1 && !i.single:
 			most = (most + 1) / 2 // server.maxCount is smaller; the refused request issued nothing
 			continue
 		case err != nil && done > 0:

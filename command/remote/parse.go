@@ -46,6 +46,7 @@ func printParsed(w io.Writer, p client.Parsed) error {
 	add("ID", p.ID)
 	add("number", fmt.Sprint(p.Number))
 	add("valid", fmt.Sprint(p.Valid))
+	add("key", p.Key)
 	add("period", p.Period)
 	if !p.Time.IsZero() {
 		add("time", p.Time.UTC().Format(time.RFC3339Nano))

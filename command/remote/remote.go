@@ -19,7 +19,10 @@ import (
 
 // Commands returns the commands.
 func Commands(env *clitool.Env) []*cobra.Command {
-	commands := []*cobra.Command{nextCommand(env), parseCommand(env), nodesCommand(env), bizTypesCommand(env), tokensCommand(env)}
+	commands := []*cobra.Command{
+		nextCommand(env), parseCommand(env), reserveCommand(env), confirmCommand(env), releaseCommand(env), gapsCommand(env), voidCommand(env), keysCommand(env),
+		nodesCommand(env), bizTypesCommand(env), tokensCommand(env),
+	}
 	for _, cmd := range commands {
 		cmd.GroupID = clitool.GroupClient
 		env.AddConnection(cmd)

@@ -132,6 +132,7 @@ func issuing(most int) func(http.ResponseWriter, *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 		for range n {
 			issued++
 			fmt.Fprintln(w, issued)
@@ -199,6 +200,7 @@ func TestNextWithAKey(t *testing.T) {
 			t.Errorf("%s with the key %q", r.Method, r.Header.Get("Idempotency-Key"))
 		}
 		w.Header().Set("Content-Type", "text/plain")
+		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 		_, _ = io.WriteString(w, "7\n")
 	})
 	l := f.line(t)
@@ -287,8 +289,8 @@ func TestNoService(t *testing.T) {
 // One node is away and the other answers.
 func TestFailsOver(t *testing.T) {
 	gone := httptest.NewServer(nil)
+	f := answering(t, issuing(10_000)) // before the port of gone is free
 	gone.Close()
-	f := answering(t, issuing(10_000))
 	for range 8 { // a client begins with one of them at random
 		l := line{t: t}
 		if got := l.run("next", "order", "--addr", gone.URL, "--addr", f.url); got.code != 0 || got.errs != "" {

@@ -77,7 +77,7 @@ func TestAgainstTheService(t *testing.T) {
 	l.wantError(1, "invalid_id: ", "parse", "order", "x")
 
 	l.in = "start: 1000\nstep: 500\n"
-	l.want("refund: the definition is good; nothing was changed\n", "biz-types", "put", "refund", "--dry-run")
+	l.want("refund: the definition is good; nothing was changed; IDs look like 1000\n", "biz-types", "put", "refund", "--dry-run")
 	l.want("refund: version 1, enabled\n", "biz-types", "put", "refund", "--create")
 	l.wantError(1, "precondition_failed: the biz type exists", "biz-types", "put", "refund", "--create")
 	l.wantError(1, "somebody else changed it first", "biz-types", "put", "refund", "--if-match", "2")
@@ -88,7 +88,7 @@ func TestAgainstTheService(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	l.in = shown.out // what get shows is what put takes
-	l.want("refund: the definition is good; nothing was changed\n", "biz-types", "put", "refund", "--dry-run")
+	l.want("refund: the definition is good; nothing was changed; IDs look like 1000\n", "biz-types", "put", "refund", "--dry-run")
 	got = l.run("biz-types", "patch", "refund", "--set", "step=0", "--set", "maxStep=-1")
 	if got.code != 1 || !strings.HasPrefix(got.errs, "seqd: invalid_definition:\n") || !strings.Contains(got.errs, "\n  step: ") || !strings.Contains(got.errs, "\n  maxStep: ") {
 		t.Errorf("%+v", got)
@@ -100,6 +100,9 @@ func TestAgainstTheService(t *testing.T) {
 	l.want("refund: deleted\n", "biz-types", "delete", "refund", "--yes")
 	l.wantError(1, "unknown_biz_type: ", "biz-types", "get", "refund")
 	if got := l.run("biz-types", "list"); strings.Count(got.out, "\n") != 3 || !strings.Contains(got.out, "snowflake") {
+		t.Errorf("%+v", got)
+	}
+	if got := l.run("biz-types", "list", "--match", "o*r"); strings.Count(got.out, "\n") != 2 || !strings.Contains(got.out, "order") {
 		t.Errorf("%+v", got)
 	}
 	if got := l.run("__complete", "next", "o"); got.out != "order\n:4\n" {

@@ -232,6 +232,59 @@ func TestNodes(t *testing.T) {
 	s.await("two nodes", func() bool { ids, _ := list(); return len(ids) == 2 })
 }
 
+// Each node shows what all of them issue. What a node issued that was killed stays.
+func TestOverview(t *testing.T) {
+	s := newSystem(t)
+	var clients []*client.Client
+	for _, n := range s.nodes {
+		clients = append(clients, s.client(n))
+	}
+	issued := func(o admin.Overview) (sum float64) {
+		for _, v := range o.Numbers {
+			if v != nil {
+				sum += *v * float64(o.Interval)
+			}
+		}
+		return sum
+	}
+	overview := func(i int) admin.Overview {
+		o, err := admin.New(clients[i]).Overview(t.Context())
+		if err != nil || !o.Complete || !o.Metrics {
+			t.Fatalf("overview: %+v, %v", o, err)
+		}
+		return o
+	}
+	reported := func(n admin.OverviewNode) bool { return n.Figures != nil && n.State == "ready" }
+	s.await("all nodes have figures", func() bool {
+		return !slices.ContainsFunc(s.nodes, func(n *node.Node) bool {
+			list := overview(slices.Index(s.nodes, n)).Nodes
+			return len(list) != 3 || slices.ContainsFunc(list, func(n admin.OverviewNode) bool { return !reported(n) })
+		})
+	})
+	const each = 700
+	for _, n := range s.nodes {
+		if _, err := n.Take("order", each); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range s.nodes {
+		s.await("the numbers of all nodes", func() bool { return issued(overview(i)) >= 3*each*0.9 })
+		if got := issued(overview(i)); got > 3*each*1.1 {
+			t.Errorf("node %d shows %v numbers, want about %d", i, got, 3*each)
+		}
+	}
+	if !longtest.Tests() {
+		return
+	}
+	s.nodes[2].Kill()
+	s.await("a node is gone", func() bool {
+		return slices.ContainsFunc(overview(0).Nodes, func(n admin.OverviewNode) bool { return n.State == "gone" })
+	})
+	if o := overview(1); len(o.Nodes) != 3 || issued(o) < 3*each*0.9 {
+		t.Errorf("after a node was killed: %v numbers, %+v", issued(o), o.Nodes)
+	}
+}
+
 // Definitions are changed, disabled, deleted and created again under load on all nodes. No number
 // is issued twice, strict order holds over all nodes, and calls fail only for the expected reason.
 func TestChangesUnderLoad(t *testing.T) {

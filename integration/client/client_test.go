@@ -240,8 +240,8 @@ func TestAdmin(t *testing.T) {
 	if ready, err := a.Ready(ctx); err != nil || ready.Status != "ready" {
 		t.Errorf("got %+v, %v", ready, err)
 	}
-	if _, err := c.Reserve(ctx, "order", client.ReserveOptions{}); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("a service without gapless numbers: got %v", err)
+	if _, err := c.Reserve(ctx, "order", client.ReserveOptions{}); !errors.Is(err, client.ErrInvalidRequest) {
+		t.Errorf("a biz type that is not gapless: got %v", err)
 	}
 }
 

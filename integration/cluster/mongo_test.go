@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/node"
@@ -135,7 +136,14 @@ func TestStoreDownAndBack(t *testing.T) {
 	s.mongo.Restart()
 	a.Await("/readyz", 200)
 	b.Await("/readyz", 200)
-	for _, err := range []error{s.take(a, "a", 500), s.take(b, "b", 500)} {
+	// A node that was not asked meanwhile learns of the outage only now, and then that it is over.
+	for name, n := range map[string]*node.Node{"a": a, "b": b} {
+		err := s.take(n, name, 500)
+		for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = s.take(n, name, 500) {
+			if !strings.Contains(err.Error(), "store_unavailable") {
+				break
+			}
+		}
 		if err != nil {
 			t.Error(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
@@ -130,7 +131,7 @@ func TestMongo(t *testing.T) {
 		backend := func() *idempotency.Store {
 			s := openMongo(t, server, database)
 			slots := timed{s, c.now}
-			return idempotency.NewStore(s.Documents(), idempotency.NewClock(slots, c.now, func() time.Duration { return c.now().Sub(begin) }))
+			return idempotency.NewStore(s.Documents(), storeclock.New(slots, c.now, func() time.Duration { return c.now().Sub(begin) }))
 		}
 		one = backend()
 		return one, backend(), func(d time.Duration) {
@@ -175,7 +176,7 @@ func TestMongoAndClocks(t *testing.T) {
 		database := testenv.Unique()
 		node := func(off time.Duration) *idempotency.Store {
 			s := openMongo(t, server, database)
-			return idempotency.NewStore(s.Documents(), idempotency.NewClock(s, func() time.Time { return time.Now().Add(off) }, nil))
+			return idempotency.NewStore(s.Documents(), storeclock.New(s, func() time.Time { return time.Now().Add(off) }, nil))
 		}
 		nodes := map[string]*idempotency.Store{"right": node(0), "wrong": node(off)}
 		for name, n := range nodes {

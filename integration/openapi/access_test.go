@@ -51,3 +51,32 @@ func (c *checker) readiness() {
 		}
 	}
 }
+
+// settling tests who may look at a reservation, and who may end it.
+func (c *checker) settling() {
+	c.Helper()
+	var tokens []string
+	for name, scope := range map[string]string{"shop": "issue:tenant", "till": "issue:tenant", "t1": "issue:tenant/t1", "t2": "issue:tenant/t2", "auditor": "read", "ops": "admin"} {
+		tokens = append(tokens, fmt.Sprintf(`{"name":"%s","sha256":"%x","scopes":["%s"]}`, name, sha256.Sum256([]byte("seqd_"+name)), scope))
+	}
+	url := node.StartReady(c, c.TempDir(), "SEQD_AUTH_TOKENS=["+strings.Join(tokens, ",")+"]", bizTypes).URL
+	as := func(name string) []string { return []string{"Authorization: Bearer seqd_" + name} }
+	path := c.reserved(url, "/seq/tenant/reservations?key=t1", as("shop")...)
+	for name, status := range map[string]int{"shop": 200, "till": 403, "t1": 403, "t2": 403, "auditor": 200, "ops": 200} {
+		c.on(url, call{op: find, part: name, target: path, headers: as(name), status: status})
+	}
+	for _, name := range []string{"till", "t1", "t2", "auditor"} {
+		c.on(url, call{op: confirm, part: name, target: path + "/confirm", headers: as(name), status: 403, code: "forbidden"})
+		c.on(url, call{op: release, part: name, target: path, headers: as(name), status: 403, code: "forbidden"})
+	}
+	c.on(url, call{op: confirm, part: "ops", target: path + "/confirm", headers: as("ops"), status: 200})
+	c.on(url, call{op: confirm, part: "shop", target: path + "/confirm", headers: as("shop"), status: 200})
+	c.on(url, call{op: find, part: "shop", target: path, headers: as("shop"), status: 200})
+	c.on(url, call{op: reserve, part: "t1", target: "/seq/tenant/reservations?key=t1", headers: as("t1"), status: 201})
+	for _, target := range []string{"/seq/tenant/reservations?key=t2", "/seq/tenant/reservations"} {
+		c.on(url, call{op: reserve, part: "t1", target: target, headers: as("t1"), status: 403, code: "forbidden"})
+	}
+	forged := strings.TrimSuffix(path, "t1") + "t2"
+	c.on(url, call{op: find, part: "t2", target: forged, headers: as("t2"), status: 404, code: "unknown_reservation"})
+	c.on(url, call{op: confirm, part: "t2", target: forged + "/confirm", headers: as("t2"), status: 404, code: "unknown_reservation"})
+}

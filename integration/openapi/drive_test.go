@@ -22,7 +22,9 @@ const bizTypes = `SEQD_BIZTYPES=[
 	{"name": "user", "strategy": "snowflake"},
 	{"name": "daily", "reset": "daily", "plugins": [{"name": "format", "template": "D{date:20060102}-{seq:04}{check}", "check": "luhn"}]},
 	{"name": "limited", "plugins": [{"name": "rate-limit", "rate": 0.001, "burst": 2}]},
-	{"name": "full", "start": 9007199254740991}
+	{"name": "full", "start": 9007199254740991},
+	{"name": "invoice", "strategy": "gapless", "reset": "yearly", "plugins": [{"name": "format", "template": "INV-{date:2006}-{seq:06}"}]},
+	{"name": "tenant", "strategy": "gapless", "keyed": true, "maxReserved": 5}
 ]`
 
 // The test calls every route of the document, with good answers and errors, and checks that every
@@ -32,6 +34,7 @@ func TestEveryRoute(t *testing.T) {
 	c := newChecker(t, n.URL)
 	c.examples()
 	c.numbers(n.URL)
+	c.ledgers(n.URL)
 	c.bizTypes(n.URL)
 	c.resources(n)
 	c.disabled(n.URL)
@@ -44,6 +47,7 @@ func TestEveryRoute(t *testing.T) {
 	c.overloaded()
 	c.tokensAskedFor()
 	c.readiness()
+	c.settling()
 	c.finish()
 }
 
@@ -134,6 +138,8 @@ func (c *checker) bizTypes(url string) {
 	c.on(url, call{op: patch, target: "/biz-types/order", headers: []string{patchBody}, body: `{"plugins": [{"name": "obfuscate", "digits": 8, "key": "0123456789abcdef"}]}`, status: 409, code: "conflict"})
 	c.on(url, call{op: list, target: "/biz-types", status: 200})
 	c.on(url, call{op: list, target: "/biz-types?limit=1", status: 200})
+	c.on(url, call{op: list, target: "/biz-types?match=*a*", status: 200})
+	c.on(url, call{op: list, target: "/biz-types?match=a/b", status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: list, target: "/biz-types?limit=1&after=daily", status: 200})
 	c.on(url, call{op: list, target: "/biz-types?limit=0", status: 400, code: "invalid_request", wrong: true})
 	c.on(url, call{op: list, target: "/biz-types?limit=1001", status: 400, code: "invalid_request", wrong: true})
@@ -211,6 +217,12 @@ func (c *checker) tokens(url string) {
 func (c *checker) service(url string) {
 	c.Helper()
 	c.on(url, call{op: "GET /nodes", target: "/nodes", status: 200})
+	c.on(url, call{op: "GET /overview", target: "/overview", status: 200})
+	c.on(url, call{op: "GET /overview", target: "/overview?at=1", status: 400, code: "invalid_request", wrong: true})
+	c.on(url, call{op: "GET /settings", target: "/settings", status: 200})
+	c.on(url, call{op: "GET /audit", target: "/audit", status: 200})
+	c.on(url, call{op: "GET /audit", target: "/audit?limit=1", status: 200})
+	c.on(url, call{op: "GET /audit", target: "/audit?limit=0", status: 400, code: "invalid_request", wrong: true})
 	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/metrics"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			c.on(url, call{op: method + " " + path, target: path, status: 200})
@@ -263,7 +275,7 @@ func (c *checker) notAllowed(url, method, path string, allowed []string) {
 }
 
 // example returns the path of a route with example parameters.
-var example = strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "order", "{resource}", "things")
+var example = strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "order", "{resource}", "things", "{reservation}", "4f1c0a9be2d3c4a5b6e7")
 
 // limits tests what every route rejects in the same way.
 func (c *checker) limits(url string) {
@@ -292,9 +304,9 @@ func (c *checker) storeAway() {
 		method, path, _ := strings.Cut(op, " ")
 		target := example.Replace(path)
 		switch {
-		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics":
+		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings":
 			c.on(away.URL, call{op: op, target: target, status: 200})
-		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
+		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
 		}
 	}
@@ -330,7 +342,7 @@ func (c *checker) overloaded() {
 		}
 		asked := call{op: op, target: example.Replace(path), status: 503, code: code, wrong: true}
 		// whose bodies are looked at first
-		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" {
+		if method == http.MethodPut || method == http.MethodPatch || op == "POST /tokens" || path == "/biz-types/{name}/voids" {
 			asked.headers, asked.body = []string{jsonBody}, "{}"
 		}
 		c.on(full.URL, asked)

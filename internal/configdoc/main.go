@@ -3,6 +3,11 @@
 // tags. Run it in the root of the module:
 //
 //	go run ./internal/configdoc >docs/CONFIGURATION.md
+//
+// With the argument help it writes the comments of the settings of strategies, plugins and
+// rejection handlers, for GET /settings:
+//
+//	go run ./internal/configdoc help >server/config/help.json
 package main
 
 import (
@@ -35,7 +40,11 @@ var head string
 var tail string
 
 func main() {
-	text, err := document(".")
+	write := document
+	if slices.Equal(os.Args[1:], []string{"help"}) {
+		write = helpTexts
+	}
+	text, err := write(".")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "configdoc:", err)
 		os.Exit(1)

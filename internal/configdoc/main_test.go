@@ -6,10 +6,13 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -27,9 +30,35 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	}
 }
 
+func TestHelpIsUpToDate(t *testing.T) {
+	want, err := helpTexts("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../../server/config/help.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Error("server/config/help.json is not up to date: run go run ./internal/configdoc help >server/config/help.json")
+	}
+	if strings.Contains(want, "](") {
+		t.Error("server/config/help.json has links, which lead nowhere")
+	}
+}
+
+// everyKey returns the keys of the configuration and those of plugins and rejection handlers.
+func everyKey() []config.Key {
+	keys := config.Keys()
+	for _, settings := range allSettings() {
+		keys = append(keys, config.SettingsOf(settings)...)
+	}
+	return keys
+}
+
 // Each number and duration has a range, and a meaning of zero if the range contains zero.
 func TestEveryKeyIsDescribed(t *testing.T) {
-	for _, k := range config.Keys() {
+	for _, k := range everyKey() {
 		limits, zero := k.Field.Tag.Get("range"), k.Field.Tag.Get("zero")
 		switch k.Field.Type.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Float64:
@@ -72,6 +101,63 @@ func TestRangesAreChecked(t *testing.T) {
 	if tried < 50 {
 		t.Errorf("only %d values were tried", tried)
 	}
+}
+
+// The ranges of plugins and rejection handlers are those that their settings check.
+func TestRangesOfPluginsAreChecked(t *testing.T) {
+	tried := 0
+	for i, settings := range allSettings() {
+		if _, plain := settings.(seqd.Validator); !plain {
+			continue
+		}
+		for _, k := range config.SettingsOf(settings) {
+			m := bounds.FindStringSubmatch(k.Field.Tag.Get("range"))
+			if m == nil || m[1] != "" || m[4] != "" {
+				continue
+			}
+			for j, step := range []int64{-1, 1} {
+				outside, ok := beside(k, m[2+j], step)
+				if !ok {
+					continue
+				}
+				tried++
+				if !refuses(i, k, outside) {
+					t.Errorf("%s %s is outside %q and is accepted", k.HelpID(), outside, m[0])
+				}
+				if bound := strings.ReplaceAll(m[2+j], ",", ""); refuses(i, k, bound) && m[2+j] != "0" {
+					t.Errorf("%s %s is inside %q and is refused", k.HelpID(), bound, m[0])
+				}
+			}
+		}
+	}
+	if tried < 50 {
+		t.Errorf("only %d values were tried", tried)
+	}
+}
+
+// refuses reports whether the settings at a place in allSettings refuse a value of a key, because it
+// is out of its range.
+func refuses(at int, k config.Key, value string) bool {
+	settings := allSettings()[at]
+	field := reflect.ValueOf(settings).Elem()
+	for name := range strings.SplitSeq(k.Path, ".") {
+		for i := range field.NumField() {
+			if field.Type().Field(i).Tag.Get("config") == name {
+				field = field.Field(i)
+				break
+			}
+		}
+	}
+	if d, err := time.ParseDuration(value); k.Field.Type == reflect.TypeFor[time.Duration]() && err == nil {
+		field.SetInt(int64(d))
+	} else if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+		field.SetInt(n)
+	} else {
+		return true // it is too large for the type
+	}
+	return slices.ContainsFunc(settings.(seqd.Validator).Validate(), func(p seqd.Problem) bool {
+		return p.Key == k.Path && strings.Contains(p.Text, "outside")
+	})
 }
 
 // beside returns the value next to bound, below (-1) or above (1). ok is false if the bound is

@@ -355,7 +355,7 @@ func proseOfGo(text string) string {
 // checkMap compares the map of the packages in DESIGN.md with the folders. The map must name every
 // folder with product code, except in other modules, and no folder that does not exist.
 func (c *checker) checkMap() (problems []string) {
-	_, after, _ := strings.Cut(c.files[design], "## 8. Packages\n")
+	_, after, _ := strings.Cut(c.files[design], "## 9. Packages\n")
 	_, block, _ := strings.Cut(after, "```\n")
 	block, _, _ = strings.Cut(block, "```")
 	listed := make(map[string]bool)

@@ -52,7 +52,7 @@ func TestMap(t *testing.T) {
 
 func TestMapChecker(t *testing.T) {
 	repo := fstest.MapFS{
-		design:             {Data: []byte("## 8. Packages\n\n```\n.       the domain\n        of it\ngone    is not there\n```\n")},
+		design:             {Data: []byte("## 9. Packages\n\n```\n.       the domain\n        of it\ngone    is not there\n```\n")},
 		"a.go":             {},
 		"store/store.go":   {},
 		"store/a_test.go":  {},

@@ -22,6 +22,8 @@ type dates struct {
 	calendar seqd.Calendar
 	// widths are the lengths of the dates in bytes, which are constant.
 	widths []int
+	// shows are the characters that each date shows at each place.
+	shows [][]charset
 }
 
 // resets reports whether numbers reset.
@@ -148,22 +150,24 @@ func (d *dates) proveWidth(i int, layout string) *layoutError {
 	var (
 		buf, first []byte
 		width      = -1
+		shows      []charset
 	)
 	for t := range d.samples() {
 		buf = t.AppendFormat(buf[:0], layout)
 		if width < 0 {
-			width, first = len(buf), append(first, buf...)
+			width, first, shows = len(buf), append(first, buf...), make([]charset, len(buf))
 		}
 		if len(buf) != width {
 			return &layoutError{i, fmt.Sprintf("{date:%s} shows %s and %s, which differ in length: use parts of fixed length, such as 2006, 01, 02, 15, 04, 05", layout, first, buf)}
 		}
-		for _, c := range buf {
+		for place, c := range buf {
 			if !plain(c) {
 				return &layoutError{i, fmt.Sprintf("{date:%s} shows %q: %q cannot stand in an ID", layout, buf, c)}
 			}
+			shows[place].add(c)
 		}
 	}
-	d.widths = append(d.widths, width)
+	d.widths, d.shows = append(d.widths, width), append(d.shows, shows)
 	return nil
 }
 

@@ -7,9 +7,16 @@
 // only. The rest is the number, which has one form. The dates identify the period, which is checked
 // for every period from 2000 to 2099.
 //
+// If the template shows the key, neither have two numbers of different keys. The length of a key
+// varies too. So between the key and the number there is a place that shows a character which no
+// number has, and what is between that place and the number shows only characters that numbers have
+// (cut.go). Seen from the number, that place is where the first character is that is not of a
+// number. It says where the number ends, and the rest is the key. If the template does not show the
+// key, the IDs of each key are unique, and those of two keys are not.
+//
 // [Settings] are parsed into a template (template.go) of parts: dates (dates.go), the number
-// (digits.go) and check digits (check.go). [Plugin] displays and reads IDs. To add a check digit
-// algorithm, add it to the list algorithms. To add a part, add a kind in template.go.
+// (digits.go), the key (cut.go) and check digits (check.go). [Plugin] displays and reads IDs. To add
+// a check digit algorithm, add it to the list algorithms. To add a part, add a kind in template.go.
 package format
 
 import (
@@ -24,9 +31,12 @@ const name = "format"
 
 func init() {
 	plugin.Register(plugin.Factory{
-		Name:     name,
+		Name: name,
+		Help: "Shows numbers by a template, with dates, padding, other letters and " +
+			"check digits, such as INV-20260102-000123.",
 		Order:    200,
 		Quick:    true,
+		Pure:     true,
 		Settings: func() any { return new(Settings) },
 		Check: func(b seqd.BizType, binding seqd.PluginBinding) []seqd.Problem {
 			return binding.Settings.(*Settings).fits(b, binding)
@@ -50,11 +60,14 @@ func init() {
 
 // Settings are the settings of one binding.
 type Settings struct {
-	// Template is how a number is displayed: text, {date:LAYOUT} with a layout of package time,
-	// {seq} with padding and radix, {check}. It has at most 256 bytes.
+	// Template is how a number is displayed: text with `{seq}` for the number (`{seq:06}` pads it,
+	// `{seq:r36}` writes it in radix 36), `{date:2006}` for the year, `{date:200601}` for year and
+	// month, `{date:20060102}` for the day (these digits stand for the date, as in Go's package
+	// time), `{check}` for a check digit and `{key}` for the key: `INV-{date:2006}-{seq:06}` shows
+	// `INV-2026-000001`. It has at most 256 bytes.
 	Template string `config:"template"`
-	// Check is the algorithm of {check}: luhn, damm or mod97. It is empty without {check}.
-	Check string `config:"check"`
+	// Check is the algorithm of `{check}`. It is empty without `{check}`.
+	Check string `config:"check" range:"luhn, damm, mod97, or empty"`
 }
 
 var _ seqd.Validator = (*Settings)(nil)
@@ -103,8 +116,18 @@ func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []
 		}
 	}
 	if t, err := parse(s.Template); err == nil {
-		if _, err := newDates(t.layouts(), seqd.CalendarOf(b)); err != nil && len(t.layouts()) > 0 {
-			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf("byte %d: %s", t.dateAt(err.index), err)})
+		d, wrong := newDates(t.layouts(), seqd.CalendarOf(b))
+		at := t.find(key)
+		switch {
+		case wrong != nil && len(t.layouts()) > 0:
+			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf("byte %d: %s", t.dateAt(wrong.index), wrong)})
+		case at >= 0 && !seqd.KeyedBy(b):
+			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf(
+				"byte %d: {key} has nothing to show, because %s is not keyed: set keyed: true for it, or leave {key} out", t[at].at, b.Name)})
+		case at >= 0 && wrong == nil:
+			if _, err := newCut(t, d, lookupAlgorithm(s.Check)); err != nil {
+				problems = append(problems, seqd.Problem{Key: "template", Text: err.Error()})
+			}
 		}
 	}
 	return problems

@@ -37,9 +37,16 @@ func mustPlugin(tb testing.TB, s Settings, c seqd.Calendar, width int) *Plugin {
 // the plugin expects.
 func show(tb testing.TB, p *Plugin, period seqd.Period, number int64) string {
 	tb.Helper()
+	return showKey(tb, p, period, "", number)
+}
+
+// showKey is show for a number of a key.
+func showKey(tb testing.TB, p *Plugin, period seqd.Period, key string, number int64) string {
+	tb.Helper()
 	call := seqd.Call{Count: 1}
 	call.Sequence.Add(number, 1, 1)
 	call.Sequence.In(period)
+	call.Sequence.For(key)
 	pad(&call.Sequence, p.given.width)
 	if err := p.After(tb.Context(), &call); err != nil {
 		tb.Fatal(err)

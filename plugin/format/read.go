@@ -10,14 +10,14 @@ import (
 // number as [Plugin.After] received it. If the check digit is wrong, the reading is invalid. Every
 // other text that After never makes is an error.
 func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
-	length := len(id) - p.fixed()
-	if length < p.numeral.width {
-		return r, seqd.Errorf(seqd.CodeInvalidID, "an ID of this template has at least %d characters", p.fixed()+p.numeral.width)
+	number, keyed, err := p.lengths(id)
+	if err != nil {
+		return r, err
 	}
 	var dates []string
 	at := 0
 	for _, part := range p.template {
-		end := at + p.width(part, len(dates), length)
+		end := at + p.width(part, len(dates), number, keyed)
 		text := id[at:end]
 		switch part.kind {
 		case literal:
@@ -30,6 +30,11 @@ func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
 			if r.Shown, err = p.readNumber(text, at); err != nil {
 				return r, err
 			}
+		case key:
+			if err := seqd.CheckKey(text); err != nil {
+				return r, seqd.Errorf(seqd.CodeInvalidID, "character %d: %s", at, seqd.AsError(err).Detail)
+			}
+			r.Key = text
 		case check:
 			if r.Invalid, err = p.readCheck(id, at, end); err != nil {
 				return r, err
@@ -46,9 +51,25 @@ func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
 	return r, nil
 }
 
-// width returns how many characters a part has. earlier is the number of dates before it, length
-// the length of the number.
-func (p *Plugin) width(part part, earlier, length int) int {
+// lengths returns how many characters the number and the key have, or an error if the ID cannot be
+// of this template.
+func (p *Plugin) lengths(id string) (number, key int, err error) {
+	number = len(id) - p.fixed()
+	if p.cut != nil {
+		var ok bool
+		if number, key, ok = p.cut.lengths(id); !ok {
+			return 0, 0, seqd.Errorf(seqd.CodeInvalidID, "it does not show where the key and the number begin and end as an ID of this template does")
+		}
+	}
+	if number < p.numeral.width {
+		return 0, 0, seqd.Errorf(seqd.CodeInvalidID, "an ID of this template has at least %d characters", p.fixed()+p.numeral.width+key)
+	}
+	return number, key, nil
+}
+
+// width returns how many characters a part has. earlier is the number of dates before it, number
+// the length of the number and keyed that of the key.
+func (p *Plugin) width(part part, earlier, number, keyed int) int {
 	switch part.kind {
 	case literal:
 		return len(part.text)
@@ -56,15 +77,18 @@ func (p *Plugin) width(part part, earlier, length int) int {
 		return p.dates.widths[earlier]
 	case check:
 		return p.check.digits
+	case key:
+		return keyed
+	case sequence:
 	}
-	return length
+	return number
 }
 
-// fixed returns the length of an ID without the number.
+// fixed returns the length of an ID without the number and the key.
 func (p *Plugin) fixed() (sum int) {
 	dates := 0
 	for _, part := range p.template {
-		sum += p.width(part, dates, 0)
+		sum += p.width(part, dates, 0, 0)
 		if part.kind == date {
 			dates++
 		}

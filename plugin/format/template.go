@@ -21,6 +21,7 @@ const (
 	date
 	sequence
 	check
+	key
 )
 
 // part is a part of a template.
@@ -34,7 +35,7 @@ type part struct {
 	numeral numeral
 }
 
-// template is the parts of a template: at least one sequence, and at most one check after it.
+// template is the parts of a template: one sequence, at most one check after it, and at most one key.
 type template []part
 
 // count returns the number of parts of a kind.
@@ -92,7 +93,7 @@ func parse(text string) (template, error) {
 // takes returns an error if p must not be the next part.
 func (t template) takes(p part) error {
 	switch {
-	case p.kind == sequence && t.count(sequence) > 0, p.kind == check && t.count(check) > 0:
+	case p.kind >= sequence && t.count(p.kind) > 0:
 		return fmt.Errorf("byte %d: the template has this part already", p.at)
 	case p.kind == check && t.count(sequence) == 0:
 		return fmt.Errorf("byte %d: {check} is before {seq}: it covers only what is before it, so it would not cover the number", p.at)
@@ -120,8 +121,10 @@ func scan(text string, at int) (p part, next int, err error) {
 		err = checkBytes(argument, at+len("{date:"))
 	case name == "check" && !has:
 		p.kind = check
+	case name == "key" && !has:
+		p.kind = key
 	default:
-		err = fmt.Errorf("byte %d: %q is not one of the parts {date:LAYOUT}, {seq}, {seq:06}, {seq:r36}, {seq:08r32} and {check}", at, text[at:at+length+1])
+		err = fmt.Errorf("byte %d: %q is not one of the parts {seq}, {seq:06}, {seq:r36}, {seq:08r32}, {date:2006} (the year), {date:20060102} (the day), {check} and {key}", at, text[at:at+length+1])
 	}
 	return p, at + length + 1, err
 }

@@ -23,6 +23,7 @@ const name = "history"
 func init() {
 	plugin.Register(plugin.Factory{
 		Name:  name,
+		Help:  "Records what was issued, to whom and when, in the store or in files.",
 		Order: 900, // after the plugins that change how numbers are displayed
 		Quick: true,
 		Settings: func() any {
@@ -115,7 +116,8 @@ const (
 // queued is a record in the queue. It contains nothing that belongs to the call.
 type queued struct {
 	bizType     string
-	time        int64 // ms since the Unix epoch
+	key         string // "" if the biz type is not keyed
+	time        int64  // ms since the Unix epoch
 	n           uint64
 	first, last int64
 	count       int
@@ -130,6 +132,7 @@ type queued struct {
 func (e *queued) take(seq *seqd.Sequence) {
 	runs := seq.Runs()
 	end := runs[len(runs)-1]
+	e.key = seq.Key()
 	e.first, e.last, e.count = seq.First(), end.First+int64(end.Count-1)*end.Stride, seq.Len()
 	if len(runs) > 1 {
 		e.runs = make([]persist.HistoryRun, 0, min(len(runs), mostRuns))
@@ -174,7 +177,7 @@ func (e *queued) record(origin uint64) persist.HistoryRecord {
 	id := persist.HistoryID(e.time, origin, e.n)
 	at, _ := persist.HistoryTime(id) // HistoryID cuts a time before 1970
 	r := persist.HistoryRecord{
-		ID: id, BizType: e.bizType, Time: at, First: e.first, Last: e.last, Count: e.count, Runs: e.runs,
+		ID: id, BizType: e.bizType, Key: e.key, Time: at, First: e.first, Last: e.last, Count: e.count, Runs: e.runs,
 		Caller: text(e.caller.Name), Addr: text(e.caller.Addr), RequestID: text(e.caller.RequestID),
 	}
 	for _, id := range e.ids {

@@ -258,6 +258,7 @@ func TestRecord(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	send := func(caller seqd.Caller, shown func(int64) string, runs ...seqd.Run) {
 		call := &seqd.Call{Count: 1, Caller: caller}
+		call.Sequence.For("t1")
 		for _, r := range runs {
 			call.Sequence.Add(r.First, r.Count, r.Stride)
 		}
@@ -292,11 +293,11 @@ func TestRecord(t *testing.T) {
 		firstRuns = append(firstRuns, persist.HistoryRun(r))
 	}
 	want := []persist.HistoryRecord{
-		{First: 0, Last: 991, Count: 200, Runs: firstRuns},
-		{First: 5, Last: 5, Count: 1, IDs: []string{cutLong}, Caller: "a\uFFFD", Addr: cutLong, RequestID: cutLong},
-		{First: 5, Last: 15, Count: 11, IDs: []string{"INV-5", "INV-15"}},
-		{First: 5, Last: 7, Count: 3, IDs: []string{"INV-5", "INV-6", "INV-7"}},
-		{First: 1 << 62, Last: 1<<62 + 999<<20, Count: 1000},
+		{Key: "t1", First: 0, Last: 991, Count: 200, Runs: firstRuns},
+		{Key: "t1", First: 5, Last: 5, Count: 1, IDs: []string{cutLong}, Caller: "a\uFFFD", Addr: cutLong, RequestID: cutLong},
+		{Key: "t1", First: 5, Last: 15, Count: 11, IDs: []string{"INV-5", "INV-15"}},
+		{Key: "t1", First: 5, Last: 7, Count: 3, IDs: []string{"INV-5", "INV-6", "INV-7"}},
+		{Key: "t1", First: 1 << 62, Last: 1<<62 + 999<<20, Count: 1000},
 	}
 	if !reflect.DeepEqual(list, want) {
 		t.Errorf("got  %+v\nwant %+v", list, want)
@@ -309,7 +310,7 @@ func TestShow(t *testing.T) {
 	at := func(n int64) int64 { return time.Date(2026, 1, 31, 12, 0, int(n), 0, time.UTC).UnixMilli() }
 	var list []persist.HistoryRecord
 	for n := int64(1); n <= 5; n++ {
-		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(at(n), 1, 1), BizType: "order", Time: at(n), First: n, Last: n, Count: 1, Caller: "shop"})
+		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(at(n), 1, 1), BizType: "order", Time: at(n), First: n, Last: n, Count: 1, Caller: "shop", Key: []string{"", "a", "b"}[n%3]})
 	}
 	if err := store.Append(t.Context(), list); err != nil {
 		t.Fatal(err)
@@ -325,6 +326,10 @@ func TestShow(t *testing.T) {
 		{"limit=2", []int64{5, 4}, true},
 		{"limit=2&after=NEXT", []int64{3, 2}, true},
 		{"limit=2&after=NEXT", []int64{1}, false},
+		{"key=b", []int64{5, 2}, false},
+		{"key=b&limit=1", []int64{5}, true},
+		{"key=b&limit=1&after=NEXT", []int64{2}, false},
+		{"key=c", nil, false},
 		{"from=2026-01-31T12:00:02Z&to=2026-01-31T13:00:04%2B01:00", []int64{3, 2}, false},
 	} {
 		query, err := url.ParseQuery(strings.Replace(test.query, "NEXT", next, 1))
@@ -339,6 +344,9 @@ func TestShow(t *testing.T) {
 		var got []int64
 		for _, r := range answer.Records {
 			got = append(got, r.First)
+			if query.Has("key") && r.Key != query.Get("key") {
+				t.Errorf("%s: %+v", test.query, r)
+			}
 		}
 		if !reflect.DeepEqual(got, test.want) || (answer.Next != "") != test.more || answer.BizType != "order" {
 			t.Errorf("%s: %+v, want %v", test.query, answer, test.want)
@@ -354,13 +362,18 @@ func TestWrongQueries(t *testing.T) {
 	for query, want := range map[string]string{
 		"limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "limit=": "limit", "limit=1&limit=2": "limit",
 		"after=x": "after", "after=": "after", "after=" + strings.Repeat("G", 40): "after",
+		"key=": "key", "key=a%20b": "key", "key=a&key=a": "key", "key=" + strings.Repeat("a", 65): "key",
 		"from=yesterday": "from", "to=2026-01-31": "to", "from=": "from", "colour=red": "colour", "Limit=5": "Limit",
 	} {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Show(t.Context(), values); seqd.CodeOf(err) != seqd.CodeInvalidRequest || !strings.Contains(err.Error(), want) {
+		code := seqd.CodeInvalidRequest
+		if len(values["key"]) == 1 {
+			code = seqd.CodeInvalidKey
+		}
+		if _, err := p.Show(t.Context(), values); seqd.CodeOf(err) != code || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", query, err)
 		}
 	}

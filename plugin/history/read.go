@@ -16,8 +16,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Every line that this version writes begins like this, followed by an ID and the name of the biz
-// type.
+// Every line that this version writes begins like this, followed by an ID, the name of the biz type
+// and the key, if there is one.
 var (
 	lineBegins = []byte(`{"v":1,"id":"`)
 	afterID    = []byte(`","bizType":"`)
@@ -85,7 +85,7 @@ func decodeLine(text []byte) (persist.HistoryRecord, error) {
 type finding struct {
 	query      persist.HistoryQuery
 	low, high  string // see HistoryQuery.Range
-	begins     []byte // of each line of this biz type, after the ID
+	begins     []byte // of each line of this biz type and key, after the ID
 	places     []place
 	bad        map[string]bool // lines that look like records and are not
 	unreadable int
@@ -135,11 +135,15 @@ func newFinding(query persist.HistoryQuery) (*finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err := json.Marshal(query.BizType)
+	begins, err := json.Marshal(struct { // as the members of a line
+		BizType string `json:"bizType"`
+		Key     string `json:"key,omitempty"`
+	}{query.BizType, query.Key})
 	if err != nil {
 		return nil, err
 	}
-	return &finding{query: query, low: low, high: high, begins: append([]byte(`","bizType":`), name...), bad: make(map[string]bool)}, nil
+	begins = append([]byte(`",`), begins[1:len(begins)-1]...)
+	return &finding{query: query, low: low, high: high, begins: begins, bad: make(map[string]bool)}, nil
 }
 
 // List implements [persist.HistoryStore]. It reads the files that can contain records of the query,
@@ -213,7 +217,7 @@ func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
 	known := len(s.bad)
 	for _, p := range slices.Backward(s.places) {
 		r, err := decodeLine(p.text)
-		if err != nil || r.ID != p.id || r.BizType != s.query.BizType {
+		if err != nil || r.ID != p.id || r.BizType != s.query.BizType || !s.query.Wants(r) {
 			s.bad[string(p.text)] = true
 		}
 		list = append(list, r)

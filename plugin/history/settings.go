@@ -10,37 +10,37 @@ import (
 // Settings are the settings of one binding. Bindings with equal settings share one queue and one
 // writer.
 type Settings struct {
-	// To is where records go: store (the one that numbers come from) or file.
-	To string `config:"to"`
+	// To is where records go: `store` (the one that numbers come from) or `file`.
+	To string `config:"to" range:"store, file"`
 	// File says which files. It has no effect under To store.
 	File FileSettings `config:"file"`
-	// Queue is the largest number of records that wait to be written, 1 to 1,000,000, including
-	// those that are being written.
-	Queue int `config:"queue"`
-	// Batch is the largest number of records written at once, 1 to Queue and at most 10,000.
-	Batch int `config:"batch"`
+	// Queue is the largest number of records that wait to be written, including those that are being
+	// written.
+	Queue int `config:"queue" range:"1 to 1,000,000" unit:"records"`
+	// Batch is the largest number of records written at once. It is at most `queue`.
+	Batch int `config:"batch" range:"1 to 10,000" unit:"records"`
 	// FlushInterval is how long the first record of a batch waits before the batch is written
-	// although it is not full, 1ms to 1m.
-	FlushInterval time.Duration `config:"flushInterval"`
-	// OnOverflow is what happens to a request while the queue is full. drop: it is answered and its
-	// record is lost, which is counted and logged. block: it waits for BlockTimeout, then it is
-	// refused. reject: it is refused at once.
-	OnOverflow string `config:"onOverflow"`
-	// BlockTimeout is how long a request waits for room under block, once before it takes numbers
-	// and once after, 1ms to 1m.
-	BlockTimeout time.Duration `config:"blockTimeout"`
-	// Retention is the age at which records are removed: 0 (never), or at least 1m.
-	Retention time.Duration `config:"retention"`
+	// although it is not full.
+	FlushInterval time.Duration `config:"flushInterval" range:"1ms to 1m"`
+	// OnOverflow is what happens to a request while the queue is full. `drop`: it is answered and its
+	// record is lost, which is counted and logged. `block`: it waits for `blockTimeout`, then it is
+	// refused. `reject`: it is refused at once.
+	OnOverflow string `config:"onOverflow" range:"drop, block, reject"`
+	// BlockTimeout is how long a request waits for room under `block`, once before it takes numbers
+	// and once after.
+	BlockTimeout time.Duration `config:"blockTimeout" range:"1ms to 1m"`
+	// Retention is the age at which records are removed.
+	Retention time.Duration `config:"retention" range:"0s, or at least 1m" zero:"never"`
 }
 
 // FileSettings say which files records go to.
 type FileSettings struct {
 	// Path is the current file. Older ones are in the same folder.
 	Path string `config:"path"`
-	// MaxSize is the size in bytes at which the next file is started, 64 KiB to 1 TiB.
-	MaxSize int64 `config:"maxSize"`
-	// MaxFiles is how many older files are kept, 0 (all) to 100,000.
-	MaxFiles int `config:"maxFiles"`
+	// MaxSize is the size at which the next file is started.
+	MaxSize int64 `config:"maxSize" range:"65,536 to 1,099,511,627,776" unit:"bytes"`
+	// MaxFiles is how many older files are kept.
+	MaxFiles int `config:"maxFiles" range:"0 to 100,000" unit:"files" zero:"all"`
 }
 
 // Values of To.

@@ -32,6 +32,7 @@ type page struct {
 // shownRecord is a record as it is shown. Numbers are strings, because they can exceed 2^53.
 type shownRecord struct {
 	Time  string `json:"time"`
+	Key   string `json:"key,omitempty"`
 	First int64  `json:"first,string"`
 	Last  int64  `json:"last,string"`
 	Count int    `json:"count"`
@@ -68,7 +69,7 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	}
 	for _, r := range list {
 		answer.Records = append(answer.Records, shownRecord{
-			Time: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
+			Time: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), Key: r.Key, First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
 			Caller: r.Caller, Addr: r.Addr, RequestID: r.RequestID,
 		})
 	}
@@ -96,6 +97,11 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 		if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 1 || q.Limit > mostLimit {
 			return wrong(key, "is not a number from 1 to %d", mostLimit)
 		}
+	case "key":
+		if err := seqd.CheckKey(value); err != nil {
+			return err
+		}
+		q.Key = value
 	case "after":
 		if _, err := persist.HistoryTime(value); err != nil {
 			return wrong(key, "is not a value of next from an answer")
@@ -106,7 +112,7 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 	case "to":
 		q.To, err = moment(key, value)
 	default:
-		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; the parameters are limit, after, from and to", key)
+		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no parameter %.40q; the parameters are limit, after, key, from and to", key)
 	}
 	return err
 }

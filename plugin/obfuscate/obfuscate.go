@@ -32,9 +32,12 @@ const order = 100
 
 func init() {
 	plugin.Register(plugin.Factory{
-		Name:     Name,
+		Name: Name,
+		Help: "Shows each number as another one that reveals neither the order nor how " +
+			"many there are. It needs a key, and can be undone with it.",
 		Order:    order,
 		Quick:    true,
+		Pure:     true,
 		Settings: func() any { return &Settings{} },
 		Check:    check,
 		New: func(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {

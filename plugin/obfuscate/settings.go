@@ -26,19 +26,19 @@ const (
 // Settings are the settings of one binding. Exactly one of Digits and Bits is set, and exactly one
 // of Key, KeyEnv and KeyFile.
 type Settings struct {
-	// Digits is how many decimal digits an ID has, 1 to 19, with leading zeros. Numbers are below
-	// 10^Digits. 0 means not set.
-	Digits int `config:"digits"`
-	// Bits is how many bits an ID has, 1 to 63, written as a decimal number without leading zeros.
-	// Numbers are below 2^Bits. 0 means not set.
-	Bits int `config:"bits"`
-	// Key is the key itself, 8 to 4096 bytes.
-	Key Secret `config:"key" secret:"true"`
+	// Digits is how many decimal digits an ID has, with leading zeros. Numbers are below 10^`digits`.
+	// Set this or `bits`.
+	Digits int `config:"digits" range:"0 to 19" unit:"digits" zero:"not set" exactlyOneOf:"digits, bits"`
+	// Bits is how many bits an ID has, which is written as a decimal number without leading zeros.
+	// Numbers are below 2^`bits`. Set this or `digits`.
+	Bits int `config:"bits" range:"0 to 63" unit:"bits" zero:"not set" exactlyOneOf:"digits, bits"`
+	// Key is the key itself, 8 to 4096 bytes. Set one of `key`, `keyEnv` and `keyFile`.
+	Key Secret `config:"key" secret:"true" exactlyOneOf:"key, keyEnv, keyFile"`
 	// KeyEnv is the name of the environment variable that contains the key, of the same length.
-	KeyEnv string `config:"keyEnv"`
+	KeyEnv string `config:"keyEnv" exactlyOneOf:"key, keyEnv, keyFile"`
 	// KeyFile is the path of the file that contains the key. It is created with a random key if it
 	// does not exist.
-	KeyFile string `config:"keyFile"`
+	KeyFile string `config:"keyFile" exactlyOneOf:"key, keyEnv, keyFile"`
 
 	mu    sync.Mutex // guards what follows
 	known *material  // what was derived from the key, once it was read

@@ -26,6 +26,7 @@ const name = "rate-limit"
 func init() {
 	plugin.Register(plugin.Factory{
 		Name:  name,
+		Help:  "Limits how often each caller may ask for numbers.",
 		Order: 10,
 		Quick: true,
 		Settings: func() any {

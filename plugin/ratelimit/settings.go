@@ -10,16 +10,16 @@ import (
 
 // Settings are the settings of one binding.
 type Settings struct {
-	// Rate is how many tokens are added per second, above 0 and at most 10^9. It must be set.
-	Rate float64 `config:"rate"`
-	// Burst is how many tokens a full bucket has, 1 to 10^9. The default 0 means Rate rounded up. A
-	// bucket must fill within a year.
-	Burst int64 `config:"burst"`
-	// Scope is local (each node has buckets of its own) or cluster (all nodes share buckets in
+	// Rate is how many tokens a second a caller's bucket gets.
+	Rate float64 `config:"rate" range:"above 0, at most 1,000,000,000" unit:"tokens a second"`
+	// Burst is how many tokens a full bucket has: what a caller may use at once. A bucket must fill
+	// within a year.
+	Burst int64 `config:"burst" range:"0 to 1,000,000,000" unit:"tokens" zero:"the rate, rounded up"`
+	// Scope is `local` (each node has buckets of its own) or `cluster` (all nodes share buckets in
 	// Redis).
-	Scope string `config:"scope"`
-	// Per is what costs a token: request, or number (a request costs its count).
-	Per string `config:"per"`
+	Scope string `config:"scope" range:"local, cluster"`
+	// Per is what costs a token: a `request`, or a `number` (a request costs its count).
+	Per string `config:"per" range:"request, number"`
 }
 
 // Values of Scope.

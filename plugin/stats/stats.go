@@ -20,7 +20,9 @@ const name = "stats"
 
 func init() {
 	plugin.Register(plugin.Factory{
-		Name:     name,
+		Name: name,
+		Help: "Counts what this node issued and refused for the biz type, in total and " +
+			"over the last 1, 5 and 15 minutes.",
 		Order:    950,
 		Quick:    true,
 		Ranges:   true, // it counts the numbers of a range when the range is handed out

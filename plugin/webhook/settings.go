@@ -11,18 +11,17 @@ import (
 
 // Settings are the settings of one binding.
 type Settings struct {
-	// URL is where to post, http or https. It must be set. It may contain a token and is never
-	// logged.
+	// URL is where to post, http or https. It may contain a token and is never logged.
 	URL string `config:"url" secret:"true"`
-	// Timeout limits each POST, 100ms to 1m.
-	Timeout time.Duration `config:"timeout"`
-	// Queue is how many refusals may wait, 1 to 100,000. Further ones are dropped and counted.
-	Queue int `config:"queue"`
-	// Batch is the largest number of refusals in one POST, 1 to 10,000.
-	Batch int `config:"batch"`
-	// Retries is how often a POST that failed for a temporary reason is repeated, 0 to 10.
-	Retries int `config:"retries"`
-	// Secret is the key of the signature, "" for none.
+	// Timeout is the bound of each POST.
+	Timeout time.Duration `config:"timeout" range:"100ms to 1m"`
+	// Queue is how many refusals may wait. Further ones are dropped and counted.
+	Queue int `config:"queue" range:"1 to 100,000" unit:"refusals"`
+	// Batch is the largest number of refusals in one POST.
+	Batch int `config:"batch" range:"1 to 10,000" unit:"refusals"`
+	// Retries is how often a POST that failed for a temporary reason is repeated.
+	Retries int `config:"retries" range:"0 to 10" zero:"never"`
+	// Secret is the key of the signature. Empty signs nothing.
 	Secret string `config:"secret" secret:"true"`
 }
 

@@ -24,6 +24,7 @@ const name = "webhook"
 func init() {
 	plugin.RegisterRejected(plugin.RejectedFactory{
 		Name: name,
+		Help: "Posts refusals as JSON to a URL.",
 		Settings: func() any {
 			s := DefaultSettings()
 			return &s

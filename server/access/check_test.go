@@ -127,6 +127,38 @@ func TestAllowScopes(t *testing.T) {
 		{"admin", "issue", "order", false},
 		{"admin issue:o*", "issue", "order", true},
 		{"admin read issue:*", "everything", "order", false},
+
+		// A scope without a key covers all keys, one with a key no other key, and no biz type
+		// without one.
+		{"issue:invoice", "issue", "invoice/t1", true},
+		{"issue:invoice", "issue", "invoices/t1", false},
+		{"issue:inv*", "issue", "invoice/t1", true},
+		{"issue:*", "issue", "invoice/t1", true},
+		{"issue:invoice/t1", "issue", "invoice/t1", true},
+		{"issue:invoice/t1", "issue", "invoice/t10", false},
+		{"issue:invoice/t1", "issue", "invoice/T1", false},
+		{"issue:invoice/t1", "issue", "invoice", false},
+		{"issue:invoice/t1", "issue", "invoice/", false},
+		{"issue:invoice/t1", "issue", "order/t1", false},
+		{"issue:invoice/t1", "read", "invoice/t1", false},
+		{"issue:invoice/t1", "admin", "invoice/t1", false},
+		{"issue:invoice/t*", "issue", "invoice/t42", true},
+		{"issue:invoice/t*", "issue", "invoice/u42", false},
+		{"issue:invoice/*", "issue", "invoice/t42", true},
+		{"issue:invoice/*", "issue", "invoice", false},
+		{"issue:*/t1", "issue", "invoice/t1", true},
+		{"issue:*/t1", "issue", "invoice/t2", false},
+		{"issue:*/t1", "issue", "t1", false},
+		{"issue:inv*/t*", "issue", "invoice/t2", true},
+		{"issue:inv*/t*", "issue", "order/t2", false},
+		// A star never crosses the slash, and a key has none.
+		{"issue:*1", "issue", "invoice/t1", false},
+		{"issue:i*1", "issue", "invoice/t1", false},
+		{"issue:invoice*", "issue", "invoic/e", false},
+		{"issue:invoice/*", "issue", "invoice2/t1", false},
+		{"issue:a/b", "issue", "a/b/c", false},
+		{"issue:a/b*", "issue", "a/b/c", false},
+		{"issue:invoice/t1 issue:invoice/t2", "issue", "invoice/t2", true},
 	}
 	for _, tt := range tests {
 		tokens := newTokens(t, newStore(), token("shop", secret, strings.Fields(tt.scopes)...))
@@ -141,13 +173,14 @@ func TestAllowScopes(t *testing.T) {
 }
 
 func TestCheckScope(t *testing.T) {
-	for _, good := range []string{"admin", "read", "issue:*", "issue:order", "issue:order*", "issue:*-eu", "issue:a*.b_*-9", "issue:**", "issue:" + strings.Repeat("a", 64)} {
+	for _, good := range []string{"admin", "read", "issue:*", "issue:order", "issue:order*", "issue:*-eu", "issue:a*.b_*-9", "issue:**",
+		"issue:a/b", "issue:*/*", "issue:invoice/tenant-42", "issue:inv*/9*", "issue:a/" + strings.Repeat("9", 64), "issue:" + strings.Repeat("a", 64)} {
 		if err := access.CheckScope(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{
-		"", "*", "Admin", "READ", "issue", "issue:", "issue: order", "issue:9", "issue:a/b", "issue:a?", "issue:[a-z]", "issue:order,user", "Issue:order", "write", "admin ",
+		"", "*", "Admin", "READ", "issue", "issue:", "issue: order", "issue:9", "issue:a/", "issue:/b", "issue:a/b/c", "issue:a/-b", "issue:a//", "issue:*/b c", "issue:a/" + strings.Repeat("9", 65), "issue:a?", "issue:[a-z]", "issue:order,user", "Issue:order", "write", "admin ",
 		"issue:заказ", "issue:" + strings.Repeat("a", 65), "read:order", "admin:*", secret,
 	} {
 		if err := access.CheckScope(bad); err == nil {
@@ -256,11 +289,16 @@ func FuzzAllow(f *testing.F) {
 	f.Add("Bearer "+secret, "order")
 	f.Add("bearer  x", "")
 	f.Add("Bearer\x00", "*")
-	tokens := newTokens(f, newStore(), token("shop", secret, "issue:o*r"))
-	f.Fuzz(func(t *testing.T, value, bizType string) {
-		name, err := tokens.Allow([]string{value}, access.ScopeIssue, bizType)
-		if err == nil && (name != "shop" || !strings.HasSuffix(value, " "+secret) || !strings.HasPrefix(bizType, "o") || !strings.HasSuffix(bizType, "r")) {
-			t.Errorf("%q got in for %q as %q", value, bizType, name)
+	f.Add("Bearer "+secret, "order/t1")
+	f.Add("Bearer "+secret, "invoice/t1")
+	f.Add("Bearer "+secret, "invoice/t1/r")
+	tokens := newTokens(f, newStore(), token("shop", secret, "issue:o*r", "issue:invoice/t*"))
+	f.Fuzz(func(t *testing.T, value, counter string) {
+		name, err := tokens.Allow([]string{value}, access.ScopeIssue, counter)
+		bizType, key, _ := strings.Cut(counter, "/")
+		covered := strings.HasPrefix(bizType, "o") && strings.HasSuffix(bizType, "r") || bizType == "invoice" && strings.HasPrefix(key, "t") && !strings.Contains(key, "/")
+		if err == nil && (name != "shop" || !strings.HasSuffix(value, " "+secret) || !covered) {
+			t.Errorf("%q got in for %q as %q", value, counter, name)
 		}
 		if err != nil && seqd.CodeOf(err) == seqd.CodeInternal {
 			t.Error(err)

@@ -4,7 +4,7 @@ import "github.com/seqd/seqd"
 
 // AllowNamed checks whether the token of this name allows something, for callers who cannot send
 // its secret. Its errors are those of [Tokens.Allow].
-func (t *Tokens) AllowNamed(name, scope, bizType string) error {
+func (t *Tokens) AllowNamed(name, scope, counter string) error {
 	s := t.known.Load()
 	c := s.named(name)
 	switch {
@@ -12,8 +12,8 @@ func (t *Tokens) AllowNamed(name, scope, bizType string) error {
 		return errStarting
 	case c == nil || !c.usable(t.opts.Now):
 		return seqd.Errorf(seqd.CodeUnauthorized, "there is no token %.*s that is enabled and has not expired", seqd.MaxNameLength, name)
-	case !c.rights.allow(scope, bizType):
-		return forbidden(scope, bizType)
+	case !c.rights.allow(scope, counter):
+		return forbidden(scope, counter)
 	}
 	return nil
 }

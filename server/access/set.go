@@ -117,31 +117,34 @@ func DigestOfSecret(secret string) (digest Digest, ok bool) {
 }
 
 // allow implements [Tokens.Allow].
-func (s *set) allow(now func() time.Time, authorization []string, scope, bizType string) (name string, err error) {
+func (s *set) allow(now func() time.Time, authorization []string, scope, counter string) (name string, err error) {
 	digest, ok := bearer(authorization)
 	if !ok {
 		return "", errUnauthorized
 	}
-	return s.allowDigest(now, &digest, scope, bizType)
+	return s.allowDigest(now, &digest, scope, counter)
 }
 
 // allowDigest implements [Tokens.AllowDigest].
-func (s *set) allowDigest(now func() time.Time, digest *Digest, scope, bizType string) (name string, err error) {
+func (s *set) allowDigest(now func() time.Time, digest *Digest, scope, counter string) (name string, err error) {
 	c := s.find(digest)
 	switch {
 	case c == nil && !s.complete:
 		return "", errStarting
 	case c == nil || !c.usable(now):
 		return "", errUnauthorized
-	case !c.rights.allow(scope, bizType):
-		return c.name, forbidden(scope, bizType)
+	case !c.rights.allow(scope, counter):
+		return c.name, forbidden(scope, counter)
 	}
 	return c.name, nil
 }
 
-func forbidden(scope, bizType string) *seqd.Error {
+// longestCounter is the longest name of a counter without a period, in bytes.
+const longestCounter = seqd.MaxNameLength + len("/") + seqd.MaxKeyLength
+
+func forbidden(scope, counter string) *seqd.Error {
 	if scope == ScopeIssue {
-		return seqd.Errorf(seqd.CodeForbidden, "the token has no scope that allows issue:%.*s", seqd.MaxNameLength, bizType)
+		return seqd.Errorf(seqd.CodeForbidden, "the token has no scope that allows issue:%.*s", longestCounter, counter)
 	}
 	return seqd.Errorf(seqd.CodeForbidden, "the token does not have the scope %s", scope)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/glob"
 )
 
 // Values of [Token].Source.
@@ -69,7 +70,7 @@ func (t Token) Validate() (problems []seqd.Problem) {
 	}
 	switch {
 	case len(t.Scopes) == 0:
-		wrong("scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, read or admin")
+		wrong("scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, issue:<biz type>/<key>, read or admin")
 	case len(t.Scopes) > mostScopes:
 		wrong("scopes", fmt.Sprintf("there are %d, more than %d", len(t.Scopes), mostScopes))
 	default:
@@ -144,7 +145,7 @@ var errYear = errors.New("its year is outside 1971 to 9999")
 
 func inYears(t time.Time) bool { return t.UTC().Year() >= 1971 && t.UTC().Year() <= 9999 }
 
-// Kinds of scopes. An issue scope is followed by a colon and a glob.
+// Kinds of scopes. An issue scope is followed by a colon and the counters that it covers.
 const (
 	ScopeAdmin = "admin"
 	ScopeRead  = "read"
@@ -154,16 +155,17 @@ const (
 // issuePrefix begins a scope that allows issuing.
 const issuePrefix = ScopeIssue + ":"
 
-// CheckScope returns nil for admin, read, and issue:<glob>. The glob is the name of a biz type in
-// which * stands for any run of characters.
+// CheckScope returns nil for admin, read, issue:<biz type> and issue:<biz type>/<key>. In a biz type
+// and in a key, * stands for any run of characters.
 func CheckScope(scope string) error {
 	if scope == ScopeAdmin || scope == ScopeRead {
 		return nil
 	}
 	glob, issue := strings.CutPrefix(scope, issuePrefix)
-	// With a letter for each star, the glob must be a valid name.
-	if !issue || seqd.CheckName(strings.ReplaceAll(glob, "*", "x")) != nil {
-		return errors.New("it is not admin, read, or issue:<biz type> in which * stands for any characters")
+	bizType, key, keyed := strings.Cut(strings.ReplaceAll(glob, "*", "x"), "/")
+	// With a letter for each star, both must be valid names.
+	if !issue || seqd.CheckName(bizType) != nil || keyed && seqd.CheckKey(key) != nil {
+		return errors.New("it is not admin, read, issue:<biz type> or issue:<biz type>/<key>, in which * stands for any characters")
 	}
 	return nil
 }
@@ -171,14 +173,31 @@ func CheckScope(scope string) error {
 // rights is what the scopes of a token allow.
 type rights struct {
 	admin, read bool
-	issue       []string // globs
+	issue       []counters
+}
+
+// counters is what one scope issue:… covers: a biz type with all its keys, or only keys of it.
+type counters struct {
+	bizType, key string // globs
+	keyed        bool   // only keys that match key
+}
+
+// cover reports whether the counter of a biz type, or of one of its keys, is covered.
+func (c *counters) cover(counter string) bool {
+	bizType, key, keyed := strings.Cut(counter, "/")
+	if !c.keyed {
+		return glob.Match(c.bizType, bizType)
+	}
+	return keyed && !strings.Contains(key, "/") && glob.Match(c.bizType, bizType) && glob.Match(c.key, key)
 }
 
 func rightsOf(scopes []string) (r rights) {
 	for _, scope := range scopes {
 		switch glob, issue := strings.CutPrefix(scope, issuePrefix); {
 		case issue:
-			r.issue = append(r.issue, glob)
+			var c counters
+			c.bizType, c.key, c.keyed = strings.Cut(glob, "/")
+			r.issue = append(r.issue, c)
 		case scope == ScopeAdmin:
 			r.admin, r.read = true, true
 		case scope == ScopeRead:
@@ -188,9 +207,9 @@ func rightsOf(scopes []string) (r rights) {
 	return r
 }
 
-// allow reports whether the token may make a request that needs scope. bizType matters for the
+// allow reports whether the token may make a request that needs scope. counter matters for the
 // scope issue only. An empty scope is allowed to every token, an unknown one to none.
-func (r *rights) allow(scope, bizType string) bool {
+func (r *rights) allow(scope, counter string) bool {
 	switch scope {
 	case "":
 		return true
@@ -199,33 +218,11 @@ func (r *rights) allow(scope, bizType string) bool {
 	case ScopeAdmin:
 		return r.admin
 	case ScopeIssue:
-		for _, glob := range r.issue {
-			if match(glob, bizType) {
+		for i := range r.issue {
+			if r.issue[i].cover(counter) {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// match reports whether name matches glob. It backtracks only to the latest star, which is enough:
-// an earlier star could only match a shorter run.
-func match(glob, name string) bool {
-	star, resume := -1, 0
-	g, n := 0, 0
-	for n < len(name) {
-		switch {
-		case g < len(glob) && glob[g] == '*':
-			star, resume = g, n
-			g++
-		case g < len(glob) && glob[g] == name[n]:
-			g, n = g+1, n+1
-		case star >= 0:
-			resume++
-			g, n = star+1, resume
-		default:
-			return false
-		}
-	}
-	return strings.Trim(glob[g:], "*") == ""
 }

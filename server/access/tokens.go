@@ -80,17 +80,25 @@ func New(opts Options) *Tokens {
 
 // Allow checks the values of a request's Authorization header and returns the name of the token.
 // With an error it returns the name too, if the token is known. scope is what the request needs:
-// ScopeIssue for a biz type, ScopeRead, ScopeAdmin, or "" if any token will do. The errors are
-// [seqd.CodeUnauthorized], [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if
-// it returns no error.
-func (t *Tokens) Allow(authorization []string, scope, bizType string) (name string, err error) {
-	return t.known.Load().allow(t.opts.Now, authorization, scope, bizType)
+// ScopeIssue for a counter, ScopeRead, ScopeAdmin, or "" if any token will do. counter is the name of
+// a biz type, or with a key what [seqd.CounterOf] returns. The errors are [seqd.CodeUnauthorized],
+// [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if it returns no error.
+func (t *Tokens) Allow(authorization []string, scope, counter string) (name string, err error) {
+	return t.known.Load().allow(t.opts.Now, authorization, scope, counter)
 }
 
 // AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller that
 // keeps its connection sends its secret once.
-func (t *Tokens) AllowDigest(digest *Digest, scope, bizType string) (name string, err error) {
-	return t.known.Load().allowDigest(t.opts.Now, digest, scope, bizType)
+func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (name string, err error) {
+	return t.known.Load().allowDigest(t.opts.Now, digest, scope, counter)
+}
+
+// Find returns the token whose secret has this digest. It returns [seqd.CodeUnauthorized] if there
+// is none that is valid, and [seqd.CodeStarting] as Allow does.
+func (t *Tokens) Find(digest *Digest) (Token, error) {
+	s := t.known.Load()
+	name, err := s.allowDigest(t.opts.Now, digest, "", "")
+	return s.names[name], err
 }
 
 // Use sets the store that holds tokens.

@@ -37,6 +37,11 @@ func (f *fencedStore) set(fence persist.Fence, err error) {
 
 func (f *fencedStore) ConfirmFence(context.Context, string) error { return nil }
 
+func (f *fencedStore) CreateFenced(context.Context, persist.Document, string) error { return nil }
+func (f *fencedStore) UpdateFenced(context.Context, persist.Document, string) error { return nil }
+
+var _ persist.Fenced = (*fencedStore)(nil)
+
 func (f *fencedStore) CreateLost(context.Context, persist.Counter) error { return nil }
 
 // A failover is known within seconds, stays known while the store is away, and ends when an

@@ -138,16 +138,15 @@ func notPlain(bizType string) *seqd.Error {
 	return seqd.Errorf(seqd.CodeInvalidRequest, "a plugin changes the IDs of %s, so they are not numbers, which clients of this route expect: use /seq/%[1]s", bizType)
 }
 
-// issueRange takes count consecutive numbers, which the client issues from later; 0 means as many
+// issueRange takes a run of count numbers, which the client issues from later; 0 means as many
 // as the biz type takes from its store at a time.
-func issueRange(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int) (first, last int64, err error) {
+func issueRange(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int) (seqd.Run, error) {
 	call, err := issue(v, issuer, bizType, count, seqd.OneRange)
 	if err != nil {
-		return 0, 0, err
+		return seqd.Run{}, err
 	}
 	defer release(call)
-	first = call.Sequence.First()
-	return first, first + int64(call.Sequence.Len()) - 1, nil
+	return call.Sequence.Runs()[0], nil
 }
 
 // one returns the only value of a parameter, "" if there is none. Its error does not repeat the

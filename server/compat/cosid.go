@@ -141,17 +141,34 @@ func (s cosid) nextMax(v *httpapi.Visit) error {
 	if err != nil {
 		return err
 	}
-	_, last, err := issueRange(v, issuer, bizType, int(step))
+	run, err := takeRange(v, issuer, bizType, int(step))
 	if s.create && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
 		// the client may have created it at another node
 		if err = s.follow(v, issuer, bizType); err == nil {
-			_, last, err = issueRange(v, issuer, bizType, int(step))
+			run, err = takeRange(v, issuer, bizType, int(step))
 		}
 	}
 	if err != nil {
 		return err
 	}
 	var buf [20]byte
-	v.Answer(http.StatusOK, jsonType, strconv.AppendInt(buf[:0], last, 10))
+	v.Answer(http.StatusOK, jsonType, strconv.AppendInt(buf[:0], run.First+int64(run.Count)-1, 10))
 	return nil
+}
+
+// takeRange takes consecutive numbers. The client issues every number of a range, so a biz type that
+// leaves some out is refused.
+func takeRange(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, step int) (seqd.Run, error) {
+	increment, err := issuer.Increment(bizType)
+	if err != nil {
+		return seqd.Run{}, err
+	}
+	if increment > 1 {
+		return seqd.Run{}, seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s are %d apart, and a client of CosId would issue those between them too: use /seq/%[1]s", bizType, increment)
+	}
+	run, err := issueRange(v, issuer, bizType, step)
+	if err == nil && run.Stride != 1 { // its increment has just changed; the numbers are skipped
+		err = seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s are not consecutive any more", bizType)
+	}
+	return run, err
 }

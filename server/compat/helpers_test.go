@@ -16,7 +16,6 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/compat"
 	"github.com/seqd/seqd/server/config"
@@ -174,7 +173,7 @@ func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 		Store: store, Now: time.Now, Log: log, Observer: seqd.NopObserver{}, RedisPrefix: "x:", Addr: strings.TrimPrefix(n.url, "http://"),
 		Cluster: strings.Repeat("f", 32),
 	}
-	handlers := rejection.New(rejection.Options{Env: plugin.Env(env), CloseTimeout: time.Second, Log: log})
+	handlers := rejection.New(rejection.Options{Env: definitions.PluginEnv(env), CloseTimeout: time.Second, Log: log})
 	catalogue := definitions.New(definitions.Options{Config: cfg, Env: env, Handlers: handlers, Feed: changes})
 	list, err := catalogue.Build(ctx)
 	n.must(err)

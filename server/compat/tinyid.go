@@ -176,7 +176,9 @@ func (t tinyid) nextIDSimple(v *httpapi.Visit) error {
 	return t.numbers(v, textType, "", "", 1<<63-1)
 }
 
-// segment is consecutive numbers that a client issues.
+// segment is numbers that a client issues: those above CurrentID and up to MaxID that are Remainder
+// modulo Delta. The client first counts up from CurrentID to such a number, so any number from
+// first - Delta to first - 1 means the same to it.
 type segment struct {
 	CurrentID int64 `json:"currentId"` // one below the first number
 	LoadingID int64 `json:"loadingId"` // once this was issued, the client gets the next segment
@@ -191,12 +193,15 @@ func (t tinyid) take(v *httpapi.Visit) (s segment, err error) {
 	if err != nil {
 		return s, err
 	}
-	first, last, err := issueRange(v, issuer, bizType, 0)
+	run, err := issueRange(v, issuer, bizType, 0)
 	if err != nil {
 		return s, err
 	}
-	s = segment{CurrentID: first - 1, MaxID: last, Delta: 1}
-	s.LoadingID = s.CurrentID + (last-s.CurrentID)*loadingPercent/100
+	s = segment{
+		CurrentID: run.First - 1, MaxID: run.First + int64(run.Count-1)*run.Stride,
+		Delta: int(run.Stride), Remainder: int(run.First % run.Stride),
+	}
+	s.LoadingID = s.CurrentID + (s.MaxID-s.CurrentID)*loadingPercent/100
 	return s, nil
 }
 

@@ -258,3 +258,75 @@ func (n *node) without(secret string, texts ...string) {
 		}
 	}
 }
+
+// issuedByTinyid issues the numbers of a segment as the client of Tinyid does: it counts up from
+// currentId to the first number that is remainder modulo delta, goes back by delta, and adds delta
+// for each number until that is above maxId.
+func issuedByTinyid(t *testing.T, text string) (issued []int64) {
+	t.Helper()
+	var current, loading, most, delta, remainder int64
+	if _, err := fmt.Sscanf(text, "%d,%d,%d,%d,%d", &current, &loading, &most, &delta, &remainder); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if delta < 1 || remainder < 0 || remainder >= delta || current < 0 || loading < current || loading > most {
+		t.Errorf("a client cannot use %s", text)
+	}
+	if current%delta != remainder {
+		for range delta + 1 {
+			if current++; current%delta == remainder {
+				current -= delta
+				break
+			}
+		}
+	}
+	for current += delta; current <= most; current += delta {
+		issued = append(issued, current)
+	}
+	return issued
+}
+
+// Clients of a biz type with an increment issue only its numbers, each once, also beside those who
+// ask for numbers one by one.
+func TestTinyidDeltas(t *testing.T) {
+	for _, test := range []struct{ start, increment, offset int64 }{{1, 3, 0}, {1, 3, 1}, {1, 3, 2}, {1000, 7, 5}, {1, 1, 0}, {12, 2, 1}, {1, 100, 1}} {
+		n := newNode(t, setup{yaml: fmt.Sprintf("bizTypes: [{name: order, step: 5, maxStep: 5, start: %d, increment: %d, offset: %d}]\n",
+			test.start, test.increment, test.offset)})
+		first := test.start
+		for first%test.increment != test.offset {
+			first++
+		}
+		seen := make(map[int64]bool)
+		for k := range 20 {
+			var issued []int64
+			if k%3 == 2 {
+				var number int64
+				if _, err := fmt.Sscan(n.get("/tinyid/id/nextIdSimple?bizType=order").body, &number); err != nil {
+					t.Fatal(err)
+				}
+				issued = append(issued, number)
+			} else if issued = issuedByTinyid(t, n.get("/tinyid/id/nextSegmentIdSimple?bizType=order").body); len(issued) != 5 {
+				t.Errorf("%+v: a segment of %v", test, issued)
+			}
+			for _, number := range issued {
+				if seen[number] || number < first || number%test.increment != test.offset {
+					t.Fatalf("%+v: %d is issued", test, number)
+				}
+				seen[number] = true
+			}
+		}
+		if !seen[first] {
+			t.Errorf("%+v: the first number %d is not issued", test, first)
+		}
+	}
+	n := newNode(t, setup{yaml: "bizTypes: [{name: order, step: 5, maxStep: 5, increment: 3, offset: 1}]\n"})
+	n.get("/tinyid/id/nextSegmentId?bizType=order&token=any").want(t, 200, utf8Type,
+		`{"data":{"currentId":0,"loadingId":2,"maxId":13,"delta":3,"remainder":1},"code":200,"message":""}`)
+	n.get("/api/segment/get/order").want(t, 200, textType, "16")
+}
+
+// A client of CosId would issue all numbers of a range.
+func TestCosIDRefusesIncrements(t *testing.T) {
+	n := newNode(t, setup{yaml: "compat: {cosid: use}\nbizTypes: [{name: a.order, increment: 3}]\n"})
+	n.cosIDFails("PATCH", "/segments/a/order?step=5", 400, seqd.CodeInvalidRequest)
+	n.cosIDFails("PATCH", "/segments/a/order?step=1", 400, seqd.CodeInvalidRequest)
+}

@@ -60,6 +60,9 @@ func TestWrongBizTypes(t *testing.T) {
 		{"2^53", "bizTypes: [{name: a, start: 9007199254740992}]", "bizTypes[0].start: 9007199254740992 is outside"},
 		{"too small for its section", "segment: {step: 500}\nbizTypes: [{name: a, maxStep: 100}]", "bizTypes[0].step: 500 is outside 1 to maxStep, which is 100"},
 		{"several wrong settings", "bizTypes: [{name: a, start: 0, threshold: 2}]", "bizTypes[0].threshold: "},
+		{"a wrong setting before a wrong plugin", "bizTypes: [{name: a, start: 0, plugins: [{name: format, template: x}]}]", "bizTypes[0].start: 0 is outside"},
+		{"a wrong plugin behind a wrong setting", "bizTypes: [{name: a, start: 0, plugins: [{name: format, template: x}]}]", "bizTypes[0].plugins[0].template: "},
+		{"a wrong setting and an unknown key", "bizTypes: [{name: a, start: 0, colour: blue}]", "bizTypes[0].start: 0 is outside"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

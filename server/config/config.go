@@ -64,13 +64,18 @@ type Server struct {
 	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
 	// answers of 500 and above.
 	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request"`
-	// TrustedProxies are the addresses or networks whose `X-Forwarded-For` is believed. Empty
-	// trusts nobody.
+	// TrustedProxies are the addresses or networks whose `X-Forwarded-For` is believed, and for
+	// the console `X-Forwarded-Proto`. Empty trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
 	// Hosts are the names, without a port, that a request may have as its `Host`
 	// [while callers need no token](API.md#web-pages). IP addresses, `localhost` and the name in
 	// `server.addr` always pass.
 	Hosts []string `config:"hosts"`
+	// Console is true if [the console](API.md#the-console), a page for people, is served at `/console`.
+	Console bool `config:"console"`
+	// ConsoleSession is how long people stay signed in to the console. Only nodes that ask for
+	// tokens have a sign-in.
+	ConsoleSession time.Duration `config:"consoleSession" range:"5m to 24h"`
 	// ReadHeaderTimeout is the bound of reading a request's headers.
 	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout" range:"100ms to 1h"`
 	// ReadTimeout is the bound of reading a whole request.
@@ -266,6 +271,8 @@ func Default() Config {
 			AccessLog:         "off",
 			TrustedProxies:    []string{},
 			Hosts:             []string{},
+			Console:           true,
+			ConsoleSession:    8 * time.Hour,
 			ReadHeaderTimeout: 5 * time.Second,
 			// as ReadHeaderTimeout: net/http then sets one deadline instead of two
 			ReadTimeout:      5 * time.Second,

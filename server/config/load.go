@@ -222,6 +222,10 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 	for _, k := range keysOf("", settings.Elem()) {
 		l.take(values, path, k)
 	}
+	sectionWrong := slices.ContainsFunc(strategies[at].keys, func(k Key) bool { return l.has(k.Path) })
+	if len(l.problems) == before && !sectionWrong { // else it would only say the same again
+		l.settings(path+".", settings.Interface())
+	}
 	b.Plugins = l.plugins(path, values)
 	b.Rejected = strategies[at].rejected
 	if raw, ok := takeKey(values, rejectedKey); ok {
@@ -229,10 +233,6 @@ func (l *loader) bizType(path string, raw any, strategies []section) seqd.BizTyp
 		b.Rejected = l.rejectedList(path, raw)
 	}
 	l.rest(values, path, "the strategy "+b.Strategy)
-	sectionWrong := slices.ContainsFunc(strategies[at].keys, func(k Key) bool { return l.has(k.Path) })
-	if len(l.problems) == before && !sectionWrong { // else it would only say the same again
-		l.settings(path+".", settings.Interface())
-	}
 	b.Settings = settings.Interface()
 	if len(l.problems) == before && !sectionWrong {
 		l.chain(path, b)
@@ -347,8 +347,28 @@ func (l *loader) plugin(path string, raw any) (b seqd.PluginBinding) {
 // rest reports the keys that are left in a section.
 func (l *loader) rest(values map[string]any, path, owner string) {
 	for _, key := range sortedKeys(values) {
-		l.check(false, path+"."+key, "there is no such key for %s", owner)
+		l.check(false, path+"."+key, "there is no such key for %s%s", owner, ofOthers(owner, key))
 	}
+}
+
+// ofOthers says which other strategies have a key that the owner, a strategy, does not; "" if none
+// has.
+func ofOthers(owner, key string) string {
+	if !strings.HasPrefix(owner, "the strategy ") {
+		return ""
+	}
+	var have []string
+	for _, s := range keyless() {
+		for _, k := range keysOf("", reflect.ValueOf(s.settings).Elem()) {
+			if strings.EqualFold(k.Path, key) {
+				have = append(have, s.factory.Name)
+			}
+		}
+	}
+	if len(have) == 0 {
+		return ""
+	}
+	return "; it belongs to the strategy " + strings.Join(have, " or ")
 }
 
 // takeKey removes a key in any case.

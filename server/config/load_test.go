@@ -82,6 +82,7 @@ func TestPrecedence(t *testing.T) {
 
 // beside is what a key needs to be set as well, by the beginning of its name; the longest counts.
 var beside = map[string]map[string]string{
+	"segment.offset":     {"segment.increment": "7"}, // which it is below
 	"redis.addrs":        {},
 	"redis.":             {"redis.addrs": "x:1"},
 	"redis.username":     {"redis.addrs": "x:1", "redis.password": "x"},
@@ -119,6 +120,8 @@ var another = map[string]struct{ yaml, text string }{
 	"server.accessLog":         {"on", "on"},
 	"server.trustedProxies":    {`["::1", 10.0.0.0/8]`, "::1,10.0.0.0/8"},
 	"server.hosts":             {"[a, b.example]", "a, b.example"},
+	"server.console":           {"false", "false"},
+	"server.consoleSession":    {"7m", "7m"},
 	"server.readHeaderTimeout": {"7s", "7s"},
 	"server.readTimeout":       {"7s", "7s"},
 	"server.writeTimeout":      {"7s", "7s"},
@@ -171,6 +174,8 @@ var another = map[string]struct{ yaml, text string }{
 	"segment.start":                 {"7", "7"},
 	"segment.ordering":              {"per-node", "per-node"},
 	"segment.sequencer":             {"store", "store"},
+	"segment.increment":             {"7", "7"},
+	"segment.offset":                {"3", "3"},
 	"segment.step":                  {"7", "7"},
 	"segment.maxStep":               {"7000", "7000"},
 	"segment.threshold":             {"0.7", "0.7"},
@@ -182,6 +187,9 @@ var another = map[string]struct{ yaml, text string }{
 	"segment.reset":                 {"daily", "daily"},
 	"segment.timeZone":              {"Asia/Shanghai", "Asia/Shanghai"},
 	"segment.periodRetention":       {"70h", "70h"},
+	"segment.keyed":                 {"true", "true"},
+	"segment.maxKeys":               {"7", "7"},
+	"segment.liveKeys":              {"7", "7"},
 	"snowflake.epoch":               {`"2024-07-07T07:07:07Z"`, "2024-07-07T07:07:07Z"},
 	"snowflake.bitsMachine":         {"7", "7"},
 	"snowflake.bitsSequence":        {"7", "7"},
@@ -199,6 +207,17 @@ var another = map[string]struct{ yaml, text string }{
 	"snowflake.stateDir":            {"y", "y"},
 	"snowflake.appName":             {"y", "y"},
 	"snowflake.advertiseIp":         {`"10.0.0.7"`, "10.0.0.7"},
+
+	"gapless.start":          {"7", "7"},
+	"gapless.reset":          {"daily", "daily"},
+	"gapless.timeZone":       {"Asia/Shanghai", "Asia/Shanghai"},
+	"gapless.reservationTTL": {"7s", "7s"},
+	"gapless.maxReserved":    {"7", "7"},
+	"gapless.onRelease":      {"void", "void"},
+	"gapless.keyed":          {"true", "true"},
+	"gapless.maxKeys":        {"7", "7"},
+	"gapless.liveKeys":       {"7", "7"},
+	"gapless.acquireTimeout": {"7s", "7s"},
 
 	"server.accessLogPerSecond": {"7", "7"},
 	"tracing.endpoint":          {`"http://x:4318"`, "http://x:4318"},

@@ -73,7 +73,7 @@ func (p *problems) oneOf(key, value string, allowed ...string) {
 }
 
 func (p *problems) duration(key string, value, least, most time.Duration) {
-	p.check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
+	p.check(value >= least && value <= most, key, "%s is outside %s to %s", shortDuration(value), shortDuration(least), shortDuration(most))
 }
 
 // Validate returns an error that names every key that is wrong, or nil. [Load] has called it.
@@ -99,7 +99,7 @@ func (c *Config) Validate() error {
 
 // noBizTypes is the problem of a configuration without biz types, which is more likely a mistake,
 // unless bizTypesFrom is set.
-const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or set bizTypesFrom: store if the store has all of them"
+const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or write bizTypesFrom: store, to create the first one in the console or with the API, or if the store has them"
 
 // validate checks everything but each biz type by itself.
 func (c *Config) validate(p *problems) {
@@ -328,6 +328,7 @@ func (s *Server) validate(p *problems) {
 		p.check(prefixErr == nil || addrErr == nil && addr.Zone() == "", fmt.Sprintf("server.trustedProxies[%d]", i), "%q is neither an IP address nor a network", proxy)
 	}
 	s.validateHosts(p)
+	p.duration("server.consoleSession", s.ConsoleSession, 5*time.Minute, 24*time.Hour)
 	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)
 	p.duration("server.readTimeout", s.ReadTimeout, 100*time.Millisecond, time.Hour)
 	p.duration("server.writeTimeout", s.WriteTimeout, spareTime, time.Hour)

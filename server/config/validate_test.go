@@ -33,6 +33,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"server.drainDelay":        {"-1s", "1h1s"},
 		"server.stopTimeout":       {"0s", "999ms", "1h1s"},
 		"server.accessLog":         {"maybe", "ON", "true "},
+		"server.consoleSession":    {"0s", "-1s", "4m59s", "24h1s"},
 		"server.readHeaderTimeout": {"0s", "-1s", "99ms", "1h1s"},
 		"server.readTimeout":       {"0s", "-1s", "99ms", "1h1s"},
 		"server.writeTimeout":      {"0s", "-1s", "2999ms", "1h1s"},
@@ -116,6 +117,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"server.accessLog":         {"on", "off"},
 		"server.trustedProxies":    {"[]", `[10.0.0.1, 10.0.0.0/8, "::1", "2001:db8::/32"]`},
 		"server.hosts":             {"[]", `[a, seqd-1, my_seqd_1, SEQD.example, 1up.example, seqd.ns.svc.cluster.local, localhost, "` + strings.Repeat("a.", 126) + `a"]`},
+		"server.consoleSession":    {"5m", "24h"},
 		"server.readHeaderTimeout": {"100ms", "1h"},
 		"server.readTimeout":       {"100ms", "1h"},
 		"server.writeTimeout":      {"5s", "1h"}, // 3s without the acquireTimeout of 2s
@@ -185,6 +187,7 @@ func TestWrongTypes(t *testing.T) {
 		{"a section for a value", `log: {level: {app: info}}`, "log.level is a value, not a section"},
 		{"an empty section for a value", `log: {level: {}}`, "log.level: "},
 		{"a section for a list", `server: {trustedProxies: {a: b}}`, "server.trustedProxies is a value"},
+		{"a duration, as the documentation prints it", `server: {consoleSession: 4m}`, "server.consoleSession: 4m is outside 5m to 24h"},
 		{"null for text", `server: {addr: null}`, "server.addr: it has no value"},
 		{"null for a number", `server: {maxCount: }`, "server.maxCount: it has no value"},
 		{"null for a duration", `server: {stopTimeout: ~}`, "server.stopTimeout: it has no value"},

@@ -144,7 +144,7 @@ func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (boun
 	if err != nil {
 		return seqd.BoundPlugin{}, err
 	}
-	made, err := factory.New(plugin.Env(b.env), bizType, binding)
+	made, err := factory.New(PluginEnv(b.env), bizType, binding)
 	if err != nil {
 		return seqd.BoundPlugin{}, fmt.Errorf("plugin %s: %w", binding.Name, err)
 	}
@@ -152,6 +152,14 @@ func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (boun
 		Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
 		Ranges: factory.Ranges && factory.Shape == nil,
 	}, nil
+}
+
+// PluginEnv returns what plugins and rejection handlers are built from.
+func PluginEnv(e strategy.Env) plugin.Env {
+	return plugin.Env{
+		Store: e.Store, Now: e.Now, Log: e.Log, Observer: e.Observer,
+		Redis: e.Redis, RedisPrefix: e.RedisPrefix, RedisAway: e.RedisAway, Addr: e.Addr, Cluster: e.Cluster,
+	}
 }
 
 // recovered turns a panic of a strategy or plugin into an error. It must be deferred directly.

@@ -7,7 +7,8 @@
 //   - builder.go, shape.go: the strategy and plugins of a definition, and their shape
 //   - claim.go: a biz type issues in one shape only (invariant U6)
 //   - catalogue.go, state.go: this process follows the documents
-//   - editor.go, check.go, patch.go: changes by administrators
+//   - editor.go, list.go, check.go, patch.go: what administrators read and change
+//   - example.go: what an ID looks like before there is one
 //
 // The package depends on the store's documents, shapes and counters, the feed of changes, the part
 // of the issuer that replaces biz types, a clock and a log: see [Options]. Package config decides
@@ -97,7 +98,7 @@ func New(opts Options) *Catalogue {
 	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
 	c.builder = &builder{
 		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log,
-		shapes: &shapes{onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, alone: c.isAlone},
+		shapes: &shapes{onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, alone: c.isAlone, env: env},
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,6 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/httpapi"
@@ -99,7 +99,7 @@ func newNode(t *testing.T, store persist.Store) *node {
 		Store: store, Now: time.Now, Log: log, Observer: seqd.NopObserver{}, RedisPrefix: cfg.Redis.KeyPrefix,
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
 	}
-	handlers := rejection.New(rejection.Options{Env: plugin.Env(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
+	handlers := rejection.New(rejection.Options{Env: PluginEnv(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
 	catalogue := New(Options{Config: &cfg, Env: env, Handlers: handlers, Feed: n.feed})
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
@@ -332,11 +332,11 @@ func TestLastPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, next, err := c.List(t.Context(), "", 1)
+	list, next, err := c.List(t.Context(), httpapi.Listing{After: "", Limit: 1})
 	if err != nil || len(list) != 1 || list[0].Name != "a" || next != "a" {
 		t.Errorf("%v, %q, %v", list, next, err)
 	}
-	list, next, err = c.List(t.Context(), "a", 1)
+	list, next, err = c.List(t.Context(), httpapi.Listing{After: "a", Limit: 1})
 	if err != nil || len(list) != 1 || list[0].Name != "c" || next != "" {
 		t.Errorf("%v, %q, %v", list, next, err)
 	}
@@ -351,8 +351,9 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 	if _, err := c.Delete(t.Context(), "order", always); err != nil {
 		t.Fatal(err)
 	}
-	if b := c.mustPut(t, "order", `{"start":100}`, always); len(b.Warnings) != 1 {
-		t.Errorf("warnings %q", b.Warnings)
+	b := c.mustPut(t, "order", `{"start":100}`, always)
+	if len(b.Warnings) != 1 || !slices.Equal(b.SettingWarnings, []httpapi.SettingText{{Key: "start", Text: b.Warnings[0]}}) {
+		t.Errorf("warnings %q, %q", b.Warnings, b.SettingWarnings)
 	}
 }
 
@@ -438,7 +439,7 @@ func TestDamagedDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.awaitRefusal(t, "order", seqd.CodeUnknownBizType)
-	if list, _, err := late.List(t.Context(), "", 10); len(list) > 0 || err != nil {
+	if list, _, err := late.List(t.Context(), httpapi.Listing{After: "", Limit: 10}); len(list) > 0 || err != nil {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -519,8 +520,8 @@ func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
 	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "key"), dangling); err != nil {
 		t.Fatal(err)
 	}
-	if b := c.mustPut(t, "order", definition(dangling), always); len(b.Warnings) != 1 {
-		t.Errorf("warnings %q", b.Warnings)
+	if b := c.mustPut(t, "order", definition(dangling), always); len(b.Warnings) != 1 || b.SettingWarnings != nil {
+		t.Errorf("warnings %q, %q", b.Warnings, b.SettingWarnings)
 	}
 	if b := c.mustPut(t, "order", `{}`, always); len(b.Warnings) > 0 {
 		t.Errorf("warnings %q", b.Warnings)

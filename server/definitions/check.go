@@ -25,9 +25,9 @@ type checker struct {
 }
 
 // definition returns an error if a definition cannot be used, and warnings of what it does not do
-// although it looks so. shape is the one that its IDs were given by force, by this change if
-// reshaped is true; "" for none.
-func (c *checker) definition(ctx context.Context, name string, before, said stored, change httpapi.Change) (warnings []string, shape string, reshaped bool, err error) {
+// although it looks so, with the keys of the settings that they concern. shape is the one that its
+// IDs were given by force, by this change if reshaped is true; "" for none.
+func (c *checker) definition(ctx context.Context, name string, before, said stored, change httpapi.Change) (warnings []seqd.Problem, shape string, reshaped bool, err error) {
 	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
 		// a definition that is wrong can still be deleted or disabled
 		return nil, before.Shape, false, nil
@@ -95,11 +95,17 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, chan
 // would.
 func maker(b seqd.BizType) string {
 	for _, binding := range b.Plugins {
-		if maker, ok := binding.Settings.(plugin.Maker); ok && maker.Makes() {
+		if makes(binding) {
 			return binding.Name
 		}
 	}
 	return ""
+}
+
+// makes reports whether a plugin would make something that does not exist.
+func makes(binding seqd.PluginBinding) bool {
+	maker, ok := binding.Settings.(plugin.Maker)
+	return ok && maker.Makes()
 }
 
 // keyOf returns the value of a key of a definition, nil if it has none.
@@ -118,7 +124,7 @@ func keyOf(text []byte, name string) json.RawMessage {
 
 // start warns of a start that can have no effect. The store knows which numbers were given to
 // nodes, not how many of them were issued.
-func (c *checker) start(ctx context.Context, b seqd.BizType) ([]string, error) {
+func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, error) {
 	first, _ := seqd.BoundsOf(b)
 	of := b.Name
 	if calendar := seqd.CalendarOf(b); calendar.Reset != seqd.ResetNever {
@@ -131,8 +137,8 @@ func (c *checker) start(ctx context.Context, b seqd.BizType) ([]string, error) {
 	case err != nil:
 		return nil, storeError(err)
 	case first <= counter.Max:
-		return []string{fmt.Sprintf("start %d is not above %d, up to which numbers were given to nodes: "+
-			"it has no effect if they have issued beyond it already", first, counter.Max)}, nil
+		return []seqd.Problem{{Key: "start", Text: fmt.Sprintf("start %d is not above %d, up to which numbers were given to nodes: "+
+			"it has no effect if they have issued beyond it already", first, counter.Max)}}, nil
 	}
 	return nil, nil
 }

@@ -20,6 +20,7 @@ type shapes struct {
 	said func(ctx context.Context, name string) (persist.Document, stored, error)
 	// alone reports whether a biz type issues without the store, which has not been reached yet.
 	alone func(name string) bool
+	env   strategy.Env
 }
 
 // claim keeps the shape of a biz type in the store (invariant U6).
@@ -39,7 +40,7 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
 		if !c.sameStrategy(mismatch.known.Shape) {
 			// The strategy may have nothing in the store yet. Record comes after it has.
-			return true, nil
+			return true, c.handOver(ctx, mismatch.known.Shape)
 		}
 		return false, c.settle(ctx, mismatch.known)
 	}
@@ -87,6 +88,18 @@ func (c claim) sameStrategy(shape string) bool {
 	rest, ok := strings.CutPrefix(shape, c.own)
 	next, _, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
 	return ok && (rest == "" || rest[0] == ' ' && strings.Contains(next, "("))
+}
+
+// handOver lets the previous strategy, which made numbers of a shape, tell the store where others
+// begin.
+func (c claim) handOver(ctx context.Context, shape string) error {
+	before, _, _ := strings.Cut(shape, " ")
+	now, _, _ := strings.Cut(c.own, " ")
+	factory, err := strategy.Lookup(before)
+	if err != nil || before == now || factory.Handover == nil {
+		return nil // a strategy that this program does not have made numbers that others do not make
+	}
+	return factory.Handover(ctx, c.shapes.env, c.name)
 }
 
 // settle puts a forced shape on record, if it is that of the definition that counts. It is not put

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +22,6 @@ const (
 	changeTries = 20
 	// writeTimeout bounds the writing of a change.
 	writeTimeout = 20 * time.Second
-	// page is how many documents are read at a time if many of them are left out of a list.
-	page = 1000
 )
 
 // Editor is how administrators read and change definitions. It is safe for concurrent use.
@@ -33,6 +30,7 @@ type Editor struct {
 	records   records
 	feed      Feed
 	check     *checker
+	examples  examples
 	catalogue *Catalogue
 	log       *slog.Logger
 }
@@ -44,56 +42,12 @@ func (c *Catalogue) Editor() *Editor {
 	store := c.builder.env.Store
 	return &Editor{
 		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log,
+		examples: examples{decode: c.builder.decode, now: c.builder.env.Now},
 		check: &checker{
 			decode: c.builder.decode, shared: store.Shared(), shapes: c.builder.shapes.onRecord, counters: store.Counters(),
 			now: c.records.now,
 		},
 	}
-}
-
-// List implements [httpapi.Catalogue].
-func (e *Editor) List(ctx context.Context, after string, limit int) (list []httpapi.BizType, next string, err error) {
-	if e.catalogue.locked {
-		return e.listConfigured(after, limit)
-	}
-	for many := limit + 1; ; many = page { // one more, to know whether this is the last page
-		docs, err := e.records.documents.List(ctx, kind, after, many)
-		if err != nil {
-			return nil, "", storeError(err)
-		}
-		for _, doc := range docs {
-			after = doc.Key
-			said, err := decode(doc)
-			switch {
-			case err == nil && said.Deleted:
-			case len(list) == limit:
-				return list, list[limit-1].Name, nil
-			default:
-				list = append(list, e.shown(doc.Key, doc.Revision, doc.Timestamp, said))
-			}
-		}
-		if len(docs) < many {
-			return list, "", nil
-		}
-	}
-}
-
-// listConfigured lists what the configuration says.
-func (e *Editor) listConfigured(after string, limit int) (list []httpapi.BizType, next string, err error) {
-	var names []string
-	for _, b := range e.cfg.BizTypes {
-		if b.Name > after {
-			names = append(names, b.Name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names[:min(limit, len(names))] {
-		list = append(list, e.configured(name))
-	}
-	if len(names) > limit {
-		next = names[limit-1]
-	}
-	return list, next, nil
 }
 
 // configured is what the configuration says of a biz type.
@@ -251,7 +205,11 @@ func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Chan
 		e.catalogue.apply(ctx, doc) // this node may not have followed it yet
 	}
 	if next.nothing || change.DryRun {
-		return warned(e.shown(name, doc.Revision, doc.Timestamp, next.said), next.warnings), nil
+		b = warned(e.shown(name, doc.Revision, doc.Timestamp, next.said), next.warnings)
+		if change.DryRun && !next.said.Deleted {
+			b.Example = e.examples.of(ctx, name, next.said.Definition)
+		}
+		return b, nil
 	}
 	written := e.records.document(name, doc.Revision+1, next.said)
 	if err := written.Validate(); err != nil {
@@ -266,21 +224,27 @@ func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Chan
 		return b, storeError(err)
 	}
 	if known, _ := e.catalogue.states.get(name); known.revision == written.Revision && known.unusable {
-		next.warnings = append(next.warnings, "this node cannot use the definition and refuses to issue; its log says more")
+		next.warnings = append(next.warnings, seqd.Problem{Text: "this node cannot use the definition and refuses to issue; its log says more"})
 	}
 	return warned(e.shown(name, written.Revision, written.Timestamp, next.said), next.warnings), nil
 }
 
-func warned(b httpapi.BizType, warnings []string) httpapi.BizType {
-	b.Warnings = append(b.Warnings, warnings...)
+// warned adds warnings to what administrators see.
+func warned(b httpapi.BizType, warnings []seqd.Problem) httpapi.BizType {
+	for _, w := range warnings {
+		b.Warnings = append(b.Warnings, w.Text)
+		if w.Key != "" {
+			b.SettingWarnings = append(b.SettingWarnings, httpapi.SettingText(w))
+		}
+	}
 	return b
 }
 
 // plan is what a change makes of what is there.
 type plan struct {
 	said     stored
-	warnings []string
-	nothing  bool // the store says so already
+	warnings []seqd.Problem // the key is "" if a warning concerns no setting
+	nothing  bool           // the store says so already
 }
 
 // plan returns what a change makes of what is there, or why it must not be made.

@@ -439,7 +439,7 @@ func TestKeysExist(t *testing.T) {
 			t.Errorf("there is no %s", key)
 		}
 	}
-	for _, key := range []string{"step", "maxStep"} {
+	for _, key := range []string{"step", "maxStep", "maxKeys"} {
 		_, ok := config.Setting[int64](a.Settings, key)
 		has(key, ok)
 	}

@@ -62,6 +62,7 @@ func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Sto
 	defined := c.definitions(ctx, f, store)
 	c.shapes(ctx, f, store, defined)
 	c.counters(ctx, f, store, defined)
+	c.ledgers(ctx, f, store, defined)
 }
 
 // definitions compares the biz types of the store with those of the configuration, and returns the
@@ -166,22 +167,36 @@ func missingKey(b seqd.BizType) (file string, missing bool) {
 	return "", false
 }
 
-// counters checks how many numbers are left, and how large the steps are.
+// counters checks how many numbers are left, how large the steps are, and how many keys there are.
 func (c storeCheck) counters(ctx context.Context, f *findings, store persist.Store, defined map[string]seqd.BizType) {
-	count := 0
+	count, keys := 0, newKeys(defined)
 	for known, err := range persist.EveryCounter(ctx, store.Counters()) {
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			f.add(Info, "counters", "", "%d can be read, and there was no time for more", count)
+			return
+		case err != nil:
 			f.add(Fail, "counters", "restore a backup; see docs/OPERATIONS.md", "they cannot be read: %v", err)
 			return
 		}
+		name, key, digits, whole := seqd.SplitCounter(known.BizTag)
+		b, ok := defined[name]
+		if !whole {
+			// It counts no numbers: it says how many keys there are, or, for nodes of the previous
+			// version, which periods were removed.
+			continue
+		}
 		count++
-		name, _, _ := strings.Cut(known.BizTag, "@")
-		// it says which periods were removed, for nodes of the previous version
-		former := strings.HasSuffix(known.BizTag, "@")
-		if b, ok := defined[name]; ok && !former {
+		switch {
+		case !ok:
+		case key == "":
 			c.counter(f, b, known)
+		default:
+			keys.add(name, digits)
+			keys.left(known.BizTag, mostNumbers(b), known.Max)
 		}
 	}
+	keys.report(f)
 	f.ok("counters", "%d can be read", count)
 }
 

@@ -22,7 +22,7 @@ func newDefinitions() *definitions {
 	return &definitions{list: map[string]httpapi.BizType{"order": {Name: "order", Version: 1, Enabled: true, Definition: json.RawMessage("{}")}}}
 }
 
-func (d *definitions) List(context.Context, string, int) ([]httpapi.BizType, string, error) {
+func (d *definitions) List(context.Context, httpapi.Listing) ([]httpapi.BizType, string, error) {
 	return []httpapi.BizType{{Name: "order", Version: 1, Definition: json.RawMessage("{}")}}, "order", nil
 }
 

@@ -1,16 +1,22 @@
 package httpapi
 
 import (
-	"log/slog"
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/gate"
 )
+
+// auditPath is where the audit lines are shown.
+const auditPath = "/audit"
 
 // Keys under which a handler stores what the audit line says of a change.
 const (
@@ -27,7 +33,7 @@ func audited(c *gin.Context) bool {
 // administrative reports whether a request is for one of the routes of administrators.
 func administrative(c *gin.Context) bool {
 	route := c.FullPath()
-	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types")
+	return strings.HasPrefix(route, "/tokens") || strings.HasPrefix(route, "/biz-types") || route == auditPath
 }
 
 // setTarget says what is being changed, if the path does not. name must be valid, because it is
@@ -37,10 +43,28 @@ func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
 // setRevision says which revision a change made or removed.
 func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
 
+// Audit is the audit log. An [audit.Log] is one.
+type Audit interface {
+	Write(ctx context.Context, line audit.Line)
+	// List returns at most limit lines, the newest first. next is what to continue after, "" at the
+	// end.
+	List(ctx context.Context, after string, limit int) (list []audit.Kept, next string, err error)
+}
+
+var _ Audit = (*audit.Log)(nil)
+
 // auditLog writes the audit log.
 type auditLog struct {
-	log     *slog.Logger
+	log     Audit
 	clients clients
+}
+
+func newAuditLog(g *gate.Gate, opts Options) auditLog {
+	l := auditLog{log: opts.Audit, clients: clientsOf(opts)}
+	if l.log == nil {
+		l.log = audit.New(g.Log, time.Now)
+	}
+	return l
 }
 
 // write writes the audit line of a request. The line contains nothing from headers and bodies, and
@@ -52,10 +76,37 @@ func (l auditLog) write(c *gin.Context, id string) {
 			target = c.Param(param)
 		}
 	}
-	l.log.LogAttrs(c.Request.Context(), slog.LevelInfo, "audit",
-		slog.String("token", callerName(c)), slog.String("client", l.clients.addr(c)), slog.String("requestId", id),
-		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
-		slog.String("target", discreet(target)), slog.Int("status", c.Writer.Status()), slog.Int64("version", c.GetInt64(auditRevision)))
+	query := shownQuery(c.Request.URL.RawQuery)
+	l.log.Write(c.Request.Context(), audit.Line{
+		Token: callerName(c), Client: l.clients.addr(c), RequestID: id,
+		Method: loggedMethod(c.Request.Method), Path: discreet(c.Request.URL.Path), Query: query,
+		Target: discreet(target), Status: c.Writer.Status(), Version: c.GetInt64(auditRevision),
+		// Routes of clients of other services ignore what they do not know, and make the change.
+		DryRun: administrative(c) && slices.Contains(strings.Split(query, "&"), "dryRun=true"),
+	})
+}
+
+// auditPage is the answer of GET /audit.
+type auditPage struct {
+	Lines []audit.Kept `json:"lines"`
+	Next  string       `json:"next,omitempty"`
+}
+
+// listAudit returns the handler of GET /audit.
+func listAudit(log Audit) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		after, limit, err := readPage(c.Request.URL.RawQuery)
+		if err != nil {
+			return err
+		}
+		list, next, err := log.List(c.Request.Context(), after, limit)
+		if err != nil {
+			return err
+		}
+		c.Writer.Header()["Cache-Control"] = noStore
+		writeJSON(c, http.StatusOK, jsonType, auditPage{append([]audit.Kept{}, list...), next})
+		return nil
+	}
 }
 
 // notShown replaces what may be a secret.
@@ -102,7 +153,7 @@ func cut(text string, most int) string {
 }
 
 // shownParams are the query parameters that are logged.
-var shownParams = []string{"count", "after", "limit", "from", "to", "dryRun", "force"}
+var shownParams = []string{"count", "key", "ttl", "period", "after", "limit", "from", "to", "dryRun", "force"}
 
 // shownQuery returns a query as it is logged: the known parameters that have plausible values.
 // Nothing is shown after a token: Tinyid's client does not escape its token, so what looks like

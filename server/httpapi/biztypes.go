@@ -25,11 +25,15 @@ type BizType struct {
 	Definition json.RawMessage `json:"definition"`
 	// Warnings say what the change does not do although it may look so.
 	Warnings []string `json:"warnings,omitempty"`
+	// SettingWarnings are those of them that concern one setting.
+	SettingWarnings []SettingText `json:"settingWarnings,omitempty"`
+	// Example is the ID of the first number, in the answer to a dry run; "" if it is not known.
+	Example string `json:"example,omitempty"`
 }
 
 // Change holds the options of a change of a definition.
 type Change struct {
-	// DryRun checks everything and changes nothing.
+	// DryRun checks everything, shows an example, and changes nothing.
 	DryRun bool
 	// Force accepts a definition whose IDs could repeat earlier ones.
 	Force bool
@@ -38,12 +42,23 @@ type Change struct {
 	Check func(version int64) error
 }
 
+// Listing says which biz types to list.
+type Listing struct {
+	// Match is a pattern that the names match, in which * stands for any characters; "" for all.
+	Match string
+	// After is the name to begin after.
+	After string
+	// Limit is the most biz types to return, 1 or more.
+	Limit int
+}
+
 // Catalogue lets administrators read and change biz types. It is safe for concurrent use. Its
 // errors are of type [*seqd.Error].
 type Catalogue interface {
-	// List returns at most limit biz types in the order of their names, beginning after the name
-	// after. next is the name to continue after, "" at the end.
-	List(ctx context.Context, after string, limit int) (list []BizType, next string, err error)
+	// List returns a part of the biz types in the order of their names. next is the name to continue
+	// after, "" at the end. If a pattern is given, the part can have fewer biz types than asked for,
+	// even none, although others follow: not too many names are looked at for one request.
+	List(ctx context.Context, want Listing) (list []BizType, next string, err error)
 	Get(ctx context.Context, name string) (BizType, error)
 	// Put stores a definition. created is true if there was none.
 	Put(ctx context.Context, name string, definition []byte, c Change) (b BizType, created bool, err error)
@@ -56,11 +71,11 @@ type Catalogue interface {
 
 // listBizTypes answers GET /biz-types.
 func listBizTypes(c *gin.Context, catalogue Catalogue) error {
-	after, limit, err := readPage(c.Request.URL.RawQuery)
+	want, err := readListing(c.Request.URL.RawQuery)
 	if err != nil {
 		return err
 	}
-	list, next, err := catalogue.List(c.Request.Context(), after, limit)
+	list, next, err := catalogue.List(c.Request.Context(), want)
 	if err != nil {
 		return err
 	}
@@ -70,6 +85,31 @@ func listBizTypes(c *gin.Context, catalogue Catalogue) error {
 	}{append([]BizType{}, list...), next}
 	writeJSON(c, http.StatusOK, jsonType, answer)
 	return nil
+}
+
+// longestMatch is the longest pattern, in bytes: more than any useful one has.
+const longestMatch = 256
+
+// readListing reads the query of a list of biz types.
+func readListing(query string) (want Listing, err error) {
+	values, err := readQuery(query, "after", "limit", "match")
+	if err != nil {
+		return want, err
+	}
+	if want.After, want.Limit, err = pageIn(values); err != nil {
+		return want, err
+	}
+	want.Match = values["match"]
+	if len(want.Match) > longestMatch {
+		return want, seqd.Errorf(seqd.CodeInvalidRequest, "match has %d bytes, more than %d", len(want.Match), longestMatch)
+	}
+	for _, r := range want.Match {
+		if r != '*' && !harmless(string(r)) {
+			return want, seqd.Errorf(seqd.CodeInvalidRequest, "match has the character %q, which no name has: "+
+				"it is letters, digits, '.', '_', '-' and '*' for any characters", r)
+		}
+	}
+	return want, nil
 }
 
 // getBizType answers GET /biz-types/{bizType}.

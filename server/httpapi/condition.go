@@ -84,17 +84,31 @@ func readPage(query string) (after string, limit int, err error) {
 	if err != nil {
 		return "", 0, err
 	}
-	limit = usualPage
-	if given, there := values["limit"]; there {
-		limit, err = strconv.Atoi(given)
-		if err != nil || limit < 1 || limit > largestPage || given[0] == '+' {
-			return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "limit is %.40q and must be a whole number from 1 to %d", given, largestPage)
-		}
+	return pageIn(values)
+}
+
+// pageIn returns which page the parameters of a list ask for.
+func pageIn(values map[string]string) (after string, limit int, err error) {
+	if limit, err = limitIn(values); err != nil {
+		return "", 0, err
 	}
 	if after = values["after"]; !utf8.ValidString(after) {
 		return "", 0, seqd.Errorf(seqd.CodeInvalidRequest, "after is not valid UTF-8")
 	}
 	return after, limit, nil
+}
+
+// limitIn returns the limit among the parameters of a list.
+func limitIn(values map[string]string) (limit int, err error) {
+	given, there := values["limit"]
+	if !there {
+		return usualPage, nil
+	}
+	limit, err = strconv.Atoi(given)
+	if err != nil || limit < 1 || limit > largestPage || given[0] == '+' {
+		return 0, seqd.Errorf(seqd.CodeInvalidRequest, "limit is %.40q and must be a whole number from 1 to %d", given, largestPage)
+	}
+	return limit, nil
 }
 
 // readQuery reads a query. Each parameter must be known and may appear once.

@@ -50,8 +50,8 @@ func writeDocument(c *gin.Context, contentType []string, body []byte) {
 func pattern(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
-		if parameter, ok := strings.CutPrefix(part, ":"); ok {
-			parts[i] = "{" + parameter + "}"
+		if part != "" && strings.ContainsAny(part[:1], ":*") {
+			parts[i] = "{" + part[1:] + "}"
 		}
 	}
 	return strings.Join(parts, "/")

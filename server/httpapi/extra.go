@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,7 +13,8 @@ import (
 
 // Extra is a route that another package serves inside the middleware of the API: request IDs,
 // limits, the check of web pages, metrics, traces and the access log are those of every request. It
-// is not in /openapi.json. It checks tokens itself, and its errors have a shape of its own.
+// is not in /openapi.json. It checks tokens itself, and its errors can have a shape of their own.
+// Its path is not below /seq/.
 type Extra struct {
 	Methods []string
 	// Path has its parameters as gin writes them: /api/segment/get/:key. No other Extra has the
@@ -21,15 +23,22 @@ type Extra struct {
 	// Form is true if a POST may have a form as its body, which [Visit.Parameters] reads. Otherwise
 	// a body means nothing.
 	Form bool
+	// Object is the most bytes of the JSON object that a POST has as its body, which [Visit.Text]
+	// reads. 0 means that there is none.
+	Object int64
 	// Guests is true if callers need no token of their own, although others may. Then web pages of
 	// other origins are kept out as they are if nobody needs a token.
 	Guests bool
-	// Changes is true if requests can change biz types. They get an audit line.
+	// Linked is true if web pages of other origins may lead to the route even if callers need no
+	// token: it has no data, and changes nothing.
+	Linked bool
+	// Changes is true if requests other than GET and HEAD are changes. They get an audit line.
 	Changes bool
 	// Serve answers a request, or returns an error and writes nothing.
 	Serve func(*Visit) error
 	// Fail answers a request that failed, even before Serve. The headers Seqd-Error, which has the
-	// code, and Retry-After are set. It must be fast.
+	// code, and Retry-After are set. It must be fast. If Fail is nil, the answer is that of every
+	// other route: a problem document.
 	Fail func(*Visit, *seqd.Error)
 }
 
@@ -49,16 +58,25 @@ func newExtras(list []Extra) *extras {
 
 // of returns the extra route of a request, or nil.
 func (e *extras) of(c *gin.Context) *Extra {
-	if len(e.routes) == 0 {
+	route := c.FullPath()
+	if len(e.routes) == 0 || strings.HasPrefix(route, "/seq/") { // issuing must not wait for the map
 		return nil
 	}
-	return e.routes[c.FullPath()]
+	return e.routes[route]
 }
 
-// changes reports whether a request is for an extra route that changes biz types.
+// changes reports whether a request is a change by an extra route.
 func (e *extras) changes(c *gin.Context) bool {
 	x := e.of(c)
-	return x != nil && x.Changes
+	return x != nil && x.Changes && c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead
+}
+
+// object returns the most bytes of the JSON object that the body of a request is, 0 for none.
+func (e *extras) object(c *gin.Context) int64 {
+	if x := e.of(c); x != nil && c.Request.Method == http.MethodPost {
+		return x.Object
+	}
+	return 0
 }
 
 // readsForm reports whether the body of a request is a form that an extra route reads.
@@ -82,6 +100,9 @@ type Visit struct {
 	c   *gin.Context
 	api *API
 }
+
+// Request returns the request. The caller must not modify it.
+func (v *Visit) Request() *http.Request { return v.c.Request }
 
 // Context returns the context of the request.
 func (v *Visit) Context() context.Context { return v.c.Request.Context() }
@@ -114,6 +135,23 @@ func (v *Visit) Parameters() (url.Values, error) {
 		values[name] = append(values[name], list...)
 	}
 	return values, nil
+}
+
+// Text returns the text under a key of the JSON object that is the body, if the route reads one.
+// The object has no other key.
+func (v *Visit) Text(key string) (text string, err error) {
+	object, err := body(v.c)
+	if err != nil {
+		return "", err
+	}
+	o, err := readObject(object, key)
+	if err != nil {
+		return "", err
+	}
+	if _, there := o[key]; !there {
+		return "", invalidBody("%s is missing", key)
+	}
+	return text, o.take(key, "text", &text)
 }
 
 // As says which token a request was let in with, "" for none, and which biz type it is for. Traces
@@ -150,9 +188,11 @@ func (v *Visit) Catalogue() (Catalogue, error) {
 // Header returns the header of the answer.
 func (v *Visit) Header() http.Header { return v.c.Writer.Header() }
 
-// Answer writes the answer. contentType is "" if there is no body. The caller must not modify it.
+// Answer writes the answer, which is not cached unless its header says so. contentType is nil if
+// there is no body. The caller must not modify it.
 func (v *Visit) Answer(status int, contentType []string, body []byte) {
-	header := v.c.Writer.Header()
-	header["Cache-Control"] = noStore
+	if header := v.c.Writer.Header(); len(header["Cache-Control"]) == 0 {
+		header["Cache-Control"] = noStore
+	}
 	write(v.c, status, contentType, body)
 }

@@ -168,3 +168,66 @@ func TestExtraAudit(t *testing.T) {
 		t.Errorf("logged %s", &log)
 	}
 }
+
+// objectRoute is /object/:name, which answers with the text under the key a of its body, or fails
+// as every other route does.
+func objectRoute() []httpapi.Extra {
+	serve := func(v *httpapi.Visit) error {
+		text, err := v.Text("a")
+		if err != nil {
+			return err
+		}
+		v.Answer(http.StatusOK, []string{"text/plain"}, []byte(text))
+		return nil
+	}
+	page := func(v *httpapi.Visit) error {
+		v.Header()["Cache-Control"] = []string{"no-cache"}
+		v.Answer(http.StatusOK, []string{"text/plain"}, nil)
+		return nil
+	}
+	return []httpapi.Extra{
+		{Methods: []string{"GET", "POST"}, Path: "/object/:name", Object: 20, Changes: true, Serve: serve},
+		{Methods: []string{"GET"}, Path: "/page", Linked: true, Serve: page},
+	}
+}
+
+func TestExtraObject(t *testing.T) {
+	var log bytes.Buffer
+	api := newStarting(t, func(o *options) { o.Extra, o.Log = objectRoute(), slog.New(slog.NewJSONHandler(&log, nil)) })
+	post := func(media, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "http://seqd/object/x", nil)
+		r.Header.Set("Content-Type", media)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, withBody(r, body, false))
+		return w
+	}
+	const media = "application/json"
+	if w := post(media, `{"a":"123456789 12"}`); w.Code != 200 || w.Body.String() != "123456789 12" {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	wantProblem(t, post(media, `{"a":"123456789 123"}`), 413, "body_too_large")
+	wantProblem(t, post("text/plain", `{"a":"x"}`), 415, "unsupported_media_type")
+	for _, body := range []string{"", "{}", "[]", `{"a":1}`, `{"a":null}`, `{"b":"x"}`, `{"a":"x","b":1}`, `{"a":"x"}x`} {
+		wantProblem(t, post(media, body), 400, "invalid_request")
+	}
+	wantProblem(t, do(t, api, "DELETE", "/object/x"), 405, "method_not_allowed")
+	before := strings.Count(log.String(), `"msg":"audit"`)
+	wantProblem(t, do(t, api, "GET", "/object/x"), 400, "invalid_request")
+	if after := strings.Count(log.String(), `"msg":"audit"`); before != 11 || after != before {
+		t.Errorf("there are %d audit lines, and %d after a GET; want 11", before, after)
+	}
+}
+
+// A page of another origin may lead to a route that says so, by a name of this service.
+func TestExtraLinked(t *testing.T) {
+	api := newStarting(t, func(o *options) { o.Extra = objectRoute() })
+	w := do(t, api, "GET", "/page", "Origin: http://elsewhere", "Sec-Fetch-Site: cross-site")
+	if w.Code != 200 || w.Header().Get("Cache-Control") != "no-cache" {
+		t.Errorf("got %d, %v", w.Code, w.Header())
+	}
+	wantProblem(t, do(t, api, "GET", "/object/x", "Origin: http://elsewhere"), 403, "forbidden")
+	r := httptest.NewRequest("GET", "http://elsewhere/page", nil)
+	foreign := httptest.NewRecorder()
+	api.ServeHTTP(foreign, r)
+	wantProblem(t, foreign, 403, "forbidden")
+}

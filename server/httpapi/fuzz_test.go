@@ -27,10 +27,11 @@ func FuzzRoute(f *testing.F) {
 		}
 	}
 	for _, route := range newStarting(f).Routes() {
-		target := strings.NewReplacer("{id}", "100", "{resource}", "things").Replace(route.Path)
+		target := strings.NewReplacer("{id}", "100", "{resource}", "things", "{reservation}", "x..t1").Replace(route.Path)
 		target = parameter.ReplaceAllString(target, "order")
 		f.Add(route.Method, target, "If-Match", `"7"`, "", false)
 		f.Add(route.Method, target+"?limit=1&after=a&dryRun=true&force=true", "Idempotency-Key", "k1", "", false)
+		f.Add(route.Method, target+"?key=t1&ttl=1m&period=2026", "Content-Type", "application/json", `{"id":"1","reason":"=x"}`, false)
 		f.Add(route.Method, target, "Content-Type", "application/merge-patch+json", `{"step":null,"plugins":[{"name":"format"}]}`, true)
 		f.Add(route.Method, target, "Authorization", "Bearer seqd_x", `{"name":"shop","scopes":["issue:*"],"expires":"2100-01-01T00:00:00Z"}`, false)
 	}
@@ -44,7 +45,7 @@ func FuzzRoute(f *testing.F) {
 
 	starting := newStarting(f)
 	ready := newStarting(f, func(o *options) { o.AccessLog, o.TrustedProxies = true, []string{"192.0.2.0/24"} })
-	issuer := newIssuer(f, define("order", newCounter(100)))
+	issuer := newIssuer(f, define("order", newCounter(100)), defineBook("invoice", newBook(false)), defineBook("tenant", newBook(true)))
 	issuer.Init(f.Context())
 	ready.Gate().Ready(issuer)
 	guarded := newGuarded(f)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -40,47 +41,79 @@ func (a *admission) allow(c *gin.Context) error {
 func (a *admission) admitted(c *gin.Context) error {
 	x := a.extras.of(c)
 	switch {
+	case a.guard == nil && x != nil && x.Linked:
+		return a.pages.checkHost(c.Request)
 	case a.guard == nil || x != nil && x.Guests:
 		return a.pages.check(c.Request)
 	case x != nil: // it checks the token itself
 		return nil
 	}
-	scope, bizType, open := a.need(c)
-	if open {
+	needs := a.need(c)
+	if needs.nothing {
 		return nil
 	}
-	name, err := a.guard.Allow(c.Request.Header["Authorization"], scope, bizType)
+	authorization := c.Request.Header["Authorization"]
+	name, err := a.guard.Allow(authorization, needs.scope, needs.counter)
+	if err != nil && needs.or != "" && name != "" {
+		if _, other := a.guard.Allow(authorization, needs.or, ""); other == nil {
+			err = nil
+		}
+	}
 	if name != "" {
 		c.Params = append(c.Params, gin.Param{Key: callerParam, Value: name})
 	}
 	return err
 }
 
-// mayRead reports whether the caller of a route that needs no token may see what the scope read
+// mayRead reports whether the caller of a route that does not need the scope read may see what it
 // shows. An invalid token is treated as none.
-func (a *admission) mayRead(c *gin.Context) bool {
+func (a *admission) mayRead(c *gin.Context) bool { return a.has(c, access.ScopeRead) }
+
+// mayAdminister reports whether the caller of a route that does not need the scope admin has it. If
+// callers need no token, everybody has.
+func (a *admission) mayAdminister(c *gin.Context) bool { return a.has(c, access.ScopeAdmin) }
+
+func (a *admission) has(c *gin.Context, scope string) bool {
 	if a.guard == nil {
 		return true
 	}
-	_, err := a.guard.Allow(c.Request.Header["Authorization"], access.ScopeRead, "")
+	_, err := a.guard.Allow(c.Request.Header["Authorization"], scope, "")
 	return err == nil
 }
 
-// need returns the scope that a request needs. Only the route decides this, so the path cannot be
+// needs is what a request needs.
+type needs struct {
+	scope   string
+	counter string // of the scope issue
+	or      string // another scope that will do, "" for none
+	nothing bool   // not even a token
+}
+
+// need returns what a request needs. Only the route decides this, so the path cannot be
 // interpreted in two ways. A route that is not listed here needs the scope read or, for a change,
 // admin: a new route is closed until it is opened.
-func (a *admission) need(c *gin.Context) (scope, bizType string, open bool) {
+func (a *admission) need(c *gin.Context) needs {
 	switch route := c.FullPath(); {
-	case route == "/seq/:bizType" || route == "/seq/:bizType/parse/:id":
-		return access.ScopeIssue, c.Param("bizType"), false
+	case route == "/seq/:bizType" || route == reserveRoute:
+		return needs{scope: access.ScopeIssue, counter: seqd.CounterOf(c.Param("bizType"), keyIn(c.Request.URL.RawQuery))}
+	case route == "/seq/:bizType/parse/:id":
+		return needs{scope: access.ScopeIssue, counter: c.Param("bizType")}
+	case route == reservationRoute || route == confirmRoute:
+		n := needs{scope: access.ScopeIssue, counter: seqd.CounterOf(c.Param("bizType"), seqd.ReservationKey(c.Param(reservationParam))), or: access.ScopeAdmin}
+		if c.Request.Method == http.MethodGet {
+			n.or = access.ScopeRead
+		}
+		return n
+	case route == auditPath:
+		return needs{scope: access.ScopeAdmin}
 	case route == "/healthz" || route == "/readyz":
-		return "", "", true
+		return needs{nothing: true}
 	case route == "/openapi.json" || route == "/docs" || route == "/metrics":
-		return access.ScopeRead, "", a.publicMetrics
+		return needs{scope: access.ScopeRead, nothing: a.publicMetrics}
 	case route == "": // nothing is there, or not for this method: any token may learn that
-		return "", "", c.Request.URL.Path == "/healthz" || c.Request.URL.Path == "/readyz"
+		return needs{nothing: c.Request.URL.Path == "/healthz" || c.Request.URL.Path == "/readyz"}
 	case c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead:
-		return access.ScopeRead, "", false
+		return needs{scope: access.ScopeRead}
 	}
-	return access.ScopeAdmin, "", false
+	return needs{scope: access.ScopeAdmin}
 }

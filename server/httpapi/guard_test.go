@@ -46,6 +46,22 @@ func newTokens(tb testing.TB, store persist.Documents, log *slog.Logger) *access
 	return tokens
 }
 
+// newTokensOf returns tokens with these scopes. The secret of a token is its name followed by
+// -secret.
+func newTokensOf(tb testing.TB, scopes map[string][]string) *access.Tokens {
+	tb.Helper()
+	var list []access.Token
+	for name, scopes := range scopes {
+		list = append(list, access.Token{Name: name, Sha256: access.DigestOf(name + "-secret"), Scopes: scopes, Enabled: true})
+	}
+	tokens := access.New(access.Options{Config: list, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: newDocuments()})
+	if err := tokens.Reload(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return tokens
+}
+
 func newDocuments() persist.Documents { return memory.New(func() time.Time { return now }).Documents() }
 
 // newGuarded returns an API that requires tokens and issues for order.
@@ -79,7 +95,7 @@ func TestNobodyGetsIn(t *testing.T) {
 		"/seq/order", "/seq/order?count=3", "/seq/nobody", "/seq/order/parse/100", "/biz-types/order/history", "/tokens", "/tokens/shop", "/tokens?limit=1",
 		"/", "//", "//seq/order", "/seq//order", "/./seq/order", "/seq/../seq/order", "/%2e%2e/seq/order", "/healthz/../seq/order", "/healthz/..%2fseq/order",
 		"/%73eq/order", "/seq/%6frder", "/seq/order/", "/seq/order;/healthz", "/seq/order?/healthz", "/SEQ/order", "http://seqd/seq/order", "http://seqd/healthz/x",
-		"/healthz/", "/Healthz", "/readyz/x", "/openapi.json", "/docs", "/metrics", "/nodes", "/biz-types", "/biz-types/order", "/seq/order?access_token=all-secret",
+		"/healthz/", "/Healthz", "/readyz/x", "/openapi.json", "/docs", "/metrics", "/nodes", "/overview", "/biz-types", "/biz-types/order", "/seq/order?access_token=all-secret",
 		"/seq/order?token=all-secret", "/tokens/..", "/tokens/%2e%2e/healthz", "*",
 	}
 	headers := map[string][]string{
@@ -142,6 +158,8 @@ func TestScopes(t *testing.T) {
 		{"GET", "/seq/a%2Forder", "all"},
 		{"GET", "/biz-types/order/history", "reader ops all"},
 		{"GET", "/metrics", "reader ops all"},
+		{"GET", "/settings", "reader ops all"},
+		{"GET", "/audit", "ops all"},
 		{"GET", "/tokens", "reader ops all"},
 		{"GET", "/tokens/shop", "reader ops all"},
 		{"POST", "/tokens", "ops all"},
@@ -322,7 +340,7 @@ func TestAudit(t *testing.T) {
 		{"PATCH", "/tokens/new", "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 204, Version: 2}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
-		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Query: strings.Repeat("(not shown)&", 7) + "(not shown)", Target: "new", Status: 401}},
+		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Query: strings.Repeat("(not shown)&", 10) + "(not shown)", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("x", 3000), "nobody", "", auditLine{Path: "/tokens/" + strings.Repeat("x", 248) + "…", Target: strings.Repeat("x", 256) + "…", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("seqd_hunter%20", 200), "nobody", "", auditLine{
 			Path: ("/tokens/" + strings.Repeat("(not shown) ", 200))[:256] + "…", Target: strings.Repeat("(not shown) ", 200)[:256] + "…", Status: 401,

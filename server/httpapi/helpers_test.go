@@ -13,8 +13,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -39,6 +43,9 @@ var codes = map[seqd.Code]int{
 	"unsupported_media_type": 415,
 	"uri_too_long":           414,
 	"headers_too_large":      431,
+	"invalid_key":            400, "invalid_ttl": 400,
+	"unknown_reservation": 404, "reservation_expired": 409, "reservation_released": 409, "reservation_confirmed": 409,
+	"too_many_keys": 409, "too_many_reserved": 409,
 	"rate_limited":           429,
 	"idempotency_key_reused": 422,
 	"plugin_panic":           500, "internal": 500,
@@ -148,11 +155,28 @@ func newStarting(tb testing.TB, change ...func(*options)) *httpapi.API {
 	for _, f := range change {
 		f(&opts)
 	}
+	if opts.Audit == nil {
+		opts.Audit = newAudit(opts.Log)
+	}
+	if opts.Settings == nil {
+		opts.Settings = func() any { return map[string]string{"step": "1 to 5"} }
+	}
 	api, err := httpapi.New(newGate(opts.gateOptions), opts.Options)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return api
+}
+
+// newAudit returns an audit log with a store in memory, which it writes to when it is closed. log is nil to drop the lines.
+func newAudit(log *slog.Logger) *audit.Log {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	store := memory.New(time.Now)
+	l := audit.New(log, time.Now)
+	l.Open(audit.Store{Documents: store.Documents(), Clock: storeclock.New(store, time.Now, nil), Node: "n1", Host: "web-1", Addr: "a:1"})
+	return l
 }
 
 // newAPI returns an API that issues for the given biz types, all of them initialised. Without any,
@@ -241,7 +265,7 @@ func problemIn(status int, header http.Header, body []byte) (p problem, wrong er
 		if seconds, err := strconv.Atoi(after); err != nil || seconds < 1 {
 			return p, fmt.Errorf("Retry-After is %q with status %d, want whole seconds of 1 or more", after, status)
 		}
-	} else if status < 500 && after != "" {
+	} else if status < 500 && after != "" && p.Code != "too_many_reserved" {
 		return p, fmt.Errorf("Retry-After is %q with status %d, where waiting does not help", after, status)
 	}
 	return p, nil

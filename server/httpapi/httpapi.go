@@ -36,6 +36,12 @@ type Options struct {
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests
 	// are refused.
 	Answers Answers
+	// Audit gets the audit lines, and shows them at /audit. If it is nil, the lines are only logged,
+	// and there is no such route.
+	Audit Audit
+	// Settings is what GET /settings answers, a value that can be encoded as JSON. It is called once.
+	// If it is nil, there is no such route.
+	Settings func() any
 	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics
 	// Extra are routes beside those of the API.
@@ -50,6 +56,7 @@ type API struct {
 	admin      *administration
 	middleware *middleware
 	issuing    *issuing
+	overview   *overview
 }
 
 // New returns an API behind a gate.
@@ -60,7 +67,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	}
 	m := newMiddleware(g, opts)
 	a := &API{
-		engine: engine, gate: g, middleware: m, admin: &administration{gate: g},
+		engine: engine, gate: g, middleware: m, admin: &administration{gate: g}, overview: &overview{gate: g},
 		issuing: &issuing{
 			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal()),
 			keyed: &keyed{answers: opts.Answers}, clients: clientsOf(opts),
@@ -93,11 +100,18 @@ func (a *API) routes(opts Options) {
 	e.GET("/seq/:bizType", a.issuing.issue)
 	e.POST("/seq/:bizType", a.issuing.issue)
 	e.GET("/seq/:bizType/parse/:id", errs.handler(parsing{a.gate}.parse))
-	e.GET("/biz-types/:bizType/:resource", a.lent(resources{a.gate}.show))
+	a.ledgerRoutes()
+	e.GET("/biz-types/:bizType/:resource", a.lent(resources{a.gate, accounts{a.gate}}.show))
 	if opts.Tokens != nil {
 		a.tokenRoutes(tokenRoutes{opts.Tokens})
 	}
 	a.adminRoutes()
+	if opts.Audit != nil {
+		e.GET(auditPath, a.lent(listAudit(opts.Audit)))
+	}
+	if opts.Settings != nil {
+		e.GET("/settings", a.lent(settingsRoute(opts.Settings)))
+	}
 	probes := probes{gate: a.gate, errors: errs, admission: a.middleware.limits.admission}
 	a.getAndHead("/healthz", healthz) // load balancers use HEAD
 	a.getAndHead("/readyz", probes.readyz)
@@ -112,6 +126,25 @@ func (a *API) routes(opts Options) {
 	e.NoMethod(errs.handler(func(c *gin.Context) error {
 		return seqd.Errorf(seqd.CodeMethodNotAllowed, "the method is not one of: %s", c.Writer.Header().Get("Allow"))
 	}))
+}
+
+// Routes of biz types whose strategy accounts for every number, with what other parts need of them.
+const (
+	reserveRoute     = "/seq/:bizType/reservations"
+	reservationParam = "reservation"
+	reservationRoute = "/seq/:bizType/reservations/:" + reservationParam
+	confirmRoute     = reservationRoute + "/confirm"
+	voidsRoute       = "/biz-types/:bizType/voids"
+)
+
+// ledgerRoutes adds the routes of biz types whose strategy accounts for every number.
+func (a *API) ledgerRoutes() {
+	e, r := a.engine, reservations{a.issuing, a.middleware.limits.admission}
+	e.POST(reserveRoute, r.reserve)
+	e.GET(reservationRoute, a.lent(r.find))
+	e.DELETE(reservationRoute, a.lent(r.release))
+	e.POST(confirmRoute, a.lent(r.confirm))
+	e.POST(voidsRoute, a.lent(accounts{a.gate}.void))
 }
 
 // tokenRoutes adds the routes of tokens.
@@ -135,6 +168,7 @@ func (a *API) adminRoutes() {
 	e.POST("/biz-types/:bizType/enable", a.lent(admin.catalogue(enableBizType(true))))
 	e.POST("/biz-types/:bizType/disable", a.lent(admin.catalogue(enableBizType(false))))
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
+	e.GET("/overview", a.lent(a.overview.show))
 }
 
 // getAndHead adds a route for GET and HEAD.
@@ -158,6 +192,9 @@ func (a *API) Gate() *gate.Gate { return a.gate }
 // Administer sets what the routes of administrators use. Until then they answer that the service is
 // starting.
 func (a *API) Administer(c Catalogue, n Nodes) { a.admin.current.Store(&administered{c, n}) }
+
+// Show sets what GET /overview shows. Until then it answers that the service is starting.
+func (a *API) Show(f Figures) { a.overview.figures.Store(&f) }
 
 // Trace sets the tracer. Call it before the first request. Without it nothing is traced.
 func (a *API) Trace(tracer Tracer) { a.middleware.tracing.tracer = tracer }

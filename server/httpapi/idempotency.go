@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -13,9 +16,9 @@ import (
 
 // Answers keeps and replays answers to requests with an Idempotency-Key.
 type Answers interface {
-	// Once fills call by calling issue. If numbers were already issued for the same key, biz type
-	// and caller, it returns their display forms instead, separated by line breaks and never "".
-	// After an error, call has no numbers.
+	// Once fills call by calling issue. If numbers were already issued for the same
+	// Idempotency-Key, biz type, key and caller, it returns their display forms instead, separated
+	// by line breaks and never "". After an error, call has no numbers.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
 }
 
@@ -31,15 +34,16 @@ type keyed struct {
 	issued, replayed, failed atomic.Int64
 }
 
-// once issues for a request, or returns what was issued for it earlier.
+// once issues for a request, or returns what was issued for it earlier: in replayed, or in call if
+// its ledger has kept it.
 func (k *keyed) once(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
 	replayed, err = k.tryOnce(c, keys, issuer, call)
-	k.count(replayed, err)
+	k.count(replayed != "" || call.Replayed, err)
 	return replayed, err
 }
 
 func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
-	call.Limit = seqd.Limit{} // call is reused, and this belongs to its previous request
+	call.Limit, call.Replayed = seqd.Limit{}, false // call is reused, and this belongs to its previous request
 	switch {
 	case c.Request.Method != http.MethodPost:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is for POST; %s always issues new numbers", c.Request.Method)
@@ -47,20 +51,41 @@ func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is given %d times", len(keys))
 	case !validKey(keys[0]):
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is not 1 to %d visible ASCII characters", longestKey)
-	case k.answers == nil:
-		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
 	}
 	if err := seqd.CheckName(call.BizType); err != nil {
 		return "", err
 	}
+	call.AnswerKept = !issuer.KeepsAnswers(call.BizType)
+	switch {
+	case !call.AnswerKept:
+		call.Once = onceOf(call, keys[0])
+		return "", issuer.Issue(c.Request.Context(), call)
+	case call.Want == seqd.ReservedNumbers:
+		return "", issuer.Issue(c.Request.Context(), call) // which says why there are no reservations
+	case k.answers == nil:
+		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
+	}
 	return k.answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
 }
 
-func (k *keyed) count(replayed string, err error) {
+// onceOf returns what identifies a request in the ledger of its biz type; see [seqd.Order]. It is a
+// hash, because an Idempotency-Key can be longer than that may be. It does not depend on what is
+// asked for, so that the ledger refuses a key that is used for something else.
+func onceOf(call *seqd.Call, key string) string {
+	buf := make([]byte, 0, 256)
+	for _, part := range [...]string{call.BizType, call.Key, call.Caller.Name, key} {
+		buf = strconv.AppendInt(buf, int64(len(part)), 10)
+		buf = append(append(buf, ':'), part...)
+	}
+	sum := sha256.Sum256(buf)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+func (k *keyed) count(replayed bool, err error) {
 	switch {
 	case err != nil:
 		k.failed.Add(1)
-	case replayed != "":
+	case replayed:
 		k.replayed.Add(1)
 	default:
 		k.issued.Add(1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 )
@@ -18,7 +19,7 @@ import (
 func remembering(o *options) {
 	store := memory.New(time.Now)
 	o.Answers = idempotency.New(idempotency.Options{
-		Backend: idempotency.NewStore(store.Documents(), idempotency.NewClock(store, time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
+		Backend: idempotency.NewStore(store.Documents(), storeclock.New(store, time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -1,9 +1,6 @@
 package httpapi
 
 import (
-	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 
 	"github.com/gin-gonic/gin"
@@ -42,7 +39,7 @@ func (x *exchange) release() {
 	exchanges.Put(x)
 }
 
-// issuing serves /seq/{bizType}.
+// issuing serves /seq/{bizType} and POST /seq/{bizType}/reservations.
 type issuing struct {
 	gate    *gate.Gate
 	errors  *errorWriter
@@ -53,36 +50,39 @@ type issuing struct {
 }
 
 // issue answers GET and POST /seq/{bizType}.
-func (i *issuing) issue(c *gin.Context) {
+func (i *issuing) issue(c *gin.Context) { i.answer(c, seqd.AnyNumbers) }
+
+// answer answers a request for numbers.
+func (i *issuing) answer(c *gin.Context, want seqd.Want) {
 	issuer, err := i.gate.Issuer()
 	if err != nil {
 		i.errors.fail(c, err)
 		return
 	}
-	count, batch, err := i.count(c.Request.URL.RawQuery)
+	o, err := readOrder(c.Request.URL.RawQuery, want, i.gate.MaxCount)
 	if err != nil {
 		i.errors.fail(c, err)
 		return
 	}
-	i.tracing.count(c, count)
-	if count > gate.Few {
-		i.issueMany(c, issuer, count)
+	i.tracing.count(c, o.count)
+	if o.count > gate.Few {
+		i.answerMany(c, issuer, &o)
 		return
 	}
 	x := exchanges.Get().(*exchange)
 	defer x.release()
-	contentType, err := i.fill(c, issuer, x, count, batch)
+	contentType, err := i.fill(c, issuer, x, &o)
 	if err != nil {
 		i.errors.fail(c, err)
 		return
 	}
-	write(c, http.StatusOK, contentType, x.body)
+	write(c, o.status(), contentType, x.body)
 }
 
-// issueMany is issue for an answer that may take a lot of memory. While the answer is written, only
-// its bytes are held.
-func (i *issuing) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
-	units := count
+// answerMany is answer for an answer that may take a lot of memory. While the answer is written,
+// only its bytes are held.
+func (i *issuing) answerMany(c *gin.Context, issuer *seqd.Issuer, o *order) {
+	units := o.count
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
 		units *= 2 // the answer is kept as well
 	}
@@ -92,15 +92,15 @@ func (i *issuing) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 		return
 	}
 	defer l.End()
-	l.Made(count)
+	l.Made(o.count)
 	body := bodies.Get().(*largeBody)
-	contentType, err := i.make(c, issuer, body, count, int(l.Expected()))
+	contentType, err := i.make(c, issuer, body, o, int(l.Expected()))
 	if err != nil {
 		i.errors.fail(c, err)
 		return
 	}
 	l.Settle(len(body.bytes), cap(body.bytes))
-	write(c, http.StatusOK, contentType, body.bytes)
+	write(c, o.status(), contentType, body.bytes)
 	if cap(body.bytes) <= keepBytes {
 		bodies.Put(body)
 	}
@@ -108,13 +108,13 @@ func (i *issuing) issueMany(c *gin.Context, issuer *seqd.Issuer, count int) {
 
 // make puts an answer into body. When it returns, everything else that it used is free for other
 // requests.
-func (i *issuing) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, count, size int) (contentType []string, err error) {
+func (i *issuing) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, o *order, size int) (contentType []string, err error) {
 	x := batches.Get().(*exchange)
 	if n := cap(body.bytes); n < size || n > 4*size {
 		body.bytes = make([]byte, 0, size)
 	}
 	x.body = body.bytes[:0]
-	contentType, err = i.fill(c, issuer, x, count, true)
+	contentType, err = i.fill(c, issuer, x, o)
 	body.bytes, x.body = x.body, nil
 	x.call.Caller = seqd.Caller{}
 	if cap(body.bytes) <= keepBytes {
@@ -123,11 +123,12 @@ func (i *issuing) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, cou
 	return contentType, err
 }
 
-// fill issues or replays, and puts the answer into the body of x.
-func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count int, batch bool) (contentType []string, err error) {
+// fill issues, reserves or replays, and puts the answer into the body of x.
+func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, o *order) (contentType []string, err error) {
 	keys := c.Request.Header["Idempotency-Key"]
 	x.call.BizType = c.Param("bizType")
-	x.call.Count = count
+	x.call.Count, x.call.Want, x.call.Key, x.call.TTL, x.call.Once = o.count, o.want, o.key, o.ttl, ""
+	x.call.AnswerKept = false
 	x.call.Caller.Name = callerName(c)
 	x.call.Caller.Addr = i.clients.addr(c)
 	x.call.Caller.RequestID = requestID(c)
@@ -145,15 +146,22 @@ func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, count i
 		return nil, err
 	}
 	header["Cache-Control"] = noStore
-	text := wantsText(c.Request.Header["Accept"])
+	if replayed != "" || x.call.Replayed {
+		header["Idempotent-Replayed"] = replayedTrue
+	}
+	if o.want == seqd.ReservedNumbers {
+		header["Location"] = []string{reservationPath(x.call.BizType, x.call.Reservation.ID)}
+		x.body = appendReservation(x.body, &x.call, false)
+		return jsonType, nil
+	}
+	text := prefers(c.Request.Header["Accept"], "text/plain")
 	switch {
 	case replayed != "":
-		header["Idempotent-Replayed"] = replayedTrue
-		x.body = appendReplayed(x.body, x.call.BizType, replayed, batch, text)
+		x.body = appendReplayed(x.body, x.call.BizType, replayed, o.batch, text)
 	case text:
 		x.body = x.call.Sequence.AppendIDs(x.body, "", "\n", "")
 	default:
-		x.body = appendJSON(x.body, &x.call, batch)
+		x.body = appendJSON(x.body, &x.call, o.batch)
 	}
 	if text {
 		return textType, nil
@@ -190,32 +198,4 @@ func appendStrings(dst []byte, seq *seqd.Sequence) []byte {
 		dst = appendQuoted(dst, shown)
 	}
 	return dst
-}
-
-// count reads ?count=. batch is true if it is given. Any other parameter is an error.
-func (i *issuing) count(query string) (count int, batch bool, err error) {
-	if query == "" {
-		return 1, false, nil
-	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return 0, false, seqd.Errorf(seqd.CodeInvalidRequest, "the query cannot be read")
-	}
-	if len(values) == 0 { // only separators
-		return 1, false, nil
-	}
-	for name := range values {
-		if name != "count" {
-			return 0, false, seqd.Errorf(seqd.CodeInvalidRequest, "there is no query parameter %.40q; count is the only one", name)
-		}
-	}
-	given := values["count"]
-	if len(given) != 1 {
-		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is given %d times", len(given))
-	}
-	count, err = strconv.Atoi(given[0])
-	if err != nil || count < 1 || count > i.gate.MaxCount || given[0][0] == '+' {
-		return 0, false, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", given[0], i.gate.MaxCount)
-	}
-	return count, true, nil
 }

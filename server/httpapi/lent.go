@@ -26,10 +26,13 @@ func lent(room *gate.Room, noRoom *busyReply, errs *errorWriter, handler gin.Han
 	}
 }
 
-// itemsOf returns how many items an answer can have: the limit, or the default page.
+// itemsOf returns how many items an answer can have at once: the limit, or the default page.
 func itemsOf(c *gin.Context) int {
 	limit, err := strconv.Atoi(c.Query("limit"))
-	if err != nil || limit < 1 {
+	switch {
+	case prefers(c.Request.Header["Accept"], "text/csv"):
+		return largestPage
+	case err != nil || limit < 1:
 		return usualPage
 	}
 	return min(limit, largestPage)

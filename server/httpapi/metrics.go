@@ -53,7 +53,7 @@ type metricsRoute struct{ metrics Metrics }
 // show answers /metrics even while the service starts, stops, is overloaded or cannot reach its
 // back ends.
 func (m metricsRoute) show(c *gin.Context) error {
-	compressed := acceptsGzip(c.Request.Header["Accept-Encoding"])
+	compressed := AcceptsGzip(c.Request.Header["Accept-Encoding"])
 	body, contentType, err := m.metrics.Exposition(wantsOpenMetrics(c.Request.Header["Accept"]), compressed)
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func wantsOpenMetrics(accept []string) bool {
 	return open > 0 && open >= text
 }
 
-// acceptsGzip reports whether the Accept-Encoding header names gzip, or all encodings.
-func acceptsGzip(accept []string) bool {
+// AcceptsGzip reports whether the Accept-Encoding header names gzip, or all encodings.
+func AcceptsGzip(accept []string) bool {
 	named, any := -1.0, 0.0
 	for name, q := range preferences(accept) {
 		switch name {

@@ -28,7 +28,7 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 	return &middleware{
 		gate: g, tracing: tracing,
 		access: accessLog{lines: g.AccessLog, log: g.Log},
-		audit:  auditLog{log: g.Log, clients: clientsOf(opts)},
+		audit:  newAuditLog(g, opts),
 		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
 		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
 		extras: extras,
@@ -125,6 +125,8 @@ func (l *limits) check(c *gin.Context) error {
 		return nil
 	case l.extras.readsForm(c):
 		return l.bodies.hold(c, mediaForm)
+	case l.extras.object(c) > 0:
+		return bodyReader{most: l.extras.object(c)}.hold(c, mediaJSON)
 	}
 	return l.bodies.discard(c)
 }

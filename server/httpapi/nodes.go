@@ -27,6 +27,9 @@ type Node struct {
 	BizTypes int `json:"bizTypes"`
 	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
 	MachineIDs map[string]int64 `json:"machineIds"`
+	// ClockOffset is by how many seconds its clock is ahead of that of the store, or else of a
+	// registry of machine IDs; nil if that is not known.
+	ClockOffset *float64 `json:"clockOffset,omitempty"`
 	// Backends are its store and Redis.
 	Backends map[string]Backend `json:"backends"`
 }

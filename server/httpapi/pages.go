@@ -31,14 +31,22 @@ func newPages(hosts []string, log *slog.Logger) *pages {
 
 // check returns an error if a request is refused. It allocates only then.
 func (p *pages) check(r *http.Request) error {
+	if err := p.checkHost(r); err != nil {
+		return err
+	}
+	if FromElsewhere(r) {
+		return seqd.Errorf(seqd.CodeForbidden, "a web page of another origin makes this request (Origin, Sec-Fetch-Site), and callers need no token: "+
+			"configure tokens (auth.tokens) to let pages call; to look at an answer in a browser, type the address instead of following a link")
+	}
+	return nil
+}
+
+// checkHost returns an error if the Host of a request is not a name of this service.
+func (p *pages) checkHost(r *http.Request) error {
 	if passed := p.passed.Load(); (passed == nil || *passed != r.Host) && !p.pass(r.Host) {
 		p.refused.Count()
 		return seqd.Errorf(seqd.CodeForbidden, "the Host %.100q is neither an IP address nor localhost nor in server.hosts, and callers need no token: "+
 			"add its name to server.hosts, or configure tokens (auth.tokens)", r.Host)
-	}
-	if fromElsewhere(r) {
-		return seqd.Errorf(seqd.CodeForbidden, "a web page of another origin makes this request (Origin, Sec-Fetch-Site), and callers need no token: "+
-			"configure tokens (auth.tokens) to let pages call; to look at an answer in a browser, type the address instead of following a link")
 	}
 	return nil
 }
@@ -108,10 +116,10 @@ func isPort(text string) bool {
 	return text[0] == ':' && len(text) <= len(":65535")
 }
 
-// fromElsewhere reports whether a browser says that a page of another origin makes the request.
+// FromElsewhere reports whether a browser says that a page of another origin makes the request.
 // That includes a page of the same host and another port, which browsers call same-site. Programs
 // send neither header. If the user typed the address, Sec-Fetch-Site is none.
-func fromElsewhere(r *http.Request) bool {
+func FromElsewhere(r *http.Request) bool {
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "none" && site != "same-origin" {
 			return true

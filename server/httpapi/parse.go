@@ -19,6 +19,7 @@ type parsed struct {
 	ID      string `json:"id"`
 	Number  string `json:"number"`
 	Valid   bool   `json:"valid"`
+	Key     string `json:"key,omitempty"`
 	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
 	Period string `json:"period,omitempty"`
 	// Time, MachineID and Sequence are what a number of snowflake contains: when it was made, in
@@ -43,7 +44,8 @@ func (p parsing) parse(c *gin.Context) error {
 		return err
 	}
 	answer := parsed{
-		BizType: bizType, ID: id, Number: strconv.FormatInt(number.Number, 10), Valid: number.Valid, Period: number.Period.String(), MachineID: number.MachineID, Sequence: number.Sequence,
+		BizType: bizType, ID: id, Number: strconv.FormatInt(number.Number, 10), Valid: number.Valid, Key: number.Key,
+		Period: number.Period.String(), MachineID: number.MachineID, Sequence: number.Sequence,
 	}
 	if !number.Time.IsZero() {
 		answer.Time = number.Time.UTC().Format(timeFormat)

@@ -37,6 +37,14 @@ var status = map[seqd.Code]int{
 	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
 	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
 	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
+	seqd.CodeInvalidKey:           http.StatusBadRequest,
+	seqd.CodeInvalidTTL:           http.StatusBadRequest,
+	seqd.CodeTooManyKeys:          http.StatusConflict,
+	seqd.CodeTooManyReserved:      http.StatusConflict,
+	seqd.CodeUnknownReservation:   http.StatusNotFound,
+	seqd.CodeReservationExpired:   http.StatusConflict,
+	seqd.CodeReservationReleased:  http.StatusConflict,
+	seqd.CodeReservationConfirmed: http.StatusConflict,
 	seqd.CodeRateLimited:          http.StatusTooManyRequests,
 	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
 	seqd.CodePluginPanic:          http.StatusInternalServerError,
@@ -62,16 +70,16 @@ type problem struct {
 	Detail    string    `json:"detail"`
 	RequestID string    `json:"requestId,omitempty"`
 	// Problems lists what is wrong with the settings of a definition.
-	Problems []settingProblem `json:"problems,omitempty"`
-	BizTypes []unready        `json:"bizTypes,omitempty"`
+	Problems []SettingText `json:"problems,omitempty"`
+	BizTypes []unready     `json:"bizTypes,omitempty"`
 	// Unready is how many biz types cannot issue. BizTypes names the first of them.
 	Unready int `json:"unready,omitempty"`
 	// Details are what strategies report to operators, in the answer of /readyz.
 	Details details `json:"details,omitempty"`
 }
 
-// settingProblem is what is wrong with one setting.
-type settingProblem struct {
+// SettingText is what is wrong with one setting, or what there is to know about it.
+type SettingText struct {
 	Key  string `json:"key"`
 	Text string `json:"text"`
 }
@@ -84,7 +92,7 @@ func newProblem(err *seqd.Error) problem {
 	}
 	p := problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
 	for _, wrong := range err.Problems {
-		p.Problems = append(p.Problems, settingProblem(wrong))
+		p.Problems = append(p.Problems, SettingText(wrong))
 	}
 	return p
 }
@@ -99,16 +107,29 @@ type errorWriter struct {
 // handler returns a handler that runs f and answers with its error.
 func (w *errorWriter) handler(f func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if err := f(c); err != nil {
+		err := f(c)
+		switch {
+		case err == nil:
+		case c.Writer.Written():
+			w.breakOff(c, err)
+		default:
 			w.fail(c, err)
 		}
 	}
 }
 
+// breakOff ends an answer that has begun and cannot be finished. It breaks the connection:
+// otherwise the caller would take what it has for all there is.
+func (w *errorWriter) breakOff(c *gin.Context, err error) {
+	w.tracing.code(c, seqd.CodeOf(err))
+	w.log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an answer broke off", slog.String("requestId", requestID(c)), slog.Any("error", err))
+	panic(http.ErrAbortHandler)
+}
+
 // fail writes the answer for an error.
 func (w *errorWriter) fail(c *gin.Context, err error) {
 	shown := seqd.AsError(err)
-	if x := w.extras.of(c); x != nil {
+	if x := w.extras.of(c); x != nil && x.Fail != nil {
 		w.failExtra(c, x, shown)
 		return
 	}
@@ -165,8 +186,11 @@ func StatusOf(code seqd.Code) int { return newProblem(&seqd.Error{Code: code}).S
 // recover answers 500 if a handler panicked. Defer it directly.
 func (w *errorWriter) recover(c *gin.Context) {
 	p := recover()
-	if p == nil {
+	switch p {
+	case nil:
 		return
+	case http.ErrAbortHandler: // see breakOff
+		panic(p)
 	}
 	w.log.Error("panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
 	c.Abort()
@@ -178,7 +202,7 @@ func (w *errorWriter) recover(c *gin.Context) {
 // refuse answers a request for which there is no room.
 func (w *errorWriter) refuse(c *gin.Context, why *busyReply) {
 	c.Abort()
-	if x := w.extras.of(c); x != nil {
+	if x := w.extras.of(c); x != nil && x.Fail != nil {
 		why.count(c)
 		w.failExtra(c, x, why.refusal)
 		return

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -86,12 +87,20 @@ func randomAPI(t *testing.T) *httpapi.API {
 		o.TrustedProxies = []string{"192.0.2.0/24"}
 		o.Tokens = tokens
 	})
-	issuer := newIssuer(t, d)
+	issuer := newIssuer(t, d, defineBook("invoice", newBook(false)), defineBook("tenant", newBook(true)))
 	issuer.Init(t.Context())
 	api.Gate().Ready(issuer)
+	reserve(t, api, "/seq/invoice/reservations")
+	do(t, api, "GET", "/seq/tenant?key=a")
 	api.Administer(newDefinitions(), alone{})
+	api.Show(still{})
 	return api
 }
+
+// still are figures of a cluster in which nothing happens.
+type still struct{}
+
+func (still) Overview(context.Context) ([]byte, error) { return []byte("{}"), nil }
 
 // generator makes requests that are half right.
 type generator struct{ *rand.Rand }
@@ -101,7 +110,7 @@ var hostile = []string{
 	"", "0", "-1", "1", "3", "+5", "1e9", "0x10", "007", "10000", "10001", "9007199254740991", "9007199254740992", "9223372036854775807", "-9223372036854775808",
 	"18446744073709551616", "1.5", "NaN", "Infinity", "null", "true", "false", "undefined", "[]", "{}", "*", "%", "%zz", "%00", "%0d%0aX:%20y", "%2e%2e%2f", "..", "../../etc/passwd",
 	"' OR 1=1 --", "<script>alert(1)</script>", "${jndi:ldap://x}", "{{7*7}}", "\xff\xfe", "\u202e", "заказ", "😀", "İ", "a\tb", `"`, `\`, `"7"`, `W/"7"`, `"7", "8"`, ";", ",", "=", "&", "?", "#",
-	"order", "Order", "order@20261120", "things", "nobody", "(secret)", "2026-11-21T12:00:00Z", "9999-99-99T99:99:99Z", "bytes=0-", "gzip", "Bearer x", "Basic Og==",
+	"order", "Order", "order@20261120", "things", "gaps", "keys", "invoice", "tenant", "nobody", "(secret)", "2026-11-21T12:00:00Z", "9999-99-99T99:99:99Z", "bytes=0-", "gzip", "Bearer x", "Basic Og==",
 }
 
 func (g generator) pick(list []string) string { return list[g.IntN(len(list))] }
@@ -151,7 +160,18 @@ func (g generator) request(route httpapi.Route) (method, target string, headers 
 }
 
 // good are usual values of the parameters of routes.
-var good = map[string]string{"{id}": "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop"}
+var good = map[string]string{
+	"{id}": "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop", "{reservation}": "00000000000000000001",
+}
+
+// bizTypeFor returns the biz type for which a route can be good.
+func bizTypeFor(path string) string {
+	switch {
+	case strings.Contains(path, "/reservations"), strings.HasSuffix(path, "/voids"):
+		return "invoice"
+	}
+	return "order"
+}
 
 func (g generator) target(path string) string {
 	var target strings.Builder
@@ -163,7 +183,7 @@ func (g generator) target(path string) string {
 		}
 		usual, known := good[part]
 		if !known {
-			usual = "order"
+			usual = bizTypeFor(path)
 		}
 		target.WriteString(g.part(usual))
 	}
@@ -172,7 +192,7 @@ func (g generator) target(path string) string {
 	}
 	separator := "?"
 	for range 1 + g.IntN(3) {
-		name := g.part(g.pick([]string{"count", "limit", "after", "from", "to", "dryRun", "force"}))
+		name := g.part(g.pick([]string{"count", "limit", "after", "from", "to", "dryRun", "force", "key", "ttl", "period"}))
 		target.WriteString(separator + name + g.pick([]string{"=", "=", "=", "", "=="}) + g.part("3"))
 		separator = g.pick([]string{"&", "&", "&", ";", "?"})
 	}
@@ -185,13 +205,15 @@ func (g generator) headers() (lines []string) {
 			"Accept", "Content-Type", "If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "X-Request-Id", "X-Forwarded-For", "Range", "Cookie",
 			"Content-Encoding", "Origin", "Expect", "Trailer", "X-Http-Method-Override", "Accept-Encoding", "If-Modified-Since",
 		})
-		lines = append(lines, name+": "+g.value(g.pick([]string{"text/plain", "application/json", "application/merge-patch+json", "*/*", `"1"`})))
+		lines = append(lines, name+": "+g.value(g.pick([]string{"text/plain", "text/csv", "application/json", "application/merge-patch+json", "*/*", `"1"`})))
 	}
 	return lines
 }
 
 func (g generator) body() string {
-	switch g.IntN(8) {
+	switch g.IntN(9) {
+	case 7:
+		return fmt.Sprintf(`{"id": "1", "reason": %q}`, g.value("x"))
 	case 0:
 		return `{"step": 5}`
 	case 5:

@@ -58,9 +58,9 @@ func (k clients) addr(c *gin.Context) string {
 	return strings.Trim(addr, "[]")
 }
 
-// wantsText reports whether the Accept header prefers text/plain to JSON. Without a preference, or
-// if the header is malformed, it returns false.
-func wantsText(accept []string) bool {
+// prefers reports whether the Accept header prefers a type of text, such as text/plain, to JSON.
+// Without a preference, or if the header is malformed, it returns false.
+func prefers(accept []string, textType string) bool {
 	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
 		return false
 	}
@@ -72,7 +72,7 @@ func wantsText(accept []string) bool {
 			mediaType, params, _ := strings.Cut(entry, ";")
 			q := quality(params)
 			switch strings.ToLower(strings.TrimSpace(mediaType)) {
-			case "text/plain":
+			case textType:
 				text.set(3, q)
 			case "text/*":
 				text.set(2, q)

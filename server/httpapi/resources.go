@@ -10,11 +10,28 @@ import (
 	"github.com/seqd/seqd/server/gate"
 )
 
-// resources serves what plugins offer, such as the history of a biz type.
-type resources struct{ gate *gate.Gate }
+// resources serves what there is to see of a biz type: its account, its keys, and what plugins offer,
+// such as its history.
+type resources struct {
+	gate     *gate.Gate
+	accounts accounts
+}
 
-// show answers GET /biz-types/{bizType}/{resource} with what a plugin offers.
+// show answers GET /biz-types/{bizType}/{resource}. The account and the keys have no routes of their
+// own, because gin names wrong methods in Allow if a path has both a route and a route with a
+// parameter.
 func (r resources) show(c *gin.Context) error {
+	switch c.Param("resource") {
+	case "gaps":
+		return r.accounts.gaps(c)
+	case "keys":
+		return r.accounts.keys(c)
+	}
+	return r.plugins(c)
+}
+
+// plugins answers with what a plugin offers.
+func (r resources) plugins(c *gin.Context) error {
 	issuer, err := r.gate.Issuer()
 	if err != nil {
 		return err

@@ -40,6 +40,12 @@ func TestWrongMethods(t *testing.T) {
 		{"/seq/order", []string{"GET", "POST"}},
 		{"/seq/nobody", []string{"GET", "POST"}},
 		{"/seq/order/parse/1", []string{"GET"}},
+		{"/seq/order/reservations", []string{"POST"}},
+		{"/seq/order/reservations/1", []string{"DELETE", "GET"}},
+		{"/seq/order/reservations/1/confirm", []string{"POST"}},
+		{"/biz-types/order/gaps", []string{"GET"}},
+		{"/biz-types/order/keys", []string{"GET"}},
+		{"/biz-types/order/voids", []string{"GET", "POST"}}, // GET of {resource}
 		{"/healthz", []string{"GET", "HEAD"}},
 		{"/readyz", []string{"GET", "HEAD"}},
 	}

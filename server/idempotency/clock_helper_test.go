@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seqd/seqd/server/idempotency"
+	"github.com/seqd/seqd/persist/storeclock"
 )
 
 // clock is a clock that a test sets.
@@ -46,6 +46,6 @@ func off(now func() time.Time, ahead *time.Duration) func() time.Time {
 }
 
 // rightClock returns the clock of a node and a store whose clocks agree.
-func rightClock(now func() time.Time) *idempotency.Clock {
-	return idempotency.NewClock(&storeClock{now: now}, now, nil)
+func rightClock(now func() time.Time) *storeclock.Clock {
+	return storeclock.New(&storeClock{now: now}, now, nil)
 }

@@ -90,14 +90,14 @@ func New(opts Options) *Answers {
 	return &Answers{opts: opts, owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
 }
 
-// Once fills call by calling issue. If numbers were already issued for the same key, biz type and
-// caller, it returns their display forms instead, separated by line breaks. It returns
+// Once fills call by calling issue. If numbers were already issued for the same Idempotency-Key, biz
+// type, key and caller, it returns their display forms instead, separated by line breaks. It returns
 // [seqd.CodeIdempotencyKeyReused] if the count differs from that of the first request. An error of
 // issue is returned and not kept. After any error, call has no numbers.
 func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
 	call.Sequence.Reset()
 	call.Limit = seqd.Limit{}
-	r := request{Answers: a, id: a.id(call.BizType, call.Caller.Name, key), call: call, issue: issue}
+	r := request{Answers: a, id: a.id(call, key), call: call, issue: issue}
 	r.record = record{owner: a.owner + strconv.FormatUint(a.last.Add(1), 36), count: call.Count}
 	r.claim = r.record.text()
 	return r.run(ctx)
@@ -269,11 +269,17 @@ func (r *request) renew(ctx context.Context) (end func()) {
 	}
 }
 
-// id returns the ID under which a key is kept. It depends on the biz type and the caller too. It is
-// a hash, so it is short enough for the name of a document and contains nothing that callers send.
-func (a *Answers) id(bizType, caller, key string) string {
+// id returns the ID under which an Idempotency-Key is kept. It depends on the biz type, its key and
+// the caller too. It is a hash, so it is short enough for the name of a document and contains
+// nothing that callers send.
+func (a *Answers) id(call *seqd.Call, key string) string {
 	buf := make([]byte, 0, 256)
-	for _, part := range [...]string{a.opts.Cluster, bizType, caller, key} {
+	parts := [...]string{a.opts.Cluster, call.BizType, call.Caller.Name, key, call.Key}
+	kept := parts[:]
+	if call.Key == "" {
+		kept = parts[:4] // as before there were keys
+	}
+	for _, part := range kept {
 		buf = strconv.AppendInt(buf, int64(len(part)), 10)
 		buf = append(buf, ':')
 		buf = append(buf, part...)

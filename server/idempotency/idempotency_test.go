@@ -423,3 +423,33 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// idKeeper is a backend that keeps the IDs it is asked for.
+type idKeeper struct {
+	idempotency.Backend
+	ids []string
+}
+
+func (k *idKeeper) Claim(ctx context.Context, id, text string, lease time.Duration) (string, error) {
+	k.ids = append(k.ids, id)
+	return k.Backend.Claim(ctx, id, text, lease)
+}
+
+// TestKeyOfBizType checks that an Idempotency-Key belongs to the key of a keyed biz type too, and
+// that without one it is kept where earlier versions kept it.
+func TestKeyOfBizType(t *testing.T) {
+	w := newWorld(t)
+	keeper := &idKeeper{Backend: w.backend}
+	w.backend = keeper
+	for i, key := range []string{"", "a", "b", "a", ""} {
+		call := &seqd.Call{BizType: "order", Key: key, Count: 1, Caller: seqd.Caller{Name: "shop"}}
+		got := once(t.Context(), w.node(), "k", call, w.issue)
+		w.wants(got, []string{"1", "2", "3", "2", "1"}[i], i > 2)
+	}
+	if want := "_mXVmDf58rEZCJqCeS3j14pN3bBLj-X7cnREj_OSblY"; keeper.ids[0] != want {
+		t.Errorf("without a key it is kept under %s, and earlier versions used %s", keeper.ids[0], want)
+	}
+	// the parts of a key and an Idempotency-Key cannot be taken for each other
+	call := &seqd.Call{BizType: "order", Key: "k", Count: 1, Caller: seqd.Caller{Name: "shop"}}
+	w.wants(once(t.Context(), w.node(), "a", call, w.issue), "4", false)
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
@@ -87,7 +88,7 @@ func TestRandomFaults(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, n))
 				skew := time.Duration(random.Int64N(int64(4*idempotency.Lease))) - 2*idempotency.Lease
 				// the store's clock, as this node sees it
-				clock := idempotency.NewClock(&storeClock{now: off(time.Now, &skew)}, time.Now, nil)
+				clock := storeclock.New(&storeClock{now: off(time.Now, &skew)}, time.Now, nil)
 				f := &faulty{Backend: idempotency.NewStore(documents, clock), random: random}
 				late = append(late, f)
 				a := w.node(func(o *idempotency.Options) { o.Backend, o.TTL = f, 100*time.Hour })

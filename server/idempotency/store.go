@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
 )
 
 // kind is the kind of the documents.
@@ -17,13 +18,15 @@ const kind = "answer"
 // that happens too early, the revision of the document decides which claim is valid.
 type Store struct {
 	documents persist.Documents
-	clock     *Clock
+	clock     *storeclock.Clock
 }
 
 var _ Backend = (*Store)(nil)
 
 // NewStore returns a backend in documents. It touches nothing.
-func NewStore(documents persist.Documents, clock *Clock) *Store { return &Store{documents, clock} }
+func NewStore(documents persist.Documents, clock *storeclock.Clock) *Store {
+	return &Store{documents, clock}
+}
 
 // Claim implements [Backend].
 func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error) {
@@ -31,7 +34,7 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 		if err := again(ctx, attempt); err != nil {
 			return "", err
 		}
-		now, err := s.clock.times(ctx)
+		now, err := s.clock.Times(ctx)
 		if err != nil {
 			return "", requestError(err)
 		}
@@ -69,7 +72,7 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 		if err := again(ctx, attempt); err != nil {
 			return "", err
 		}
-		now, err := s.clock.times(ctx)
+		now, err := s.clock.Times(ctx)
 		if err != nil {
 			return "", requestError(err)
 		}
@@ -130,13 +133,13 @@ func again(ctx context.Context, attempt int) error {
 }
 
 // claimed returns the document of a claim.
-func claimed(id, text string, lease time.Duration, revision int64, now times) persist.Document {
-	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.store + lease.Milliseconds()}
+func claimed(id, text string, lease time.Duration, revision int64, now storeclock.Times) persist.Document {
+	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.Store, Expires: now.Store + lease.Milliseconds()}
 }
 
 // answered returns the document of an answer.
-func answered(id, text string, keep time.Duration, revision int64, now times) persist.Document {
-	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.store, Expires: now.latest + keep.Milliseconds()}
+func answered(id, text string, keep time.Duration, revision int64, now storeclock.Times) persist.Document {
+	return persist.Document{Kind: kind, Key: id, Revision: revision, Body: text, Timestamp: now.Store, Expires: now.Latest + keep.Milliseconds()}
 }
 
 // mostEarly is how far in the future a claim may begin. If it begins later, the clock of its node
@@ -145,11 +148,11 @@ func answered(id, text string, keep time.Duration, revision int64, now times) pe
 const mostEarly = time.Minute
 
 // ended reports whether a document is a claim that may be taken over.
-func ended(known persist.Document, now times) bool {
+func ended(known persist.Document, now storeclock.Times) bool {
 	if e, err := parse(known.Body); err != nil || e.done {
 		return false
 	}
-	return known.Expires <= now.store || known.Timestamp > now.store+mostEarly.Milliseconds()
+	return known.Expires <= now.Store || known.Timestamp > now.Store+mostEarly.Milliseconds()
 }
 
 // changed reports whether somebody else changed the document meanwhile.
@@ -185,12 +188,12 @@ func (s *Store) Purge(ctx context.Context) (purged int, err error) {
 	if err := s.clock.Ask(ctx); err != nil {
 		return 0, err
 	}
-	now, err := s.clock.times(ctx)
+	now, err := s.clock.Times(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for {
-		n, err := s.documents.Purge(ctx, kind, now.earliest-purgeGrace.Milliseconds(), purgeAtOnce)
+		n, err := s.documents.Purge(ctx, kind, now.Earliest-purgeGrace.Milliseconds(), purgeAtOnce)
 		purged += n
 		if err != nil || n < purgeAtOnce {
 			return purged, err

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
@@ -37,7 +38,7 @@ func TestStore(t *testing.T) {
 		"documents": func(_ *testing.T, c *clock) (one, two purger) {
 			documents := memory.New(c.now).Documents()
 			node := func() purger {
-				return idempotency.NewStore(documents, idempotency.NewClock(&storeClock{now: c.now}, c.now, c.elapsed))
+				return idempotency.NewStore(documents, storeclock.New(&storeClock{now: c.now}, c.now, c.elapsed))
 			}
 			return node(), node()
 		},
@@ -77,7 +78,7 @@ func newFleet(t *testing.T) *fleet {
 // node returns a node whose clock is ahead by that much.
 func (f *fleet) node(ahead *time.Duration) *idempotency.Store {
 	slots := &storeClock{now: off(f.real.now, &f.store)}
-	return idempotency.NewStore(f.documents, idempotency.NewClock(slots, off(f.real.now, ahead), f.real.elapsed))
+	return idempotency.NewStore(f.documents, storeclock.New(slots, off(f.real.now, ahead), f.real.elapsed))
 }
 
 const (
@@ -175,7 +176,7 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 func TestNoClock(t *testing.T) {
 	c := newClock()
 	slots := &storeClock{now: c.now, err: persist.ErrUnavailable}
-	b := idempotency.NewStore(memory.New(c.now).Documents(), idempotency.NewClock(slots, c.now, c.elapsed))
+	b := idempotency.NewStore(memory.New(c.now).Documents(), storeclock.New(slots, c.now, c.elapsed))
 	if held, err := b.Claim(t.Context(), "k", pending, time.Second); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 		t.Errorf("claimed: %q, %v", held, err)
 	}
@@ -195,7 +196,7 @@ func TestNoClock(t *testing.T) {
 func TestSkew(t *testing.T) {
 	for ahead, want := range map[time.Duration]string{0: "", 59 * time.Minute: "", -59 * time.Minute: "", 25 * time.Hour: "25h0m0s ahead", -2 * time.Hour: "2h0m0s behind"} {
 		c := newClock()
-		err := idempotency.NewClock(&storeClock{now: c.now}, off(c.now, &ahead), c.elapsed).Skew(t.Context())
+		err := idempotency.NewStore(nil, storeclock.New(&storeClock{now: c.now}, off(c.now, &ahead), c.elapsed)).Skew(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", ahead, err)
 		}

@@ -16,6 +16,16 @@ type counts struct {
 	times    [len(events)]atomic.Int64
 	numbers  [len(events)]atomic.Int64
 	missed   int // how many scrapes in a row did not find the biz type
+	// takenIssued and takenRejected are what [Metrics.Take] has told; guarded by Metrics.taking.
+	takenIssued, takenRejected int64
+}
+
+// refused returns how many requests of the biz type were refused.
+func (c *counts) refused() (n int64) {
+	for i := range c.rejected {
+		n += c.rejected[i].Load()
+	}
+	return n
 }
 
 // table is an open-addressing hash table of counts that is read without a lock. At least half of
@@ -41,6 +51,8 @@ type labelled struct {
 
 	mu   sync.Mutex // guards what follows, and changes of table
 	list []*counts
+	// gone are the refusals of biz types that have lost their label, by the index of their code.
+	gone [len(reasons)]int64
 }
 
 // begin initialises l.
@@ -84,6 +96,19 @@ func (l *labelled) all() []*counts {
 	return append([]*counts(nil), l.list...)
 }
 
+// refusals returns how many requests were refused since the start, by the index of the code.
+func (l *labelled) refusals() [len(reasons)]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sums := l.gone
+	for _, c := range l.list {
+		for i := range c.rejected {
+			sums[i] += c.rejected[i].Load()
+		}
+	}
+	return sums
+}
+
 // forgetAfter is how many scrapes in a row must miss a biz type before its label is given to
 // another. A single scrape may have been just before the biz type appeared.
 const forgetAfter = 2
@@ -99,6 +124,10 @@ func (l *labelled) forget(exists map[*counts]bool) {
 		}
 		if c.missed < forgetAfter {
 			kept = append(kept, c)
+			continue
+		}
+		for i := range c.rejected {
+			l.gone[i] += c.rejected[i].Load()
 		}
 	}
 	if len(kept) == len(l.list) {

@@ -121,6 +121,8 @@ var events = [...]eventFamilies{
 	{seqd.EventStoreFailedOver, counter("seqd_store_failovers_total", "Counters that were continued above a gap because the store had failed over and may have lost ranges of them.", "biz_type"), nil},
 	{seqd.EventStoreAway, counter("seqd_store_outages_total", "Times the store stopped giving ranges.", "biz_type"), nil},
 	{seqd.EventRedisAway, counter("seqd_redis_outages_total", "Times Redis stopped serving the cursor.", "biz_type"), nil},
+	{seqd.EventReservationExpired, counter("seqd_reservations_expired_total", "Reservations that were neither confirmed nor released in time.", "biz_type"),
+		counter("seqd_reservation_numbers_expired_total", "Numbers of these reservations.", "biz_type")},
 	{seqd.EventNearlyExhausted, counter("seqd_nearly_exhausted_total", "Times less than a hundredth of all numbers was found to be left.", "biz_type"), nil},
 }
 
@@ -153,6 +155,22 @@ var (
 	serialExhaustion = gauge(least, "seqd_serial_exhaustion_seconds", "The same until the last number that a plugin can display as configured.", "biz_type", "plugin")
 )
 
+// Keys.
+var (
+	openKeys = gauge(most, "seqd_open_keys", "Keys of a keyed biz type that this node has open.", "biz_type")
+	keys     = gauge(most, "seqd_keys", "Keys that a keyed biz type has at most, in the present period if numbers reset, as far as this node knows.", "biz_type")
+	maxKeys  = gauge(least, "seqd_max_keys", "Keys that a keyed biz type may have.", "biz_type")
+)
+
+// Gapless numbers.
+var (
+	gaplessReserved = gauge(most, "seqd_gapless_reserved", "Numbers that are reserved, of the counters that are open on this node.", "biz_type")
+	gaplessReleased = gauge(most, "seqd_gapless_released", "Numbers that wait to be handed out again, of the counters that are open on this node.", "biz_type")
+	gaplessVoids    = gauge(most, "seqd_gapless_voids", "Numbers that are void, of the counters that are open on this node.", "biz_type")
+	gaplessShare    = gauge(most, "seqd_gapless_reserved_ratio", "Reserved and released numbers of the counter that has the most, as a share of maxReserved.", "biz_type")
+	gaplessAge      = gauge(most, "seqd_gapless_released_age_seconds", "How long the number that was released first has waited to be handed out again; 0 if none waits.", "biz_type")
+)
+
 // Snowflakes.
 var (
 	timestampExhaustion = gauge(least, "seqd_timestamp_exhaustion_seconds", "Time until the last timestamp of the layout.", "registry")
@@ -183,6 +201,9 @@ var (
 // measured are the families of what strategies and plugins measure for a biz type.
 var measured = map[seqd.Gauge]*family{
 	seqd.GaugeInHand: inHand, seqd.GaugeFill: fill, seqd.GaugeStep: step, seqd.GaugeRate: rate, seqd.GaugeHighest: highest,
+	seqd.GaugeOpenKeys: openKeys, seqd.GaugeKeys: keys, seqd.GaugeMaxKeys: maxKeys,
+	seqd.GaugeReserved: gaplessReserved, seqd.GaugeReleased: gaplessReleased, seqd.GaugeVoids: gaplessVoids,
+	seqd.GaugeReservedShare: gaplessShare, seqd.GaugeReleasedAge: gaplessAge,
 }
 
 // besides are the families of what plugins and rejection handlers measure for themselves.
@@ -201,7 +222,9 @@ var registries = map[seqd.Gauge]*family{
 var reasons = [...]seqd.Code{
 	seqd.CodeInvalidBizType, seqd.CodeInvalidCount, seqd.CodeInvalidID, seqd.CodeInvalidRequest, seqd.CodeInvalidDefinition, seqd.CodeUnauthorized,
 	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,
-	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
+	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeInvalidKey, seqd.CodeInvalidTTL,
+	seqd.CodeTooManyKeys, seqd.CodeTooManyReserved, seqd.CodeUnknownReservation, seqd.CodeReservationExpired, seqd.CodeReservationReleased,
+	seqd.CodeReservationConfirmed, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
 	seqd.CodeExhausted, seqd.CodeStoreFailedOver, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
 	seqd.CodeCursorContested, seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
 }

@@ -61,6 +61,7 @@ type Metrics struct {
 	mu       sync.Mutex // guards additions to latencies, routes and commands
 	routes   []*route
 	commands []*command
+	taking   sync.Mutex // held by Take
 	scrape   sync.Mutex // held during a collection; guards what follows
 	// sums are the values last shown for counters that share the label Other.
 	sums map[series]float64

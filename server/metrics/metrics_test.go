@@ -402,7 +402,8 @@ func driven(t *testing.T) *Metrics {
 	one := func() int64 { return 1 }
 	m.Watch(Source{
 		Issuer: issuer(t, m, define("sick", sick), define("poor", poor),
-			define("segment", measures(seqd.GaugeInHand, 1.0, seqd.GaugeFill, 1.0, seqd.GaugeStep, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0),
+			define("gapless", measures(seqd.GaugeReserved, 1.0, seqd.GaugeReleased, 1.0, seqd.GaugeVoids, 1.0, seqd.GaugeReservedShare, 0.5, seqd.GaugeReleasedAge, 1.0)),
+			define("segment", measures(seqd.GaugeOpenKeys, 1.0, seqd.GaugeKeys, 1.0, seqd.GaugeMaxKeys, 1.0, seqd.GaugeInHand, 1.0, seqd.GaugeFill, 1.0, seqd.GaugeStep, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0),
 				measures(seqd.GaugeLimit, 1.0, seqd.GaugeQueued, 1.0, seqd.GaugeQueueSize, 1.0, seqd.GaugeDropped, 1.0, seqd.GaugeFallback, 1.0)),
 			define("snowflake", measures(seqd.GaugeMachineID, 1.0, seqd.GaugeMachineIDsFree, 1.0, seqd.GaugeMachineIDsUsed, 1.0, seqd.GaugeLeaseLeft, 1.0, seqd.GaugeClockOffset, 1.0,
 				seqd.GaugeTimeLeft, 1.0).of("r")),

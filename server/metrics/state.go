@@ -185,7 +185,7 @@ func (l *look) conclude() {
 	}
 	if reached, ok := s.got[seqd.GaugeHighest]; ok && rated {
 		for plugin, limit := range s.limits {
-			l.exhaustion(plugin, s.left(limit-reached, perSecond))
+			l.exhaustion(plugin, s.left((limit-reached)/max(1, s.got[seqd.GaugeIncrement]), perSecond))
 		}
 	}
 	clear(s.got)

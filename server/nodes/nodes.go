@@ -11,7 +11,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -33,6 +32,8 @@ const (
 	// mostNodes is how many nodes are listed, and mostListed how many machine IDs of each.
 	mostNodes  = 1000
 	mostListed = 100
+	// longestBody is the size of a document, in bytes, from which on it is ignored.
+	longestBody = 64 << 10
 	// leavePatience bounds the removal of the document when the node stops.
 	leavePatience = time.Second
 )
@@ -43,7 +44,15 @@ type Options struct {
 	// Shared is whether other nodes can use the store. If not, nothing is written.
 	Shared bool
 	Now    func() time.Time
-	Log    *slog.Logger
+	// Clock is the time that nodes have in common; nil means Now.
+	Clock func() time.Time
+	// ClockKnown reports whether Clock is right; nil means that it is. Until then documents of other
+	// nodes are not removed.
+	ClockKnown func() bool
+	// ClockOffset returns how far the clock of this node is ahead, if that is known; nil means that
+	// it is not.
+	ClockOffset func() (offset time.Duration, ok bool)
+	Log         *slog.Logger
 	// Addr is what the node listens on, Build the version of the program.
 	Addr, Build string
 	// Changes returns the number of the newest change that the node has seen, BizTypes how many biz
@@ -72,17 +81,32 @@ func New(opts Options) *Nodes {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // it never fails
 	host, _ := os.Hostname()
+	if opts.Clock == nil {
+		opts.Clock = opts.Now
+	}
+	if opts.ClockKnown == nil {
+		opts.ClockKnown = func() bool { return true }
+	}
 	return &Nodes{opts: opts, id: hex.EncodeToString(id[:]), host: host, started: opts.Now()}
 }
 
+// Self returns the ID of this node and the name of its machine.
+func (n *Nodes) Self() (id, host string) { return n.id, n.host }
+
 // self is what this node says of itself. store is why the store cannot be used, nil if it can.
 func (n *Nodes) self(store error) httpapi.Node {
-	o := &n.opts
+	o, now := &n.opts, n.opts.Clock()
+	started := now.Add(n.started.Sub(o.Now()))
 	self := httpapi.Node{
 		ID: n.id, Addr: o.Addr, Host: n.host, Build: o.Build,
-		StartedAt: httpapi.Time(n.started.UnixMilli()), SeenAt: httpapi.Time(o.Now().UnixMilli()),
+		StartedAt: httpapi.Time(started.UnixMilli()), SeenAt: httpapi.Time(now.UnixMilli()),
 		Catalogue: o.Changes(), BizTypes: o.BizTypes(),
 		MachineIDs: make(map[string]int64), Backends: make(map[string]httpapi.Backend),
+	}
+	if o.ClockOffset != nil {
+		if offset, ok := o.ClockOffset(); ok {
+			self.ClockOffset = new(offset.Seconds())
+		}
 	}
 	self.Backends["store"] = backend(store, "the store does not answer")
 	if o.FailedOver != nil && store == nil {
@@ -115,16 +139,32 @@ func (n *Nodes) Nodes(ctx context.Context) (list []httpapi.Node, complete bool) 
 	self := n.self(err)
 	self.Self = true
 	list = append(list, self)
-	now := n.opts.Now().UnixMilli()
+	now := n.opts.Clock().UnixMilli()
 	for _, doc := range docs {
-		var other httpapi.Node
-		if doc.Key == n.id || doc.Expires < now || json.Unmarshal([]byte(doc.Body), &other) != nil {
+		if doc.Key == n.id || doc.Expires < now {
 			continue
 		}
-		list = append(list, other)
+		if other, ok := readNode(doc.Key, doc.Body); ok {
+			list = append(list, other)
+		}
 	}
 	slices.SortFunc(list, func(a, b httpapi.Node) int { return strings.Compare(a.ID, b.ID) })
 	return list, err == nil
+}
+
+// readNode returns what the document of another node says. ok is false if it is damaged.
+func readNode(id, body string) (other httpapi.Node, ok bool) {
+	if len(body) > longestBody || json.Unmarshal([]byte(body), &other) != nil || other.ID != id {
+		return other, false
+	}
+	other.Self = false
+	if other.MachineIDs == nil {
+		other.MachineIDs = make(map[string]int64)
+	}
+	if other.Backends == nil {
+		other.Backends = make(map[string]httpapi.Backend)
+	}
+	return other, true
 }
 
 // Beat writes this node's document at every interval until ctx ends, and removes those of nodes
@@ -135,21 +175,20 @@ func (n *Nodes) Beat(ctx context.Context) {
 	}
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
-	var revision int64
+	own := Own{Documents: n.opts.Documents, Kind: kind, Key: n.id}
 	writing := logging.Trouble{Log: n.opts.Log, Begins: "this node cannot say that it is there; it is tried again"}
 	purging := logging.Trouble{Log: n.opts.Log, Begins: "nodes that have gone cannot be removed from the store; it is tried again"}
 	for {
-		var err error
-		revision, err = n.write(ctx, revision)
+		err := n.write(ctx, &own)
 		note(ctx, &writing, err)
-		if err == nil {
-			before := n.opts.Now().Add(-life).UnixMilli()
+		if err == nil && n.opts.ClockKnown() {
+			before := n.opts.Clock().Add(-life).UnixMilli()
 			_, err = n.opts.Documents.Purge(ctx, kind, before, mostNodes)
 			note(ctx, &purging, err)
 		}
 		select {
 		case <-ctx.Done():
-			n.leave(revision)
+			n.leave(&own)
 			return
 		case <-ticker.C:
 		}
@@ -163,41 +202,20 @@ func note(ctx context.Context, t *logging.Trouble, err error) {
 	}
 }
 
-// write writes this node's document over the revision that it wrote last, 0 for none, and returns
-// the revision that is there now.
-func (n *Nodes) write(ctx context.Context, last int64) (int64, error) {
+// write writes this node's document.
+func (n *Nodes) write(ctx context.Context, own *Own) error {
 	body, err := json.Marshal(n.self(nil))
 	if err != nil {
-		return last, err
+		return err
 	}
-	now := n.opts.Now()
-	doc := persist.Document{
-		Kind: kind, Key: n.id, Revision: last + 1, Body: string(body),
-		Timestamp: now.UnixMilli(), Expires: now.Add(life).UnixMilli(),
-	}
-	write := n.opts.Documents.Update
-	if last == 0 {
-		write = n.opts.Documents.Create
-	}
-	if err = write(ctx, doc); err == nil {
-		return doc.Revision, nil
-	}
-	// It may have been written, or another node has purged it.
-	known, readErr := n.opts.Documents.Read(ctx, kind, n.id)
-	switch {
-	case readErr == nil:
-		return known.Revision, err
-	case errors.Is(readErr, persist.ErrNotFound):
-		return 0, err
-	}
-	return last, err
+	return own.Write(ctx, string(body), n.opts.Clock(), life)
 }
 
 // leave removes this node's document.
-func (n *Nodes) leave(revision int64) {
+func (n *Nodes) leave(own *Own) {
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
-	if err := n.opts.Documents.Delete(ctx, kind, n.id, revision); err != nil {
+	if err := own.Delete(ctx); err != nil {
 		n.opts.Log.Debug("this node could not say that it leaves", "error", err)
 	}
 }

@@ -100,3 +100,33 @@ func TestFailoverIsTold(t *testing.T) {
 		}
 	}
 }
+
+// Documents that are damaged, huge or of somebody else change nothing for the other nodes.
+func TestForeignDocuments(t *testing.T) {
+	store := memory.New(time.Now)
+	n := New(Options{
+		Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
+		Details: func(int) []seqd.Details { return nil },
+	})
+	for key, body := range map[string]string{
+		"bare": `{"id":"bare","self":true}`, "null": `null`, "empty": `{}`, "list": `[]`, "text": `x`, "other": `{"id":"bare"}`,
+		"types": `{"id":"types","backends":7}`, "huge": `{"id":"huge","host":"` + strings.Repeat("x", 64<<10) + `"}`,
+	} {
+		err := store.Documents().Create(t.Context(), persist.Document{
+			Kind: kind, Key: key, Revision: 1, Body: body, Timestamp: 1, Expires: time.Now().Add(life).UnixMilli(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, complete := n.Nodes(t.Context())
+	if len(list) != 2 || !complete {
+		t.Fatalf("%+v", list)
+	}
+	for _, node := range list {
+		if node.Self != (node.ID == n.id) || node.Backends == nil || node.MachineIDs == nil {
+			t.Errorf("%+v", node)
+		}
+	}
+}

@@ -58,13 +58,13 @@ func (f failover) run(ctx context.Context, confirm bool) (failedOver bool, err e
 		return false, err
 	case !fence.FailedOver():
 		fmt.Fprintf(f.w, "the store has not failed over since it was created or confirmed: %s\n", fence.Current)
-		return false, nil
+		return false, f.tellStopped(ctx)
 	case confirm:
 		if err := f.fenced.ConfirmFence(ctx, fence.Current); err != nil {
 			return true, fmt.Errorf("confirm %s: %w", fence.Current, err)
 		}
 		fmt.Fprintf(f.w, "confirmed: %s; nodes create counters again\n", fence.Current)
-		return false, nil
+		return false, f.tellStopped(ctx)
 	}
 	fmt.Fprintf(f.w, "the store has FAILED OVER, and nobody has confirmed that\n  now        %s\n  confirmed  %s\n", fence.Current, fence.Confirmed)
 	return true, f.tell(ctx)
@@ -82,36 +82,120 @@ is created until the failover is confirmed:
   3. seqd failover --confirm
 `
 
+// keyedAdvice is for step 2 if there are keyed biz types, and gaplessAdvice if gapless counters
+// stand still.
+const (
+	keyedAdvice = `A key that began shortly before the failover may have lost its counter, and nothing lists it. Give the
+highest number of each such key, from the records of your callers: seqd raise --file FILE
+`
+	gaplessAdvice = `Gapless counters stand still: they skip nothing silently. Say how far each one had come, and the
+numbers between become void: seqd raise COUNTER NUMBER; or seqd raise --file FILE, with the highest
+number of each, from the records of your callers; or, for all of a biz type, seqd raise --stopped
+--by GAP BIZTYPE, with more numbers than were issued in the time that may be lost.
+`
+)
+
 // tell writes what may be lost.
 func (f failover) tell(ctx context.Context) error {
 	known, behind := make(map[string]bool), new(names)
+	keys := make(map[string]int) // by biz type
 	for c, err := range persist.EveryCounter(ctx, f.store.Counters()) {
 		if err != nil {
 			return err
 		}
-		if known[c.BizTag] = true; c.FailedOver {
+		switch bizType, key, _, whole := seqd.SplitCounter(c.BizTag); {
+		case !whole:
+			continue // it counts no numbers
+		case key != "":
+			keys[bizType]++
+		default:
+			known[c.BizTag] = true
+		}
+		if c.FailedOver {
 			behind.add(fmt.Sprintf("%s: at %d; continues above a gap", c.BizTag, c.Max))
 		}
 	}
-	missing := new(names)
-	list, err := allDefined(ctx, f.cfg, f.store)
+	stopped, err := f.stopped(ctx, func(counter string) {
+		if bizType, key, _, _ := seqd.SplitCounter(counter); key != "" {
+			keys[bizType]++
+		} else {
+			known[counter] = true
+		}
+	})
 	if err != nil {
 		return err
 	}
-	for _, b := range list {
-		counter, counts := counterOf(b, time.Now())
-		if counts && !known[counter] {
-			missing.add(counter + ": no counter; it is new, or lost")
-		}
+	missing, keyed, err := f.missing(ctx, known, keys)
+	if err != nil {
+		return err
 	}
 	missing.print(f.w)
 	behind.print(f.w)
-	_, err = io.WriteString(f.w, advice)
+	stopped.print(f.w)
+	text := advice
+	if keyed {
+		text += keyedAdvice
+	}
+	if len(stopped.lines) > 0 {
+		text += gaplessAdvice
+	}
+	_, err = io.WriteString(f.w, text)
 	return err
 }
 
-// counterOf returns the name of the counter that a biz type uses now. ok is false if its strategy
-// has none.
+// missing returns the biz types that have no counter, and whether one is keyed. known are the
+// counters that are there, keys how many of keys each biz type has.
+func (f failover) missing(ctx context.Context, known map[string]bool, keys map[string]int) (missing *names, keyed bool, err error) {
+	list, err := allDefined(ctx, f.cfg, f.store)
+	if err != nil {
+		return nil, false, err
+	}
+	missing = new(names)
+	for _, b := range list {
+		counter, counts := counterOf(b, time.Now())
+		switch {
+		case !counts:
+		case seqd.KeyedBy(b):
+			keyed = true
+			missing.add(fmt.Sprintf("%s: %d counters of keys; those of keys that are new may be lost", b.Name, keys[b.Name]))
+		case !known[counter]:
+			missing.add(counter + ": no counter; it is new, or lost")
+		}
+	}
+	return missing, keyed, nil
+}
+
+// stopped returns the gapless counters that stand still, and calls found with each gapless counter.
+func (f failover) stopped(ctx context.Context, found func(counter string)) (*names, error) {
+	list := new(names)
+	fence, err := fenceOf(ctx, f.store)
+	if err != nil {
+		return nil, err
+	}
+	for l, err := range everyLedger(ctx, f.store) {
+		if err != nil {
+			return nil, err
+		}
+		if found(l.counter); fence.stops(l.state) {
+			list.add(fmt.Sprintf("%s: at %d, gapless; stands still until it is raised", l.counter, l.state.Last))
+		}
+	}
+	return list, nil
+}
+
+// tellStopped writes which gapless counters stand still, also after the failover was confirmed.
+func (f failover) tellStopped(ctx context.Context) error {
+	list, err := f.stopped(ctx, func(string) {})
+	if err != nil || len(list.lines) == 0 {
+		return err
+	}
+	list.print(f.w)
+	_, err = io.WriteString(f.w, gaplessAdvice)
+	return err
+}
+
+// counterOf returns the name of the counter that a biz type uses now, without a key. ok is false if
+// its strategy has none.
 func counterOf(b seqd.BizType, now time.Time) (counter string, ok bool) {
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
 		return "", false

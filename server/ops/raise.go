@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
@@ -34,11 +36,21 @@ type Raised struct {
 	// Created is whether the store had no counter for the biz type, and has one now. Then Before
 	// is 0.
 	Created bool
+	// Ledger is set if the counter is gapless.
+	Ledger *RaisedLedger
+}
+
+// Changed is whether the counter was not high enough, or stood still.
+func (r Raised) Changed() bool {
+	return r.Before != r.After || r.Ledger != nil && (r.Ledger.Stood || r.Ledger.Void > 0)
 }
 
 // String returns the result as one line.
 func (r Raised) String() string {
-	if r.Waiting > 0 {
+	switch {
+	case r.Ledger != nil:
+		return r.change() + r.Ledger.String()
+	case r.Waiting > 0:
 		return fmt.Sprintf("%s; numbers up to %d wait in Redis", r.change(), r.Waiting)
 	}
 	return r.change()
@@ -48,17 +60,20 @@ func (r Raised) change() string {
 	switch {
 	case r.Created:
 		return fmt.Sprintf("no counter → %d: the store had none, and has one now", r.After)
-	case r.Before == r.After:
-		return fmt.Sprintf("nothing changed, it is at %d already", r.Before)
+	case r.Before != r.After:
+		return fmt.Sprintf("%d → %d", r.Before, r.After)
+	case r.Changed():
+		return fmt.Sprintf("it stays at %d", r.Before)
 	}
-	return fmt.Sprintf("%d → %d", r.Before, r.After)
+	return fmt.Sprintf("nothing changed, it is at %d already", r.Before)
 }
 
-// Raise makes everything up to number count as issued for a biz type of the configuration or of the
-// store, even if it was deleted. If its numbers reset, bizType names one of its periods, such as
-// order@20261120. Raise is the step after restoring a backup of the store, which does not know what
-// was issued since. It never lowers a counter, and calling it again changes nothing. number is 1 to
-// 2^53 − 1.
+// Raise makes everything up to number count as issued for a counter of a biz type of the
+// configuration or of the store, even if it was deleted. The counter is named as the store names it:
+// order, order@20261120 if its numbers reset, order/tenant-42 if the biz type is keyed, or
+// order/tenant-42@2026. Raise is the step after restoring a backup of the store, which does not know
+// what was issued since. It never lowers a counter, and calling it again changes nothing. number is
+// 1 to 2^53 − 1.
 //
 // Afterwards no previous cursor in Redis counts (invariant U3b), whatever the store and Redis hold:
 // nodes create another one, or the store sequences the counter if its record says so. If Redis is
@@ -72,70 +87,140 @@ func (r Raised) change() string {
 // comment does not apply. A counter that is at number or above is left to continue above a gap by
 // itself.
 //
-// Every seqd must be stopped from before the backup is restored until Raise has returned. A seqd
-// that runs, even if it cannot reach the store meanwhile, holds ranges above number and issues them
-// later, and what it issues meanwhile could be issued again. After an error the counter may or may
-// not have been raised; it is safe to call Raise again. The time-outs of the store and of Redis,
-// and ctx, bound Raise.
-func Raise(ctx context.Context, cfg *config.Config, bizType string, number int64) (r Raised, err error) {
-	if number < 1 || number > seqd.MaxNumber {
-		return r, fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, number, seqd.MaxNumber)
+// Of a gapless counter nothing is skipped silently: the numbers up to number that the store does not
+// know become void, with a reason that says so, and so do those that were released, because they may
+// have been handed out since. Reservations can still be confirmed; if they are not, their numbers
+// become void. A counter that stood still after a failover issues again. Nodes may be running then,
+// and number is the highest number that anybody got.
+//
+// Otherwise every seqd must be stopped from before the backup is restored until Raise has returned.
+// A seqd that runs, even if it cannot reach the store meanwhile, holds ranges above number and
+// issues them later, and what it issues meanwhile could be issued again. After an error the counter
+// may or may not have been raised; it is safe to call Raise again. The time-outs of the store and of
+// Redis, and ctx, bound Raise.
+func Raise(ctx context.Context, cfg *config.Config, counter string, number int64) (r Raised, err error) {
+	m := Mark{counter, number}
+	if err := m.check(); err != nil {
+		return r, err
 	}
+	err = repairing(ctx, cfg, counter, func(f *repair) error {
+		t, err := f.find(ctx, counter)
+		if err == nil {
+			r, err = f.raise(ctx, t, m.atLeast)
+		}
+		return err
+	})
+	return r, err
+}
+
+// repair is one call of [Raise], [RaiseAll] or [RaiseBy].
+type repair struct {
+	cfg     *config.Config
+	store   persist.Store
+	cursors *rediscursor.Options    // nil if no counter has a cursor
+	known   map[string]seqd.BizType // that were looked for
+}
+
+// repairing opens the store and Redis, and calls f. counter is one of those to raise.
+func repairing(ctx context.Context, cfg *config.Config, counter string, f func(*repair) error) (err error) {
 	// its only biz types are those of the configuration, and it keeps no numbers
 	if cfg.Store.Driver == "memory" {
+		bizType, _, _, _ := seqd.SplitCounter(counter)
 		if _, err := configured(cfg, bizType); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if err := checkKept(cfg.Store); err != nil {
-		return r, err
+		return err
 	}
-	cfg = cfg.ForRepair()
-	store, err := backends.NewStore(ctx, cfg.Store, time.Now)
+	r := &repair{cfg: cfg.ForRepair(), known: make(map[string]seqd.BizType)}
+	if r.store, err = backends.NewStore(ctx, r.cfg.Store, time.Now); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.store.Close()) }()
+	client, err := r.openCursors(ctx)
 	if err != nil {
-		return r, err
+		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	b, err := checkRaise(ctx, cfg, store, bizType)
+	if client != nil {
+		defer func() { err = errors.Join(err, client.Close()) }()
+	}
+	return f(r)
+}
+
+// openCursors returns the client of the Redis that has the cursors, nil if there is none.
+func (f *repair) openCursors(ctx context.Context) (redis.UniversalClient, error) {
+	if !f.cfg.Redis.Configured() || !f.cfg.Store.Shared() {
+		return nil, nil // a store of one node needs no cursor
+	}
+	cluster, err := persist.ClusterID(ctx, f.store, time.Now)
 	if err != nil {
+		return nil, err
+	}
+	client, err := backends.NewRedis(f.cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	f.cursors = &rediscursor.Options{Client: client, Prefix: f.cfg.Redis.KeyPrefix, Cluster: cluster}
+	return client, nil
+}
+
+// target is a counter that may be raised.
+type target struct {
+	seqd.BizType
+	counter     string
+	key, digits string // of the period
+	period      seqd.Period
+	ledger      bool
+}
+
+// raise raises a counter. to returns the number that everything counts as issued up to, given the
+// highest number that the store knows.
+func (f *repair) raise(ctx context.Context, t target, to func(highest int64) int64) (r Raised, err error) {
+	if t.ledger {
+		r, err = f.raiseLedger(ctx, t, to)
+	} else {
+		r, err = f.raiseCounter(ctx, t, to)
+	}
+	if err == nil && r.Created && t.key != "" {
+		err = f.takePlace(ctx, t)
+	}
+	return r, err
+}
+
+func (f *repair) raiseCounter(ctx context.Context, t target, to func(highest int64) int64) (r Raised, err error) {
+	list := counters(f.store, t.Settings)
+	known, err := list.Read(ctx, t.counter)
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
 		return r, err
 	}
-	waiting, err := inCursor(ctx, cfg, store, bizType)
+	number := to(known.Max)
+	waiting, err := f.inCursor(ctx, t)
 	if err != nil {
 		return r, err
 	}
 	if waiting <= number {
 		waiting = 0
 	}
-	list := counters(store, b.Settings)
-	r, err = raise(ctx, list, bizType, max(number, waiting), time.Now())
+	r, err = raise(ctx, list, t.counter, max(number, waiting), time.Now())
 	r.Waiting = waiting
 	if err == nil && r.Created {
 		var made persist.Counter
-		made, err = list.Read(ctx, bizType)
+		made, err = list.Read(ctx, t.counter)
 		r.After = made.Max // above a gap if the store failed over
 	}
 	return r, err
 }
 
-// inCursor returns the highest number that was ever in the cursor of a biz type in Redis, 0 if
-// there is none.
-func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (ceil int64, err error) {
-	if !cfg.Redis.Configured() || !cfg.Store.Shared() {
-		return 0, nil // a store of one node needs no cursor
+// inCursor returns the highest number that was ever in the cursor of a counter in Redis, 0 if there
+// is none.
+func (f *repair) inCursor(ctx context.Context, t target) (ceil int64, err error) {
+	if f.cursors == nil {
+		return 0, nil
 	}
-	cluster, err := persist.ClusterID(ctx, store, time.Now)
-	if err != nil {
-		return 0, err
-	}
-	client, err := backends.NewRedis(cfg.Redis)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, client.Close()) }()
 	// Also if the restored record says that the store sequences the counter: a cursor may have
 	// taken over since the backup.
-	ceil, err = rediscursor.Ceil(ctx, rediscursor.Options{Client: client, Prefix: cfg.Redis.KeyPrefix, Cluster: cluster}, counter)
+	ceil, err = rediscursor.Ceil(ctx, *f.cursors, t.counter)
 	if err != nil {
 		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+
 			"Start Redis; or run this command with a configuration without redis.addrs, and a number above all that callers got", err)
@@ -143,23 +228,82 @@ func inCursor(ctx context.Context, cfg *config.Config, store persist.Store, coun
 	return ceil, nil
 }
 
-// checkRaise refuses a counter that the biz type cannot have.
-func checkRaise(ctx context.Context, cfg *config.Config, store persist.Store, counter string) (b seqd.BizType, err error) {
-	bizType, digits, period := strings.Cut(counter, "@")
-	if b, err = defined(ctx, cfg, store, bizType); err != nil {
-		return b, err
+// takePlace counts a key whose counter was created against the most keys of its biz type. The
+// strategies count them in a counter of its own.
+func (f *repair) takePlace(ctx context.Context, t target) error {
+	name := t.Name + "/"
+	if t.period != 0 {
+		name = t.period.Counter(name)
 	}
-	reset := seqd.CalendarOf(b).Reset
-	switch _, ok := reset.Parse(digits); {
-	case reset == seqd.ResetNever && period:
-		return b, fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, bizType)
+	places := counters(f.store, nil)
+	take := func() error {
+		_, err := places.Allocate(ctx, persist.Request{BizTag: name, Size: 1, To: persist.Beside})
+		return err
+	}
+	err := take()
+	if errors.Is(err, persist.ErrNotFound) {
+		err = places.Create(ctx, persist.Counter{BizTag: name, Step: 1, Timestamp: time.Now().UnixMilli()})
+		if err == nil || errors.Is(err, persist.ErrExists) {
+			err = take()
+		}
+	}
+	return err
+}
+
+// find returns a counter that a biz type can have.
+func (f *repair) find(ctx context.Context, counter string) (t target, err error) {
+	bizType, key, digits, whole := seqd.SplitCounter(counter)
+	if t, err = f.owner(ctx, bizType); err != nil {
+		return t, err
+	}
+	t.counter, t.key, t.digits = counter, key, digits
+	switch keyed := seqd.KeyedBy(t.BizType); {
+	case keyed && key == "":
+		return t, fmt.Errorf("%w: %s counts for each key on its own: name one, such as %s", ErrRaise, bizType, seqd.CounterOf(bizType, "tenant-42"))
+	case keyed:
+		if err := seqd.CheckKey(key); err != nil {
+			return t, fmt.Errorf("%w: %w", ErrRaise, err)
+		}
+	case key != "":
+		return t, fmt.Errorf("%w: %s has one counter for all callers: it has no keys", ErrRaise, bizType)
+	}
+	if err := t.parsePeriod(strings.Contains(counter, "@")); err != nil {
+		return t, err
+	}
+	if !whole {
+		return t, fmt.Errorf("%w: no counter is named %q", ErrRaise, counter)
+	}
+	return t, nil
+}
+
+// parsePeriod sets the period.
+func (t *target) parsePeriod(named bool) (err error) {
+	reset, ok := seqd.CalendarOf(t.BizType).Reset, false
+	t.period, ok = reset.Parse(t.digits)
+	switch {
+	case reset == seqd.ResetNever && named:
+		return fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, t.Name)
 	case reset != seqd.ResetNever && !ok:
-		return b, fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s", ErrRaise, bizType, reset, reset.Of(time.Now()).Counter(bizType))
+		return fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s",
+			ErrRaise, t.Name, reset, reset.Of(time.Now()).Counter(seqd.CounterOf(t.Name, t.key)))
 	}
-	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
-		return b, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
+	return nil
+}
+
+// owner returns a target of a biz type that has counters, without a counter.
+func (f *repair) owner(ctx context.Context, bizType string) (t target, err error) {
+	b, ok := f.known[bizType]
+	if !ok {
+		if b, err = defined(ctx, f.cfg, f.store, bizType); err != nil {
+			return t, err
+		}
+		f.known[bizType] = b
 	}
-	return b, nil
+	factory, err := strategy.Lookup(b.Strategy)
+	if err != nil || factory.Restored != nil {
+		return t, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
+	}
+	return target{BizType: b, ledger: factory.Ledger}, nil
 }
 
 // defined returns a biz type as the nodes have it, also one that was disabled or deleted.
@@ -177,9 +321,8 @@ func defined(ctx context.Context, cfg *config.Config, store persist.Store, name 
 	return configured(cfg, name)
 }
 
-// configured returns the biz type of the configuration whose counter this is.
-func configured(cfg *config.Config, counter string) (b seqd.BizType, err error) {
-	name, _, _ := strings.Cut(counter, "@")
+// configured returns a biz type of the configuration.
+func configured(cfg *config.Config, name string) (b seqd.BizType, err error) {
 	i := slices.IndexFunc(cfg.BizTypes, func(b seqd.BizType) bool { return b.Name == name })
 	if i < 0 {
 		return b, fmt.Errorf("%w: there is no biz type %q, neither in the configuration nor in the store", ErrRaise, name)
@@ -201,6 +344,7 @@ func checkKept(cfg config.Store) error {
 	return nil
 }
 
+// raise raises a counter that is in persist.Counters.
 func raise(ctx context.Context, counters persist.Counters, bizType string, number int64, now time.Time) (Raised, error) {
 	known, err := counters.Read(ctx, bizType)
 	if errors.Is(err, persist.ErrNotFound) {

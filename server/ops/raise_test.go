@@ -134,6 +134,19 @@ func answering(t *testing.T, words ...string) string {
 	return addr
 }
 
+// ceilOf returns how far the cursor of the biz type order went.
+func ceilOf(t *testing.T, cfg *config.Config, store persist.Store) (int64, error) {
+	f := &repair{cfg: cfg, store: store}
+	client, err := f.openCursors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client != nil {
+		defer client.Close()
+	}
+	return f.inCursor(t.Context(), target{counter: "order"})
+}
+
 // Everything that was ever in the cursor of a biz type counts as issued. If Redis cannot be asked,
 // nothing is changed.
 func TestRaiseAsksRedis(t *testing.T) {
@@ -162,7 +175,7 @@ func TestRaiseAsksRedis(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ceil, err := inCursor(t.Context(), cfg, memory.New(time.Now), "order")
+			ceil, err := ceilOf(t, cfg, memory.New(time.Now))
 			if test.errs == "" && (err != nil || ceil != test.ceil) {
 				t.Errorf("%d, %v; want %d", ceil, err, test.ceil)
 			}
@@ -236,7 +249,7 @@ func TestRaiseDoesNotBelieveABackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ceil, err := inCursor(t.Context(), cfg, store, "order"); err == nil {
+	if ceil, err := ceilOf(t, cfg, store); err == nil {
 		t.Errorf("%d, and no error", ceil)
 	}
 }

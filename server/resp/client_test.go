@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/resp"
 	"github.com/seqd/seqd/strategy"
+	_ "github.com/seqd/seqd/strategy/gapless"
 	_ "github.com/seqd/seqd/strategy/segment"
 	_ "github.com/seqd/seqd/strategy/snowflake"
 )

@@ -23,7 +23,7 @@ type command struct {
 }
 
 // takers is how many commands ask for numbers. They are the first ones of newCommands.
-const takers = 3
+const takers = 4
 
 // hasBizType reports whether the first argument of a command is the name of a biz type.
 func (cmd *command) hasBizType() bool { return strings.HasPrefix(cmd.usage, "bizType") }
@@ -33,8 +33,11 @@ func newCommands() []command {
 	return []command{
 		{name: "INCR", usage: "bizType", summary: "Returns the next number of a biz type.", least: 2, most: 2, run: (*conn).incr},
 		{name: "INCRBY", usage: "bizType n", summary: "Takes n consecutive numbers and returns the last of them.", least: 3, most: 3, run: (*conn).incrBy},
-		{name: "SEQ.NEXT", usage: "bizType [COUNT n]", summary: "Returns the next ID as text, or an array of n IDs.", least: 2, most: 6, run: (*conn).seqNext},
+		{name: "SEQ.NEXT", usage: "bizType [COUNT n] [KEY k]", summary: "Returns the next ID as text, or an array of n IDs.", least: 2, most: 6, run: (*conn).seqNext},
+		{name: "SEQ.RESERVE", usage: "bizType [COUNT n] [TTL ms] [KEY k]", summary: "Reserves numbers of a gapless biz type.", least: 2, most: 8, run: (*conn).seqReserve},
 
+		{name: "SEQ.CONFIRM", usage: "bizType reservation", summary: "Makes reserved numbers issued.", least: 3, most: 3, run: (*conn).confirm},
+		{name: "SEQ.RELEASE", usage: "bizType reservation", summary: "Gives reserved numbers back.", least: 3, most: 3, run: (*conn).release},
 		{name: "SEQ.PARSE", usage: "bizType id", summary: "Returns what an ID says.", least: 3, most: 3, run: (*conn).parse},
 		{name: "PING", usage: "[text]", summary: "Returns PONG, or the text.", least: 1, most: 2, run: (*conn).ping},
 		{name: "ECHO", usage: "text", summary: "Returns the text.", least: 2, most: 2, run: (*conn).echo},

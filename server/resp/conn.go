@@ -34,14 +34,16 @@ type conn struct {
 	out []byte // answers that were not written yet
 	run *run   // requests for numbers that were not issued yet; nil if there are none
 
-	proto   int           // 2 or 3
-	secret  access.Digest // the digest of the client's token; zero if it sent none
-	name    string        // as CLIENT SETNAME says
-	names   names
-	refused time.Time // when a command was last refused for lack of places or room
-	delayed bool      // a refusal of what is being answered was delayed
-	ends    bool      // nothing more is answered
-	broken  bool      // nothing can be written any more
+	proto    int           // 2 or 3
+	secret   access.Digest // the digest of the client's token; zero if it sent none
+	name     string        // as CLIENT SETNAME says
+	names    names
+	keys     names
+	counters names
+	refused  time.Time // when a command was last refused for lack of places or room
+	delayed  bool      // a refusal of what is being answered was delayed
+	ends     bool      // nothing more is answered
+	broken   bool      // nothing can be written any more
 
 	lastName    []byte // the last command that there is, as the client wrote it
 	lastCommand int    // its index

@@ -9,6 +9,8 @@
 //   - input.go: reads commands
 //   - commands.go: which commands there are; connect.go: those that clients send when they connect
 //   - take.go: requests for numbers; those of one biz type that arrive together share one take
+//   - options.go: what follows the biz type in a command
+//   - reserve.go: what becomes of reserved numbers
 //   - parse.go: reading IDs back
 //   - trace.go: spans, and the access log
 //   - reply.go, errors.go: the form of answers

@@ -53,6 +53,34 @@ func (c *counting) Generate(_ context.Context, n int, seq *seqd.Sequence) error 
 	return nil
 }
 
+// keyed is settings of a keyed biz type.
+type keyed struct{}
+
+func (keyed) HasKeys() bool { return true }
+
+// booking is a gapless strategy with one reservation, r.
+type booking struct{ counting }
+
+func (b *booking) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence) (seqd.Reservation, bool, error) {
+	return seqd.Reservation{ID: "r", State: seqd.Reserved}, false, b.Generate(ctx, o.Count, seq)
+}
+func (b *booking) Return(*seqd.Sequence, error) {}
+func (b *booking) Find(_ context.Context, id string, seq *seqd.Sequence) (seqd.Reservation, error) {
+	if id != "r" {
+		return seqd.Reservation{}, seqd.Errorf(seqd.CodeUnknownReservation, "there is no reservation %s", id)
+	}
+	seq.Add(1, 1, 1)
+	return seqd.Reservation{ID: id, State: seqd.Confirmed}, nil
+}
+func (b *booking) Confirm(ctx context.Context, s seqd.Settlement, seq *seqd.Sequence) (seqd.Reservation, error) {
+	return b.Find(ctx, s.ID, seq)
+}
+func (b *booking) Release(context.Context, seqd.Settlement) error { return nil }
+func (b *booking) Void(context.Context, seqd.Voiding) error       { return nil }
+func (b *booking) Account(context.Context, seqd.AccountQuery) (seqd.Account, error) {
+	return seqd.Account{}, nil
+}
+
 // tally counts answers.
 type tally struct{ answers int }
 
@@ -65,7 +93,9 @@ func (t *tally) Command(string) func(seqd.Code, int) {
 func talk(tb testing.TB, sent []byte, piece int) (got []byte, answers, most int) {
 	order := seqd.Definition{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}}
 	user := seqd.Definition{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1_000_000}}
-	issuer, err := seqd.NewIssuer([]seqd.Definition{order, user}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	ticket := seqd.Definition{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}
+	bill := seqd.Definition{BizType: seqd.BizType{Name: "bill", Strategy: "booking"}, Strategy: &booking{counting{next: 1}}}
+	issuer, err := seqd.NewIssuer([]seqd.Definition{order, user, ticket, bill}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -90,6 +120,8 @@ func talk(tb testing.TB, sent []byte, piece int) (got []byte, answers, most int)
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$4\r\nINCR\r\n$5\r\norder\r\n", "INCR order\r\nINCR user\r\n", "*3\r\n$6\r\nINCRBY\r\n$5\r\norder\r\n$2\r\n10\r\n", "SEQ.NEXT order COUNT 3\r\nSEQ.NEXT user\r\n",
+		"SEQ.NEXT order KEY a\r\nSEQ.NEXT ticket KEY a COUNT 2\r\nSEQ.NEXT ticket KEY b\r\nINCR ticket\r\nINCR ticket/a\r\n",
+		"SEQ.RESERVE bill COUNT 2 TTL 1000\r\nSEQ.RESERVE order TTL 1\r\nSEQ.CONFIRM bill r\r\nSEQ.RELEASE bill r..a\r\nHELLO 3\r\nSEQ.CONFIRM bill r\r\n",
 		"SEQ.PARSE order 1\r\n", "HELLO 3\r\nSEQ.PARSE order 1\r\nCLIENT GETNAME\r\nCOMMAND\r\nCOMMAND DOCS\r\nINFO\r\n", "HELLO 2 AUTH a b SETNAME c\r\nCLIENT INFO\r\nRESET\r\n",
 		"PING\r\nPING 'a b'\r\nPING \"\\x00\\n\"\r\nECHO x\r\nQUIT\r\nPING\r\n", "*0\r\n\r\n*1\r\n$4\r\nPING\r\n", "*-1\r\n", "*1\r\n$-2\r\n", "*100000\r\n", "*2\r\n$4\r\nECHO\r\n$1073741824\r\n",
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\n", "\x16\x03\x01\x02\x00", "*1\r\n$4\r\nPING", "COMMAND INFO INCR nope\r\nSELECT 1\r\nMULTI\r\n",
@@ -164,7 +196,8 @@ func skipAnswer(text []byte) (rest []byte, err error) {
 // TestNoAllocations: nothing is allocated for a command, however many arrive together.
 func TestNoAllocations(t *testing.T) {
 	issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}},
-		{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1}}}, seqd.Options{})
+		{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1}},
+		{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}}, seqd.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +212,7 @@ func TestNoAllocations(t *testing.T) {
 		{"one", "*2\r\n$4\r\nINCR\r\n$5\r\norder\r\n", 1},
 		{"64", "*2\r\n$4\r\nINCR\r\n$5\r\norder\r\n", 64},
 		{"two biz types", "*2\r\n$4\r\nincr\r\n$5\r\norder\r\n*3\r\n$6\r\nINCRBY\r\n$4\r\nuser\r\n$1\r\n1\r\n", 32},
+		{"a key", "*4\r\n$8\r\nSEQ.NEXT\r\n$6\r\nticket\r\n$3\r\nKEY\r\n$1\r\na\r\n", 64},
 		{"text", "*2\r\n$8\r\nSEQ.NEXT\r\n$5\r\norder\r\n", 64},
 		{"ping", "*1\r\n$4\r\nPING\r\n", 64},
 	} {

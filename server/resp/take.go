@@ -3,7 +3,6 @@ package resp
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,10 +19,11 @@ const (
 	mostNumbers = 512
 )
 
-// run is requests for numbers of one biz type that arrived one behind the other. They are answered
-// by one call of the issuer.
+// run is requests for numbers of one biz type, and of one key if it is keyed, that arrived one behind
+// the other. They are answered by one call of the issuer.
 type run struct {
 	bizType string
+	key     string // "" for none
 	integer bool   // all are answered by integers: INCR, INCRBY
 	numbers int    // how many the calls ask for
 	caller  string // the name of the client's token
@@ -36,20 +36,22 @@ type run struct {
 
 // take is one request for numbers.
 type take struct {
-	command int  // the index of INCR, INCRBY or SEQ.NEXT
+	command int  // the index of INCR, INCRBY, SEQ.NEXT or SEQ.RESERVE
 	array   bool // SEQ.NEXT with COUNT
+	want    seqd.Want
+	ttl     time.Duration // of SEQ.RESERVE; 0 for the biz type's own
 }
 
 var runs = sync.Pool{New: func() any { return new(run) }}
 
 // add adds a request.
-func (r *run) add(t take, count int, want seqd.Want) {
+func (r *run) add(t take, count int) {
 	n := len(r.calls)
 	if n == len(r.spare) {
 		r.spare = append(r.spare, new(seqd.Call))
 	}
 	call := r.spare[n]
-	call.BizType, call.Count, call.Want = r.bizType, count, want
+	call.BizType, call.Key, call.Count, call.Want, call.TTL = r.bizType, r.key, count, t.want, t.ttl
 	r.calls, r.errs, r.takes = append(r.calls, call), append(r.errs, nil), append(r.takes, t)
 	r.numbers += count
 }
@@ -68,21 +70,24 @@ func (r *run) reset() {
 func (r *run) forget() { r.calls, r.spare = nil, nil }
 
 // fits reports whether a request can share the take of a run that is not empty.
-func (r *run) fits(bizType []byte, integer bool, count int) bool {
-	return len(r.calls) < mostTakes && integer == r.integer && string(bizType) == r.bizType &&
+func (r *run) fits(bizType, key []byte, integer bool, count int) bool {
+	return len(r.calls) < mostTakes && integer == r.integer && string(bizType) == r.bizType && string(key) == r.key &&
 		(integer || r.numbers+count <= mostNumbers)
 }
 
-// take adds a request to the run, which it answers before if it does not fit.
-func (c *conn) take(t take, bizType []byte, count int, want seqd.Want, integer bool) {
-	if c.run != nil && !c.run.fits(bizType, integer, count) {
+// take adds a request to the run, which it answers before if it does not fit. key is nil for none.
+func (c *conn) take(t take, bizType, key []byte, count int, integer bool) {
+	if c.run != nil && !c.run.fits(bizType, key, integer, count) {
 		c.issue()
 	}
 	if c.run == nil {
 		c.run = runs.Get().(*run)
-		c.run.bizType, c.run.integer = c.names.of(bizType), integer
+		c.run.bizType, c.run.integer, c.run.key = c.names.of(bizType), integer, ""
+		if key != nil {
+			c.run.key = c.keys.of(key)
+		}
 	}
-	c.run.add(t, count, want)
+	c.run.add(t, count)
 }
 
 // issue answers the run.
@@ -113,7 +118,10 @@ func (c *conn) issue() {
 func (c *conn) issueRun(ctx context.Context, r *run) error {
 	g := c.server.gate
 	var err error
-	if r.caller, err = g.AllowDigest(&c.secret, access.ScopeIssue, r.bizType); err != nil {
+	if r.caller, err = g.AllowDigest(&c.secret, access.ScopeIssue, c.counter(r.bizType, r.key)); err != nil {
+		return err
+	}
+	if err := keyInName(r.bizType); err != nil {
 		return err
 	}
 	if !g.Requests.Enter() {
@@ -180,14 +188,19 @@ func (c *conn) answerRun(r *run) {
 	for i, call := range r.calls {
 		t := r.takes[i]
 		err := r.errs[i]
-		if err == nil && r.integer && call.Sequence.Shown() {
+		switch {
+		case err == nil && r.integer && call.Sequence.Shown():
 			err = notPlain(r.bizType) // it was changed meanwhile
+		case r.integer && seqd.CodeOf(err) == seqd.CodeInvalidKey && !strings.Contains(r.bizType, "/"):
+			err = needsKey(r.bizType)
 		}
 		switch {
 		case err != nil:
 			c.out = appendError(c.out, err)
 			c.server.counters[t.command](seqd.CodeOf(err), 1)
 			continue
+		case t.want == seqd.ReservedNumbers:
+			c.appendReservation(call)
 		case r.integer:
 			c.out = appendInt(c.out, call.Sequence.Last())
 		default:
@@ -217,6 +230,19 @@ func notPlain(bizType string) error {
 	return seqd.Errorf(seqd.CodeInvalidRequest, "the IDs of %s are not plain numbers; SEQ.NEXT %s returns them as text", bizType, bizType)
 }
 
+// keyInName returns an error for a key that a client put behind the name of a biz type.
+func keyInName(name string) error {
+	bizType, key, ok := strings.Cut(name, "/")
+	if !ok || seqd.CheckName(bizType) != nil || seqd.CheckKey(key) != nil {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeInvalidKey, "a key is given by KEY alone: SEQ.NEXT %s KEY %s", bizType, key)
+}
+
+func needsKey(bizType string) error {
+	return seqd.Errorf(seqd.CodeInvalidKey, "%s counts for each key on its own; SEQ.NEXT %s KEY <key> names one", bizType, bizType)
+}
+
 // slowDown delays a refusal for a client that was refused less than a second ago, so that clients
 // that ask again at once do not take the processor from those that are served. Of commands that
 // arrived together only one is delayed: the client waits for the answers of all of them.
@@ -234,7 +260,7 @@ const impatience = 100 * time.Millisecond
 
 // incr is INCR bizType.
 func (c *conn) incr(cmd int, args [][]byte) error {
-	c.take(take{command: cmd}, args[1], 1, seqd.AnyNumbers, true)
+	c.take(take{command: cmd}, args[1], nil, 1, true)
 	return nil
 }
 
@@ -244,70 +270,51 @@ func (c *conn) incrBy(cmd int, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.take(take{command: cmd}, args[1], n, seqd.Consecutive, true)
+	c.take(take{command: cmd, want: seqd.Consecutive}, args[1], nil, n, true)
 	return nil
 }
 
-// seqNext is SEQ.NEXT bizType [COUNT n].
+// seqNext is SEQ.NEXT bizType [COUNT n] [KEY k].
 func (c *conn) seqNext(cmd int, args [][]byte) error {
-	n, given := 1, false
-	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
-		option := strings.ToUpper(string(rest[0]))
-		switch {
-		case option != "COUNT" && option != "KEY":
-			return seqd.Errorf(seqd.CodeInvalidRequest, "syntax error: %.40q is not an option of SEQ.NEXT bizType [COUNT n]", rest[0])
-		case len(rest) == 1:
-			return seqd.Errorf(seqd.CodeInvalidRequest, "syntax error: %s has no value", option)
-		case option == "KEY":
-			return seqd.Errorf(seqd.CodeInvalidRequest, "no biz type has keys in this version: leave KEY out")
-		case given:
-			return seqd.Errorf(seqd.CodeInvalidCount, "COUNT is given more than once")
-		}
-		var err error
-		if n, err = c.count(rest[1]); err != nil {
-			return err
-		}
-		given = true
+	o, err := c.options(cmd, args)
+	if err != nil {
+		return err
 	}
-	c.take(take{command: cmd, array: given}, args[1], n, seqd.AnyNumbers, false)
+	c.take(take{command: cmd, array: o.counted}, args[1], o.key, o.count, false)
 	return nil
 }
 
-// count reads how many numbers a client wants.
-func (c *conn) count(arg []byte) (int, error) {
-	n, ok := number(arg)
-	if !ok {
-		return 0, seqd.Errorf(seqd.CodeInvalidCount, "the count is %.40q and must be a whole number from 1 to %d", arg, c.server.gate.MaxCount)
+// seqReserve is SEQ.RESERVE bizType [COUNT n] [TTL ms] [KEY k].
+func (c *conn) seqReserve(cmd int, args [][]byte) error {
+	o, err := c.options(cmd, args)
+	if err != nil {
+		return err
 	}
-	if err := c.server.gate.CheckCount(n); err != nil {
-		return 0, err
-	}
-	return int(n), nil
+	c.take(take{command: cmd, want: seqd.ReservedNumbers, ttl: o.ttl}, args[1], o.key, o.count, false)
+	return nil
 }
 
-// number reads a decimal number. ok is false if it is none, or not in the range of an int64.
-func number(arg []byte) (n int64, ok bool) {
-	if len(arg) == 0 || len(arg) > 20 {
-		return 0, false
+// counter is [seqd.CounterOf], without making the string again.
+func (c *conn) counter(bizType, key string) string {
+	if key == "" {
+		return bizType
 	}
-	if len(arg) == 1 && arg[0] >= '0' && arg[0] <= '9' {
-		return int64(arg[0] - '0'), true
-	}
-	if arg[0] == '+' {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(arg), 10, 64)
-	return n, err == nil
+	var name [longestHeld]byte
+	return c.counters.of(append(append(append(name[:0], bizType...), '/'), key...))
 }
 
-// names holds names of biz types that a client used, so that commands need not make strings.
+// names holds names of biz types, keys or counters that a client used, so that commands need not make
+// strings.
 type names struct {
 	last string
 	all  map[string]string
 }
 
-// mostNames is how many names are held.
-const mostNames = 64
+// mostNames is how many names are held, and longestHeld how long they are, in bytes.
+const (
+	mostNames   = 64
+	longestHeld = seqd.MaxNameLength + len("/") + seqd.MaxKeyLength
+)
 
 // of returns a name as a string.
 func (n *names) of(name []byte) string {
@@ -317,7 +324,7 @@ func (n *names) of(name []byte) string {
 	known, ok := n.all[string(name)]
 	if !ok {
 		known = string(name)
-		if len(known) > seqd.MaxNameLength {
+		if len(known) > longestHeld {
 			return known
 		}
 		if n.all == nil || len(n.all) >= mostNames {

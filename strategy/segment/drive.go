@@ -64,7 +64,7 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 		return func() { s.report(c.Event) }
 	case cursor.Log:
 		return func() {
-			s.env.Log.Log(context.Background(), c.Level, c.Text, append([]any{"bizType", s.name}, c.Args...)...)
+			s.env.Log.Log(context.Background(), c.Level, c.Text, append([]any{"bizType", s.name}, s.settings.places().args(c.Args)...)...)
 		}
 	case cursor.StoreAnswers:
 		return s.storeUnknown

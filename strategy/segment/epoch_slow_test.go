@@ -400,16 +400,16 @@ func TestEpochUsedUpAndNoAnswer(t *testing.T) {
 				}
 				calls, allocations, refused := redis.calls, counted.allocations.Load(), 0
 				began := time.Now()
-				for time.Since(began) < time.Minute {
+				for time.Since(began) < longtest.Or(15*time.Second, time.Minute) {
 					if _, code := try(t, s, 1); code != "" {
 						refused++
 					}
 				}
 				if refused > 1 && how == "slow" {
-					t.Errorf("%d calls refused in a minute", refused)
+					t.Errorf("%d calls refused", refused)
 				}
-				if n := counted.allocations.Load() - allocations; n > 200 && how == "failing" {
-					t.Errorf("%d allocations tried and %d calls to Redis in a minute", n, redis.calls-calls)
+				if n := counted.allocations.Load() - allocations; n > longtest.Or[int64](50, 200) && how == "failing" {
+					t.Errorf("%d allocations tried and %d calls to Redis", n, redis.calls-calls)
 				}
 				store.fail.Store(0)
 				closeAll(t, s)

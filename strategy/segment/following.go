@@ -25,7 +25,8 @@ func sequenced(env strategy.Env, o origin) (counting, error) {
 		}
 		return stored(o, nil, nil), nil
 	}
-	from := rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
+	opened := rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
+	from := o.cursor(opened)
 	switch sequencer {
 	case SequencerStore:
 		return stored(o, from.Drop, nil), nil

@@ -57,7 +57,9 @@ func (s *Settings) gap(recorded int64) int64 {
 
 // LostGap returns how many numbers of a counter nodes may hold that a failover of the store has
 // lost. step is the counter's step as it was read last, 0 if it is not known.
-func (s *Settings) LostGap(step int64) int64 { return s.gap(step) }
+func (s *Settings) LostGap(step int64) int64 {
+	return min(s.places().numbers(s.gap(step)), seqd.MaxNumber)
+}
 
 // withGaps returns the request for a range with its gaps. A range begins a gap above the floor if
 // the store turns out to be below it, because it was restored. It begins a gap higher if the store
@@ -69,7 +71,7 @@ func (s *Settings) withGaps(req persist.Request, recorded int64) persist.Request
 		req.FailoverGap = gap
 	}
 	if req.Floor >= s.Start { // otherwise nothing was seen yet
-		req.Gap = min(gap, (seqd.MaxNumber-req.Floor)/2)
+		req.Gap = min(gap, max(0, s.places().last()-req.Floor)/2)
 	}
 	return req
 }

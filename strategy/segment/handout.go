@@ -111,8 +111,8 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		if n == 0 {
 			req.Size = min(s.settings.step(counter.Step, 0, 0), seqd.MaxRange)
 		}
-		base := begins(counter, req)
-		if left := seqd.MaxNumber - base; left < req.Size {
+		base := s.beginsAt(counter, req)
+		if left := s.last() - base; left < req.Size {
 			return persist.Range{}, refuseRange(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
 		}
 		if gap := s.settings.gap(counter.Step); req.Size > gap && s.lossy() {

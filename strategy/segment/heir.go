@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/live"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -38,6 +39,12 @@ type knowing interface {
 type knowingPeriods interface {
 	// knowsOf returns what is known of the latest periods. It may be asked at any time.
 	knowsOf() map[seqd.Period]known
+}
+
+// knowingKeys is a strategy that counts for each key.
+type knowingKeys interface {
+	// knowsKeys returns what is known of the latest keys. It may be asked at any time.
+	knowsKeys() map[live.Name]known
 }
 
 // inheriting is a strategy that can take over what another one knew, before it is used.
@@ -77,6 +84,47 @@ func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
 	all := make(map[seqd.Period]known, len(l.kept))
 	for _, k := range l.kept {
 		all[k.period] = k.known
+	}
+	return all
+}
+
+// keyedLegacy is what stays of a closed strategy that counted for each key.
+type keyedLegacy struct {
+	nobody
+	kept map[live.Name]known
+}
+
+// knowsKeys implements [knowingKeys].
+func (l *keyedLegacy) knowsKeys() map[live.Name]known { return l.kept }
+
+// Legacy implements [seqd.Testator].
+func (s *Keyed) Legacy() seqd.Strategy {
+	if kept := s.knowsKeys(); len(kept) > 0 {
+		return &keyedLegacy{kept: kept}
+	}
+	return nil
+}
+
+// Inherit takes over what another strategy of this biz type knew of each key.
+func (s *Keyed) Inherit(from seqd.Strategy) {
+	if k, ok := from.(knowingKeys); ok {
+		for name, known := range k.knowsKeys() {
+			s.memory.keep(name, known)
+		}
+	}
+}
+
+// knowsKeys implements [knowingKeys].
+func (s *Keyed) knowsKeys() map[live.Name]known {
+	open := make(map[live.Name]known)
+	s.set.Each(func(name live.Name, c counting) {
+		if k := knownBy(c); k != (known{}) {
+			open[name] = k
+		}
+	})
+	all := s.memory.all() // after that, because what is closed meanwhile is kept
+	for name, k := range open {
+		all[name] = k.with(all[name])
 	}
 	return all
 }
@@ -181,50 +229,33 @@ func (s *Periodic) Inherit(from seqd.Strategy) {
 	}
 }
 
-// bequeath passes what is known of its period on to a span that nobody uses yet.
-func (s *Periodic) bequeath(sp *span) {
-	s.mu.Lock()
-	k := s.kept[sp.period]
-	s.mu.Unlock()
-	if heir, ok := sp.counting.(inheriting); ok {
+// bequeathed passes what is known of a counter on to its strategy, which nobody uses yet.
+func bequeathed(c counting, k known) {
+	if heir, ok := c.(inheriting); ok {
 		heir.inherit(k)
 	}
 }
 
-// closedSpan keeps what a closed span knew.
-func (s *Periodic) closedSpan(sp *span) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if k := sp.knows(); k != (known{}) {
-		s.kept[sp.period] = k.with(s.kept[sp.period])
-		forgetOld(s.kept)
-	}
-	delete(s.retired, sp.period)
-	close(sp.closed)
-}
-
-// knows returns what an opened span knows of its period.
-func (sp *span) knows() (k known) {
-	if counting, ok := sp.counting.(knowing); ok {
-		k = counting.knows()
+// knownBy returns what the strategy of a counter knows.
+func knownBy(c counting) (k known) {
+	if c, ok := c.(knowing); ok {
+		k = c.knows()
 	}
 	return k
 }
 
-// knowsOf returns what is known of the latest periods. A span that is still being opened has issued
-// nothing.
+// knowsOf returns what is known of the latest periods. A period that is still being opened has
+// issued nothing.
 func (s *Periodic) knowsOf() map[seqd.Period]known {
-	s.mu.Lock()
-	all := maps.Clone(s.kept)
-	spans := slices.AppendSeq(slices.Collect(maps.Values(s.retired)), maps.Values(s.spans))
+	all := make(map[seqd.Period]known)
+	s.set.Each(func(name live.Name, c counting) { all[name.Period] = knownBy(c) })
+	s.mu.Lock() // after that, because what is closed meanwhile is kept
+	kept := maps.Clone(s.kept)
 	s.mu.Unlock()
-	for _, sp := range spans {
-		if sp.isOpen() {
-			if k := sp.knows(); k != (known{}) {
-				all[sp.period] = k.with(all[sp.period])
-			}
-		}
+	for p, k := range kept {
+		all[p] = k.with(all[p])
 	}
+	maps.DeleteFunc(all, func(_ seqd.Period, k known) bool { return k == known{} })
 	forgetOld(all)
 	return all
 }

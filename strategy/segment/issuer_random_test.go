@@ -20,7 +20,7 @@ import (
 // removed and come back, nodes crash, callers leave, and the store and Redis lose answers: no number
 // comes twice.
 func TestRandomIssuers(t *testing.T) {
-	for seed := range uint64(longtest.Or(4, 100)) {
+	for seed := range uint64(longtest.Or(6, 300)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { randomIssuers(t, seed) })
 		})
@@ -49,20 +49,14 @@ func randomIssuers(t *testing.T, seed uint64) {
 		settings.Start = int64(1 + random.IntN(2)*random.IntN(3000))
 		settings.Ordering = []string{Strict, Strict, PerNode}[random.IntN(3)]
 		settings.Sequencer = []string{SequencerAuto, SequencerRedis, SequencerStore}[random.IntN(3)]
+		if seed%2 == 1 { // increments that were changed by force
+			settings.Increment = []int64{1, 2, 3, 64}[random.IntN(4)]
+			settings.Offset = random.Int64N(settings.Increment)
+		}
 		bizType := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
 		return func() (d seqd.Definition, err error) {
 			d.BizType = bizType
-			o, err := originOf(env, bizType, "order")
-			switch {
-			case settings.Ordering == PerNode:
-				d.Strategy = buffered(o)
-			case settings.Sequencer == SequencerStore:
-				d.Strategy = stored(o, redis.Drop, nil)
-			case settings.Sequencer == SequencerRedis:
-				d.Strategy = shared(o, redis, nil)
-			default:
-				d.Strategy = newFollowing(o, redis)
-			}
+			d.Strategy, err = anyOf(env, bizType, redis)
 			return d, err
 		}
 	}

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"math"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -37,7 +36,7 @@ func (s *ranges) tell(v values, tell func(seqd.Measurement)) {
 		tell(seqd.Measurement{Gauge: seqd.GaugeHighest, Value: float64(v.highest)})
 	}
 	tell(seqd.Measurement{Gauge: seqd.GaugeRate, Value: rate})
-	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(seqd.MaxNumber)})
+	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(s.last())})
 }
 
 // measure returns what the buffer holds.
@@ -89,11 +88,11 @@ func (s *Shared) measure() values {
 // node has not opened has nothing else.
 func (s *Periodic) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(s.env.Now()).Seconds()})
-	sp, _ := s.present()
-	if sp == nil {
+	c, _ := s.present()
+	if c == nil {
 		return
 	}
-	if m, ok := sp.counting.(seqd.Measurer); ok {
+	if m, ok := c.(seqd.Measurer); ok {
 		m.Measure(tell)
 	}
 }
@@ -101,11 +100,16 @@ func (s *Periodic) Measure(tell func(seqd.Measurement)) {
 // left returns how long the present period lasts from now. If that is longer than outlook, it may
 // be an hour off, because some time zones change their clocks at midnight.
 func (s *Periodic) left(now time.Time) time.Duration {
-	if v := s.view.Load(); v != nil && v.prepare != math.MaxInt64 && now.UnixMilli() >= v.from && now.UnixMilli() < v.until {
+	if v := s.view.Load(); v != nil && v.ends && v.holds(now.UnixMilli()) {
 		return time.UnixMilli(v.until).Sub(now)
 	}
-	year, month, day := now.In(s.calendar.Zone).Date()
-	switch s.calendar.Reset {
+	return s.family.left(now)
+}
+
+// left is left without a view.
+func (f *family) left(now time.Time) time.Duration {
+	year, month, day := now.In(f.calendar.Zone).Date()
+	switch f.calendar.Reset {
 	case seqd.ResetMonthly:
 		month, day = month+1, 1
 	case seqd.ResetYearly:
@@ -113,5 +117,5 @@ func (s *Periodic) left(now time.Time) time.Duration {
 	default:
 		day++
 	}
-	return max(0, time.Date(year, month, day, 0, 0, 0, 0, s.calendar.Zone).Sub(now))
+	return max(0, time.Date(year, month, day, 0, 0, 0, 0, f.calendar.Zone).Sub(now))
 }

@@ -159,7 +159,6 @@ func randomPeriods(t *testing.T, seed uint64, strict bool) (failed int) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(5))*time.Second)
 				_ = s.Close(ctx)
 				cancel()
-				_ = s.closeAll(context.Background()) // so that the bubble ends
 			}
 		})
 	}

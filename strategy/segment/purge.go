@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/live"
 )
 
 // The counters of periods that are over are removed after PeriodRetention. What stays is one
@@ -37,8 +38,8 @@ func (s *Periodic) prefix() string { return s.bizType.Name + "@" }
 
 // tombstone returns the highest period that was removed, and the revision of the document that says
 // so; ErrNotFound if none was.
-func (s *Periodic) tombstone(ctx context.Context) (p seqd.Period, revision int64, err error) {
-	doc, err := s.env.Store.Documents().Read(ctx, persist.PurgedKind, s.bizType.Name)
+func (f *family) tombstone(ctx context.Context) (p seqd.Period, revision int64, err error) {
+	doc, err := f.env.Store.Documents().Read(ctx, persist.PurgedKind, f.bizType.Name)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -46,15 +47,29 @@ func (s *Periodic) tombstone(ctx context.Context) (p seqd.Period, revision int64
 	return seqd.Period(gone), doc.Revision, err
 }
 
+// check returns an error for a period whose counter was removed. It is called after allocations.
+func (f *family) check(ctx context.Context, p seqd.Period) error {
+	if f.settings.Keyed {
+		return f.checkGrave(ctx, p)
+	}
+	return f.checkPurged(ctx, p)
+}
+
 // checkPurged returns an error for a period whose counter was removed.
-func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
-	gone, _, err := s.tombstone(ctx)
+func (f *family) checkPurged(ctx context.Context, p seqd.Period) error {
+	gone, _, err := f.tombstone(ctx)
 	switch {
 	case isNotFound(err):
 		return nil
 	case err != nil:
 		return storeError(err)
-	case !s.isGone(p, gone):
+	}
+	return f.refuseGone(p, gone)
+}
+
+// refuseGone returns an error if p is at or below a tombstone.
+func (f *family) refuseGone(p, gone seqd.Period) error {
+	if !f.isGone(p, gone) {
 		return nil
 	}
 	return &seqd.Error{
@@ -68,42 +83,63 @@ func (s *Periodic) checkPurged(ctx context.Context, p seqd.Period) error {
 // isGone reports whether a period is at or below a tombstone. That can be of another length, from
 // before a change of reset: the month, say, in which a day lies has a counter of its own, which was
 // not removed with that of the day.
-func (s *Periodic) isGone(p, tombstone seqd.Period) bool {
-	same := s.settings.Reset.Of(tombstone.Date())
+func (f *family) isGone(p, tombstone seqd.Period) bool {
+	same := f.settings.Reset.Of(tombstone.Date())
 	return p < same || p == same && same == tombstone
 }
 
 // purge removes what is kept of periods that ended longer than PeriodRetention ago.
 func (s *Periodic) purge() {
-	began, real := s.env.Now(), time.Now()
-	if !s.pause(purgeDelay) {
-		return
-	}
-	if moved := s.env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
-		s.env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", s.bizType.Name, "by", moved.String())
+	if !s.isSteady(purgeDelay) {
 		return
 	}
 	ctx, cancel := s.context()
 	defer cancel()
 	removed, err := s.purgeBefore(ctx)
+	s.tellPurged(removed, err)
+}
+
+// isSteady waits for a time and reports whether the clock passed with it. It is false if the
+// strategy is closing.
+func (f *family) isSteady(delay time.Duration) bool {
+	began, real := f.env.Now(), time.Now()
+	if !f.pause(delay) {
+		return false
+	}
+	if moved := f.env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
+		f.env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", f.bizType.Name, "by", moved.String())
+		return false
+	}
+	return true
+}
+
+func (f *family) tellPurged(removed int, err error) {
 	switch {
-	case err != nil && s.running.Err() == nil:
-		s.env.Log.Warn("the counters of past periods could not be removed; the next period tries again", "bizType", s.bizType.Name, "counters", removed, "error", err)
+	case err != nil && f.running.Err() == nil:
+		f.env.Log.Warn("the counters of past periods could not be removed; the next period tries again", "bizType", f.bizType.Name, "counters", removed, "error", err)
 	case removed > 0:
-		s.env.Log.Info("the counters of past periods were removed", "bizType", s.bizType.Name, "counters", removed)
+		f.env.Log.Info("the counters of past periods were removed", "bizType", f.bizType.Name, "counters", removed)
 	}
 }
 
-func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
-	now := s.env.Now()
-	stores, err := s.env.Store.Now(ctx)
+// keeps returns the first period that is not to be removed.
+func (f *family) keeps(ctx context.Context) (seqd.Period, error) {
+	now := f.env.Now()
+	stores, err := f.env.Store.Now(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if skew := now.Sub(stores).Abs(); skew > purgeSkew {
 		return 0, errors.New("the clock is " + skew.String() + " off the store's")
 	}
-	keep := s.calendar.Now(now.Add(-s.settings.PeriodRetention))
+	return f.calendar.Now(now.Add(-f.settings.PeriodRetention)), nil
+}
+
+func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
+	keep, err := s.keeps(ctx)
+	if err != nil {
+		return 0, err
+	}
 	for {
 		past, err := s.past(ctx, keep)
 		if err != nil || len(past) == 0 {
@@ -113,7 +149,7 @@ func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
 			return removed, err
 		}
 		for _, p := range past {
-			if err := s.remove(ctx, p.Counter(s.bizType.Name)); err != nil {
+			if err := s.remove(ctx, p); err != nil {
 				return removed, err
 			}
 			removed++
@@ -156,15 +192,15 @@ func (s *Periodic) periodOf(counter string) (p seqd.Period, ok bool) {
 }
 
 // bury raises the tombstone to p.
-func (s *Periodic) bury(ctx context.Context, p seqd.Period) error {
-	err := s.raiseTombstone(ctx, p)
+func (f *family) bury(ctx context.Context, p seqd.Period) error {
+	err := f.raiseTombstone(ctx, p)
 	if isExists(err) || errors.Is(err, persist.ErrConflict) { // another node raised it meanwhile
-		err = s.raiseTombstone(ctx, p)
+		err = f.raiseTombstone(ctx, p)
 	}
 	if err != nil {
 		return err
 	}
-	err = s.checkPurged(ctx, p)
+	err = f.checkPurged(ctx, p)
 	switch {
 	case errors.Is(err, errPurged):
 		return nil
@@ -175,10 +211,10 @@ func (s *Periodic) bury(ctx context.Context, p seqd.Period) error {
 }
 
 // raiseTombstone raises the tombstone to p unless it is there already.
-func (s *Periodic) raiseTombstone(ctx context.Context, p seqd.Period) error {
-	documents := s.env.Store.Documents()
-	known, revision, err := s.tombstone(ctx)
-	mark := persist.PurgedDocument(s.bizType.Name, int64(p), revision+1, s.env.Now().UnixMilli())
+func (f *family) raiseTombstone(ctx context.Context, p seqd.Period) error {
+	documents := f.env.Store.Documents()
+	known, revision, err := f.tombstone(ctx)
+	mark := persist.PurgedDocument(f.bizType.Name, int64(p), revision+1, f.env.Now().UnixMilli())
 	switch {
 	case isNotFound(err):
 		return documents.Create(ctx, mark)
@@ -190,16 +226,16 @@ func (s *Periodic) raiseTombstone(ctx context.Context, p seqd.Period) error {
 
 // remove removes a counter and its claim, in this order: a claim without a counter is refused, a
 // counter without a claim would be taken for a new one.
-func (s *Periodic) remove(ctx context.Context, counter string) error {
+func (s *Periodic) remove(ctx context.Context, p seqd.Period) error {
+	name := live.Name{Period: p}
+	counter := name.Counter(s.bizType.Name)
 	if err := s.env.Store.Counters().Delete(ctx, counter); err != nil && !isNotFound(err) {
 		return err
 	}
 	if err := s.env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1); err != nil && !isNotFound(err) {
 		return err
 	}
-	named := s.bizType
-	named.Name = counter
-	if c, err := s.open(named); err == nil {
+	if c, err := s.counter(name, s.open); err == nil {
 		_ = c.forget(ctx) // what is left in Redis does no harm
 	}
 	return nil

@@ -34,15 +34,32 @@ type ranges struct {
 	beside  beside     // ranges that callers issue from later
 }
 
-// origin is the counter that numbers come from, and what its strategies use of the node.
+// origin is the counter that numbers come from, and what its strategies use of the node. Its store and
+// settings are in places: see places.go.
 type origin struct {
 	env      env
 	name     string // of the counter
 	bizType  string // that the counter belongs to, for events
 	settings *Settings
+	// member is nil if the counter is the only one of its biz type.
+	*member
+}
+
+// member is what a counter has that belongs to a biz type with several.
+type member struct {
 	// alive reports, after a range was allocated, whether the counter is still the one that was
 	// opened; nil if counters are never removed. An error abandons the range.
 	alive func(ctx context.Context) error
+	// key is what the counters of all keys share; nil if the biz type is not keyed.
+	key *keyPart
+}
+
+// keyed returns what the counters of all keys share, nil if the biz type is not keyed.
+func (o *origin) keyed() *keyPart {
+	if o.member == nil {
+		return nil
+	}
+	return o.key
 }
 
 // env is the part of [strategy.Env] that every counter keeps. There may be very many of them.
@@ -58,10 +75,13 @@ type env struct {
 // Settings must be of type *Settings.
 func originOf(e strategy.Env, bizType seqd.BizType, owner string) (origin, error) {
 	settings, err := settingsOf(bizType)
+	if err != nil {
+		return origin{}, err
+	}
 	return origin{
-		env:  env{Store: e.Store, Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
-		name: bizType.Name, bizType: owner, settings: settings,
-	}, err
+		env:  env{Store: settings.places().store(e.Store), Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
+		name: bizType.Name, bizType: owner, settings: settings.inPlaces(),
+	}, nil
 }
 
 // settingsOf returns the settings of a biz type of this strategy.
@@ -74,7 +94,12 @@ func settingsOf(bizType seqd.BizType) (*Settings, error) {
 }
 
 // watch implements [counting].
-func (o *origin) watch(alive func(context.Context) error) { o.alive = alive }
+func (o *origin) watch(alive func(context.Context) error) {
+	if o.member == nil {
+		o.member = &member{}
+	}
+	o.alive = alive
+}
 
 // counter implements [follower].
 func (o *origin) counter() *origin { return o }
@@ -93,6 +118,13 @@ func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter
 	counter, err = counters.Read(ctx, s.name)
 	if !errors.Is(err, persist.ErrNotFound) || !fresh {
 		return counter, err == nil, storeError(err)
+	}
+	if s.keyed() != nil {
+		_, err = s.create(ctx, "", 0)
+		if isExists(err) {
+			return persist.Counter{}, false, nil
+		}
+		return persist.Counter{BizTag: s.name, Max: s.settings.Start - 1, Step: s.settings.Step}, err == nil, storeError(err)
 	}
 	counter = persist.Counter{
 		BizTag:    s.name,
@@ -182,8 +214,8 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= max(s.shared.passed(), besides) {
 			req.Gap = 0
 		}
-		base := begins(counter, req)
-		left := seqd.MaxNumber - base
+		base := s.beginsAt(counter, req)
+		left := s.last() - base
 		if left <= 0 {
 			return persist.Range{}, fmt.Errorf("%s: %w", s.name, persist.ErrExhausted)
 		}
@@ -217,14 +249,16 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 	}
 }
 
-// begins returns the number above which the store would allocate the range of a request now.
-func begins(counter persist.Counter, req persist.Request) int64 {
-	req.Size, req.To = 0, persist.Beside
-	if after, _, err := counter.Allocated(req, 0); err == nil {
-		return after.Max
-	}
-	return counter.Max // Allocate will say why
+// beginsAt returns the number above which the store would allocate the range of a request now.
+func (o *origin) beginsAt(counter persist.Counter, req persist.Request) int64 {
+	return o.settings.places().begins(counter, req)
 }
+
+// last returns the highest number, as a place.
+func (o *origin) last() int64 { return o.settings.places().last() }
+
+// shown returns the number of a place, for a log.
+func (o *origin) shown(place int64) int64 { return max(0, o.settings.places().number(place)) }
 
 // tellGap logs and reports why the range of a request, which begins with next, is above a gap. The
 // counter is as it was before.
@@ -232,11 +266,11 @@ func (s *ranges) tellGap(counter persist.Counter, req persist.Request, next int6
 	switch {
 	case counter.FailedOver:
 		s.env.Log.Error("the store failed over and may have lost ranges of this counter; numbers continue above a gap",
-			"bizType", s.name, "storeMax", counter.Max, "seen", req.Floor, "next", next)
+			"bizType", s.name, "storeMax", s.shown(counter.Max), "seen", s.shown(req.Floor), "next", s.shown(next))
 		s.report(seqd.Event{Kind: seqd.EventStoreFailedOver, Numbers: next - 1 - counter.Max})
 	case counter.Max < req.Floor && req.Gap > 0:
 		s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
-			"bizType", s.name, "storeMax", counter.Max, "seen", req.Floor, "next", next)
+			"bizType", s.name, "storeMax", s.shown(counter.Max), "seen", s.shown(req.Floor), "next", s.shown(next))
 		s.report(seqd.Event{Kind: seqd.EventStoreBehind, Numbers: req.Floor - counter.Max})
 	}
 }
@@ -244,7 +278,7 @@ func (s *ranges) tellGap(counter persist.Counter, req persist.Request, next int6
 // confirm returns a range, or abandons it if the counter may no longer be the one that was opened.
 // Then it returns no range that could be used by mistake.
 func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, error) {
-	if s.alive == nil {
+	if s.member == nil || s.alive == nil {
 		return r, nil
 	}
 	err := s.alive(ctx)
@@ -270,14 +304,14 @@ func (s *ranges) note(r persist.Range, err error) {
 		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
 		return
 	}
-	s.env.Log.Debug("segment", "bizType", s.name, "first", r.First, "last", r.Last)
+	s.env.Log.Debug("segment", "bizType", s.name, "first", s.shown(r.First), "last", s.shown(r.Last))
 	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
 	s.tellLeft(r.Last)
 }
 
 // tellLeft warns if few numbers are left above one.
 func (s *ranges) tellLeft(highest int64) {
-	if left := seqd.MaxNumber - highest; left < seqd.MaxNumber/100 {
+	if left := s.last() - highest; left < s.last()/100 {
 		s.env.Log.Warn("nearly exhausted", "bizType", s.name, "left", left)
 		s.report(seqd.Event{Kind: seqd.EventNearlyExhausted, Numbers: left})
 	}
@@ -298,6 +332,10 @@ func (s *ranges) noteStore(err error) {
 	s.noteMu.Unlock()
 	if s.shared != nil && (away != nil || wasAway != nil) {
 		s.shared.storeChanged()
+	}
+	if key := s.keyed(); key != nil {
+		key.pulse.note(err)
+		return
 	}
 	switch {
 	case err != nil && now != before:
@@ -337,6 +375,10 @@ func (s *ranges) storeUnknown() {
 	s.noteMu.Unlock()
 	if s.shared != nil {
 		s.shared.storeChanged()
+	}
+	if key := s.keyed(); key != nil {
+		key.pulse.note(nil)
+		return
 	}
 	if was != nil {
 		s.env.Log.Info("the store is no longer known to be away", "bizType", s.name)

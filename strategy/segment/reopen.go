@@ -2,9 +2,11 @@ package segment
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/live"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -15,13 +17,14 @@ type failedOpening struct {
 }
 
 // openFailed notes why a period could not begin. mu is held.
-func (s *Periodic) openFailed(sp *span, err *seqd.Error) {
-	sp.err = err
-	if before, known := s.failed[sp.period]; !known || before.err.Error() != err.Error() {
-		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", sp.period, "error", err)
+func (s *Periodic) openFailed(p seqd.Period, err *seqd.Error) {
+	if before, known := s.failed[p]; !known || before.err.Error() != err.Error() {
+		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", p, "error", err)
 	}
-	s.failed[sp.period] = failedOpening{err, time.Now()}
-	delete(s.spans, sp.period)
+	if s.failed == nil {
+		s.failed = make(map[seqd.Period]failedOpening)
+	}
+	s.failed[p] = failedOpening{err, time.Now()}
 	if canPass(err) && !s.again {
 		s.again = s.startLocked(s.reopen)
 	}
@@ -36,16 +39,18 @@ func (s *Periodic) reopen() {
 		if len(due) == 0 {
 			return
 		}
-		var opening []*span
+		var opening sync.WaitGroup
 		for _, p := range due {
 			// otherwise somebody tried just now, or the strategy is closing
-			if sp, err := s.begin(p); err == nil {
-				opening = append(opening, sp)
+			if s.mayOpen(p) == nil {
+				opening.Go(func() {
+					if e, err := s.set.Await(s.running, live.Name{Period: p}); err == nil {
+						e.Release()
+					}
+				})
 			}
 		}
-		for _, sp := range opening {
-			<-sp.opened
-		}
+		opening.Wait()
 	}
 }
 

@@ -12,6 +12,11 @@
 //   - [Following] is Shared or Stored, as the counter says (following.go).
 //   - [Periodic] issues numbers that are reset each day, month or year (periodic.go, purge.go). It
 //     has one of the others for each period.
+//   - [Keyed] issues numbers for each key, and period if they are reset (keyed.go, first.go,
+//     keyplaces.go, purgekeys.go). It has one of the others for each key that the node uses.
+//
+// If the increment is above 1, they count in places and spaced makes them numbers (places.go,
+// spaced.go).
 //
 // All of them allocate ranges in ranges.go, by the step rule in settings.go. Numbers are unique
 // because the store gives a range away once (invariant U1), and a range goes to one place (U2).
@@ -30,7 +35,9 @@ const Name = "segment"
 
 func init() {
 	strategy.Register(strategy.Factory{
-		Name:     Name,
+		Name: Name,
+		Help: "Takes ranges of increasing numbers from the store and issues them from " +
+			"memory. Fast; some numbers are skipped, for example after a crash.",
 		Settings: func() any { s := DefaultSettings(); return &s },
 		New:      build,
 		Shape:    shape,
@@ -39,32 +46,56 @@ func init() {
 
 // build makes the strategy for the ordering, the back ends and the calendar of a biz type.
 func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
-	if settings, ok := bizType.Settings.(*Settings); ok && settings.Reset != seqd.ResetNever {
-		name := bizType.Name
-		return newPeriodic(env, bizType, func(period seqd.BizType) (counting, error) { return count(env, period, name) })
+	settings, ok := bizType.Settings.(*Settings)
+	name := bizType.Name
+	switch {
+	case ok && settings.Keyed:
+		return newKeyed(env, bizType, func(named seqd.BizType, part *keyPart) (counting, error) {
+			return count(env, named, name, part)
+		})
+	case ok && settings.Reset != seqd.ResetNever:
+		return newPeriodic(env, bizType, func(named seqd.BizType) (counting, error) { return count(env, named, name, nil) })
 	}
-	return count(env, bizType, bizType.Name)
+	return count(env, bizType, name, nil)
 }
 
 // count makes the strategy of the counter named bizType.Name, which belongs to the biz type owner.
-func count(env strategy.Env, bizType seqd.BizType, owner string) (counting, error) {
+// part is nil unless that is keyed.
+func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (counting, error) {
 	o, err := originOf(env, bizType, owner)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case o.settings.Strict() && env.Store.Shared():
-		return sequenced(env, o)
 	}
-	return buffered(o), nil
+	if part != nil {
+		o.member = &member{key: part}
+	}
+	var made counting = buffered(o)
+	if o.settings.Strict() && env.Store.Shared() {
+		if made, err = sequenced(env, o); err != nil {
+			return nil, err
+		}
+	}
+	return o.settings.places().spacing(made), nil
 }
 
-// shape returns what the numbers look like. If they are reset, that includes when.
+// shape returns what the numbers look like. If they are counted for each key, or are reset, or only
+// some are issued, it includes that.
 func shape(bizType seqd.BizType) string {
 	settings, ok := bizType.Settings.(*Settings)
-	if !ok || settings.Reset == seqd.ResetNever {
+	if !ok {
 		return Name
 	}
-	return fmt.Sprintf("%s %s in %s", Name, settings.Reset, settings.TimeZone)
+	text := Name
+	if settings.Keyed {
+		text += " per key"
+	}
+	if settings.Reset != seqd.ResetNever {
+		text += fmt.Sprintf(" %s in %s", settings.Reset, settings.TimeZone)
+	}
+	if increment, offset := settings.Spacing(); increment > 1 {
+		text += fmt.Sprintf(" %d mod %d", offset, increment)
+	}
+	return text
 }
 
 // Strategy issues the numbers of one biz type from this node's own double buffer. It is safe for
@@ -82,10 +113,10 @@ var (
 	_ seqd.HealthReporter = (*Strategy)(nil)
 )
 
-// New returns the strategy of one biz type, whose Settings must be of type *Settings. It does no
-// I/O.
+// New returns the strategy of one biz type, whose Settings must be of type *Settings with increment 1.
+// It does no I/O.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
-	o, err := originOf(env, bizType, bizType.Name)
+	o, err := unspaced(env, bizType)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,13 @@ type Settings struct {
 	// Start is the first number of a new counter. Raising it later moves the counter up, if it is
 	// above the numbers that were handed out. Lowering it does nothing.
 	Start int64 `config:"start" range:"1 to 9,007,199,254,740,991"`
+	// Increment is how far numbers are apart. Above 1, only those are issued that leave the remainder
+	// `offset` when divided by it, and `start` means the first of them from there on. Installations
+	// that have nothing in common never issue the same number if they have one increment and
+	// different offsets.
+	Increment int64 `config:"increment" range:"1 to 65,535"`
+	// Offset is the remainder of all numbers when divided by `increment`.
+	Offset int64 `config:"offset" range:"0 to increment - 1" zero:"issues the multiples of increment"`
 	// Ordering is the order that is promised. `strict`: a call that starts after another ended gets
 	// a larger number, on all nodes. `per-node`: numbers increase on each node and are unique over
 	// all. One node on an embedded store is always strict.
@@ -25,10 +32,10 @@ type Settings struct {
 	// wait on a node. `auto`: what the counter has already; for a new one Redis if `redis.addrs` is
 	// set, else the store.
 	Sequencer string `config:"sequencer" range:"auto, redis, store"`
-	// Step is the smallest number of numbers that leave the store at a time.
+	// Step is how many numbers leave the store at a time, at least.
 	Step int64 `config:"step" range:"1 to segment.maxStep"`
-	// MaxStep is the largest number of numbers that leave the store at a time. A batch that waits
-	// may ask for more.
+	// MaxStep is how many numbers leave the store at a time, at most. A batch that waits may ask for
+	// more.
 	MaxStep int64 `config:"maxStep" range:"1 to 1,000,000,000,000" unit:"numbers"`
 	// Threshold is the share of a segment that is used when the next one is fetched.
 	Threshold float64 `config:"threshold" range:"above 0, at most 1"`
@@ -48,18 +55,29 @@ type Settings struct {
 	// because it is older than numbers that were seen, or because it failed over. `auto`: ten
 	// steps, at least 500. A number: that many; ten steps if that is more.
 	RestoreGap Gap `config:"restoreGap" range:"0 to 1,000,000,000,000, or auto" zero:"ten steps"`
-	// Reset is when numbers begin at `start` again.
+	// Reset is when numbers begin at `start` again: at midnight in `timeZone`, UTC unless you name
+	// another.
 	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`
 	// TimeZone is where days begin and end: a name of the IANA database, such as `Asia/Shanghai`.
 	TimeZone string `config:"timeZone"`
 	// PeriodRetention is how long the counter of a period is kept after the period's end.
 	PeriodRetention time.Duration `config:"periodRetention" range:"0s, or 48h to 87600h" zero:"keeps it for ever"`
+	// Keyed counts for each key on its own: every request names one, such as a tenant. The counter of
+	// a key begins at `start` when it is used first. `step` holds for each key, so make it small: a
+	// crash skips what a node holds of every open key.
+	Keyed bool `config:"keyed"`
+	// MaxKeys is how many keys a keyed biz type may have; if its numbers reset, in each period.
+	MaxKeys int64 `config:"maxKeys" range:"1 to 100,000,000"`
+	// LiveKeys is how many keys a node keeps open, at about 2 KB each. The one that was used longest
+	// ago gives its numbers back, and so does one that was not used for 10 minutes.
+	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000"`
 }
 
 // DefaultSettings returns the settings of a biz type that sets none.
 func DefaultSettings() Settings {
 	return Settings{
 		Start:          1,
+		Increment:      1,
 		Ordering:       Strict,
 		Sequencer:      SequencerAuto,
 		Step:           1000,
@@ -76,6 +94,9 @@ func DefaultSettings() Settings {
 		TimeZone: "UTC",
 
 		PeriodRetention: 90 * 24 * time.Hour,
+
+		MaxKeys:  1_000_000,
+		LiveKeys: 10_000,
 	}
 }
 
@@ -108,6 +129,15 @@ const (
 
 const mostStep = 1_000_000_000_000
 
+// Bounds of keyed biz types.
+const (
+	mostKeys = 100_000_000
+	mostLive = 1_000_000
+)
+
+// mostIncrement is that of MySQL's auto_increment_increment.
+const mostIncrement = 65_535
+
 // Validate returns every setting that is out of its range.
 func (s *Settings) Validate() []seqd.Problem {
 	var problems []seqd.Problem
@@ -117,6 +147,16 @@ func (s *Settings) Validate() []seqd.Problem {
 		}
 	}
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
+	check(s.Increment >= 1 && s.Increment <= mostIncrement, "increment", "%d is outside 1 to %d", s.Increment, mostIncrement)
+	if s.Increment == 1 {
+		check(s.Offset == 0, "offset", "%d needs an increment above it: with increment 1 there is no other offset than 0", s.Offset)
+	} else {
+		check(s.Offset >= 0 && s.Offset < max(1, s.Increment), "offset", "%d is outside 0 to %d, which is increment - 1", s.Offset, max(1, s.Increment)-1)
+	}
+	if len(problems) == 0 {
+		p := s.places()
+		check(p.from(s.Start) <= p.last(), "start", "%d leaves no number of increment %d and offset %d", s.Start, s.Increment, s.Offset)
+	}
 	check(s.Ordering == Strict || s.Ordering == PerNode, "ordering", "%q is not one of %q", s.Ordering, []string{Strict, PerNode})
 	sequencers := []string{SequencerAuto, SequencerRedis, SequencerStore}
 	check(slices.Contains(sequencers, s.Sequencer), "sequencer", "%q is not one of %q", s.Sequencer, sequencers)
@@ -132,6 +172,8 @@ func (s *Settings) Validate() []seqd.Problem {
 	_, err := s.zone()
 	check(s.PeriodRetention == 0 || s.PeriodRetention >= leastRetention && s.PeriodRetention <= mostRetention, "periodRetention",
 		"%s is neither 0s nor from %s to %s", s.PeriodRetention, leastRetention, mostRetention)
+	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
+	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)
 	check(err == nil, "timeZone", "%q is not the name of a time zone, such as Asia/Shanghai or UTC", s.TimeZone)
 	return problems
 }
@@ -155,7 +197,16 @@ func (s *Settings) Calendar() seqd.Calendar {
 }
 
 // Bounds implements [seqd.Bounded].
-func (s *Settings) Bounds() (first, last int64) { return s.Start, seqd.MaxNumber }
+func (s *Settings) Bounds() (first, last int64) {
+	p := s.places()
+	return p.number(p.from(s.Start)), p.number(p.last())
+}
+
+// Spacing implements [seqd.Spaced].
+func (s *Settings) Spacing() (increment, offset int64) { return max(1, s.Increment), s.Offset }
+
+// HasKeys implements [seqd.Keyed].
+func (s *Settings) HasKeys() bool { return s.Keyed }
 
 // MaxWait is AcquireTimeout.
 func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
@@ -177,6 +228,8 @@ var (
 	_ seqd.Waiter    = (*Settings)(nil)
 	_ seqd.Dated     = (*Settings)(nil)
 	_ seqd.Bounded   = (*Settings)(nil)
+	_ seqd.Keyed     = (*Settings)(nil)
+	_ seqd.Spaced    = (*Settings)(nil)
 )
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -50,9 +51,9 @@ var (
 )
 
 // NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of
-// type *Settings. It does no I/O.
+// type *Settings with increment 1. It does no I/O.
 func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shared, error) {
-	o, err := originOf(env, bizType, bizType.Name)
+	o, err := unspaced(env, bizType)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func shared(o origin, from sharedCursor, t *turn) *Shared {
 		turn:   t,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
-			Degrade: settings.OnRedisDown == Degrade, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
+			Degrade: settings.OnRedisDown == Degrade, NoStandby: o.keyed() != nil, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
 			Patience: settings.AcquireTimeout, Without: sabotaged(),
 		}),
 	}
@@ -228,5 +229,5 @@ func (s *Shared) Close(ctx context.Context) error {
 	s.mu.Lock()
 	rest = append(rest, s.machine.Finish()...)
 	s.mu.Unlock()
-	return s.giveBack(ctx, rest)
+	return errors.Join(s.giveBack(ctx, rest), s.retireBehind(ctx))
 }

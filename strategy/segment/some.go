@@ -26,6 +26,7 @@ var (
 	_ takesSome = (*Stored)(nil)
 	_ takesSome = (*Following)(nil)
 	_ takesSome = (*Periodic)(nil)
+	_ takesSome = (*Keyed)(nil)
 )
 
 // checkCount returns the refusal of a count, nil for 1 to seqd.MaxCount.
@@ -71,12 +72,13 @@ func generateConsecutive(ctx context.Context, n int, seq *seqd.Sequence, s takes
 	}
 	for attempt := range mostAttempts {
 		err := s.some(ctx, n<<attempt, seq)
-		got, period := seq.Len(), seq.Period()
+		got, period, key := seq.Len(), seq.Period(), seq.Key()
 		if err == nil && got == n && seq.Consecutive() {
 			return nil
 		}
 		first, ok := runOf(seq, n)
 		seq.Reset()
+		seq.For(key)
 		if ok {
 			seq.Add(first, n, 1)
 			seq.In(period)

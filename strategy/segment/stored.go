@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -27,6 +28,9 @@ type Stored struct {
 	retire func(context.Context) error
 	// turn follows a cursor in Redis that has taken over; nil if this node never does.
 	turn *turn
+
+	// fresh is whether the counter of a key may be new, before the first take.
+	fresh atomic.Bool
 
 	// What follows is guarded by mu.
 	machine  *storetake.Machine
@@ -59,9 +63,10 @@ var (
 )
 
 // NewStored returns the strategy of one biz type over a store. The biz type's Settings must be of
-// type *Settings. retire removes the counter's cursor in Redis, and may be nil. It does no I/O.
+// type *Settings with increment 1. retire removes the counter's cursor in Redis, and may be nil. It
+// does no I/O.
 func NewStored(env strategy.Env, bizType seqd.BizType, retire func(context.Context) error) (*Stored, error) {
-	o, err := originOf(env, bizType, bizType.Name)
+	o, err := unspaced(env, bizType)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +87,7 @@ func stored(o origin, retire func(context.Context) error, t *turn) *Stored {
 		retire: retire,
 		turn:   t,
 		machine: storetake.New(storetake.Config{
-			Start: o.settings.Start, Cursor: policy, Patience: o.settings.AcquireTimeout, Without: sabotagedTakes(),
+			Start: o.settings.Start, Last: o.last(), Cursor: policy, Patience: o.settings.AcquireTimeout, Without: sabotagedTakes(),
 		}),
 	}
 	s.taker = s
@@ -196,7 +201,13 @@ func (s *Stored) send(b *batch) (more bool) {
 		}
 	}
 	r, err = s.env.Store.Counters().Allocate(ctx, req)
-	if err == nil && (take.TakesOver() || take.Floor < s.settings.Start) {
+	if isNotFound(err) && s.fresh.Load() {
+		r, err = s.createFor(ctx, req, err)
+	}
+	if err == nil {
+		s.fresh.Store(false)
+	}
+	if err == nil && (take.TakesOver() || take.Floor < s.settings.Start || s.keyed() != nil) {
 		// A counter that was removed and created again has no epoch until a take gives it one. So
 		// that take, or the first one of this node, can bring its numbers.
 		r, err = s.confirm(ctx, r)
@@ -254,8 +265,8 @@ func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persis
 	}
 	switch {
 	case take.TakesOver():
-		s.env.Log.Info("the store sequences the counter now", "bizType", s.name, "first", r.First)
-		if r.First == begins(known, req)+1 {
+		s.env.Log.Info("the store sequences the counter now", "bizType", s.name, "first", s.shown(r.First))
+		if r.First == s.beginsAt(known, req)+1 {
 			s.tellGap(known, req, r.First)
 		}
 	case req.Gap > 0 && r.First == req.Floor+req.Gap+1:
@@ -266,7 +277,7 @@ func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persis
 // nearEnd reports, once, whether few numbers are left above one. mu is held.
 func (s *Stored) nearEnd(highest int64) bool {
 	was := s.low
-	s.low = was || highest > seqd.MaxNumber-seqd.MaxNumber/100
+	s.low = was || highest > s.last()-s.last()/100
 	return s.low && !was
 }
 
@@ -277,7 +288,7 @@ func (s *Stored) nearEnd(highest int64) bool {
 // harm.
 func (s *Stored) tellBehind(req persist.Request, next int64) {
 	s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
-		"bizType", s.name, "seen", req.Floor, "next", next)
+		"bizType", s.name, "seen", s.shown(req.Floor), "next", s.shown(next))
 	s.report(seqd.Event{Kind: seqd.EventStoreBehind})
 }
 
@@ -344,7 +355,7 @@ func (s *Stored) tick() {
 	ctx, cancel := cancelled(fetchDeadline, stopping)
 	defer cancel()
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)
-	if err == nil && s.alive != nil {
+	if err == nil && s.member != nil && s.alive != nil {
 		err = s.alive(ctx) // after the read: an empty epoch may be that of a counter that was created again
 	}
 	if ctx.Err() == nil || err == nil {
@@ -362,7 +373,11 @@ func (s *Stored) hasRead(counter persist.Counter, err error) {
 		s.record = counter
 	}
 	before := s.machine.Refusal()
-	s.machine.Read(now, counter, err)
+	if isNotFound(err) && s.fresh.Load() {
+		s.machine.Guess() // the next take creates it, or says why not
+	} else {
+		s.machine.Read(now, counter, err)
+	}
 	refusal := s.machine.Refusal()
 	var then func()
 	if s.machine.Mode() != storetake.Mending || refusal != nil {

@@ -86,6 +86,10 @@ func (c hookedShared) Allocate(ctx context.Context, req persist.Request) (r pers
 	return r, nil
 }
 
+func (c hookedShared) Create(ctx context.Context, counter persist.Counter) error {
+	return c.h.call(ctx, "create", func() error { return c.Counters.Create(ctx, counter) })
+}
+
 // newStored is a node that takes from the store. retire, if it is not nil, removes the cursor.
 func newStored(t testing.TB, store persist.Store, retire func(context.Context) error, change func(*Settings)) (*Stored, *observer) {
 	t.Helper()

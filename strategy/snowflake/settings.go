@@ -25,8 +25,8 @@ type Settings struct {
 	BitsSequence int `config:"bitsSequence" range:"1 to 31 less snowflake.bitsMachine"`
 	// BitsRack is how many bits of the machine ID, the highest ones, are the rack.
 	BitsRack int `config:"bitsRack" range:"0 to snowflake.bitsMachine" zero:"no racks"`
-	// Registry is where machine IDs are leased. See [the registry](SNOWFLAKE.md#the-registry) for
-	// when to use `redis`.
+	// Registry is where machine IDs are leased. [SNOWFLAKE.md](SNOWFLAKE.md#the-registry) says when
+	// to use `redis`.
 	Registry string `config:"registry" range:"store, redis"`
 	// MachineID is `auto`, or the machine ID to use, which is leased all the same. With
 	// `snowflake.bitsRack` it is the worker within the rack.
@@ -59,7 +59,7 @@ type Settings struct {
 	// AppName is the first part of the key `app.port.ip` that an instance is known by: letters,
 	// digits, `-` and `_`.
 	AppName string `config:"appName" range:"1 to 64 characters"`
-	// AdvertiseIP is the last part of that key. Empty finds it: the address that is listened on, or
+	// AdvertiseIP is the last part of the key `app.port.ip`. Empty finds it: the address that is listened on, or
 	// else the machine's first address that is not loopback, IPv4 before IPv6.
 	AdvertiseIP string `config:"advertiseIp"`
 }

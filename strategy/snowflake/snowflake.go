@@ -30,7 +30,9 @@ const Name = "snowflake"
 
 func init() {
 	strategy.Register(strategy.Factory{
-		Name:     Name,
+		Name: Name,
+		Help: "Makes numbers of up to 63 bits from the time, a machine ID and a " +
+			"sequence. They sort by time, and making one needs no store.",
 		Settings: func() any { s := DefaultSettings(); return &s },
 		New:      func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
 		Shape:    shape,

@@ -12,8 +12,10 @@ import (
 func init() {
 	plugin.Register(plugin.Factory{
 		Name:     "region",
+		Help:     "Writes a region before each ID, and bounds how many a request gets.",
 		Order:    300, // after obfuscate (100) and format (200)
 		Quick:    true,
+		Pure:     true, // so a dry run can show an example
 		Settings: func() any { return &regionSettings{MaxBatch: 100} },
 		New: func(_ plugin.Env, _ seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
 			return &region{settings: *binding.Settings.(*regionSettings)}, nil
@@ -30,8 +32,8 @@ func init() {
 type regionSettings struct {
 	// Code stands before every ID: two capital letters.
 	Code string `config:"code"`
-	// MaxBatch is how many IDs one request may ask for, at least 1.
-	MaxBatch int `config:"maxBatch"`
+	// MaxBatch is how many IDs one request may ask for.
+	MaxBatch int `config:"maxBatch" range:"at least 1" unit:"IDs"`
 }
 
 // Validate is asked when the configuration is read; every problem it finds names its key.

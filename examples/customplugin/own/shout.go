@@ -13,6 +13,7 @@ import (
 func init() {
 	plugin.RegisterRejected(plugin.RejectedFactory{
 		Name:     "shout",
+		Help:     "Writes a line to standard error for each refusal.",
 		Settings: func() any { return &shoutSettings{Prefix: "REFUSED"} },
 		New: func(_ plugin.Env, binding seqd.RejectedBinding) (seqd.RejectedHandler, error) {
 			return &shout{prefix: binding.Settings.(*shoutSettings).Prefix, w: os.Stderr}, nil

@@ -14,6 +14,7 @@ import (
 func init() {
 	strategy.Register(strategy.Factory{
 		Name:     "ticket",
+		Help:     "Takes each number from the store, one by one.",
 		Settings: func() any { return &ticketSettings{Start: 1} },
 		New: func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 			return &ticket{counters: env.Store.Counters(), now: env.Now, bizType: bizType.Name, start: bizType.Settings.(*ticketSettings).Start}, nil

@@ -62,20 +62,20 @@ public final class Use {
 
   private static void numbers() throws Exception {
     NumbersApi api = new NumbersApi(ADMIN);
-    Issued one = api.takeNumbers("order", null);
+    Issued one = api.takeNumbers("order", null, null);
     check(one.getId().matches("[0-9]+") && one.getIds() == null, one);
-    Issued three = api.takeNumbers("order", 3);
+    Issued three = api.takeNumbers("order", 3, null);
     check(three.getIds().size() == 3 && three.getId() == null, three);
 
-    Issued first = api.postNumbers("order", 2, "java");
-    ApiResponse<Issued> again = api.postNumbersWithHttpInfo("order", 2, "java");
+    Issued first = api.postNumbers("order", 2, "java", null);
+    ApiResponse<Issued> again = api.postNumbersWithHttpInfo("order", 2, "java", null);
     check(again.getData().equals(first), again.getData());
     check(header(again, "Idempotent-Replayed").equals("true"), again.getHeaders());
-    refused(422, Code.IDEMPOTENCY_KEY_REUSED, () -> api.postNumbers("order", 3, "java"));
+    refused(422, Code.IDEMPOTENCY_KEY_REUSED, () -> api.postNumbers("order", 3, "java", null));
 
     Parsed parsed = api.parseID("order", one.getId());
     check(parsed.getValid() && parsed.getNumber().equals(one.getId()), parsed);
-    refused(404, Code.UNKNOWN_BIZ_TYPE, () -> api.takeNumbers("nobody", null));
+    refused(404, Code.UNKNOWN_BIZ_TYPE, () -> api.takeNumbers("nobody", null, null));
   }
 
   private static void bizTypes() throws Exception {
@@ -84,7 +84,7 @@ public final class Use {
     Definition definition = new Definition().start(start).addPluginsItem(new Binding().name("stats"));
     BizType made = api.putBizType("java", definition, null, null, null, null);
     check(made.getEnabled() && made.getDefinition().getStart() == start, made);
-    List<BizType> listed = api.listBizTypes(null, 1000).getBizTypes();
+    List<BizType> listed = api.listBizTypes(null, 1000, null).getBizTypes();
     check(listed.stream().anyMatch(bizType -> bizType.getName().equals("java")), listed);
 
     ApiResponse<BizType> got = api.getBizTypeWithHttpInfo("java");
@@ -105,7 +105,7 @@ public final class Use {
     check(made.getEnabled(), made);
     refused(409, Code.CONFLICT, () -> api.createToken(request));
     ApiClient shop = connect(made.getSecret());
-    Issued issued = new NumbersApi(shop).takeNumbers("java", null);
+    Issued issued = new NumbersApi(shop).takeNumbers("java", null, null);
     check(issued.getId().equals("9000000000000"), issued);
     refused(403, Code.FORBIDDEN, () -> new TokensApi(shop).listTokens(null, null));
     refused(401, Code.UNAUTHORIZED, () -> new TokensApi(connect("seqd_wrong")).listTokens(null, null));

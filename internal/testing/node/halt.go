@@ -21,8 +21,9 @@ func AwaitHalt(pid int) error {
 }
 
 // halted reports whether all threads of a process are in the state T, or in Z: the process has
-// ended, and its parent, which may itself be stopped, has not yet asked how. The state is the third
-// field of a stat file, after a name in brackets that may contain anything.
+// ended, and its parent, which may itself be stopped, has not yet asked how. A process that is gone
+// has no threads. The state is the third field of a stat file, after a name in brackets that may
+// contain anything.
 func halted(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -37,5 +38,5 @@ func halted(pid int) (bool, error) {
 			return false, nil
 		}
 	}
-	return len(threads) > 0, nil
+	return true, nil
 }

@@ -35,3 +35,14 @@ func TestAwaitHaltOfAnEndedProcess(t *testing.T) {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }
+
+// A process whose parent has asked for its end is gone.
+func TestAwaitHaltOfAProcessThatIsGone(t *testing.T) {
+	child := exec.Command("true")
+	if err := child.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := AwaitHalt(child.Process.Pid); err != nil {
+		t.Error(err)
+	}
+}

@@ -60,12 +60,15 @@ var build = sync.OnceValues(func() (string, error) {
 })
 
 // Main runs tests and removes the binaries they built. A TestMain calls it.
-func Main(m *testing.M) {
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is like [Main], for a TestMain that has more to do at the end. It returns the exit code.
+func Run(m *testing.M) int {
 	code := m.Run()
 	if built != "" {
 		_ = os.RemoveAll(built)
 	}
-	os.Exit(code)
+	return code
 }
 
 // MainOf is like [Main], for tests of another program than seqd. pkg is its package, by its path

@@ -40,6 +40,9 @@ type Config struct {
 	Reserve int
 	// Degrade lets the node issue on its own while Redis is away. Otherwise callers are refused.
 	Degrade bool
+	// NoStandby keeps no range for an outage of Redis: then the node issues on its own only if the
+	// store gives ranges. It is for counters of which there are very many.
+	NoStandby bool
 	// TakeOver lets a cursor take over a counter that the store sequences, but only until a cursor
 	// has counted once: if the store takes over later, another node has a newer definition.
 	// Otherwise callers are refused while the store sequences the counter, and [Yield] is emitted.

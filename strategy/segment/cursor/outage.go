@@ -47,7 +47,7 @@ type standing struct{ work }
 // startStandby replaces the standby range if there is none, or if the cursor has passed it.
 func (m *Machine) startStandby(now instant) {
 	o := &m.outage
-	if !m.cfg.Degrade || o.standby.First > max(m.ceil, m.highest) || m.under(Standby) || now.sub(o.fetched) < standbyPause {
+	if !m.cfg.Degrade || m.cfg.NoStandby || o.standby.First > max(m.ceil, m.highest) || m.under(Standby) || now.sub(o.fetched) < standbyPause {
 		return
 	}
 	if t := new(standing); m.begin(Standby, t) {

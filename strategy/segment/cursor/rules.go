@@ -1,6 +1,6 @@
 package cursor
 
-import "github.com/seqd/seqd/strategy/segment/ruleset"
+import "github.com/seqd/seqd/internal/ruleset"
 
 // Rule is a rule of the protocol that a machine keeps. Tests take rules out to show that each is
 // needed, and that they would notice.

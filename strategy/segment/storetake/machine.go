@@ -1,6 +1,7 @@
 package storetake
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -46,6 +47,8 @@ const (
 type Config struct {
 	// Start is the first number that may be issued.
 	Start int64
+	// Last is the highest number that may be issued, 0 for [seqd.MaxNumber].
+	Last int64
 	// Cursor is what to do about a cursor in Redis.
 	Cursor Policy
 	// Patience is how long callers wait.
@@ -134,10 +137,19 @@ func (m *Machine) Read(now time.Time, c persist.Counter, err error) {
 	}
 }
 
+// Guess goes online before the counter was read, or although there is none, as if the store
+// sequenced it. If it does not, the next take changes nothing, and the counter is read.
+func (m *Machine) Guess() {
+	if m.mode == Mending {
+		m.failure, m.refusal, m.due = nil, nil, time.Time{}
+		m.mode, m.to = Online, persist.ToCursor(persist.StoreEpoch)
+	}
+}
+
 // decide goes online if the store sequences the counter, or may take over. Otherwise callers are
 // refused.
 func (m *Machine) decide(now time.Time, c persist.Counter) {
-	left := seqd.MaxNumber - max(c.Max, m.seen)
+	left := cmp.Or(m.cfg.Last, seqd.MaxNumber) - max(c.Max, m.seen)
 	switch {
 	case c.Epoch == persist.StoreEpoch:
 		m.settled, m.to = true, persist.ToCursor(persist.StoreEpoch)

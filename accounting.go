@@ -1,0 +1,174 @@
+package seqd
+
+import (
+	"context"
+)
+
+// What follows is for biz types whose strategy is a [Ledger]. The code is [CodeInvalidRequest] for
+// others.
+
+// KeepsAnswers reports whether a biz type keeps the answer to a request itself; see [Call.Once]. It
+// is false if nothing issues.
+func (is *Issuer) KeepsAnswers(bizType string) bool {
+	s := is.names.find(bizType)
+	if s == nil {
+		return false
+	}
+	i := s.serving.Load()
+	if i == nil {
+		var err error
+		if i, err = is.find(context.Background(), bizType, false); err != nil {
+			return false
+		}
+		defer i.leave()
+	}
+	return i.keepsAnswers()
+}
+
+// Find fills call.Reservation and call.Sequence with those of a reservation of call.BizType.
+func (is *Issuer) Find(ctx context.Context, call *Call, id string) error {
+	return is.account(ctx, call, func(ctx context.Context, l Ledger) (err error) {
+		call.Reservation, err = l.Find(ctx, id, &call.Sequence)
+		return err
+	})
+}
+
+// Confirm makes the numbers of a reservation of call.BizType issued, and fills call.Reservation and
+// call.Sequence. call.Caller asks; admin is true if it may confirm what others reserved. Confirm can
+// be repeated.
+func (is *Issuer) Confirm(ctx context.Context, call *Call, id string, admin bool) error {
+	return is.account(ctx, call, func(ctx context.Context, l Ledger) (err error) {
+		call.Reservation, err = l.Confirm(ctx, Settlement{ID: id, Caller: call.Caller, Admin: admin}, &call.Sequence)
+		return err
+	})
+}
+
+// Release ends a reservation of call.BizType without issuing its numbers. It can be repeated.
+func (is *Issuer) Release(ctx context.Context, call *Call, id string, admin bool) error {
+	return is.account(ctx, call, func(ctx context.Context, l Ledger) error {
+		return l.Release(ctx, Settlement{ID: id, Caller: call.Caller, Admin: admin})
+	})
+}
+
+// Void makes a number of a biz type void. id is the ID that callers see. If it does not show the
+// key or the period, v.Key and v.Period name them; otherwise they must be the same or zero. v.Number
+// is ignored.
+func (is *Issuer) Void(ctx context.Context, bizType, id string, v Voiding) error {
+	parsed, err := is.Parse(bizType, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !parsed.Valid:
+		return Errorf(CodeInvalidID, "the check digit of %s is wrong", shorten(id))
+	case v.Key != "" && parsed.Key != "" && v.Key != parsed.Key:
+		return Errorf(CodeInvalidKey, "%s belongs to the key %s, not %s", shorten(id), parsed.Key, v.Key)
+	case v.Period != 0 && parsed.Period != 0 && v.Period != parsed.Period:
+		return Errorf(CodeInvalidRequest, "%s belongs to the period %s, not %s", shorten(id), parsed.Period, v.Period)
+	}
+	v.Number = parsed.Number
+	if v.Key == "" {
+		v.Key = parsed.Key
+	}
+	if v.Period == 0 {
+		v.Period = parsed.Period
+	}
+	return is.withLedger(ctx, bizType, v.Key, func(ctx context.Context, l Ledger) error { return l.Void(ctx, v) })
+}
+
+// Account returns what became of the numbers of a counter.
+func (is *Issuer) Account(ctx context.Context, bizType string, q AccountQuery) (a Account, err error) {
+	err = is.withLedger(ctx, bizType, q.Key, func(ctx context.Context, l Ledger) error {
+		a, err = l.Account(ctx, q)
+		return err
+	})
+	return a, err
+}
+
+// Keys returns at most limit keys of a keyed biz type that have a counter, greater than after, in
+// byte order.
+func (is *Issuer) Keys(ctx context.Context, bizType, after string, limit int) (keys []string, err error) {
+	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
+		lister, ok := i.strategy.(KeyLister)
+		if !ok || !i.keyed {
+			return Errorf(CodeInvalidRequest, "%s has one counter for all callers, and no keys", bizType)
+		}
+		keys, err = lister.Keys(ctx, after, limit)
+		return err
+	})
+	return keys, err
+}
+
+// account calls f with the ledger of call.BizType, and shows the numbers that it adds as they were
+// shown when they were handed out. The call is answered without numbers after an error.
+func (is *Issuer) account(ctx context.Context, call *Call, f func(context.Context, Ledger) error) error {
+	call.clear()
+	err := is.with(ctx, call.BizType, func(ctx context.Context, i *instance) (err error) {
+		ledger, err := i.ledger()
+		if err != nil {
+			return err
+		}
+		if err := f(ctx, ledger); err != nil || call.Sequence.Len() == 0 {
+			return err
+		}
+		call.Replayed = true
+		return is.showAll(ctx, i, call, &walk{patience: is.patience})
+	})
+	if err != nil {
+		call.Sequence.Reset()
+	}
+	return err
+}
+
+// withLedger calls f with the ledger of a biz type that has the key.
+func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(context.Context, Ledger) error) error {
+	return is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
+		ledger, err := i.ledger()
+		if err != nil {
+			return err
+		}
+		if err := i.checkKey(key); err != nil {
+			return err
+		}
+		return f(ctx, ledger)
+	})
+}
+
+// with calls f with the instance of a biz type, initialised. It calls it again if the instance was
+// stopped because another one replaces it.
+func (is *Issuer) with(ctx context.Context, bizType string, f func(context.Context, *instance) error) error {
+	w := walk{patience: is.patience}
+	s := is.names.find(bizType)
+	if s == nil {
+		return noSlot(bizType)
+	}
+	for {
+		i, err := is.admit(ctx, s, bizType, &w, false)
+		if err != nil {
+			return err
+		}
+		if err = is.initialise(ctx, i, &w); err == nil {
+			err = call(ctx, i, f)
+		}
+		i.leave()
+		if err == nil || !is.replaced(s, i, err) {
+			if err != nil {
+				return AsError(err)
+			}
+			return nil
+		}
+	}
+}
+
+// call calls f, whose panics are errors.
+func call(ctx context.Context, i *instance, f func(context.Context, *instance) error) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	return f(ctx, i)
+}
+
+func (i *instance) ledger() (Ledger, error) {
+	if l, ok := i.strategy.(Ledger); ok {
+		return l, nil
+	}
+	return nil, Errorf(CodeInvalidRequest, "%s is of the strategy %s, which keeps no account of its numbers: only gapless does", i.name, i.kind)
+}

@@ -1,0 +1,118 @@
+package seqd
+
+import (
+	"context"
+	"time"
+)
+
+// asked is what a caller asked for. Plugins may change the call, but not that.
+type asked struct {
+	count     int
+	want      Want
+	key, once string
+	ttl       time.Duration
+}
+
+func (call *Call) asked() asked {
+	return asked{call.Count, call.Want, call.Key, call.Once, call.TTL}
+}
+
+// restore takes back what plugins made of a call.
+func (call *Call) restore(bizType string, a asked) {
+	call.BizType, call.Count, call.Want, call.Key, call.Once, call.TTL = bizType, a.count, a.want, a.key, a.once, a.ttl
+}
+
+// clear removes the answer of the previous request from a call.
+func (call *Call) clear() {
+	call.Sequence.Reset()
+	call.Limit, call.Replayed = Limit{}, false
+	if call.Reservation.ID != "" {
+		call.Reservation = Reservation{}
+	}
+}
+
+// ordered reports whether only a [Ledger] can carry out a call.
+func (call *Call) ordered() bool { return call.Want == ReservedNumbers || call.Once != "" }
+
+// order returns what a Ledger is to hand out.
+func (call *Call) order() Order {
+	return Order{Count: call.Count, Reserve: call.Want == ReservedNumbers, TTL: call.TTL, Once: call.Once, Caller: call.Caller}
+}
+
+// handOut makes the numbers of an order. takes has allowed it.
+func handOut(ctx context.Context, i *instance, o Order, call *Call) (err error) {
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	call.Reservation, call.Replayed, err = i.strategy.(Ledger).HandOut(ctx, o, &call.Sequence)
+	return err
+}
+
+// takes returns why the definition of a biz type does not allow a call.
+func (i *instance) takes(call *Call) error {
+	if i.keyed || call.Key != "" {
+		if err := i.checkKey(call.Key); err != nil {
+			return err
+		}
+	}
+	if (call.Once != "" || call.AnswerKept) && call.AnswerKept == i.keepsAnswers() {
+		// it was of another strategy a moment ago, or it was not known of which
+		return &Error{Code: CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
+	}
+	if call.Want == AnyNumbers {
+		return nil
+	}
+	return i.can(call.Want, call.Count)
+}
+
+func (i *instance) keepsAnswers() bool {
+	_, ok := i.strategy.(Ledger)
+	return ok
+}
+
+// made is the numbers of a call that may still fail.
+type made struct {
+	count       int
+	ledger      Ledger    // nil if the strategy is none
+	numbers     *Sequence // a copy for the ledger
+	reservation string    // what they are reserved by
+	kept        bool      // a repeated request gets the same numbers
+}
+
+// made returns the numbers that a strategy has made for a call.
+func (i *instance) made(call *Call) made {
+	m := i.madeOf(&call.Sequence)
+	m.reservation, m.kept = call.Reservation.ID, call.Replayed || call.Once != ""
+	return m
+}
+
+func (i *instance) madeOf(numbers *Sequence) made {
+	m := made{count: numbers.Len()}
+	if m.ledger, _ = i.strategy.(Ledger); m.ledger != nil {
+		m.numbers = new(Sequence)
+		m.numbers.copyFrom(numbers)
+	}
+	return m
+}
+
+// abandoned gives numbers back whose call failed after the strategy made them, or, if the strategy
+// accounts for no numbers, reports that they are skipped.
+func (is *Issuer) abandoned(i *instance, m made, why error) {
+	var err error
+	defer func() {
+		if err != nil {
+			is.log.Error("numbers of a failed request could not be given back", "bizType", i.name, "error", err)
+		}
+	}()
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	switch {
+	case m.ledger == nil:
+		is.observer.Event(Event{BizType: i.name, Kind: EventAbandoned, Numbers: int64(m.count), Err: why})
+	case m.kept: // a repeated request gets them
+	case m.reservation != "":
+		// not the caller's context: it may have ended
+		ctx, cancel := context.WithTimeout(context.Background(), is.patience)
+		defer cancel()
+		err = m.ledger.Release(ctx, Settlement{ID: m.reservation, Admin: true})
+	default:
+		m.ledger.Return(m.numbers, why)
+	}
+}

@@ -1,0 +1,74 @@
+package seqd
+
+import "context"
+
+// Reclaimer is a [Ledger] whose reservations expire.
+type Reclaimer interface {
+	Ledger
+	// Reclaim ends the reservations of a counter whose time is over. Period is 0 if the numbers
+	// never reset. It is safe for concurrent use.
+	Reclaim(ctx context.Context, key string, period Period) error
+	// OnExpired sets what is called, in a goroutine of its own, for each reservation that this
+	// process found to be expired. It is called once, before Init.
+	OnExpired(tell func(Expiry))
+}
+
+// Expiry is a reservation that was neither confirmed nor released in time.
+type Expiry struct {
+	Reservation
+	// Count is how many numbers it held, and Caller the name of the caller who reserved them.
+	Count  int
+	Caller string
+}
+
+// Reclaim ends the reservations of a counter of a biz type whose time is over. done is false if the
+// biz type does not issue here, or if its strategy is no [Reclaimer].
+func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period Period) (done bool, err error) {
+	if s := is.names.find(bizType); s == nil || s.look().state != serving {
+		return false, nil
+	}
+	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
+		r, ok := i.strategy.(Reclaimer)
+		if !ok || i.keyed != (key != "") {
+			return nil
+		}
+		done = true
+		return r.Reclaim(ctx, key, period)
+	})
+	return done, err
+}
+
+// hearExpiries lets an instance tell its rejection handlers of reservations that expired: nobody
+// else would hear of them.
+func (is *Issuer) hearExpiries(i *instance) {
+	if r, ok := i.strategy.(Reclaimer); ok {
+		r.OnExpired(func(e Expiry) { is.expired(i, e) })
+	}
+}
+
+// expired tells the rejection handlers of an instance that a reservation expired.
+func (is *Issuer) expired(i *instance, e Expiry) {
+	ctx, cancel := context.WithTimeout(context.Background(), is.patience)
+	defer cancel()
+	call := &Call{
+		BizType: i.name, Count: e.Count, Key: e.Key, Want: ReservedNumbers,
+		Caller: Caller{Name: e.Caller}, Reservation: e.Reservation,
+	}
+	refusal := Errorf(CodeReservationExpired, "the reservation %s expired", e.ID)
+	if !i.enter() {
+		return // its handlers are closed
+	}
+	defer i.leave()
+	w := walk{patience: is.patience}
+	for _, l := range i.chain {
+		if l.rejected == nil {
+			continue
+		}
+		if err := w.rejected(ctx, l, call, refusal); err != nil {
+			is.log.Error("plugin failed to handle an expiry", "bizType", i.name, "error", err)
+		}
+	}
+	if err := tell(ctx, i.rejected, call, refusal); err != nil {
+		is.log.Error("rejection handler failed", "bizType", i.name, "error", err)
+	}
+}

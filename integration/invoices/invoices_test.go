@@ -1,0 +1,317 @@
+// Package invoices kills the service of examples/invoices, and the seqd that it takes numbers from.
+package invoices
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/integration/fleet"
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
+)
+
+const bizType = `SEQD_BIZTYPES=[{"name":"invoice","strategy":"gapless"}]`
+
+// town is shops that share a database, and nodes of seqd that share a store.
+type town struct {
+	t     *testing.T
+	pg    *testenv.Postgres
+	nodes []*fleet.Member
+	shops []*shop
+	admin *admin.Admin
+
+	// What callers were told.
+	mu      sync.Mutex
+	numbers map[string]string // by order
+	placed  atomic.Int64
+	refused atomic.Int64
+	stop    chan struct{}
+	callers sync.WaitGroup
+}
+
+// newTown starts everything. The shops reserve for ttl. via returns the addresses of seqd that they
+// get.
+func newTown(t *testing.T, shops int, ttl time.Duration, via func(nodes []*fleet.Member) string) *town {
+	t.Helper()
+	c := &town{t: t, pg: testenv.StartPostgres(t), numbers: map[string]string{}, stop: make(chan struct{})}
+	c.pg.Query("CREATE DATABASE invoices OWNER seqd")
+	c.nodes = fleet.Start(t, 2, "SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL="+c.pg.URL(), bizType)
+	program := build(t)
+	for range shops {
+		c.shops = append(c.shops, newShop(t, program, "-database", c.database(), "-seqd", via(c.nodes), "-ttl", ttl.String()))
+	}
+	numbers, err := client.New(client.Config{Addrs: addrs(c.nodes), Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(numbers.CloseIdleConnections)
+	c.admin = admin.New(numbers)
+	return c
+}
+
+func addrs(nodes []*fleet.Member) (list []string) {
+	for _, n := range nodes {
+		list = append(list, "http://"+n.HTTP)
+	}
+	return list
+}
+
+// direct is the nodes themselves.
+func direct(nodes []*fleet.Member) string { return strings.Join(addrs(nodes), ",") }
+
+func (c *town) database() string { return strings.Replace(c.pg.URL(), "/seqd?", "/invoices?", 1) }
+
+// query returns the first column of the first row of a query.
+func (c *town) query(statement string) int {
+	c.t.Helper()
+	conn, err := pgx.Connect(context.Background(), c.database())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	var n int
+	if err := conn.QueryRow(context.Background(), statement).Scan(&n); err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+// order places an order, however often that takes. Every ninth is not valid: its transaction is
+// rolled back.
+func (c *town) order(i int) {
+	order, cents := fmt.Sprint("o-", i), int64(i%9)
+	for {
+		status, got := c.shops[rand.IntN(len(c.shops))].post(order, cents)
+		switch {
+		case status == http.StatusUnprocessableEntity && cents == 0:
+			c.refused.Add(1)
+			return
+		case status == http.StatusOK || status == http.StatusCreated:
+			c.note(order, got, cents)
+			return
+		case status != 0 && status != http.StatusServiceUnavailable:
+			c.t.Errorf("%s: %d", order, status)
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// note checks that an order has one number.
+func (c *town) note(order string, got invoice, cents int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got.Order != order || got.Cents != cents || c.numbers[order] != "" && c.numbers[order] != got.Number {
+		c.t.Errorf("%s: got %+v, and %s before", order, got, c.numbers[order])
+	}
+	c.numbers[order] = got.Number
+	c.placed.Add(1)
+}
+
+// open begins to place orders, every tenth of them by two callers at once.
+func (c *town) open(callers int) {
+	var last atomic.Int64
+	for range callers {
+		c.callers.Go(func() {
+			for !c.t.Failed() {
+				select {
+				case <-c.stop:
+					return
+				default:
+				}
+				i := int(last.Add(1))
+				if i%10 == 0 {
+					c.callers.Go(func() { c.order(i) })
+				}
+				c.order(i)
+			}
+		})
+	}
+}
+
+// more waits until some more orders are placed.
+func (c *town) more(n int64) {
+	c.t.Helper()
+	want := c.placed.Load() + n
+	for deadline := time.Now().Add(2 * time.Minute); c.placed.Load() < want; time.Sleep(5 * time.Millisecond) {
+		if c.t.Failed() || time.Now().After(deadline) {
+			c.t.Fatalf("%d orders are placed, want %d", c.placed.Load(), want)
+		}
+	}
+}
+
+// close ends the callers, once each has placed its order.
+func (c *town) close() {
+	close(c.stop)
+	c.callers.Wait()
+}
+
+// settle waits until no number is reserved, and places orders until none is released.
+func (c *town) settle() admin.Account {
+	c.t.Helper()
+	next := 1_000_000
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		states := map[string]int{}
+		var account admin.Account
+		err := c.admin.EachPage(context.Background(), "invoice", admin.Counter{}, func(page admin.Account) error {
+			for _, g := range page.Gaps {
+				states[g.State] += int(g.To - g.From + 1)
+			}
+			account = page
+			return nil
+		})
+		switch {
+		case err != nil:
+			c.t.Fatal(err)
+		case len(states) == 0 && c.query("SELECT count(*) FROM outbox") == 0:
+			return account
+		case states["void"] > 0:
+			c.t.Fatalf("numbers are void, and nobody made them so: %v", states)
+		case c.t.Failed() || time.Now().After(deadline):
+			c.t.Fatalf("it does not settle: %v", states)
+		case states["released"] > 0:
+			for range states["released"] {
+				if next++; next%9 == 0 {
+					next++
+				}
+				c.order(next)
+			}
+		default:
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// check requires that the invoices are 1 to n, and that callers were told what is in the database.
+func (c *town) check(account admin.Account) {
+	c.t.Helper()
+	n := c.query("SELECT count(*) FROM invoice")
+	if highest := c.query("SELECT max(number::int) FROM invoice"); highest != n || account.First != 1 || account.Last != int64(n) || account.Issued != int64(n) {
+		c.t.Errorf("%d invoices, the highest is %d, and the account says %+v", n, highest, account)
+	}
+	orders := make(map[string]string)
+	for order, number := range c.numbers {
+		if other, taken := orders[number]; taken {
+			c.t.Errorf("%s and %s have the number %s", order, other, number)
+		}
+		orders[number] = order
+	}
+	if len(c.numbers) != n {
+		c.t.Errorf("callers were told of %d invoices, and there are %d", len(c.numbers), n)
+	}
+	for i := range n {
+		if orders[strconv.Itoa(i+1)] == "" {
+			c.t.Errorf("nobody has the number %d", i+1)
+		}
+	}
+	late := 0
+	for _, s := range c.shops {
+		late += strings.Count(s.log.String(), "the reservation expired before it was confirmed")
+	}
+	c.t.Logf("%d invoices, %d orders refused, %d reservations confirmed too late", n, c.refused.Load(), late)
+}
+
+// stopAll kills everything except the database, waits, and starts it again.
+func (c *town) stopAll(pause time.Duration) {
+	c.t.Helper()
+	for _, s := range c.shops {
+		s.kill()
+	}
+	for _, n := range c.nodes {
+		n.Kill()
+	}
+	time.Sleep(pause)
+	for _, n := range c.nodes {
+		n.Start()
+	}
+	for _, s := range c.shops {
+		s.start()
+	}
+}
+
+// Shops and nodes are killed at random, and all of them together for longer than a number is
+// reserved. Afterwards the invoices are numbered 1 to n.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	const ttl = 3 * time.Second
+	c := newTown(t, 2, ttl, direct)
+	c.open(6)
+	c.more(20)
+	for round := range longtest.Or(2, 12) {
+		for range 4 {
+			switch rand.IntN(5) {
+			case 0, 1:
+				s := c.shops[rand.IntN(2)]
+				s.kill()
+				s.start()
+			case 2:
+				n := c.nodes[rand.IntN(2)]
+				n.Kill()
+				n.Start()
+			case 3:
+				c.pg.Restart()
+			case 4: // the shops only, for longer than numbers are reserved: the nodes reclaim them
+				for _, s := range c.shops {
+					s.kill()
+				}
+				time.Sleep(time.Duration(rand.Int64N(int64(ttl) * 3 / 2)))
+				for _, s := range c.shops {
+					s.start()
+				}
+			}
+			c.more(int64(rand.IntN(30)))
+		}
+		if round%2 == 0 {
+			c.stopAll(ttl + ttl/2)
+			c.more(10)
+		}
+	}
+	c.close()
+	c.check(c.settle())
+}
+
+// For longer than the grace of the service needs, everything is away after invoices were committed
+// and before they were confirmed. Each is confirmed under its own reservation afterwards.
+func TestGrace(t *testing.T) {
+	longtest.Only(t) // it waits until the nodes believe that nobody was there
+	t.Parallel()
+	var gates []*gate
+	c := newTown(t, 1, 12*time.Second, func(nodes []*fleet.Member) string {
+		var urls []string
+		for _, n := range nodes {
+			g := newGate(t, n.HTTP)
+			gates = append(gates, g)
+			urls = append(urls, g.url)
+		}
+		return strings.Join(urls, ",")
+	})
+	for _, g := range gates {
+		g.shut.Store(true)
+	}
+	for i := range 8 {
+		c.order(i + 1)
+	}
+	if n := c.query("SELECT count(*) FROM outbox"); n != 8 {
+		t.Fatalf("the outbox has %d entries", n)
+	}
+	c.stopAll(20 * time.Second)
+	for _, g := range gates {
+		g.shut.Store(false)
+	}
+	c.check(c.settle())
+	if text := c.shops[0].log.String(); strings.Contains(text, "the reservation expired") {
+		t.Error("a reservation expired while nobody could confirm it")
+	}
+}

@@ -1,0 +1,126 @@
+package invoices
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/node"
+)
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+// build compiles the example and returns its path.
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "invoices")
+	cmd := exec.Command("go", "build", "-o", program, "./examples/invoices")
+	cmd.Dir = filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the example: %v\n%s", err, out)
+	}
+	return program
+}
+
+// shop is one process of the example. It keeps its address over restarts.
+type shop struct {
+	t    *testing.T
+	addr string
+	args []string
+	path string
+	cmd  *exec.Cmd
+	log  log
+}
+
+// log collects what the processes of a shop write.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// newShop returns a shop that runs.
+func newShop(t *testing.T, program string, args ...string) *shop {
+	t.Helper()
+	s := &shop{t: t, addr: testenv.ReserveAddr(t), path: program, args: args}
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			text := s.log.String()
+			t.Logf("shop %s wrote\n%s", s.addr, text[max(0, len(text)-6000):])
+		}
+	})
+	s.start()
+	return s
+}
+
+// start starts the process and waits until it listens.
+func (s *shop) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.path, append([]string{"-listen", s.addr}, s.args...)...)
+	s.cmd.Stderr = &s.log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the shop does not listen: %v\n%s", err, s.log.String())
+		}
+	}
+}
+
+// kill ends the process as kill -9 does. It may have been killed.
+func (s *shop) kill() {
+	_ = s.cmd.Process.Kill() // fails only if it has ended
+	_ = s.cmd.Wait()
+}
+
+// invoice is the answer of a shop.
+type invoice struct {
+	Number, Order string
+	Cents         int64
+}
+
+var callers = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+
+// post asks for the invoice of an order. The status is 0 without an answer.
+func (s *shop) post(order string, cents int64) (status int, got invoice) {
+	body := fmt.Sprintf(`{"order":%q,"cents":%d}`, order, cents)
+	resp, err := callers.Post("http://"+s.addr+"/invoices", "application/json", strings.NewReader(body))
+	if err != nil {
+		return 0, got
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode > http.StatusCreated {
+		return resp.StatusCode, got
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+		return 0, got // it was killed while it answered
+	}
+	return resp.StatusCode, got
+}

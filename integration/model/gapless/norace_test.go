@@ -1,0 +1,5 @@
+//go:build !race
+
+package gapless
+
+const raceEnabled = false

@@ -1,0 +1,168 @@
+// Package audit keeps the audit log: who changed what, or tried to. Each line is logged, and the
+// log is the authority. Besides, lines are kept in the store for [Retention], for GET /audit, so
+// that an administrator can look them up on any node.
+//
+//   - audit.go: [Log.Write], and which lines are kept
+//   - store.go: the documents: writing, reading, purging
+//
+// Writing never waits for the store: lines queue in memory, a bounded number of them, until
+// [Log.Run] has written them. What the store must not have to bear is left out of it and counted: a
+// flood of refused attempts, which needs no token, and what does not fit into the queue.
+//
+// The package depends on the documents and the clock of a store, a clock and a log. A new field of
+// a line goes into [Line] and [Kept].
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/server/logging"
+)
+
+const (
+	// mostQueued is how many lines wait for the store at most.
+	mostQueued = 2000
+	// Of refused attempts a node keeps mostRefused at once, and then one in each refusedPause.
+	mostRefused  = 100
+	refusedPause = 10 * time.Second
+)
+
+// Line is what a line of the audit log says. Nothing in it may be a secret.
+type Line struct {
+	// Token is the name of the caller's token, "" for none. Client is the caller's IP address.
+	Token, Client string
+	RequestID     string
+	Method, Path  string
+	Query         string
+	// Target is what is changed, such as the name of a biz type.
+	Target string
+	// Status is the HTTP status of the answer. From 400 on the attempt was refused.
+	Status int
+	// Version is the revision that the change made or removed, 0 for none.
+	Version int64
+	// DryRun is true if the request could not change anything. Such a line is logged, and kept only
+	// if the caller had no right to make the request: an editor makes very many.
+	DryRun bool
+}
+
+// refused reports whether the attempt was refused.
+func (l *Line) refused() bool { return l.Status >= http.StatusBadRequest }
+
+// kept reports whether the line belongs into the store.
+func (l *Line) kept() bool {
+	return !l.DryRun || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden
+}
+
+// entry is a line that waits for the store.
+type entry struct {
+	line    Line
+	at      time.Time
+	number  uint32 // tells lines of one moment apart
+	leftOut int64  // lines before this one that are not kept
+}
+
+// Log is the audit log. It is safe for concurrent use.
+type Log struct {
+	log     *slog.Logger
+	now     func() time.Time
+	opened  chan struct{} // closed when store is set
+	store   Store
+	wake    chan struct{}   // has an element if the queue may have lines to write
+	writing sync.Mutex      // held while lines are written
+	trouble logging.Trouble // guarded by writing
+
+	mu       sync.Mutex // guards what follows
+	queue    []entry    // the oldest first
+	number   uint32     // of the last entry
+	left     *entry     // the last line that was left out, nil if none was since the last kept line
+	refusals bucket
+}
+
+// New returns a Log whose lines wait for a store; see [Log.Open].
+func New(log *slog.Logger, now func() time.Time) *Log {
+	return &Log{
+		log: log, now: now, opened: make(chan struct{}), wake: make(chan struct{}, 1),
+		refusals: bucket{tokens: mostRefused, filled: now()},
+		trouble: logging.Trouble{
+			Log:    log,
+			Begins: "lines of the audit log cannot be kept in the store; it is tried again, and they are in this log",
+			Ends:   "lines of the audit log are kept in the store again",
+		},
+	}
+}
+
+// Write logs a line, and lets it be kept. It does no I/O besides logging.
+func (l *Log) Write(ctx context.Context, line Line) {
+	l.log.LogAttrs(ctx, slog.LevelInfo, "audit",
+		slog.String("token", line.Token), slog.String("client", line.Client), slog.String("requestId", line.RequestID),
+		slog.String("method", line.Method), slog.String("path", line.Path), slog.String("query", line.Query),
+		slog.String("target", line.Target), slog.Int("status", line.Status), slog.Int64("version", line.Version))
+	if !line.kept() {
+		return
+	}
+	l.mu.Lock()
+	l.add(line)
+	l.mu.Unlock()
+	l.rouse()
+}
+
+// rouse lets Run look at the queue.
+func (l *Log) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// add puts a line into the queue, or leaves it out. The caller holds mu.
+func (l *Log) add(line Line) {
+	l.number++
+	e := entry{line: line, at: l.now(), number: l.number}
+	if l.left != nil {
+		e.leftOut = l.left.leftOut + 1
+	}
+	if !l.hasRoom(&e) {
+		l.left = &e
+		return
+	}
+	l.queue, l.left = append(l.queue, e), nil
+}
+
+// addLeft puts the last line that was left out into the queue, if there is room now: it says how
+// many were left out before it. The caller holds mu.
+func (l *Log) addLeft() {
+	if l.left != nil && l.hasRoom(l.left) {
+		l.queue, l.left = append(l.queue, *l.left), nil
+	}
+}
+
+// hasRoom takes the room for a line, if there is some. The caller holds mu.
+func (l *Log) hasRoom(e *entry) bool {
+	return len(l.queue) < mostQueued && (!e.line.refused() || l.refusals.take(l.now()))
+}
+
+// bucket bounds how many refused attempts are kept.
+type bucket struct {
+	tokens int
+	filled time.Time // when the last token was added
+}
+
+// take takes a token, if there is one.
+func (b *bucket) take(now time.Time) bool {
+	switch gained := now.Sub(b.filled) / refusedPause; {
+	case gained < 0: // the clock was set back
+		b.filled = now
+	case gained > 0:
+		b.tokens = int(min(mostRefused, time.Duration(b.tokens)+gained))
+		b.filled = b.filled.Add(gained * refusedPause)
+	}
+	if b.tokens == 0 {
+		return false
+	}
+	b.tokens--
+	return true
+}

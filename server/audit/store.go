@@ -1,0 +1,223 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/server/logging"
+)
+
+const (
+	// kind is the kind of the documents, one for each line.
+	kind = "audit"
+	// Retention is how long a line is kept.
+	Retention = 30 * 24 * time.Hour
+	// batchPause is how long lines wait for others, to be written together. retryPause is the pause
+	// after a failure.
+	batchPause = 200 * time.Millisecond
+	retryPause = time.Second
+	// mostAtOnce is how many lines are written or removed at once.
+	mostAtOnce = 200
+	purgePause = time.Hour
+	// purgeGrace is how long a line is kept beyond Retention, because clocks differ.
+	purgeGrace = time.Hour
+)
+
+// Store is where lines are kept, and which node keeps them.
+type Store struct {
+	Documents persist.Documents
+	Clock     *storeclock.Clock
+	// Node is the ID of the node, Host the name of its machine, and Addr what it listens on.
+	Node, Host, Addr string
+}
+
+// Kept is a line as the store has it and callers see it.
+type Kept struct {
+	// At is when the request was answered, as RFC 3339 in UTC.
+	At        string `json:"at"`
+	Node      string `json:"node"`
+	Host      string `json:"host,omitempty"`
+	Addr      string `json:"addr,omitempty"`
+	Token     string `json:"token,omitempty"`
+	Client    string `json:"client"`
+	RequestID string `json:"requestId"`
+	Method    string `json:"method"`
+	Path      string `json:"path"`
+	Query     string `json:"query,omitempty"`
+	Target    string `json:"target,omitempty"`
+	Status    int    `json:"status"`
+	Version   int64  `json:"version,omitempty"`
+	// LeftOut is how many lines of this node before this one are in its log only.
+	LeftOut int64 `json:"leftOut,omitempty"`
+}
+
+// Open sets the store. It must be called once, before Run and Close.
+func (l *Log) Open(s Store) {
+	l.store = s
+	close(l.opened)
+}
+
+// Run writes lines into the store, and removes old ones, until ctx ends.
+func (l *Log) Run(ctx context.Context) {
+	purges := time.NewTicker(purgePause)
+	defer purges.Stop()
+	purging := logging.Trouble{
+		Log: l.log, Begins: "old lines of the audit log cannot be removed from the store; it is tried again every hour",
+		Ends: "old lines of the audit log are removed again",
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+			if pause(ctx, batchPause) && !l.flush(ctx) && pause(ctx, retryPause) {
+				l.rouse()
+			}
+		case <-purges.C:
+			if err := l.purge(ctx); ctx.Err() == nil {
+				purging.Note(err)
+			}
+		}
+	}
+}
+
+// pause returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Close writes what waits, until ctx ends. What cannot be written is in the log only. Run must have
+// been told to end.
+func (l *Log) Close(ctx context.Context) error {
+	l.mu.Lock()
+	if l.left != nil { // it says how many were left out
+		l.queue, l.left = append(l.queue, *l.left), nil
+	}
+	l.mu.Unlock()
+	if l.flush(ctx) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.log.Warn("the last lines of the audit log are in this log only, not in the store", "count", len(l.queue))
+	return nil
+}
+
+// flush writes the lines that wait. It returns false if some still wait.
+func (l *Log) flush(ctx context.Context) (done bool) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	for {
+		batch, done := l.batch()
+		if len(batch) == 0 {
+			return done
+		}
+		err := l.store.Documents.Keep(ctx, batch)
+		if ctx.Err() == nil {
+			l.trouble.Note(err)
+		}
+		if err != nil && !errors.Is(err, persist.ErrInvalid) {
+			return false
+		}
+		l.mu.Lock()
+		l.queue = append(l.queue[:0], l.queue[len(batch):]...)
+		l.mu.Unlock()
+	}
+}
+
+// batch returns the documents of the first lines that wait. done is false if there is a line that
+// must wait longer.
+func (l *Log) batch() (docs []persist.Document, done bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addLeft()
+	for i := range l.queue[:min(mostAtOnce, len(l.queue))] {
+		docs = append(docs, l.document(&l.queue[i]))
+	}
+	return docs, l.left == nil
+}
+
+// latest is the last time that a key can have, in ms since the Unix epoch.
+const latest = 9_999_999_999_999
+
+// document returns the document of a line. Later lines have lower keys.
+func (l *Log) document(e *entry) persist.Document {
+	ms, s, line := e.at.UnixMilli(), &l.store, &e.line
+	body, err := json.Marshal(Kept{
+		At: timeText(e.at), Node: s.Node, Host: s.Host, Addr: s.Addr, Token: line.Token, Client: line.Client,
+		RequestID: line.RequestID, Method: line.Method, Path: line.Path, Query: line.Query, Target: line.Target,
+		Status: line.Status, Version: line.Version, LeftOut: e.leftOut,
+	})
+	if err != nil {
+		panic(err) // it is texts and numbers
+	}
+	return persist.Document{
+		Kind: kind, Key: fmt.Sprintf("%013d.%08x.%s", latest-min(max(0, ms), latest), math.MaxUint32-e.number, s.Node),
+		Revision: 1, Body: string(body), Timestamp: ms, Expires: max(1, ms+Retention.Milliseconds()),
+	}
+}
+
+// timeText formats a time as the API does.
+func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// List returns at most limit lines of all nodes, the newest first, beginning after a text that List
+// returned as next; "" begins with the newest. next is "" at the end. Lines that are damaged are
+// left out. An error is of type [*seqd.Error].
+func (l *Log) List(ctx context.Context, after string, limit int) (list []Kept, next string, err error) {
+	select {
+	case <-l.opened:
+	default:
+		return nil, "", &seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second}
+	}
+	docs, err := l.store.Documents.List(ctx, kind, after, limit+1)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil, "", err
+		}
+		return nil, "", &seqd.Error{
+			Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked", RetryAfter: time.Second, Err: err,
+		}
+	}
+	if len(docs) > limit {
+		docs = docs[:limit]
+		next = docs[limit-1].Key
+	}
+	for _, doc := range docs {
+		var line Kept
+		if json.Unmarshal([]byte(doc.Body), &line) == nil {
+			list = append(list, line)
+		}
+	}
+	return list, next, nil
+}
+
+// purge removes the lines that are too old.
+func (l *Log) purge(ctx context.Context) error {
+	if err := l.store.Clock.Ask(ctx); err != nil {
+		return err
+	}
+	now, err := l.store.Clock.Times(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		n, err := l.store.Documents.Purge(ctx, kind, now.Earliest-purgeGrace.Milliseconds(), mostAtOnce)
+		if err != nil || n < mostAtOnce {
+			return err
+		}
+	}
+}

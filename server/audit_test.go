@@ -1,0 +1,65 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/server/audit"
+)
+
+// awaitAudit requests the audit lines until there are n, because they are written with a delay.
+func (s *service) awaitAudit(n int) []audit.Kept {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		var page struct{ Lines []audit.Kept }
+		answer, _ := s.do(200, "GET", "/audit", "")
+		if err := json.Unmarshal([]byte(answer), &page); err != nil {
+			s.t.Fatal(err)
+		}
+		if len(page.Lines) >= n {
+			return page.Lines
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("the audit lines are %s, want %d", answer, n)
+		}
+	}
+}
+
+// Audit lines are there after a restart, also the one just before a stop, and those of routes for
+// clients of other services, which ignore parameters that they do not know. The list of settings is
+// there as well.
+func TestAuditOverRestarts(t *testing.T) {
+	text := fmt.Sprintf("{store: {bolt: {path: %q}}, compat: {cosid: create}, bizTypes: [{name: order}], segment: {step: 77}}",
+		filepath.Join(t.TempDir(), "seqd.db"))
+	s := start(t, load(t, text))
+	s.await("/readyz", http.StatusOK)
+	wantIn(t, s.await("/settings", http.StatusOK), `"name":"segment"`, `"default":77`)
+	s.do(201, "PUT", "/biz-types/invoice", `{}`, "X-Request-Id", "first")
+	s.do(200, "POST", "/segments/distributor/dev/fresh?offset=0&step=100&dryRun=true", "")
+	s.do(200, "PUT", "/biz-types/invoice", `{"step":5}`, "X-Request-Id", "last")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, load(t, text))
+	s.await("/readyz", http.StatusOK)
+	s.do(204, "DELETE", "/biz-types/invoice", "", "X-Request-Id", "after")
+	lines := s.awaitAudit(4)
+	var got []string
+	for _, line := range lines {
+		got = append(got, fmt.Sprint(line.Method, " ", line.Target, " ", line.Status, " ", line.Version))
+		if line.Addr == "" || line.Client != "127.0.0.1" || len(line.Node) != 32 {
+			t.Errorf("%+v", line)
+		}
+	}
+	if want := "DELETE invoice 204 3, PUT invoice 200 2, POST dev.fresh 200 1, PUT invoice 201 1"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+	if lines[0].Node == lines[1].Node {
+		t.Error("two processes have one ID")
+	}
+}

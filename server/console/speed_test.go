@@ -1,0 +1,58 @@
+package console_test
+
+import (
+	"net/http"
+	"testing"
+)
+
+// nobody is a response writer that allocates nothing.
+type nobody struct{ header http.Header }
+
+func (w *nobody) Header() http.Header         { return w.header }
+func (w *nobody) WriteHeader(int)             {}
+func (w *nobody) Write(p []byte) (int, error) { return len(p), nil }
+
+// issue returns a function that takes a number with a token.
+func issue(t testing.TB, change func(*settings)) func() {
+	n := newWorld(t).node(func(s *settings) { s.silent = true }, change)
+	r := request(t, "GET", "/seq/order", "", "Authorization: Bearer "+opsSecret)
+	want(t, n.serve(r), http.StatusOK, "")
+	w := &nobody{make(http.Header)}
+	return func() {
+		clear(w.header)
+		n.handler.ServeHTTP(w, r)
+	}
+}
+
+// Issuing allocates nothing for the console.
+func TestIssuingDoesNotPayForTheConsole(t *testing.T) {
+	with := testing.AllocsPerRun(1000, issue(t, func(*settings) {}))
+	without := testing.AllocsPerRun(1000, issue(t, func(s *settings) { s.without = true }))
+	if with != without && !raceEnabled {
+		t.Errorf("a number costs %v allocations with the console, %v without", with, without)
+	}
+}
+
+func BenchmarkIssue(b *testing.B) {
+	for name, without := range map[string]bool{"with": false, "without": true} {
+		b.Run(name, func(b *testing.B) {
+			f := issue(b, func(s *settings) { s.without = without })
+			b.ReportAllocs()
+			for b.Loop() {
+				f()
+			}
+		})
+	}
+}
+
+// BenchmarkRequestOfThePage takes a number as the page does.
+func BenchmarkRequestOfThePage(b *testing.B) {
+	n := newWorld(b).node(func(s *settings) { s.silent = true })
+	r := request(b, "GET", "/console/api/seq/order", "", "Seqd-Console: 1", with(n.signIn(opsSecret)))
+	w := &nobody{make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.header)
+		n.handler.ServeHTTP(w, r)
+	}
+}

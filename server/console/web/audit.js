@@ -1,0 +1,71 @@
+// The latest audit lines: who changed what, and who tried to.
+
+import { h } from "./dom.js";
+import { pages, read, soft } from "./forms.js";
+import { nodeNames } from "./health.js";
+import { button, empty, notice, section, status, table } from "./ui.js";
+import { number, time } from "./words.js";
+
+/** Method and path in words; * stands for a name. */
+const verbs = {
+  "PUT /biz-types/*": "Change biz type",
+  "PATCH /biz-types/*": "Change biz type",
+  "DELETE /biz-types/*": "Delete biz type",
+  "POST /biz-types/*/disable": "Disable biz type",
+  "POST /biz-types/*/enable": "Enable biz type",
+  "POST /biz-types/*/voids": "Make a number void of biz type",
+  "POST /tokens": "Create token",
+  "PATCH /tokens/*": "Change token",
+  "DELETE /tokens/*": "Delete token",
+  "POST /console/session": "Sign in",
+  "DELETE /console/session": "Sign out",
+};
+
+/** Says what an audit line records, as in "Change biz type order: version 7". */
+export const auditInWords = ({ method, path, query = "", target, status, version }) => {
+  const sent = `${method} ${path}`;
+  const verb = method === "PUT" && status === 201 ? "Create biz type"
+    : verbs[sent.replace(/(\/biz-types|\/tokens)\/[^/]*/, "$1/*")] ?? sent;
+  const notes = [
+    version > 1 && `version ${version}`,
+    /\bforce=true\b/.test(query) && "with force",
+    /\bdryRun=true\b/.test(query) && "only a dry run",
+    status >= 400 && `refused with status ${status}`,
+  ].filter(Boolean).join(", ");
+  return [verb, target].filter(Boolean).join(" ") + (notes && `: ${notes}`);
+};
+
+/** Returns what the nodes that wrote lines are called, by their ID. */
+export const writers = (lines) => nodeNames([...new Map(lines.map(({ node, host, addr = "" }) =>
+  [node, { id: node, host: host || node.slice(0, 8), addr }])).values()]);
+
+const lineTable = (lines, names = writers(lines)) => table({
+  caption: "Changes and attempts at them, newest first",
+  columns: [
+    { title: "Time", cell: (line) => time(line.at) },
+    { title: "Who", cell: (line) => line.token || "no token" },
+    { title: "Address", cell: (line) => line.client },
+    {
+      title: "What", class: "prose", cell: (line) => [
+        line.status >= 400 ? status("bad", auditInWords(line)) : auditInWords(line),
+        line.leftOut > 0 && soft(`${number(line.leftOut)} refusals before it: see the node's log.`),
+      ],
+    },
+    { title: "Node", cell: ({ node }) => names.get(node) },
+    { title: "Request ID", cell: (line) => h("code", line.requestId) },
+  ],
+  rows: lines, key: (line) => `${line.node} ${line.requestId} ${line.at}`,
+  none: empty("Nothing was changed in the last 30 days."),
+});
+
+/** Returns the section with the audit lines. */
+export const auditSection = (ctx) => {
+  const why = ctx.why("admin");
+  const list = h("div", why && notice("info", why));
+  const again = !why && pages(list, (after) => read(ctx, "/audit", { after, limit: 50 }),
+    ({ lines }) => lineTable(lines));
+  return section("Audit", {
+    lead: "Each change and each attempt at one, for 30 days.",
+    actions: !why && button("Refresh", { click: () => again(true) }),
+  }, list);
+};

@@ -1,0 +1,57 @@
+// Enabling, disabling and deleting a biz type.
+
+import { enable, loadIfThere, remove } from "./definitions.js";
+import { h } from "./dom.js";
+import { askAndDo } from "./forms.js";
+import { confirmByName } from "./ui.js";
+
+/** Changes b. If its version is not the present one, shows that one: the next try changes it. */
+async function change(b, ctx, f) {
+  try {
+    return await f(b.version);
+  } catch (error) {
+    if (error.status !== 412) {
+      throw error;
+    }
+    const there = await loadIfThere(b.name);
+    const now = there ? `version ${there.version}` : "deleted";
+    error.detail = `The biz type ${b.name} is ${now} now`;
+    b.version = there?.version ?? b.version;
+    ctx.reload();
+    throw error;
+  }
+}
+
+/** Disables a biz type, or enables a disabled one, if the user says so. */
+export async function disableOrEnable(b, ctx) {
+  const [verb, kind] = b.enabled ? ["Disable", "danger"] : ["Enable", "primary"];
+  const changed = await askAndDo({
+    title: `${verb} ${b.name}?`, yes: verb, kind,
+    text: h("p", b.enabled
+      ? "Requests for numbers are refused on all nodes, until you enable it again."
+      : "Numbers are issued again on all nodes, above those that were issued before."),
+    action: () => change(b, ctx, (version) => enable(b.name, !b.enabled, version)),
+  });
+  if (changed) {
+    ctx.announce(`${b.name} is ${verb.toLowerCase()}d.`);
+    ctx.reload();
+  }
+}
+
+/** Deletes a biz type if the user types its name. */
+export async function deleteByName(b, ctx) {
+  const deleted = await confirmByName({
+    title: `Delete ${b.name}?`, name: b.name, yes: "Delete",
+    text: [
+      h("p", "Requests for its numbers are refused from now on, on all nodes."),
+      h("p", "Its definition and its secrets are gone. Its numbers are never issued again: a biz type " +
+        "of this name continues above them."),
+      b.enabled && h("p", "To stop it for a while, disable it instead."),
+    ],
+    action: () => change(b, ctx, (version) => remove(b.name, version)),
+  });
+  if (deleted) {
+    ctx.announce(`${b.name} is deleted.`);
+    ctx.go("#/biz-types");
+  }
+}

@@ -1,0 +1,171 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+)
+
+// browser keeps cookies, and sends what the page sends.
+type browser struct {
+	t      *testing.T
+	client *http.Client
+}
+
+func newBrowser(t *testing.T, transport http.RoundTripper) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &browser{t: t, client: &http.Client{Jar: jar, Transport: transport}}
+}
+
+func (b *browser) do(method, target, body string) (status int, text string) {
+	b.t.Helper()
+	r, err := http.NewRequest(method, target, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Seqd-Console", "1")
+	r.Header.Set("Origin", strings.Join(strings.SplitN(target, "/", 4)[:3], "/"))
+	resp, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+func (b *browser) want(status int, method, target, body string) string {
+	b.t.Helper()
+	got, text := b.do(method, target, body)
+	if got != status {
+		b.t.Fatalf("%s %s got %d, want %d: %s", method, target, got, status, text)
+	}
+	return text
+}
+
+// A session outlives the process that made it. Before the store is open, the page is served, and
+// nobody is told that the session has ended.
+func TestSessionOutlivesTheProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	var log syncLog
+	logger := server.WithLogger(slog.New(slog.NewJSONHandler(&log, nil)))
+	s := start(t, load(t, withToken(path)), logger)
+	s.await("/readyz", http.StatusOK)
+	b := newBrowser(t, nil)
+	b.want(401, "GET", s.url+"/console/api/biz-types", "")
+	b.want(200, "POST", s.url+"/console/session", `{"token":"ops-secret"}`)
+	b.want(200, "GET", s.url+"/console/api/biz-types", "")
+	b.want(401, "GET", s.url+"/biz-types", "") // the cookie is for the console alone
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// it has another port, which means nothing to a cookie
+	s = start(t, load(t, withToken(path)), logger)
+	if status, body := s.get("/console"); status != http.StatusOK || !strings.Contains(body, "<html") {
+		t.Errorf("the page says %d: %s", status, body)
+	}
+	wantCode(t, b.want(503, "GET", s.url+"/console/session", ""), seqd.CodeStarting)
+	wantCode(t, b.want(503, "GET", s.url+"/console/api/biz-types", ""), seqd.CodeStarting)
+	wantCode(t, newBrowser(t, nil).want(503, "POST", s.url+"/console/session", `{"token":"ops-secret"}`), seqd.CodeStarting)
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.await("/readyz", http.StatusOK)
+	b.want(200, "GET", s.url+"/console/api/biz-types", "")
+	if text := b.want(200, "GET", s.url+"/console/session", ""); !strings.Contains(text, `"signedIn":true,"name":"ops"`) || !strings.Contains(text, `"node":"`) {
+		t.Errorf("the session is %s", text)
+	}
+	b.want(204, "DELETE", s.url+"/console/session", "")
+	b.want(401, "GET", s.url+"/console/api/biz-types", "")
+	if log.count("ops-secret") != 0 {
+		t.Error("the log has the secret")
+	}
+	if got := log.count(`"msg":"audit","token":"ops"`); got != 2 { // sign-in and sign-out
+		t.Errorf("there are %d audit lines", got)
+	}
+}
+
+func TestConsoleOverTLS(t *testing.T) {
+	dir := t.TempDir()
+	files := config.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certificateFiles(t, files), ServerName: "seqd.example"}}
+	t.Cleanup(transport.CloseIdleConnections)
+	s := start(t, load(t, withToken(filepath.Join(dir, "seqd.db"))+fmt.Sprintf("server: {tls: {certFile: %s, keyFile: %s}}\n", files.CertFile, files.KeyFile)))
+	address := strings.Replace(s.url, "http://", "https://", 1)
+	b := newBrowser(t, transport)
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		status, text := b.do("POST", address+"/console/session", `{"token":"ops-secret"}`)
+		if status == http.StatusOK {
+			break
+		}
+		if status != http.StatusServiceUnavailable || time.Now().After(deadline) {
+			t.Fatalf("the sign-in got %d: %s", status, text)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if text := b.want(200, "GET", address+"/console/session", ""); !strings.Contains(text, `"signedIn":true`) || !strings.Contains(text, `"encrypted":true`) {
+		t.Errorf("the session is %s", text)
+	}
+	u, err := url.Parse(address + "/console/api/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := b.client.Jar.Cookies(u); len(list) != 1 || !strings.HasPrefix(list[0].Name, "__Secure-") {
+		t.Errorf("the cookies are %v", list)
+	}
+}
+
+func TestWithoutConsole(t *testing.T) {
+	s := start(t, load(t, "server: {console: false}\nstore: {driver: memory}\nbizTypes: [{name: order}]\n"))
+	s.await("/readyz", http.StatusOK)
+	b := newBrowser(t, nil)
+	for _, path := range []string{"/console", "/console/", "/console/session", "/console/api/healthz", "/console/api/seq/order"} {
+		wantCode(t, b.want(404, "GET", s.url+path, ""), seqd.CodeNotFound)
+	}
+	b.want(200, "GET", s.url+"/seq/order", "")
+}
+
+// The page works while nobody is asked for a token, whoever leads to it.
+func TestConsoleWithoutTokens(t *testing.T) {
+	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]\n"))
+	s.await("/readyz", http.StatusOK)
+	if got := s.raw("GET /console HTTP/1.1", "Host: 127.0.0.1", "Sec-Fetch-Site: cross-site", "Connection: close"); got != 200 {
+		t.Errorf("a link to the page got %d", got)
+	}
+	if got := s.raw("GET /console/api/seq/order HTTP/1.1", "Host: 127.0.0.1", "Seqd-Console: 1", "Sec-Fetch-Site: cross-site", "Connection: close"); got != 403 {
+		t.Errorf("a foreign page got %d", got)
+	}
+	if got := s.raw("GET /console HTTP/1.1", "Host: evil.example", "Connection: close"); got != 403 {
+		t.Errorf("a foreign name got %d", got)
+	}
+	b := newBrowser(t, nil)
+	b.want(200, "GET", s.url+"/console/api/seq/order", "")
+	wantCode(t, b.want(409, "POST", s.url+"/console/session", `{"token":"x"}`), seqd.CodeConflict)
+}

@@ -1,0 +1,717 @@
+package figures
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/nodes"
+)
+
+// counter is what a node of a test counts. It implements Counts and Issuer.
+type counter struct {
+	mu      sync.Mutex
+	issued  map[string]int64
+	refused map[seqd.Code]int64
+	calls   []uint64
+	bizType []string // that exist
+	looks   atomic.Int64
+}
+
+func newCounter() *counter {
+	return &counter{issued: map[string]int64{}, refused: map[seqd.Code]int64{}, calls: make([]uint64, len(testBounds)+1), bizType: []string{"order", "bill"}}
+}
+
+// issue issues numbers, each in a call of 1 to 10 ms.
+func (c *counter) issue(bizType string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.issued[bizType] += n
+	c.calls[1] += uint64(n)
+}
+
+func (c *counter) refuse(code seqd.Code, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[code] += n
+}
+
+func (c *counter) Take(tell func(bizType string, issued, refused int64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, n := range c.issued {
+		tell(name, n, 0)
+	}
+	clear(c.issued)
+}
+
+func (c *counter) Refusals(tell func(code seqd.Code, total int64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for code, n := range c.refused {
+		tell(code, n)
+	}
+}
+
+func (c *counter) Calls() ([]float64, []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return testBounds, append([]uint64(nil), c.calls...)
+}
+
+func (c *counter) Load() (inFlight, connections int64) { return 3, 14 }
+func (c *counter) Tidy()                               {}
+
+func (c *counter) States(tell func(seqd.State)) {
+	c.looks.Add(1)
+	for _, name := range c.bizType {
+		tell(seqd.State{BizType: name})
+	}
+}
+
+func (c *counter) Measure(tell func(bizType, plugin string, m seqd.Measurement)) {
+	for _, name := range c.bizType {
+		tell(name, "", seqd.Measurement{Gauge: seqd.GaugeInHand, Value: 1000})
+		tell(name, "", seqd.Measurement{Gauge: seqd.GaugeStep, Value: 1000})
+		tell(name, "", seqd.Measurement{Gauge: seqd.GaugeRate, Value: 10})
+	}
+}
+
+// member is a node of a test, with a clock that may be wrong.
+type member struct {
+	*Figures
+	*counter
+	nodes *nodes.Nodes
+	stop  func()
+}
+
+// join starts a node. Its clock is ahead of the store's.
+func join(t *testing.T, store persist.Store, ahead time.Duration) *member {
+	t.Helper()
+	m, log := &member{counter: newCounter()}, slog.New(slog.DiscardHandler)
+	now := func() time.Time { return time.Now().Add(ahead) }
+	clock := nodes.NewClock(store, now)
+	m.nodes = nodes.New(nodes.Options{
+		Documents: store.Documents(), Shared: true, Now: now, Clock: clock.Now, ClockKnown: clock.Known, ClockOffset: clock.Offset, Log: log, Addr: fmt.Sprint(":", rand.Uint32()),
+		Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []seqd.Details { return nil },
+	})
+	id, _ := m.nodes.Self()
+	m.Figures = New(Options{
+		Documents: store.Documents(), Shared: true, ID: id, Nodes: m.nodes, Clock: clock.Now, ClockKnown: clock.Known, Log: log,
+		Counts: m.counter, Issuer: m.counter, Addr: id,
+		Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, f := range []func(context.Context){clock.Follow, m.nodes.Beat, m.Run} {
+		running.Go(func() { f(ctx) })
+	}
+	m.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(m.stop)
+	return m
+}
+
+// shown is an overview as a caller reads it.
+type shown struct {
+	At, Until string
+	Complete  bool
+	Metrics   bool
+	Numbers   []*float64
+	Latency   struct{ P50 []*float64 }
+	Refusals  []refusal
+	Busiest   []struct {
+		Name             string
+		NumbersPerSecond float64
+	}
+	InHand []struct{ Name string }
+	Nodes  []struct {
+		httpapi.Node
+		State   string
+		Figures *struct{ NumbersPerSecond *float64 }
+	}
+}
+
+func (m *member) overview(t *testing.T) shown {
+	t.Helper()
+	body, err := m.Overview(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s shown
+	if err := json.Unmarshal(body, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newest returns the newest points, or -1 for null.
+func (s *shown) newest(n int) (list []float64) {
+	for _, v := range s.Numbers[len(s.Numbers)-n:] {
+		if v == nil {
+			list = append(list, -1)
+		} else {
+			list = append(list, *v)
+		}
+	}
+	return list
+}
+
+func (s *shown) states() (list []string) {
+	for _, n := range s.Nodes {
+		list = append(list, n.State)
+	}
+	return list
+}
+
+func wants(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// slot lets the next slot end, and a little more for what follows from that.
+func nextSlot() {
+	time.Sleep(time.Until(time.UnixMilli(endOf(slotBefore(time.Now().UnixMilli()) + 1)).Add(time.Second)))
+	synctest.Wait()
+}
+
+// Two nodes, one of which has a clock that is minutes off, show the same. One of them stops, and
+// one that comes later dies: their points stay, and fifteen minutes later nothing is left of them.
+func TestCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, b := join(t, store, 0), join(t, store, 7*time.Minute)
+		synctest.Wait()
+		nextSlot() // the first one was partial
+		for i := range int64(3) {
+			a.issue("order", 10*(i+1))
+			b.issue("order", 100)
+			b.issue("bill", 5)
+			b.refuse(seqd.CodeExhausted, 2)
+			nextSlot()
+		}
+		for _, m := range []*member{a, b} {
+			s := m.overview(t)
+			wants(t, "numbers", s.newest(5), []float64{-1, 0, 23, 25, 27}[0:5])
+			wants(t, "refusals", s.Refusals, []refusal{{seqd.CodeExhausted, perSecond(6, 4), 6}})
+			wants(t, "busiest", fmt.Sprint(s.Busiest[0].Name, s.Busiest[1].Name), "orderbill")
+			wants(t, "in hand", len(s.InHand), 2)
+			wants(t, "states", s.states(), []string{"ready", "ready"})
+			wants(t, "complete", s.Complete && s.Metrics, true)
+			for _, n := range s.Nodes {
+				offset := 0.0
+				if n.ID == b.opts.ID {
+					offset = 420
+				}
+				if n.ClockOffset == nil || *n.ClockOffset != offset {
+					t.Errorf("the clock offset of a node is %v, want %v", n.ClockOffset, offset)
+				}
+			}
+		}
+		b.stop()
+		a.issue("order", 50)
+		nextSlot()
+		s := a.overview(t)
+		wants(t, "after a stop", s.newest(5), []float64{0, 23, 25, 27, 10})
+		wants(t, "after a stop", s.states(), []string{"ready"})
+		time.Sleep(17 * time.Minute)
+		docs, err := store.Documents().List(t.Context(), kind, "", 10)
+		if err != nil || len(docs) != 1 {
+			t.Errorf("in the end there are %d documents, %v", len(docs), err)
+		}
+	})
+}
+
+// killable is a store that a node can no longer reach.
+type killable struct {
+	persist.Store
+	away atomic.Bool
+}
+
+type killableDocuments struct {
+	persist.Documents
+	store *killable
+}
+
+func (k *killable) Documents() persist.Documents { return killableDocuments{k.Store.Documents(), k} }
+
+// reach returns an error if the store is away, after the patience of the caller.
+func (d killableDocuments) reach(ctx context.Context) error {
+	if d.store.away.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (d killableDocuments) Update(ctx context.Context, doc persist.Document) error {
+	return errors.Join(d.reach(ctx), d.Documents.Update(ctx, doc))
+}
+
+func (d killableDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if err := d.reach(ctx); err != nil {
+		return persist.Document{}, err
+	}
+	return d.Documents.Read(ctx, kind, key)
+}
+
+func (d killableDocuments) Delete(ctx context.Context, kind, key string, revision int64) error {
+	if err := d.reach(ctx); err != nil {
+		return err
+	}
+	return d.Documents.Delete(ctx, kind, key, revision)
+}
+
+func (d killableDocuments) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, err
+	}
+	return d.Documents.List(ctx, kind, after, limit)
+}
+
+// timeless is a store that does not tell its time at first.
+type timeless struct {
+	persist.Store
+	tells atomic.Bool
+}
+
+func (s *timeless) Now(ctx context.Context) (time.Time, error) {
+	if !s.tells.Load() {
+		return time.Time{}, errors.New("no time")
+	}
+	return s.Store.Now(ctx)
+}
+
+// A node whose clock is a day ahead removes nothing of the others before it knows what time it is.
+func TestClockNotYetKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, b, c := join(t, store, 0), join(t, store, 0), join(t, store, 0)
+		nextSlot()
+		nextSlot()
+		a.issue("order", 10)
+		b.issue("order", 100)
+		c.issue("order", 1000)
+		nextSlot()
+		c.stop()
+		late := &timeless{Store: store}
+		join(t, late, 24*time.Hour)
+		time.Sleep(2 * time.Second)
+		s := a.overview(t)
+		wants(t, "beside a node that is a day ahead", fmt.Sprint(s.newest(1), s.states()), "[222] [ready ready ready]")
+		late.tells.Store(true)
+		nextSlot()
+		nextSlot()
+		s = a.overview(t)
+		wants(t, "when it knows better", fmt.Sprint(s.newest(3)[0], s.states()), "222 [ready ready ready]")
+	})
+}
+
+// cut is a store whose writes are done, but say so only if the caller waits for ever.
+type cut struct {
+	persist.Store
+	slow atomic.Bool
+}
+
+type cutDocuments struct {
+	persist.Documents
+	store *cut
+}
+
+func (s *cut) Documents() persist.Documents { return cutDocuments{s.Store.Documents(), s} }
+
+func (d cutDocuments) Update(ctx context.Context, doc persist.Document) error {
+	err := d.Documents.Update(ctx, doc)
+	if d.store.slow.Load() {
+		<-ctx.Done()
+		d.store.slow.Store(false)
+		return ctx.Err()
+	}
+	return err
+}
+
+func (d cutDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if err := ctx.Err(); err != nil {
+		return persist.Document{}, err
+	}
+	return d.Documents.Read(ctx, kind, key)
+}
+
+// A node that stops while it writes says that it has stopped nevertheless.
+func TestStopDuringWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		slow := &cut{Store: store}
+		a, b := join(t, store, 0), join(t, slow, 0)
+		nextSlot()
+		nextSlot()
+		s := a.overview(t)
+		wants(t, "before", fmt.Sprint(s.states()), "[ready ready]")
+		slow.slow.Store(true)
+		nextSlot()
+		b.stop()
+		nextSlot()
+		s = a.overview(t)
+		wants(t, "after a stop", fmt.Sprint(s.states()), "[ready]")
+	})
+}
+
+// A node that dies is gone after 20 s, and its points stay. The others answer.
+func TestDeath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		dying := &killable{Store: store}
+		a, b := join(t, store, 0), join(t, dying, 0)
+		nextSlot()
+		nextSlot()
+		a.issue("order", 10)
+		b.issue("order", 100)
+		nextSlot()
+		dying.away.Store(true)
+		for range 6 {
+			a.issue("order", 10)
+			nextSlot()
+		}
+		s := a.overview(t)
+		wants(t, "after a death", s.newest(7), []float64{22, 2, 2, 2, 2, 2, 2})
+		wants(t, "after a death", len(s.Nodes), 2)
+		wants(t, "after a death", strings.Count(fmt.Sprint(s.states()), "gone"), 1)
+		// The node that lost the store shows what it has, and says that there may be more.
+		began := time.Now()
+		s = b.overview(t)
+		wants(t, "without the store", s.newest(7), []float64{20, 0, 0, 0, 0, 0, 0})
+		wants(t, "without the store", fmt.Sprint(s.Complete, s.states()), "false [ready]")
+		if took := time.Since(began); took > readPatience {
+			t.Errorf("without the store the answer took %s", took)
+		}
+	})
+}
+
+// After an outage of the store no node is said to be gone before it had the time to report again.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memory.New(time.Now)
+		stores := []*killable{{Store: shared}, {Store: shared}, {Store: shared}}
+		a, _, dead := join(t, stores[0], 0), join(t, stores[1], 0), join(t, stores[2], 0)
+		nextSlot()
+		nextSlot()
+		for _, store := range stores {
+			store.away.Store(true)
+		}
+		for range 12 {
+			nextSlot()
+		}
+		s := a.overview(t)
+		wants(t, "during the outage", fmt.Sprint(s.states()), "[ready]")
+		stores[0].away.Store(false)
+		stores[1].away.Store(false)
+		gone := 0
+		for i := range 2 * silence {
+			nextSlot()
+			s := a.overview(t)
+			gone = strings.Count(fmt.Sprint(s.states()), "gone")
+			if i < silence-1 {
+				wants(t, fmt.Sprint(i, " slots after the outage"), gone, 0)
+			}
+		}
+		wants(t, "long after the outage", gone, 1)
+		for _, n := range a.overview(t).Nodes {
+			if n.State == "gone" && n.ID != dead.opts.ID {
+				t.Errorf("%s is said to be gone", n.ID)
+			}
+		}
+	})
+}
+
+// Documents that are damaged, or of another version, do no harm.
+func TestForeignDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, b := join(t, store, 0), join(t, store, 0)
+		nextSlot()
+		nextSlot()
+		b.issue("order", 100)
+		nextSlot()
+		doc, err := store.Documents().Read(t.Context(), kind, b.opts.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, body := range []string{
+			"", "{}", "[]", "null", strings.Repeat("x", 1<<20), strings.Replace(doc.Body, `"numbers":"`, `"numbers":"_`, 1),
+			strings.Replace(doc.Body, `"v":1`, `"v":7,"new":{"a":[1]}`, 1), // a newer version counts
+			strings.Replace(doc.Body, `"last":`, `"last":-`, 1), strings.Replace(doc.Body, `"last":`, `"last":99999999999`, 1),
+		} {
+			if err := store.Documents().Create(t.Context(), persist.Document{Kind: kind, Key: fmt.Sprint("k", i), Revision: 1, Body: body, Expires: doc.Expires}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := a.overview(t)
+		wants(t, "numbers", s.newest(2), []float64{0, 40})
+		wants(t, "complete", s.Complete, true)
+	})
+}
+
+// A node that does not count writes nothing, and shows what it finds.
+func TestWithoutCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, issuer := memory.New(time.Now), newCounter()
+		n := nodes.New(nodes.Options{
+			Documents: store.Documents(), Shared: true, Now: time.Now,
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []seqd.Details { return nil },
+		})
+		id, _ := n.Self()
+		m := &member{nodes: n, Figures: New(Options{
+			Documents: store.Documents(), Shared: true, ID: id, Nodes: n, Clock: time.Now, Issuer: issuer,
+			Stopping: func() bool { return true }, StoreTrouble: func() *seqd.Error { return nil },
+		})}
+		m.Run(t.Context()) // returns at once
+		s := m.overview(t)
+		wants(t, "the overview", fmt.Sprint(s.Metrics, s.newest(2), len(s.Numbers), s.states(), len(s.InHand), s.Busiest == nil), "false [-1 -1] 180 [stopping] 2 false")
+		if docs, _ := store.Documents().List(t.Context(), kind, "", 10); len(docs) > 0 {
+			t.Errorf("there are documents: %v", docs)
+		}
+	})
+}
+
+// Before the first sample there are no figures of the node.
+func TestBeforeTheFirstSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, n := newCounter(), nodes.New(nodes.Options{
+			Documents: memory.New(time.Now).Documents(), Now: time.Now,
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []seqd.Details { return nil },
+		})
+		id, _ := n.Self()
+		m := &member{Figures: New(Options{
+			ID: id, Nodes: n, Clock: time.Now, Issuer: c, Counts: c,
+			Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return seqd.Errorf(seqd.CodeStoreFailedOver, "look") },
+		})}
+		s := m.overview(t)
+		wants(t, "the overview", fmt.Sprint(s.Metrics, s.newest(2), s.states(), s.Nodes[0].Figures == nil), "true [-1 -1] [degraded] true")
+	})
+}
+
+// Many who ask at once get one answer, and one of them looks.
+func TestOneAnswerForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, memory.New(time.Now), 0)
+		nextSlot()
+		time.Sleep(2 * time.Second)
+		before := a.looks.Load()
+		var asking sync.WaitGroup
+		for range 100 {
+			asking.Go(func() { a.overview(t) })
+		}
+		asking.Wait()
+		if n := a.looks.Load() - before; n != 1 {
+			t.Errorf("it looked %d times", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		a.answer.busy <- struct{}{}
+		cancel()
+		if _, err := a.Overview(ctx); seqd.CodeOf(err) != seqd.CodeCanceled {
+			t.Errorf("a caller that has gone gets %v", err)
+		}
+		<-a.answer.busy
+	})
+}
+
+// untidy takes long to tidy.
+type untidy struct{ *counter }
+
+func (untidy) Tidy() { time.Sleep(3 * time.Second) }
+
+// A node that takes seconds to tidy counts in every slot nevertheless.
+func TestLongTidy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ended := join(t, memory.New(time.Now), 0), make(chan struct{})
+		m.stop()
+		m.opts.Counts, m.opts.Shared = untidy{m.counter}, false
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { m.Run(ctx); close(ended) }()
+		for range 3 * minute * slotLength / 100 {
+			time.Sleep(100 * time.Millisecond)
+			m.issue("order", 1)
+		}
+		time.Sleep(time.Second)
+		s := m.overview(t)
+		for i, v := range s.newest(2 * minute) {
+			if v < 9.5 || v > 10.5 {
+				t.Errorf("slot %d has %v", i, v)
+			}
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// slow is an issuer of very many biz types.
+type slow struct{ *counter }
+
+func (s slow) States(tell func(seqd.State)) {
+	time.Sleep(3 * time.Second)
+	s.counter.States(tell)
+}
+
+// With very many biz types nobody waits for a look, except for the first one, and looks are rare.
+func TestLongLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter()
+		f := New(Options{
+			Clock: time.Now, Issuer: slow{c},
+			Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+		})
+		f.look()
+		began := time.Now()
+		for time.Since(began) < time.Hour {
+			before := time.Now()
+			if f.look().bizTypes.Total != 2 || time.Since(before) > 0 {
+				t.Fatalf("a look took %s", time.Since(before))
+			}
+			time.Sleep(time.Second)
+		}
+		if n := c.looks.Load(); n < 5 || n > 7 {
+			t.Errorf("it looked %d times in an hour, want 6", n)
+		}
+		time.Sleep(time.Minute) // the last look ends
+	})
+}
+
+// A biz type that was deleted is no longer among the busiest.
+func TestDeletedBizType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := join(t, memory.New(time.Now), 0)
+		nextSlot()
+		a.issue("gone", 100)
+		a.issue(others, 50)
+		nextSlot()
+		s := a.overview(t)
+		wants(t, "busiest", len(s.Busiest), 1)
+		wants(t, "busiest", s.Busiest[0].Name, others)
+		wants(t, "numbers", s.newest(1), []float64{30})
+	})
+}
+
+// What was counted before the first sample belongs to no slot.
+func TestCountsOfTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounter()
+		c.issue("order", 100)
+		c.refuse(seqd.CodeExhausted, 100)
+		s := sampler{counts: c, window: newWindow(), codes: map[seqd.Code]int64{}}
+		now, elapsed := endTime(300_000_000), time.Duration(0)
+		for range 3 {
+			s.sample(now, elapsed)
+			now, elapsed = now.Add(slotLength*time.Millisecond), elapsed+slotLength*time.Millisecond
+			c.issue("order", 1)
+			c.refuse(seqd.CodeExhausted, 1)
+		}
+		r := new(report)
+		s.fill(r)
+		calls := r.Calls.lately()
+		wants(t, "numbers, refusals and calls", fmt.Sprint(r.Numbers[slots-3:], r.Refusals, calls[:3]), "[-1 1 1] [{exhausted 0.2 2}] [0 2 0]")
+	})
+}
+
+// The document of a busy node is small, and that of the busiest one bounded.
+func TestSize(t *testing.T) {
+	size := func(perSlot int64, bizTypes, buckets int, name string) int {
+		w, c := begun()
+		for range 2 * slots {
+			c.pass(slotLength)
+			w.move(c.now, c.elapsed)
+			for i := range bizTypes {
+				w.add(fmt.Sprintf("%s%02d", name, i), rand.Int64N(perSlot)+1, rand.Int64N(perSlot)+1)
+			}
+			for i := range 2 * bizTypes {
+				w.addCode(seqd.Code(fmt.Sprint("some_code_", i)), perSlot)
+			}
+			for i := range buckets {
+				w.calls[w.at][(i+5)%23] = rand.Uint32() | 1<<31
+			}
+		}
+		r := &report{Version: version, Addr: "[::]:8080", Host: name, Build: name, Bounds: make([]float64, 22), StartedAt: httpapi.Time(0)}
+		for i := range r.Bounds {
+			r.Bounds[i] = 2.5e-6 * float64(i+1)
+		}
+		for i := range mostListed {
+			at := fmt.Sprintf("%s%02d", name, i)
+			r.InHand = append(r.InHand, inHand{at, 123456, 1234.567, 100000})
+			r.RunsOut = append(r.RunsOut, runsOut{BizType: at, Plugin: "format", What: displayEnds, Seconds: 123456789, Share: 0.123456})
+			r.Reasons = append(r.Reasons, httpapi.Reason{BizType: at, Code: seqd.CodeStoreUnavailable, Detail: strings.Repeat("é", 40+len(name)*3)})
+		}
+		r.fill(w)
+		body, err := r.write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readReport("a", body); err != nil {
+			t.Fatal(err)
+		}
+		return len(body)
+	}
+	idle := size(0, 0, 0, "a")
+	busy := size(20_000, 12, 8, "order-item")
+	worst := size(1<<40, 40, 23, strings.Repeat("n", 62))
+	t.Logf("an idle node writes %d bytes, a busy one %d, the worst one %d", idle, busy, worst)
+	if idle > 5000 || busy > longestWritten || worst > longestWritten {
+		t.Errorf("an idle node writes %d bytes, a busy one %d, the worst one %d", idle, busy, worst)
+	}
+}
+
+// crowded are the documents of very many nodes.
+type crowded struct {
+	persist.Documents
+	list []persist.Document
+}
+
+func (c crowded) List(context.Context, string, string, int) ([]persist.Document, error) {
+	return c.list, nil
+}
+
+// The more nodes there are, the longer an answer is given again: reading reports takes time too.
+func TestManyNodes(t *testing.T) {
+	body, err := busyReport("").write()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memory.New(time.Now)
+	of := crowded{Documents: store.Documents()}
+	for i := range mostNodes {
+		of.list = append(of.list, persist.Document{Kind: kind, Key: fmt.Sprint(i), Body: body, Expires: time.Now().Add(time.Hour).UnixMilli()})
+	}
+	counter := newCounter()
+	f := New(Options{
+		Documents: of, Shared: true, Clock: time.Now, Counts: counter, Issuer: counter, Log: slog.New(slog.DiscardHandler),
+		Nodes: nodes.New(nodes.Options{
+			Documents: store.Documents(), Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
+			Details: func(int) []seqd.Details { return nil },
+		}),
+		Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+	})
+	least := time.Hour
+	for range 3 {
+		began := time.Now()
+		f.readReports(of.list)
+		least = min(least, time.Since(began))
+	}
+	if _, err := f.Overview(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pause, want := time.Until(f.answer.until), min(answerShare*least/2, longestPause/2); pause < want {
+		t.Errorf("reading takes %s, and an answer is given for %s", least, pause)
+	}
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd"
+)
+
+// csvType is the type of an account as CSV. Do not modify it.
+var csvType = []string{"text/csv; charset=utf-8; header=present"}
+
+// issuedState is the state of numbers that are in no gap.
+const issuedState = "issued"
+
+var csvHeader = []string{"from", "to", "state", "at", "reason", "by", "reservation", "expiresAt"}
+
+// writeAccountCSV answers with an account as CSV (RFC 4180): a header, and a row for each run of
+// numbers, issued ones too, so that each number is in exactly one row. If whole is set, it reads all
+// pages, and otherwise one. Each row is as of the moment when its page was read.
+func writeAccountCSV(c *gin.Context, issuer *seqd.Issuer, bizType string, q seqd.AccountQuery, whole bool) error {
+	if whole {
+		q.Limit = largestPage
+	}
+	page, err := issuer.Account(c.Request.Context(), bizType, q)
+	if err != nil {
+		return err
+	}
+	header := c.Writer.Header()
+	header["Content-Type"] = csvType
+	header["X-Content-Type-Options"] = noSniff
+	header["Content-Disposition"] = []string{`attachment; filename="` + fileName(bizType, q.Key, page.Period) + `"`}
+	var rows accountRows
+	rows.write(csvHeader)
+	for {
+		rows.add(q.After, &page)
+		if gone := rows.send(c) != nil; gone || !whole || page.Next == 0 {
+			return nil
+		}
+		q.After, q.Period = page.Next, page.Period // the present period may end meanwhile
+		if page, err = issuer.Account(c.Request.Context(), bizType, q); err == nil && page.Next != 0 && page.Next <= q.After {
+			err = fmt.Errorf("the page of the account of %s after %d continues after %d", bizType, q.After, page.Next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func fileName(bizType, key string, period seqd.Period) string {
+	name := bizType
+	for _, part := range []string{key, period.String()} {
+		if part != "" {
+			name += "-" + part
+		}
+	}
+	return name + ".csv"
+}
+
+// accountRows makes the rows of an account.
+type accountRows struct{ buf bytes.Buffer }
+
+// add adds the rows of the page that begins after a number.
+func (r *accountRows) add(after int64, page *seqd.Account) {
+	next := max(after+1, page.First)
+	for _, g := range page.Gaps {
+		r.issued(next, g.From-1)
+		r.write([]string{
+			strconv.FormatInt(g.From, 10), strconv.FormatInt(g.To, 10), g.State, shownTime(g.At),
+			harmlessCell(g.Reason), harmlessCell(g.By), g.Reservation, shownTime(g.ExpiresAt),
+		})
+		next = g.To + 1
+	}
+	last := page.Next
+	if last == 0 {
+		last = page.Last
+	}
+	r.issued(next, last)
+}
+
+// issued adds a row of issued numbers, if there are any.
+func (r *accountRows) issued(from, to int64) {
+	if from <= to {
+		r.write([]string{strconv.FormatInt(from, 10), strconv.FormatInt(to, 10), issuedState, "", "", "", "", ""})
+	}
+}
+
+func (r *accountRows) write(row []string) {
+	w := csv.NewWriter(&r.buf)
+	w.UseCRLF = true
+	_ = w.Write(row) // a buffer takes everything
+	w.Flush()
+}
+
+// send sends the rows that were added. The caller has the write timeout of the server for them.
+func (r *accountRows) send(c *gin.Context) error {
+	settle(c, r.buf.Bytes())
+	if server, ok := c.Request.Context().Value(http.ServerContextKey).(*http.Server); ok && server.WriteTimeout > 0 {
+		_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(server.WriteTimeout))
+	}
+	_, err := r.buf.WriteTo(c.Writer)
+	return err
+}
+
+// harmlessCell returns a text that a spreadsheet shows and does not calculate. Spreadsheets take a
+// cell that begins with = + - or @ for a formula, and where they separate cells by other characters
+// than commas, a cell begins after those. An apostrophe makes it text.
+func harmlessCell(text string) string {
+	var cell strings.Builder
+	begins := true
+	for _, r := range text {
+		if begins && strings.ContainsRune("=+-@＝＋－＠", r) {
+			cell.WriteByte('\'')
+		}
+		begins = strings.ContainsRune(`,;|"`, r) || begins && r == ' '
+		cell.WriteRune(r)
+	}
+	return cell.String()
+}

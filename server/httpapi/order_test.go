@@ -1,0 +1,108 @@
+package httpapi_test
+
+import (
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// fits reports whether a query asks for something that can be had, by the parser of net/url. With
+// guarded, a keyed biz type has the key t1 only.
+func fits(query string, keyed, guarded bool) bool {
+	values, err := url.ParseQuery(query)
+	if err != nil || values.Has("key") != keyed || keyed && (seqd.CheckKey(values.Get("key")) != nil || guarded && values.Get("key") != "t1") {
+		return false
+	}
+	for name, given := range values {
+		if len(given) != 1 {
+			return false
+		}
+		switch name {
+		case "key":
+		case "count":
+			if n, err := strconv.Atoi(given[0]); err != nil || n < 1 || n > 100 || given[0][0] == '+' {
+				return false
+			}
+		case "ttl":
+			if d, err := time.ParseDuration(given[0]); err != nil || d < time.Second || d > 24*time.Hour {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// FuzzOrder sends any query to a route that reads it pair by pair. It must accept what the parser of
+// net/url accepts, and a token for one key must not get numbers of another.
+func FuzzOrder(f *testing.F) {
+	for _, query := range []string{
+		"", "&", "key=t1", "key=t1&count=3", "count=3&key=t1&ttl=1m0s", "ttl=90s", "count=100", "count=101", "key=%741", "k%65y=t1", "key=t1&key=t1",
+		"key=t1&key=t2", "key=t2&key=t1", "key=t1;key=t2", "key=t1&%zz", "key", "key=", "=t1", "&&key=t1&&", "key=t1&x", "key=t1=", "count=+1", "ttl=1e9h", "key=t1%00",
+		"key=t1&count=1+", "ttl=%31%6d&key=t%31", "key=t1#", "key=t1?key=t2",
+	} {
+		f.Add(query)
+	}
+	tokens := newTokensOf(f, map[string][]string{"t1": {"issue:tenant/t1", "issue:invoice"}})
+	f.Fuzz(func(t *testing.T, query string) {
+		for _, guarded := range []bool{false, true} {
+			tenant := newBook(true)
+			issuer := newIssuer(t, defineBook("invoice", newBook(false)), defineBook("tenant", tenant))
+			api := newStarting(t, func(o *options) {
+				if guarded {
+					o.Guard, o.Tokens = tokens, tokens
+				}
+			})
+			api.Gate().Ready(issuer)
+			for _, bizType := range []string{"invoice", "tenant"} {
+				r, err := newRequest("POST", "/seq/"+bizType+"/reservations", auth("t1"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.URL.RawQuery = query
+				w := httptest.NewRecorder()
+				api.ServeHTTP(w, r)
+				checkAnswer(t, w)
+				if want := fits(query, bizType == "tenant", guarded); (w.Code == 201) != want {
+					t.Errorf("%s?%q, guarded %t: %d %s, want good %t", bizType, query, guarded, w.Code, w.Body, want)
+				}
+			}
+			for key := range tenant.counters {
+				if guarded && key != "t1" {
+					t.Errorf("%q made numbers of the key %q", query, key)
+				}
+			}
+		}
+	})
+}
+
+// keyedCounter is a counter that is keyed, and counts all keys together.
+type keyedCounter struct{ *counter }
+
+func (keyedCounter) HasKeys() bool { return true }
+
+// TestKeyAllocations checks that a key and a count cost no allocation.
+func TestKeyAllocations(t *testing.T) {
+	d := define("order", newCounter(1_000_000))
+	plain, _ := allocations(t, newAPI(t, d), "/seq/order")
+	d.BizType.Settings = keyedCounter{}
+	keyed, _ := allocations(t, newAPI(t, d), "/seq/order?key=tenant-42&count=1")
+	if !raceEnabled && keyed > plain {
+		t.Errorf("with a key and a count it allocates %v times, without %v", keyed, plain)
+	}
+}
+
+func BenchmarkIssueKey(b *testing.B) {
+	d := define("order", newCounter(1))
+	d.BizType.Settings = keyedCounter{}
+	benchmarkIssue(b, "/seq/order?key=tenant-42", d)
+}
+
+func BenchmarkIssueCount(b *testing.B) {
+	benchmarkIssue(b, "/seq/order?count=3", define("order", newCounter(1)))
+}

@@ -1,0 +1,207 @@
+package ops
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/config"
+)
+
+// Mark says how far a counter had come.
+type Mark struct {
+	// Counter is its name, as in [Raise].
+	Counter string
+	// Number is the highest number that anybody got, 1 to 2^53 − 1.
+	Number int64
+}
+
+// check refuses a number out of its range.
+func (m Mark) check() error {
+	if m.Number < 1 || m.Number > seqd.MaxNumber {
+		return fmt.Errorf("%w: %d is outside 1 to %d", ErrRaise, m.Number, seqd.MaxNumber)
+	}
+	return nil
+}
+
+// atLeast is the number, whatever the store knows.
+func (m Mark) atLeast(int64) int64 { return m.Number }
+
+// ReadMarks reads a mark from each line: the counter and the number, with a comma, a tab or spaces
+// between them, as databases write tables. Empty lines and lines that begin with # are left out. The
+// error names the line.
+func ReadMarks(r io.Reader) (list []Mark, err error) {
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		fields := strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == '\t' || c == ' ' })
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("%w: line %d is not a counter and a number: %.100q", ErrRaise, n, text)
+		}
+		number, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: line %d: %.100q is not a whole number", ErrRaise, n, fields[1])
+		}
+		m := Mark{fields[0], number}
+		if err := m.check(); err != nil {
+			return nil, fmt.Errorf("%w (line %d)", err, n)
+		}
+		list = append(list, m)
+	}
+	return list, lines.Err()
+}
+
+// RaiseAll does what [Raise] does, for many counters, several at a time. It calls tell with each
+// result, one call at a time, in no order. It checks all names before it raises a counter. After an
+// error some of them may have been raised; it is safe to call it again.
+func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, tell func(counter string, r Raised)) error {
+	if len(marks) == 0 {
+		return fmt.Errorf("%w: no counter is named", ErrRaise)
+	}
+	return repairing(ctx, cfg, marks[0].Counter, func(f *repair) error {
+		jobs := make([]job, 0, len(marks))
+		for _, m := range marks {
+			t, err := f.find(ctx, m.Counter)
+			if err != nil {
+				return err
+			}
+			jobs = append(jobs, job{t, m.atLeast})
+		}
+		return f.raiseMany(ctx, jobs, tell)
+	})
+}
+
+// By says which counters [RaiseBy] raises, and how far.
+type By struct {
+	// BizType names a biz type, and, after an @, a period of it: invoice or invoice@2026. All
+	// counters that the store has of it are raised, those of all keys.
+	BizType string
+	// Gap is how much above the highest number that the store knows, 0 to 2^53 − 1.
+	Gap int64
+	// Stopped is whether only gapless counters are raised that stand still after a failover. Then
+	// it is safe to call [RaiseBy] again after an error. Otherwise the counters that were raised
+	// already would be raised by another gap.
+	Stopped bool
+}
+
+// RaiseBy does what [Raise] does, for all counters of a biz type that the store has. It cannot raise
+// those that the store has lost. It calls tell as [RaiseAll] does.
+func RaiseBy(ctx context.Context, cfg *config.Config, by By, tell func(counter string, r Raised)) error {
+	if by.Gap < 0 || by.Gap > seqd.MaxNumber {
+		return fmt.Errorf("%w: %d is outside 0 to %d", ErrRaise, by.Gap, seqd.MaxNumber)
+	}
+	return repairing(ctx, cfg, by.BizType, func(f *repair) error {
+		jobs, err := f.jobsOf(ctx, by)
+		if err != nil {
+			return err
+		}
+		return f.raiseMany(ctx, jobs, tell)
+	})
+}
+
+// jobsOf returns what RaiseBy has to do.
+func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
+	bizType, digits, dated := strings.Cut(by.BizType, "@")
+	owner, err := f.owner(ctx, bizType)
+	if err != nil {
+		return nil, err
+	}
+	if by.Stopped && !owner.ledger {
+		return nil, fmt.Errorf("%w: %s is not gapless: after a failover its counters continue by themselves", ErrRaise, bizType)
+	}
+	if dated {
+		owner.digits = digits
+		if err := owner.parsePeriod(true); err != nil {
+			return nil, err
+		}
+	}
+	names, err := f.namesOf(ctx, owner, by.Stopped)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		of, _, period, whole := seqd.SplitCounter(name)
+		if of != bizType || !whole || dated && period != digits {
+			continue
+		}
+		t, err := f.find(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, job{t, func(highest int64) int64 { return highest + min(by.Gap, seqd.MaxNumber-highest) }})
+	}
+	if len(jobs) == 0 {
+		return nil, fmt.Errorf("%w: the store has no such counter of %s", ErrRaise, by.BizType)
+	}
+	return jobs, nil
+}
+
+// namesOf returns the names of the counters that the store has, of all biz types whose counters are
+// kept as those of t.
+func (f *repair) namesOf(ctx context.Context, t target, stopped bool) (names []string, err error) {
+	if t.ledger {
+		return f.ledgerNames(ctx, stopped)
+	}
+	for c, err := range persist.EveryCounter(ctx, f.store.Counters()) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, c.BizTag)
+	}
+	return names, nil
+}
+
+// job is a counter to raise; to is described at [repair.raise].
+type job struct {
+	target
+	to func(highest int64) int64
+}
+
+// atOnce is how many counters are raised at a time. Stores make the changes of several callers
+// durable together.
+const atOnce = 16
+
+// raiseMany raises counters until one fails, and returns why.
+func (f *repair) raiseMany(ctx context.Context, jobs []job, tell func(counter string, r Raised)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex // one tell at a time
+		left = make(chan job)
+	)
+	for range min(atOnce, len(jobs)) {
+		wg.Go(func() {
+			for j := range left {
+				r, err := f.raise(ctx, j.target, j.to)
+				if err != nil {
+					cancel(fmt.Errorf("%s: %w", j.counter, err)) // the first one counts
+					continue
+				}
+				mu.Lock()
+				tell(j.counter, r)
+				mu.Unlock()
+			}
+		})
+	}
+feed:
+	for _, j := range jobs {
+		select {
+		case left <- j:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(left)
+	wg.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,335 @@
+package gapless
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// counter is one counter on this node. A caller submits an operation; the machine says what to read
+// and write. One write at a time is under way, and the operations that arrive meanwhile share the
+// next one. It is safe for concurrent use.
+type counter struct {
+	*Strategy
+	name live.Name
+	key  string // of the document
+	ends int64  // of the period, in ms since the Unix epoch, 0 for never
+
+	mu      sync.Mutex // guards what follows
+	machine *ledger.Machine
+	policy  ledger.Policy // as the machine has it
+	timer   *time.Timer   // calls the machine again
+	running int           // commands under way
+	// gathering is how many commands ended just now: then callers only join what they will step for
+	gathering int
+	arrived   int // callers since the last step
+	closing   bool
+	idle      chan struct{} // closed when the machine is idle and closing is set; nil before
+	told      ledger.Stats  // what the totals contain
+	looked    time.Time     // when told was last known to be true
+	looking   bool          // whether told is being read again, or waits for that
+}
+
+// waiter is a caller.
+type waiter struct {
+	ledger.Request
+	done chan struct{} // closed when the request is finished
+}
+
+// commandTimeout bounds a command. A store bounds the time of its operations itself.
+const commandTimeout = 10 * time.Second
+
+// counter returns a counter that has not been read.
+func (s *Strategy) counter(name live.Name) *counter {
+	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.ends(name.Period)}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
+	c.policy.Awake = s.env.Attendance.Since(s.now())
+	c.machine = ledger.New(ledger.Config{
+		Counter: c.key, Writer: hex.EncodeToString(random[:]), Without: sabotaged(),
+	}, c.policy)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen, ok := s.seen[name]; ok {
+		c.machine.Inherit(seen)
+	}
+	return c
+}
+
+// open implements [live.Options].
+func (s *Strategy) open(ctx context.Context, name live.Name) (*counter, error) {
+	if err := name.Period.Check(); err != nil {
+		return nil, err
+	}
+	c := s.counter(name)
+	// any operation reads the document first, and this one changes nothing
+	_, err := c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
+	if err == nil || seqd.CodeOf(err) == seqd.CodeUnknownReservation || c.machineKnows() {
+		return c, nil
+	}
+	_ = c.close(ctx)
+	return nil, err
+}
+
+// machineKnows reports whether the document was read, or refusals come from what was read.
+func (c *counter) machineKnows() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.Stats().Known || c.machine.Refusal() != nil
+}
+
+// shut implements [live.Options].
+func (s *Strategy) shut(ctx context.Context, name live.Name, c *counter) error {
+	err := c.close(ctx)
+	c.mu.Lock()
+	seen := c.machine.Seen()
+	c.tally(ledger.Stats{})
+	c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.seen {
+		if len(s.seen) < max(livePeriods, s.settings.LiveKeys) {
+			break
+		}
+		delete(s.seen, other) // any
+	}
+	s.seen[name] = seen
+	return err
+}
+
+// policyOf returns what the definition says about a counter whose period ends at ends.
+func (s *Settings) policyOf(answerTTL time.Duration, ends int64) ledger.Policy {
+	return ledger.Policy{
+		Start: s.Start, TTL: s.ReservationTTL.Milliseconds(), Keep: answerTTL.Milliseconds(),
+		MaxReserved: int64(s.MaxReserved), Void: s.OnRelease == Void, Ends: ends,
+	}
+}
+
+// do carries out an operation, and returns when it is durable, or when ctx or the patience of a
+// request ends. What was sent for it is undone then, unless a repeated request gets it.
+func (c *counter) do(ctx context.Context, op ledger.Op) (ledger.Result, error) {
+	w := &waiter{done: make(chan struct{})}
+	w.Op, w.Tag = op, w
+	if err := c.submit(w); err != nil {
+		return ledger.Result{}, err
+	}
+	select {
+	case <-w.done:
+		return w.Result, w.Err
+	default:
+	}
+	late := time.NewTimer(c.settings.AcquireTimeout)
+	defer late.Stop()
+	if op.Kind == ledger.Return { // no caller waits, and nobody repeats it
+		late.Stop()
+	}
+	select {
+	case <-w.done:
+		return w.Result, w.Err
+	case <-late.C:
+		return c.abandon(w, nil)
+	case <-ctx.Done():
+		return c.abandon(w, seqd.AsError(ctx.Err()))
+	}
+}
+
+// submit passes an operation to the machine, also if that refuses everything now: it looks at the
+// document again when there is a request, some time later.
+func (c *counter) submit(w *waiter) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return errStopping
+	}
+	c.machine.Submit(&w.Request)
+	if c.arrived++; c.gathering == 0 {
+		c.step()
+	}
+	return nil
+}
+
+// abandon ends the wait of a caller. why is nil if its patience ended. Numbers that come back do so
+// when the store is there again: nobody else would bring them.
+func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-w.done:
+		return w.Result, w.Err
+	default:
+	}
+	if w.Op.Kind != ledger.Return {
+		c.machine.Abandon(&w.Request)
+	}
+	if why == nil {
+		why = c.machine.Late()
+	}
+	c.step()
+	return ledger.Result{}, why
+}
+
+// step does what the machine wants. mu is held.
+func (c *counter) step() {
+	c.arrived = 0
+	now, clock := time.Now(), c.now()
+	if awake := c.env.Attendance.Since(clock); awake != c.policy.Awake {
+		c.policy.Awake = awake
+		c.machine.SetPolicy(c.policy)
+	}
+	list, wake := c.machine.Next(now, clock)
+	for _, command := range list {
+		c.running++
+		go c.run(command)
+	}
+	c.finish()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	if !wake.IsZero() {
+		c.timer = time.AfterFunc(wake.Sub(now), c.tick)
+	}
+	if c.closing && c.running == 0 && c.idle != nil && c.machine.Idle() {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// tick does what the machine wants now.
+func (c *counter) tick() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step()
+}
+
+// finish lets callers go whose requests are finished, and tells of reservations that expired. mu is
+// held.
+func (c *counter) finish() {
+	for _, r := range c.machine.Finished() {
+		close(r.Tag.(*waiter).done)
+	}
+	for _, e := range c.machine.Expired() {
+		c.tell(e)
+	}
+	c.tally(c.machine.Stats())
+}
+
+// tell tells of a reservation that expired.
+func (c *counter) tell(e *ledger.Entry) {
+	x := seqd.Expiry{
+		Reservation: seqd.Reservation{
+			ID: fullID(e.ID, c.name), Key: c.name.Key, State: seqd.Expired, ExpiresAt: time.UnixMilli(e.Made + e.TTL),
+		},
+		Count: int(ledger.Count(e.Runs)), Caller: e.Caller,
+	}
+	c.env.Observer.Event(seqd.Event{BizType: c.Strategy.name, Kind: seqd.EventReservationExpired, Numbers: int64(x.Count)})
+	// those who are told of rejections are told: a caller that crashes often must not fill the log
+	c.env.Log.Debug("a reservation expired", "bizType", c.Strategy.name, "counter", c.key, "reservation", x.ID, "numbers", x.Count, "caller", x.Caller)
+	if c.expired != nil {
+		go c.expired(x)
+	}
+}
+
+// run executes a command.
+func (c *counter) run(command ledger.Command) {
+	out := c.execute(&command)
+	c.done(&command, out)
+	// Let the callers that are ready to run join the next write. An idle system has none, so it
+	// loses no time.
+	for before := -1; ; {
+		runtime.Gosched()
+		c.mu.Lock()
+		if c.arrived == before || c.arrived == 0 {
+			break
+		}
+		before = c.arrived
+		c.mu.Unlock()
+	}
+	defer c.mu.Unlock()
+	c.gathering--
+	c.step()
+}
+
+// done passes what became of a command to the machine, and lets callers go.
+func (c *counter) done(command *ledger.Command, out outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	c.gathering++
+	if command.Action == ledger.Read && errors.Is(out.Err, persist.ErrNotFound) && out.Floor != c.policy.Floor {
+		c.policy.Floor = out.Floor
+		c.machine.SetPolicy(c.policy)
+	}
+	c.machine.Done(time.Now(), c.now(), command, out.Outcome)
+	c.finish()
+}
+
+// outcome is that of a command, with what only a counter without a document needs.
+type outcome struct {
+	ledger.Outcome
+	// Floor is the highest number that another strategy has issued under the name of the counter.
+	Floor int64
+}
+
+// execute does what a command asks for. It survives a driver that panics: callers wait for it.
+func (c *counter) execute(command *ledger.Command) (out outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			out.Err = fmt.Errorf("the store's driver panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	out.Outcome = c.documents.execute(ctx, command)
+	if command.Action == ledger.Read && errors.Is(out.Err, persist.ErrNotFound) {
+		if floor, err := c.floor(ctx, c.key); err != nil {
+			out.Err = err
+		} else {
+			out.Floor = floor
+		}
+	}
+	c.reach.note(c.Strategy, out.Err)
+	return out
+}
+
+// close ends the use of a counter: it waits until what is under way has ended, or ctx ends.
+func (c *counter) close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return nil
+	}
+	idle := make(chan struct{})
+	c.closing, c.idle = true, idle
+	c.step()
+	c.mu.Unlock()
+	defer c.stop()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: writes under way have not ended: %w", c.key, ctx.Err())
+	}
+}
+
+// stop stops the timer of a counter that is closed.
+func (c *counter) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}

@@ -1,0 +1,483 @@
+// Package gapless is the strategy that accounts for every number. Each number up to the highest one
+// handed out is issued, reserved, released or void; none is skipped.
+//
+// The state of a counter is one document in the store, changed only by compare-and-set. The machine
+// in package ledger decides what is written and what an answer of the store means. This package is
+// the shell around it:
+//
+//   - gapless.go: the strategy of one biz type, and what callers ask of it
+//   - counter.go: one counter on one node; callers share its writes
+//   - store.go: documents and the fence; it executes the commands of the machine
+//   - account.go: what became of the numbers
+//   - keys.go: which keys there are, and how many there may be
+//   - period.go: when numbers reset
+//   - id.go: what is in the ID of a reservation
+//   - takeover.go, handover.go: the strategy of a biz type becomes gapless, or stops being it
+//   - measure.go: health and metrics
+//   - sweep.go: what runs once per process: the timer of reservations
+//
+// DESIGN §5 follows a reservation from HTTP to the store, and says what another way to end one needs.
+package gapless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// Name is the name of the strategy in a biz type's definition.
+const Name = "gapless"
+
+func init() {
+	strategy.Register(strategy.Factory{
+		Name: Name,
+		Help: "Accounts for every number: each is issued, reserved, released or void, " +
+			"and none is skipped. Slower than segment; for invoices and the like.",
+		Ledger:     true,
+		Settings:   func() any { s := DefaultSettings(); return &s },
+		New:        func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
+		Shape:      shape,
+		Handover:   handOver,
+		Background: sweep,
+	})
+}
+
+// shape returns what the numbers look like: what each key and each period have of their own.
+func shape(bizType seqd.BizType) string {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return Name
+	}
+	text := Name
+	if settings.Keyed {
+		text += " keyed"
+	}
+	if settings.Reset != seqd.ResetNever {
+		text += fmt.Sprintf(" %s in %s", settings.Reset, settings.TimeZone)
+	}
+	return text
+}
+
+// Strategy issues and reserves the numbers of one biz type. It is safe for concurrent use.
+type Strategy struct {
+	env      strategy.Env
+	name     string // of the biz type
+	settings *Settings
+	calendar calendar
+	clock    *storeclock.Clock
+	counters *live.Set[*counter]
+	documents
+	totals  totals
+	reach   reach
+	looks   chan struct{}     // has an element for each counter that is being read to be measured
+	expired func(seqd.Expiry) // nil if nobody wants to know
+
+	mu sync.Mutex // guards what follows
+	// seen is what is known of counters that are not open, here or in the previous strategy.
+	seen map[live.Name]ledger.Seen
+}
+
+var (
+	_ seqd.Ledger           = (*Strategy)(nil)
+	_ seqd.Reclaimer        = (*Strategy)(nil)
+	_ seqd.KeyLister        = (*Strategy)(nil)
+	_ seqd.HealthReporter   = (*Strategy)(nil)
+	_ seqd.DegradedReporter = (*Strategy)(nil)
+	_ seqd.DetailReporter   = (*Strategy)(nil)
+	_ seqd.Measurer         = (*Strategy)(nil)
+	_ seqd.Testator         = (*Strategy)(nil)
+)
+
+const (
+	// openTimeout bounds what opening and closing a counter takes.
+	openTimeout = 10 * time.Second
+	// livePeriods is how many counters of a biz type without keys stay open: the present period, its
+	// neighbours, and older ones in which reservations end.
+	livePeriods = 8
+	// idleKeys is for how long the counter of a key stays open that nobody uses.
+	idleKeys = 10 * time.Minute
+	// answerTTL is how long answers are kept if the environment does not say.
+	answerTTL = 24 * time.Hour
+)
+
+var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+
+// New returns the strategy of one biz type, whose Settings must be of type *Settings. It does no
+// I/O.
+func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return nil, fmt.Errorf("biz type %s: settings of type %T are not *gapless.Settings", bizType.Name, bizType.Settings)
+	}
+	if env.AnswerTTL == 0 {
+		env.AnswerTTL = answerTTL
+	}
+	s := &Strategy{
+		env: env, name: bizType.Name, settings: settings, calendar: calendar{settings.Calendar()}, clock: env.Clock,
+		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen),
+		looks: make(chan struct{}, mostLooks),
+	}
+	if s.clock == nil {
+		s.clock = storeclock.New(env.Store, env.Now, nil)
+	}
+	opts := live.Options[*counter]{
+		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
+	}
+	if settings.Keyed {
+		opts.Most, opts.Idle = settings.LiveKeys, idleKeys
+	}
+	s.counters = live.New(opts)
+	env.Attendance.Need()
+	return s, nil
+}
+
+// Init makes sure that the ledger of a biz type with one counter exists. The ledgers of keys and of
+// periods are made when their first number is handed out.
+func (s *Strategy) Init(ctx context.Context, fresh bool) error {
+	err := s.begin(ctx, fresh)
+	if err == nil && !s.settings.Keyed {
+		s.look(ctx)
+	}
+	return err
+}
+
+// look opens the present counter, so that metrics and alerts know what is reserved and released also
+// if nobody asks for a number.
+func (s *Strategy) look(ctx context.Context) {
+	p, err := s.period(0)
+	if err != nil {
+		return // requests say why
+	}
+	e, err := s.counters.Acquire(ctx, live.Name{Period: p})
+	if err != nil {
+		return
+	}
+	defer e.Release()
+	e.Counter().refresh()
+}
+
+// begin is Init without looking at what there is.
+func (s *Strategy) begin(ctx context.Context, fresh bool) error {
+	if _, err := s.clock.Now(ctx); err != nil {
+		return s.reach.noted(s, err)
+	}
+	if fresh {
+		if err := s.takeOver(ctx); err != nil {
+			return err
+		}
+	}
+	if s.settings.Keyed || s.settings.Reset != seqd.ResetNever {
+		return nil
+	}
+	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, persist.ErrNotFound):
+		return s.reach.noted(s, err)
+	case !fresh:
+		return seqd.Errorf(seqd.CodeConflict,
+			"the store has lost the ledger of %s, and which numbers were issued: restore it, or name the highest number with seqd raise", s.name)
+	}
+	return s.create(ctx)
+}
+
+// create creates the ledger of a biz type with one counter: if it is missing later, it was lost.
+func (s *Strategy) create(ctx context.Context) (err error) {
+	policy := s.settings.policyOf(s.env.AnswerTTL, 0)
+	if policy.Floor, err = s.floor(ctx, s.name); err != nil {
+		return s.reach.noted(s, err)
+	}
+	write := ledger.Command{Action: ledger.Write}
+	if write.Fenced = s.fenced != nil; write.Fenced {
+		fence, err := s.documents.present(ctx)
+		if err != nil {
+			return s.reach.noted(s, err)
+		}
+		if write.Fence = fence.Current; fence.FailedOver() {
+			return failedOver(s.name)
+		}
+	}
+	state := ledger.Fresh(&policy, newID(), write.Fence)
+	if write.Doc, err = state.Document(s.name, s.now()); err != nil {
+		return err
+	}
+	err = s.documents.execute(ctx, &write).Err
+	switch {
+	case errors.Is(err, persist.ErrExists): // another node was first
+		return nil
+	case errors.Is(err, persist.ErrFailedOver):
+		return failedOver(s.name)
+	}
+	return s.reach.noted(s, err)
+}
+
+// failedOver is why a ledger that is missing is not created.
+func failedOver(counter string) *seqd.Error {
+	return seqd.Errorf(seqd.CodeStoreFailedOver,
+		"the store failed over and may have lost the ledger of %s: an operator has to confirm the failover with seqd failover", counter)
+}
+
+// now returns the time of the store in ms since the Unix epoch.
+func (s *Strategy) now() int64 {
+	now, err := s.clock.Now(context.Background()) // no I/O since Init has asked it
+	if err != nil {
+		return s.env.Now().UnixMilli()
+	}
+	return now
+}
+
+// do carries out an operation on a counter.
+func (s *Strategy) do(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
+	e, err := s.counters.Acquire(ctx, name)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	defer e.Release()
+	return e.Counter().do(ctx, op)
+}
+
+// Generate issues n numbers.
+func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	_, _, err := s.HandOut(ctx, seqd.Order{Count: n}, seq)
+	return err
+}
+
+// HandOut implements [seqd.Ledger].
+func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
+	name := live.Name{Key: seq.Key()}
+	if name.Period, err = s.period(0); err != nil {
+		return r, false, err
+	}
+	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, Caller: o.Caller.Name}
+	if o.Reserve {
+		if err := s.settings.checkReserve(o); err != nil {
+			return r, false, err
+		}
+		op.Kind, op.TTL, op.ID = ledger.Reserve, o.TTL.Milliseconds(), newID()
+	}
+	if name.Period != 0 && o.Once != "" {
+		if before, res, err := s.recall(ctx, name, op); err != nil || len(res.Runs) > 0 {
+			return s.handed(before, res, err, seq)
+		}
+	}
+	res, err := s.handOut(ctx, name, op)
+	return s.handed(name, res, err, seq)
+}
+
+// handOut carries out an operation that may be the first one of its key.
+func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
+	e, err := s.counters.Acquire(ctx, name)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	defer e.Release()
+	if err := e.Counter().admit(ctx); err != nil {
+		return ledger.Result{}, err
+	}
+	return e.Counter().do(ctx, op)
+}
+
+// recall returns what an earlier period gave to an order that may be repeated: it may have been
+// carried out before midnight, and answers may be kept for longer than a period lasts. If it was not
+// carried out, it never will be in that period, although a write may still be under way.
+func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (before live.Name, res ledger.Result, err error) {
+	before = name
+	for op.Recall = true; ; {
+		before.Period = s.before(before.Period)
+		if s.now() > s.ends(before.Period)+s.env.AnswerTTL.Milliseconds() {
+			return before, res, nil
+		}
+		nothing, err := s.gaveNothing(ctx, before.Counter(s.name), op.Once)
+		if err != nil {
+			return before, res, s.reach.noted(s, err)
+		}
+		if nothing {
+			continue
+		}
+		if res, err = s.do(ctx, before, op); err != nil || len(res.Runs) > 0 {
+			return before, res, err
+		}
+	}
+}
+
+// gaveNothing reports whether a counter certainly has no answer for an order: no document, or one
+// that is closed. It reads the document before the records, so that what leaves the document is found.
+func (s *Strategy) gaveNothing(ctx context.Context, counter, once string) (bool, error) {
+	doc, err := s.Documents.Read(ctx, persist.LedgerKind, counter)
+	if errors.Is(err, persist.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil || !state.Closed {
+		return false, err
+	}
+	e, err := state.Recall(ctx, s.Documents, counter, once)
+	return e == nil, err
+}
+
+// handed adds what an operation handed out to seq.
+func (s *Strategy) handed(name live.Name, res ledger.Result, err error, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, _ error) {
+	if err != nil {
+		return r, false, err
+	}
+	add(seq, name, res)
+	if res.ID != "" {
+		r = reservation(name, res)
+	}
+	return r, res.Replayed, nil
+}
+
+// add adds the numbers of a result to seq.
+func add(seq *seqd.Sequence, name live.Name, res ledger.Result) {
+	seq.In(name.Period)
+	seq.MadeAt(time.UnixMilli(res.Made))
+	seq.Stamp(res.Since.Era, res.Since.Revision)
+	for _, r := range res.Runs {
+		seq.Add(r.From, int(r.Len()), 1)
+	}
+}
+
+// reservation returns the reservation of a result.
+func reservation(name live.Name, res ledger.Result) seqd.Reservation {
+	return seqd.Reservation{
+		ID: fullID(res.ID, name), Key: name.Key, State: states[res.End], By: res.Caller, ExpiresAt: time.UnixMilli(res.Due),
+	}
+}
+
+var states = map[ledger.End]seqd.ReservationState{
+	ledger.Open: seqd.Reserved, ledger.Confirmed: seqd.Confirmed, ledger.Ungiven: seqd.Released, ledger.Expired: seqd.Expired,
+}
+
+// Return implements [seqd.Ledger].
+func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
+	name := live.Name{Key: numbers.Key(), Period: numbers.Period()}
+	op := ledger.Op{Kind: ledger.Return}
+	op.Since.Era, op.Since.Revision = numbers.Stamped()
+	for _, r := range numbers.Runs() {
+		op.Runs = append(op.Runs, ledger.Run{From: r.First, To: r.First + int64(r.Count) - 1})
+	}
+	s.env.Log.Debug("numbers of a failed request are released", "bizType", s.name, "numbers", numbers.Len(), "why", why)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+		defer cancel()
+		_, err := s.do(ctx, name, op)
+		if seqd.CodeOf(err) == seqd.CodeStopping {
+			err = s.doAlone(ctx, name, op)
+		}
+		if err != nil {
+			s.env.Log.Error("numbers that nobody got are issued until the store is there again, or stay so", "bizType", s.name, "counter", name.Counter(s.name), "numbers", op.Runs, "error", err)
+		}
+	}()
+}
+
+// doAlone carries out an operation after Close.
+func (s *Strategy) doAlone(ctx context.Context, name live.Name, op ledger.Op) error {
+	c := s.counter(name)
+	_, err := c.do(ctx, op)
+	return errors.Join(err, c.close(ctx))
+}
+
+// Find implements [seqd.Ledger].
+func (s *Strategy) Find(ctx context.Context, id string, seq *seqd.Sequence) (seqd.Reservation, error) {
+	return s.settle(ctx, id, ledger.Op{Kind: ledger.Find}, seq)
+}
+
+// Confirm implements [seqd.Ledger].
+func (s *Strategy) Confirm(ctx context.Context, p seqd.Settlement, seq *seqd.Sequence) (seqd.Reservation, error) {
+	return s.settle(ctx, p.ID, ledger.Op{Kind: ledger.Confirm, Caller: p.Caller.Name, Admin: p.Admin}, seq)
+}
+
+// Release implements [seqd.Ledger].
+func (s *Strategy) Release(ctx context.Context, p seqd.Settlement) error {
+	var none seqd.Sequence
+	_, err := s.settle(ctx, p.ID, ledger.Op{Kind: ledger.Release, Caller: p.Caller.Name, Admin: p.Admin}, &none)
+	return err
+}
+
+// settle carries out an operation on a reservation.
+func (s *Strategy) settle(ctx context.Context, id string, op ledger.Op, seq *seqd.Sequence) (r seqd.Reservation, err error) {
+	name, own, err := s.settings.counterOf(id)
+	if err != nil {
+		return r, err
+	}
+	op.ID = own
+	res, err := s.do(ctx, name, op)
+	if err != nil {
+		return r, err
+	}
+	seq.For(name.Key)
+	add(seq, name, res)
+	return reservation(name, res), nil
+}
+
+// Void implements [seqd.Ledger].
+func (s *Strategy) Void(ctx context.Context, v seqd.Voiding) error {
+	name := live.Name{Key: v.Key}
+	var err error
+	if name.Period, err = s.period(v.Period); err != nil {
+		return err
+	}
+	_, err = s.do(ctx, name, ledger.Op{Kind: ledger.Void, Number: v.Number, Reason: v.Reason, Caller: v.Caller.Name})
+	return err
+}
+
+// Reclaim implements [seqd.Reclaimer].
+func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) error {
+	_, err := s.do(ctx, live.Name{Key: key, Period: period}, ledger.Op{Kind: ledger.Reclaim})
+	return err
+}
+
+// OnExpired implements [seqd.Reclaimer].
+func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
+
+// Inherit takes over what an earlier strategy of the biz type knew: a store that has less was
+// restored.
+func (s *Strategy) Inherit(from seqd.Strategy) {
+	if before, ok := from.(*Strategy); ok {
+		before.mu.Lock()
+		defer before.mu.Unlock()
+		s.seen = maps.Clone(before.seen)
+	}
+}
+
+// Legacy implements [seqd.Testator].
+func (s *Strategy) Legacy() seqd.Strategy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.seen) == 0 {
+		return nil
+	}
+	return &Strategy{seen: maps.Clone(s.seen)}
+}
+
+// Close ends issuing. It waits for writes under way until ctx ends.
+func (s *Strategy) Close(ctx context.Context) error {
+	err := s.counters.Close(ctx)
+	s.reach.end()
+	return err
+}
+
+// sabotaged returns the rules that are taken out of this build: none, unless it was made for tests.
+func sabotaged() (set ledger.RuleSet) {
+	for _, name := range sabotage.Names() {
+		if rule, err := ledger.ParseRules(name); err == nil { // otherwise it is a rule of something else
+			set |= rule
+		}
+	}
+	return set
+}

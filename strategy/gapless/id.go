@@ -1,0 +1,73 @@
+package gapless
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// The ID of a reservation is 20 hexadecimal digits. If numbers reset, a dot and the digits of the
+// period follow; if the biz type is keyed, a dot, these digits if there are any, a dot and the key:
+//
+//	4f3a…  4f3a….2026  4f3a…..tenant-42  4f3a….2026.tenant-42
+
+// idBytes is how many random bytes an ID has: 80 bits. An ID is only unique among those of its
+// counter.
+const idBytes = 10
+
+// newID draws the part of an ID that is its own.
+func newID() string {
+	var random [idBytes]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return hex.EncodeToString(random[:])
+}
+
+// fullID returns the ID of a reservation of a counter.
+func fullID(own string, counter live.Name) string {
+	if counter == (live.Name{}) {
+		return own
+	}
+	own += "." + strings.ReplaceAll(counter.Period.String(), "-", "")
+	if counter.Key != "" {
+		own += "." + counter.Key
+	}
+	return own
+}
+
+// counterOf reads an ID: the counter that it names, and the part that is its own. An ID that cannot
+// be one of a biz type with these settings is unknown.
+func (s *Settings) counterOf(id string) (counter live.Name, own string, err error) {
+	own, rest, _ := strings.Cut(id, ".")
+	digits, key, _ := strings.Cut(rest, ".")
+	raw, err := hex.DecodeString(own)
+	ok := err == nil && len(raw) == idBytes && s.Keyed == (key != "") && (key == "" || seqd.CheckKey(key) == nil)
+	if counter.Key = key; digits != "" {
+		counter.Period, err = parsePeriod(digits)
+		ok = ok && err == nil
+	}
+	if !ok || fullID(hex.EncodeToString(raw), counter) != id {
+		return live.Name{}, "", unknownReservation(id)
+	}
+	return counter, own, nil
+}
+
+// parsePeriod reads the digits of a period of any length: the biz type may have reset otherwise.
+func parsePeriod(digits string) (seqd.Period, error) {
+	for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+		if p, ok := reset.Parse(digits); ok {
+			return p, nil
+		}
+	}
+	return 0, seqd.Errorf(seqd.CodeInvalidRequest, "%q is no period", digits)
+}
+
+func unknownReservation(id string) *seqd.Error {
+	const most = 120
+	if len(id) > most {
+		id = id[:most]
+	}
+	return seqd.Errorf(seqd.CodeUnknownReservation, "there is no reservation %q; one that ended is known for 24 hours", id)
+}

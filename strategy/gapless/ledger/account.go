@@ -1,0 +1,107 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// Gap is numbers that are not issued, and why.
+type Gap struct {
+	Run
+	// State is one of seqd.GapReleased, GapVoid and GapReserved.
+	State string
+	// At is since when they are released or void, in ms since the Unix epoch.
+	At int64
+	// Reason and By are those of void numbers.
+	Reason, By string
+	// ID and Due are those of the reservation; Due is in ms since the Unix epoch.
+	ID  string
+	Due int64
+}
+
+// Account returns at most limit gaps above after, ascending, and the after of the next page, 0 if
+// there is none. voids and more are those of [State.ListVoids] for the same page.
+func (s *State) Account(p *Policy, after int64, limit int, voids []persist.Document, more bool) (gaps []Gap, next int64, err error) {
+	entries, err := s.voidEntries(voids)
+	if err != nil {
+		return nil, 0, err
+	}
+	// nothing is known of what is above the last record
+	end := s.Last
+	if more && len(voids) > 0 {
+		last, err := DecodeEntry(&voids[len(voids)-1])
+		if err != nil {
+			return nil, 0, err
+		}
+		end = last.Runs[0].To
+	}
+	add := func(g Gap) {
+		if g.To > after && g.From <= end {
+			g.From = max(g.From, after+1)
+			gaps = append(gaps, g)
+		}
+	}
+	for _, e := range entries {
+		add(Gap{Run: e.Runs[0], State: seqd.GapVoid, At: e.At, Reason: e.Reason, By: e.Caller})
+	}
+	for _, r := range s.Released {
+		add(Gap{Run: r.Run, State: seqd.GapReleased, At: r.At})
+	}
+	for _, r := range s.Reserved {
+		for _, run := range r.Runs {
+			add(Gap{Run: run, State: seqd.GapReserved, ID: r.ID, Due: r.due(s, p)})
+		}
+	}
+	slices.SortFunc(gaps, func(a, b Gap) int { return cmp.Compare(a.From, b.From) })
+	switch {
+	case len(gaps) > limit:
+		gaps = gaps[:limit]
+		next = gaps[limit-1].To
+	case end < s.Last:
+		next = end
+		if n := len(gaps); n > 0 {
+			next = max(next, gaps[n-1].To)
+		}
+	}
+	return gaps, next, nil
+}
+
+// ListVoids returns the records of void numbers that a page of the account needs, and whether there
+// may be more of them; then it returns at least one. It leaves out those of later revisions, and
+// those of a history that a failover lost. The state was read before the call.
+func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter string, after int64, limit int) (own []persist.Document, more bool, err error) {
+	others := func(d persist.Document) bool { return !strings.HasPrefix(d.Key, counter+"#") }
+	for key := VoidKey(counter, after); ; {
+		page, err := from.List(ctx, persist.VoidKind, key, limit+1)
+		if err != nil {
+			return nil, false, err
+		}
+		more := len(page) > limit
+		if i := slices.IndexFunc(page, others); i >= 0 {
+			page, more = page[:i], false
+		}
+		if own, err = s.own(page); err != nil || !more || len(own) > 0 {
+			return own, more, err
+		}
+		key = page[len(page)-1].Key
+	}
+}
+
+// own returns the records that belong to this state.
+func (s *State) own(records []persist.Document) (own []persist.Document, err error) {
+	for i := range records {
+		e, err := DecodeEntry(&records[i])
+		if err != nil {
+			return nil, err
+		}
+		if s.owns(e) {
+			own = append(own, records[i])
+		}
+	}
+	return own, nil
+}

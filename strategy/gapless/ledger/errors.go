@@ -1,0 +1,87 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// errUnknown is for numbers that may be issued without a caller who knows them.
+var errUnknown = &seqd.Error{
+	Code:       seqd.CodeStoreUnavailable,
+	Detail:     "it is not known whether the store has issued the numbers of this request: an Idempotency-Key would tell",
+	RetryAfter: second,
+}
+
+func failedOver(format string, args ...any) *seqd.Error {
+	return &seqd.Error{
+		Code:       seqd.CodeStoreFailedOver,
+		Detail:     fmt.Sprintf(format, args...) + ": an operator has to say with raise how far it had come",
+		RetryAfter: time.Minute,
+	}
+}
+
+// storeError returns what a caller gets for an error of the store.
+func storeError(err error) *seqd.Error {
+	switch {
+	case errors.Is(err, persist.ErrNewer):
+		return &seqd.Error{Code: seqd.CodeConflict, Detail: "a newer seqd has written this ledger: this node must be upgraded", Err: err}
+	case errors.Is(err, persist.ErrInvalid):
+		return &seqd.Error{Code: seqd.CodeInternal, Detail: "the ledger is damaged; the log of the service says more", Err: err}
+	case errors.Is(err, persist.ErrFailedOver):
+		return &seqd.Error{Code: seqd.CodeStoreFailedOver, Detail: "the store failed over", RetryAfter: time.Minute, Err: err}
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store does not answer", RetryAfter: second, Err: err}
+}
+
+// wentBack returns why a state cannot be used: it is older than what this process has seen, or of
+// another server. After a Raise it can, unless that did not raise it enough.
+func (m *Machine) wentBack(s *State) *seqd.Error {
+	seen, name := m.seen, m.cfg.Counter
+	if !m.rules.Has(RuleBack) && seen.Revision > 0 {
+		wrote, known := s.lastWrite(m.cfg.Writer, seen.Revision)
+		switch {
+		case s.Era < seen.Era, s.Era == seen.Era && (s.Born != seen.Born || s.Revision < seen.Revision),
+			s.Era == seen.Era && known && wrote < m.made:
+			return failedOver("the ledger of %s is older than what was acknowledged before, up to %d", name, seen.Last)
+		case s.Last < seen.Last:
+			return failedOver("the ledger of %s ends with %d, and numbers up to %d were handed out", name, s.Last, seen.Last)
+		}
+	}
+	if m.fence.on && s.Fence != "" && s.Fence != m.fence.Current && !m.rules.Has(RuleFence) {
+		return failedOver("the store failed over and may have lost changes of the ledger of %s", name)
+	}
+	return nil
+}
+
+// block refuses everything. The document is read again when the next request comes after a second.
+func (m *Machine) block(now time.Time, err *seqd.Error) {
+	m.refusal, m.state, m.flush = err, nil, false
+	m.retry = now.Add(lastPause)
+	m.forgetCopies()
+	if p := m.pending; p != nil {
+		m.pending = nil
+		for _, r := range p.batch {
+			m.refuse(r, err)
+		}
+	}
+	m.refuseAll(err)
+}
+
+// Refusal returns the error that new requests get at once, nil if there is none: the document
+// cannot be used, or went back.
+func (m *Machine) Refusal() *seqd.Error { return m.refusal }
+
+// Late returns the error of a caller whose patience ended.
+func (m *Machine) Late() *seqd.Error {
+	switch {
+	case m.refusal != nil:
+		return m.refusal
+	case m.failure != nil:
+		return storeError(m.failure)
+	}
+	return &seqd.Error{Code: seqd.CodeTimeout, Detail: "the ledger did not answer in time", RetryAfter: second}
+}

@@ -1,0 +1,168 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seqd/seqd"
+)
+
+const (
+	second = time.Second
+	// day is how long reservations that ended are remembered, in ms.
+	day = 24 * 60 * 60 * 1000
+	// The bounds of Reserve's TTL, in ms.
+	shortestTTL, longestTTL = 1000, day
+	// idLength is the length of the ID of a reservation.
+	idLength = 20
+	// longestOnce, longestReason and longestCaller are in bytes, characters and bytes.
+	longestOnce, longestReason, longestCaller = 64, 200, 256
+)
+
+// check returns why an operation can be carried out on no state.
+func (op *Op) check() error {
+	switch {
+	case (op.Kind == Issue || op.Kind == Reserve) && (op.Count < 1 || op.Count > seqd.MaxCount):
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", op.Count, seqd.MaxCount)
+	case op.Kind == Reserve && op.TTL != 0 && (op.TTL < shortestTTL || op.TTL > longestTTL):
+		return seqd.Errorf(seqd.CodeInvalidTTL, "the ttl is %s and must be from 1s to 24h", time.Duration(op.TTL)*time.Millisecond)
+	case op.Kind >= Reserve && op.Kind <= Release && !isID(op.ID):
+		return seqd.Errorf(seqd.CodeUnknownReservation, "%.40q is not the ID of a reservation", op.ID)
+	case len(op.Once) > longestOnce || strings.ContainsFunc(op.Once, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return seqd.Errorf(seqd.CodeInvalidRequest, "what identifies a request is more than %d visible ASCII characters", longestOnce)
+	case len(op.Caller) > longestCaller || !utf8.ValidString(op.Caller):
+		return seqd.Errorf(seqd.CodeInvalidRequest, "the caller's name is not UTF-8 of at most %d bytes", longestCaller)
+	case op.Kind == Void || op.Kind == Raise:
+		return checkReason(op.Reason)
+	case op.Kind > Raise:
+		return fmt.Errorf("there is no operation %d", op.Kind)
+	}
+	return nil
+}
+
+func checkReason(reason string) error {
+	n := utf8.RuneCountInString(reason)
+	if n < 1 || n > longestReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "the reason must have 1 to %d characters without control characters", longestReason)
+	}
+	return nil
+}
+
+func isID(id string) bool {
+	return len(id) == idLength && !strings.ContainsFunc(id, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
+}
+
+// handOut carries out Issue and Reserve.
+func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Result) error {
+	if op.Once != "" {
+		if answered, err := s.answered(op, looked, res); answered || err != nil {
+			return err
+		}
+		switch {
+		case op.Recall:
+			res.known = s.Closed
+			res.Changed = res.Changed || !s.Closed
+			s.Closed = true
+			return nil
+		case s.Closed:
+			return errClosed
+		}
+	}
+	if op.Kind == Reserve {
+		if done, err := s.mayReserve(p, op, res); done || err != nil {
+			return err
+		}
+	}
+	limit := seqd.MaxNumber
+	if p.Limit > 0 {
+		limit = min(limit, p.Limit)
+	}
+	available := s.available(limit, op.Count)
+	if op.Count-available > limit-s.Last {
+		return seqd.Errorf(seqd.CodeExhausted, "fewer than %d numbers are left up to %d", op.Count, limit)
+	}
+	if (op.Once != "" || op.Kind == Reserve) && !s.hasRoom(roomToBegin, op, min(available, int64(len(s.Released))+1)) {
+		return errFull
+	}
+	res.Runs, res.Made, res.Changed = s.take(op.Count, available), now, true
+	ttl := int64(0)
+	if op.Kind == Reserve {
+		ttl = cmp.Or(op.TTL, p.TTL)
+		res.ID, res.Due = op.ID, now+ttl
+		s.addReservation(&Reservation{ID: op.ID, Runs: res.Runs, Made: now, TTL: ttl, Caller: op.Caller})
+	}
+	if op.Once != "" {
+		s.add(&Entry{
+			Kind: AnswerEntry, Once: op.Once, ID: res.ID, Runs: res.Runs, Made: now, TTL: ttl,
+			Asked: op.TTL, At: now, Keep: now + p.Keep,
+		})
+	}
+	return nil
+}
+
+// errClosed is why a request that was under way when its period ended is not carried out: the same
+// request may have been given a number of the next period.
+var errClosed = &seqd.Error{Code: seqd.CodeStarting, Detail: "the period has just ended", RetryAfter: second}
+
+// mayReserve returns why a reservation cannot be made. done is true if this operation has made it.
+func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error) {
+	if r := s.Reservation(op.ID); r != nil && r.Caller == op.Caller && Count(r.Runs) == op.Count {
+		*res = Result{Runs: r.Runs, Made: r.Made, ID: r.ID, Due: r.Made + r.TTL, Changed: res.Changed}
+		return true, nil
+	}
+	switch {
+	case op.Count > p.MaxReserved:
+		return false, seqd.Errorf(seqd.CodeInvalidCount, "count is %d, and at most maxReserved, %d, can be reserved", op.Count, p.MaxReserved)
+	case s.reserved+op.Count > p.MaxReserved:
+		return false, &seqd.Error{
+			Code: seqd.CodeTooManyReserved, RetryAfter: second,
+			Detail: fmt.Sprintf("%d numbers are reserved, and %d more would exceed maxReserved, %d", s.reserved, op.Count, p.MaxReserved),
+		}
+	}
+	return false, nil
+}
+
+// answered adds the numbers that a request with the same Once was given.
+func (s *State) answered(op *Op, looked *Looked, res *Result) (found bool, err error) {
+	e := s.answers[op.Once]
+	if e == nil {
+		if e, err = s.lookedAt(looked); e == nil || err != nil {
+			return false, err
+		}
+	}
+	res.known = true
+	if op.Count != Count(e.Runs) || (op.Kind == Reserve) != (e.ID != "") || op.TTL != e.Asked {
+		return false, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used with another count, ttl or kind of request")
+	}
+	res.Runs, res.Made, res.ID, res.Replayed = e.Runs, e.Made, e.ID, true
+	if e.ID != "" {
+		res.Due = e.Made + e.TTL
+	}
+	return true, nil
+}
+
+func (s *State) addReservation(r *Reservation) {
+	r.text = string(r.append(nil))
+	s.size += len(r.text) + 1
+	s.reserved += Count(r.Runs)
+	i, _ := s.find(r.ID)
+	s.Reserved = slices.Insert(s.Reserved, i, r)
+}
+
+func (s *State) removeReservation(r *Reservation) {
+	i, _ := s.find(r.ID)
+	s.Reserved = slices.Delete(s.Reserved, i, i+1)
+	s.size -= len(r.text) + 1
+	s.reserved -= Count(r.Runs)
+}
+
+// replaceReservation replaces r by another one with the same ID.
+func (s *State) replaceReservation(r, by *Reservation) {
+	s.removeReservation(r)
+	s.addReservation(by)
+}

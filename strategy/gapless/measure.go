@@ -1,0 +1,262 @@
+package gapless
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// totals are sums over the counters that are open on this node.
+type totals struct{ reserved, released, voids atomic.Int64 }
+
+// tally replaces what the totals contain of a counter. mu is held.
+func (c *counter) tally(now ledger.Stats) {
+	was := c.told
+	c.told, c.looked = now, time.Now()
+	c.totals.reserved.Add(now.Reserved - was.Reserved)
+	c.totals.released.Add(now.Released - was.Released)
+	c.totals.voids.Add(now.Voids - was.Voids)
+}
+
+// reach is whether the store can be used.
+type reach struct {
+	mu      sync.Mutex // guards what follows
+	away    error      // why not, nil if it can
+	probing bool
+	over    bool
+}
+
+// isAway reports whether an error means that the store cannot be used.
+func isAway(err error) bool {
+	if _, refused := errors.AsType[*seqd.Error](err); refused {
+		return false
+	}
+	for _, answer := range []error{
+		persist.ErrNotFound, persist.ErrExists, persist.ErrConflict, persist.ErrFailedOver, persist.ErrExhausted,
+		persist.ErrInvalid, persist.ErrNewer, context.Canceled,
+	} {
+		if errors.Is(err, answer) {
+			return false
+		}
+	}
+	return err != nil
+}
+
+// note notes what an operation of the store returned.
+func (r *reach) note(s *Strategy, err error) {
+	away := isAway(err)
+	r.mu.Lock()
+	was := r.away
+	if r.away = nil; away {
+		r.away = err
+	}
+	if away && !r.probing && !r.over {
+		r.probing = true
+		go r.probe(s)
+	}
+	r.mu.Unlock()
+	switch {
+	case away && was == nil:
+		s.env.Log.Error("the store gives no numbers", "bizType", s.name, "error", err)
+		s.env.Observer.Event(seqd.Event{BizType: s.name, Kind: seqd.EventStoreAway, Err: err})
+	case !away && was != nil:
+		s.env.Log.Info("the store gives numbers again", "bizType", s.name)
+		s.env.Observer.Event(seqd.Event{BizType: s.name, Kind: seqd.EventStoreBack})
+	}
+}
+
+// noted notes an error, and returns what a caller gets.
+func (r *reach) noted(s *Strategy, err error) error {
+	r.note(s, err)
+	return unavailable(err)
+}
+
+// Pauses between two looks at a store that is away.
+const (
+	firstLook = 200 * time.Millisecond
+	lastLook  = 5 * time.Second
+)
+
+// probe looks at the store until it can be used: a node that was taken out of rotation gets no
+// requests, and must find out by itself.
+func (r *reach) probe(s *Strategy) {
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		time.Sleep(pause)
+		r.mu.Lock()
+		if r.probing = r.away != nil && !r.over; !r.probing {
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+		_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
+		cancel()
+		if !isAway(err) {
+			r.note(s, nil)
+		}
+	}
+}
+
+// end ends looking.
+func (r *reach) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+}
+
+// why returns why the store cannot be used.
+func (r *reach) why() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.away
+}
+
+// Health returns why the next request would be refused.
+func (s *Strategy) Health() error {
+	if away := s.reach.why(); away != nil {
+		return unavailable(away)
+	}
+	if c := s.present(); c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if refusal := c.machine.Refusal(); refusal != nil && refusal.Code != seqd.CodeExhausted {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// Degraded implements [seqd.DegradedReporter].
+func (s *Strategy) Degraded() *seqd.Error { return nil }
+
+// Details implements [seqd.DetailReporter]: sums over the counters that are open here.
+func (s *Strategy) Details() map[string]any {
+	details := map[string]any{"maxReserved": s.settings.MaxReserved}
+	if s.counters.Len() > 0 { // before a node has opened a counter it knows nothing, and zeros would lie
+		details["reserved"], details["released"] = s.totals.reserved.Load(), s.totals.released.Load()
+		details["voids"] = s.totals.voids.Load()
+	}
+	if s.settings.Keyed {
+		details["openKeys"], details["maxKeys"] = s.counters.Len(), s.settings.MaxKeys
+	}
+	if c := s.present(); c != nil {
+		if st := c.lately(); st.Known {
+			details["last"] = strconv.FormatInt(st.Last, 10)
+		}
+	}
+	if s.settings.Reset != seqd.ResetNever {
+		if p, err := s.period(0); err == nil {
+			details["period"] = p.String()
+		}
+	}
+	return details
+}
+
+// present returns the counter of the present period, if it is open and the only one.
+func (s *Strategy) present() *counter {
+	if s.settings.Keyed {
+		return nil
+	}
+	p, err := s.period(0)
+	if err != nil {
+		return nil
+	}
+	c, _ := s.counters.Peek(live.Name{Period: p})
+	return c
+}
+
+// Measure implements [seqd.Measurer]: sums over the counters that are open here, and the highest
+// share and age of any.
+func (s *Strategy) Measure(tell func(seqd.Measurement)) {
+	put := func(g seqd.Gauge, v float64) { tell(seqd.Measurement{Gauge: g, Value: v}) }
+	reserved, released := s.totals.reserved.Load(), s.totals.released.Load()
+	put(seqd.GaugeReserved, float64(reserved))
+	put(seqd.GaugeReleased, float64(released))
+	put(seqd.GaugeVoids, float64(s.totals.voids.Load()))
+	var most, oldest int64
+	if reserved+released > 0 {
+		now := s.now()
+		s.counters.Each(func(_ live.Name, c *counter) {
+			st := c.lately()
+			most = max(most, st.Reserved+st.Released)
+			if st.OldestReleased > 0 {
+				oldest = max(oldest, now-st.OldestReleased)
+			}
+		})
+	}
+	put(seqd.GaugeReservedShare, float64(most)/float64(s.settings.MaxReserved))
+	put(seqd.GaugeReleasedAge, float64(oldest)/1000)
+	if s.settings.Reset != seqd.ResetNever {
+		if p, err := s.period(0); err == nil {
+			put(seqd.GaugePeriodLeft, max(0, float64(s.ends(p)-s.now())/1000))
+		}
+	}
+	put(seqd.GaugeLimit, float64(seqd.MaxNumber))
+	if c := s.present(); c != nil {
+		if st := c.lately(); st.Known {
+			put(seqd.GaugeHighest, float64(st.Last))
+		}
+	}
+}
+
+// staleAfter is how old what is known of a counter may be: other nodes may have changed it.
+const staleAfter = 30 * time.Second
+
+// mostLooks is how many counters of a biz type are read at once to be measured. With very many keys
+// the others wait, so that issuing does not have to.
+const mostLooks = 2
+
+// lately returns the numbers of a counter. If they are old, it has them read again in the
+// background, for the next time.
+func (c *counter) lately() ledger.Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) > staleAfter && c.told.Reserved+c.told.Released > 0 && !c.closing && !c.looking {
+		c.looked, c.looking = time.Now(), true
+		go c.refresh()
+	}
+	return c.told
+}
+
+// refresh reads the numbers of a counter, when it is its turn.
+func (c *counter) refresh() {
+	c.looks <- struct{}{}
+	defer func() {
+		<-c.looks
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.looking = false
+	}()
+	c.mu.Lock()
+	closing := c.closing
+	c.mu.Unlock()
+	if closing {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
+	defer cancel()
+	doc, err := c.Documents.Read(ctx, persist.LedgerKind, c.key)
+	if err != nil {
+		return
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen := c.machine.Seen(); !c.closing && seen.Revision < doc.Revision {
+		c.tally(ledger.Stats{
+			First: state.First, Last: state.Last, Issued: state.NumIssued(), Reserved: state.NumReserved(), Released: state.NumReleased(),
+			Voids: state.Voids, OldestReleased: state.OldestReleased(), Known: true,
+		})
+	}
+}

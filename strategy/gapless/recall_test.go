@@ -1,0 +1,176 @@
+package gapless_test
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+// daily is a strategy whose numbers reset every day, with a clock that the test sets.
+type daily struct {
+	*testing.T
+	store persist.Store
+	at    atomic.Int64 // ms since the Unix epoch
+}
+
+func newDaily(t *testing.T) *daily {
+	d := &daily{T: t}
+	d.at.Store(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixMilli())
+	d.store = memory.New(d.now)
+	t.Cleanup(func() { _ = d.store.Close() })
+	return d
+}
+
+func (d *daily) now() time.Time { return time.UnixMilli(d.at.Load()) }
+
+// node returns a new node that keeps answers for a time.
+func (d *daily) node(keep time.Duration) *gapless.Strategy {
+	d.Helper()
+	settings := gapless.DefaultSettings()
+	settings.Reset = seqd.ResetDaily
+	s, err := gapless.New(strategy.Env{
+		Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: keep,
+		Clock: storeclock.New(d.store, d.now, func() time.Duration { return time.Duration(d.at.Load()) * time.Millisecond }),
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
+	if err == nil {
+		err = s.Init(d.Context(), false)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.Cleanup(func() { _ = s.Close(d.Context()) })
+	return s
+}
+
+// once issues a number to a request that may be repeated.
+func (d *daily) once(s *gapless.Strategy, once string) (period seqd.Period, n int64, replayed bool) {
+	d.Helper()
+	var seq seqd.Sequence
+	_, replayed, err := s.HandOut(d.Context(), seqd.Order{Count: 1, Once: once}, &seq)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return seq.Period(), seq.First(), replayed
+}
+
+// A request that is repeated some periods later gets its number again, as long as answers are kept.
+func TestOnceOverPeriods(t *testing.T) {
+	d := newDaily(t)
+	s := d.node(72 * time.Hour)
+	period, n, _ := d.once(s, "order-1")
+	for day := 1; day <= 3; day++ {
+		d.at.Add((24 * time.Hour).Milliseconds() - 1)
+		if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
+			t.Errorf("after %d days: %d of %s, replayed %v; it had got %d of %s", day, m, again, replayed, n, period)
+		}
+	}
+}
+
+// What was issued after a Raise is found in the next period too.
+func TestOnceAfterRaiseOverPeriods(t *testing.T) {
+	d := newDaily(t)
+	s := d.node(24 * time.Hour)
+	d.once(s, "order-1")
+	raise(d, "invoice@20261120")
+	period, n, _ := d.once(s, "order-2")
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	flush(d, "invoice@20261120")
+	d.at.Add((12 * time.Hour).Milliseconds())
+	if again, m, replayed := d.once(d.node(24*time.Hour), "order-2"); again != period || m != n || !replayed {
+		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+	}
+}
+
+// A write that was under way when the period ended does not give a second number to a request that
+// was repeated since.
+func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
+	d := newDaily(t)
+	store := &stuck{Store: d.store}
+	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	d.at.Store(day.UnixMilli() - 1)
+	other := d.node(24 * time.Hour)
+	d.once(other, "order-1")
+	d.store = store
+	slow := d.node(24 * time.Hour)
+	d.once(slow, "order-2")
+
+	store.lock.Lock()
+	first := make(chan error)
+	go func() {
+		var seq seqd.Sequence
+		_, _, err := slow.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seq)
+		first <- err
+	}()
+	if err := <-first; err == nil {
+		t.Fatal("the store is stuck")
+	}
+	d.at.Add(1)
+	period, n, _ := d.once(other, "order-3")
+	store.lock.Unlock()
+	if err := slow.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again, m, replayed := d.once(other, "order-3"); again != period || m != n || !replayed {
+		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+	}
+	a, err := other.Account(t.Context(), seqd.AccountQuery{Period: 20261120, Limit: 10})
+	if err != nil || a.Issued != 2 {
+		t.Errorf("%+v, %v: the write of the first request was carried out too", a, err)
+	}
+}
+
+// rewrite changes a ledger in the store.
+func rewrite(d *daily, counter string, change func(*ledger.State) error) {
+	d.Helper()
+	docs := d.store.Documents()
+	doc, err := docs.Read(d.Context(), persist.LedgerKind, counter)
+	if err != nil {
+		d.Fatal(err)
+	}
+	state, err := ledger.Decode(&doc)
+	if err == nil {
+		err = change(state)
+	}
+	if err == nil {
+		doc, err = state.Document(counter, d.at.Load())
+	}
+	if err == nil {
+		err = docs.Update(d.Context(), doc)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+func raise(d *daily, counter string) {
+	d.Helper()
+	rewrite(d, counter, func(s *ledger.State) error {
+		policy := s.Policy()
+		_, err := s.Apply(d.at.Load(), &policy, &ledger.Op{Kind: ledger.Raise, To: 10, Reason: "a test"}, nil)
+		return err
+	})
+}
+
+// flush copies what is in the outbox, and drops it.
+func flush(d *daily, counter string) {
+	d.Helper()
+	rewrite(d, counter, func(s *ledger.State) (err error) {
+		for _, e := range s.Outbox {
+			err = errors.Join(err, d.store.Documents().Keep(d.Context(), e.Records(counter)))
+		}
+		s.Drop(func(int64) bool { return true })
+		return err
+	})
+}

@@ -1,0 +1,60 @@
+package gapless_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/gapless"
+)
+
+// stuck is a store whose documents do not change while a test holds the lock.
+type stuck struct {
+	persist.Store
+	lock sync.RWMutex
+}
+
+func (s *stuck) Documents() persist.Documents { return stuckDocuments{s.Store.Documents(), &s.lock} }
+
+type stuckDocuments struct {
+	persist.Documents
+	lock *sync.RWMutex
+}
+
+func (d stuckDocuments) Update(ctx context.Context, doc persist.Document) error {
+	d.lock.RLock()
+	defer d.lock.RUnlock()
+	return d.Documents.Update(ctx, doc)
+}
+
+// Numbers that nobody got come back, also if the store takes longer than callers wait.
+func TestReturnWaits(t *testing.T) {
+	store := &stuck{Store: memory.New(time.Now)}
+	s := newStrategy(t, store, func(s *gapless.Settings) { s.AcquireTimeout = 10 * time.Millisecond })
+	var seq seqd.Sequence
+	for seq.Len() == 0 { // a slow machine may need longer than callers wait
+		_ = s.Generate(t.Context(), 1, &seq)
+	}
+	store.lock.Lock()
+	var none seqd.Sequence
+	_ = s.Generate(t.Context(), 1, &none) // what is written now keeps others from being written
+	s.Return(&seq, errors.New("a plugin failed"))
+	for range 10 { // each waits as long as callers do
+		_ = s.Generate(t.Context(), 1, &none)
+	}
+	store.lock.Unlock()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		a, err := s.Account(t.Context(), seqd.AccountQuery{Limit: 10})
+		if err == nil && a.Issued == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v, %v: numbers are issued that nobody got", a, err)
+		}
+	}
+}

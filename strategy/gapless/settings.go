@@ -1,0 +1,140 @@
+package gapless
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	_ "time/tzdata" // a container without the database has all time zones too
+
+	"github.com/seqd/seqd"
+)
+
+// Settings are the settings of one biz type; the section "gapless" of the configuration gives their
+// defaults.
+type Settings struct {
+	// Start is the first number of a new counter. Raising it later makes the numbers between void,
+	// if it is above those that were handed out. Lowering it does nothing.
+	Start int64 `config:"start" range:"1 to 9,007,199,254,740,991"`
+	// Reset is when numbers begin at `start` again: at midnight in `timeZone`, UTC unless you name
+	// another.
+	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`
+	// TimeZone is where days begin and end: a name of the IANA database, such as `Asia/Shanghai`.
+	TimeZone string `config:"timeZone"`
+	// ReservationTTL is how long numbers are reserved if a request does not say.
+	ReservationTTL time.Duration `config:"reservationTTL" range:"1s to 24h"`
+	// MaxReserved is how many numbers of one counter may be reserved or released at a time.
+	MaxReserved int `config:"maxReserved" range:"1 to 5000" unit:"numbers"`
+	// OnRelease is what becomes of reserved numbers that are not issued. `reuse`: they are handed
+	// out again, the lowest first. `void`: they are never handed out again.
+	OnRelease string `config:"onRelease" range:"reuse, void"`
+	// Keyed is whether callers name a key, and each key counts on its own.
+	Keyed bool `config:"keyed"`
+	// MaxKeys is how many keys a keyed biz type may have.
+	MaxKeys int64 `config:"maxKeys" range:"1 to 1,000,000,000" unit:"keys"`
+	// LiveKeys is how many counters of a keyed biz type a node keeps in memory.
+	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000" unit:"counters"`
+	// AcquireTimeout is how long a request waits for the store.
+	AcquireTimeout time.Duration `config:"acquireTimeout" range:"10ms to 1m"`
+}
+
+// DefaultSettings returns the settings of a biz type that sets none.
+func DefaultSettings() Settings {
+	return Settings{
+		Start:          1,
+		Reset:          seqd.ResetNever,
+		TimeZone:       "UTC",
+		ReservationTTL: 10 * time.Minute,
+		MaxReserved:    1000,
+		OnRelease:      Reuse,
+		MaxKeys:        1_000_000,
+		LiveKeys:       10_000,
+		AcquireTimeout: 2 * time.Second,
+	}
+}
+
+// The values of OnRelease.
+const (
+	Reuse = "reuse"
+	Void  = "void"
+)
+
+// Bounds of settings.
+const (
+	leastTTL      = time.Second
+	mostTTL       = 24 * time.Hour
+	mostReserved  = 5000
+	mostKeys      = 1_000_000_000
+	mostLive      = 1_000_000
+	leastPatience = 10 * time.Millisecond
+	mostPatience  = time.Minute
+)
+
+// Validate returns every setting that is out of its range.
+func (s *Settings) Validate() []seqd.Problem {
+	var problems []seqd.Problem
+	check := func(ok bool, key, format string, args ...any) {
+		if !ok {
+			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
+	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
+	_, err := s.zone()
+	check(err == nil, "timeZone", "%q is not the name of a time zone, such as Asia/Shanghai or UTC", s.TimeZone)
+	check(validTTL(s.ReservationTTL), "reservationTTL", "%s is outside %s to %s", s.ReservationTTL, leastTTL, mostTTL)
+	check(s.MaxReserved >= 1 && s.MaxReserved <= mostReserved, "maxReserved", "%d is outside 1 to %d", s.MaxReserved, mostReserved)
+	check(slices.Contains([]string{Reuse, Void}, s.OnRelease), "onRelease", "%q is not one of %q", s.OnRelease, []string{Reuse, Void})
+	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
+	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)
+	check(s.AcquireTimeout >= leastPatience && s.AcquireTimeout <= mostPatience, "acquireTimeout", "%s is outside %s to %s", s.AcquireTimeout, leastPatience, mostPatience)
+	return problems
+}
+
+// checkReserve returns what is wrong with an order that reserves.
+func (s *Settings) checkReserve(o seqd.Order) error {
+	if o.TTL != 0 && !validTTL(o.TTL) {
+		return seqd.Errorf(seqd.CodeInvalidTTL, "ttl is %s and must be from %s to %s", o.TTL, leastTTL, mostTTL)
+	}
+	if o.Count > s.MaxReserved {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d, and at most maxReserved numbers, %d, can be reserved", o.Count, s.MaxReserved)
+	}
+	return nil
+}
+
+func validTTL(ttl time.Duration) bool { return ttl >= leastTTL && ttl <= mostTTL }
+
+// zone returns the time zone.
+func (s *Settings) zone() (*time.Location, error) {
+	// which time.LoadLocation takes for UTC and for whatever the machine has
+	if s.TimeZone == "" || s.TimeZone == "Local" {
+		return nil, errors.New("no name of a time zone")
+	}
+	return time.LoadLocation(s.TimeZone)
+}
+
+// Calendar implements [seqd.Dated].
+func (s *Settings) Calendar() seqd.Calendar {
+	zone, err := s.zone()
+	if err != nil {
+		zone = time.UTC // not after Validate
+	}
+	return seqd.Calendar{Reset: s.Reset, Zone: zone}
+}
+
+// Bounds implements [seqd.Bounded].
+func (s *Settings) Bounds() (first, last int64) { return s.Start, seqd.MaxNumber }
+
+// MaxWait is AcquireTimeout.
+func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
+
+// HasKeys implements [seqd.Keyed].
+func (s *Settings) HasKeys() bool { return s.Keyed }
+
+var (
+	_ seqd.Validator = (*Settings)(nil)
+	_ seqd.Waiter    = (*Settings)(nil)
+	_ seqd.Dated     = (*Settings)(nil)
+	_ seqd.Bounded   = (*Settings)(nil)
+	_ seqd.Keyed     = (*Settings)(nil)
+)

@@ -1,0 +1,83 @@
+package gapless
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// Every setting is checked, and the defaults are good.
+func TestValidate(t *testing.T) {
+	good := DefaultSettings()
+	if problems := good.Validate(); len(problems) > 0 {
+		t.Errorf("the defaults: %v", problems)
+	}
+	bad := Settings{Start: 0, Reset: "x", TimeZone: "Local", ReservationTTL: time.Millisecond, MaxReserved: 5001, OnRelease: "x", LiveKeys: 0, MaxKeys: 0, AcquireTimeout: 0}
+	var keys []string
+	for _, p := range bad.Validate() {
+		keys = append(keys, p.Key)
+	}
+	want := []string{"start", "reset", "timeZone", "reservationTTL", "maxReserved", "onRelease", "maxKeys", "liveKeys", "acquireTimeout"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("problems of %q, want %q", keys, want)
+	}
+}
+
+// An ID of a reservation reads as what it was made from, and nothing else does.
+func FuzzID(f *testing.F) {
+	f.Add("tenant-42", int32(20260000), true, "")
+	f.Add("", int32(0), false, "0123456789abcdef0123.2026")
+	f.Add("a.b", int32(20261120), true, "0123456789abcdef0123..a.b")
+	f.Fuzz(func(t *testing.T, key string, period int32, keyed bool, text string) {
+		s := DefaultSettings()
+		s.Keyed = keyed
+		name := live.Name{Period: seqd.Period(period)}
+		if keyed {
+			name.Key = key
+		}
+		p, err := parsePeriod(strings.ReplaceAll(name.Period.String(), "-", ""))
+		if ok := period == 0 || err == nil && p == name.Period; ok && (!keyed || seqd.CheckKey(key) == nil) {
+			own := newID()
+			if got, gotOwn, err := s.counterOf(fullID(own, name)); err != nil || got != name || gotOwn != own {
+				t.Errorf("%q reads as %v %s %v", fullID(own, name), got, gotOwn, err)
+			}
+		}
+		got, own, err := s.counterOf(text)
+		if err == nil && fullID(own, got) != text {
+			t.Errorf("%q reads as %v %s", text, got, own)
+		}
+	})
+}
+
+// A period ends when the next one begins, also where clocks change at midnight.
+func TestPeriodEnds(t *testing.T) {
+	for _, test := range []struct {
+		reset seqd.Reset
+		zone  string
+		p     seqd.Period
+		want  string
+	}{
+		{seqd.ResetYearly, "UTC", 20260000, "2027-01-01T00:00:00Z"},
+		{seqd.ResetMonthly, "Asia/Shanghai", 20261200, "2027-01-01T00:00:00+08:00"},
+		{seqd.ResetDaily, "UTC", 20261231, "2027-01-01T00:00:00Z"},
+		{seqd.ResetDaily, "America/Santiago", 20260905, "2026-09-06T01:00:00-03:00"}, // no midnight
+	} {
+		settings := DefaultSettings()
+		settings.Reset, settings.TimeZone = test.reset, test.zone
+		s := &Strategy{settings: &settings, calendar: calendar{settings.Calendar()}}
+		want, err := time.Parse(time.RFC3339, test.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := time.UnixMilli(s.ends(test.p)); !got.Equal(want) {
+			t.Errorf("%s in %s ends at %s, want %s", test.p, test.zone, got, want)
+		}
+		if before := s.calendar.Now(want); s.before(before) != test.p {
+			t.Errorf("%s comes after %s, want %s", before, s.before(before), test.p)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package gapless
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+// documents are the documents of a store, and the fence that protects changes of them.
+type documents struct {
+	persist.Documents
+	counters persist.Counters
+	// fenced is nil unless a failover can lose what the store has acknowledged.
+	fenced persist.Fenced
+	fence  *fence
+}
+
+// fence is the last fence that was read, if an operator has confirmed it. Others are read again each
+// time. A write compares the fence, so an old one does no harm.
+type fence struct {
+	mu    sync.Mutex
+	last  persist.Fence
+	known bool
+}
+
+// documentsOf returns the documents of a store.
+func documentsOf(store persist.Store) documents {
+	d := documents{Documents: store.Documents(), counters: store.Counters(), fence: new(fence)}
+	if fenced, ok := store.(persist.Fenced); ok {
+		if l, ok := store.(persist.Lossy); !ok || l.Lossy() {
+			d.fenced = fenced
+		}
+	}
+	return d
+}
+
+// execute does what a command of the machine asks for.
+func (d *documents) execute(ctx context.Context, c *ledger.Command) (out ledger.Outcome) {
+	switch c.Action {
+	case ledger.Read:
+		return d.read(ctx, c.Doc.Key)
+	case ledger.Write:
+		if out.Err = d.write(ctx, c); errors.Is(out.Err, persist.ErrFailedOver) {
+			d.fence.set(persist.Fence{}, false)
+		}
+	case ledger.Keep:
+		out.Err = d.Keep(ctx, c.Docs)
+	case ledger.LookUp:
+		out.Docs, out.Err = c.Look.Do(ctx, d.Documents)
+	}
+	return out
+}
+
+// read reads the document of a counter, and the fence.
+func (d *documents) read(ctx context.Context, key string) (out ledger.Outcome) {
+	if out.Fenced = d.fenced != nil; out.Fenced {
+		if out.Fence, out.Err = d.present(ctx); out.Err != nil {
+			return out
+		}
+	}
+	out.Doc, out.Err = d.Read(ctx, persist.LedgerKind, key)
+	return out
+}
+
+// write creates or updates a document.
+func (d *documents) write(ctx context.Context, c *ledger.Command) error {
+	created := c.Doc.Revision == 1
+	switch {
+	case c.Fenced && created:
+		return d.fenced.CreateFenced(ctx, c.Doc, c.Fence)
+	case c.Fenced:
+		return d.fenced.UpdateFenced(ctx, c.Doc, c.Fence)
+	case created:
+		return d.Create(ctx, c.Doc)
+	}
+	return d.Update(ctx, c.Doc)
+}
+
+// present returns the fence of the server.
+func (d *documents) present(ctx context.Context) (persist.Fence, error) {
+	if last, known := d.fence.get(); known {
+		return last, nil
+	}
+	now, err := d.fenced.Fence(ctx)
+	if err == nil {
+		d.fence.set(now, !now.FailedOver())
+	}
+	return now, err
+}
+
+func (f *fence) get() (persist.Fence, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last, f.known
+}
+
+func (f *fence) set(last persist.Fence, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last, f.known = last, known
+}
+
+// floor returns the highest number that a counter of another strategy gave under this name.
+func (d *documents) floor(ctx context.Context, name string) (int64, error) {
+	c, err := d.counters.Read(ctx, name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return 0, nil
+	}
+	return c.Max, err
+}
+
+// unavailable is the error for callers if the store failed.
+func unavailable(err error) error {
+	_, known := errors.AsType[*seqd.Error](err)
+	switch {
+	case err == nil, known, errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, persist.ErrInvalid), errors.Is(err, persist.ErrNewer):
+		return &seqd.Error{Code: seqd.CodeInternal, Detail: "what the store has cannot be used; the log of the service says more", Err: err}
+	}
+	return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: detailAway, RetryAfter: time.Second, Err: err}
+}
+
+const detailAway = "the store cannot be used, and each number of a gapless biz type comes from there"

@@ -1,0 +1,97 @@
+package gapless_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless"
+	"github.com/seqd/seqd/strategy/gapless/gaplesstest"
+)
+
+func TestMemory(t *testing.T) {
+	gaplesstest.Run(t, func(t *testing.T) (one, two persist.Store) {
+		s := memory.New(time.Now)
+		t.Cleanup(func() { _ = s.Close() })
+		return s, s
+	})
+}
+
+func TestBolt(t *testing.T) {
+	gaplesstest.Run(t, func(t *testing.T) (one, two persist.Store) {
+		s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s, s
+	})
+}
+
+// An auditor who names a period that the biz type does not have is told so: an empty account would
+// say that nothing was issued. The details of readiness say what waits.
+func TestPeriodsAndDetails(t *testing.T) {
+	store := memory.New(time.Now)
+	t.Cleanup(func() { _ = store.Close() })
+	settings := gapless.DefaultSettings()
+	settings.Reset = seqd.ResetYearly
+	now := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
+	s, err := gapless.New(strategy.Env{
+		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Clock: storeclock.New(store, now, nil),
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for period, want := range map[seqd.Period]seqd.Code{
+		20260000: "", 20250000: "", 0: "", 20261100: seqd.CodeInvalidRequest, 20261123: seqd.CodeInvalidRequest,
+	} {
+		if _, err := s.Account(t.Context(), seqd.AccountQuery{Period: period, Limit: 10}); seqd.CodeOf(err) != want {
+			t.Errorf("the account of %q: %v, want the code %q", period, err, want)
+		}
+	}
+	var seq seqd.Sequence
+	if _, _, err := s.HandOut(t.Context(), seqd.Order{Count: 3, Reserve: true}, &seq); err != nil {
+		t.Fatal(err)
+	}
+	year := seqd.ResetYearly.Of(time.Now()) // the clock of the memory store
+	want := fmt.Sprintf("map[last:3 maxReserved:1000 period:%s released:0 reserved:3 voids:0]", year)
+	awaitDetails(t, s, want)
+
+	// After a restart that is known although nobody has asked for a number.
+	again, err := gapless.New(strategy.Env{
+		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Clock: storeclock.New(store, now, nil),
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = again.Close(context.Background()) })
+	if err := again.Init(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	awaitDetails(t, again, want)
+}
+
+// awaitDetails waits until a strategy shows these details, which it notes after it has answered.
+func awaitDetails(t *testing.T, s *gapless.Strategy, want string) {
+	t.Helper()
+	shown := ""
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if shown = fmt.Sprint(s.Details()); shown == want {
+			return
+		}
+	}
+	t.Errorf("details %s, want %s", shown, want)
+}

@@ -1,0 +1,244 @@
+package gapless
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+// The store is the memory of the timer of reservations, and the index of its documents by expiry is
+// the queue. Each process asks it every second what is due, and ends that. Whichever process is
+// first does it; compare-and-set keeps the others from doing it twice.
+//
+// Nobody must lose numbers because no node was there to confirm them. So all processes say every few
+// seconds that they are there, and after a time without any, reservations that were made before get
+// their whole time once more: see [storeclock.Attendance].
+
+const (
+	// sweepPause is the pause between two questions what is due.
+	sweepPause = time.Second
+	// purgePause is the pause between two removals of records that are no longer needed.
+	purgePause = time.Minute
+	// purgeAtOnce is how many records are removed by one operation.
+	purgeAtOnce = 500
+	// purgeGrace is how long a record stays after its end, because clocks differ a little.
+	purgeGrace = time.Minute
+	// sweepPage is how many documents are read at a time, and mostSweepPage the most.
+	sweepPage, mostSweepPage = 100, 10_000
+	// atOnce is how many counters are reclaimed at a time.
+	atOnce = 16
+	// fruitless is how long a counter is left alone whose document stayed as it was.
+	fruitless = 5 * time.Second
+)
+
+// sweep runs the timer until ctx ends. It does nothing before the process has a gapless biz type.
+func sweep(ctx context.Context, env strategy.Env, issuer *seqd.Issuer) {
+	if env.Attendance == nil {
+		return
+	}
+	select {
+	case <-env.Attendance.Needed():
+	case <-ctx.Done():
+		return
+	}
+	w := &sweeper{env: env, documents: documentsOf(env.Store), issuer: issuer, tried: make(map[string]attempt), page: sweepPage}
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		every(ctx, storeclock.BeatPause, w.trouble("that this node is there cannot be written"), env.Attendance.Beat)
+	})
+	loops.Go(func() { every(ctx, sweepPause, w.trouble("reservations cannot be reclaimed"), w.reclaim) })
+	loops.Go(func() { every(ctx, purgePause, w.trouble("records of gapless counters cannot be removed"), w.purge) })
+	loops.Wait()
+}
+
+// every calls f now and after every pause until ctx ends.
+func every(ctx context.Context, pause time.Duration, note func(error), f func(context.Context) error) {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		within, cancel := context.WithTimeout(ctx, commandTimeout)
+		err := f(within)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		note(err)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweeper reclaims what is due, of all gapless counters in the store.
+type sweeper struct {
+	env strategy.Env
+	documents
+	issuer *seqd.Issuer
+	tried  map[string]attempt // by counter; only those that were due when they were last asked for
+	page   int
+}
+
+// attempt is what a counter looked like when it was last reclaimed.
+type attempt struct {
+	revision int64
+	until    int64 // when it is tried again, in ms since the Unix epoch
+}
+
+// trouble returns what logs an error when it begins, and its end.
+func (w *sweeper) trouble(what string) func(error) {
+	var failing bool
+	return func(err error) {
+		switch {
+		case err != nil && !failing:
+			w.env.Log.Error(what+"; it is tried again", "error", err)
+		case err == nil && failing:
+			w.env.Log.Info("no longer: " + what)
+		}
+		failing = err != nil
+	}
+}
+
+// reclaim ends what is due.
+func (w *sweeper) reclaim(ctx context.Context) error {
+	now, err := w.env.Clock.Now(ctx)
+	if err != nil {
+		return err
+	}
+	due, err := w.Due(ctx, persist.LedgerKind, now+1, w.page)
+	if err != nil {
+		return err
+	}
+	var todo []persist.Document
+	tried := make(map[string]attempt, len(due))
+	for _, d := range due {
+		if a := w.tried[d.Key]; a.revision == d.Revision && now < a.until && a.until <= now+fruitless.Milliseconds() {
+			tried[d.Key] = a
+			continue
+		}
+		tried[d.Key] = attempt{d.Revision, now + fruitless.Milliseconds()}
+		todo = append(todo, d)
+	}
+	w.tried = tried
+	// those that nothing can be done about must not hide the others
+	if w.page = sweepPage; len(due)-len(todo) > sweepPage/2 {
+		w.page = min(2*len(due), mostSweepPage)
+	}
+	return w.all(ctx, todo)
+}
+
+// all reclaims counters, several at a time.
+func (w *sweeper) all(ctx context.Context, todo []persist.Document) error {
+	var wg sync.WaitGroup
+	failed := make([]error, len(todo))
+	turns := make(chan struct{}, atOnce)
+	for i, d := range todo {
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			failed[i] = w.one(ctx, d)
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// one reclaims what is due of one counter: through its biz type, so that callers and the timer share
+// one view of it, or, if there is none here, on the document itself.
+func (w *sweeper) one(ctx context.Context, doc persist.Document) error {
+	bizType, _, _ := strings.Cut(doc.Key, "@")
+	bizType, _, _ = strings.Cut(bizType, "/")
+	name, err := parseName(bizType, doc.Key)
+	if err != nil {
+		return err
+	}
+	done, err := w.issuer.Reclaim(ctx, bizType, name.Key, name.Period)
+	switch code := seqd.CodeOf(err); {
+	case code == seqd.CodeStoreFailedOver, code == seqd.CodeConflict, code == seqd.CodeStopping:
+		return nil // its biz type says so
+	case err != nil || done:
+		return err
+	}
+	return w.alone(ctx, doc)
+}
+
+// alone reclaims what is due of a counter that no biz type uses here.
+func (w *sweeper) alone(ctx context.Context, doc persist.Document) error {
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		return err
+	}
+	policy := state.Policy()
+	policy.Keep = w.env.AnswerTTL.Milliseconds()
+	now, err := w.env.Clock.Now(ctx)
+	if err != nil {
+		return err
+	}
+	policy.Awake = w.env.Attendance.Since(now)
+	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
+	req := &ledger.Request{Op: ledger.Op{Kind: ledger.Reclaim}}
+	m.Submit(req)
+	if err := w.drive(ctx, m); err != nil {
+		return err
+	}
+	for _, e := range m.Expired() {
+		w.env.Log.Info("a reservation expired", "counter", doc.Key, "reservation", e.ID, "numbers", ledger.Count(e.Runs), "caller", e.Caller)
+	}
+	return nil
+}
+
+// drive executes what a machine wants, one command after the other, until it wants nothing more.
+func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
+	for {
+		now, err := w.env.Clock.Now(ctx)
+		if err != nil {
+			return err
+		}
+		list, wake := m.Next(time.Now(), now)
+		m.Finished()
+		if m.Idle() {
+			return nil
+		}
+		for _, c := range append([]ledger.Command(nil), list...) {
+			m.Done(time.Now(), now, &c, w.execute(ctx, &c))
+		}
+		m.Finished()
+		if len(list) > 0 {
+			continue
+		}
+		select {
+		case <-time.After(time.Until(wake)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// purge removes the records of ended reservations and of answers whose time is over.
+func (w *sweeper) purge(ctx context.Context) error {
+	t, err := w.env.Clock.Times(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{persist.EndedKind, persist.AnswerKind} {
+		for {
+			n, err := w.Purge(ctx, kind, t.Earliest-purgeGrace.Milliseconds(), purgeAtOnce)
+			if err != nil {
+				return err
+			}
+			if n < purgeAtOnce {
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package gapless
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// A biz type whose strategy was forced to be gapless continues above the numbers of the previous
+// one. A new ledger begins above the counter of its name (see [ledger.Policy]). Ledgers that exist,
+// from an earlier time as gapless, are raised here.
+
+// issuedElsewhere is why numbers are void that another strategy may have issued.
+const issuedElsewhere = "issued or skipped by another strategy"
+
+// takeOver raises the ledgers of the biz type above what another strategy has given under their
+// names since.
+func (s *Strategy) takeOver(ctx context.Context) error {
+	return s.each(ctx, s.name, func(doc persist.Document) error { return s.raise(ctx, doc) })
+}
+
+// raise raises one ledger.
+func (s *Strategy) raise(ctx context.Context, doc persist.Document) error {
+	name, err := parseName(s.name, doc.Key)
+	if err != nil {
+		return nil // another setting of reset or keyed: this strategy does not use it
+	}
+	floor, err := s.floor(ctx, doc.Key)
+	if err != nil {
+		return s.reach.noted(s, err)
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil || state.Last >= floor {
+		return unavailable(err)
+	}
+	op := ledger.Op{Kind: ledger.Raise, To: floor, Reason: issuedElsewhere, Fence: state.Fence}
+	_, err = s.do(ctx, name, op)
+	return err
+}
+
+// parseName reads the name of a counter of a biz type.
+func parseName(bizType, counter string) (name live.Name, err error) {
+	rest := strings.TrimPrefix(counter, bizType)
+	before, digits, periodic := strings.Cut(rest, "@")
+	if periodic {
+		if name.Period, err = parsePeriod(digits); err != nil {
+			return name, err
+		}
+	}
+	name.Key = strings.TrimPrefix(before, "/")
+	if name.Counter(bizType) != counter {
+		return name, errors.New("not the name of a counter of " + bizType)
+	}
+	return name, nil
+}

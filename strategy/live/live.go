@@ -1,0 +1,469 @@
+// Package live holds the counters of one biz type that a node has open: one for each key, each
+// period, or both. A [Set] opens a counter at its first use, once for all callers who wait, and
+// closes the one that was used longest ago if too many are open, and those that nobody uses. A
+// counter is opened again only after closing it ended, so what it gives back or leaves behind is
+// there by then.
+//
+// The package knows nothing about numbers: what a counter is, and how it is opened and closed, is in
+// [Options]. Only [Name] says what counters there are; DESIGN §3 "Keys" says what another dimension
+// beside key and period needs.
+//
+//   - live.go: counters are opened, used and closed one by one
+//   - close.go: all are closed
+//   - table.go: finds a counter by its name, without a lock
+package live
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// Name names one counter of a biz type.
+type Name struct {
+	// Key is the caller's, "" if the biz type is not keyed.
+	Key string
+	// Period is 0 if numbers never reset.
+	Period seqd.Period
+}
+
+// Counter returns the name of the counter in the store: invoice, invoice/tenant-42, invoice@2026 or
+// invoice/tenant-42@2026.
+func (n Name) Counter(bizType string) string {
+	counter := seqd.CounterOf(bizType, n.Key)
+	if n.Period == 0 {
+		return counter
+	}
+	return n.Period.Counter(counter)
+}
+
+// Options say what a [Set] holds.
+type Options[C any] struct {
+	// Most is how many counters stay open, at least 1. There may be more while callers use them, and
+	// while others are being closed.
+	Most int
+	// Idle is for how long a counter stays open that nobody uses, up to half as long again; 0 for as
+	// long as there is room.
+	Idle time.Duration
+	// Wait is how long a caller waits for a counter that is being opened or closed.
+	Wait time.Duration
+	// Timeout bounds the context of Open and Close.
+	Timeout time.Duration
+	// Open opens a counter. It runs in a goroutine of its own, never twice at a time for one name.
+	// Its error goes to all who wait; the next caller tries again.
+	Open func(ctx context.Context, name Name) (C, error)
+	// Close closes a counter that Open returned. It runs once for each, while nobody uses the
+	// counter, or in [Set.Close], which returns its error. Otherwise nobody else sees the error.
+	Close func(ctx context.Context, name Name, counter C) error
+	// Context is the parent of Open's contexts. It should end when [Set.Close] is called, so that Close
+	// need not wait; nil for one that does.
+	Context context.Context
+}
+
+// Set is the open counters of one biz type. It is safe for concurrent use.
+type Set[C any] struct {
+	o     Options[C]
+	table atomic.Pointer[table[C]] // of all entries; changed under mu
+	// uses grows with each counter that is opened. Those used since are in the order of their use as
+	// far as it matters.
+	uses  atomic.Uint64
+	count atomic.Int64 // counters that are open
+
+	endOpening context.CancelFunc // nil if Options.Context was given
+	slots      chan struct{}      // one for each counter that is being opened or closed
+
+	mu       sync.Mutex  // guards what follows
+	open     []*Entry[C] // open counters, in no order
+	sweeping bool        // sweep runs
+	closed   bool
+	over     bool           // nothing stays open
+	work     sync.WaitGroup // goroutines; added to under mu and before closed
+}
+
+// parallel is how many counters are opened and closed at once. The store merges what comes together,
+// so more of them need fewer syncs. A counter that is opened waits for its turn, and keeps it until
+// the one that had to make room is closed: so no more than that are closed late.
+const parallel = 256
+
+// New returns a set without counters.
+func New[C any](o Options[C]) *Set[C] {
+	s := &Set[C]{o: o, slots: make(chan struct{}, parallel)}
+	if o.Context == nil {
+		s.o.Context, s.endOpening = context.WithCancel(context.Background())
+	}
+	s.table.Store(newTable[C](0))
+	return s
+}
+
+// Entry is a counter that a caller uses, until Release.
+type Entry[C any] struct {
+	name Name
+	// pins is how many callers use the counter. Until it is open, and when it is being closed, it is
+	// below by unusable.
+	pins    atomic.Int64
+	used    atomic.Uint64 // Set.uses when it was used last
+	counter C             // set before it is open
+
+	// What follows is guarded by Set.mu.
+	done    chan struct{} // closed when opening or closing ends; nil while the counter is open
+	err     error         // why it could not be opened; valid once done is closed
+	waiting int64         // callers who wait while it is being opened
+	index   int           // in Set.open
+}
+
+const unusable = int64(1) << 40
+
+// Name returns the name of the counter.
+func (e *Entry[C]) Name() Name { return e.name }
+
+// Counter returns the counter. It is not closed before Release, except by [Set.Close].
+func (e *Entry[C]) Counter() C { return e.counter }
+
+// Release ends one use.
+func (e *Entry[C]) Release() { e.pins.Add(-1) }
+
+// pin begins a use, unless the counter is not open.
+func (e *Entry[C]) pin() bool {
+	if e.pins.Add(1) > 0 {
+		return true
+	}
+	e.pins.Add(-1)
+	return false
+}
+
+// Errors of [Set.Acquire].
+var (
+	// ErrStopping is returned after [Set.Close].
+	ErrStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	// ErrLate is returned if a counter was not opened within Wait.
+	ErrLate = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the counter could not be opened in time", RetryAfter: time.Second}
+)
+
+// Acquire returns an open counter, which it opens if need be. The caller calls Release when it has
+// used it. If the counter is open, Acquire does not wait, lock or allocate. It returns what Open
+// returned, a timeout, or after Close that the service is stopping.
+func (s *Set[C]) Acquire(ctx context.Context, name Name) (*Entry[C], error) {
+	e := s.table.Load().find(name)
+	if e == nil || !e.pin() {
+		late := time.NewTimer(s.o.Wait)
+		defer late.Stop()
+		return s.acquire(ctx, name, late.C)
+	}
+	s.touch(e)
+	return e, nil
+}
+
+// Await is Acquire for a caller that waits until ctx ends, for work in the background.
+func (s *Set[C]) Await(ctx context.Context, name Name) (*Entry[C], error) {
+	return s.acquire(ctx, name, nil)
+}
+
+// touch notes that a counter is used. The order is exact only if there are few.
+func (s *Set[C]) touch(e *Entry[C]) {
+	if s.o.Most <= samples {
+		e.used.Store(s.uses.Add(1))
+		return
+	}
+	if uses := s.uses.Load(); e.used.Load() != uses {
+		e.used.Store(uses)
+	}
+}
+
+// acquire is Acquire for a counter that may have to be opened.
+func (s *Set[C]) acquire(ctx context.Context, name Name, late <-chan time.Time) (*Entry[C], error) {
+	for {
+		e, done, err := s.join(name)
+		if done == nil {
+			return e, err
+		}
+		select {
+		case <-done:
+		default:
+			select {
+			case <-done:
+			case <-late:
+				err = ErrLate
+			case <-ctx.Done():
+				err = seqd.AsError(ctx.Err())
+			}
+		}
+		if err != nil {
+			s.leave(e)
+			return nil, err
+		}
+		if e == nil {
+			continue // it was closed
+		}
+		if e.err != nil {
+			return nil, e.err
+		}
+		return e, nil // pinned by opened
+	}
+}
+
+// join returns an open counter for use, or a channel to wait for. If it returns an entry with it, the
+// counter is being opened, for this caller too.
+func (s *Set[C]) join(name Name) (e *Entry[C], done chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, ErrStopping
+	}
+	e = s.table.Load().find(name)
+	switch {
+	case e == nil:
+		name.Key = strings.Clone(name.Key) // the caller's may be part of a buffer
+		e = &Entry[C]{name: name, done: make(chan struct{})}
+		e.pins.Store(-unusable)
+		s.add(e)
+		s.work.Go(func() { s.begin(e) })
+	case e.done == nil: // open
+		e.pins.Add(1)
+		s.touch(e)
+		return e, nil, nil
+	case e.index < 0: // being closed
+		return nil, e.done, nil
+	}
+	e.waiting++
+	return e, e.done, nil
+}
+
+// leave ends the wait of a caller who does not get the counter. e may be nil.
+func (s *Set[C]) leave(e *Entry[C]) {
+	if e == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.done == nil || e.index < 0: // it was opened, and pinned for this caller
+		e.Release()
+	default:
+		e.waiting--
+	}
+}
+
+// begin opens a counter, and closes others that have to make room.
+func (s *Set[C]) begin(e *Entry[C]) {
+	s.slots <- struct{}{}
+	defer func() { <-s.slots }()
+	ctx, cancel := context.WithTimeout(s.o.Context, s.o.Timeout)
+	counter, err := s.o.Open(ctx, e.name)
+	cancel()
+	for _, old := range s.opened(e, counter, err) {
+		s.finish(old)
+	}
+}
+
+// opened notes how opening ended, lets the callers go on, and returns the counters to close.
+func (s *Set[C]) opened(e *Entry[C], counter C, err error) (over []*Entry[C]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := e.done
+	defer close(done)
+	if err != nil {
+		e.err = err
+		s.remove(e)
+		return nil
+	}
+	e.counter, e.done, e.index = counter, nil, len(s.open)
+	s.open = append(s.open, e)
+	s.count.Store(int64(len(s.open)))
+	e.used.Store(s.uses.Add(1))
+	e.pins.Add(unusable + e.waiting)
+	switch {
+	case s.over:
+		e.pins.Add(-unusable)
+		s.takeOut(e)
+		return []*Entry[C]{e}
+	case s.closed:
+		return nil // Close closes it
+	}
+	if s.o.Idle > 0 && !s.sweeping {
+		s.sweeping = true
+		s.work.Go(s.sweep)
+	}
+	// two, so that an excess ends that was unavoidable before
+	for len(s.open) > s.o.Most && len(over) < 2 {
+		old := s.oldest(e)
+		if old == nil {
+			break
+		}
+		over = append(over, old)
+	}
+	return over
+}
+
+// samples is how many counters are compared to find one that was used long ago.
+const samples = 16
+
+// oldest takes out a counter that was used long ago and that nobody uses, nil if none was found. It
+// is the one used longest ago if there are few. mu is held.
+func (s *Set[C]) oldest(except *Entry[C]) *Entry[C] {
+	for range samples {
+		var oldest *Entry[C]
+		for i := range min(samples, len(s.open)) {
+			if len(s.open) > samples {
+				i = rand.IntN(len(s.open))
+			}
+			e := s.open[i]
+			if e != except && e.pins.Load() == 0 && (oldest == nil || e.used.Load() < oldest.used.Load()) {
+				oldest = e
+			}
+		}
+		if oldest == nil && len(s.open) <= samples {
+			return nil
+		}
+		if oldest != nil && s.retire(oldest) {
+			return oldest
+		}
+	}
+	return nil
+}
+
+// retire begins to close a counter, unless somebody uses it. mu is held.
+func (s *Set[C]) retire(e *Entry[C]) bool {
+	if !e.pins.CompareAndSwap(0, -unusable) {
+		return false
+	}
+	s.takeOut(e)
+	return true
+}
+
+// takeOut notes that an open counter is being closed. mu is held.
+func (s *Set[C]) takeOut(e *Entry[C]) {
+	last := s.open[len(s.open)-1]
+	s.open[e.index], last.index = last, e.index
+	s.open[len(s.open)-1] = nil
+	s.open = s.open[:len(s.open)-1]
+	s.count.Store(int64(len(s.open)))
+	e.index, e.done = -1, make(chan struct{})
+}
+
+// finish closes a counter that was retired.
+func (s *Set[C]) finish(e *Entry[C]) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.Timeout)
+	defer cancel()
+	_ = s.shut(ctx, e)
+}
+
+// shut closes a counter that was taken out. Then it can be opened again.
+func (s *Set[C]) shut(ctx context.Context, e *Entry[C]) error {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.remove(e)
+		close(e.done)
+	}()
+	return s.o.Close(ctx, e.name, e.counter)
+}
+
+// sweep closes counters that nobody uses, until none is open.
+func (s *Set[C]) sweep() {
+	timer := time.NewTicker(s.o.Idle / 2)
+	defer timer.Stop()
+	var before uint64 // uses when the last but one period began
+	since := s.uses.Add(1)
+	for {
+		select {
+		case <-timer.C:
+		case <-s.o.Context.Done():
+			return
+		}
+		idle, more := s.idle(before)
+		s.finishAll(idle)
+		if !more {
+			return
+		}
+		before, since = since, s.uses.Add(1)
+	}
+}
+
+// idle takes out the counters that were not used since, and reports whether others are open.
+func (s *Set[C]) idle(since uint64) (idle []*Entry[C], more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.open) - 1; i >= 0; i-- {
+		if e := s.open[i]; e.used.Load() < since && s.retire(e) {
+			idle = append(idle, e)
+		}
+	}
+	s.sweeping = len(s.open) > 0
+	return idle, s.sweeping
+}
+
+// finishAll closes counters that were retired, several at a time.
+func (s *Set[C]) finishAll(all []*Entry[C]) {
+	var wg sync.WaitGroup
+	for _, e := range all {
+		s.slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-s.slots }()
+			s.finish(e)
+		})
+	}
+	wg.Wait()
+}
+
+// Forget closes a counter that was used in vain, unless somebody uses it.
+func (s *Set[C]) Forget(name Name) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.table.Load().find(name)
+	if s.closed || e == nil || e.done != nil || !s.retire(e) {
+		return
+	}
+	s.work.Go(func() {
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
+		s.finish(e)
+	})
+}
+
+// Peek returns a counter if it is open. It may be closed at any time.
+func (s *Set[C]) Peek(name Name) (counter C, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.table.Load().find(name); e != nil && e.done == nil {
+		return e.counter, true
+	}
+	return counter, false
+}
+
+// Len returns how many counters are open. It does not lock.
+func (s *Set[C]) Len() int { return int(s.count.Load()) }
+
+// Some returns at most n counters that are open. They may be closed at any time.
+func (s *Set[C]) Some(n int) []C {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = min(n, len(s.open))
+	if n == 0 {
+		return nil
+	}
+	some, from := make([]C, 0, n), rand.IntN(len(s.open))
+	for i := range n {
+		some = append(some, s.open[(from+i)%len(s.open)].counter)
+	}
+	return some
+}
+
+// Each calls f with each counter that is open or being closed. f may call the set.
+func (s *Set[C]) Each(f func(name Name, counter C)) {
+	s.mu.Lock()
+	var all []*Entry[C]
+	s.table.Load().each(func(e *Entry[C]) {
+		if e.done == nil || e.index < 0 {
+			all = append(all, e)
+		}
+	})
+	s.mu.Unlock()
+	for _, e := range all {
+		f(e.name, e.counter)
+	}
+}

@@ -1,0 +1,162 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// world counts what a set opens and closes.
+type world struct {
+	mu     sync.Mutex
+	states map[Name]*counter
+	opened int
+	broken []string
+	delay  func()
+	refuse func(Name) error
+}
+
+type counter struct {
+	name   Name
+	number int
+	closed atomic.Bool
+}
+
+func (w *world) open(_ context.Context, name Name) (*counter, error) {
+	if w.delay != nil {
+		w.delay()
+	}
+	if w.refuse != nil {
+		if err := w.refuse(name); err != nil {
+			return nil, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.states[name] != nil {
+		w.broken = append(w.broken, fmt.Sprintf("%v was opened twice", name))
+	}
+	w.opened++
+	c := &counter{name: name, number: w.opened}
+	w.states[name] = c
+	return c, nil
+}
+
+func (w *world) close(_ context.Context, name Name, c *counter) error {
+	c.closed.Store(true)
+	if w.delay != nil {
+		w.delay()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.states[name] != c {
+		w.broken = append(w.broken, fmt.Sprintf("%v was closed twice", name))
+	}
+	delete(w.states, name)
+	return nil
+}
+
+func newWorld() *world { return &world{states: map[Name]*counter{}} }
+
+func (w *world) set(most int, idle time.Duration) *Set[*counter] {
+	return New(Options[*counter]{Most: most, Idle: idle, Wait: 10 * time.Second, Timeout: 10 * time.Second, Open: w.open, Close: w.close})
+}
+
+// Callers of many keys find each counter open, never one that is being closed, and no counter is
+// open twice.
+func TestRandom(t *testing.T) {
+	for _, most := range []int{1, 2, 7, 40} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			w := newWorld()
+			w.delay = func() {
+				if rand.IntN(3) == 0 {
+					time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)
+				}
+			}
+			s := w.set(most, 5*time.Millisecond)
+			var callers sync.WaitGroup
+			for range 8 {
+				callers.Go(func() {
+					for range 2000 {
+						name := Name{Key: fmt.Sprint(rand.IntN(20)), Period: 0}
+						ctx, cancel := context.WithCancel(t.Context())
+						if rand.IntN(10) == 0 {
+							cancel()
+						}
+						e, err := s.Acquire(ctx, name)
+						if err == nil {
+							if e.Counter().closed.Load() || e.Counter().name != name {
+								t.Errorf("%v is closed or another one", name)
+							}
+							e.Release()
+						}
+						cancel()
+					}
+				})
+			}
+			callers.Wait()
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if len(w.broken) > 0 || len(w.states) > 0 {
+				t.Errorf("%v, %d are open", w.broken, len(w.states))
+			}
+			if _, err := s.Acquire(t.Context(), Name{Key: "1"}); !errors.Is(err, ErrStopping) {
+				t.Errorf("after Close: %v", err)
+			}
+		})
+	}
+}
+
+func TestAcquireDoesNotAllocate(t *testing.T) {
+	w := newWorld()
+	s := w.set(10, time.Hour)
+	defer func() { _ = s.Close(t.Context()) }()
+	name := Name{Key: "tenant-42", Period: 20260000}
+	got := testing.AllocsPerRun(100, func() {
+		e, err := s.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Release()
+	})
+	if got != 0 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
+// A counter that is used is not closed, although others need the room and it is idle.
+func TestUsedCounterStaysOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWorld().set(1, time.Minute)
+		held, err := s.Acquire(t.Context(), Name{Key: "held"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 10 {
+			e, err := s.Acquire(t.Context(), Name{Key: fmt.Sprint(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Release()
+		}
+		time.Sleep(time.Hour)
+		if held.Counter().closed.Load() || s.Len() != 1 {
+			t.Errorf("closed, or %d are open", s.Len())
+		}
+		held.Release()
+		time.Sleep(time.Hour)
+		if !held.Counter().closed.Load() || s.Len() != 0 {
+			t.Errorf("not closed, and %d are open", s.Len())
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// family is the counters of a biz type that has several: one for each period, each key, or both. It
+// is what [Periodic] and [Keyed] have in common.
+type family struct {
+	env      strategy.Env
+	bizType  seqd.BizType
+	settings *Settings
+	calendar seqd.Calendar
+	set      *live.Set[counting]
+
+	running context.Context // what runs in the background; until close
+	end     context.CancelFunc
+	grave   atomic.Pointer[grave] // the tombstone as it was read last; only for keys
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	purged seqd.Period    // the period in which periods were last purged
+	work   sync.WaitGroup // goroutines; added to under mu and before closed
+}
+
+// counting is the strategy of one counter.
+type counting interface {
+	seqd.Strategy
+	seqd.HealthReporter
+	seqd.DegradedReporter
+	takesSome
+	// watch sets alive, which is called after every allocation. It is called before anything else.
+	watch(alive func(ctx context.Context) error)
+	// begins opens the counter of a key, instead of Init, and creates it if it is new. If fresh is
+	// false, this process knows that it is not.
+	begins(ctx context.Context, fresh bool) error
+	// prepare fetches numbers before the first request.
+	prepare()
+	// forget removes what is kept outside the store after the end of the period.
+	forget(ctx context.Context) error
+}
+
+func (f *family) init(env strategy.Env, bizType seqd.BizType) error {
+	settings, err := settingsOf(bizType)
+	if err != nil {
+		return err
+	}
+	f.env, f.bizType, f.settings, f.calendar = env, bizType, settings, settings.Calendar()
+	f.running, f.end = context.WithCancel(context.Background())
+	return nil
+}
+
+// resets reports whether there is a counter for each period.
+func (f *family) resets() bool { return f.calendar.Reset != seqd.ResetNever }
+
+// counter makes the strategy of one counter with open, which does no I/O.
+func (f *family) counter(name live.Name, open func(bizType seqd.BizType) (counting, error)) (counting, error) {
+	named := f.bizType
+	named.Name = name.Counter(f.bizType.Name)
+	c, err := open(named)
+	if err == nil && name.Period != 0 {
+		c.watch(func(ctx context.Context) error { return f.check(ctx, name.Period) })
+	}
+	return c, err
+}
+
+// closeCounter closes the strategy of one counter, and forgets it if its period is over.
+func (f *family) closeCounter(ctx context.Context, name live.Name, c counting) error {
+	err := c.Close(ctx)
+	if err == nil && name.Period != 0 && name.Period < f.calendar.Now(f.env.Now()) {
+		err = c.forget(ctx)
+	}
+	return err
+}
+
+// skipped implements [takesSome].
+func (f *family) skipped(n int64, why error) {
+	if n > 0 {
+		f.env.Observer.Event(seqd.Event{BizType: f.bizType.Name, Kind: seqd.EventAbandoned, Numbers: n, Err: why})
+	}
+}
+
+// outlook is for how long an era is known at most.
+const outlook = time.Hour
+
+// era is a period, and for how long it is known to be the present one.
+type era struct {
+	period      seqd.Period
+	from, until int64 // ms since the Unix epoch; until is excluded
+	ends        bool  // another period begins at until
+}
+
+// holds reports whether the period is the present one at a time, in ms since the Unix epoch.
+func (e *era) holds(now int64) bool { return e.from <= now && now < e.until }
+
+// look returns for how long a period is the present one from now on.
+func (f *family) look(p seqd.Period, now time.Time) era {
+	e := era{period: p, from: now.UnixMilli(), until: now.Add(outlook).UnixMilli()}
+	if f.calendar.Now(time.UnixMilli(e.until)) == p {
+		return e
+	}
+	// The first millisecond of the next period, by bisection: only the calendar knows what a time
+	// zone does at midnight.
+	low := e.from
+	for low+1 < e.until {
+		if middle := low + (e.until-low)/2; f.calendar.Now(time.UnixMilli(middle)) == p {
+			low = middle
+		} else {
+			e.until = middle
+		}
+	}
+	e.ends = true
+	return e
+}
+
+// share returns a part of a time that differs from node to node and between biz types, so that not
+// all do something at once.
+func (f *family) share(of time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(f.bizType.Name + " " + f.env.Addr))
+	return time.Duration(h.Sum32()%1000) * of / 1000
+}
+
+// pause waits, and reports false when the strategy is closing.
+func (f *family) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-f.running.Done():
+		return false
+	}
+}
+
+// context returns a context for work in the background.
+func (f *family) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(f.running, fetchDeadline)
+}
+
+// start runs a function in the background unless the strategy is closing.
+func (f *family) start(do func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.startLocked(do)
+}
+
+// startLocked is start; mu is held.
+func (f *family) startLocked(do func()) bool {
+	if f.closed {
+		return false
+	}
+	f.work.Go(do)
+	return true
+}
+
+func (f *family) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
+// close ends issuing and closes every counter. Only the first call does anything.
+func (f *family) close(ctx context.Context) error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return nil
+	}
+	f.closed = true
+	f.end()
+	f.mu.Unlock()
+	done := make(chan struct{})
+	go func() { f.work.Wait(); close(done) }()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return errors.Join(err, f.set.Close(ctx))
+}

@@ -1,0 +1,145 @@
+package segment
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
+
+// keyPart is what the counters of all keys share that belong to one biz type and period.
+type keyPart struct {
+	places *keyPlaces
+	pulse  *pulse
+}
+
+// begins implements [counting]. The first range is in the buffer then.
+func (s *Strategy) begins(ctx context.Context, fresh bool) error {
+	r, err := s.first(ctx, fresh, s.buffer.top())
+	s.note(r, err)
+	if err != nil {
+		return storeError(err)
+	}
+	s.buffer.adopt(r)
+	return nil
+}
+
+// begins implements [counting].
+func (s *Shared) begins(ctx context.Context, fresh bool) error { return s.Init(ctx, fresh) }
+
+// begins implements [counting].
+func (f *Following) begins(ctx context.Context, fresh bool) error { return f.Init(ctx, fresh) }
+
+// begins implements [counting]. It does no I/O: the first take finds out whether there is a counter,
+// and creates it.
+func (s *Stored) begins(_ context.Context, fresh bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fresh.Store(fresh)
+	s.record.Step = s.settings.Step
+	s.machine.Guess()
+	return nil
+}
+
+// mostRaces is how often a node finds, by turns, that there is no such counter and that there is.
+const mostRaces = 3
+
+// first takes the first range of a key's counter in this process: the smallest step, because nothing
+// is known of the counter. If it exists, that is one call; if not, the call that creates it brings
+// the range too. All numbers are above floor. If fresh is false, the counter existed, and is not
+// created.
+//
+// Like fetch, it is not cancelled: a range whose fate is unknown is lost.
+func (s *ranges) first(ctx context.Context, fresh bool, floor int64) (persist.Range, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchDeadline)
+	defer cancel()
+	exists := true
+	if !s.env.Store.Shared() { // where to look costs little, and to write in vain as much as to write
+		_, err := s.env.Store.Counters().Read(ctx, s.name)
+		if exists = !isNotFound(err); exists && err != nil {
+			return persist.Range{}, err
+		}
+	}
+	for range mostRaces {
+		r, err := s.firstOf(ctx, exists, fresh, floor)
+		if exists = isExists(err); !exists && !(isNotFound(err) && fresh) {
+			return r, err
+		}
+	}
+	return persist.Range{}, persist.ErrUnavailable
+}
+
+// firstOf is one attempt of first, for a counter that exists or that does not.
+func (s *ranges) firstOf(ctx context.Context, exists, fresh bool, floor int64) (persist.Range, error) {
+	switch {
+	case exists:
+		return s.firstAllocated(ctx, floor)
+	case fresh:
+		return s.create(ctx, "", s.settings.Step)
+	}
+	return persist.Range{}, persist.ErrNotFound
+}
+
+func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range, error) {
+	req := s.settings.withGaps(persist.Request{BizTag: s.name, Size: s.settings.Step, Floor: floor}, 0)
+	r, err := s.env.Store.Counters().Allocate(ctx, req)
+	if cursor.IsExhausted(err) {
+		return s.allocate(ctx, req.To, 0, floor, cursor.Filling) // what is left
+	}
+	if err == nil {
+		r, err = s.confirm(ctx, r)
+	}
+	if err == nil && req.Gap > 0 && r.First == floor+req.Gap+1 {
+		s.tellGap(persist.Counter{Max: floor - 1}, req, r.First)
+	}
+	return r, err
+}
+
+// create creates the counter of a new key, if the biz type may have one more, with the first size
+// numbers, or all if there are fewer, taken out of it. It returns ErrExists if there is one.
+func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.Range, error) {
+	if err := s.key.places.take(ctx); err != nil {
+		return persist.Range{}, err
+	}
+	before := s.settings.Start - 1
+	r := persist.Range{First: before + 1, Last: before + min(size, s.last()-before)}
+	err := s.env.Store.Counters().Create(ctx, persist.Counter{
+		BizTag: s.name, Max: r.Last, Step: s.settings.Step, Timestamp: s.env.Now().UnixMilli(), Epoch: epoch,
+	})
+	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
+		s.key.places.spare()
+	}
+	if err != nil {
+		return persist.Range{}, err
+	}
+	if size == 0 {
+		return persist.Range{}, nil
+	}
+	return s.confirm(ctx, r)
+}
+
+// createFor creates the counter of a new key, if a take found none, with what the take wants.
+func (s *Stored) createFor(ctx context.Context, req persist.Request, none error) (persist.Range, error) {
+	if req.Floor >= s.settings.Start {
+		return persist.Range{}, none
+	}
+	r, err := s.create(ctx, persist.StoreEpoch, req.Size)
+	if isExists(err) { // another node was faster
+		return s.env.Store.Counters().Allocate(ctx, req)
+	}
+	return r, err
+}
+
+// retireBehind is called when the cursor of a key is closed while this node has issued numbers that
+// the cursor may be behind. Only this process knows that, and it does not remember every key. So it
+// retires the cursor: the next one begins above all that has left the store.
+func (s *Shared) retireBehind(ctx context.Context) error {
+	k := s.knows()
+	if s.keyed() == nil || !k.behind() {
+		return nil
+	}
+	req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: k.issued}, 0)
+	_, err := s.env.Store.Counters().Allocate(ctx, req)
+	return err
+}

@@ -1,0 +1,341 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// Keyed issues the numbers of one biz type that counts for each key on its own, and, if its numbers
+// reset, for each key and period. Every key has a counter, and a strategy while the node uses it. It
+// is safe for concurrent use.
+//
+// There is no record of a key but its counter, so a cold key that exists costs one call of the
+// store. A counter that is missing belongs to a new key. If it was lost, its numbers would begin
+// again; so a store that has failed over creates none (see [persist.Fenced]), and this process
+// creates none that it remembers.
+type Keyed struct {
+	family
+	// open makes the strategy for the counter of one key. It does no I/O.
+	open   func(bizType seqd.BizType, part *keyPart) (counting, error)
+	memory remembered
+	pulse  pulse
+	era    atomic.Pointer[era]      // the present period; nil if numbers never reset
+	parts  atomic.Pointer[keyParts] // changed under mu
+}
+
+// keyParts is what keys share, by period.
+type keyParts map[seqd.Period]*keyPart
+
+const (
+	// idleKey is for how long a key may be unused before its numbers go back to the store. Then they
+	// are not skipped if the node crashes, and other nodes get them. A key that is used less often
+	// costs two writes for each use instead of one in many; at 10 minutes that is next to nothing.
+	idleKey = 10 * time.Minute
+	// mostParts is how many periods' places a node remembers.
+	mostParts = 4
+)
+
+var (
+	_ seqd.Strategy         = (*Keyed)(nil)
+	_ seqd.KeyLister        = (*Keyed)(nil)
+	_ seqd.HealthReporter   = (*Keyed)(nil)
+	_ seqd.DegradedReporter = (*Keyed)(nil)
+	_ seqd.DetailReporter   = (*Keyed)(nil)
+	_ seqd.Measurer         = (*Keyed)(nil)
+	_ seqd.Testator         = (*Keyed)(nil)
+)
+
+// newKeyed makes the strategy of a keyed biz type. open makes that of one counter.
+func newKeyed(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType, *keyPart) (counting, error)) (*Keyed, error) {
+	s := &Keyed{open: open, memory: remembered{most: mostRemembered}}
+	if err := s.family.init(env, bizType); err != nil {
+		return nil, err
+	}
+	s.pulse = pulse{
+		tell: func(e seqd.Event) { e.BizType = bizType.Name; env.Observer.Event(e) },
+		log: func(err error) {
+			if err != nil {
+				env.Log.Error("no ranges from the store", "bizType", bizType.Name, "error", err)
+				return
+			}
+			env.Log.Info("the store gives ranges again", "bizType", bizType.Name)
+		},
+		watch: func() { s.start(s.watchStore) },
+	}
+	s.set = live.New(live.Options[counting]{
+		Most: s.settings.LiveKeys, Idle: idleKey, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
+		Open: s.openKey, Close: s.closeKey,
+	})
+	return s, nil
+}
+
+// openerOf returns open for the keys of a period.
+func (s *Keyed) openerOf(p seqd.Period) func(bizType seqd.BizType) (counting, error) {
+	return func(bizType seqd.BizType) (counting, error) { return s.open(bizType, s.part(p)) }
+}
+
+// part returns what the keys of a period share.
+func (s *Keyed) part(p seqd.Period) *keyPart {
+	if parts := s.parts.Load(); parts != nil && (*parts)[p] != nil {
+		return (*parts)[p]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := make(keyParts)
+	if parts := s.parts.Load(); parts != nil {
+		if part := (*parts)[p]; part != nil {
+			return part
+		}
+		oldest := p
+		for period, part := range *parts {
+			next[period], oldest = part, min(oldest, period)
+		}
+		if len(next) >= mostParts {
+			delete(next, oldest)
+		}
+	}
+	part := &keyPart{places: newKeyPlaces(s.env.Store, s.env.Now, s.bizType.Name, s.placesName(p), s.settings.MaxKeys), pulse: &s.pulse}
+	next[p] = part
+	s.parts.Store(&next)
+	return part
+}
+
+// placesName returns the name of the counter of places: invoice/ or invoice/@2026. No key is empty.
+func (s *Keyed) placesName(p seqd.Period) string {
+	if p == 0 {
+		return s.bizType.Name + "/"
+	}
+	return p.Counter(s.bizType.Name + "/")
+}
+
+// Init makes sure that the store can be read. Counters are created when their keys are used.
+func (s *Keyed) Init(ctx context.Context, _ bool) error {
+	p := s.present()
+	counter, err := s.env.Store.Counters().Read(ctx, s.placesName(p))
+	if isNotFound(err) {
+		err = nil
+	}
+	if err == nil {
+		s.part(p).places.seen.Store(counter.Max)
+	}
+	return storeError(err)
+}
+
+// Generate adds n numbers of the key of seq, and of the period that is present when the call begins.
+func (s *Keyed) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.ask(ctx, counting.Generate, n, seq)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (s *Keyed) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, s)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (s *Keyed) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, s)
+}
+
+// GenerateRange refuses: it would need a floor for each key that has ever handed out a range.
+func (s *Keyed) GenerateRange(context.Context, int64, *seqd.Sequence) error {
+	return seqd.Errorf(seqd.CodeInvalidRequest, "%s hands out no ranges: it counts for each key on its own", s.bizType.Name)
+}
+
+// some implements [takesSome].
+func (s *Keyed) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.ask(ctx, counting.some, n, seq)
+}
+
+// ask gets numbers of a key.
+func (s *Keyed) ask(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
+	name := live.Name{Key: seq.Key(), Period: s.present()}
+	e, err := s.acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = get(e.Counter(), ctx, n, seq)
+	e.Release()
+	seq.In(name.Period)
+	if err != nil && isHopeless(err) {
+		s.set.Forget(name) // it does not count, and would stay open
+	}
+	return err
+}
+
+// isHopeless reports whether a key has no counter, and gets none now.
+func isHopeless(err error) bool {
+	switch seqd.CodeOf(err) {
+	case seqd.CodeTooManyKeys, seqd.CodeStoreFailedOver, seqd.CodeConflict, seqd.CodeClockRollback:
+		return true
+	}
+	return false
+}
+
+// acquire returns the strategy of a counter, open.
+func (s *Keyed) acquire(ctx context.Context, name live.Name) (*live.Entry[counting], error) {
+	e, err := s.set.Acquire(ctx, name)
+	if err == nil {
+		return e, nil
+	}
+	if errors.Is(err, live.ErrLate) {
+		if away := s.pulse.why(); away != nil {
+			return nil, storeError(away)
+		}
+	}
+	if checked := name.Period.Check(); checked != nil {
+		return nil, checked
+	}
+	return nil, err
+}
+
+// present returns the present period, 0 if numbers never reset.
+func (s *Keyed) present() seqd.Period {
+	if !s.resets() {
+		return 0
+	}
+	now := s.env.Now()
+	if e := s.era.Load(); e != nil && e.holds(now.UnixMilli()) {
+		return e.period
+	}
+	e := s.look(s.calendar.Now(now), now)
+	s.era.Store(&e)
+	if s.settings.PeriodRetention > 0 && e.period.Check() == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if e.period > s.purged {
+			s.purged = e.period
+			s.startLocked(s.purgeKeys)
+		}
+	}
+	return e.period
+}
+
+// openKey opens the counter of a key.
+func (s *Keyed) openKey(ctx context.Context, name live.Name) (counting, error) {
+	if err := name.Period.Check(); err != nil {
+		return nil, err
+	}
+	if name.Period != 0 { // also after the allocation; this avoids a counter that nobody uses
+		if err := s.checkGrave(ctx, name.Period); err != nil {
+			return nil, err
+		}
+	}
+	c, err := s.counter(name, s.openerOf(name.Period))
+	if err != nil {
+		return nil, err
+	}
+	k := s.memory.of(name)
+	bequeathed(c, k)
+	if err := c.begins(ctx, k == known{}); err != nil {
+		return nil, seqd.AsError(err)
+	}
+	return c, nil
+}
+
+// closeKey ends the use of a counter.
+func (s *Keyed) closeKey(ctx context.Context, name live.Name, c counting) error {
+	defer func() { s.memory.keep(name, knownBy(c)) }()
+	err := s.closeCounter(ctx, name, c)
+	if err != nil {
+		s.env.Log.Debug("the counter of a key could not be closed cleanly", "bizType", s.bizType.Name, "key", name.Key, "period", name.Period, "error", err)
+	}
+	return err
+}
+
+// watchStore asks the store again and again, while it is away: a node that was taken out of rotation
+// must find out by itself that it can issue again.
+func (s *Keyed) watchStore() {
+	for s.pulse.why() != nil && s.pause(time.Second) {
+		ctx, cancel := s.context()
+		_, err := s.env.Store.Counters().Read(ctx, s.placesName(s.present()))
+		cancel()
+		if err == nil || isNotFound(err) {
+			s.pulse.note(nil)
+		}
+	}
+}
+
+// looks is how many open keys stand for all of them.
+const looks = 16
+
+// Health returns why no key can get a number, as far as some of the open ones show.
+func (s *Keyed) Health() error {
+	var first error
+	for _, c := range s.set.Some(looks) {
+		err := c.Health()
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		first = storeError(s.pulse.why())
+	}
+	return first
+}
+
+// Degraded returns why some keys get no numbers, or not as they should, as far as some of the open
+// ones show.
+func (s *Keyed) Degraded() *seqd.Error {
+	if away := s.pulse.why(); away != nil {
+		return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; the numbers in hand are still issued", Err: away}
+	}
+	for _, c := range s.set.Some(looks) {
+		if err := c.Degraded(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Details implements [seqd.DetailReporter].
+func (s *Keyed) Details() map[string]any {
+	p := s.present()
+	details := map[string]any{"openKeys": s.set.Len(), "keys": s.part(p).places.seen.Load(), "maxKeys": s.settings.MaxKeys}
+	if p != 0 {
+		details["period"] = p.String()
+	}
+	for _, c := range s.set.Some(1) {
+		if d, ok := c.(seqd.DetailReporter); ok {
+			for key, value := range d.Details() {
+				details[key] = value
+			}
+		}
+	}
+	return details
+}
+
+// Measure implements [seqd.Measurer]. Nothing is measured for each key: there may be millions.
+func (s *Keyed) Measure(tell func(seqd.Measurement)) {
+	now := s.env.Now()
+	tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(s.set.Len())})
+	tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(s.part(s.present()).places.seen.Load())})
+	tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(s.settings.MaxKeys)})
+	if e := s.era.Load(); e != nil && e.ends && e.holds(now.UnixMilli()) {
+		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: time.UnixMilli(e.until).Sub(now).Seconds()})
+	} else if s.resets() {
+		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(now).Seconds()})
+	}
+}
+
+// Close ends issuing and gives back the numbers that only this node had, and the places of keys.
+func (s *Keyed) Close(ctx context.Context) error {
+	if s.isClosed() {
+		return nil
+	}
+	err := s.family.close(ctx)
+	if parts := s.parts.Load(); parts != nil {
+		for _, part := range *parts {
+			err = errors.Join(err, part.places.giveBack(ctx))
+		}
+	}
+	return err
+}

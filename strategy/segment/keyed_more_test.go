@@ -1,0 +1,335 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// A store that has failed over creates no key, and continues those that exist above a gap.
+func TestKeysAfterFailover(t *testing.T) {
+	for name, change := range map[string]func(*Settings){
+		"per node":     func(s *Settings) { s.Ordering, s.RestoreGap = PerNode, 1000 },
+		"by the store": func(s *Settings) { byStore(s); s.RestoreGap = 1000 },
+		"redis":        func(s *Settings) { s.RestoreGap = 1000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFailingOver()
+				var redis map[string]*redisModel
+				if name == "redis" {
+					redis = map[string]*redisModel{}
+				}
+				first := keyed(t, store, time.Now, redis, change)
+				wantOf(t, first, "a", 1, "[1]")
+				copied := store.copied()
+				wantOf(t, first, "a", 30, fmt.Sprint(upTo(2, 31)))
+				wantOf(t, first, "lost", 1, "[1]")
+				ended(t, first)
+				store.failOver(copied)
+				s := keyed(t, store, time.Now, redis, change)
+				if got, _, err := of(t.Context(), s, "a", 1); err != nil || got[0] <= 1000 {
+					t.Errorf("got %v, %v", got, err)
+				}
+				for range 3 {
+					if got, _, err := of(t.Context(), s, "lost", 1); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
+						t.Errorf("got %v, %v", got, err)
+					}
+				}
+				synctest.Wait()
+				if s.set.Len() != 1 || s.Health() != nil {
+					t.Errorf("%d open, %v", s.set.Len(), s.Health())
+				}
+				store.confirm()
+				wantOf(t, s, "new", 1, "[1]")
+				ended(t, s)
+			})
+		})
+	}
+}
+
+func upTo(first, last int64) (all []int64) {
+	for n := first; n <= last; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+// A key whose counter was lost does not begin again in a process that remembers it.
+func TestLostKeyIsRefused(t *testing.T) {
+	for name, store := range map[string]interface{ Shared() bool }{"embedded": memory.New(time.Now), "by the store": newHooked()} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newHooked()
+				if name == "embedded" {
+					store = nil
+				}
+				kept := memory.New(time.Now)
+				s := keyed(t, kept, time.Now, nil, nil)
+				if store != nil {
+					kept = store.Store.(*memory.Store)
+					s = keyed(t, store, time.Now, nil, nil)
+				}
+				wantOf(t, s, "a", 1, "[1]")
+				time.Sleep(time.Hour) // it is closed
+				if err := kept.Counters().Delete(t.Context(), "invoice/a"); err != nil || s.set.Len() != 0 {
+					t.Fatal(err, s.set.Len())
+				}
+				for range 3 {
+					if got, _, err := of(t.Context(), s, "a", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+						t.Errorf("got %v, %v", got, err)
+					}
+				}
+				ended(t, s)
+			})
+		})
+		_ = store
+	}
+}
+
+// A key is opened again only after it was closed, so its numbers continue, although its numbers are
+// given back slowly and the answer is lost.
+func TestReopenedWhileItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := keyed(t, slowToTakeBack{memory.New(time.Now)}, time.Now, nil, func(s *Settings) { s.LiveKeys = 1 })
+		wantOf(t, s, "a", 1, "[1]")
+		wantOf(t, s, "b", 1, "[1]") // closes a
+		began := time.Now()
+		wantOf(t, s, "a", 1, "[2]")
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("it waited %s", waited)
+		}
+		ended(t, s)
+	})
+}
+
+// A cursor that may be behind what this node has issued is retired when its key is closed, so that
+// nobody has to remember it.
+func TestCursorBehindIsRetired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), map[string]*redisModel{"invoice/a": {}}
+		s := keyed(t, store, time.Now, redis, nil)
+		wantOf(t, s, "a", 1, "[1]")
+		redis["invoice/a"].change(func(r *redisModel) { r.down = errDown })
+		got, _, err := of(t.Context(), s, "a", 1)
+		if err != nil || got[0] < 2 {
+			t.Fatal(got, err)
+		}
+		time.Sleep(time.Hour)
+		if s.set.Len() != 0 {
+			t.Fatal("the key is open")
+		}
+		redis["invoice/a"].change(func(r *redisModel) { r.down = nil })
+		s.memory.mu.Lock()
+		s.memory.newer = nil // other nodes do not know either
+		s.memory.mu.Unlock()
+		next, _, err := of(t.Context(), s, "a", 1)
+		if err != nil || next[0] <= got[0] {
+			t.Errorf("%v after %v, %v", next, got, err)
+		}
+		ended(t, s)
+	})
+}
+
+// The counters of past periods are removed, with the places of their keys, and none comes back.
+func TestPurgedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+		s := keyed(t, store, time.Now, nil, short)
+		late := keyed(t, store, func() time.Time { return time.Now().AddDate(0, 0, -5) }, nil, short)
+		for day := range 8 {
+			for key := range 30 {
+				wantOf(t, s, fmt.Sprint("k", key, "-", day%2), 1, "[1]")
+			}
+			time.Sleep(24 * time.Hour)
+		}
+		synctest.Wait()
+		counters, err := store.Counters().List(t.Context(), "", 10_000)
+		if err != nil || len(counters) != 3*31 {
+			t.Errorf("%d counters are left, %v", len(counters), err)
+		}
+		for _, key := range []string{"k1-0", "k1-1", "new"} {
+			if got, p, err := of(t.Context(), late, key, 1); seqd.CodeOf(err) != seqd.CodeClockRollback {
+				t.Errorf("%s got %v of %s, %v", key, got, p, err)
+			}
+		}
+		if keys, err := s.Keys(t.Context(), "", 100); err != nil || len(keys) != 60 {
+			t.Errorf("%d keys, %v", len(keys), err)
+		}
+		ended(t, s)
+		ended(t, late)
+	})
+}
+
+// A store that is away is reported once, not for each key, and found to be back without a request.
+func TestStoreAwayForKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, o := newHooked(), &observer{}
+		settings := DefaultSettings()
+		settings.Keyed, settings.Ordering = true, PerNode
+		b := seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}
+		built, err := build(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := built.(*Keyed)
+		store.change(func(h *hookedStore) { h.before = func(string) error { return errors.New("away") } })
+		for key := range 20 {
+			if _, _, err := of(t.Context(), s, fmt.Sprint("k", key), 1); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+				t.Error(err)
+			}
+		}
+		if seqd.CodeOf(s.Health()) != seqd.CodeStoreUnavailable || s.Degraded() == nil || o.count(seqd.EventStoreAway) != 1 {
+			t.Errorf("%v, %v, %d events", s.Health(), s.Degraded(), o.count(seqd.EventStoreAway))
+		}
+		store.change(func(h *hookedStore) { h.before = nil })
+		time.Sleep(2 * time.Second)
+		if s.Health() != nil || s.Degraded() != nil || o.count(seqd.EventStoreBack) != 1 {
+			t.Errorf("%v, %v, %d events", s.Health(), s.Degraded(), o.count(seqd.EventStoreBack))
+		}
+		ended(t, s)
+	})
+}
+
+// An heir knows what its predecessor knew of its open keys and of those that it had closed.
+func TestHeirOfKeys(t *testing.T) {
+	store := memory.New(time.Now)
+	first := keyed(t, store, time.Now, nil, func(s *Settings) { s.LiveKeys = 5 })
+	for key := range 20 {
+		wantOf(t, first, fmt.Sprint(key), 3, "[1 2 3]")
+	}
+	ended(t, first)
+	heir := keyed(t, store, time.Now, nil, nil)
+	heir.Inherit(first.Legacy())
+	for key := range 20 {
+		if k := heir.memory.of(live.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
+			t.Errorf("of %d it knows %+v", key, k)
+		}
+	}
+	ended(t, heir)
+}
+
+// What is remembered of closed keys is bounded.
+func TestRememberedIsBounded(t *testing.T) {
+	m := remembered{most: 100}
+	for i := range 1000 {
+		m.keep(live.Name{Key: fmt.Sprint(i)}, known{issued: int64(i + 1)})
+		if n := len(m.all()); n > 100 {
+			t.Fatalf("%d are remembered", n)
+		}
+		for back := range min(i, 49) {
+			if m.of(live.Name{Key: fmt.Sprint(i - back)}).issued != int64(i-back+1) {
+				t.Fatalf("%d was forgotten after %d others", i-back, back)
+			}
+		}
+	}
+}
+
+// How much a key takes that is open and that nobody asks.
+func TestOpenKeyTakesLittle(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		shared bool
+		change func(*Settings)
+		most   int
+	}{
+		{"embedded", false, func(*Settings) {}, 1400},
+		{"per node", true, func(s *Settings) { s.Ordering = PerNode }, 1400},
+		{"by the store", true, byStore, 2000},
+		{"redis", true, func(s *Settings) { s.Sequencer = SequencerRedis }, 2200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			const many = 2000
+			settings := DefaultSettings()
+			settings.Keyed = true
+			test.change(&settings)
+			env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+			if test.shared {
+				env.Store = perNode{env.Store}
+			}
+			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // which nobody asks
+			defer func() { _ = client.Close() }()
+			env.Redis = client
+			names := make([]live.Name, many)
+			for i := range names {
+				names[i].Key = fmt.Sprintf("tenant-%04d", i)
+			}
+			open := func() *Keyed {
+				s, err := build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range names {
+					e, err := s.(*Keyed).acquire(t.Context(), name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					e.Release()
+				}
+				return s.(*Keyed)
+			}
+			fill := open() // the store
+			ended(t, fill)
+			before := heap()
+			s := open()
+			got := (heap() - before) / many
+			t.Logf("%d bytes", got)
+			if got > test.most {
+				t.Errorf("%d bytes are more than %d", got, test.most)
+			}
+			runtime.KeepAlive(fill)
+			ended(t, s)
+		})
+	}
+}
+
+// Close is bounded in time, also if the store does not answer.
+func TestCloseOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s := keyed(t, store, time.Now, nil, func(s *Settings) { s.Ordering = PerNode })
+		for key := range 3000 {
+			wantOf(t, s, fmt.Sprint(key), 1, "[1]")
+		}
+		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(500 * time.Millisecond); return nil } })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		_ = s.Close(ctx)
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
+
+// A key that was not created after all uses no place.
+func TestPlacesAreKept(t *testing.T) {
+	store := newFailingOver()
+	s := keyed(t, store, time.Now, nil, func(s *Settings) { s.Ordering, s.MaxKeys = PerNode, 2 })
+	wantOf(t, s, "a", 1, "[1]")
+	store.failOver(store.copied())
+	for key := range 10 {
+		if _, _, err := of(t.Context(), s, fmt.Sprint(key), 1); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
+			t.Error(err)
+		}
+	}
+	store.confirm()
+	wantOf(t, s, "b", 1, "[1]")
+	if _, _, err := of(t.Context(), s, "c", 1); seqd.CodeOf(err) != seqd.CodeTooManyKeys {
+		t.Error(err)
+	}
+	ended(t, s)
+}

@@ -1,0 +1,162 @@
+package segment
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+// TestPlaceCursor takes from a cursor with many increments in turn, at random: what is taken is never
+// taken again, has the right remainder, is as much as was wanted while there is enough, and the ceil
+// in Redis is never above what was installed.
+func TestPlaceCursor(t *testing.T) {
+	for seed := range uint64(longtest.Or(200, 20_000)) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		redis, increments := &redisModel{}, []int64{1 + random.Int64N(5), 1 + random.Int64N(70)}
+		if seed%2 == 0 {
+			increments = increments[:1] // no change by force
+		}
+		store, seen := int64(0), make(map[int64]bool)
+		gen, hand := "", int64(0)
+		allocations, forgotten := make([]allocated, 2), false
+		for step := range 200 {
+			k := step * len(increments) / 200
+			p := (&Settings{Increment: increments[k], Offset: int64(seed) % increments[k]}).places()
+			c := placeCursor{redis, p, &allocations[k]}
+			if gen != "" && random.IntN(3) == 0 {
+				size := 1 + random.Int64N(20)
+				r := p.rangeOf(persist.Range{First: store + 1, Last: store + p.numbers(size)})
+				store += p.numbers(size)
+				if random.IntN(10) > 0 { // else it was forgotten
+					allocations[k].add(r, store-p.number(r.Last))
+				} else {
+					forgotten = true
+				}
+				in := rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Epoch: "e", Range: r, Reserve: 3}
+				if redis.hash == nil || redis.hash.epoch == "" {
+					in.Mode = rediscursor.Seed
+				}
+				answer, err := c.Install(t.Context(), in)
+				if err != nil || answer.Verdict == rediscursor.Moved {
+					t.Fatal(answer, err)
+				}
+				if answer.Verdict == rediscursor.Installed {
+					gen, hand = answer.Gen, hand+size
+				}
+				if redis.hash.ceil > store {
+					t.Fatalf("the ceil %d is above %d in the store", redis.hash.ceil, store)
+				}
+				if random.IntN(10) == 0 {
+					store += random.Int64N(9) // somebody raised it
+				}
+				continue
+			}
+			want := random.Int64N(12)
+			taken, err := c.Take(t.Context(), rediscursor.Take{Count: want, Threshold: 0.2, Reserve: 3, UseReserve: true, Epoch: "e"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken.Gen != "" {
+				gen = taken.Gen
+			}
+			var got int64
+			for _, r := range taken.Runs {
+				got += r.Size()
+				for place := r.First; place <= r.Last; place++ {
+					n := p.number(place)
+					if seen[n] || n > store || place > taken.Ceil {
+						t.Fatalf("seed %d: %d is taken again, or above %d or %d", seed, n, store, p.number(taken.Ceil))
+					}
+					seen[n] = true
+				}
+			}
+			if got > want {
+				t.Fatalf("%d instead of %d", got, want)
+			}
+			if len(increments) == 1 && !forgotten {
+				if got != min(want, hand) {
+					t.Fatalf("seed %d: %d of %d, %d are there", seed, got, want, hand)
+				}
+				hand -= got
+				if (want == 0 || got < want) && taken.Epoch != "" && !taken.Stub && taken.Hand != hand {
+					t.Fatalf("seed %d: %d in hand, want %d", seed, taken.Hand, hand)
+				}
+			}
+		}
+	}
+}
+
+// TestPlaceCounters runs operations at random on a counter in places and on its model: how many
+// places were given away.
+func TestPlaceCounters(t *testing.T) {
+	for seed := range uint64(longtest.Or(300, 20_000)) {
+		random := rand.New(rand.NewPCG(seed, 18))
+		increment := 1 + random.Int64N(9)
+		settings := Settings{Increment: increment, Offset: random.Int64N(increment)}
+		p, raw := settings.places(), memory.New(time.Now)
+		counters := placeStore{raw, p, &allocated{}}.Counters()
+		model := random.Int64N(3) * random.Int64N(50) // the highest place that is gone
+		// what is given back is from first on, and nobody has raised the counter since
+		first, raised := int64(1), false
+		if err := counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: model, Step: 7}); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := raw.Counters().Read(t.Context(), "order"); err != nil || c.Max != p.number(model+1)-1 {
+			t.Fatalf("%d mod %d: place %d is gone at %d, %v", settings.Offset, increment, model, c.Max, err)
+		}
+		for range 60 {
+			switch random.IntN(5) {
+			case 0: // somebody raises it, by number
+				c, _ := raw.Counters().Read(t.Context(), "order")
+				to := c.Max + random.Int64N(2*increment)
+				if _, err := raw.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Floor: to, To: persist.Beside}); err != nil {
+					t.Fatal(err)
+				}
+				model, raised = p.upTo(to), raised || to > c.Max
+			case 1:
+				r := persist.Range{First: max(1, model-random.Int64N(4)), Last: model - random.Int64N(2)}
+				given, err := counters.GiveBack(t.Context(), "order", r)
+				if r.Validate() != nil {
+					continue
+				}
+				if err != nil || given != (r.Last == model && !raised && r.First >= first) {
+					t.Fatalf("seed %d: %+v is given back to %d: %v, %v", seed, r, model, given, err)
+				}
+				if given {
+					model = r.First - 1
+				}
+			default:
+				req := persist.Request{BizTag: "order", Size: random.Int64N(9), To: persist.Beside}
+				base := model
+				if random.IntN(3) == 0 {
+					req.Floor, req.Gap = max(0, model+random.Int64N(9)-4), random.Int64N(5)
+					if base < req.Floor {
+						base = req.Floor + req.Gap
+					}
+				}
+				c, _ := counters.Read(t.Context(), "order")
+				if c.Max != model || p.begins(c, req) != base {
+					t.Fatalf("seed %d: the counter is at %d, want %d; it begins at %d, want %d", seed, c.Max, model, p.begins(c, req), base)
+				}
+				r, err := counters.Allocate(t.Context(), req)
+				if err != nil || r != (persist.Range{First: base + 1, Last: base + req.Size}) {
+					t.Fatalf("seed %d: %+v brings %+v, %v above %d", seed, req, r, err, base)
+				}
+				if req.Size > 0 {
+					if raised || base > model {
+						first = base + 1
+					}
+					raised = false
+				} else if base > model {
+					raised = true
+				}
+				model = base + req.Size
+			}
+		}
+	}
+}

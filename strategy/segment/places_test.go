@@ -1,0 +1,595 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/ordercheck"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+)
+
+// anyOf makes the strategy that the settings ask for, with redis for the cursor of all counters.
+func anyOf(env strategy.Env, bizType seqd.BizType, redis *redisModel) (counting, error) {
+	o, err := originOf(env, bizType, bizType.Name)
+	if err != nil {
+		return nil, err
+	}
+	p := o.settings.places()
+	cursor := o.cursor(redis)
+	var made counting
+	switch {
+	case o.settings.Ordering == PerNode:
+		made = buffered(o)
+	case o.settings.Sequencer == SequencerStore:
+		made = stored(o, cursor.Drop, nil)
+	case o.settings.Sequencer == SequencerRedis:
+		made = shared(o, cursor, nil)
+	default:
+		made = newFollowing(o, cursor)
+	}
+	return p.spacing(made), nil
+}
+
+// spacedNode opens a node of an installation.
+func spacedNode(t testing.TB, store persist.Store, redis *redisModel, o seqd.Observer, change func(*Settings)) *spaced {
+	t.Helper()
+	settings := DefaultSettings()
+	settings.Step, settings.MaxStep = 10, 40
+	change(&settings)
+	if problems := settings.Validate(); problems != nil {
+		t.Fatal(problems)
+	}
+	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
+	made, err := anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	return made.(*spaced)
+}
+
+// thirds gives an installation the numbers that leave this remainder when divided by 3.
+func thirds(offset int64) func(*Settings) {
+	return func(s *Settings) { s.Increment, s.Offset = 3, offset }
+}
+
+// orderings are all ways to issue.
+var orderings = map[string]func(*Settings){
+	"per-node": func(s *Settings) { s.Ordering = PerNode },
+	"redis":    func(s *Settings) { s.Sequencer = SequencerRedis },
+	"store":    func(s *Settings) { s.Sequencer = SequencerStore },
+	"auto":     func(*Settings) {},
+}
+
+// TestPlaces compares the conversion with counting.
+func TestPlaces(t *testing.T) {
+	for increment := int64(1); increment <= 12; increment++ {
+		for offset := range increment {
+			p := (&Settings{Increment: increment, Offset: offset}).places()
+			place := int64(0)
+			for n := int64(0); n < 200; n++ {
+				if n > 0 && n%increment == offset {
+					place++
+					if p.number(place) != n {
+						t.Fatalf("%d mod %d: place %d is %d, want %d", offset, increment, place, p.number(place), n)
+					}
+				}
+				if p.upTo(n) != place {
+					t.Fatalf("%d mod %d: %d places up to %d, want %d", offset, increment, p.upTo(n), n, place)
+				}
+				if from := p.from(n + 1); from != place+1 {
+					t.Fatalf("%d mod %d: from %d on it is place %d, want %d", offset, increment, n+1, from, place+1)
+				}
+				for size := range int64(5) { // so many places are in any range of that size
+					if r := p.rangeOf(persist.Range{First: n + 1, Last: n + p.numbers(size)}); r.Size() != size || r.First != place+1 {
+						t.Fatalf("%d mod %d: %d places from %d on are %+v", offset, increment, size, n+1, r)
+					}
+				}
+			}
+			last := p.last()
+			if end := p.number(last) + increment - 1; end > seqd.MaxNumber || end <= seqd.MaxNumber-increment {
+				t.Fatalf("%d mod %d: the last place %d is %d", offset, increment, last, p.number(last))
+			}
+			if n := p.before(last); p.upTo(n) != last || n > seqd.MaxNumber || p.before(0) < 0 || p.upTo(p.before(0)) != 0 || p.upTo(p.before(0)+1) != 1 {
+				t.Fatalf("%d mod %d: %d is before the place after the last", offset, increment, n)
+			}
+		}
+	}
+}
+
+// TestThreeInstallations issues from three installations with nothing in common, in every ordering,
+// each with nodes that come and go: no number comes twice, each has its installation's remainder,
+// and strict ones are in order.
+func TestThreeInstallations(t *testing.T) {
+	for name, ordering := range orderings {
+		for seed := range uint64(longtest.Or(3, 100)) {
+			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					all := ordercheck.New()
+					for offset := range int64(3) {
+						store, redis, own := newHooked(), &redisModel{}, ordercheck.New()
+						random := rand.New(rand.NewPCG(seed, uint64(offset)))
+						nodes := make([]*spaced, 2)
+						for range 60 {
+							k := random.IntN(len(nodes))
+							switch n := nodes[k]; {
+							case n == nil:
+								nodes[k] = spacedNode(t, store, redis, &observer{}, func(s *Settings) {
+									thirds(offset)(s)
+									ordering(s)
+									s.Start = 1 + random.Int64N(20)
+								})
+							case random.IntN(8) == 0:
+								if random.IntN(2) == 0 { // else it crashes
+									_ = n.Close(t.Context())
+								} else {
+									defer n.Close(context.Background())
+								}
+								nodes[k] = nil
+							case random.IntN(20) == 0:
+								redis.lose()
+							default:
+								began := own.Now()
+								got := someOf(t, n, random, 1+random.IntN(30))
+								own.Add(began, name, got)
+								all.Add(all.Now(), fmt.Sprint(offset), got)
+								for _, number := range got {
+									if number%3 != offset || number < 1 {
+										t.Fatalf("%d is issued with offset %d", number, offset)
+									}
+								}
+							}
+						}
+						for _, n := range nodes {
+							if n != nil {
+								_ = n.Close(t.Context())
+							}
+						}
+						if err := own.Duplicates(); err != nil {
+							t.Error(err)
+						}
+						if own.Numbers() < 200 {
+							t.Errorf("only %d numbers were issued", own.Numbers())
+						}
+					}
+					if err := all.Duplicates(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// someOf asks for n numbers in one of the ways that an installation has.
+func someOf(t testing.TB, s *spaced, random *rand.Rand, n int) []int64 {
+	t.Helper()
+	var seq seqd.Sequence
+	var err error
+	switch random.IntN(4) {
+	case 0:
+		err = s.GenerateSome(t.Context(), n, &seq)
+	case 1:
+		err = s.GenerateRange(t.Context(), int64(n), &seq)
+		if runs := seq.Runs(); err == nil && (len(runs) != 1 || runs[0].Stride != 3) {
+			t.Errorf("a range of %v", runs)
+		}
+	default:
+		err = s.Generate(t.Context(), n, &seq)
+	}
+	if err == nil && seq.Len() != n {
+		t.Errorf("%d numbers instead of %d", seq.Len(), n)
+	}
+	return slices.Collect(seq.Numbers())
+}
+
+// TestLikeEveryNumber compares an installation, in every ordering, with one that issues every number:
+// what the one issues is at the places that the other issues, also if nodes stop and start. With Redis
+// it is only in order.
+func TestLikeEveryNumber(t *testing.T) {
+	for name, ordering := range orderings {
+		for offset := range int64(3) {
+			t.Run(fmt.Sprint(name, offset), func(t *testing.T) {
+				issue := func(change func(*Settings)) (issued []int64) {
+					synctest.Test(t, func(t *testing.T) {
+						store, redis, random := newHooked(), &redisModel{}, rand.New(rand.NewPCG(uint64(offset), 40))
+						env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
+						for range 20 {
+							settings := DefaultSettings()
+							settings.Step, settings.MaxStep = 10, 10
+							ordering(&settings)
+							change(&settings)
+							s, err := anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis)
+							if err != nil {
+								t.Fatal(err)
+							}
+							if err := s.Init(t.Context(), true); err != nil {
+								t.Fatal(err)
+							}
+							for range 7 {
+								issued = append(issued, numbers(t, s, 1+random.IntN(5))...)
+								synctest.Wait()
+							}
+							if err := s.Close(t.Context()); err != nil {
+								t.Fatal(err)
+							}
+						}
+					})
+					return issued
+				}
+				every := issue(func(s *Settings) { s.Start = 34 })
+				got := issue(func(s *Settings) { s.Start = 100 - (3-offset)%3; thirds(offset)(s) })
+				p := (&Settings{Increment: 3, Offset: offset}).places()
+				for i, place := range every {
+					if name == "redis" || name == "auto" { // which range goes to the cursor first is a matter of time
+						if got[i]%3 != offset || got[i] < 100-(3-offset)%3 || i > 0 && got[i] <= got[i-1] {
+							t.Fatalf("%d after %v", got[i], got[:i])
+						}
+						continue
+					}
+					if want := p.number(place); got[i] != want {
+						t.Fatalf("number %d is %d, want %d, which is at place %d", i, got[i], want, place)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRaisedCounter checks that a counter that was raised to any number goes on with the next one of
+// the installation.
+func TestRaisedCounter(t *testing.T) {
+	for raised := int64(500); raised < 510; raised++ {
+		store := memory.New(time.Now)
+		s := spacedNode(t, store, nil, &observer{}, func(s *Settings) { thirds(1)(s); s.Ordering = PerNode })
+		numbers(t, s, 1)
+		_ = s.Close(t.Context())
+		if _, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1, Floor: raised - 1}); err != nil {
+			t.Fatal(err)
+		}
+		s = spacedNode(t, store, nil, &observer{}, func(s *Settings) { thirds(1)(s); s.Ordering = PerNode })
+		want := raised + 1
+		for want%3 != 1 {
+			want++
+		}
+		if got := numbers(t, s, 2); got[0] != want || got[1] != want+3 {
+			t.Errorf("raised to %d: %v, want %d", raised, got, want)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// all but the two numbers are given back, and the raise is not undone
+		if c := counter(t, store); c.Max < max(raised, want+3) || c.Max > want+5 {
+			t.Errorf("raised to %d: the counter is at %d after %d", raised, c.Max, want+3)
+		}
+	}
+}
+
+// TestRestoredCounter checks that a store that was restored is noticed, and that the gap is as many
+// numbers of the installation.
+func TestRestoredCounter(t *testing.T) {
+	store, o := memory.New(time.Now), &observer{}
+	s := spacedNode(t, store, nil, o, func(s *Settings) {
+		thirds(2)(s)
+		s.Ordering, s.RestoreGap, s.Step, s.MaxStep = PerNode, 1000, 10, 10
+	})
+	seen := numbers(t, s, 10)[9]
+	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 4, Step: 10}); err != nil {
+		t.Fatal(err)
+	}
+	var got int64
+	for range 100 {
+		if got = numbers(t, s, 1)[0]; o.count(seqd.EventStoreBehind) > 0 && got > seen+100 {
+			break
+		}
+	}
+	if o.count(seqd.EventStoreBehind) != 1 || got <= seen+3*1000 || got > seen+3*1000+3*50 || got%3 != 2 {
+		t.Errorf("%d after %d, %d reports", got, seen, o.count(seqd.EventStoreBehind))
+	}
+	_ = s.Close(t.Context())
+}
+
+// TestEndOfSpacedNumbers checks that an installation ends with its last number, in every ordering and
+// wherever the counter stands.
+func TestEndOfSpacedNumbers(t *testing.T) {
+	for name, ordering := range orderings {
+		for at := range int64(4) {
+			t.Run(fmt.Sprint(name, at), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store, redis, o := newHooked(), &redisModel{}, &observer{}
+					start := seqd.MaxNumber - 100 - at
+					s := spacedNode(t, store, redis, o, func(s *Settings) { thirds(1)(s); ordering(s); s.Start = start })
+					first, last := (&Settings{Start: start, Increment: 3, Offset: 1}).Bounds()
+					if first < start || first%3 != 1 || last > seqd.MaxNumber || last <= seqd.MaxNumber-6 {
+						t.Fatalf("bounds %d to %d", first, last)
+					}
+					before := first - 3
+					for {
+						got, code := try(t, s, 1)
+						if code == seqd.CodeExhausted {
+							break
+						}
+						if code != "" || got[0] <= before || got[0] > last || got[0]%3 != 1 {
+							t.Fatalf("%v, %s after %d; the last is %d", got, code, before, last)
+						}
+						before = got[0]
+					}
+					if before != last && name != "redis" && name != "auto" { // a standby range may be the last
+						t.Errorf("exhausted after %d, and the last is %d", before, last)
+					}
+					for _, n := range []int{1, 100} {
+						wantCode(t, s.Generate(t.Context(), n, &seqd.Sequence{}), seqd.CodeExhausted)
+					}
+					wantCode(t, s.GenerateRange(t.Context(), 1, &seqd.Sequence{}), seqd.CodeExhausted)
+					if err := s.Health(); err != nil {
+						t.Errorf("an exhausted biz type is healthy, but: %v", err)
+					}
+					if o.numbers(seqd.EventNearlyExhausted) == 0 {
+						t.Error("nobody was warned")
+					}
+					_ = s.Close(t.Context())
+				})
+			})
+		}
+	}
+}
+
+// TestSpacedHeirs checks that what a strategy knew is numbers for the next one, whatever the
+// increments of the two are.
+func TestSpacedHeirs(t *testing.T) {
+	for _, increments := range [][2]int64{{1, 3}, {3, 1}, {3, 5}, {5, 3}, {3, 3}} {
+		store := newHooked()
+		settings := func(k int) func(*Settings) {
+			return func(s *Settings) { s.Increment, s.Offset, s.Ordering = increments[k], increments[k]-1, PerNode }
+		}
+		open := func(k int) counting {
+			s := DefaultSettings()
+			s.Step, s.MaxStep = 10, 10
+			settings(k)(&s)
+			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
+			made, err := anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &s}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made
+		}
+		old, next := open(0), open(1)
+		if err := old.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		highest := numbers(t, old, 25)[24]
+		if knows := old.(knowing).knows(); knows.issued != highest {
+			t.Errorf("%v: it knows %+v, and has issued %d", increments, knows, highest)
+		}
+		_ = old.Close(t.Context())
+		next.(seqd.Testator).Inherit(old.(seqd.Testator).Legacy())
+		// the store is restored: only the heir knows better
+		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 10}); err != nil {
+			t.Fatal(err)
+		}
+		p := (&Settings{Increment: increments[1], Offset: increments[1] - 1}).places()
+		gap := int64(DefaultSettings().RestoreGap)
+		if got, want := numbers(t, next, 1)[0], p.number(p.upTo(highest)+gap+1); got != want {
+			t.Errorf("%v: %d after %d, want %d", increments, got, highest, want)
+		}
+		_ = next.Close(t.Context())
+	}
+}
+
+// TestSpacedSettings checks the bounds of the settings and what follows from them.
+func TestSpacedSettings(t *testing.T) {
+	for _, test := range []struct {
+		start, increment, offset int64
+		wrong                    string
+	}{
+		{1, 1, 0, ""}, {1, 3, 2, ""}, {seqd.MaxNumber, 1, 0, ""}, {1, 65_535, 65_534, ""},
+		{1, 0, 0, "increment"}, {1, -3, 0, "increment"}, {1, 65_536, 0, "increment"},
+		{1, 1, 1, "offset"}, {1, 3, 3, "offset"}, {1, 3, -1, "offset"},
+		{seqd.MaxNumber, 3, 0, "start"}, {seqd.MaxNumber - 10, 100, 50, "start"},
+	} {
+		s := DefaultSettings()
+		s.Start, s.Increment, s.Offset = test.start, test.increment, test.offset
+		problems := s.Validate()
+		if test.wrong == "" && problems != nil || test.wrong != "" && (len(problems) != 1 || problems[0].Key != test.wrong) {
+			t.Errorf("%+v: %v", test, problems)
+		}
+	}
+	s := DefaultSettings()
+	s.Start, s.Increment, s.Offset = 100, 7, 3
+	if first, last := s.Bounds(); first != 101 || last%7 != 3 {
+		t.Errorf("bounds %d, %d", first, last)
+	}
+	if gap := s.LostGap(0); gap != 7_000_000 {
+		t.Errorf("a failover may have lost %d numbers", gap)
+	}
+	b := seqd.BizType{Name: "order", Strategy: Name, Settings: &s}
+	if got := shape(b); got != "segment 3 mod 7" {
+		t.Errorf("shape %q", got)
+	}
+	s.Reset, s.TimeZone = seqd.ResetDaily, "UTC"
+	if got := shape(b); got != "segment daily in UTC 3 mod 7" {
+		t.Errorf("shape %q", got)
+	}
+	s.Increment, s.Offset = 1, 0
+	if got := shape(b); got != "segment daily in UTC" {
+		t.Errorf("shape %q", got)
+	}
+	s.Reset, s.Increment = seqd.ResetNever, 2
+	if _, err := New(strategy.Env{Store: memory.New(time.Now)}, b); err == nil || !strings.Contains(err.Error(), "its increment is 2") {
+		t.Errorf("a strategy in places: %v", err)
+	}
+}
+
+// TestSpacedMeasures checks that what is measured are numbers, and how far they are apart.
+func TestSpacedMeasures(t *testing.T) {
+	s := spacedNode(t, memory.New(time.Now), nil, &observer{}, func(s *Settings) { thirds(1)(s); s.Ordering, s.Step, s.MaxStep = PerNode, 10, 10 })
+	numbers(t, s, 1)
+	got := make(map[seqd.Gauge]float64)
+	s.Measure(func(m seqd.Measurement) { got[m.Gauge] = m.Value })
+	if got[seqd.GaugeHighest] != 28 || got[seqd.GaugeInHand] != 9 || got[seqd.GaugeStep] != 10 || got[seqd.GaugeIncrement] != 3 ||
+		got[seqd.GaugeLimit] > float64(seqd.MaxNumber) || int64(got[seqd.GaugeLimit])%3 != 1 {
+		t.Errorf("measured %v", got)
+	}
+	_ = s.Close(t.Context())
+}
+
+// TestSpacedPeriods checks that each period of an installation begins with its first number.
+func TestSpacedPeriods(t *testing.T) {
+	clock := clockAt("2026-11-21T12:00:00Z")
+	settings := DefaultSettings()
+	daily(&settings)
+	thirds(2)(&settings)
+	settings.Start = 10
+	env := strategy.Env{Store: memory.New(time.Now), Now: clock.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+	s, err := build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		var seq seqd.Sequence
+		if err := s.Generate(t.Context(), 25, &seq); err != nil {
+			t.Fatal(err)
+		}
+		var want []int64
+		for n := int64(11); len(want) < 25; n += 3 {
+			want = append(want, n)
+		}
+		if got := slices.Collect(seq.Numbers()); !slices.Equal(got, want) || seq.Period() != seqd.ResetDaily.Of(clock.Now()) {
+			t.Errorf("%v in %s", got, seq.Period())
+		}
+		clock.turn(24 * time.Hour)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSpacedIssuer checks what an issuer refuses of a biz type with an increment, and that its
+// pipelines get the numbers.
+func TestSpacedIssuer(t *testing.T) {
+	settings := DefaultSettings()
+	thirds(1)(&settings)
+	bizType := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
+	made, err := build(strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}, bizType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	is, err := seqd.NewIssuer([]seqd.Definition{{BizType: bizType, Strategy: made}}, seqd.Options{Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is.Init(t.Context())
+	for _, test := range []struct {
+		want  seqd.Want
+		count int
+		code  seqd.Code
+		ids   string
+	}{
+		{seqd.AnyNumbers, 3, "", "[1 4 7]"}, {seqd.Consecutive, 1, "", "[10]"}, {seqd.Consecutive, 2, seqd.CodeInvalidRequest, "[]"},
+		{seqd.AnyNumbers, 2, "", "[13 16]"}, {seqd.OneRange, 2, "", "[3001 3004]"},
+	} {
+		call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want}
+		err := is.Issue(t.Context(), call)
+		if seqd.CodeOf(err) != test.code || fmt.Sprint(call.Sequence.IDs()) != test.ids {
+			t.Errorf("%+v: %v, %v", test, call.Sequence.IDs(), err)
+		}
+	}
+	for id, good := range map[string]bool{"1": true, "4": true, "3001": true, "2": false, "3": false, "0": false, "9007199254740991": true, "9007199254740990": false, "9007199254740993": false} {
+		if p, err := is.Parse("order", id); good != (err == nil) || !good && seqd.CodeOf(err) != seqd.CodeInvalidID {
+			t.Errorf("%s is parsed as %+v, %v", id, p, err)
+		}
+	}
+	if n, err := is.Increment("order"); n != 3 || err != nil {
+		t.Errorf("increment %d, %v", n, err)
+	}
+	if err := is.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSpacedKeys checks that each key of an installation counts through its own numbers, in every
+// ordering.
+func TestSpacedKeys(t *testing.T) {
+	for name, ordering := range orderings {
+		if name == "redis" {
+			continue // build needs a server for it
+		}
+		settings := DefaultSettings()
+		settings.Keyed, settings.Step, settings.MaxStep = true, 10, 10
+		ordering(&settings)
+		thirds(2)(&settings)
+		env := strategy.Env{Store: newHooked(), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
+		s, err := build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "b", "a"} {
+			var seq seqd.Sequence
+			seq.For(key)
+			if err := s.Generate(t.Context(), 15, &seq); err != nil {
+				t.Fatal(err)
+			}
+			if seq.Len() != 15 || seq.First()%3 != 2 || seq.Key() != key {
+				t.Errorf("%s: %v of %s", name, seq.Runs(), seq.Key())
+			}
+			if key == "b" && (seq.First() != 2 || seq.Last() != 44) {
+				t.Errorf("%s: a new key begins with %v", name, seq.Runs())
+			}
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What is wrong with an offset says what to do: without an increment there is none to choose.
+func TestOffsetProblems(t *testing.T) {
+	for _, test := range []struct {
+		increment, offset int64
+		want              string
+	}{
+		{1, 1, "offset: 1 needs an increment above it: with increment 1 there is no other offset than 0"},
+		{3, 3, "offset: 3 is outside 0 to 2, which is increment - 1"},
+		{3, -1, "offset: -1 is outside 0 to 2, which is increment - 1"},
+		{3, 2, ""},
+		{1, 0, ""},
+	} {
+		s := DefaultSettings()
+		s.Increment, s.Offset = test.increment, test.offset
+		got := ""
+		for _, p := range s.Validate() {
+			got += p.Key + ": " + p.Text
+		}
+		if got != test.want {
+			t.Errorf("increment %d, offset %d: %q, want %q", test.increment, test.offset, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package segment
+
+import (
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
+
+// pulse is whether the store gives ranges to the keys of one biz type, so that it is logged and
+// reported once and not for each key.
+type pulse struct {
+	tell func(seqd.Event)
+	// log logs when the store begins (nil) or ceases to give ranges.
+	log func(err error)
+	// watch asks the store in the background until it answers, and calls note then.
+	watch func()
+
+	mu    sync.Mutex // guards what follows
+	away  error      // why the store gives no ranges, nil if it does
+	since time.Time  // since when
+}
+
+// note notes what came of asking the store. That a counter is exhausted, say, concerns one key only.
+func (p *pulse) note(err error) {
+	if err != nil && !isAway(err) {
+		return
+	}
+	p.mu.Lock()
+	was := p.away
+	if p.away = err; was == nil && err != nil {
+		p.since = time.Now()
+	}
+	p.mu.Unlock()
+	switch {
+	case was == nil && err != nil:
+		p.log(err)
+		p.tell(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
+		p.watch()
+	case was != nil && err == nil:
+		p.log(nil)
+		p.tell(seqd.Event{Kind: seqd.EventStoreBack})
+	}
+}
+
+// isAway reports whether an error says that the store cannot be used now.
+func isAway(err error) bool {
+	return !cursor.IsFinal(err) && cursor.StoreError(err).Code == seqd.CodeStoreUnavailable
+}
+
+// why returns why the store gives no ranges, nil if it does.
+func (p *pulse) why() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.away
+}

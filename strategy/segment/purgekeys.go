@@ -1,0 +1,150 @@
+package segment
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// A keyed biz type has a counter for each key and period, and no claims. Past periods are removed as
+// those of [Periodic] are, with two differences, because there may be millions of counters. The
+// tombstone is not read after each allocation, but every graveTrust; so it is raised that long and
+// more before anything is removed. And the counters are read in pages, and removed several at a
+// time.
+
+const (
+	// graveTrust is how old the tombstone may be that a node relies on.
+	graveTrust = 30 * time.Second
+	// buryAhead is how long the tombstone stands before anything is removed: as long as nodes rely
+	// on an older one, and as long as their allocations may take.
+	buryAhead = 2 * graveTrust
+	// purgeParallel is how many counters are removed at once.
+	purgeParallel = 16
+)
+
+// grave is the tombstone as it was read last.
+type grave struct {
+	gone  seqd.Period // 0 for none
+	asked time.Time   // when the question was sent
+}
+
+// checkGrave returns an error for a period whose counters were removed, or will be soon. It is called
+// after an allocation: what it knows is at most graveTrust older than that.
+func (f *family) checkGrave(ctx context.Context, p seqd.Period) error {
+	g := f.grave.Load()
+	if g == nil || time.Since(g.asked) > graveTrust {
+		asked := time.Now()
+		gone, _, err := f.tombstone(ctx)
+		if err != nil && !isNotFound(err) {
+			return storeError(err)
+		}
+		g = &grave{gone: gone, asked: asked}
+		f.grave.Store(g)
+	}
+	if g.gone == 0 {
+		return nil
+	}
+	return f.refuseGone(p, g.gone)
+}
+
+// purgeKeys removes the counters of periods that ended longer than PeriodRetention ago. Nodes begin
+// at different times, so that the others find little left.
+func (s *Keyed) purgeKeys() {
+	if !s.isSteady(purgeDelay + s.share(purgeDelay)) {
+		return
+	}
+	removed, err := s.purgeKeysBefore(s.running)
+	s.tellPurged(removed, err)
+}
+
+func (s *Keyed) purgeKeysBefore(ctx context.Context) (removed int, err error) {
+	keep, err := s.keeps(ctx)
+	if err != nil {
+		return 0, err
+	}
+	last := s.settings.Reset.Of(keep.Date().AddDate(0, 0, -1))
+	if s.settings.Reset == seqd.ResetYearly {
+		last = keep - 10000
+	}
+	if last.Check() != nil {
+		return 0, nil
+	}
+	if err := s.bury(ctx, last); err != nil {
+		return 0, err
+	}
+	if !s.pause(buryAhead) {
+		return 0, nil
+	}
+	prefix := s.bizType.Name + "/"
+	for from := prefix; ; {
+		page, err := s.env.Store.Counters().List(ctx, from, keysPage)
+		if err != nil {
+			return removed, err
+		}
+		var past []live.Name
+		for _, c := range page {
+			if !strings.HasPrefix(c.BizTag, prefix) {
+				page = nil
+				break
+			}
+			if key, p, ok := s.keyAndPeriod(c.BizTag); ok && p < keep {
+				past = append(past, live.Name{Key: key, Period: p})
+			}
+			from = c.BizTag
+		}
+		n, err := s.removeAll(ctx, past)
+		if removed += n; err != nil || len(page) < keysPage {
+			return removed, err
+		}
+	}
+}
+
+// removeAll removes counters, several at a time, and returns how many, and an error if some were not
+// removed.
+func (s *Keyed) removeAll(ctx context.Context, names []live.Name) (removed int, err error) {
+	var (
+		n  atomic.Int64
+		mu sync.Mutex // guards err
+		wg sync.WaitGroup
+	)
+	slots := make(chan struct{}, purgeParallel)
+	for _, name := range names {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if failed := s.removeKey(ctx, name); failed != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				err = failed
+				return
+			}
+			n.Add(1)
+		})
+	}
+	wg.Wait()
+	return int(n.Load()), err
+}
+
+func (s *Keyed) removeKey(ctx context.Context, name live.Name) error {
+	err := s.env.Store.Counters().Delete(ctx, persistName(s.bizType.Name, name))
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	if c, err := s.counter(name, s.openerOf(name.Period)); err == nil && name.Key != "" {
+		_ = c.forget(ctx) // what is left in Redis does no harm
+	}
+	return nil
+}
+
+// persistName returns the name of a counter in the store. That of the places has no key.
+func persistName(bizType string, name live.Name) string {
+	if name.Key == "" {
+		return name.Period.Counter(bizType + "/")
+	}
+	return name.Counter(bizType)
+}
