@@ -25,6 +25,7 @@ type request struct {
 	kind    string
 	count   int
 	key     string // the idempotency key, if any
+	of      string // the key of a keyed biz type
 	text    bool
 	id      string        // of parse
 	timeout time.Duration // until the caller gives up
@@ -38,7 +39,7 @@ func newHTTPClient() *http.Client {
 
 // send makes a call, records it and returns it with the numbers of its answer.
 func (l *laboratory) send(ctx context.Context, r request) *record.Call {
-	c := &record.Call{Node: r.node.name(), BizType: r.shape.Name, Kind: r.kind, Key: r.key, Asked: r.count}
+	c := &record.Call{Node: r.node.name(), BizType: r.shape.Name, Kind: r.kind, Key: r.key, Of: r.of, Asked: r.count}
 	if r.kind == record.Parse {
 		c.Texts = []string{r.id}
 	}
@@ -83,8 +84,15 @@ func (r *request) http(ctx context.Context) (*http.Request, error) {
 	case record.Idempotent:
 		method = http.MethodPost
 	}
+	query := url.Values{}
 	if r.kind != record.Parse && r.count > 1 {
-		target += "?count=" + strconv.Itoa(r.count)
+		query.Set("count", strconv.Itoa(r.count))
+	}
+	if r.kind != record.Parse && r.of != "" {
+		query.Set("key", r.of)
+	}
+	if len(query) > 0 {
+		target += "?" + query.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {

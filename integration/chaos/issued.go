@@ -8,8 +8,8 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
-// issued has the highest number of each segment counter that callers have seen, by its name in the
-// store: order, or invoice@20261122.
+// issued has the highest number of each counter that callers have seen, by its name in the store:
+// order, invoice@20261122 or rent/t1. Numbers that were reserved count.
 type issued struct {
 	segments map[string]bool
 	displays map[string]*regexp.Regexp // for biz types that rewrite numbers
@@ -20,7 +20,7 @@ func newIssued(shapes []shape) (*issued, error) {
 	s := &issued{segments: map[string]bool{}, displays: map[string]*regexp.Regexp{}, highest: map[string]int64{}}
 	for i := range shapes {
 		b := &shapes[i].BizType
-		s.segments[b.Name] = b.Strategy == record.Segment
+		s.segments[b.Name] = b.Strategy != record.Snowflake
 		if b.Display == "" {
 			continue
 		}
@@ -38,16 +38,20 @@ func (s *issued) note(c *record.Call) {
 	if !s.segments[c.BizType] {
 		return
 	}
+	counter := c.BizType
+	if c.Of != "" {
+		counter += "/" + c.Of
+	}
 	for _, run := range c.Runs {
-		s.raise(c.BizType, run.Last())
+		s.raise(counter, run.Last())
 	}
 	for _, text := range c.Texts {
-		s.read(c.BizType, text)
+		s.read(c.BizType, counter, text)
 	}
 }
 
 // read reads the number from a display form that shows it.
-func (s *issued) read(bizType, text string) {
+func (s *issued) read(bizType, counter, text string) {
 	form := s.displays[bizType]
 	if form == nil {
 		return
@@ -57,7 +61,6 @@ func (s *issued) read(bizType, text string) {
 	if m == nil || number < 0 {
 		return
 	}
-	counter := bizType
 	if period >= 0 {
 		counter += "@" + m[period]
 	}

@@ -17,6 +17,7 @@ const (
 	burstSize   = 40
 	respLoops   = 4
 	dropInLoops = 2
+	bookLoops   = 10
 
 	usualPatience  = 2500 * time.Millisecond
 	longPatience   = 8 * time.Second
@@ -43,6 +44,8 @@ func (l *laboratory) load(ctx context.Context) {
 	start(respLoops, l.pipelines)
 	start(dropInLoops, l.dropIn)
 	start(1, l.buffers)
+	start(bookLoops, l.books)
+	start(1, l.audit)
 }
 
 // dice makes the random choices of one loop. Each round has its own generator, derived from the
@@ -89,13 +92,14 @@ type seen struct {
 // one runs one round of a mixed loop.
 func (l *laboratory) one(ctx context.Context, r *rand.Rand, d *dice, last *seen) {
 	q := request{node: pick(r, l.world.seqds), shape: l.weighted(r), timeout: usualPatience, text: r.IntN(10) < 3}
+	q.of = q.shape.key(r)
 	if r.IntN(10) == 0 {
 		q.timeout = longPatience
 	}
 	roll, count := r.IntN(100), pick(r, q.shape.counts)
 	switch {
 	case roll < 8 && last.id != "":
-		q.kind, q.shape, q.id, q.text = record.Parse, last.shape, last.id, false
+		q.kind, q.shape, q.id, q.of, q.text = record.Parse, last.shape, last.id, "", false
 		l.send(ctx, q)
 		return
 	case roll < 20:
@@ -195,6 +199,7 @@ func (l *laboratory) burst(ctx context.Context, d *dice) {
 	for ctx.Err() == nil {
 		r := d.next()
 		q := request{shape: l.weighted(r), kind: record.Single, count: 1, timeout: usualPatience}
+		q.of = q.shape.key(r)
 		pause := 200*time.Millisecond + upTo(r, time.Second)
 		var callers sync.WaitGroup
 		for range burstSize {

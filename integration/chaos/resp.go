@@ -21,6 +21,7 @@ type command struct {
 	shape *shape
 	name  string
 	count int
+	of    string // the key of a keyed biz type
 }
 
 // line returns the command as people type it.
@@ -30,10 +31,15 @@ func (c command) line() string {
 		return fmt.Sprintf("INCR %s", c.shape.Name)
 	case c.name == "INCRBY":
 		return fmt.Sprintf("INCRBY %s %d", c.shape.Name, c.count)
-	case c.count == 1:
-		return fmt.Sprintf("SEQ.NEXT %s", c.shape.Name)
 	}
-	return fmt.Sprintf("SEQ.NEXT %s COUNT %d", c.shape.Name, c.count)
+	text := "SEQ.NEXT " + c.shape.Name
+	if c.count > 1 {
+		text += fmt.Sprintf(" COUNT %d", c.count)
+	}
+	if c.of != "" {
+		text += " KEY " + c.of
+	}
+	return text
 }
 
 // answer is what a command got: IDs, or an error.
@@ -81,8 +87,9 @@ func (l *laboratory) commands(r *rand.Rand) []command {
 	for i := range all {
 		s := l.weighted(r)
 		all[i] = command{shape: s, name: "SEQ.NEXT", count: pick(r, s.counts)}
+		all[i].of = s.key(r)
 		switch roll := r.IntN(100); {
-		case s.Display != "" || roll < 20:
+		case s.Display != "" || all[i].of != "" || roll < 20:
 		case roll < 40 && s.ranged:
 			all[i].name = "INCRBY"
 		default:
@@ -167,7 +174,7 @@ func readAnswer(c *respconn.Conn, cmd command) (answer, error) {
 // statuses are the statuses that HTTP has for codes of a refusal. The checker does not accept 500.
 var statuses = map[string]int{
 	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
-	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404,
+	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404, "too_many_reserved": 409, "store_failed_over": 409,
 }
 
 // refusal reads an error such as "TRYAGAIN timeout: the request took too long".
@@ -183,10 +190,11 @@ func refusal(text string) answer {
 // calls returns what to record of a pipeline. Answers about one biz type are one call, because they
 // must be in order. So are refusals for one reason: a pipeline that is refused counts once for each
 // biz type, like any other request. Answers with texts are not, because each may be of another
-// period.
+// period, nor are those of gapless biz types, which are in no order.
 func calls(of record.Call, commands []command, answers []answer, err error) (all []*record.Call) {
 	type outcome struct {
 		shape *shape
+		of    string
 		code  string // empty for an answer
 	}
 	together := make(map[outcome]*record.Call)
@@ -197,13 +205,13 @@ func calls(of record.Call, commands []command, answers []answer, err error) (all
 		} else {
 			a.code = complaint(err)
 		}
-		joined := together[outcome{cmd.shape, a.code}]
+		joined := together[outcome{cmd.shape, cmd.of, a.code}]
 		if joined == nil {
 			joined = &record.Call{Node: of.Node, Life: of.Life, Protocol: of.Protocol, Start: of.Start, End: of.End,
-				BizType: cmd.shape.Name, Kind: record.Single, Status: a.status, Code: a.code}
+				BizType: cmd.shape.Name, Of: cmd.of, Kind: record.Single, Status: a.status, Code: a.code}
 			all = append(all, joined)
-			if a.code != "" || cmd.shape.Display == "" {
-				together[outcome{cmd.shape, a.code}] = joined
+			if a.code != "" || cmd.shape.Display == "" && !cmd.shape.booked {
+				together[outcome{cmd.shape, cmd.of, a.code}] = joined
 			}
 		}
 		if joined.Asked += cmd.count; joined.Asked > 1 {

@@ -15,8 +15,8 @@ import (
 func TestPipelineThatIsCut(t *testing.T) {
 	plain, shown := &shape{BizType: record.BizType{Name: "order"}}, &shape{BizType: record.BizType{Name: "invoice", Display: "x"}}
 	commands := []command{
-		{plain, "INCR", 1}, {plain, "INCRBY", 10}, {shown, "SEQ.NEXT", 1}, {plain, "SEQ.NEXT", 2}, {shown, "SEQ.NEXT", 2},
-		{plain, "INCR", 1}, {plain, "INCR", 1}, {plain, "INCRBY", 5},
+		{plain, "INCR", 1, ""}, {plain, "INCRBY", 10, ""}, {shown, "SEQ.NEXT", 1, ""}, {plain, "SEQ.NEXT", 2, ""}, {shown, "SEQ.NEXT", 2, ""},
+		{plain, "INCR", 1, ""}, {plain, "INCR", 1, ""}, {plain, "INCRBY", 5, ""},
 	}
 	here, there := net.Pipe()
 	go func() {

@@ -151,16 +151,29 @@ func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
 	numbers := maps.Clone(seen)
 	for i := range shapes {
 		s := &shapes[i]
-		if number := lost[s.Name]; number > 0 && (s.Ordering == record.PerNode || numbers[s.Name] == 0) {
-			numbers[s.Name] = max(numbers[s.Name], number)
+		for _, counter := range s.counters() {
+			if number := lost[counter]; number > 0 && (s.Ordering == record.PerNode || numbers[counter] == 0) {
+				numbers[counter] = max(numbers[counter], number)
+			}
 		}
 	}
 	for counter := range lost {
-		if strings.Contains(counter, "@") {
+		if strings.Contains(counter, "@") && !strings.Contains(counter, "/@") {
 			numbers[counter] = max(numbers[counter], 1)
 		}
 	}
 	return numbers
+}
+
+// counters returns the names of the counters of a biz type, without periods.
+func (s *shape) counters() (names []string) {
+	for _, key := range s.Keys {
+		names = append(names, s.Name+"/"+key)
+	}
+	if len(names) == 0 {
+		names = []string{s.Name}
+	}
+	return names
 }
 
 // raiseAll runs `seqd raise` for each counter of the backup, and `seqd restored`.

@@ -228,6 +228,9 @@ func (l *laboratory) experiment(ctx context.Context) error {
 	}
 	stopLoad()
 	l.wait.Wait()
+	if err == nil {
+		l.closeBooks(ctx)
+	}
 	return errors.Join(err, ctx.Err())
 }
 

@@ -2,6 +2,9 @@ package chaos
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos/record"
@@ -16,6 +19,7 @@ type shape struct {
 	hammer  bool  // also batches of 10,000
 	late    bool  // it is created by the API under load
 	ranged  bool  // it has consecutive numbers: callers take ranges of it
+	booked  bool  // callers reserve numbers of it
 	setting map[string]any
 }
 
@@ -57,6 +61,13 @@ func shapes(system System) []shape {
 		segment("ledger", 8, 100, 100_000, []int{1, 2, 10, 100}, settings{"sequencer": record.Store, "start": 50}),
 		segment("receipt", 5, 100, 10_000, []int{1, 4, 30}, settings{"sequencer": record.Store, "reset": record.Daily, "plugins": plugins(settings{"name": "format", "template": "R-{date:20060102}-{seq:06}"})}),
 		segment("bulk", 3, 1000, 100_000, []int{1, 1000}, settings{"sequencer": record.Store}),
+		keyed(segment("parcel", 6, 50, 10_000, []int{1, 5, 60}, settings{"liveKeys": 3}), 8),
+		keyed(segment("shelf", 4, 20, 10_000, []int{1, 5, 60}, settings{"ordering": record.PerNode, "liveKeys": 2}), 5),
+		gapless("bill", 4, settings{"reservationTTL": "5s"}),
+		gapless("credit", 3, settings{"reservationTTL": "3s", "onRelease": record.Void}),
+		gapless("voucher", 3, settings{"reservationTTL": "5s", "reset": record.Daily, "start": 10,
+			"plugins": plugins(settings{"name": "format", "template": "V-{date:20060102}-{seq:06}"})}),
+		keyed(gapless("rent", 4, settings{"reservationTTL": "4s", "liveKeys": 2}), 5),
 		snowflake("user", "wide", 8, []int{1, 10, 200}, 10, 12, settings{}),
 		snowflake("guest", "wide", 3, []int{1, 10}, 10, 12, settings{}),
 		snowflake("device", "offline", 5, []int{1, 10, 200}, 8, 13, settings{"offlineStart": "4s"}),
@@ -73,6 +84,7 @@ func shapes(system System) []shape {
 	}
 	byName["invoice"].Display = `^INV-(?P<period>\d{8})-(?P<number>\d{6,})\d$`
 	byName["receipt"].Display = `^R-(?P<period>\d{8})-(?P<number>\d{6,})$`
+	byName["voucher"].Display = `^V-(?P<period>\d{8})-(?P<number>\d{6,})$`
 	byName["invite"].Display = `^C\d{12}-\d$`
 	byName[lateName].late = true
 	// while the biz type is deleted and created again, a node may have either of the two
@@ -139,6 +151,40 @@ func segment(name string, weight int, step, maxStep int64, counts []int, more se
 	}
 	b.MaxAsked = int64(counts[len(counts)-1])
 	return shape{BizType: b, weight: weight, counts: counts, setting: conf}
+}
+
+// gapless is a biz type without gaps, whose numbers callers also reserve.
+func gapless(name string, weight int, more settings) shape {
+	b := record.BizType{Name: name, Strategy: record.Gapless, Start: 1, MaxAsked: 10, OnRelease: record.Reuse}
+	conf := settings{"name": name, "strategy": record.Gapless, "maxReserved": 3000}
+	maps.Copy(conf, more)
+	if value, given := more["onRelease"].(string); given {
+		b.OnRelease = value
+	}
+	if value, given := more["reset"].(string); given {
+		b.Reset = value
+	}
+	if value, given := more["start"].(int); given {
+		b.Start = int64(value)
+	}
+	return shape{BizType: b, weight: weight, counts: []int{1, 3, 10}, booked: true, setting: conf}
+}
+
+// keyed makes a biz type count for each of some keys.
+func keyed(s shape, keys int) shape {
+	s.setting["keyed"] = true
+	for i := range keys {
+		s.Keys = append(s.Keys, fmt.Sprintf("t%d", i+1))
+	}
+	return s
+}
+
+// key draws the key of a call, "" if the biz type is not keyed.
+func (s *shape) key(r *rand.Rand) string {
+	if len(s.Keys) == 0 {
+		return ""
+	}
+	return pick(r, s.Keys)
 }
 
 func snowflake(name, group string, weight int, counts []int, bitsMachine, bitsSequence int, more settings) shape {

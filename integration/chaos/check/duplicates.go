@@ -18,6 +18,7 @@ type interval struct {
 // pool is a set of numbers that must all be different.
 type pool struct {
 	bizType string // or the group of several biz types
+	of      string // the key, if the biz type is keyed
 	period  string
 	machine int64 // of snowflake, else 0
 }
@@ -40,7 +41,7 @@ func (h *evidence) intervals(issues []issue) map[pool][]interval {
 	pools := make(map[pool][]interval)
 	for i := range issues {
 		b := issues[i].bizType
-		unit, p := int64(1), pool{bizType: b.Name, period: issues[i].period}
+		unit, p := int64(1), pool{bizType: b.Name, of: issues[i].of, period: issues[i].period}
 		if b.Strategy == record.Snowflake {
 			unit, p = int64(1)<<b.BitsMachine, pool{bizType: b.Group}
 		}

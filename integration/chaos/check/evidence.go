@@ -23,6 +23,7 @@ type origin struct {
 	code    string
 	status  int
 	period  string
+	of      string // the key of a keyed biz type
 }
 
 // call is a [record.Call] without its texts, which the rules do not need.
@@ -61,6 +62,9 @@ func (c *call) String() string {
 	}
 	if c.period != "" {
 		came += " of " + c.period
+	}
+	if c.of != "" {
+		what += " for " + c.of
 	}
 	return fmt.Sprintf("[%s, %s] %s.%d %s: %s", seconds(c.start), seconds(c.end), c.node, c.life, what, came)
 }
@@ -104,6 +108,9 @@ func newBizType(b record.BizType) (*bizType, error) {
 		made.number, made.period = made.display.SubexpIndex("number"), made.display.SubexpIndex("period")
 	}
 	switch {
+	case b.Strategy == record.Gapless && b.OnRelease != record.Reuse && b.OnRelease != record.Void:
+		return nil, fmt.Errorf("biz type %s: onRelease %q", b.Name, b.OnRelease)
+	case b.Strategy == record.Gapless:
 	case b.Strategy != record.Segment && b.Strategy != record.Snowflake:
 		return nil, fmt.Errorf("biz type %s: strategy %q", b.Name, b.Strategy)
 	case b.Strategy == record.Snowflake && (b.BitsMachine < 1 || b.BitsSequence < 1 || b.Group == ""):
@@ -131,6 +138,8 @@ type evidence struct {
 	halves   []issue // answers without a key that were cut off
 	parses   []parsed
 	admins   []admin
+	bookings []booking        // by start
+	accounts []record.Account // by start
 	lives    []record.Life
 	faults   []record.Fault
 	samples  []record.Sample
@@ -206,6 +215,8 @@ func (h *evidence) add(e *record.Entry) error {
 		h.lines = append(h.lines, *e.Line)
 	case e.Offset != nil:
 		h.offsets[e.Offset.Node] = append(h.offsets[e.Offset.Node], *e.Offset)
+	case e.Account != nil:
+		return h.addAccount(e.Account)
 	case e.Finding != nil:
 		h.findings = append(h.findings, *e.Finding)
 		h.see(e.Finding.At)
@@ -279,7 +290,8 @@ func (h *evidence) addCall(r *record.Call) error {
 		return fmt.Errorf("a call that ends before it starts: %+v", *r)
 	}
 	h.see(r.End)
-	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), proto: h.one(r.Protocol), code: h.one(r.Code), status: r.Status}
+	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), proto: h.one(r.Protocol), code: h.one(r.Code), status: r.Status,
+		of: h.one(r.Of)}
 	c := call{origin: h.from(from), start: r.Start, end: r.End, asked: r.Asked, replayed: r.Replayed}
 	switch r.Kind {
 	case record.Admin:
@@ -293,6 +305,8 @@ func (h *evidence) addCall(r *record.Call) error {
 		p.id = r.Texts[0]
 		h.parses = append(h.parses, p)
 		return nil
+	case record.Reserve, record.Confirm, record.Release, record.Find, record.VoidOne:
+		return h.addBooking(r, c)
 	case record.Idempotent:
 		c.key = h.one(r.Key)
 	}
@@ -385,6 +399,8 @@ func (h *evidence) finish() error {
 		h.badForms[i].why = fmt.Sprintf("%s: %s", h.badForms[i].why, &h.calls[h.badForms[i].call])
 	}
 	slices.SortStableFunc(h.calls, func(a, b call) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(h.bookings, func(a, b booking) int { return cmp.Compare(a.start, b.start) })
+	slices.SortStableFunc(h.accounts, func(a, b record.Account) int { return cmp.Compare(a.Start, b.Start) })
 	slices.SortStableFunc(h.servers, func(a, b record.Server) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(h.lines, func(a, b record.Line) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(h.samples, func(a, b record.Sample) int { return cmp.Compare(a.At, b.At) })

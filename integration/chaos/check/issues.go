@@ -25,10 +25,23 @@ type issue struct {
 // it.
 type counter struct {
 	bizType *bizType
+	of      string // the key, if the biz type is keyed
 	period  string
 }
 
-func (i *issue) counter() counter { return counter{i.bizType, i.period} }
+func (i *issue) counter() counter { return counter{i.bizType, i.of, i.period} }
+
+// String formats the name of a counter as the store does.
+func (c counter) String() string {
+	name := c.bizType.Name
+	if c.of != "" {
+		name += "/" + c.of
+	}
+	if c.period != "" {
+		name += "@" + c.period
+	}
+	return name
+}
 
 // issues returns what was issued, sorted by start, and checks idempotency.
 //
@@ -39,12 +52,12 @@ func (i *issue) counter() counter { return counter{i.bizType, i.period} }
 // earlier one, unless that one never arrived.
 func (h *evidence) issues(r *Report) []issue {
 	var all []issue
-	byKey := make(map[[2]string][]*call)
-	var keys [][2]string
+	byKey := make(map[[3]string][]*call)
+	var keys [][3]string
 	for i := range h.calls {
 		c := &h.calls[i]
 		if c.kind == record.Idempotent {
-			k := [2]string{c.bizType.Name, c.key}
+			k := [3]string{c.bizType.Name, c.of, c.key}
 			if byKey[k] == nil {
 				keys = append(keys, k)
 			}
@@ -58,6 +71,7 @@ func (h *evidence) issues(r *Report) []issue {
 	for _, k := range keys {
 		all = append(all, h.answersOf(r, byKey[k])...)
 	}
+	all = append(all, h.confirmed()...)
 	for i := range all {
 		all[i].span()
 		r.Numbers += max(record.Runs(all[i].runs).Numbers(), int64(len(all[i].texts)))
@@ -95,11 +109,11 @@ func (h *evidence) answersOf(r *Report, calls []*call) (different []issue) {
 	}
 	for i := 1; i < len(different); i++ {
 		was, now := different[i-1].call, different[i].call
-		if h.keyLost(min(was.start, now.start), max(was.end, now.end)) {
+		if h.keyLost(was.bizType, min(was.start, now.start), max(was.end, now.end)) {
 			r.Changed++
 			continue
 		}
-		h.fail(r, RuleIdempotency, was.bizType.Name, 1, now.end, "one key got two answers, and Redis had lost nothing", was, now)
+		h.fail(r, RuleIdempotency, was.bizType.Name, 1, now.end, "one key got two answers, and nothing had lost the first", was, now)
 	}
 	return different
 }
@@ -111,8 +125,11 @@ func equal(a, b *call) bool {
 }
 
 // keyLost reports whether Redis may have lost, within a span, a key that was stored within or
-// before it.
-func (h *evidence) keyLost(from, to int64) bool {
+// before it. The answers of gapless biz types are in the store.
+func (h *evidence) keyLost(b *bizType, from, to int64) bool {
+	if b.Strategy == record.Gapless {
+		return h.storeLost(from, to)
+	}
 	for _, f := range h.faults {
 		if f.LosesKeys && f.Begin <= to && f.End+int64(h.options.LogDelay) >= from {
 			return true
@@ -154,7 +171,7 @@ func (c *call) wrong() string {
 		return "an answer that is " + c.code
 	}
 	least, most := int64(0), int64(math.MaxInt64)
-	if c.bizType.Strategy == record.Segment {
+	if c.bizType.Strategy != record.Snowflake {
 		least, most = max(1, c.bizType.Start), greatest
 	}
 	for _, run := range c.runs {
@@ -204,8 +221,9 @@ func (h *evidence) wentBack(at int64) bool {
 // redisTimeout is the longest time that a node waits for Redis.
 const redisTimeout = 5 * time.Second
 
-// base returns the biz type in the name of a counter, which is followed by the period.
+// base returns the biz type in the name of a counter, which is followed by the key and the period.
 func base(counter string) string {
 	name, _, _ := strings.Cut(counter, "@")
+	name, _, _ = strings.Cut(name, "/")
 	return name
 }

@@ -22,7 +22,7 @@ func (h *evidence) checkOrder(r *Report, issues []issue) {
 		h.checkInCall(r, all)
 		// the holder of a range issues from it whenever it likes
 		all = slices.DeleteFunc(all, func(i *issue) bool { return i.kind == record.Range })
-		if c.bizType.NoOrder {
+		if c.bizType.NoOrder || c.bizType.Strategy == record.Gapless { // it reuses what was released
 			continue
 		}
 		h.checkPerProcess(r, all)

@@ -16,7 +16,7 @@ type told struct {
 	call       *call
 }
 
-// checkParse requires that parse returns what was issued (docs/API.md "Issue numbers", DESIGN §6):
+// checkParse requires that parse returns what was issued (docs/API.md "Issue numbers", DESIGN §7):
 // the number of the ID, its period, and for snowflake the parts of the layout. An ID that was
 // issued must be valid and not rejected. If the ID hides its number, the same ID must always have
 // the same number, and different IDs of a period must have different numbers (U6). The

@@ -6,6 +6,9 @@ import (
 	"github.com/seqd/seqd/integration/chaos/record"
 )
 
+// storeClock stands for the clock of the store, which gapless biz types go by. No fault turns it.
+const storeClock = "the store"
+
 // checkPeriods requires that the node's clock showed the day of a number during the call, in the
 // biz type's time zone (DESIGN §3 "Periods": it is "fixed when the take is sent", and "date and
 // number always belong together"; docs/PLUGINS.md "a wrong clock only decides which day's number a
@@ -17,7 +20,10 @@ func (h *evidence) checkPeriods(r *Report, issues []issue) {
 			continue
 		}
 		nodes := []string{i.node}
-		if !i.alone {
+		switch {
+		case i.bizType.Strategy == record.Gapless:
+			nodes = []string{storeClock}
+		case !i.alone:
 			nodes = h.world.Nodes
 		}
 		fits := false

@@ -227,8 +227,8 @@ var mutations = []struct {
 		return true
 	}},
 	{"another answer to a key", RuleIdempotency, func(s *simulation, answered []*record.Call) bool {
-		c := rapid.SampledFrom(answered).Draw(s.t, "call")
-		if c.Kind != record.Idempotent {
+		c := s.oneOf(answered, func(c *record.Call) bool { return c.Kind == record.Idempotent })
+		if c == nil {
 			return false
 		}
 		s.post(s.now+100, s.now+101, "a", c.BizType, c.Key, numbers(s.cursor[bill]+1, int64(c.Asked)))
@@ -243,16 +243,16 @@ var mutations = []struct {
 		return true
 	}},
 	{"a number below on a node", RuleOrderNode, func(s *simulation, answered []*record.Call) bool {
-		c := rapid.SampledFrom(answered).Draw(s.t, "call")
-		if c.BizType != lot {
+		c := s.oneOf(answered, func(c *record.Call) bool { return c.BizType == lot })
+		if c == nil {
 			return false
 		}
 		s.call(s.now+500, s.now+501, c.Node, lot, numbers(0, 1)).Life = 99
 		return true
 	}},
 	{"a machine ID that is another's", RuleMachine, func(s *simulation, answered []*record.Call) bool {
-		c := rapid.SampledFrom(answered).Draw(s.t, "call")
-		if c.BizType != user {
+		c := s.oneOf(answered, func(c *record.Call) bool { return c.BizType == user })
+		if c == nil {
 			return false
 		}
 		thief := *c
@@ -261,8 +261,8 @@ var mutations = []struct {
 		return true
 	}},
 	{"a time that was not", RuleSnowflakeTime, func(s *simulation, answered []*record.Call) bool {
-		c := rapid.SampledFrom(answered).Draw(s.t, "call")
-		if c.BizType != user {
+		c := s.oneOf(answered, func(c *record.Call) bool { return c.BizType == user })
+		if c == nil {
 			return false
 		}
 		s.call(s.now+500, s.now+501, c.Node, user, flakes(s.now+450, 900, 0, 1)).Life = 99
@@ -273,6 +273,15 @@ var mutations = []struct {
 		c.Asked++
 		return true
 	}},
+}
+
+// oneOf draws a call that fits, nil if there is none.
+func (s *simulation) oneOf(calls []*record.Call, fits func(*record.Call) bool) *record.Call {
+	calls = slices.DeleteFunc(slices.Clone(calls), func(c *record.Call) bool { return !fits(c) })
+	if len(calls) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(calls).Draw(s.t, "call")
 }
 
 func TestRandomMutationsAreCaught(t *testing.T) {

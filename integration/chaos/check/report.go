@@ -62,6 +62,9 @@ const (
 	RuleBack          = "back on the cursor"
 	RuleProcess       = "process"
 	RuleRefusal       = "refusal"
+	RuleAccount       = "account"
+	RuleReservation   = "reservation"
+	RuleUnknown       = "unknown numbers"
 )
 
 // Violation is a broken promise.
@@ -111,6 +114,7 @@ type Report struct {
 	Changed    int              `json:"changed"`
 	ParseAsked int              `json:"parseAsked"` // IDs that were parsed
 	Skipped    []Skipped        `json:"skipped,omitempty"`
+	Ledgers    []Ledger         `json:"ledgers,omitempty"`
 	ByClass    []Availability   `json:"availability,omitempty"`
 	Issued     map[string]int64 `json:"issued,omitempty"` // numbers by biz type
 	// ByProtocol counts answers and numbers by protocol.
@@ -124,6 +128,22 @@ type Skipped struct {
 	Issued  int64  `json:"issued"`
 	Skipped int64  `json:"skipped"`
 	Bound   int64  `json:"bound"`
+}
+
+// Ledger is what became of the numbers of a gapless counter, as its last account says.
+type Ledger struct {
+	Counter string `json:"counter"`
+	Last    int64  `json:"last"`
+	// Told is how many of the issued numbers a caller was told, and Unknown how many others there
+	// are: those of calls that got no answer. They asked for Bound.
+	Told                     int64 `json:"told"`
+	Unknown                  int64 `json:"unknown"`
+	Bound                    int64 `json:"bound"`
+	Reserved, Released, Void int64
+	// Reservations are those that callers were told, of which Confirmed and Ended are known to be
+	// confirmed, and released or expired.
+	Reservations, Confirmed, Ended int
+	Accounts                       int `json:"accounts"` // pages that were read
 }
 
 // Served is how many answers callers of a protocol got, and how many numbers.
@@ -156,6 +176,10 @@ func (r *Report) String() string {
 	r.showRefusals(&b)
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "skipped: %s: %d of %d numbers, at most %d\n", strings.TrimSuffix(s.BizType+"@"+s.Period, "@"), s.Skipped, s.Skipped+s.Issued, s.Bound)
+	}
+	for _, l := range r.Ledgers {
+		fmt.Fprintf(&b, "account of %s: to %d: %d told as issued, %d unknown of at most %d, %d reserved, %d released, %d void; %d reservations, %d confirmed, %d ended; %d pages\n",
+			l.Counter, l.Last, l.Told, l.Unknown, l.Bound, l.Reserved, l.Released, l.Void, l.Reservations, l.Confirmed, l.Ended, l.Accounts)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.ByProtocol)) {
 		fmt.Fprintf(&b, "by %s: %d numbers in %d answers\n", cmp.Or(name, "http"), r.ByProtocol[name].Numbers, r.ByProtocol[name].Answers)
@@ -275,7 +299,7 @@ func Entries(all []record.Entry, opts Options) (*Report, error) {
 
 // check applies every rule.
 func (h *evidence) check() *Report {
-	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
+	r := &Report{Seed: h.world.Seed, Length: time.Duration(h.end), Calls: len(h.calls) + len(h.parses) + len(h.admins) + len(h.bookings), Faults: len(h.faults), ParseAsked: len(h.parses), CutShort: h.torn || !h.done,
 		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64), ByProtocol: make(map[string]Served)}
 	h.totals(r)
 	h.checkRecord(r)
@@ -292,6 +316,7 @@ func (h *evidence) check() *Report {
 	h.checkSnowflake(r, issues)
 	h.checkPeriods(r, issues)
 	h.checkSkipped(r, issues)
+	h.checkLedgers(r, issues)
 	h.checkParse(r, issues)
 	h.availability(r)
 	return r

@@ -40,13 +40,15 @@ import (
 // If the store orders the numbers, nothing waits anywhere. Then only calls that got no numbers,
 // changes and restores skip any, and takes of unknown outcome, whose callers share another take.
 //
+// Keys are left out: nodes close and open them all the time.
+//
 // A segment has at most maxStep numbers, or as many as callers that waited together asked for. The
 // bound is computed from the record, so it is small for a run without faults.
 func (h *evidence) checkSkipped(r *Report, issues []issue) {
 	byCounter := make(map[counter][]*issue)
 	for n := range issues {
 		i := &issues[n]
-		if i.bizType.Strategy == record.Segment && !i.bizType.opaque() && len(i.runs) > 0 {
+		if i.bizType.Strategy == record.Segment && len(i.bizType.Keys) == 0 && !i.bizType.opaque() && len(i.runs) > 0 {
 			byCounter[i.counter()] = append(byCounter[i.counter()], i)
 		}
 	}

@@ -22,7 +22,7 @@ type World struct {
 // BizType has the properties of a biz type that determine what is promised.
 type BizType struct {
 	Name        string `json:"name"`
-	Strategy    string `json:"strategy"`              // Segment or Snowflake
+	Strategy    string `json:"strategy"`              // Segment, Snowflake or Gapless
 	Ordering    string `json:"ordering,omitempty"`    // for segments: Strict or PerNode
 	OnRedisDown string `json:"onRedisDown,omitempty"` // for strict segments: Degrade or Reject
 	// Sequencer is for strict segments what orders the numbers: Store, or empty for the cursor in
@@ -50,6 +50,12 @@ type BizType struct {
 	BitsMachine  int    `json:"bitsMachine,omitempty"`
 	BitsSequence int    `json:"bitsSequence,omitempty"`
 
+	// Keys are what callers name if the biz type is keyed: each key counts on its own.
+	Keys []string `json:"keys,omitempty"`
+
+	// OnRelease is for gapless: Reuse or Void.
+	OnRelease string `json:"onRelease,omitempty"`
+
 	// NoOrder means that order is not checked, because the load changes the biz type in a way that
 	// suspends it.
 	NoOrder bool `json:"noOrder,omitempty"`
@@ -65,6 +71,9 @@ const (
 	Reject    = "reject"
 	Store     = "store"
 	Daily     = "daily"
+	Gapless   = "gapless"
+	Reuse     = "reuse"
+	Void      = "void"
 )
 
 // Kinds of calls.
@@ -75,6 +84,13 @@ const (
 	Parse      = "parse"      // parsing an ID
 	Admin      = "admin"      // a change of a biz type, or a read of one
 	Range      = "range"      // a range that its holder issues from later, in no order with others
+
+	// Of gapless biz types.
+	Reserve = "reserve" // a reservation, with an idempotency key or without
+	Confirm = "confirm" // of a reservation, whose numbers are issued then
+	Release = "release" // of a reservation
+	Find    = "find"    // reading a reservation
+	VoidOne = "void"    // by an administrator, of one number
 )
 
 // Protocols of calls, besides that of seqd itself over HTTP, which is empty.
@@ -132,7 +148,9 @@ type Call struct {
 	// Protocol is how the node was called; empty for HTTP
 	Protocol string `json:"pr,omitempty"`
 	// the idempotency key; for Admin the change, such as "PATCH start=700000"
-	Key    string `json:"key,omitempty"`
+	Key string `json:"key,omitempty"`
+	// Of is the key that a keyed biz type counts for.
+	Of     string `json:"of,omitempty"`
 	Asked  int    `json:"a,omitempty"`  // how many numbers; 1 for Single
 	Status int    `json:"st,omitempty"` // of HTTP; 0 for no answer or an incomplete one
 	// of an error answer; without an answer the reason, such as timeout, refused, reset, canceled
@@ -146,6 +164,10 @@ type Call struct {
 	Replayed  bool     `json:"rp,omitempty"` // the answer is marked as a replay
 	Cancelled bool     `json:"x,omitempty"`  // the caller disconnected half-way
 	Parsed    *Parsed  `json:"p,omitempty"`  // for Parse, with status 200
+	// Reservation is the name of one: what Reserve got, or what the others asked for.
+	Reservation string `json:"rs,omitempty"`
+	State       string `json:"sta,omitempty"` // of the reservation in an answer
+	Expires     int64  `json:"exp,omitempty"` // likewise, ms since the Unix epoch
 }
 
 // Parsed is a node's answer about an ID, without its number.
@@ -279,6 +301,41 @@ type Finding struct {
 	Text string `json:"text"`
 }
 
+// Account is what a node says became of the numbers of a gapless counter: one page of it, which
+// covers the numbers above After, up to Next or, on the last page, Last.
+type Account struct {
+	Start       int64  `json:"s"` // as in Call
+	End         int64  `json:"e"`
+	Node        string `json:"n"`
+	BizType     string `json:"b"`
+	Of          string `json:"of,omitempty"`
+	Period      string `json:"p,omitempty"` // year, month and day
+	After       int64  `json:"after,omitempty"`
+	First, Last int64
+	Issued      int64 `json:"issued"`
+	Gaps        []Gap `json:"gaps,omitempty"`
+	Next        int64 `json:"next,omitempty"`
+	// Final means that the account was read after all faults and all calls, which is done for every
+	// counter.
+	Final bool `json:"final,omitempty"`
+}
+
+// Gap is numbers that are not issued.
+type Gap struct {
+	From        int64  `json:"f"`
+	To          int64  `json:"t"`
+	State       string `json:"s"` // released, void or reserved
+	Reason      string `json:"r,omitempty"`
+	By          string `json:"by,omitempty"`
+	Reservation string `json:"rs,omitempty"`
+}
+
+// The states of a Gap, except [Void].
+const (
+	Released = "released"
+	Reserved = "reserved"
+)
+
 // Entry is one line of a record. Exactly one field is set.
 type Entry struct {
 	World   *World   `json:"world,omitempty"`
@@ -289,6 +346,7 @@ type Entry struct {
 	Server  *Server  `json:"server,omitempty"`
 	Line    *Line    `json:"line,omitempty"`
 	Offset  *Offset  `json:"offset,omitempty"`
+	Account *Account `json:"account,omitempty"`
 	Finding *Finding `json:"finding,omitempty"`
 	Done    *Done    `json:"done,omitempty"`
 }

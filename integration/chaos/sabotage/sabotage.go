@@ -124,6 +124,24 @@ var All = []Sabotage{
 		Caught: "period and duplicate, when a node's clock passes midnight or is set over it",
 		Rules:  []string{"period"},
 	},
+	{
+		Name:   "told-early",
+		Lacks:  "G1: what a caller of a gapless biz type gets is durable before. Here it is told when the write is sent",
+		Caught: "duplicate or account, when a write fails or another node writes first: soon",
+		Rules:  []string{"durable-first"},
+	},
+	{
+		Name:   "ends-twice",
+		Lacks:  "G3: a reservation that ended stays as it ended. Here it is confirmed although it was released or has expired",
+		Caught: "reservation, when a caller confirms what has ended: soon",
+		Rules:  []string{"ended-once"},
+	},
+	{
+		Name:   "blind-retry",
+		Lacks:  "a gapless write of unknown outcome is found by its number in the document. Here it is carried out again",
+		Caught: "unknown numbers or account, when answers of the store are lost; rare",
+		Rules:  []string{"writers", "same-bytes"},
+	},
 }
 
 // Find returns the sabotage of a name.

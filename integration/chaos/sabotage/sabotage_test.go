@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	switches "github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
@@ -26,6 +27,9 @@ func known(t *testing.T) (rules []string) {
 		rules = append(rules, r.String())
 	}
 	for _, r := range storetake.AllRules() {
+		rules = append(rules, r.String())
+	}
+	for _, r := range ledger.AllRules() {
 		rules = append(rules, r.String())
 	}
 	for _, folder := range []string{"strategy/segment/rediscursor/lua", "server/idempotency/lua"} {
