@@ -81,7 +81,12 @@ var figures = []figure{
 	{"client.next", lines(benchClientNext)},
 	{"generate", lines(benchGenerate)},
 	{"tinyid.segments", lines(benchTinyidSegments)},
+	{"gapless.issue", lines(benchGaplessIssue)},
+	{"gapless.reserve", lines(benchGaplessReserve)},
+	{"keys.memory", lines(benchKeysMemory)},
+	{"keys.spread", lines(benchKeysSpread)},
 	{"metrics", lines(benchMetrics)},
+	{"console", lines(benchConsole)},
 	{"packages", lines(benchPackages)},
 	{"percentiles", benchPercentiles},
 	{"growth.biztypes", growBizTypes},
@@ -100,7 +105,7 @@ func main() {
 	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")
 	flag.StringVar(&o.tinyid, "tinyid", "", "the jar of Tinyid's server, which is then a peer of tinyid.segments; it needs Java")
 	flag.StringVar(&o.commit, "commit", "unknown", "the commit that is measured, for the output")
-	flag.StringVar(&o.only, "only", "", "run only these figures; postgres, resp, client and growth stand for all of theirs: "+strings.Join(names(), ", "))
+	flag.StringVar(&o.only, "only", "", "run only these figures; postgres, resp, client, gapless, keys and growth stand for all of theirs: "+strings.Join(names(), ", "))
 	flag.StringVar(&o.json, "json", "", "write every round's values to this file")
 	flag.StringVar(&o.write, "write", "", "put the output into this document, between its two bench comments, and the charts into the folder performance beside it")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the whole run to this file")

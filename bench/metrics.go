@@ -118,9 +118,14 @@ func scraped(url string, run func() (float64, error)) (value float64, err error)
 		return 0, err
 	}
 	c.request = append(c.request[:len(c.request)-len("\r\n")], "Accept-Encoding: gzip\r\n\r\n"...)
+	return polled(c, 10*time.Millisecond, run)
+}
+
+// polled calls run while a client, which it closes, makes its request again and again.
+func polled(c *client, pause time.Duration, run func() (float64, error)) (value float64, err error) {
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ticker := time.NewTicker(10 * time.Millisecond)
+		ticker := time.NewTicker(pause)
 		defer ticker.Stop()
 		for err := error(nil); ; {
 			select {

@@ -33,6 +33,7 @@ var (
 	kilobytes         = unit{"bytes", formatted("%.0f KB", 1000)}
 	bytesEach         = unit{"bytes", formatted("%.0f bytes", 1)}
 	ratio             = unit{"", formatted("%.3f", 1)}
+	ofACore           = unit{"", formatted("%.3f %%", 0.01)}
 )
 
 // result is one line of the table: the values of each round and of its baseline.
@@ -162,6 +163,13 @@ func report(what string, values []float64, u unit) result {
 func within(what string, values []float64, u unit, bound float64) result {
 	r := report(what, values, u)
 	r.target, r.reached = "≤ "+u.text(bound), median(values) <= bound
+	return r
+}
+
+// atLeast is like report, with a bound that the median must reach.
+func atLeast(what string, values []float64, u unit, bound float64) result {
+	r := report(what, values, u)
+	r.target, r.reached = "≥ "+u.text(bound), median(values) >= bound
 	return r
 }
 
