@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -251,8 +252,10 @@ func (f *Figures) known(ctx context.Context) (k known, docs []persist.Document) 
 	}
 	if k.nodes, k.complete = f.opts.Nodes.Nodes(ctx); k.complete && f.opts.Shared {
 		var err error
-		docs, err = f.opts.Documents.List(ctx, kind, "", mostNodes)
-		k.complete = err == nil
+		if docs, err = f.opts.Documents.List(ctx, kind, "", mostNodes); err != nil {
+			// Figures of this node beside a list of all nodes would look like those of all.
+			k.complete, k.nodes = false, slices.DeleteFunc(k.nodes, func(n httpapi.Node) bool { return !n.Self })
+		}
 	}
 	if !k.complete {
 		f.noteOutage()

@@ -370,6 +370,35 @@ func TestStopDuringWrite(t *testing.T) {
 	})
 }
 
+// halfway is a store that lists nodes and no figures.
+type halfway struct{ persist.Store }
+
+type halfwayDocuments struct{ persist.Documents }
+
+func (s halfway) Documents() persist.Documents { return halfwayDocuments{s.Store.Documents()} }
+
+func (d halfwayDocuments) List(ctx context.Context, of, after string, limit int) ([]persist.Document, error) {
+	if of == kind {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return d.Documents.List(ctx, of, after, limit)
+}
+
+// Figures of one node are not shown beside all nodes.
+func TestStoreAnswersHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		a, b := join(t, store, 0), join(t, halfway{store}, 0)
+		nextSlot()
+		nextSlot()
+		s := a.overview(t)
+		wants(t, "with the store", fmt.Sprint(s.Complete, s.states()), "true [ready ready]")
+		s = b.overview(t)
+		wants(t, "without figures", fmt.Sprint(s.Complete, s.states()), "false [ready]")
+	})
+}
+
 // A node that dies is gone after 20 s, and its points stay. The others answer.
 func TestDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

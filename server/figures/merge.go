@@ -163,15 +163,39 @@ func quantile(share float64, bounds []float64, counts *[mostBuckets]int64) amoun
 func (m *merger) refusals() []refusal {
 	sums := make(map[string]*refusal)
 	for _, r := range m.reports {
+		share := m.shown(r.Refused, m.last[r])
 		for _, f := range r.Refusals {
+			total := int64(math.Round(share * float64(f.Total)))
+			if total == 0 {
+				continue
+			}
 			s := entry(sums, string(f.Code))
-			s.Code, s.Total = f.Code, s.Total+f.Total
+			s.Code, s.Total = f.Code, s.Total+total
 			if !m.silent(r) {
 				s.PerSecond += f.PerSecond
 			}
 		}
 	}
 	return first(sums, mostRefusals, moreRefusals)
+}
+
+// shown returns which share of what points count is in the overview. That of a node that reports no
+// more gets smaller, until it is too old.
+func (m *merger) shown(p points, last int64) float64 {
+	old, all := 0.0, 0.0
+	for i, v := range p {
+		if v == missing {
+			continue
+		}
+		all += float64(v)
+		if at(last, len(p), m.until, slots)+i < 0 {
+			old += float64(v)
+		}
+	}
+	if old == 0 {
+		return 1
+	}
+	return (all - old) / all
 }
 
 // busiest adds up what happened to biz types. numbers are those of all.

@@ -307,6 +307,30 @@ func TestRatesOfTheSilent(t *testing.T) {
 	}
 }
 
+// Refusals are those of the last 15 minutes, also if a node wrote what it knows 10 minutes ago.
+func TestRefusalsOfTheSilent(t *testing.T) {
+	const now = 300_000_000
+	for ago, want := range map[int64]int64{0: 12, 60: 8, 119: 4, 120: 4, slots - 1: 4, slots: 0} {
+		k := world(now, "here")
+		refused := make(points, slots)
+		refused[0], refused[100], refused[slots-1] = 4, 4, 4
+		if ago == 119 { // a report may say less than all slots
+			refused = refused[100:]
+			refused[10] = 4
+		}
+		k.reports = append(k.reports, &report{
+			Version: version, ID: "stopped", Last: now - ago, Left: true, Refused: refused, Refusals: []refusal{{"exhausted", 2, 12}},
+		})
+		got := int64(0)
+		for _, r := range merge(k).Refusals {
+			got += r.Total
+		}
+		if got != want {
+			t.Errorf("%d slots after the stop the overview has %d refusals, want %d", ago, got, want)
+		}
+	}
+}
+
 // slots1 returns a histogram with one call in each slot.
 func slots1(bucket int) (h histogram) {
 	var counts [mostBuckets]uint32
