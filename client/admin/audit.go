@@ -25,7 +25,8 @@ type AuditLine struct {
 	Query string `json:"query,omitempty"`
 	// Target is the name of the biz type or token.
 	Target string `json:"target,omitempty"`
-	// Status is the status of the answer. From 400 on nothing was changed.
+	// Status is the status of the answer. From 400 on nothing was changed, except that after 503
+	// it may have been.
 	Status int `json:"status"`
 	// Version is the one that the change made or removed.
 	Version int64 `json:"version,omitempty"`

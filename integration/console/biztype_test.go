@@ -215,7 +215,7 @@ func TestBizTypePages(t *testing.T) {
 	w := alone(t)
 	p := w.visit("#/biz-types/order")
 	p.Find("heading", "order")
-	p.See("enabled", "segment", "version 1", "Issues as it should")
+	p.See("enabled", "segment", "version 1", "No fault")
 	p.Axe("biz type")
 	p.Looks("biz-type")
 	w.curl(http.StatusOK, "PATCH", "/biz-types/order", `{"step":500}`)

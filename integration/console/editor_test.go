@@ -181,7 +181,7 @@ func TestDisableAndDelete(t *testing.T) {
 	p.Axe("enable a version that is not the newest")
 	p.Shot("enable-conflict-light")
 	dialog.Click("button", "Enable")
-	p.See("Issues as it should")
+	p.See("No fault")
 	w.curl(http.StatusOK, "GET", "/seq/order", "")
 
 	p.Click("button", "Delete…")

@@ -10,13 +10,15 @@ import (
 
 // limiter limits attempts: in any minute there are at most each of one caller, and all of all
 // callers, except for first attempts. It is safe for concurrent use, and remembers no more attempts
-// than all.
+// than all, or most.
 type limiter struct {
 	now       func() time.Time
 	each, all int
 	// first is true if a caller has one attempt even after all: otherwise a few callers can keep
 	// everybody out.
-	first    bool
+	first bool
+	// most is how many attempts there are with the first ones; 0 is no limit.
+	most     int
 	mu       sync.Mutex
 	attempts []attempt // of the last minute, the oldest first
 }
@@ -49,10 +51,10 @@ func (l *limiter) take(who string) (undo func(), err error) {
 	switch {
 	case count >= l.each:
 		return nil, tooMany(first.Add(time.Minute).Sub(now))
-	case full && (count > 0 || !l.first):
+	case full && (count > 0 || !l.first), l.most > 0 && len(l.attempts) >= l.most:
 		return nil, tooMany(l.attempts[0].at.Add(time.Minute).Sub(now))
 	}
-	if full {
+	if full && l.most == 0 {
 		l.attempts = slices.Delete(l.attempts, 0, 1)
 	}
 	a := attempt{who: who, at: now}

@@ -130,6 +130,20 @@ func TestUnknownCookiesAreLimited(t *testing.T) {
 	want(t, n.serve(r), http.StatusOK, "")
 	w.pass(time.Minute)
 	want(t, guess(5), http.StatusUnauthorized, "unauthorized")
+
+	// A few addresses cannot keep out who has signed in on another node.
+	from := func(addr, cookie string) *httptest.ResponseRecorder {
+		r := request(t, "GET", "/console/api/seq/order", "", with(cookie), "Seqd-Console: 1")
+		r.RemoteAddr = addr + ":1"
+		return n.serve(r)
+	}
+	fresh := other.signIn(opsSecret)
+	w.pass(time.Minute)
+	for i := range 600 {
+		want(t, from("203.0.113."+strconv.Itoa(i%20), fmt.Sprintf("%042dA", 5000+i)), http.StatusUnauthorized, "unauthorized")
+	}
+	want(t, from("203.0.113.1", fresh), http.StatusTooManyRequests, "rate_limited")
+	want(t, from("198.51.100.1", fresh), http.StatusOK, "")
 }
 
 // Many people behind one address may be signed in.

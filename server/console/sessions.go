@@ -51,7 +51,10 @@ type seen struct {
 }
 
 func newSessions(now func() time.Time, log *slog.Logger) *sessions {
-	return &sessions{now: now, log: log, strangers: newLimiter(now, 30, 600), seen: make(map[string]seen)}
+	s := &sessions{now: now, log: log, strangers: newLimiter(now, 30, 600), seen: make(map[string]seen)}
+	// Somebody may have signed in on another node.
+	s.strangers.first, s.strangers.most = true, 6000
+	return s
 }
 
 // store returns the documents of the store.

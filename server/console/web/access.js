@@ -79,7 +79,7 @@ const deleteToken = (token, ctx) => confirmByName({
   title: `Delete the token ${token.name}?`, name: token.name, yes: "Delete",
   text: [
     isMine(token, ctx) && notice("warn", "This session uses it: you are signed out at once."),
-    h("p", "Callers that show it are refused from now on, on all nodes. To stop them for a while, "
+    h("p", "Within 5 seconds all nodes refuse callers that show it. To stop them for a while, "
       + "disable it."),
   ],
   action: () => del(path`/tokens/${token.name}`).catch((error) => {

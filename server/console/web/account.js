@@ -10,7 +10,7 @@ import { list, number, time } from "./words.js";
 
 const size = (gap) => Number(gap.to) - Number(gap.from) + 1;
 
-/** Adds up an account: its states always add up to all. unread: in gaps that were not read. */
+/** Adds up an account: its states add up to all. unread: in gaps that were not read. */
 export const totals = (account) => {
   const all = Math.max(0, Number(account.last) - Number(account.first) + 1);
   const sum = { issued: account.issued, reserved: 0, released: 0, void: 0 };
@@ -27,8 +27,10 @@ export const totalsInWords = (account) => {
   const words = there.map(([state, n]) =>
     `${number(n)} ${state === "unread" ? "in gaps further down" : state}`);
   const adds = there.map(([, n]) => number(n)).join(" + ");
+  // They do not if numbers changed between the pages that were read.
+  const right = there.length > 1 && there.reduce((a, [, n]) => a + n, 0) === all;
   return `Handed out ${gapRange({ from: account.first, to: account.last })}: ${list(words)}`
-    + `${there.length > 1 ? ` (${adds} = ${number(all)})` : ""}.`;
+    + `${right ? ` (${adds} = ${number(all)})` : ""}.`;
 };
 
 /** Returns the numbers of a gap as text, such as "7 to 9". */

@@ -28,12 +28,13 @@ function context(shown) {
   return {
     session, may, mayIssue, why, announce, onLeave,
     signal: abort.signal, // aborted when the page is left
-    go: (hash) => { location.hash = hash; },
+    // An answer that comes after the page was left changes nothing on the next one.
+    go: (hash) => { if (current === shown) location.hash = hash; },
     replace: (hash) => { // changes the address, and leaves the page as it is
       history.replaceState(null, "", hash);
       shown.hash = hash;
     },
-    reload: () => show(true),
+    reload: () => { if (current === shown) show(true); },
     unsaved: (f) => { shown.unsaved = f; }, // f returns whether leaving would lose something
     every: (ms, f) => every(ms, f, onLeave),
   };
@@ -179,6 +180,8 @@ setInterval(() => {
     who();
   }
 }, 30_000);
+// Another tab may have signed in with another token meanwhile.
+document.addEventListener("visibilitychange", () => !document.hidden && load().catch(() => {}));
 addEventListener("hashchange", () => current && show()); // not while somebody signs in
 addEventListener("beforeunload", (event) => current?.unsaved?.() && event.preventDefault());
 document.getElementById("skip").addEventListener("click", (event) => {

@@ -118,15 +118,17 @@ function showOverview(slot, it, ctx) {
     ["Changed", [time(it.updatedAt, "full"), ", ", time(it.updatedAt, "ago")]],
     ["Source", it.source === "config" ? "The configuration." : "The API or this console."],
   ])));
-  const troubleIn = (ready) => stateOf(it, ready.bizTypes?.find((one) => one.name === it.name));
-  live(ctx, state, "/readyz", troubleIn, (error) => ( // 503 says which biz types cannot issue
-    error.problem?.bizTypes ? troubleIn(error.problem) : errorNotice(error)));
-  live(ctx, figures, "/overview", ({ busiest = [] }) => {
+  live(ctx, state, "/readyz", (ready) => stateOf(it, ready), (error) => ( // 503 says what cannot issue
+    error.problem?.bizTypes ? stateOf(it, error.problem) : errorNotice(error)));
+  live(ctx, figures, "/overview", ({ busiest, runsOut, complete }) => {
     const busy = busiest.find((one) => one.name === it.name);
-    return busy && facts([
-      ["Issued, on all nodes", rate(busy.numbersPerSecond)],
-      ["Refused, on all nodes", rate(busy.refusedPerSecond)],
-    ]);
+    const ended = runsOut.some(({ bizType, what, seconds }) => // /readyz does not count that
+      bizType === it.name && ["numbers", "display"].includes(what) && seconds === 0);
+    const whose = complete ? "on all nodes" : "on the node that answers";
+    return [ended && explained("exhausted"), busy && facts([
+      [`Issued, ${whose}`, rate(busy.numbersPerSecond)],
+      [`Refused, ${whose}`, rate(busy.refusedPerSecond)],
+    ])];
   }, () => null); // the overview explains what is wrong with figures
   const somebody = (did, what) => notice("warn", `Somebody ${did} ${it.name} meanwhile. `, what);
   live(ctx, changed, path`/biz-types/${it.name}`, ({ version }) => version !== it.version
@@ -134,10 +136,21 @@ function showOverview(slot, it, ctx) {
   ({ code }) => code === "unknown_biz_type" && somebody("deleted", "You see how it was."));
 }
 
-function stateOf(it, trouble) {
+/** Says what an answer of /readyz means for a biz type. */
+function stateOf(it, { bizTypes = [], unready = 0, degraded = 0, ...ready }) {
   if (!it.enabled) return h("p", status("off", "Disabled. Requests for numbers are refused."));
-  if (!trouble) return h("p", status("good", "Issues as it should, says the node that answers."));
-  const { what, todo } = meaning(trouble.code);
-  return notice("warn", h("strong", what), h("p", sentence(trouble.detail)), h("p", todo),
-    h("p", "So says the node that answers: ", h("code", trouble.code)));
+  const found = bizTypes.find((one) => one.name === it.name);
+  if (found) return explained(found.code, sentence(found.detail));
+  // It lists the first 100, and none to somebody whose session has ended.
+  const all = ready.status === "ready" || (bizTypes.length || ready.store)
+    && bizTypes.length === (unready || degraded);
+  const [kind, text] = !all ? ["info", "Not known"]
+    : unready ? ["info", "Not among those that cannot issue"] : ["good", "No fault"];
+  return h("p", status(kind, `${text}, says the node that answers.`));
+}
+
+function explained(code, detail) {
+  const { what, todo } = meaning(code);
+  return notice("warn", h("strong", what), detail && h("p", detail), h("p", todo),
+    h("p", "So says the node that answers: ", h("code", code)));
 }

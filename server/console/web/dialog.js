@@ -6,15 +6,26 @@ import { button, errorNotice, field, whileBusy } from "./ui.js";
 /**
  * Opens a dialog, and returns {element, close(value), done}: done is a promise of the value, which
  * is undefined if the user closed it. children and actions are nodes, or a function of close that
- * returns them. leave: the question before it is closed without an answer, "" for none.
+ * returns them. Until the promise of f of close.after(f) ends, the user cannot close the dialog, and
+ * miss how it ended. leave: the question before it is closed without an answer, "" for none.
  */
 export function dialog({ title, children, actions, wide = false, leave = "" }) {
   const id = newId("dialog");
   const back = document.activeElement;
   let answer;
+  let pending = null;
   const close = (value) => {
-    answer = value;
-    element.close();
+    if (value !== undefined || !pending) {
+      answer = value;
+      element.close();
+    }
+  };
+  close.after = async (f) => {
+    try {
+      await (pending = f());
+    } finally {
+      pending = null;
+    }
   };
   const made = (part) => (typeof part === "function" ? part(close) : part);
   const x = button("×", { kind: "quiet small", aria: { label: "Close" }, click: () => close() });
@@ -23,11 +34,12 @@ export function dialog({ title, children, actions, wide = false, leave = "" }) {
     h("div", { class: "dialog-head" }, h("h2", { id, tabindex: -1 }, title), !leave && x),
     h("div", { class: "dialog-body" }, made(children)),
     actions && h("div", { class: "dialog-actions" }, made(actions)));
-  element.addEventListener("cancel", (event) => leave && event.preventDefault());
+  element.addEventListener("cancel", (event) => (leave || pending) && event.preventDefault());
   const done = new Promise((resolve) => {
-    element.addEventListener("close", () => {
+    element.addEventListener("close", async () => {
       element.remove();
       back?.focus({ preventScroll: true });
+      await pending; // the page was left meanwhile
       resolve(answer);
     });
   });
@@ -76,14 +88,14 @@ export async function confirmByName({ title, text, name, yes, action }) {
       typed.input.focus();
       return;
     }
-    await whileBusy(go, async () => {
+    await whileBusy(go, () => close.after(async () => {
       try {
         await action();
         close(true);
       } catch (error) {
         put(trouble, errorNotice(error));
       }
-    });
+    }));
   };
   return await dialog({
     title,

@@ -74,7 +74,8 @@ export const askAndDo = ({ title, text, yes, no = "Cancel", kind = "primary", wi
     actions: (close) => [
       button(no, { click: () => close() }),
       button(yes, {
-        kind, autofocus: true, click: () => attempt(trouble, async () => close(await action())),
+        kind, autofocus: true,
+        click: () => close.after(() => attempt(trouble, async () => close(await action()))),
       }),
     ],
   }).done;

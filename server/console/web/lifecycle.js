@@ -28,8 +28,8 @@ export async function disableOrEnable(b, ctx) {
   const changed = await askAndDo({
     title: `${verb} ${b.name}?`, yes: verb, kind,
     text: h("p", b.enabled
-      ? "Requests for numbers are refused on all nodes, until you enable it again."
-      : "Numbers are issued again on all nodes, above those that were issued before."),
+      ? "Within 5 seconds all nodes refuse requests for numbers, until you enable it again."
+      : "Within 5 seconds all nodes issue numbers again, above those that were issued before."),
     action: () => change(b, ctx, (version) => enable(b.name, !b.enabled, version)),
   });
   if (changed) {
@@ -43,7 +43,7 @@ export async function deleteByName(b, ctx) {
   const deleted = await confirmByName({
     title: `Delete ${b.name}?`, name: b.name, yes: "Delete",
     text: [
-      h("p", "Requests for its numbers are refused from now on, on all nodes."),
+      h("p", "Within 5 seconds all nodes refuse requests for its numbers."),
       h("p", "Its definition and its secrets are gone. Its numbers are never issued again: a biz type " +
         "of this name continues above them."),
       b.enabled && h("p", "To stop it for a while, disable it instead."),

@@ -99,16 +99,18 @@ export function errorNotice(error, { retry } = {}) {
     retry && h("p", button("Try again", { click: retry })));
 }
 
-/** Returns what stands for a list without entries; children say what to do about it. */
+/** Returns what a list without entries shows; children say what to do. */
 export function empty(title, ...children) {
   return h("div", { class: "empty" }, h("strong", title), children);
 }
 
-/** Returns what stands for something that loads: lines that keep its place. */
+/** Returns lines that keep the place of what loads. */
 export function busy() {
   return h("div", h("span", { class: "hidden" }, "Loading…"),
     [1, 2, 3, 4].map(() => h("span", { class: "bone" })));
 }
+
+const turns = new WeakMap(); // the newest fill of each slot: answers of older ones are dropped
 
 /**
  * Fills slot with render(data of load()). Before that it shows busy(), or what was there if keep;
@@ -119,15 +121,21 @@ export async function fill(slot, load, render, { keep = false, signal } = {}) {
     put(slot, busy());
   }
   slot.setAttribute("aria-busy", "true");
+  const turn = {};
+  turns.set(slot, turn);
+  const show = (made) => {
+    if (turns.get(slot) === turn && !signal?.aborted) {
+      slot.removeAttribute("aria-busy");
+      put(slot, made());
+    }
+  };
   try {
-    put(slot, render(await load()));
+    const data = await load();
+    show(() => render(data));
   } catch (error) {
     const retry = () => fill(slot, load, render, { keep: true, signal });
-    if (!signal?.aborted) {
-      put(slot, errorNotice(error, { retry }));
-    }
+    show(() => errorNotice(error, { retry }));
   }
-  slot.removeAttribute("aria-busy");
 }
 
 /**
