@@ -94,7 +94,7 @@ func (a *answers) kept(ctx context.Context, id string, e *claimed) (string, erro
 	if e.claim != "" && e.until > a.windows.opts.Elapsed() {
 		return e.claim, nil
 	}
-	held, err := a.windows.find(id)
+	held, err := a.windows.find(ctx, id)
 	if held == "" && err == nil {
 		held, err = a.former.find(ctx, id)
 	}

@@ -77,7 +77,7 @@ func benchStore(b *testing.B, elapsed *time.Duration) *Store {
 func keepFormerly(b *testing.B, s *Store, n int) {
 	b.Helper()
 	for i := 0; i < n; i += most {
-		err := s.db.Update(func(tx *bbolt.Tx) error {
+		err := s.writer.alone(func(tx *bbolt.Tx) error {
 			for j := range most {
 				var hash [32]byte
 				_, _ = rand.Read(hash[:])

@@ -185,7 +185,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
 	}
-	return s.now(), translate(s.view(func(*bbolt.Tx) error { return nil })) // a closed file refuses
+	return s.now(), translate(s.view(ctx, func(*bbolt.Tx) error { return nil })) // a closed file refuses
 }
 
 // Slots returns the registries of machine IDs.
@@ -223,12 +223,12 @@ type bucket struct {
 	name  []byte
 }
 
-// read runs f in a read transaction on the bucket.
+// read runs f in a read transaction on the bucket. What f sees is on disk.
 func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := b.store.view(func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
+	err := b.store.view(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 	return translate(err)
 }
 

@@ -166,7 +166,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Run("a newer format", func(t *testing.T) {
 		path := filepath.Join(dir, "newer.db")
 		s := open(t, path)
-		err := s.db.Update(func(tx *bbolt.Tx) error {
+		err := s.writer.alone(func(tx *bbolt.Tx) error {
 			return tx.Bucket(metaBucket).Put(formatKey, formatValue(Format+1))
 		})
 		if err := errors.Join(err, s.Close()); err != nil {
@@ -201,7 +201,7 @@ func TestDamagedRegistry(t *testing.T) {
 				want = persist.ErrNewer
 			}
 			var changed []byte
-			err := s.db.Update(func(tx *bbolt.Tx) error {
+			err := s.writer.alone(func(tx *bbolt.Tx) error {
 				changed = change(tx.Bucket(slotsBucket).Get([]byte("order")))
 				return tx.Bucket(slotsBucket).Put([]byte(id), changed)
 			})

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -134,7 +135,7 @@ func sameRecords(path string, old *opened) (records int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	err = old.view(func(before *bbolt.Tx) error {
+	err = old.view(context.Background(), func(before *bbolt.Tx) error {
 		return guarded(func() error {
 			return db.View(func(after *bbolt.Tx) error {
 				records, err = equal(before.Cursor().Bucket(), after.Cursor().Bucket())

@@ -362,7 +362,7 @@ func TestRecordOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
+	err = s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestPurgeOfDamagedDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) })
+	err := s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) })
 	if err != nil {
 		t.Fatal(err)
 	}

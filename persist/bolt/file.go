@@ -22,6 +22,7 @@ type opened struct {
 	file    os.FileInfo // of the file itself: its name may lead to another one by now
 	created bool
 	guard   *guard
+	settled *settled
 	format  int // known once it is verified
 }
 
@@ -54,10 +55,12 @@ func openFile(opts Options) (o opened, err error) {
 	case err != nil:
 		return o, fmt.Errorf("open store file %s: %w", opts.Path, outOfSpace(err))
 	}
-	// The name must survive a power loss before any number is issued.
-	if err := folder.Sync(dir); err != nil {
+	// The name must survive a power loss before any number is issued, and so must what a process
+	// that was killed had not synced: it can be read.
+	if err := errors.Join(folder.Sync(dir), o.db.Sync()); err != nil {
 		return o, errors.Join(fmt.Errorf("sync data folder %s: %w", dir, err), o.db.Close())
 	}
+	o.settled = newSettled(&o)
 	return o, nil
 }
 

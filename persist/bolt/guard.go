@@ -71,11 +71,6 @@ func (g *guard) fail(err error) error {
 	return g.broken
 }
 
-// view runs f in a read transaction.
-func (o *opened) view(f func(*bbolt.Tx) error) error {
-	return o.guard.run(func() error { return o.db.View(f) })
-}
-
 // closePatience is how long closing a broken file may take.
 const closePatience = time.Second
 

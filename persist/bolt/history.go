@@ -123,7 +123,7 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []
 	if err != nil {
 		return nil, err
 	}
-	err = file.view(func(tx *bbolt.Tx) error {
+	err = file.view(ctx, func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(historyBucket).Cursor()
 		before := cursor.Prev
 		if key, _ := cursor.Seek([]byte(high)); key == nil {

@@ -61,6 +61,7 @@ func lookAt(opts Options) (o opened, err error) {
 	case err != nil:
 		return o, fmt.Errorf("open store file %s: %w", opts.Path, err)
 	}
+	o.settled = newSettled(&o)
 	return o, o.verify(opts.content)
 }
 

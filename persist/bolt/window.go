@@ -134,8 +134,8 @@ func (w *window) put(id, text string, clock int64) error {
 }
 
 // get returns an answer, "" for none.
-func (w *window) get(id string) (text string, err error) {
-	err = w.view(func(tx *bbolt.Tx) error {
+func (w *window) get(ctx context.Context, id string) (text string, err error) {
+	err = w.view(ctx, func(tx *bbolt.Tx) error {
 		if data := tx.Bucket(answersBucket).Get([]byte(id)); data != nil {
 			text, err = unsealed(id, data)
 		}

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,7 +206,7 @@ func answersAdvice(dir string) string {
 }
 
 // find returns an answer, "" for none.
-func (w *windows) find(id string) (string, error) {
+func (w *windows) find(ctx context.Context, id string) (string, error) {
 	if err := w.use(); err != nil {
 		return "", err
 	}
@@ -215,7 +216,7 @@ func (w *windows) find(id string) (string, error) {
 		return "", persist.ErrClosed
 	}
 	for i := len(w.list) - 1; i >= 0; i-- {
-		if text, err := w.list[i].get(id); text != "" || err != nil {
+		if text, err := w.list[i].get(ctx, id); text != "" || err != nil {
 			return text, err
 		}
 	}

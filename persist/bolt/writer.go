@@ -24,6 +24,7 @@ type writer struct {
 	update  func(func(*bbolt.Tx) error) error // bbolt's Update
 	check   func() error
 	guard   *guard
+	settled *settled
 	twice   bool // each transaction is followed by an empty one, see durably
 	queue   chan *write
 	quit    chan struct{}
@@ -42,7 +43,7 @@ type write struct {
 
 // startWriter starts the writer of a file.
 func startWriter(o *opened, twice bool) *writer {
-	w := &writer{update: o.db.Update, check: o.stillThere, guard: o.guard, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
+	w := &writer{update: o.db.Update, check: o.stillThere, guard: o.guard, settled: o.settled, twice: twice, queue: make(chan *write), quit: make(chan struct{}), stopped: make(chan struct{})}
 	go w.loop()
 	return w
 }
@@ -101,7 +102,9 @@ func (w *writer) gather(first *write) []*write {
 // commit runs a batch in one transaction. The error of one write concerns that write alone. If the
 // transaction fails, all writes fail.
 func (w *writer) commit(batch []*write) {
+	w.settled.begin()
 	err := w.transact(batch)
+	w.settled.end()
 	if err != nil && !harmless(err) {
 		w.broken = err
 	}
@@ -142,18 +145,35 @@ func (w *writer) alone(f func(*bbolt.Tx) error) error {
 
 // durably runs a transaction so that it survives damage of any one page.
 func (w *writer) durably(f func(*bbolt.Tx) error) error {
-	if err := w.run(f); err != nil {
+	if err := w.synced(f); err != nil {
 		return err
 	}
 	// bbolt writes two meta pages in turn. If the newer one is damaged, it silently opens the state
 	// of the older one, and the last ranges would be issued again. After a second, empty
 	// transaction both pages point to them.
 	if w.twice {
-		if err := w.run(func(*bbolt.Tx) error { return nil }); err != nil {
-			return err
-		}
+		return w.synced(func(*bbolt.Tx) error { return nil })
 	}
-	return w.check() // the file may have been removed meanwhile
+	return nil
+}
+
+// synced runs f in a transaction. Readers see it when it is on disk, in a file that still has its
+// name.
+func (w *writer) synced(f func(*bbolt.Tx) error) error {
+	id := 0
+	err := w.run(func(tx *bbolt.Tx) error {
+		id = tx.ID()
+		return f(tx)
+	})
+	if err != nil {
+		return err
+	}
+	w.settled.synced.Store(int64(id))
+	if err := w.check(); err != nil { // it may have been removed meanwhile
+		return err
+	}
+	w.settled.reach(id)
+	return nil
 }
 
 // run runs f in a transaction. A panic of bbolt becomes an error: the write must not count as done.
