@@ -541,3 +541,41 @@ func reshape(t *testing.T, store persist.Store) {
 		t.Fatal(err)
 	}
 }
+
+// Numbers are not handed over to or from gapless while other nodes may issue.
+func TestForceGaplessWaits(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newNode(t, store), newNode(t, store)
+	now := time.Now()
+	c.catalogue.states.now = func() time.Time { return now }
+	refuses := func(definition, why string) {
+		t.Helper()
+		_, _, err := c.Put(t.Context(), "order", []byte(definition), forced())
+		if seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), why) {
+			t.Fatalf("PUT %s: error %v, want %q", definition, err, why)
+		}
+	}
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	for _, next := range []string{`{"strategy":"gapless"}`, `{}`} {
+		refuses(next, "disable it, wait 20 seconds")
+		now = now.Add(time.Hour)
+		refuses(next, "disable it, wait 20 seconds")
+		for _, enabled := range []bool{false, true, false} {
+			if _, err := c.Enable(t.Context(), "order", enabled, always); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(settleTime - time.Second)
+		refuses(next, "wait 1 seconds")
+		if _, _, err := other.Put(t.Context(), "order", []byte(next), forced()); seqd.CodeOf(err) != seqd.CodeConflict {
+			t.Errorf("a node that has not followed yet says %v", err)
+		}
+		now = now.Add(time.Second)
+		c.mustPut(t, "order", next, forced())
+		if _, err := c.Enable(t.Context(), "order", true, always); err != nil {
+			t.Fatal(err)
+		}
+		c.mustIssue(t, "order")
+	}
+}

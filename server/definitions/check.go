@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/strategy"
 )
 
 // checker finds out whether a changed definition may be stored.
@@ -22,7 +24,13 @@ type checker struct {
 	shapes   persist.Shapes
 	counters persist.Counters
 	now      func() time.Time
+	// stoppedFor returns for how long a biz type has been known not to issue.
+	stoppedFor func(name string) time.Duration
 }
+
+// settleTime is how long a biz type must not issue before it gets another strategy: every node polls
+// the feed each 5 seconds, and what it has begun ends within 15.
+const settleTime = 20 * time.Second
 
 // definition returns an error if a definition cannot be used, and warnings of what it does not do
 // although it looks so, with the keys of the settings that they concern. shape is the one that its
@@ -81,7 +89,7 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, chan
 	case shape == known.Shape:
 		return "", false, nil
 	case change.Force:
-		return shape, true, nil
+		return shape, true, c.settled(b, known.Shape)
 	}
 	return "", false, &seqd.Error{
 		Code: seqd.CodeConflict,
@@ -89,6 +97,31 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, chan
 			"use a new name, or add force=true where you know that none repeats",
 		Err: fmt.Errorf("the store has %q, the definition says %q", known.Shape, shape),
 	}
+}
+
+// settled returns why a biz type must not get another strategy yet, by force. If one of the two
+// hands its numbers over ([strategy.Factory].Handover), the next one continues above them; so no
+// node may issue with the previous one any more.
+func (c *checker) settled(b seqd.BizType, shape string) error {
+	before, _, _ := strings.Cut(shape, " ")
+	if !c.shared || before == b.Strategy || !handsOver(before) && !handsOver(b.Strategy) {
+		return nil
+	}
+	wait := settleTime - c.stoppedFor(b.Name)
+	if wait <= 0 {
+		return nil
+	}
+	return &seqd.Error{
+		Code: seqd.CodeConflict,
+		Detail: fmt.Sprintf("other nodes may still issue numbers of %s with the strategy %s: disable it, wait %d seconds, "+
+			"force the change, and enable it", b.Name, before, int(math.Ceil(wait.Seconds()))),
+		RetryAfter: wait,
+	}
+}
+
+func handsOver(name string) bool {
+	factory, err := strategy.Lookup(name)
+	return err == nil && factory.Handover != nil
 }
 
 // maker returns the plugin of a biz type that would make something that does not exist, "" if none

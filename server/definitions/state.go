@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"sync"
+	"time"
 
 	"github.com/seqd/seqd"
 )
@@ -32,14 +33,22 @@ func (s state) onlyDisabledBy(said stored) bool {
 
 // states are the states of all biz types. It is safe for concurrent use.
 type states struct {
+	now func() time.Time // of a clock that nobody sets
+
 	mu     sync.Mutex // guards what follows
 	byName map[string]state
+	// stopped is since when this process knows that a biz type issues no more, for those that are
+	// disabled or deleted.
+	stopped map[string]time.Time
 	// rejected are the bindings of rejection handlers in use, for the biz types that have any.
 	rejected map[string][]seqd.RejectedBinding
 }
 
 func newStates() *states {
-	return &states{byName: make(map[string]state), rejected: make(map[string][]seqd.RejectedBinding)}
+	return &states{
+		now: time.Now, byName: make(map[string]state), stopped: make(map[string]time.Time),
+		rejected: make(map[string][]seqd.RejectedBinding),
+	}
 }
 
 func (s *states) get(name string) (state, bool) {
@@ -53,6 +62,22 @@ func (s *states) set(name string, to state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byName[name] = to
+	if to.enabled && !to.deleted {
+		delete(s.stopped, name)
+	} else if _, known := s.stopped[name]; !known {
+		s.stopped[name] = s.now()
+	}
+}
+
+// stoppedFor returns for how long this process has known that a biz type issues no more, 0 if it
+// issues.
+func (s *states) stoppedFor(name string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since, ok := s.stopped[name]; ok {
+		return s.now().Sub(since)
+	}
+	return 0
 }
 
 // setRejected notes which rejection handlers a biz type uses, and returns those it used until now.
