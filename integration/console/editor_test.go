@@ -158,7 +158,7 @@ func TestDisableAndDelete(t *testing.T) {
 	p := w.visit("#/biz-types/order")
 	p.Click("button", "Disable…")
 	dialog := p.In("dialog", "Disable order?")
-	dialog.See("refused")
+	dialog.See("refuse requests for numbers")
 	p.Axe("disable")
 	p.Shot("disable-light")
 	dialog.Click("button", "Disable")

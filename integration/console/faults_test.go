@@ -112,6 +112,56 @@ func TestAnsweringNodeDies(t *testing.T) {
 	}
 }
 
+// hold keeps the requests of the page that change something until it is told to let them go.
+const hold = `
+	const real = window.fetch;
+	const held = [];
+	let holds = true;
+	window.fetch = (url, options) => !holds || options?.method === "GET" ? real(url, options)
+		: new Promise((go) => held.push(go)).then(() => real(url, options));
+	window.held = () => held.length;
+	window.letGo = (all) => { holds = !all; held.splice(0).forEach((go) => go()); };`
+
+// A dialog stays until it is known what became of it. An answer that comes after the page was left
+// changes nothing on the next one.
+func TestSlowAnswers(t *testing.T) {
+	t.Parallel()
+	w := alone(t)
+	p := w.visit("#/biz-types/order")
+	expectStatus(p, "412")
+	p.Eval("void (() => {"+hold+"})()", nil)
+	p.Click("button", "Disable…")
+	dialog := p.In("dialog", "Disable order?")
+	dialog.Click("button", "Disable")
+	p.Await("the request to be sent", "held() === 1")
+	p.Press("Escape")
+	dialog.Click("button", "Cancel")
+	dialog.Click("button", "Close")
+	if !p.Has("dialog", "Disable order?") {
+		t.Error("the dialog was closed before it was known what became of it")
+	}
+	p.Eval("letGo()", nil)
+	p.See("Disabled. Requests for numbers are refused")
+	p.AwaitNone("dialog", "*")
+
+	p.Click("button", "Enable…")
+	p.In("dialog", "Enable order?").Click("button", "Enable")
+	p.Await("the request to be sent", "held() === 1")
+	p.Eval(`void (location.hash = "#/new")`, nil) // as Back does
+	p.Find("heading", "New biz type")
+	p.Type("Name", "typed-meanwhile")
+	w.curl(http.StatusOK, "PATCH", "/biz-types/order", `{"step":555}`) // so the answer is 412
+	p.Await("the request to be sent", "held() >= 1")
+	p.Eval(`performance.clearResourceTimings()`, nil)
+	p.Eval("letGo(true)", nil)
+	p.Await("the answer and what follows", `performance.getEntriesByType("resource").filter(({ name }) => name.includes("/biz-types/order")).length > 1`)
+	p.See("The first ID looks like 1")
+	if got := p.Find("textbox", "Name").Value; got != "typed-meanwhile" {
+		t.Errorf("the form says %q", got)
+	}
+	p.Leave()
+}
+
 // The store is away: that is explained, and what was typed stays.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()

@@ -558,16 +558,16 @@ func TestForceGaplessWaits(t *testing.T) {
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
 	for _, next := range []string{`{"strategy":"gapless"}`, `{}`} {
-		refuses(next, "disable it, wait 20 seconds")
+		refuses(next, "disable it, wait 20 s")
 		now = now.Add(time.Hour)
-		refuses(next, "disable it, wait 20 seconds")
+		refuses(next, "disable it, wait 20 s")
 		for _, enabled := range []bool{false, true, false} {
 			if _, err := c.Enable(t.Context(), "order", enabled, always); err != nil {
 				t.Fatal(err)
 			}
 		}
 		now = now.Add(settleTime - time.Second)
-		refuses(next, "wait 1 seconds")
+		refuses(next, "wait 1 s")
 		if _, _, err := other.Put(t.Context(), "order", []byte(next), forced()); seqd.CodeOf(err) != seqd.CodeConflict {
 			t.Errorf("a node that has not followed yet says %v", err)
 		}

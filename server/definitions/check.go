@@ -113,7 +113,7 @@ func (c *checker) settled(b seqd.BizType, shape string) error {
 	}
 	return &seqd.Error{
 		Code: seqd.CodeConflict,
-		Detail: fmt.Sprintf("other nodes may still issue numbers of %s with the strategy %s: disable it, wait %d seconds, "+
+		Detail: fmt.Sprintf("other nodes may still issue numbers of %s with the strategy %s: disable it, wait %d s, "+
 			"force the change, and enable it", b.Name, before, int(math.Ceil(wait.Seconds()))),
 		RetryAfter: wait,
 	}

@@ -24,17 +24,18 @@ function announce(text) {
 function context(shown) {
   const abort = new AbortController();
   const onLeave = (f) => shown.leave.push(f);
+  const here = () => current.hash === shown.hash;
   onLeave(() => abort.abort());
   return {
     session, may, mayIssue, why, announce, onLeave,
     signal: abort.signal, // aborted when the page is left
-    // An answer that comes after the page was left changes nothing on the next one.
-    go: (hash) => { if (current === shown) location.hash = hash; },
+    // A late answer changes nothing on the next page.
+    go: (hash) => { if (here()) location.hash = hash; },
     replace: (hash) => { // changes the address, and leaves the page as it is
       history.replaceState(null, "", hash);
       shown.hash = hash;
     },
-    reload: () => { if (current === shown) show(true); },
+    reload: () => { if (here()) show(true); },
     unsaved: (f) => { shown.unsaved = f; }, // f returns whether leaving would lose something
     every: (ms, f) => every(ms, f, onLeave),
   };
