@@ -273,6 +273,7 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 		c.machine.SetPolicy(c.policy)
 	}
 	c.machine.Done(time.Now(), c.now(), command, out.Outcome)
+	c.documents.fence.refused(c.machine.Refusal())
 	c.finish()
 }
 

@@ -210,6 +210,7 @@ func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
 		}
 		for _, c := range append([]ledger.Command(nil), list...) {
 			m.Done(time.Now(), now, &c, w.execute(ctx, &c))
+			w.fence.refused(m.Refusal())
 		}
 		m.Finished()
 		if len(list) > 0 {

@@ -105,5 +105,5 @@ type Result struct {
 	// Expired are the reservations that were reclaimed.
 	Expired []*Entry
 
-	known bool // the outcome stays true whatever others write
+	known bool // the outcome stays true whatever others write, unless a failover loses it
 }
