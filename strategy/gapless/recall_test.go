@@ -131,6 +131,32 @@ func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
 	}
 }
 
+// A store's clock that was ahead closes the present period. An operator who raises its counter opens
+// it again, but not one that has ended.
+func TestRaiseOpensPeriod(t *testing.T) {
+	d := newDaily(t)
+	s := d.node(24 * time.Hour)
+	day := (24 * time.Hour).Milliseconds()
+	period, n, _ := d.once(s, "order-1")
+	d.at.Add(day)
+	d.once(s, "order-2")
+	raise(d, "invoice@20261120")
+	d.at.Add(-day)
+	for range 2 {
+		var seq seqd.Sequence
+		if _, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seq); seqd.CodeOf(err) != seqd.CodeStarting {
+			t.Fatalf("%v: the period is closed", err)
+		}
+	}
+	raise(d, "invoice@20261120")
+	if again, m, replayed := d.once(s, "order-3"); again != period || m != 11 || replayed {
+		t.Errorf("%d of %s, replayed %v; want 11 of %s", m, again, replayed, period)
+	}
+	if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
+		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+	}
+}
+
 // rewrite changes a ledger in the store.
 func rewrite(d *daily, counter string, change func(*ledger.State) error) {
 	d.Helper()

@@ -25,7 +25,8 @@ const (
 	Return
 	// Reclaim ends what is due: reservations, and released numbers at the end of the period.
 	Reclaim
-	// Raise continues above To after a failover or a restore.
+	// Raise continues above To after a failover or a restore. It also opens a period that was closed
+	// and has not ended.
 	Raise
 )
 
