@@ -1,6 +1,7 @@
 package gapless_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -33,6 +34,11 @@ func newDaily(t *testing.T) *daily {
 
 func (d *daily) now() time.Time { return time.UnixMilli(d.at.Load()) }
 
+// clock returns the clock of the store as a new node has it.
+func (d *daily) clock() *storeclock.Clock {
+	return storeclock.New(d.store, d.now, func() time.Duration { return time.Duration(d.at.Load()) * time.Millisecond })
+}
+
 // node returns a new node that keeps answers for a time.
 func (d *daily) node(keep time.Duration) *gapless.Strategy {
 	d.Helper()
@@ -40,7 +46,7 @@ func (d *daily) node(keep time.Duration) *gapless.Strategy {
 	settings.Reset = seqd.ResetDaily
 	s, err := gapless.New(strategy.Env{
 		Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: keep,
-		Clock: storeclock.New(d.store, d.now, func() time.Duration { return time.Duration(d.at.Load()) * time.Millisecond }),
+		Clock: d.clock(),
 	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
 	if err == nil {
 		err = s.Init(d.Context(), false)
@@ -154,6 +160,79 @@ func TestRaiseOpensPeriod(t *testing.T) {
 	}
 	if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
 		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+	}
+}
+
+// purge removes the records whose time is over, as a process does when it starts.
+func (d *daily) purge() {
+	d.Helper()
+	ended := persist.Document{Kind: persist.AnswerKind, Key: "ended", Revision: 1, Expires: 1}
+	if err := d.store.Documents().Create(d.Context(), ended); err != nil {
+		d.Fatal(err)
+	}
+	env := strategy.Env{Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Clock: d.clock()}
+	env.Attendance = storeclock.NewAttendance(d.store.Documents(), env.Clock)
+	env.Attendance.Need()
+	factory, err := strategy.Lookup(gapless.Name)
+	if err != nil {
+		d.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(d.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		factory.Background(ctx, env, nil)
+	}()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, err := d.store.Documents().Read(d.Context(), ended.Kind, ended.Key)
+		if errors.Is(err, persist.ErrNotFound) {
+			break
+		}
+		if time.Now().After(deadline) {
+			d.Fatal("nothing is purged")
+		}
+	}
+	cancel()
+	<-stopped
+}
+
+// A store's clock that was behind ends no answer early, and forgets no reservation early. Nor does
+// the clock of a node.
+func TestKeptWhileClocksWereWrong(t *testing.T) {
+	for name, wrong := range map[string]struct{ store, node time.Duration }{
+		"the store's clock was behind": {-25 * time.Hour, 0},
+		"the node's clock was behind":  {0, -25 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaily(t)
+			truth := d.at.Load()
+			var off atomic.Int64 // of the store's clock
+			off.Store((wrong.store - wrong.node).Milliseconds())
+			d.store = memory.New(func() time.Time { return time.UnixMilli(d.at.Load() + off.Load()) })
+			d.at.Add(wrong.node.Milliseconds())
+			s := d.node(24 * time.Hour)
+			period, n, _ := d.once(s, "order-1")
+			var seq seqd.Sequence
+			r, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Reserve: true}, &seq)
+			if err == nil {
+				_, err = s.Confirm(t.Context(), seqd.Settlement{ID: r.ID}, &seqd.Sequence{})
+			}
+			if err = errors.Join(err, s.Close(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			flush(d, period.Counter("invoice"))
+
+			off.Store(0)
+			d.at.Store(truth + (2 * time.Minute).Milliseconds())
+			d.purge()
+			s = d.node(24 * time.Hour)
+			if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
+				t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+			}
+			if found, err := s.Find(t.Context(), r.ID, &seqd.Sequence{}); err != nil || found.State != seqd.Confirmed {
+				t.Errorf("%+v, %v: the reservation was confirmed", found, err)
+			}
+		})
 	}
 }
 
