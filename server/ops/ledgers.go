@@ -15,6 +15,9 @@ import (
 type RaisedLedger struct {
 	// Stood is whether the counter stood still because the store had failed over.
 	Stood bool
+	// Opened is whether the counter was closed, as that of a period that has ended, although its
+	// period has not: the store's clock was ahead for a while.
+	Opened bool
 	// Void is how many numbers became void, and Open how many are reserved.
 	Void, Open int64
 }
@@ -27,6 +30,9 @@ func (r RaisedLedger) String() string {
 	}
 	if r.Open > 0 {
 		text += fmt.Sprintf("; %d are reserved and can be confirmed", r.Open)
+	}
+	if r.Opened {
+		text += "; it takes requests with an Idempotency-Key again"
 	}
 	if r.Stood {
 		text += "; it issues again"
@@ -69,7 +75,7 @@ func (f *repair) raiseLedgerOnce(ctx context.Context, t target, to func(highest 
 		return r, err
 	}
 	made := state.Revision == 0
-	before, voids, stood := state.Last, state.Voids, fence.stops(state)
+	before, voids, closed, stood := state.Last, state.Voids, state.Closed, fence.stops(state)
 	op := ledger.Op{Kind: ledger.Raise, To: max(to(state.Last), state.Last), Reason: raiseReason, Caller: raiser, Fence: fence.text}
 	if _, err := state.Apply(now.UnixMilli(), &policy, &op, nil); err != nil {
 		return r, err
@@ -78,7 +84,9 @@ func (f *repair) raiseLedgerOnce(ctx context.Context, t target, to func(highest 
 	if err == nil {
 		err = writeLedger(ctx, f.store, doc, fence.text)
 	}
-	r = Raised{Before: before, After: state.Last, Created: made, Ledger: &RaisedLedger{Stood: stood, Void: state.Voids - voids, Open: state.NumReserved()}}
+	r = Raised{Before: before, After: state.Last, Created: made, Ledger: &RaisedLedger{
+		Stood: stood, Opened: closed && !state.Closed, Void: state.Voids - voids, Open: state.NumReserved(),
+	}}
 	if made {
 		r.Before = 0
 	}

@@ -40,9 +40,9 @@ type Raised struct {
 	Ledger *RaisedLedger
 }
 
-// Changed is whether the counter was not high enough, or stood still.
+// Changed is whether the counter was not high enough, stood still or was closed.
 func (r Raised) Changed() bool {
-	return r.Before != r.After || r.Ledger != nil && (r.Ledger.Stood || r.Ledger.Void > 0)
+	return r.Before != r.After || r.Ledger != nil && (r.Ledger.Stood || r.Ledger.Opened || r.Ledger.Void > 0)
 }
 
 // String returns the result as one line.

@@ -245,7 +245,7 @@ func writeState(t *testing.T, store persist.Store, counter, fence string, ops ..
 		}
 	}
 	for _, op := range ops {
-		if _, err := state.Apply(time.Now().UnixMilli(), &policy, &op, nil); err != nil {
+		if _, err := state.Apply(time.Now().UnixMilli(), &policy, &op, &ledger.Looked{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -309,5 +309,25 @@ func TestRaiseLedger(t *testing.T) {
 	err := RaiseBy(t.Context(), cfg, By{BizType: "account@2026", Gap: 5}, func(counter string, r Raised) { told[counter] = r.After })
 	if want := (map[string]int64{"account/a@2026": 8, "account/b@2026": 55}); err != nil || !maps.Equal(told, want) {
 		t.Errorf("%v, %v, want %v", told, err, want)
+	}
+}
+
+// A period that was closed because the store's clock was ahead is opened, and its numbers stay.
+func TestRaiseOpensLedger(t *testing.T) {
+	cfg := boltConfig(t, func(store persist.Store) {
+		writeState(t, store, "account/a@2026", "", ledger.Op{Kind: ledger.Issue, Count: 3},
+			ledger.Op{Kind: ledger.Issue, Count: 1, Once: "order", Recall: true})
+	})
+	for _, want := range []string{
+		"it stays at 3; it takes requests with an Idempotency-Key again", "nothing changed, it is at 3 already",
+	} {
+		err := RaiseBy(t.Context(), cfg, By{BizType: "account@2026"}, func(_ string, r Raised) {
+			if r.String() != want {
+				t.Errorf("%q, want %q", r, want)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

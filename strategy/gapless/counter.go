@@ -183,12 +183,13 @@ func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
 // step does what the machine wants. mu is held.
 func (c *counter) step() {
 	c.arrived = 0
-	now, clock := time.Now(), c.now()
-	if awake := c.env.Attendance.Since(clock); awake != c.policy.Awake {
-		c.policy.Awake = awake
+	now, clock := time.Now(), c.times()
+	awake, ahead := c.env.Attendance.Since(clock.Store), clock.Latest-clock.Store
+	if awake != c.policy.Awake || ahead != c.policy.Ahead {
+		c.policy.Awake, c.policy.Ahead = awake, ahead
 		c.machine.SetPolicy(c.policy)
 	}
-	list, wake := c.machine.Next(now, clock)
+	list, wake := c.machine.Next(now, clock.Store)
 	for _, command := range list {
 		c.running++
 		go c.run(command)
@@ -273,6 +274,7 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 		c.machine.SetPolicy(c.policy)
 	}
 	c.machine.Done(time.Now(), c.now(), command, out.Outcome)
+	c.documents.fence.refused(c.machine.Refusal())
 	c.finish()
 }
 

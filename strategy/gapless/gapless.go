@@ -230,12 +230,16 @@ func failedOver(counter string) *seqd.Error {
 }
 
 // now returns the time of the store in ms since the Unix epoch.
-func (s *Strategy) now() int64 {
-	now, err := s.clock.Now(context.Background()) // no I/O since Init has asked it
+func (s *Strategy) now() int64 { return s.times().Store }
+
+// times returns the present time on the clocks of the store and of this node.
+func (s *Strategy) times() storeclock.Times {
+	t, err := s.clock.Times(context.Background()) // no I/O since Init has asked it
 	if err != nil {
-		return s.env.Now().UnixMilli()
+		own := s.env.Now().UnixMilli()
+		return storeclock.Times{Earliest: own, Store: own, Latest: own}
 	}
-	return now
+	return t
 }
 
 // do carries out an operation on a counter.

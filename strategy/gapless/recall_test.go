@@ -1,6 +1,7 @@
 package gapless_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -33,6 +34,11 @@ func newDaily(t *testing.T) *daily {
 
 func (d *daily) now() time.Time { return time.UnixMilli(d.at.Load()) }
 
+// clock returns the clock of the store as a new node has it.
+func (d *daily) clock() *storeclock.Clock {
+	return storeclock.New(d.store, d.now, func() time.Duration { return time.Duration(d.at.Load()) * time.Millisecond })
+}
+
 // node returns a new node that keeps answers for a time.
 func (d *daily) node(keep time.Duration) *gapless.Strategy {
 	d.Helper()
@@ -40,7 +46,7 @@ func (d *daily) node(keep time.Duration) *gapless.Strategy {
 	settings.Reset = seqd.ResetDaily
 	s, err := gapless.New(strategy.Env{
 		Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: keep,
-		Clock: storeclock.New(d.store, d.now, func() time.Duration { return time.Duration(d.at.Load()) * time.Millisecond }),
+		Clock: d.clock(),
 	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
 	if err == nil {
 		err = s.Init(d.Context(), false)
@@ -128,6 +134,105 @@ func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
 	a, err := other.Account(t.Context(), seqd.AccountQuery{Period: 20261120, Limit: 10})
 	if err != nil || a.Issued != 2 {
 		t.Errorf("%+v, %v: the write of the first request was carried out too", a, err)
+	}
+}
+
+// A store's clock that was ahead closes the present period. An operator who raises its counter opens
+// it again, but not one that has ended.
+func TestRaiseOpensPeriod(t *testing.T) {
+	d := newDaily(t)
+	s := d.node(24 * time.Hour)
+	day := (24 * time.Hour).Milliseconds()
+	period, n, _ := d.once(s, "order-1")
+	d.at.Add(day)
+	d.once(s, "order-2")
+	raise(d, "invoice@20261120")
+	d.at.Add(-day)
+	for range 2 {
+		var seq seqd.Sequence
+		if _, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seq); seqd.CodeOf(err) != seqd.CodeStarting {
+			t.Fatalf("%v: the period is closed", err)
+		}
+	}
+	raise(d, "invoice@20261120")
+	if again, m, replayed := d.once(s, "order-3"); again != period || m != 11 || replayed {
+		t.Errorf("%d of %s, replayed %v; want 11 of %s", m, again, replayed, period)
+	}
+	if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
+		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+	}
+}
+
+// purge removes the records whose time is over, as a process does when it starts.
+func (d *daily) purge() {
+	d.Helper()
+	ended := persist.Document{Kind: persist.AnswerKind, Key: "ended", Revision: 1, Expires: 1}
+	if err := d.store.Documents().Create(d.Context(), ended); err != nil {
+		d.Fatal(err)
+	}
+	env := strategy.Env{Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Clock: d.clock()}
+	env.Attendance = storeclock.NewAttendance(d.store.Documents(), env.Clock)
+	env.Attendance.Need()
+	factory, err := strategy.Lookup(gapless.Name)
+	if err != nil {
+		d.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(d.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		factory.Background(ctx, env, nil)
+	}()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, err := d.store.Documents().Read(d.Context(), ended.Kind, ended.Key)
+		if errors.Is(err, persist.ErrNotFound) {
+			break
+		}
+		if time.Now().After(deadline) {
+			d.Fatal("nothing is purged")
+		}
+	}
+	cancel()
+	<-stopped
+}
+
+// A store's clock that was behind ends no answer early, and forgets no reservation early. Nor does
+// the clock of a node.
+func TestKeptWhileClocksWereWrong(t *testing.T) {
+	for name, wrong := range map[string]struct{ store, node time.Duration }{
+		"the store's clock was behind": {-25 * time.Hour, 0},
+		"the node's clock was behind":  {0, -25 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaily(t)
+			truth := d.at.Load()
+			var off atomic.Int64 // of the store's clock
+			off.Store((wrong.store - wrong.node).Milliseconds())
+			d.store = memory.New(func() time.Time { return time.UnixMilli(d.at.Load() + off.Load()) })
+			d.at.Add(wrong.node.Milliseconds())
+			s := d.node(24 * time.Hour)
+			period, n, _ := d.once(s, "order-1")
+			var seq seqd.Sequence
+			r, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Reserve: true}, &seq)
+			if err == nil {
+				_, err = s.Confirm(t.Context(), seqd.Settlement{ID: r.ID}, &seqd.Sequence{})
+			}
+			if err = errors.Join(err, s.Close(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			flush(d, period.Counter("invoice"))
+
+			off.Store(0)
+			d.at.Store(truth + (2 * time.Minute).Milliseconds())
+			d.purge()
+			s = d.node(24 * time.Hour)
+			if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
+				t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+			}
+			if found, err := s.Find(t.Context(), r.ID, &seqd.Sequence{}); err != nil || found.State != seqd.Confirmed {
+				t.Errorf("%+v, %v: the reservation was confirmed", found, err)
+			}
+		})
 	}
 }
 

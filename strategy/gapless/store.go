@@ -21,7 +21,8 @@ type documents struct {
 }
 
 // fence is the last fence that was read, if an operator has confirmed it. Others are read again each
-// time. A write compares the fence, so an old one does no harm.
+// time. A write compares the fence, so an old one does no harm, except that a counter looks as if it
+// stood still after it was raised: so what is refused for that reason forgets the fence.
 type fence struct {
 	mu    sync.Mutex
 	last  persist.Fence
@@ -46,7 +47,7 @@ func (d *documents) execute(ctx context.Context, c *ledger.Command) (out ledger.
 		return d.read(ctx, c.Doc.Key)
 	case ledger.Write:
 		if out.Err = d.write(ctx, c); errors.Is(out.Err, persist.ErrFailedOver) {
-			d.fence.set(persist.Fence{}, false)
+			d.fence.forget()
 		}
 	case ledger.Keep:
 		out.Err = d.Keep(ctx, c.Docs)
@@ -103,6 +104,16 @@ func (f *fence) set(last persist.Fence, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last, f.known = last, known
+}
+
+// forget lets the next read ask for the fence again.
+func (f *fence) forget() { f.set(persist.Fence{}, false) }
+
+// refused notes why a machine refuses requests, nil if it does not.
+func (f *fence) refused(why *seqd.Error) {
+	if why != nil && why.Code == seqd.CodeStoreFailedOver {
+		f.forget()
+	}
 }
 
 // floor returns the highest number that a counter of another strategy gave under this name.

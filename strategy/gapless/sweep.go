@@ -179,11 +179,11 @@ func (w *sweeper) alone(ctx context.Context, doc persist.Document) error {
 	}
 	policy := state.Policy()
 	policy.Keep = w.env.AnswerTTL.Milliseconds()
-	now, err := w.env.Clock.Now(ctx)
+	t, err := w.env.Clock.Times(ctx)
 	if err != nil {
 		return err
 	}
-	policy.Awake = w.env.Attendance.Since(now)
+	policy.Awake, policy.Ahead = w.env.Attendance.Since(t.Store), t.Latest-t.Store
 	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
 	req := &ledger.Request{Op: ledger.Op{Kind: ledger.Reclaim}}
 	m.Submit(req)
@@ -210,6 +210,7 @@ func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
 		}
 		for _, c := range append([]ledger.Command(nil), list...) {
 			m.Done(time.Now(), now, &c, w.execute(ctx, &c))
+			w.fence.refused(m.Refusal())
 		}
 		m.Finished()
 		if len(list) > 0 {
@@ -223,7 +224,9 @@ func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
 	}
 }
 
-// purge removes the records of ended reservations and of answers whose time is over.
+// purge removes the records of ended reservations and of answers whose time is over. They were
+// written with the later time of the store's clock and the node's, and are removed by the earlier,
+// so that one wrong clock ends none early.
 func (w *sweeper) purge(ctx context.Context) error {
 	t, err := w.env.Clock.Times(ctx)
 	if err != nil {

@@ -15,6 +15,7 @@ type request struct {
 	began int64 // the time of the store
 	// lineage and write are those when it was submitted.
 	lineage, write int
+	raised         bool  // whether the counter had been raised since the store last went back
 	first, last    int64 // what the store knew then
 	key            *onceKey
 	res            *booking // what it is about
@@ -72,7 +73,7 @@ func (w *world) newClaim() int32 {
 func (n *node) submit(r *request) {
 	w := n.w
 	r.node, r.began, r.lineage, r.write = n, w.now, w.check.lineage, w.check.writes
-	r.Tag, r.awake = r, n.policy.Awake
+	r.Tag, r.awake, r.raised = r, n.policy.Awake, w.check.isRaised
 	if s := w.check.state; s != nil {
 		r.first, r.last = s.First, s.Last
 	}

@@ -50,7 +50,9 @@ type checker struct {
 
 	// lineage counts how often the store went back, and writes the writes.
 	lineage, writes int
-	state           *ledger.State
+	// isRaised is whether an operator has raised the counter since the store last went back.
+	isRaised bool
+	state    *ledger.State
 	// previous is the state before the write that is being checked, which was composed then.
 	previous *ledger.State
 	composed int64

@@ -28,6 +28,7 @@ func (c *checker) unfinished(r *request) {
 // wentBack notes that the store lost writes.
 func (c *checker) wentBack() {
 	c.lineage++
+	c.isRaised = false
 	c.history = map[int64][]cell{}
 	c.state, c.cells = c.load()
 	c.lost = 1 << 40
@@ -43,6 +44,7 @@ func (c *checker) wentBack() {
 // raised checks what an operator wrote.
 func (c *checker) raised(d *persist.Document) {
 	c.lost = 1 << 40 // what cannot be given back any more stays issued
+	c.isRaised = true
 	c.written(d)
 	if c.broken == "" && c.state.NumReleased() > 0 {
 		c.fail("raise: %d numbers are released", c.state.NumReleased())

@@ -37,7 +37,7 @@ func (s *State) Apply(now int64, p *Policy, op *Op, looked *Looked) (res Result,
 	case Find, Confirm, Release:
 		err = s.settle(now, p, op, looked, &res)
 	case Void:
-		err = s.void(now, op, looked, &res)
+		err = s.void(now, p, op, looked, &res)
 	case Return:
 		err = s.giveBack(now, p, op, looked, &res)
 	case Reclaim:

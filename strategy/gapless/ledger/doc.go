@@ -57,7 +57,9 @@
 //
 // What a caller is told depends on what others have done meanwhile. An operation that changes
 // something is proven by its write. One that changes nothing, such as a refusal, is told only if the
-// state was read, or written by this machine, after the request came ([RuleFresh]).
+// state was read, or written by this machine, after the request came ([RuleFresh]). That is not
+// needed for what stays true whatever others write, such as the answer to a request that is
+// repeated, unless a failover can lose it ([RuleKnown]).
 //
 // The state in memory is changed in place. After anything but a success it is thrown away and read, so
 // no copy is needed.
@@ -66,7 +68,8 @@
 //
 // A request with Once may be repeated after its period ended, while its first write is still under
 // way. So who looks into the ended period closes its ledger ([Op].Recall): either the write comes
-// before that and is found, or it conflicts and is not carried out again ([State].Closed).
+// before that and is found, or it conflicts and is not carried out again ([State].Closed). If the
+// store's clock was ahead, this closes the present period. An operator opens it by a Raise.
 //
 // # Clocks
 //

@@ -99,7 +99,7 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 	if op.Once != "" {
 		s.add(&Entry{
 			Kind: AnswerEntry, Once: op.Once, ID: res.ID, Runs: res.Runs, Made: now, TTL: ttl,
-			Asked: op.TTL, At: now, Keep: now + p.Keep,
+			Asked: op.TTL, At: now, Keep: now + p.Ahead + p.Keep,
 		})
 	}
 	return nil

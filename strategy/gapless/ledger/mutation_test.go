@@ -20,6 +20,8 @@ var directed = map[Rule]func(t *testing.T, without RuleSet) error{
 	RuleFence:   otherServer,
 	RuleHistory: otherHistory,
 	RuleLineage: raisedMeanwhile,
+	RuleKnown:   repeatedAfterFailover,
+	RuleLookEra: repeatedAfterFailover,
 }
 
 // Each rule is needed: without it, a random or a directed schedule goes wrong.
@@ -307,6 +309,71 @@ func otherHistory(_ *testing.T, without RuleSet) error {
 		err = errors.Join(err, errors.New("2 is not void"))
 	}
 	return errors.Join(err, w.wrong)
+}
+
+// repeatedAfterFailover is a request that is repeated on a node which knows its answer from a
+// history that a failover lost. The operator raises the ledger to where it was before: nobody
+// remembers the number, because the caller crashed.
+func repeatedAfterFailover(_ *testing.T, without RuleSet) error {
+	again := Op{Kind: Issue, Count: 1, Once: "again"}
+	for name, test := range map[string]struct{ copied, elsewhere bool }{
+		"in the outbox":                {false, false},
+		"copied":                       {true, false},
+		"in the outbox, on both nodes": {false, true},
+		"copied, on both nodes":        {true, true},
+	} {
+		w, fence := calmWorld(), &persist.Fence{Current: "f1", Confirmed: "f1"}
+		a := newLone(w, "a", without)
+		a.fence = fence
+		err := a.expect(Op{Kind: Issue, Count: 1}, "", Run{1, 1})
+		old := w.docs["ledger/"+counter]
+		err = errors.Join(err, a.expect(again, "", Run{2, 2}))
+		err = errors.Join(err, w.failOver(a, old, fence, test.copied))
+
+		b := newLone(w, "b", 0)
+		b.fence = fence
+		err = errors.Join(err, b.expect(Op{Kind: Issue, Count: 1}, "", Run{2, 2}))
+		if test.elsewhere {
+			err = errors.Join(err, b.expect(again, "", Run{3, 3}))
+		}
+		err = errors.Join(err, a.expect(again, "", Run{3, 3}), b.expect(again, "", Run{3, 3}), w.wrong)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// failOver puts an older document back on another server, and raises it to where it was. What a node
+// has not copied before, it copies then.
+func (w *world) failOver(l *lone, old persist.Document, fence *persist.Fence, copied bool) error {
+	w.docs = map[string]persist.Document{old.PersistID(): old}
+	w.class, w.state = make(map[int64]byte), nil
+	fence.Current, fence.Confirmed = "f2", "f2"
+	if copied {
+		l.copy()
+	}
+	s, err := Decode(&old)
+	if err != nil {
+		return err
+	}
+	if _, err = s.Apply(w.clock, &plain, &Op{Kind: Raise, To: s.Last, Reason: "failover", Fence: fence.Current}, nil); err != nil {
+		return err
+	}
+	d, err := s.Document(counter, w.clock)
+	w.docs[d.PersistID()] = d
+	return err
+}
+
+// copy lets the machine copy its outbox.
+func (l *lone) copy() {
+	for range 5 {
+		commands, _ := l.m.Next(l.now, l.w.clock)
+		for _, c := range append([]Command{}, commands...) {
+			l.m.Done(l.now, l.w.clock, &c, c.Execute(context.Background(), l.w, nil))
+		}
+		l.now = l.now.Add(time.Second)
+	}
 }
 
 // raisedMeanwhile is an operator who raises a ledger to the revision that a write of a node without

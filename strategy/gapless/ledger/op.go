@@ -25,7 +25,8 @@ const (
 	Return
 	// Reclaim ends what is due: reservations, and released numbers at the end of the period.
 	Reclaim
-	// Raise continues above To after a failover or a restore.
+	// Raise continues above To after a failover or a restore. It also opens a period that was closed
+	// and has not ended.
 	Raise
 )
 
@@ -72,6 +73,9 @@ type Policy struct {
 	Limit int64
 	// TTL is for how long numbers are reserved by default, and Keep how long answers are kept, in ms.
 	TTL, Keep int64
+	// Ahead is how far the latest of the clocks is ahead of the store's, in ms. What becomes a
+	// record is kept for as much longer: so a clock of the store that is behind ends none early.
+	Ahead int64
 	// MaxReserved is how many numbers may be reserved.
 	MaxReserved int64
 	// Void is whether numbers that come back become void instead of released.
@@ -105,5 +109,5 @@ type Result struct {
 	// Expired are the reservations that were reclaimed.
 	Expired []*Entry
 
-	known bool // the outcome stays true whatever others write
+	known bool // the outcome stays true whatever others write, unless a failover loses it
 }

@@ -229,7 +229,8 @@ func (s *State) conclusive(looked *Looked) bool {
 // lookedAt returns the entry that was found in the records, nil if there is none, and ErrLook if
 // that is not known.
 func (s *State) lookedAt(looked *Looked) (*Entry, error) {
-	if looked != nil && len(looked.Docs) > 0 {
+	// in another era the same record may be one that a failover lost
+	if looked != nil && len(looked.Docs) > 0 && (looked.Since.Era == s.Era || s.rules.Has(RuleLookEra)) {
 		return DecodeEntry(&looked.Docs[0])
 	}
 	if !s.conclusive(looked) {

@@ -61,6 +61,11 @@ const (
 	RuleHistory
 	// RuleLineage: a write is not repeated on a document of another era.
 	RuleLineage
+	// RuleKnown: if a failover can lose something, what a node knows of an earlier time is told only
+	// from a state that is as new as the request (G2).
+	RuleKnown
+	// RuleLookEra: what a look-up found in another era is looked up again (G2, G3).
+	RuleLookEra
 	rules
 )
 
@@ -88,6 +93,8 @@ var ruleNames = [rules]string{
 	RuleFence:        "ledger-fence",
 	RuleHistory:      "history",
 	RuleLineage:      "lineage",
+	RuleKnown:        "known",
+	RuleLookEra:      "look-era",
 }
 
 // String returns the name of the rule, such as "same-bytes".

@@ -58,7 +58,7 @@ func (m *Machine) apply(clock int64, r *Request, changed *bool) bool {
 func (m *Machine) report(batch []*Request) {
 	var unsure []*Request
 	for _, r := range batch {
-		if r.Result.known || r.seq <= m.fresh || m.rules.Has(RuleFresh) {
+		if r.seq <= m.fresh || m.lasts(r) || m.rules.Has(RuleFresh) {
 			m.finish(r)
 		} else {
 			unsure = append(unsure, r)
@@ -67,6 +67,12 @@ func (m *Machine) report(batch []*Request) {
 	if len(unsure) > 0 {
 		m.queue, m.reading = append(unsure, m.queue...), true
 	}
+}
+
+// lasts reports whether what a request is told stays true, although the state is older than the
+// request. A failover can undo also what no other node can change.
+func (m *Machine) lasts(r *Request) bool {
+	return r.Result.known && (!m.fence.on || m.rules.Has(RuleKnown))
 }
 
 // begin commands the write of the state.

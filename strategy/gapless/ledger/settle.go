@@ -50,7 +50,7 @@ func (s *State) settleOpen(now int64, p *Policy, op *Op, r *Reservation, res *Re
 	res.Changed = true
 	if op.Kind == Release {
 		res.End = Ungiven
-		s.end(r, now, Ungiven)
+		s.end(r, now, p, Ungiven)
 		s.comeBack(r.Runs, now, p, r.Suspect, "released")
 		return nil
 	}
@@ -59,7 +59,7 @@ func (s *State) settleOpen(now int64, p *Policy, op *Op, r *Reservation, res *Re
 		return errExpired
 	}
 	res.End = Confirmed
-	s.end(r, now, Confirmed)
+	s.end(r, now, p, Confirmed)
 	return nil
 }
 
@@ -88,18 +88,18 @@ var (
 
 // end removes a reservation and remembers how it ended. Its numbers are issued, until the caller of
 // end says something else.
-func (s *State) end(r *Reservation, now int64, how End) *Entry {
+func (s *State) end(r *Reservation, now int64, p *Policy, how End) *Entry {
 	s.removeReservation(r)
 	e := &Entry{
 		Kind: EndedEntry, ID: r.ID, Runs: r.Runs, End: how, Made: r.Made, TTL: r.TTL, Caller: r.Caller,
-		At: now, Keep: now + day,
+		At: now, Keep: now + p.Ahead + day,
 	}
 	s.add(e)
 	return e
 }
 
 func (s *State) expire(r *Reservation, now int64, p *Policy) *Entry {
-	e := s.end(r, now, Expired)
+	e := s.end(r, now, p, Expired)
 	s.comeBack(r.Runs, now, p, r.Suspect, "expired")
 	return e
 }
@@ -144,7 +144,7 @@ func earliest(a, b int64) int64 {
 }
 
 // void carries out Void.
-func (s *State) void(now int64, op *Op, looked *Looked, res *Result) error {
+func (s *State) void(now int64, p *Policy, op *Op, looked *Looked, res *Result) error {
 	n := op.Number
 	if n < s.First || n > s.Last {
 		return seqd.Errorf(seqd.CodeInvalidID, "the number %d was never issued", n)
@@ -173,17 +173,17 @@ func (s *State) void(now int64, op *Op, looked *Looked, res *Result) error {
 	case isReleased:
 		s.unrelease(n)
 	case r != nil:
-		s.unreserve(r, n, now)
+		s.unreserve(r, n, now, p)
 	}
 	s.addVoid([]Run{{n, n}}, now, op.Reason, op.Caller)
 	return nil
 }
 
 // unreserve removes a number from a reservation, which ends if that was its last one.
-func (s *State) unreserve(r *Reservation, n, now int64) {
+func (s *State) unreserve(r *Reservation, n, now int64, p *Policy) {
 	left := without(r.Runs, []Run{{n, n}})
 	if len(left) == 0 {
-		s.end(r, now, Ungiven)
+		s.end(r, now, p, Ungiven)
 		return
 	}
 	changed := *r
@@ -270,9 +270,14 @@ func (s *State) beginEra(now int64, op *Op) {
 	s.Eras = append(s.Eras, Since{s.Era, s.Revision + 1})
 }
 
-// raise carries out the rest of Raise.
+// raise carries out the rest of Raise. It opens a period that was closed and has not ended: the
+// store's clock was ahead. Only an operator does that, because a request that got a number of the
+// wrong period meanwhile gets another one if it is repeated.
 func (s *State) raise(now int64, op *Op, res *Result) {
 	res.Changed = true
+	if s.Ends == 0 || now < s.Ends {
+		s.Closed = false
+	}
 	if !s.rules.Has(RuleSuspect) {
 		s.voidReleased(now, op.Reason, op.Caller)
 	}

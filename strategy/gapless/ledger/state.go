@@ -39,7 +39,8 @@ type State struct {
 	Fence string
 	// Void is whether numbers that come back become void instead of released.
 	Void bool
-	// Closed is whether no request with Once is carried out any more: see [Op.Recall].
+	// Closed is whether no request with Once is carried out any more: see [Op.Recall]. Raise opens
+	// a period that has not ended.
 	Closed bool
 
 	rules              RuleSet           // those that are taken out

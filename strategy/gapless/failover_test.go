@@ -1,0 +1,68 @@
+package gapless_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+// failingOver is a store whose server can fail over.
+type failingOver struct {
+	persist.Store
+	fence atomic.Pointer[persist.Fence]
+}
+
+func (f *failingOver) Fence(context.Context) (persist.Fence, error)      { return *f.fence.Load(), nil }
+func (f *failingOver) ConfirmFence(context.Context, string) error        { return nil }
+func (f *failingOver) CreateLost(context.Context, persist.Counter) error { return nil }
+
+func (f *failingOver) CreateFenced(ctx context.Context, d persist.Document, fence string) error {
+	if fence != f.fence.Load().Current {
+		return persist.ErrFailedOver
+	}
+	return f.Documents().Create(ctx, d)
+}
+
+func (f *failingOver) UpdateFenced(ctx context.Context, d persist.Document, fence string) error {
+	if fence != f.fence.Load().Current {
+		return persist.ErrFailedOver
+	}
+	return f.Documents().Update(ctx, d)
+}
+
+// failOver lets another server take over, which lacks nothing, and an operator confirms that.
+func (f *failingOver) failOver(fence string) {
+	f.fence.Store(&persist.Fence{Current: fence, Confirmed: fence})
+}
+
+// A node that only reads after a failover uses a counter again once an operator has raised it.
+func TestReadsAfterFailover(t *testing.T) {
+	d := newDaily(t)
+	store := &failingOver{Store: d.store}
+	store.failOver("f1")
+	d.store = store
+	s := d.node(24 * time.Hour)
+	_, n, _ := d.once(s, "order-1")
+
+	store.failOver("f2")
+	rewrite(d, "invoice@20261120", func(s *ledger.State) error {
+		policy := s.Policy()
+		_, err := s.Apply(d.at.Load(), &policy, &ledger.Op{Kind: ledger.Raise, Reason: "a test", Fence: "f2"}, nil)
+		return err
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		var seq seqd.Sequence
+		_, replayed, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-1"}, &seq)
+		if err == nil && replayed && seq.First() == n {
+			return
+		}
+		if err == nil || time.Now().After(deadline) {
+			t.Fatalf("%d, replayed %v, %v: it had got %d", seq.First(), replayed, err, n)
+		}
+	}
+}
