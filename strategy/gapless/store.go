@@ -21,8 +21,9 @@ type documents struct {
 }
 
 // fence is the last fence that was read, if an operator has confirmed it. Others are read again each
-// time. A write compares the fence, so an old one does no harm, except that a counter looks as if it
-// stood still after it was raised: so what is refused for that reason forgets the fence.
+// time. A write compares the fence, and a record that is newer than the document shows what an old
+// fence does not ([ledger.RuleAhead]). So an old one does no harm, except that a counter looks as if
+// it stood still after it was raised: so what is refused for that reason forgets the fence.
 type fence struct {
 	mu    sync.Mutex
 	last  persist.Fence

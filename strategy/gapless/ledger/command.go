@@ -230,6 +230,21 @@ func (m *Machine) lookedUp(now time.Time, c *Command, out *Outcome) {
 	looked := c.looked
 	looked.Docs = out.Docs
 	r.looked = &looked
+	if m.fence.on && m.seen.Revision > 0 && !m.rules.Has(RuleAhead) {
+		m.ahead(out.Docs)
+	}
+}
+
+// ahead notes that the document had come as far as these records, which were copied from it. It is
+// read again before anybody is told of them. If it is older then, a failover has lost what they say,
+// even if the fence does not show that yet: see [Machine.wentBack].
+func (m *Machine) ahead(records []persist.Document) {
+	for i := range records {
+		e, err := DecodeEntry(&records[i]) // one that is damaged is refused by who uses it
+		if err == nil && e.Era == m.seen.Era && e.Rev > m.seen.Revision {
+			m.seen.Revision, m.fresh = e.Rev, 0
+		}
+	}
 }
 
 // noLook forgets the look-up of a request.

@@ -22,6 +22,7 @@ var directed = map[Rule]func(t *testing.T, without RuleSet) error{
 	RuleLineage: raisedMeanwhile,
 	RuleKnown:   repeatedAfterFailover,
 	RuleLookEra: repeatedAfterFailover,
+	RuleAhead:   repeatedBeforeRaise,
 }
 
 // Each rule is needed: without it, a random or a directed schedule goes wrong.
@@ -342,6 +343,24 @@ func repeatedAfterFailover(_ *testing.T, without RuleSet) error {
 		}
 	}
 	return nil
+}
+
+// repeatedBeforeRaise is a request that is repeated between a failover and the raise, on a node that
+// does not know the fence of the new server yet. Another node copies the answer, which the document
+// has lost, to the new server.
+func repeatedBeforeRaise(_ *testing.T, without RuleSet) error {
+	again := Op{Kind: Issue, Count: 1, Once: "again"}
+	w, former, present := calmWorld(), &persist.Fence{Current: "f1", Confirmed: "f1"}, &persist.Fence{Current: "f1", Confirmed: "f1"}
+	a, b := newLone(w, "a", without), newLone(w, "b", 0)
+	a.fence, b.fence = former, present
+	err := a.expect(Op{Kind: Issue, Count: 1}, "", Run{1, 1})
+	old := w.docs["ledger/"+counter]
+	err = errors.Join(err, b.expect(again, "", Run{2, 2}))
+	w.docs = map[string]persist.Document{old.PersistID(): old}
+	w.class, w.state = make(map[int64]byte), nil
+	present.Current = "f2" // and nobody has confirmed it
+	b.copy()
+	return errors.Join(err, a.expect(again, seqd.CodeStoreFailedOver), w.wrong)
 }
 
 // failOver puts an older document back on another server, and raises it to where it was. What a node

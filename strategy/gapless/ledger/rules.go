@@ -66,6 +66,9 @@ const (
 	RuleKnown
 	// RuleLookEra: what a look-up found in another era is looked up again (G2, G3).
 	RuleLookEra
+	// RuleAhead: a record shows how far the document had come: if a failover can lose something, a
+	// document that is older than a record is not used (G2).
+	RuleAhead
 	rules
 )
 
@@ -95,6 +98,7 @@ var ruleNames = [rules]string{
 	RuleLineage:      "lineage",
 	RuleKnown:        "known",
 	RuleLookEra:      "look-era",
+	RuleAhead:        "ahead",
 }
 
 // String returns the name of the rule, such as "same-bytes".
