@@ -87,6 +87,9 @@ type Request struct {
 	// there were n failovers, it skips n gaps: the second failover may have lost a range that began
 	// above the gap of the first one. At most half of the numbers that are left are skipped.
 	FailoverGap int64
+	// FailoverSteps makes FailoverGap at least that many steps: those in the record when the range
+	// is allocated. A caller may not know them, and a step that it has read may have grown since.
+	FailoverSteps int64
 	// Step is recorded with the present time. 0 leaves the step and the timestamp of the record as
 	// they are: a range that fills a buffer for the first time says nothing about consumption.
 	Step int64
@@ -146,6 +149,8 @@ func (r Request) Validate() error {
 		return invalid("gap %d is outside 0 to %d", r.Gap, MaxNumber)
 	case r.FailoverGap < 0 || r.FailoverGap > MaxNumber:
 		return invalid("failover gap %d is outside 0 to %d", r.FailoverGap, MaxNumber)
+	case r.FailoverSteps < 0 || r.FailoverSteps > MaxNumber:
+		return invalid("failover gap of %d steps is outside 0 to %d", r.FailoverSteps, MaxNumber)
 	case r.Step < 0 || r.Step > MaxNumber:
 		return invalid("step %d is outside 0 to %d", r.Step, MaxNumber)
 	case r.To.kind == cursor && !isEpoch(r.To.next):
@@ -153,6 +158,10 @@ func (r Request) Validate() error {
 	}
 	return nil
 }
+
+// MostFailoverStep returns the largest step that FailoverSteps counts in full. So their product is
+// at most MaxNumber.
+func (r Request) MostFailoverStep() int64 { return MaxNumber / max(1, r.FailoverSteps) }
 
 // Allocated returns the counter as it is after a request, and the range. It only computes. A driver
 // reads the counter, calls Allocated and writes the result in one transaction, and returns the
@@ -170,7 +179,8 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 		base = req.Floor + min(req.Gap, MaxNumber-req.Floor)
 	}
 	if c.FailedOver {
-		base += min(req.FailoverGap, (MaxNumber-base)/2)
+		steps := min(c.Step, req.MostFailoverStep()) * req.FailoverSteps
+		base += min(max(req.FailoverGap, steps), (MaxNumber-base)/2)
 	}
 	if req.Size > MaxNumber-base {
 		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)

@@ -126,6 +126,7 @@ func testBadRequests(s *suite) {
 	for _, req := range []persist.Request{
 		{Size: -1}, {Size: persist.MaxNumber + 1},
 		{Size: 1, Floor: -1}, {Size: 1, Floor: persist.MaxNumber + 1},
+		{Size: 1, FailoverSteps: -1}, {Size: 1, FailoverSteps: persist.MaxNumber + 1},
 		{Size: 1, Step: -1}, {Size: 1, Step: persist.MaxNumber + 1},
 		{Size: 0, To: persist.NewCursor("", persist.NewEpoch())},
 	} {

@@ -81,7 +81,10 @@ func (s *ranges) firstOf(ctx context.Context, exists, fresh bool, floor int64) (
 	return persist.Range{}, persist.ErrNotFound
 }
 
+// firstAllocated is first for a counter that exists. The step in its record is not known, so the
+// store itself makes the failover gap large enough ([persist.Request.FailoverSteps]).
 func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range, error) {
+	before := s.lookedAt(ctx)
 	req := s.settings.withGaps(persist.Request{BizTag: s.name, Size: s.settings.Step, Floor: floor}, 0)
 	r, err := s.env.Store.Counters().Allocate(ctx, req)
 	if cursor.IsExhausted(err) {
@@ -90,10 +93,28 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 	if err == nil {
 		r, err = s.confirm(ctx, r)
 	}
-	if err == nil && req.Gap > 0 && r.First == floor+req.Gap+1 {
+	switch {
+	case err != nil:
+	case before.FailedOver && r.First == s.beginsAt(before, req)+1:
+		s.tellGap(before, req, r.First)
+	case req.Gap > 0 && r.First == floor+req.Gap+1:
 		s.tellGap(persist.Counter{Max: floor - 1}, req, r.First)
 	}
 	return r, err
+}
+
+// lookedAt returns the counter as it is before the first allocation, if a failover of the store may
+// have to be reported and none of the biz type's keys was read for that in the last second. The zero
+// Counter says that nothing is known. No number depends on it.
+func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
+	if !s.lossy() || !s.key.pulse.looks() {
+		return persist.Counter{}
+	}
+	counter, err := s.env.Store.Counters().Read(ctx, s.name)
+	if err != nil {
+		return persist.Counter{} // the allocation says why
+	}
+	return counter
 }
 
 // create creates the counter of a new key, if the biz type may have one more, with the first size

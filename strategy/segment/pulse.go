@@ -20,6 +20,25 @@ type pulse struct {
 	mu    sync.Mutex // guards what follows
 	away  error      // why the store gives no ranges, nil if it does
 	since time.Time  // since when
+	// looked is when a counter was last read to find out whether the store failed over.
+	looked time.Time
+}
+
+// lookPause is the shortest pause between two keys that are read to report a failover.
+const lookPause = time.Second
+
+// looks reports whether a counter is to be read to find out whether the store failed over. Every
+// cold key skips a gap then, so it is reported for some of them: reading each would double what a
+// cold key costs.
+func (p *pulse) looks() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if !p.looked.IsZero() && now.Sub(p.looked) < lookPause {
+		return false
+	}
+	p.looked = now
+	return true
 }
 
 // note notes what came of asking the store. That a counter is exhausted, say, concerns one key only.

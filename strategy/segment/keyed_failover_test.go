@@ -1,0 +1,145 @@
+package segment
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
+)
+
+// observedKeys is a node of a keyed biz type with per-node ordering, and what it reports.
+func observedKeys(t *testing.T, store persist.Store, change func(*Settings)) (*Keyed, *observer) {
+	t.Helper()
+	o, settings := &observer{}, DefaultSettings()
+	settings.Keyed, settings.Ordering = true, PerNode
+	change(&settings)
+	if problems := settings.Validate(); problems != nil {
+		t.Fatal(problems)
+	}
+	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o, Addr: strconv.Itoa(rand.Int())}
+	built, err := build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return built.(*Keyed), o
+}
+
+// The gap of a key follows the step in the counter's record, although the first range of a node is
+// of the smallest step and the node has not read the record.
+func TestGapOfAColdKey(t *testing.T) {
+	for name, change := range map[string]func(*Settings){
+		"all numbers": func(*Settings) {}, "every third": func(s *Settings) { s.Increment, s.Offset = 3, 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newFailingOver()
+				growing := func(s *Settings) { s.Step, s.MaxStep, s.RestoreGap = 10, 100_000, AutoGap; change(s) }
+				a, _ := observedKeys(t, store, growing)
+				step := func() int64 {
+					c, err := store.Counters().Read(t.Context(), "invoice/t")
+					if err != nil {
+						t.Fatal(err)
+					}
+					return c.Step
+				}
+				for i := 0; i == 0 || step() < 1280; i++ {
+					if _, _, err := of(t.Context(), a, "t", 100); err != nil || i > 1000 {
+						t.Fatal(i, err)
+					}
+					synctest.Wait()
+				}
+				copied := store.copied()
+				held, _, err := of(t.Context(), a, "t", 5000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				store.failOver(copied)
+				b, events := observedKeys(t, store, growing)
+				issued := make(map[int64]bool)
+				for _, n := range held {
+					issued[n] = true
+				}
+				for _, s := range []*Keyed{b, a} {
+					more, _, err := of(t.Context(), s, "t", 1000)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, n := range more {
+						if issued[n] {
+							t.Fatalf("%d was issued twice", n)
+						}
+						issued[n] = true
+					}
+				}
+				if events.count(seqd.EventStoreFailedOver) != 1 || events.count(seqd.EventStoreBehind) != 0 {
+					t.Errorf("events %v", events.counts)
+				}
+				ended(t, a)
+				ended(t, b)
+			})
+		})
+	}
+}
+
+// A failover is reported although nobody reads cold keys: at most one a second is read for it.
+func TestFailoverOfColdKeysIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFailingOver()
+		few := func(s *Settings) { s.Step, s.MaxStep, s.RestoreGap = 10, 10, AutoGap }
+		keys := []string{"a", "b", "c", "d"}
+		first, _ := observedKeys(t, store, few)
+		for _, key := range keys {
+			wantOf(t, first, key, 1, "[1]")
+		}
+		ended(t, first)
+		store.failOver(store.copied())
+		s, events := observedKeys(t, store, few)
+		for i, key := range keys {
+			wantOf(t, s, key, 1, "[502]")
+			if i == 2 {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		if n := events.count(seqd.EventStoreFailedOver); n != 2 || events.numbers(seqd.EventStoreFailedOver) != 1000 {
+			t.Errorf("%d events of %d numbers", n, events.numbers(seqd.EventStoreFailedOver))
+		}
+		ended(t, s)
+	})
+}
+
+// A node that issued on its own while Redis was away retires the cursor with a gap that follows the
+// step in the record. Otherwise it would use up the failover for a smaller gap than others need.
+func TestGapOfARetiredCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newFailingOver(), map[string]*redisModel{"invoice/t": {}}
+		s := keyed(t, store, time.Now, redis, func(s *Settings) { s.RestoreGap = AutoGap })
+		wantOf(t, s, "t", 1, "[1]")
+		redis["invoice/t"].change(func(r *redisModel) { r.down = errDown })
+		if _, _, err := of(t.Context(), s, "t", 1); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		req := persist.Request{BizTag: "invoice/t", Step: 10_000, To: persist.Beside} // other nodes use it more
+		if _, err := store.Counters().Allocate(context.Background(), req); err != nil {
+			t.Fatal(err)
+		}
+		before, err := store.Counters().Read(t.Context(), "invoice/t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.failOver(store.copied())
+		ended(t, s)
+		after, err := store.Counters().Read(t.Context(), "invoice/t")
+		if err != nil || after.FailedOver || after.Max < before.Max+100_000 {
+			t.Errorf("%+v, before it was %+v, %v", after, before, err)
+		}
+	})
+}
