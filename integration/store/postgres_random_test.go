@@ -114,7 +114,7 @@ func (d *differential) request() persist.Request {
 	if d.random.IntN(2) > 0 {
 		epoch = d.known.Epoch
 	}
-	req.To = []persist.Target{{}, persist.Beside, persist.ToCursor(epoch), persist.NewCursor(epoch, next)}[d.random.IntN(4)]
+	req.To = []persist.Target{{}, persist.Beside, persist.ToCursor(epoch), persist.NewCursor(epoch, next), persist.Retire(epoch)}[d.random.IntN(5)]
 	return req
 }
 

@@ -72,7 +72,7 @@ func allocation(req persist.Request, now int64, lossless bool, fence string) (st
 // believing returns the condition that the counter has the epoch that a request needs, and its
 // parameter. After a failover every counter has none.
 func believing(req persist.Request, lossless bool, fence string) (condition string, epoch []byte) {
-	needed, ok := req.To.Cursor()
+	needed, ok := req.To.Needs()
 	epoch = []byte(needed)
 	switch {
 	case !ok || sabotage.Off(sabotage.EpochHeld):

@@ -151,7 +151,7 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 			epoch := req.To.Epoch()
 			next = &epoch
 		}
-		if epoch, ok := req.To.Cursor(); ok {
+		if epoch, ok := req.To.Needs(); ok {
 			held = &epoch
 		}
 		err := c.QueryRow(ctx, d.allocate, mode, []byte(req.BizTag), req.Size, req.Floor, req.Floor+min(req.Gap, persist.MaxNumber-req.Floor),

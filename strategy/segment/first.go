@@ -155,12 +155,36 @@ func (s *Stored) createFor(ctx context.Context, req persist.Request, none error)
 // retireBehind is called when the cursor of a key is closed while this node has issued numbers that
 // the cursor may be behind. Only this process knows that, and it does not remember every key. So it
 // retires the cursor: the next one begins above all that has left the store.
+//
+// If the store sequences the counter, there is no cursor, and the store's next take begins above all
+// of that too. Then the epoch stays: without it the store would have to take over once more.
 func (s *Shared) retireBehind(ctx context.Context) error {
 	k := s.knows()
 	if s.keyed() == nil || !k.behind() {
 		return nil
 	}
-	req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: k.issued}, 0)
-	_, err := s.env.Store.Counters().Allocate(ctx, req)
-	return err
+	counters := s.env.Store.Counters()
+	for range mostRaces {
+		counter, err := counters.Read(ctx, s.name)
+		if err != nil {
+			return err
+		}
+		to := persist.Retire(counter.Epoch)
+		if counter.Epoch == persist.StoreEpoch {
+			if counter.Max >= k.issued {
+				return nil
+			}
+			to = persist.Beside // the store was restored, and is only raised
+		}
+		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: k.issued, To: to}, counter.Step)
+		r, err := counters.Allocate(ctx, req)
+		if errors.Is(err, persist.ErrEpoch) { // another node has taken over meanwhile
+			continue
+		}
+		if err == nil && r.First == s.beginsAt(counter, req)+1 {
+			s.tellGap(counter, req, r.First)
+		}
+		return err
+	}
+	return persist.ErrEpoch
 }

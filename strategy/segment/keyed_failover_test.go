@@ -2,9 +2,11 @@ package segment
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,4 +144,52 @@ func TestGapOfARetiredCursor(t *testing.T) {
 			t.Errorf("%+v, before it was %+v, %v", after, before, err)
 		}
 	})
+}
+
+// A node that issued on its own closes a key that the store sequences by now. There is no cursor to
+// retire, so the sequencer stays. The store may take over before the node looks, or just after.
+func TestSequencedKeyIsNotRetired(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late %t", late), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, redis := newHooked(), map[string]*redisModel{"invoice/t": {}}
+				alone := keyed(t, store, time.Now, redis, nil)
+				wantOf(t, alone, "t", 1, "[1]")
+				redis["invoice/t"].change(func(r *redisModel) { r.down = errDown })
+				held, _, err := of(t.Context(), alone, "t", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				next := keyed(t, store, time.Now, nil, byStore)
+				var last int64
+				takeOver := func() {
+					got, _, err := of(t.Context(), next, "t", 1)
+					if err != nil || got[0] <= max(held[0], last) {
+						t.Errorf("%v after %v, %d, %v", got, held, last, err)
+					}
+					last = got[0]
+				}
+				if late {
+					var came atomic.Bool
+					store.change(func(h *hookedStore) {
+						h.before = func(op string) error {
+							if op == "allocate" && came.CompareAndSwap(false, true) {
+								takeOver()
+							}
+							return nil
+						}
+					})
+				} else {
+					takeOver()
+				}
+				ended(t, alone)
+				if epoch, err := store.Counters().Epoch(t.Context(), "invoice/t"); err != nil || epoch != persist.StoreEpoch {
+					t.Errorf("the epoch is %q, %v", epoch, err)
+				}
+				takeOver()
+				ended(t, next)
+			})
+		})
+	}
 }
