@@ -20,6 +20,9 @@ type pulse struct {
 	mu    sync.Mutex // guards what follows
 	away  error      // why the store gives no ranges, nil if it does
 	since time.Time  // since when
+	// watching is whether what watch began has not ended. If the store answers some calls and not
+	// others, away changes often, and there is still one watcher.
+	watching bool
 	// looked is when a counter was last read to find out whether the store failed over.
 	looked time.Time
 }
@@ -51,16 +54,29 @@ func (p *pulse) note(err error) {
 	if p.away = err; was == nil && err != nil {
 		p.since = time.Now()
 	}
+	begins := err != nil && !p.watching
+	p.watching = p.watching || begins
 	p.mu.Unlock()
+	if begins {
+		p.watch()
+	}
 	switch {
 	case was == nil && err != nil:
 		p.log(err)
 		p.tell(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
-		p.watch()
 	case was != nil && err == nil:
 		p.log(nil)
 		p.tell(seqd.Event{Kind: seqd.EventStoreBack})
 	}
+}
+
+// watches reports whether the store is still to be watched. If not, the watcher must end: the next
+// outage begins another one.
+func (p *pulse) watches() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching = p.away != nil
+	return p.watching
 }
 
 // isAway reports whether an error says that the store cannot be used now.
