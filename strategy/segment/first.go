@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
@@ -12,6 +13,16 @@ import (
 type keyPart struct {
 	places *keyPlaces
 	pulse  *pulse
+	family *family
+	period seqd.Period // 0 if numbers never reset
+}
+
+// created is called after a counter was created. It returns an error if the period was purged.
+func (k *keyPart) created(ctx context.Context) error {
+	if k.period == 0 {
+		return nil
+	}
+	return k.family.checkGraveAnew(ctx, k.period)
 }
 
 // begins implements [counting]. The first range is in the buffer then.
@@ -130,14 +141,32 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 	})
 	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
 		s.key.places.spare()
+		return persist.Range{}, err
 	}
 	if err != nil {
+		s.key.family.grave.Store(nil) // it may have been created: the next call reads the tombstone
+		return persist.Range{}, err
+	}
+	if err := s.key.created(ctx); err != nil {
+		s.unborn(ctx, r, err)
 		return persist.Range{}, err
 	}
 	if size == 0 {
 		return persist.Range{}, nil
 	}
-	return s.confirm(ctx, r)
+	return r, nil
+}
+
+// unborn abandons a counter that was created although its period may have been purged. If it was,
+// the counter is used up, so that another node that does not know of it either gets nothing. It is
+// not removed: then others could create it.
+func (s *ranges) unborn(ctx context.Context, r persist.Range, why error) {
+	if errors.Is(why, errPurged) {
+		_, _ = s.env.Store.Counters().Allocate(ctx, persist.Request{BizTag: s.name, Floor: s.last(), To: persist.Beside})
+	}
+	if r.Size() > 0 {
+		s.abandon(r, why)
+	}
 }
 
 // createFor creates the counter of a new key, if a take found none, with what the take wants.

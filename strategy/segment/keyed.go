@@ -100,7 +100,7 @@ func (s *Keyed) part(p seqd.Period) *keyPart {
 			delete(next, oldest)
 		}
 	}
-	part := &keyPart{places: newKeyPlaces(s.env.Store, s.env.Now, s.bizType.Name, s.placesName(p), s.settings.MaxKeys), pulse: &s.pulse}
+	part := &keyPart{places: newKeyPlaces(s.env.Store, s.env.Now, s.bizType.Name, s.placesName(p), s.settings.MaxKeys), pulse: &s.pulse, family: &s.family, period: p}
 	next[p] = part
 	s.parts.Store(&next)
 	return part

@@ -193,3 +193,104 @@ func TestSequencedKeyIsNotRetired(t *testing.T) {
 		})
 	}
 }
+
+// buryingStore lets reads of documents fail.
+type buryingStore struct {
+	*hookedStore
+	fails *atomic.Bool
+}
+
+type buryingDocuments struct {
+	persist.Documents
+	fails *atomic.Bool
+}
+
+func (s buryingStore) Documents() persist.Documents {
+	return buryingDocuments{s.Store.Documents(), s.fails}
+}
+
+func (d buryingDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if d.fails.Load() {
+		return persist.Document{}, persist.ErrUnavailable
+	}
+	return d.Documents.Read(ctx, kind, key)
+}
+
+// A virtual machine was suspended while a period was purged, and its clocks stood still. So it still
+// relies on what it read of the tombstone before. It creates no key of that period again.
+func TestSuspendedWhilePurged(t *testing.T) {
+	for name, change := range map[string]func(*Settings){
+		"per node":     func(s *Settings) { daily(s); s.Ordering = PerNode },
+		"by the store": func(s *Settings) { daily(s); byStore(s) },
+		"redis":        daily,
+	} {
+		for _, fails := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, reads fail %t", name, fails), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := buryingStore{newHooked(), new(atomic.Bool)}
+					node := func() *Keyed {
+						var redis map[string]*redisModel
+						if name == "redis" {
+							redis = map[string]*redisModel{}
+						}
+						return keyed(t, store, time.Now, redis, change)
+					}
+					first, suspended, other := node(), node(), node()
+					wantOf(t, first, "t", 1, "[1]")
+					for _, s := range []*Keyed{suspended, other} {
+						if _, _, err := of(t.Context(), s, "x", 1); err != nil { // it knows the tombstone
+							t.Fatal(err)
+						}
+					}
+					ended(t, first)
+					p := suspended.present()
+					mark := persist.PurgedDocument("invoice", int64(p), 1, 0)
+					if err := store.Documents().Create(t.Context(), mark); err != nil {
+						t.Fatal(err)
+					}
+					counters, err := store.Counters().List(t.Context(), "", 100)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, c := range counters {
+						if err := store.Counters().Delete(t.Context(), c.BizTag); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if fails {
+						store.change(func(h *hookedStore) { // first the answer to the creation is lost
+							h.after = func(op string) error {
+								if op == "create" {
+									return persist.ErrUnavailable
+								}
+								return nil
+							}
+						})
+						if got, _, err := of(t.Context(), suspended, "lost", 1); err == nil {
+							t.Errorf("got %v, %v", got, err)
+						}
+						store.change(func(h *hookedStore) { h.after = nil })
+						if g := suspended.grave.Load(); g != nil && g.gone != p {
+							t.Error("an old tombstone is trusted although a key may have been created")
+						}
+						suspended.grave.Store(&grave{asked: time.Now()})
+						store.fails.Store(true)
+						if got, _, err := of(t.Context(), suspended, "t", 1); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+							t.Errorf("got %v, %v", got, err)
+						}
+						store.fails.Store(false)
+					}
+					for range 2 {
+						if got, _, err := of(t.Context(), suspended, "t", 1); seqd.CodeOf(err) != seqd.CodeClockRollback {
+							t.Errorf("got %v, %v", got, err)
+						}
+					}
+					if got, _, err := of(t.Context(), other, "t", 1); !fails && err == nil {
+						t.Errorf("another suspended node got %v", got)
+					}
+					_, _ = suspended.Close(t.Context()), other.Close(t.Context()) // nothing can be given back
+				})
+			})
+		}
+	}
+}
