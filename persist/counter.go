@@ -72,8 +72,8 @@ func (r Range) Validate() error {
 type Request struct {
 	BizTag string
 	// Size is how many numbers the range shall hold, 0 to MaxNumber. With size 0 nothing is taken
-	// and the range is empty, but the counter is raised to the floor, and the zero Target retires
-	// its cursor. A range for a cursor cannot have size 0.
+	// and the range is empty, but the counter is raised to the floor, and the zero Target or
+	// [Retire] retires its cursor. A range for a cursor cannot have size 0.
 	Size int64
 	// Floor is the highest number that the calling process ever saw for this counter, 0 for none.
 	// The range begins above it.
@@ -87,6 +87,9 @@ type Request struct {
 	// there were n failovers, it skips n gaps: the second failover may have lost a range that began
 	// above the gap of the first one. At most half of the numbers that are left are skipped.
 	FailoverGap int64
+	// FailoverSteps makes FailoverGap at least that many steps: those in the record when the range
+	// is allocated. A caller may not know them, and a step that it has read may have grown since.
+	FailoverSteps int64
 	// Step is recorded with the present time. 0 leaves the step and the timestamp of the record as
 	// they are: a range that fills a buffer for the first time says nothing about consumption.
 	Step int64
@@ -95,8 +98,8 @@ type Request struct {
 }
 
 // Target is where a range goes, and so what happens to the counter's epoch (invariant U3b). It is
-// [Beside], the result of [ToCursor] or [NewCursor], or the zero Target: the buffer of a node,
-// which empties the epoch and so retires the cursor.
+// [Beside], the result of [ToCursor], [NewCursor] or [Retire], or the zero Target: the buffer of a
+// node, which empties the epoch and so retires the cursor.
 type Target struct {
 	kind        targetKind
 	epoch, next string
@@ -108,6 +111,7 @@ const (
 	node targetKind = iota
 	beside
 	cursor
+	retired
 )
 
 // Beside is the buffer of a node that issues on its own although there is a cursor. The epoch stays
@@ -124,8 +128,17 @@ func ToCursor(epoch string) Target { return Target{cursor, epoch, epoch} }
 // returns ErrEpoch. Of concurrent calls with the same epoch at most one succeeds.
 func NewCursor(epoch, next string) Target { return Target{cursor, epoch, next} }
 
+// Retire is the buffer of a node, as the zero Target is. But if the counter's epoch is not epoch any
+// more, Allocate returns ErrEpoch: another sequencer has taken over.
+func Retire(epoch string) Target { return Target{retired, epoch, ""} }
+
 // Epoch is the epoch of the cursor that the range goes to, "" if it goes to none.
 func (t Target) Epoch() string { return t.next }
+
+// Needs reports whether the counter must have a certain epoch, and which.
+func (t Target) Needs() (epoch string, ok bool) {
+	return t.epoch, t.kind == cursor || t.kind == retired
+}
 
 // Cursor reports whether the range goes to a cursor, and which epoch the counter must have.
 func (t Target) Cursor() (epoch string, ok bool) { return t.epoch, t.kind == cursor }
@@ -146,6 +159,8 @@ func (r Request) Validate() error {
 		return invalid("gap %d is outside 0 to %d", r.Gap, MaxNumber)
 	case r.FailoverGap < 0 || r.FailoverGap > MaxNumber:
 		return invalid("failover gap %d is outside 0 to %d", r.FailoverGap, MaxNumber)
+	case r.FailoverSteps < 0 || r.FailoverSteps > MaxNumber:
+		return invalid("failover gap of %d steps is outside 0 to %d", r.FailoverSteps, MaxNumber)
 	case r.Step < 0 || r.Step > MaxNumber:
 		return invalid("step %d is outside 0 to %d", r.Step, MaxNumber)
 	case r.To.kind == cursor && !isEpoch(r.To.next):
@@ -153,6 +168,10 @@ func (r Request) Validate() error {
 	}
 	return nil
 }
+
+// MostFailoverStep returns the largest step that FailoverSteps counts in full. So their product is
+// at most MaxNumber.
+func (r Request) MostFailoverStep() int64 { return MaxNumber / max(1, r.FailoverSteps) }
 
 // Allocated returns the counter as it is after a request, and the range. It only computes. A driver
 // reads the counter, calls Allocated and writes the result in one transaction, and returns the
@@ -162,7 +181,7 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 	if err := req.Validate(); err != nil {
 		return c, Range{}, err
 	}
-	if epoch, ok := req.To.Cursor(); ok && epoch != c.Epoch {
+	if epoch, ok := req.To.Needs(); ok && epoch != c.Epoch {
 		return c, Range{}, fmt.Errorf("%s: %w", c.BizTag, ErrEpoch)
 	}
 	base := c.Max
@@ -170,7 +189,8 @@ func (c Counter) Allocated(req Request, now int64) (Counter, Range, error) {
 		base = req.Floor + min(req.Gap, MaxNumber-req.Floor)
 	}
 	if c.FailedOver {
-		base += min(req.FailoverGap, (MaxNumber-base)/2)
+		steps := min(c.Step, req.MostFailoverStep()) * req.FailoverSteps
+		base += min(max(req.FailoverGap, steps), (MaxNumber-base)/2)
 	}
 	if req.Size > MaxNumber-base {
 		return c, Range{}, fmt.Errorf("%w: %s has %d numbers left", ErrExhausted, c.BizTag, MaxNumber-base)
@@ -211,8 +231,8 @@ type Counters interface {
 	// says. [Counter.Allocated] is the exact rule.
 	//
 	// It returns ErrNotFound if there is no counter, and creates none: a counter that vanished must
-	// not start again. It returns ErrEpoch if the range is for a cursor and the counter has another
-	// epoch (invariant U3b). After these, ErrExhausted and ErrInvalid nothing has changed. After
+	// not start again. It returns ErrEpoch if the target needs an epoch and the counter has another
+	// one (invariant U3b). After these, ErrExhausted and ErrInvalid nothing has changed. After
 	// any other error the range may have been taken, and the epoch changed.
 	Allocate(ctx context.Context, req Request) (Range, error)
 	// GiveBack returns the end of what was handed out. If max is r.Last, max becomes r.First − 1,

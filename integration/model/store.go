@@ -70,7 +70,7 @@ func (w *world) raise(n int64) {
 func (w *world) careless(req persist.Request) persist.Request {
 	believed, cursor := req.To.Cursor()
 	if w.out[failoverGap] {
-		req.FailoverGap = 0
+		req.FailoverGap, req.FailoverSteps = 0, 0
 	}
 	switch held := w.store.read().Epoch; {
 	case cursor && req.To.Epoch() == "": // only if takes name no epoch

@@ -103,7 +103,7 @@ func (d *differential) failOver() {
 }
 
 func (d *differential) request() persist.Request {
-	req := persist.Request{BizTag: d.known.BizTag, Size: d.number(), Floor: d.number(), Gap: d.number(), FailoverGap: d.number(), Step: d.pick(0, 1, 500)}
+	req := persist.Request{BizTag: d.known.BizTag, Size: d.number(), Floor: d.number(), Gap: d.number(), FailoverGap: d.number(), FailoverSteps: d.pick(0, 1, 10, d.number()), Step: d.pick(0, 1, 500)}
 	if d.random.IntN(3) > 0 {
 		req.Size = d.random.Int64N(10)
 	}
@@ -114,7 +114,7 @@ func (d *differential) request() persist.Request {
 	if d.random.IntN(2) > 0 {
 		epoch = d.known.Epoch
 	}
-	req.To = []persist.Target{{}, persist.Beside, persist.ToCursor(epoch), persist.NewCursor(epoch, next)}[d.random.IntN(4)]
+	req.To = []persist.Target{{}, persist.Beside, persist.ToCursor(epoch), persist.NewCursor(epoch, next), persist.Retire(epoch)}[d.random.IntN(5)]
 	return req
 }
 

@@ -118,7 +118,7 @@ func (c *counters) readThenWrite(ctx context.Context, req persist.Request) (pers
 // believing selects the counter of a request, if it has the epoch that the request needs.
 func believing(req persist.Request) bson.D {
 	filter := known(req.BizTag)
-	switch epoch, ok := req.To.Cursor(); {
+	switch epoch, ok := req.To.Needs(); {
 	case !ok || sabotage.Off(sabotage.EpochHeld):
 		return filter
 	case epoch == "": // records of the first versions lack the field, which null selects

@@ -32,8 +32,9 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 // allocation returns the statement for a request, and its parameters.
 //
 // Assignments are evaluated from left to right, and later ones see what earlier ones assigned. So
-// the fence, which the others compare, comes last, and the condition is evaluated before all of
-// them. If the present fence is NULL, nothing changes.
+// the maximum, which depends on the step, comes first, and the fence, which the others compare,
+// last. The condition is evaluated before all of them. If the present fence is NULL, nothing
+// changes.
 func allocation(req persist.Request, now int64, lossless bool, fence string) (string, []any) {
 	failedOver := "fence <> " + fence
 	lossless = lossless || sabotage.Off(sabotage.FenceCompared)
@@ -42,11 +43,12 @@ func allocation(req persist.Request, now int64, lossless bool, fence string) (st
 		above := req.Floor + min(req.Gap, persist.MaxNumber-req.Floor)
 		base = fmt.Sprintf("IF(highest < %d, %d, highest)", req.Floor, above)
 	}
-	if req.FailoverGap > 0 && !lossless {
-		base = fmt.Sprintf("%s + IF(%s, LEAST(%d * %s, (%d - %s) DIV 2), 0)", base, failedOver, req.FailoverGap, failovers, persist.MaxNumber, base)
+	if (req.FailoverGap > 0 || req.FailoverSteps > 0) && !lossless {
+		gap := fmt.Sprintf("GREATEST(%d, LEAST(step, %d) * %d)", req.FailoverGap, req.MostFailoverStep(), req.FailoverSteps)
+		base = fmt.Sprintf("%s + IF(%s, LEAST(%s * %s, (%d - %s) DIV 2), 0)", base, failedOver, gap, failovers, persist.MaxNumber, base)
 	}
 	next := fmt.Sprintf("%s + %d", base, req.Size)
-	var set []string
+	set := []string{"highest = LAST_INSERT_ID(" + next + ")"}
 	if req.Step > 0 {
 		set = append(set, fmt.Sprintf("step = %d, step_at = %d", req.Step, now))
 	}
@@ -56,7 +58,7 @@ func allocation(req persist.Request, now int64, lossless bool, fence string) (st
 	case !lossless:
 		set = append(set, "epoch = IF("+failedOver+", '', epoch)")
 	}
-	set = append(set, "highest = LAST_INSERT_ID("+next+")", "fence = "+fence)
+	set = append(set, "fence = "+fence)
 	params := []any{[]byte(req.BizTag)}
 	believed, epoch := believing(req, lossless, fence)
 	if believed != "" {
@@ -70,7 +72,7 @@ func allocation(req persist.Request, now int64, lossless bool, fence string) (st
 // believing returns the condition that the counter has the epoch that a request needs, and its
 // parameter. After a failover every counter has none.
 func believing(req persist.Request, lossless bool, fence string) (condition string, epoch []byte) {
-	needed, ok := req.To.Cursor()
+	needed, ok := req.To.Needs()
 	epoch = []byte(needed)
 	switch {
 	case !ok || sabotage.Off(sabotage.EpochHeld):

@@ -126,6 +126,7 @@ func testBadRequests(s *suite) {
 	for _, req := range []persist.Request{
 		{Size: -1}, {Size: persist.MaxNumber + 1},
 		{Size: 1, Floor: -1}, {Size: 1, Floor: persist.MaxNumber + 1},
+		{Size: 1, FailoverSteps: -1}, {Size: 1, FailoverSteps: persist.MaxNumber + 1},
 		{Size: 1, Step: -1}, {Size: 1, Step: persist.MaxNumber + 1},
 		{Size: 0, To: persist.NewCursor("", persist.NewEpoch())},
 	} {
@@ -285,7 +286,13 @@ func testRaise(s *suite) {
 		s.equal(s.allocate(persist.Request{BizTag: "order", Floor: floor}), persist.Range{First: want + 1, Last: want})
 		s.equal(s.counter("order"), persist.Counter{BizTag: "order", Max: want, Step: 10, Timestamp: 5})
 	}
-	_, err := s.counters.Allocate(s.Context(), persist.Request{BizTag: "none", Floor: 5})
+	s.must(s.counters.Create(s.Context(), persist.Counter{BizTag: "other", Max: 5, Step: 10, Timestamp: 5, Epoch: persist.StoreEpoch}))
+	_, err := s.counters.Allocate(s.Context(), persist.Request{BizTag: "other", Floor: 50, To: persist.Retire("")})
+	s.wants(err, persist.ErrEpoch)
+	s.equal(s.counter("other"), persist.Counter{BizTag: "other", Max: 5, Step: 10, Timestamp: 5, Epoch: persist.StoreEpoch})
+	s.equal(s.allocate(persist.Request{BizTag: "other", Floor: 50, To: persist.Retire(persist.StoreEpoch)}), persist.Range{First: 51, Last: 50})
+	s.equal(s.counter("other"), persist.Counter{BizTag: "other", Max: 50, Step: 10, Timestamp: 5})
+	_, err = s.counters.Allocate(s.Context(), persist.Request{BizTag: "none", Floor: 5})
 	s.wants(err, persist.ErrNotFound)
 }
 
@@ -331,6 +338,11 @@ func testEpochs(s *suite) {
 		{"a cursor in Redis, too late", persist.NewCursor("", first), 0, persist.ErrEpoch, persist.StoreEpoch},
 		{"a cursor in Redis takes over", persist.NewCursor(persist.StoreEpoch, first), 0, nil, first},
 		{"from the store no more", persist.ToCursor(persist.StoreEpoch), 0, persist.ErrEpoch, first},
+		{"another one is retired, too late", persist.Retire(persist.StoreEpoch), 0, persist.ErrEpoch, first},
+		{"another one is retired, above a floor", persist.Retire(second), 20_000, persist.ErrEpoch, first},
+		{"none is retired, too late", persist.Retire(""), 0, persist.ErrEpoch, first},
+		{"the cursor is retired", persist.Retire(first), 20_000, nil, ""},
+		{"none is retired", persist.Retire(""), 0, nil, ""},
 	} {
 		before := s.counter("order").Max
 		_, err := s.counters.Allocate(s.Context(), persist.Request{BizTag: "order", Size: 10, Floor: step.floor, Gap: 7, To: step.to})

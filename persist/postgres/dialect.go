@@ -111,7 +111,8 @@ func (d *db) makeDurable(ctx context.Context, c *pgx.Conn) error {
 // have become since the connection was checked. Its parameters are:
 //
 //	$1 name, $2 size, $3 floor, $4 floor plus gap, $5 failover gap, $6 step or 0, $7 now,
-//	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any
+//	$8 new epoch or NULL for the old one, $9 epoch that the counter must have or NULL for any,
+//	$10 smallest failover gap in steps, $11 largest step that it counts in full
 func allocateStatement(lossless bool) string {
 	failedOver, waits := "c.fence <> f.present", ""
 	if lossless {
@@ -123,7 +124,8 @@ func allocateStatement(lossless bool) string {
 	epoch := "(CASE WHEN " + failedOver + " THEN '' ELSE c.epoch END)"
 	base := "(CASE WHEN c.highest < $3::bigint THEN $4::bigint ELSE c.highest END)"
 	most := strconv.FormatInt(persist.MaxNumber, 10)
-	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST($5::bigint * " + promotions + ", (" + most + " - " + base + ") / 2) ELSE 0 END)"
+	gap := "GREATEST($5::bigint, LEAST(c.step, $11::bigint) * $10::bigint)"
+	above := "(" + base + " + CASE WHEN " + failedOver + " THEN LEAST(" + gap + " * " + promotions + ", (" + most + " - " + base + ") / 2) ELSE 0 END)"
 	held := "($9::text IS NULL OR " + epoch + " = $9)"
 	if sabotage.Off(sabotage.EpochHeld) {
 		held = "($9::text IS NULL OR true)"
@@ -149,11 +151,11 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 			epoch := req.To.Epoch()
 			next = &epoch
 		}
-		if epoch, ok := req.To.Cursor(); ok {
+		if epoch, ok := req.To.Needs(); ok {
 			held = &epoch
 		}
 		err := c.QueryRow(ctx, d.allocate, mode, []byte(req.BizTag), req.Size, req.Floor, req.Floor+min(req.Gap, persist.MaxNumber-req.Floor),
-			req.FailoverGap, req.Step, now, next, held).Scan(&highest)
+			req.FailoverGap, req.Step, now, next, held, req.FailoverSteps, req.MostFailoverStep()).Scan(&highest)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return d.stillSafe(ctx, c)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
@@ -12,6 +13,16 @@ import (
 type keyPart struct {
 	places *keyPlaces
 	pulse  *pulse
+	family *family
+	period seqd.Period // 0 if numbers never reset
+}
+
+// created is called after a counter was created. It returns an error if the period was purged.
+func (k *keyPart) created(ctx context.Context) error {
+	if k.period == 0 {
+		return nil
+	}
+	return k.family.checkGraveAnew(ctx, k.period)
 }
 
 // begins implements [counting]. The first range is in the buffer then.
@@ -81,7 +92,10 @@ func (s *ranges) firstOf(ctx context.Context, exists, fresh bool, floor int64) (
 	return persist.Range{}, persist.ErrNotFound
 }
 
+// firstAllocated is first for a counter that exists. The step in its record is not known, so the
+// store itself makes the failover gap large enough ([persist.Request.FailoverSteps]).
 func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range, error) {
+	before := s.lookedAt(ctx)
 	req := s.settings.withGaps(persist.Request{BizTag: s.name, Size: s.settings.Step, Floor: floor}, 0)
 	r, err := s.env.Store.Counters().Allocate(ctx, req)
 	if cursor.IsExhausted(err) {
@@ -90,10 +104,28 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 	if err == nil {
 		r, err = s.confirm(ctx, r)
 	}
-	if err == nil && req.Gap > 0 && r.First == floor+req.Gap+1 {
+	switch {
+	case err != nil:
+	case before.FailedOver && r.First == s.beginsAt(before, req)+1:
+		s.tellGap(before, req, r.First)
+	case req.Gap > 0 && r.First == floor+req.Gap+1:
 		s.tellGap(persist.Counter{Max: floor - 1}, req, r.First)
 	}
 	return r, err
+}
+
+// lookedAt returns the counter as it is before the first allocation, if a failover of the store may
+// have to be reported and none of the biz type's keys was read for that in the last second. The zero
+// Counter says that nothing is known. No number depends on it.
+func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
+	if !s.lossy() || !s.key.pulse.looks() {
+		return persist.Counter{}
+	}
+	counter, err := s.env.Store.Counters().Read(ctx, s.name)
+	if err != nil {
+		return persist.Counter{} // the allocation says why
+	}
+	return counter
 }
 
 // create creates the counter of a new key, if the biz type may have one more, with the first size
@@ -109,14 +141,32 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 	})
 	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
 		s.key.places.spare()
+		return persist.Range{}, err
 	}
 	if err != nil {
+		s.key.family.grave.Store(nil) // it may have been created: the next call reads the tombstone
+		return persist.Range{}, err
+	}
+	if err := s.key.created(ctx); err != nil {
+		s.unborn(ctx, r, err)
 		return persist.Range{}, err
 	}
 	if size == 0 {
 		return persist.Range{}, nil
 	}
-	return s.confirm(ctx, r)
+	return r, nil
+}
+
+// unborn abandons a counter that was created although its period may have been purged. If it was,
+// the counter is used up, so that another node that does not know of it either gets nothing. It is
+// not removed: then others could create it.
+func (s *ranges) unborn(ctx context.Context, r persist.Range, why error) {
+	if errors.Is(why, errPurged) {
+		_, _ = s.env.Store.Counters().Allocate(ctx, persist.Request{BizTag: s.name, Floor: s.last(), To: persist.Beside})
+	}
+	if r.Size() > 0 {
+		s.abandon(r, why)
+	}
 }
 
 // createFor creates the counter of a new key, if a take found none, with what the take wants.
@@ -134,12 +184,36 @@ func (s *Stored) createFor(ctx context.Context, req persist.Request, none error)
 // retireBehind is called when the cursor of a key is closed while this node has issued numbers that
 // the cursor may be behind. Only this process knows that, and it does not remember every key. So it
 // retires the cursor: the next one begins above all that has left the store.
+//
+// If the store sequences the counter, there is no cursor, and the store's next take begins above all
+// of that too. Then the epoch stays: without it the store would have to take over once more.
 func (s *Shared) retireBehind(ctx context.Context) error {
 	k := s.knows()
 	if s.keyed() == nil || !k.behind() {
 		return nil
 	}
-	req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: k.issued}, 0)
-	_, err := s.env.Store.Counters().Allocate(ctx, req)
-	return err
+	counters := s.env.Store.Counters()
+	for range mostRaces {
+		counter, err := counters.Read(ctx, s.name)
+		if err != nil {
+			return err
+		}
+		to := persist.Retire(counter.Epoch)
+		if counter.Epoch == persist.StoreEpoch {
+			if counter.Max >= k.issued {
+				return nil
+			}
+			to = persist.Beside // the store was restored, and is only raised
+		}
+		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: k.issued, To: to}, counter.Step)
+		r, err := counters.Allocate(ctx, req)
+		if errors.Is(err, persist.ErrEpoch) { // another node has taken over meanwhile
+			continue
+		}
+		if err == nil && r.First == s.beginsAt(counter, req)+1 {
+			s.tellGap(counter, req, r.First)
+		}
+		return err
+	}
+	return persist.ErrEpoch
 }

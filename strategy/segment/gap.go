@@ -64,11 +64,11 @@ func (s *Settings) LostGap(step int64) int64 {
 // withGaps returns the request for a range with its gaps. A range begins a gap above the floor if
 // the store turns out to be below it, because it was restored. It begins a gap higher if the store
 // failed over. recorded is as for gap. The counter need not be read again: it is the allocation
-// that decides whether there is a gap.
+// that decides whether there is a gap, and that finds the step after a failover.
 func (s *Settings) withGaps(req persist.Request, recorded int64) persist.Request {
 	gap := s.gap(recorded)
 	if !sabotage.Off(sabotage.FailoverGap) {
-		req.FailoverGap = gap
+		req.FailoverGap, req.FailoverSteps = gap, gapSteps
 	}
 	if req.Floor >= s.Start { // otherwise nothing was seen yet
 		req.Gap = min(gap, max(0, s.places().last()-req.Floor)/2)

@@ -100,7 +100,7 @@ func (s *Keyed) part(p seqd.Period) *keyPart {
 			delete(next, oldest)
 		}
 	}
-	part := &keyPart{places: newKeyPlaces(s.env.Store, s.env.Now, s.bizType.Name, s.placesName(p), s.settings.MaxKeys), pulse: &s.pulse}
+	part := &keyPart{places: newKeyPlaces(s.env.Store, s.env.Now, s.bizType.Name, s.placesName(p), s.settings.MaxKeys), pulse: &s.pulse, family: &s.family, period: p}
 	next[p] = part
 	s.parts.Store(&next)
 	return part
@@ -251,7 +251,7 @@ func (s *Keyed) closeKey(ctx context.Context, name live.Name, c counting) error 
 // watchStore asks the store again and again, while it is away: a node that was taken out of rotation
 // must find out by itself that it can issue again.
 func (s *Keyed) watchStore() {
-	for s.pulse.why() != nil && s.pause(time.Second) {
+	for s.pause(time.Second) && s.pulse.watches() {
 		ctx, cancel := s.context()
 		_, err := s.env.Store.Counters().Read(ctx, s.placesName(s.present()))
 		cancel()

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/live"
@@ -199,6 +200,43 @@ func TestStoreAwayForKeys(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if s.Health() != nil || s.Degraded() != nil || o.count(seqd.EventStoreBack) != 1 {
 			t.Errorf("%v, %v, %d events", s.Health(), s.Degraded(), o.count(seqd.EventStoreBack))
+		}
+		ended(t, s)
+	})
+}
+
+// A store that answers some calls and not others is asked by one goroutine, once a second.
+func TestStoreThatAnswersSomeCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s := keyed(t, store, time.Now, nil, nil)
+		store.change(func(h *hookedStore) { h.before = func(string) error { return persist.ErrUnavailable } })
+		for range 1000 {
+			s.pulse.note(nil)
+			s.pulse.note(persist.ErrUnavailable)
+		}
+		for second := range 3 {
+			store.change(func(h *hookedStore) { clear(h.calls) })
+			time.Sleep(time.Second + time.Second/100)
+			if n := store.called("read"); n != 1 {
+				t.Errorf("%d reads in second %d", n, second)
+			}
+		}
+		store.change(func(h *hookedStore) { h.before = nil })
+		time.Sleep(2 * time.Second)
+		if err := s.Health(); err != nil {
+			t.Errorf("the store is back, and the health is %v", err)
+		}
+		// The next outage is watched too.
+		s.pulse.note(persist.ErrUnavailable)
+		time.Sleep(2 * time.Second)
+		if err := s.Health(); err != nil {
+			t.Errorf("the store is back again, and the health is %v", err)
+		}
+		store.change(func(h *hookedStore) { clear(h.calls) })
+		time.Sleep(time.Minute)
+		if n := store.called("read"); n != 0 {
+			t.Errorf("%d reads although the store is not away", n)
 		}
 		ended(t, s)
 	})

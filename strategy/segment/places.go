@@ -264,6 +264,7 @@ func (p places) request(req persist.Request) persist.Request {
 	req.Floor = min(max(0, p.number(req.Floor)), seqd.MaxNumber)
 	req.Gap = min(p.numbers(req.Gap), seqd.MaxNumber)
 	req.FailoverGap = min(p.numbers(req.FailoverGap), seqd.MaxNumber)
+	req.FailoverSteps = min(p.numbers(req.FailoverSteps), seqd.MaxNumber) // of steps in places
 	return req
 }
 

@@ -20,6 +20,28 @@ type pulse struct {
 	mu    sync.Mutex // guards what follows
 	away  error      // why the store gives no ranges, nil if it does
 	since time.Time  // since when
+	// watching is whether what watch began has not ended. If the store answers some calls and not
+	// others, away changes often, and there is still one watcher.
+	watching bool
+	// looked is when a counter was last read to find out whether the store failed over.
+	looked time.Time
+}
+
+// lookPause is the shortest pause between two keys that are read to report a failover.
+const lookPause = time.Second
+
+// looks reports whether a counter is to be read to find out whether the store failed over. Every
+// cold key skips a gap then, so it is reported for some of them: reading each would double what a
+// cold key costs.
+func (p *pulse) looks() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if !p.looked.IsZero() && now.Sub(p.looked) < lookPause {
+		return false
+	}
+	p.looked = now
+	return true
 }
 
 // note notes what came of asking the store. That a counter is exhausted, say, concerns one key only.
@@ -32,16 +54,29 @@ func (p *pulse) note(err error) {
 	if p.away = err; was == nil && err != nil {
 		p.since = time.Now()
 	}
+	begins := err != nil && !p.watching
+	p.watching = p.watching || begins
 	p.mu.Unlock()
+	if begins {
+		p.watch()
+	}
 	switch {
 	case was == nil && err != nil:
 		p.log(err)
 		p.tell(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
-		p.watch()
 	case was != nil && err == nil:
 		p.log(nil)
 		p.tell(seqd.Event{Kind: seqd.EventStoreBack})
 	}
+}
+
+// watches reports whether the store is still to be watched. If not, the watcher must end: the next
+// outage begins another one.
+func (p *pulse) watches() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watching = p.away != nil
+	return p.watching
 }
 
 // isAway reports whether an error says that the store cannot be used now.

@@ -36,16 +36,29 @@ type grave struct {
 // checkGrave returns an error for a period whose counters were removed, or will be soon. It is called
 // after an allocation: what it knows is at most graveTrust older than that.
 func (f *family) checkGrave(ctx context.Context, p seqd.Period) error {
-	g := f.grave.Load()
-	if g == nil || time.Since(g.asked) > graveTrust {
-		asked := time.Now()
-		gone, _, err := f.tombstone(ctx)
-		if err != nil && !isNotFound(err) {
-			return storeError(err)
-		}
-		g = &grave{gone: gone, asked: asked}
-		f.grave.Store(g)
+	if g := f.grave.Load(); g != nil && time.Since(g.asked) <= graveTrust {
+		return f.refuseBuried(p, g)
 	}
+	return f.checkGraveAnew(ctx, p)
+}
+
+// checkGraveAnew is checkGrave that trusts nothing that was read before. It is called after a
+// counter was created, because only that can repeat numbers: the clocks of a virtual machine that
+// was suspended while the period was purged may not show that its tombstone is out of date.
+func (f *family) checkGraveAnew(ctx context.Context, p seqd.Period) error {
+	f.grave.Store(nil) // also if the read fails: the counter exists now, and the next call finds it
+	asked := time.Now()
+	gone, _, err := f.tombstone(ctx)
+	if err != nil && !isNotFound(err) {
+		return storeError(err)
+	}
+	g := &grave{gone: gone, asked: asked}
+	f.grave.Store(g)
+	return f.refuseBuried(p, g)
+}
+
+// refuseBuried returns an error if a tombstone covers p.
+func (f *family) refuseBuried(p seqd.Period, g *grave) error {
 	if g.gone == 0 {
 		return nil
 	}

@@ -285,9 +285,14 @@ func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, e
 	if err == nil {
 		return r, nil
 	}
-	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
-	s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: err})
+	s.abandon(r, err)
 	return persist.Range{}, err
+}
+
+// abandon reports a range that left the store and goes nowhere.
+func (s *ranges) abandon(r persist.Range, why error) {
+	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
+	s.report(seqd.Event{Kind: seqd.EventAbandoned, Numbers: r.Size(), Err: why})
 }
 
 // keepPace notes a range that was allocated above base, when the maximum had been read as most.
