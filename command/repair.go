@@ -33,6 +33,7 @@ BIZTYPE/KEY and BIZTYPE/KEY@PERIOD one key of a keyed biz type.
 
 A gapless counter skips nothing silently: the numbers up to NUMBER that the store does not know
 become void. After a failover of the store it stands still until it is raised; nodes may run then.
+A period that refuses requests with an Idempotency-Key, because a clock was ahead, takes them again.
 
 With --file many counters are raised, each as far as its line says. With --by all counters that the
 store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD.`,
