@@ -548,34 +548,51 @@ func TestForceGaplessWaits(t *testing.T) {
 	c, other := newNode(t, store), newNode(t, store)
 	now := time.Now()
 	c.catalogue.states.now = func() time.Time { return now }
-	refuses := func(definition, why string) {
+	other.catalogue.states.now = c.catalogue.states.now
+	refuses := func(n *node, definition, why string) {
 		t.Helper()
-		_, _, err := c.Put(t.Context(), "order", []byte(definition), forced())
+		_, _, err := n.Put(t.Context(), "order", []byte(definition), forced())
 		if seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), why) {
 			t.Fatalf("PUT %s: error %v, want %q", definition, err, why)
 		}
 	}
-	c.mustPut(t, "order", `{}`, always)
-	c.mustIssue(t, "order")
-	for _, next := range []string{`{"strategy":"gapless"}`, `{}`} {
-		refuses(next, "disable it, wait 20 s")
-		now = now.Add(time.Hour)
-		refuses(next, "disable it, wait 20 s")
-		for _, enabled := range []bool{false, true, false} {
-			if _, err := c.Enable(t.Context(), "order", enabled, always); err != nil {
-				t.Fatal(err)
-			}
-		}
-		now = now.Add(settleTime - time.Second)
-		refuses(next, "wait 1 s")
-		if _, _, err := other.Put(t.Context(), "order", []byte(next), forced()); seqd.CodeOf(err) != seqd.CodeConflict {
-			t.Errorf("a node that has not followed yet says %v", err)
-		}
-		now = now.Add(time.Second)
-		c.mustPut(t, "order", next, forced())
-		if _, err := c.Enable(t.Context(), "order", true, always); err != nil {
+	enable := func(n *node, enabled bool) {
+		t.Helper()
+		if _, err := n.Enable(t.Context(), "order", enabled, always); err != nil {
 			t.Fatal(err)
 		}
+	}
+	follow := func() {
+		t.Helper()
+		if err := errors.Join(c.catalogue.reload(t.Context()), other.catalogue.reload(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	follow()
+	for _, next := range []string{`{"strategy":"gapless"}`, `{}`} {
+		now = now.Add(time.Hour)
+		refuses(c, next, "wait 20 s")
+		enable(c, false)
+		enable(c, true)
+		enable(c, false)
+		now = now.Add(settleTime - time.Second)
+		refuses(c, next, "wait 1 s")
+		refuses(other, next, "wait 20 s") // it has not followed yet
+		follow()
+		now = now.Add(time.Hour)
+		enable(c, true)
+		refuses(other, next, "wait 20 s") // it believes that nobody issues
+		enable(c, false)
+		refuses(other, next, "wait 20 s")
+		follow()
+		refuses(other, next, "wait 20 s") // it has missed a version in which c issued
+		now = now.Add(settleTime)
+		other.mustPut(t, "order", next, forced())
+		enable(other, true)
+		other.mustIssue(t, "order")
+		follow()
 		c.mustIssue(t, "order")
 	}
 }

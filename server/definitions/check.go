@@ -24,18 +24,19 @@ type checker struct {
 	shapes   persist.Shapes
 	counters persist.Counters
 	now      func() time.Time
-	// stoppedFor returns for how long a biz type has been known not to issue.
-	stoppedFor func(name string) time.Duration
+	// stoppedFor returns for how long a biz type has been known not to issue, until this revision.
+	stoppedFor func(name string, revision int64) time.Duration
 }
 
 // settleTime is how long a biz type must not issue before it gets another strategy: every node polls
 // the feed each 5 seconds, and what it has begun ends within 15.
 const settleTime = 20 * time.Second
 
-// definition returns an error if a definition cannot be used, and warnings of what it does not do
-// although it looks so, with the keys of the settings that they concern. shape is the one that its
-// IDs were given by force, by this change if reshaped is true; "" for none.
-func (c *checker) definition(ctx context.Context, name string, before, said stored, change httpapi.Change) (warnings []seqd.Problem, shape string, reshaped bool, err error) {
+// definition returns an error if a definition cannot be used. before is what the store says in a
+// revision. The warnings are of what the definition does not do although it looks so, with the keys
+// of the settings that they concern. shape is the one that its IDs were given by force, by this
+// change if reshaped is true; "" for none.
+func (c *checker) definition(ctx context.Context, name string, revision int64, before, said stored, change httpapi.Change) (warnings []seqd.Problem, shape string, reshaped bool, err error) {
 	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
 		// a definition that is wrong can still be deleted or disabled
 		return nil, before.Shape, false, nil
@@ -44,7 +45,7 @@ func (c *checker) definition(ctx context.Context, name string, before, said stor
 	if err != nil {
 		return nil, "", false, err
 	}
-	if shape, reshaped, err = c.shape(ctx, b, before.Shape, change); err != nil {
+	if shape, reshaped, err = c.shape(ctx, b, revision, before.Shape, change); err != nil {
 		return nil, "", false, err
 	}
 	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
@@ -56,7 +57,7 @@ func (c *checker) definition(ctx context.Context, name string, before, said stor
 // shape refuses a definition whose IDs could repeat previous ones (invariant U6), unless it is
 // forced, or was forced before: a forced shape is on record only after a node has built it. forced
 // is the shape that was forced, "" for none.
-func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, change httpapi.Change) (forced string, now bool, err error) {
+func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, before string, change httpapi.Change) (forced string, now bool, err error) {
 	makes := maker(b)
 	if makes != "" && c.shared {
 		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, "+
@@ -89,7 +90,7 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, chan
 	case shape == known.Shape:
 		return "", false, nil
 	case change.Force:
-		return shape, true, c.settled(b, known.Shape)
+		return shape, true, c.settled(b, revision, known.Shape)
 	}
 	return "", false, &seqd.Error{
 		Code: seqd.CodeConflict,
@@ -102,19 +103,19 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, before string, chan
 // settled returns why a biz type must not get another strategy yet, by force. If one of the two
 // hands its numbers over ([strategy.Factory].Handover), the next one continues above them; so no
 // node may issue with the previous one any more.
-func (c *checker) settled(b seqd.BizType, shape string) error {
+func (c *checker) settled(b seqd.BizType, revision int64, shape string) error {
 	before, _, _ := strings.Cut(shape, " ")
 	if !c.shared || before == b.Strategy || !handsOver(before) && !handsOver(b.Strategy) {
 		return nil
 	}
-	wait := settleTime - c.stoppedFor(b.Name)
+	wait := settleTime - c.stoppedFor(b.Name, revision)
 	if wait <= 0 {
 		return nil
 	}
 	return &seqd.Error{
 		Code: seqd.CodeConflict,
-		Detail: fmt.Sprintf("other nodes may still issue numbers of %s with the strategy %s: disable it, wait %d s, "+
-			"force the change, and enable it", b.Name, before, int(math.Ceil(wait.Seconds()))),
+		Detail: fmt.Sprintf("other nodes may still issue numbers of %s with the strategy %s: disable it unless it is "+
+			"disabled or deleted, wait %d s, force the change, and enable it", b.Name, before, int(math.Ceil(wait.Seconds()))),
 		RetryAfter: wait,
 	}
 }

@@ -262,7 +262,7 @@ func (e *Editor) plan(ctx context.Context, name string, change httpapi.Change, d
 		return p, err
 	}
 	var reshaped bool
-	if p.warnings, p.said.Shape, reshaped, err = e.check.definition(ctx, name, before, p.said, change); err != nil {
+	if p.warnings, p.said.Shape, reshaped, err = e.check.definition(ctx, name, doc.Revision, before, p.said, change); err != nil {
 		return p, err
 	}
 	p.said.Definition = withoutName(p.said.Definition)

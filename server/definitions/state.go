@@ -61,23 +61,25 @@ func (s *states) get(name string) (state, bool) {
 func (s *states) set(name string, to state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	missed := to.revision > s.byName[name].revision+1 // versions in which it may have issued
 	s.byName[name] = to
 	if to.enabled && !to.deleted {
 		delete(s.stopped, name)
-	} else if _, known := s.stopped[name]; !known {
+	} else if _, known := s.stopped[name]; !known || missed {
 		s.stopped[name] = s.now()
 	}
 }
 
 // stoppedFor returns for how long this process has known that a biz type issues no more, 0 if it
-// issues.
-func (s *states) stoppedFor(name string) time.Duration {
+// issues, or has a version that this process has not followed yet.
+func (s *states) stoppedFor(name string, revision int64) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if since, ok := s.stopped[name]; ok {
-		return s.now().Sub(since)
+	since, ok := s.stopped[name]
+	if !ok || s.byName[name].revision != revision {
+		return 0
 	}
-	return 0
+	return s.now().Sub(since)
 }
 
 // setRejected notes which rejection handlers a biz type uses, and returns those it used until now.
