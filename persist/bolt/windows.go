@@ -47,7 +47,7 @@ type windows struct {
 	opts Options // Path is the folder
 
 	// changing is held, before mu, while files are added and removed: so a caller that looks for an
-	// answer does not wait for the disk.
+	// answer waits only for a write that is under way.
 	changing sync.Mutex
 	last     int64 // the highest number of a window so far; guarded by changing once they are open
 

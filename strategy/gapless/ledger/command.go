@@ -177,7 +177,7 @@ func (m *Machine) refuseAll(err error) {
 }
 
 func (m *Machine) read() {
-	m.busy, m.sent, m.reading = true, m.seq, false
+	m.busy, m.sent, m.reading, m.stale = true, m.seq, false, false
 	m.command(Command{Action: Read, Doc: persist.Document{Kind: persist.LedgerKind, Key: m.cfg.Counter}})
 }
 
@@ -242,7 +242,7 @@ func (m *Machine) ahead(records []persist.Document) {
 	for i := range records {
 		e, err := DecodeEntry(&records[i]) // one that is damaged is refused by who uses it
 		if err == nil && e.Era == m.seen.Era && e.Rev > m.seen.Revision {
-			m.seen.Revision, m.fresh = e.Rev, 0
+			m.seen.Revision, m.fresh, m.stale = e.Rev, 0, m.busy
 		}
 	}
 }

@@ -42,7 +42,7 @@ func storeError(err error) *seqd.Error {
 func (m *Machine) wentBack(s *State) *seqd.Error {
 	seen, name := m.seen, m.cfg.Counter
 	if !m.rules.Has(RuleBack) && seen.Revision > 0 {
-		wrote, known := s.lastWrite(m.cfg.Writer, seen.Revision)
+		wrote, known := s.lastWrite(m.cfg.Writer, m.madeAt)
 		switch {
 		case s.Era < seen.Era, s.Era == seen.Era && (s.Born != seen.Born || s.Revision < seen.Revision),
 			s.Era == seen.Era && known && wrote < m.made:

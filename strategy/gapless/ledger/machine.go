@@ -51,6 +51,7 @@ type Machine struct {
 	state   *State
 	pending *pending
 	busy    bool // a Read or Write is under way
+	stale   bool // the Read under way may be older than what was seen since
 	reading bool // it must read before it goes on
 	flush   bool // the outbox is to be emptied
 	dropped bool // the state is without entries that the document still has
@@ -63,6 +64,7 @@ type Machine struct {
 	seen   Seen
 	writes int64 // how many writes it has made up
 	made   int64 // the number of the last of them that was made
+	madeAt int64 // the revision that it wrote
 	fence  fence // of the store, as last read
 	stats  Stats
 

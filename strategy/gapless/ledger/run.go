@@ -156,7 +156,7 @@ func (m *Machine) wasWritten(now time.Time, err error) {
 
 // succeeded finishes the requests of a write that was made.
 func (m *Machine) succeeded(p *pending) {
-	m.pending, m.made = nil, p.n
+	m.pending, m.made, m.madeAt = nil, p.n, p.command.Doc.Revision
 	if m.keeping.mine == nil {
 		m.keeping.mine = make(map[int64]bool)
 	}
@@ -169,6 +169,10 @@ func (m *Machine) succeeded(p *pending) {
 }
 
 func (m *Machine) wasRead(now time.Time, out *Outcome) {
+	if m.stale {
+		m.reading = m.state != nil // without a state it is read again anyway
+		return
+	}
 	m.fence = fence{out.Fenced, out.Fence}
 	switch {
 	case errors.Is(out.Err, persist.ErrNotFound):

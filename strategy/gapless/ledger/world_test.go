@@ -467,7 +467,7 @@ func (w *world) refused(r *Request, a *ask) {
 		if r.Op.Number >= w.policy.Start && r.Op.Number > w.policy.Floor && r.Op.Number <= a.last {
 			w.fail("%d is said to be unknown", r.Op.Number)
 		}
-	case code == seqd.CodeInternal:
+	case code == seqd.CodeInternal || code == seqd.CodeStoreFailedOver: // nothing fails over
 		w.fail("%+v: %w", r.Op, r.Err)
 	}
 }
