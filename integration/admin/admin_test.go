@@ -4,6 +4,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -262,16 +263,29 @@ func TestOverview(t *testing.T) {
 		})
 	})
 	const each = 700
-	for _, n := range s.nodes {
-		if _, err := n.Take("order", each); err != nil {
-			t.Fatal(err)
+	taken, shown := 0.0, 0.0 // shown by all nodes
+	// A node that gets no processor for longer than a slot shows less than it has issued: then again.
+	for try := 0; try < 4 && shown < 3*each*0.9; try++ {
+		before := issued(overview(0))
+		for _, n := range s.nodes {
+			if _, err := n.Take("order", each); err != nil {
+				t.Fatal(err)
+			}
+		}
+		taken += 3 * each
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && shown < 3*each*0.9; time.Sleep(100 * time.Millisecond) {
+			shown = math.Inf(1)
+			for i := range s.nodes {
+				now := issued(overview(i))
+				shown = min(shown, now-before)
+				if now > taken*1.1 {
+					t.Fatalf("node %d shows %v numbers, and %v were taken", i, now, taken)
+				}
+			}
 		}
 	}
-	for i := range s.nodes {
-		s.await("the numbers of all nodes", func() bool { return issued(overview(i)) >= 3*each*0.9 })
-		if got := issued(overview(i)); got > 3*each*1.1 {
-			t.Errorf("node %d shows %v numbers, want about %d", i, got, 3*each)
-		}
+	if shown < 3*each*0.9 {
+		t.Fatalf("all nodes show %v of the last %d numbers", shown, 3*each)
 	}
 	if !longtest.Tests() {
 		return

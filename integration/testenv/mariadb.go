@@ -31,6 +31,7 @@ type MariaDB struct {
 	binary    string
 	installer string
 	data      string
+	temporary string // a folder for files that no other server may remove: see ownTemporary
 	settings  []string
 }
 
@@ -50,7 +51,7 @@ func StartMariaDBIn(t testing.TB, folder string, settings ...string) *MariaDB {
 		folder = t.TempDir()
 	}
 	m := &MariaDB{
-		server: newServer(t, "mariadb"), data: filepath.Join(folder, "data"),
+		server: newServer(t, "mariadb"), data: filepath.Join(folder, "data"), temporary: t.TempDir(),
 		binary:    lookUpServer(t, "mariadbd", "mariadb-server"),
 		installer: lookUp(t, "mariadb-install-db", "mariadb-server"),
 	}
@@ -69,9 +70,17 @@ func (m *MariaDB) initialize(folder string) error {
 	if err := os.WriteFile(file, []byte(strings.Join(statements, "\n")), 0o600); err != nil {
 		return err
 	}
-	return run(exec.Command(m.installer, "--no-defaults", "--user="+userName(),
+	return run(ownTemporary(folder, m.installer, "--no-defaults", "--user="+userName(),
 		"--datadir="+folder, "--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=8M",
 		"--innodb-flush-method=nosync", "--extra-file="+file))
+}
+
+// ownTemporary returns a command that makes the data in a folder, and has its temporary files beside
+// it. A server that starts removes all that look like its own, also those of others.
+func ownTemporary(folder, program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(folder))
+	return cmd
 }
 
 // userName is the present user. MariaDB accepts root if it is named.
@@ -86,7 +95,7 @@ func userName() string {
 // answers.
 func (m *MariaDB) Start() {
 	m.t.Helper()
-	args := []string{"--no-defaults", "--user=" + userName(), "--datadir=" + m.data, "--port=" + strconv.Itoa(m.port), "--server-id=" + strconv.Itoa(m.port)}
+	args := []string{"--no-defaults", "--user=" + userName(), "--datadir=" + m.data, "--port=" + strconv.Itoa(m.port), "--server-id=" + strconv.Itoa(m.port), "--tmpdir=" + m.temporary}
 	for _, setting := range m.settings {
 		args = append(args, "--"+setting)
 	}

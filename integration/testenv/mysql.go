@@ -34,7 +34,7 @@ func StartMySQL(t testing.TB, settings ...string) *MariaDB {
 		t.Fatalf("%s: %v; run scripts/mysql-versions", MySQLServer, err)
 	}
 	m := &MariaDB{
-		server: newServer(t, "mysql"), data: filepath.Join(t.TempDir(), "data"), binary: binary,
+		server: newServer(t, "mysql"), data: filepath.Join(t.TempDir(), "data"), temporary: t.TempDir(), binary: binary,
 		settings: append(slices.Clone(mySQLSettings), settings...),
 	}
 	must(t, m, "create a database", mySQLTemplate.unpack(nil, m.initializeMySQL, m.data))
@@ -53,7 +53,7 @@ func (m *MariaDB) initializeMySQL(folder string) error {
 	for _, setting := range mySQLSettings {
 		args = append(args, "--"+setting)
 	}
-	if err := run(exec.Command(m.binary, args...)); err != nil {
+	if err := run(ownTemporary(folder, m.binary, args...)); err != nil {
 		return err
 	}
 	return os.RemoveAll(filepath.Join(folder, "auto.cnf"))
