@@ -196,7 +196,10 @@ func (s *Strategy) begin(ctx context.Context, fresh bool) error {
 // create creates the ledger of a biz type with one counter: if it is missing later, it was lost.
 func (s *Strategy) create(ctx context.Context) (err error) {
 	policy := s.settings.policyOf(s.env.AnswerTTL, 0)
-	if policy.Floor, err = s.floor(ctx, s.name); err != nil {
+	if policy.Floor, err = s.floor(ctx, s.name); errors.Is(err, persist.ErrFailedOver) {
+		return unraised(s.name)
+	}
+	if err != nil {
 		return s.reach.noted(s, err)
 	}
 	write := ledger.Command{Action: ledger.Write}

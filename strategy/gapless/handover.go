@@ -1,6 +1,7 @@
 package gapless
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -18,19 +19,36 @@ func handOver(ctx context.Context, env strategy.Env, bizType string) error {
 	return docs.each(ctx, bizType, func(doc persist.Document) error {
 		state, err := ledger.Decode(&doc)
 		if err == nil {
-			err = docs.raiseCounter(ctx, doc.Key, state.Last, env.Now())
+			err = docs.handOver(ctx, state, doc.Key, env.Now())
 		}
 		return unavailable(err)
 	})
 }
 
-// raiseCounter raises the counter with this name to at least a number.
-func (d *documents) raiseCounter(ctx context.Context, name string, to int64, now time.Time) error {
-	err := d.counters.Create(ctx, persist.Counter{BizTag: name, Max: to, Step: 1, Timestamp: now.UnixMilli()})
-	if !errors.Is(err, persist.ErrExists) {
+// handOver makes a counter continue above a ledger. If a failover may have lost the end of the
+// ledger, it returns an error, unless an operator has raised the counter since.
+func (d *documents) handOver(ctx context.Context, state *ledger.State, name string, now time.Time) error {
+	c, err := d.counters.Read(ctx, name)
+	switch {
+	case err == nil && !c.FailedOver && c.Max >= state.Last:
+		return nil
+	case err != nil && !errors.Is(err, persist.ErrNotFound):
 		return err
 	}
-	_, err = d.counters.Allocate(ctx, persist.Request{BizTag: name, Floor: to, To: persist.Beside})
+	if d.fenced != nil && state.Fence != "" {
+		if present, err := d.present(ctx); err != nil || state.Fence != present.Current {
+			return cmp.Or[error](err, unraised(name))
+		}
+	}
+	if err != nil {
+		err = d.counters.Create(ctx, persist.Counter{BizTag: name, Max: state.Last, Step: 1, Timestamp: now.UnixMilli()})
+		if errors.Is(err, persist.ErrExists) { // another node was first
+			return d.handOver(ctx, state, name, now)
+		}
+		return err
+	}
+	// What a cursor still has of an earlier time is below the ledger, so it is retired.
+	_, err = d.counters.Allocate(ctx, persist.Request{BizTag: name, Floor: state.Last})
 	return err
 }
 

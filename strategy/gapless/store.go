@@ -3,6 +3,7 @@ package gapless
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -117,11 +118,15 @@ func (f *fence) refused(why *seqd.Error) {
 	}
 }
 
-// floor returns the highest number that a counter of another strategy gave under this name.
+// floor returns the highest number that a counter of another strategy gave under this name. If a
+// failover may have lost higher ones, it returns persist.ErrFailedOver.
 func (d *documents) floor(ctx context.Context, name string) (int64, error) {
 	c, err := d.counters.Read(ctx, name)
-	if errors.Is(err, persist.ErrNotFound) {
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
 		return 0, nil
+	case err == nil && c.FailedOver:
+		return 0, fmt.Errorf("%w: nobody has raised %s since", persist.ErrFailedOver, name)
 	}
 	return c.Max, err
 }

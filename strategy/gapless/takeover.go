@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/live"
@@ -29,17 +31,45 @@ func (s *Strategy) raise(ctx context.Context, doc persist.Document) error {
 	if err != nil {
 		return nil // another setting of reset or keyed: this strategy does not use it
 	}
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		return unavailable(err)
+	}
 	floor, err := s.floor(ctx, doc.Key)
+	if errors.Is(err, persist.ErrFailedOver) {
+		return s.raisedSince(ctx, doc.Key, state)
+	}
 	if err != nil {
 		return s.reach.noted(s, err)
 	}
-	state, err := ledger.Decode(&doc)
-	if err != nil || state.Last >= floor {
-		return unavailable(err)
+	if state.Last >= floor {
+		return nil
 	}
 	op := ledger.Op{Kind: ledger.Raise, To: floor, Reason: issuedElsewhere, Fence: state.Fence}
 	_, err = s.do(ctx, name, op)
 	return err
+}
+
+// raisedSince returns an error unless an operator has raised the ledger since a failover, which may
+// have lost numbers that another strategy gave.
+func (s *Strategy) raisedSince(ctx context.Context, name string, state *ledger.State) error {
+	present, err := s.documents.present(ctx)
+	switch {
+	case err != nil:
+		return s.reach.noted(s, err)
+	case state.Fence != present.Current:
+		return unraised(name)
+	}
+	return nil
+}
+
+// unraised is why a counter begins nothing after another strategy.
+func unraised(name string) *seqd.Error {
+	return &seqd.Error{
+		Code:       seqd.CodeStoreFailedOver,
+		Detail:     "the store failed over and may have lost the highest numbers of " + name + ": an operator has to say with seqd raise how far it had come",
+		RetryAfter: time.Minute,
+	}
 }
 
 // parseName reads the name of a counter of a biz type.
