@@ -590,6 +590,7 @@ func TestForceGaplessWaits(t *testing.T) {
 		refuses(other, next, "wait 20 s") // it has missed a version in which c issued
 		now = now.Add(settleTime)
 		other.mustPut(t, "order", next, forced())
+		c.mustPut(t, "order", next, forced()) // again, and nothing else was there in between
 		enable(other, true)
 		other.mustIssue(t, "order")
 		follow()

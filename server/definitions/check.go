@@ -88,7 +88,9 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 	case shape == before && (shape == known.Shape || !change.Force):
 		return before, false, nil
 	case shape == known.Shape:
-		return "", false, nil
+		return "", false, c.settled(b, revision, before)
+	case change.Force && shape == before: // it was forced already, and no node has it on record
+		return shape, true, nil
 	case change.Force:
 		return shape, true, c.settled(b, revision, known.Shape)
 	}
@@ -105,7 +107,7 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 // node may issue with the previous one any more.
 func (c *checker) settled(b seqd.BizType, revision int64, shape string) error {
 	before, _, _ := strings.Cut(shape, " ")
-	if !c.shared || before == b.Strategy || !handsOver(before) && !handsOver(b.Strategy) {
+	if !c.shared || before == "" || before == b.Strategy || !handsOver(before) && !handsOver(b.Strategy) {
 		return nil
 	}
 	wait := settleTime - c.stoppedFor(b.Name, revision)
