@@ -60,14 +60,21 @@ func (c *changing) counter(name string, last int64) {
 	}
 }
 
-// issue issues a number of a new node, which begins after another strategy.
-func (c *changing) issue() (int64, error) {
+// node returns a new node, which begins after another strategy.
+func (c *changing) node() *gapless.Strategy {
 	c.t.Helper()
 	settings := gapless.DefaultSettings()
 	s, err := gapless.New(c.env(), seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return s
+}
+
+// issue issues a number of a new node.
+func (c *changing) issue() (int64, error) {
+	c.t.Helper()
+	s := c.node()
 	defer func() { _ = s.Close(context.Background()) }()
 	if err := s.Init(c.t.Context(), true); err != nil {
 		return 0, err
@@ -125,6 +132,27 @@ func TestNoLedgerAfterALostCounter(t *testing.T) {
 		if n, err := c.issue(); n != 5101 || err != nil {
 			t.Errorf("gapless before: %v: after the raise: issued %d, %v", before, n, err)
 		}
+	}
+}
+
+// A node that waits for the operator notices that he raised the ledger after one more failover.
+func TestRaisedAfterAnotherFailover(t *testing.T) {
+	c := newChanging(t)
+	if _, err := c.issue(); err != nil {
+		t.Fatal(err)
+	}
+	c.counter("invoice", 5000)
+	c.failOver("f2")
+	c.behind["invoice"] = true
+	s := c.node()
+	defer func() { _ = s.Close(context.Background()) }()
+	if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
+		t.Fatal(err)
+	}
+	c.failOver("f3")
+	c.raise(5100)
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Error(err)
 	}
 }
 
