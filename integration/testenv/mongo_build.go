@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,9 +42,12 @@ var build = sync.OnceValues(func() (string, error) {
 	// it is large, and the first build has no cache
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-tags", "ferretdb_no_postgresql", "-o", binary,
-		"github.com/seqd/seqd/integration/cmd/mongostandin").CombinedOutput()
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/seqd/seqd").Output()
 	if err != nil {
+		return "", err
+	}
+	script := filepath.Join(strings.TrimSpace(string(module)), "scripts", "standin")
+	if out, err := exec.CommandContext(ctx, script, binary).CombinedOutput(); err != nil {
 		return "", errors.Join(err, errors.New(string(out)))
 	}
 	if builtFile, err = os.Open(binary); err != nil {

@@ -1,6 +1,7 @@
 // Command mongostandin stands in for a MongoDB server if none can be installed. It is FerretDB with
 // its SQLite backend in a folder, behind a turnstile that lets one command through at a time. It is
-// a single server without authentication, replication and transactions.
+// a single server without authentication, replication and transactions. Build it with
+// scripts/standin, which makes FerretDB use the index on _id.
 //
 // The turnstile makes updates of one document atomic, as MongoDB promises. FerretDB reads the
 // document, changes it and writes it back without a lock, so most of many concurrent $inc would be

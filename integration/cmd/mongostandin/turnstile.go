@@ -19,6 +19,8 @@ import (
 //     disconnected meanwhile.
 //  3. Replies are sent to the client after the turn, so that a client that does not read never
 //     holds it.
+//  4. A request whose client has disconnected before its turn is dropped, as if the network had lost
+//     it. Otherwise clients that give up and ask again would make the queue longer for ever.
 type turnstile struct {
 	backend string
 	log     *slog.Logger
@@ -61,21 +63,19 @@ func (t *turnstile) pass(ctx context.Context, client net.Conn) error {
 }
 
 func (t *turnstile) relay(client io.ReadWriter, server io.ReadWriter) error {
-	requests, replies := bufio.NewReader(client), bufio.NewReader(server)
-	for {
-		request, err := readMessage(requests)
-		if errors.Is(err, io.EOF) && request == nil {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	from, replies := newRequests(client), bufio.NewReader(server)
+	defer close(from.unwanted)
+	for request := range from.list {
 		unacknowledged := request.has(flagMoreToCome)
 		// Without exhaustAllowed every request has one reply; a streaming heartbeat would keep the
 		// turn forever. For an unacknowledged write a reply is requested too, to know when the
 		// write is done. The client does not get that reply.
 		request.clear(flagExhaustAllowed | flagMoreToCome)
-		reply, err := t.exchange(server, replies, request)
+		gone := from.gone
+		if unacknowledged {
+			gone = nil // nobody waits for it
+		}
+		reply, err := t.exchange(server, replies, request, gone)
 		if err != nil {
 			return err
 		}
@@ -86,12 +86,52 @@ func (t *turnstile) relay(client io.ReadWriter, server io.ReadWriter) error {
 			return err
 		}
 	}
+	return from.err
 }
 
-// exchange sends one request and returns its reply.
-func (t *turnstile) exchange(server io.Writer, replies io.Reader, request message) (message, error) {
+// requests are what a client sends. They are read while an earlier one waits for its turn, to
+// notice that the client has disconnected.
+type requests struct {
+	list     chan message  // closed at the end
+	gone     chan struct{} // closed when the client has disconnected
+	err      error         // why, nil if it did so between two requests; valid once list is closed
+	unwanted chan struct{} // closed by the reader of list, when it reads no more
+}
+
+func newRequests(client io.Reader) *requests {
+	r := &requests{list: make(chan message), gone: make(chan struct{}), unwanted: make(chan struct{})}
+	go func() {
+		defer close(r.list)
+		defer close(r.gone)
+		for in := bufio.NewReader(client); ; {
+			request, err := readMessage(in)
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					r.err = err
+				}
+				return
+			}
+			select {
+			case r.list <- request:
+			case <-r.unwanted:
+				return
+			}
+		}
+	}()
+	return r
+}
+
+var errGone = errors.New("the client disconnected before the turn of its request")
+
+// exchange sends one request and returns its reply, or errGone if gone is closed before the turn.
+func (t *turnstile) exchange(server io.Writer, replies io.Reader, request message, gone <-chan struct{}) (message, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
+	select {
+	case <-gone:
+		return nil, errGone
+	default:
+	}
 	if _, err := server.Write(request); err != nil {
 		return nil, err
 	}

@@ -244,3 +244,18 @@ func TestClientThatDoesNotReadHoldsNothing(t *testing.T) {
 	}
 	ask(t, connect(), newMessage(2, 0, 0, 60))
 }
+
+func TestClientGoesBeforeItsTurn(t *testing.T) {
+	client, other := net.Pipe()
+	from := newRequests(client)
+	if _, err := other.Write(newMessage(1, 0, 0, 60)); err != nil {
+		t.Fatal(err)
+	}
+	request := <-from.list
+	_ = other.Close()
+	<-from.gone
+	var server bytes.Buffer
+	if _, err := new(turnstile).exchange(&server, nil, request, from.gone); !errors.Is(err, errGone) || server.Len() > 0 {
+		t.Errorf("%d bytes were sent for a client that had gone: %v", server.Len(), err)
+	}
+}
