@@ -175,15 +175,23 @@ type system struct {
 func onBoth(t *testing.T, bits int, test func(s system), settings ...string) {
 	t.Run("mongo", func(t *testing.T) {
 		t.Parallel()
-		m := newOnMongo(t, bits, settings...)
-		test(system{m.fleet, m})
+		onMongoAlone(t, bits, test, settings...)
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		r := newOnRedis(t, bits, testenv.StartRedis(t), settings...)
-		r.found()
-		test(system{r.fleet, r})
+		onRedisAlone(t, bits, test, settings...)
 	})
+}
+
+func onMongoAlone(t *testing.T, bits int, test func(s system), settings ...string) {
+	m := newOnMongo(t, bits, settings...)
+	test(system{m.fleet, m})
+}
+
+func onRedisAlone(t *testing.T, bits int, test func(s system), settings ...string) {
+	r := newOnRedis(t, bits, testenv.StartRedis(t), settings...)
+	r.found()
+	test(system{r.fleet, r})
 }
 
 // over waits until the lease of a machine ID has ended.
