@@ -136,11 +136,12 @@ func TestStoreDownAndBack(t *testing.T) {
 	s.mongo.Restart()
 	a.Await("/readyz", 200)
 	b.Await("/readyz", 200)
-	// A node that was not asked meanwhile learns of the outage only now, and then that it is over.
+	// A node that was not asked meanwhile learns of the outage only now, and then that it is over. On
+	// a busy machine the store may need longer than a request waits.
 	for name, n := range map[string]*node.Node{"a": a, "b": b} {
 		err := s.take(n, name, 500)
-		for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = s.take(n, name, 500) {
-			if !strings.Contains(err.Error(), "store_unavailable") {
+		for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); err = s.take(n, name, 500) {
+			if !strings.Contains(err.Error(), "store_unavailable") && !strings.Contains(err.Error(), `"timeout"`) {
 				break
 			}
 		}
