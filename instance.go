@@ -15,6 +15,7 @@ import (
 type instance struct {
 	// First what issuing reads, in one cache line.
 	ready    atomic.Bool // phase is ready
+	used     atomic.Bool // since it was last asked whether it is idle
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
 	plain    bool        // no plugin changes how numbers are shown
@@ -258,7 +259,12 @@ func (i *instance) drain(ctx context.Context) (due bool) {
 }
 
 // enter lets a call into the chain, unless the plugins are closed or about to be. leave ends that.
-func (i *instance) enter() bool { return !i.closes || i.calls.enter() }
+func (i *instance) enter() bool {
+	if !i.used.Load() { // not written each time: callers share the cache line
+		i.used.Store(true)
+	}
+	return !i.closes || i.calls.enter()
+}
 
 func (i *instance) leave() {
 	if i.closes {

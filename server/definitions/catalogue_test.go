@@ -107,7 +107,7 @@ func newNode(t *testing.T, store persist.Store) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log}); err != nil {
+	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log, Source: catalogue}); err != nil {
 		t.Fatal(err)
 	}
 	catalogue.Serve(n.issuer)
@@ -157,7 +157,7 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		if err := store.docs.Documents.Update(t.Context(), doc); err != nil {
 			t.Error(err)
 		}
-		other.catalogue.apply(t.Context(), doc)
+		other.catalogue.follow(t.Context(), doc)
 		other.mustIssue(t, "order") // the shape that is not to be is not on record
 	}
 	change := forced()
@@ -459,7 +459,7 @@ func TestChangeWhileStopping(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.catalogue.apply(ctx, doc)
+	c.catalogue.follow(ctx, doc)
 	if got := c.mustIssue(t, "order"); got != "2" {
 		t.Errorf("got %s", got)
 	}
