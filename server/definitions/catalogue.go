@@ -179,7 +179,10 @@ func (c *Catalogue) Follower() (f feed.Follower, ok bool) {
 }
 
 // changed follows the document of one biz type, which may not be written yet.
-func (c *Catalogue) changed(ctx context.Context, name string) error { return c.look(ctx, name, false) }
+func (c *Catalogue) changed(ctx context.Context, name string) error {
+	_, err := c.look(ctx, name, false)
+	return err
+}
 
 // reload follows the documents of all biz types that are held.
 func (c *Catalogue) reload(ctx context.Context) error {

@@ -334,7 +334,7 @@ func (e *Editor) find(doc persist.Document) {
 	defer cancel()
 	// its only error is the end of ctx
 	_ = retry.Do(ctx, retry.Policy{First: retryPause}, func(ctx context.Context) error {
-		err := e.catalogue.look(ctx, doc.Key, true)
+		_, err := e.catalogue.look(ctx, doc.Key, true)
 		if known, _ := e.catalogue.states.get(doc.Key); known.revision >= doc.Revision || errors.Is(err, persist.ErrClosed) {
 			return nil
 		}

@@ -24,24 +24,25 @@ func (c *Catalogue) Fetch(ctx context.Context, name string) error {
 	if c.locked || c.absent.has(name, c.states.now()) {
 		return noBizType(name)
 	}
-	if err := c.look(ctx, name, true); err != nil {
+	there, err := c.look(ctx, name, true)
+	switch {
+	case err != nil:
 		return storeError(err)
-	}
-	if known, held := c.states.get(name); !held || known.deleted {
+	case !there:
 		return noBizType(name)
 	}
 	c.makeRoom()
 	return nil
 }
 
-// look does what the store says of a biz type. If the biz type is not held, look does nothing, unless
-// it is needed.
-func (c *Catalogue) look(ctx context.Context, name string, needed bool) error {
+// look does what the store says of a biz type, and reports whether there is one. If the biz type is
+// not held, look does nothing, unless it is needed.
+func (c *Catalogue) look(ctx context.Context, name string, needed bool) (there bool, err error) {
 	defer c.turns.take(name)()
 	c.absent.remove(name)
-	_, held := c.states.get(name)
+	before, held := c.states.get(name)
 	if !held && !needed {
-		return nil
+		return false, nil
 	}
 	doc, err := c.records.documents.Read(ctx, kind, name)
 	switch {
@@ -49,12 +50,13 @@ func (c *Catalogue) look(ctx context.Context, name string, needed bool) error {
 		if !held {
 			c.absent.add(name, c.states.now())
 		}
-		return nil
+		return held && !before.deleted, nil
 	case err != nil:
-		return err
+		return false, err
 	}
 	c.apply(ctx, doc)
-	return nil
+	after, _ := c.states.get(name)
+	return !after.deleted, nil
 }
 
 // learn makes this process hold a biz type, and do what the store says of it. doc is what the caller
@@ -65,7 +67,7 @@ func (c *Catalogue) learn(ctx context.Context, doc persist.Document) {
 		c.follow(ctx, doc)
 		return
 	}
-	if err := c.look(ctx, doc.Key, true); err != nil {
+	if _, err := c.look(ctx, doc.Key, true); err != nil {
 		c.log.Warn("a biz type was changed, and cannot be read yet; it will be when it is needed",
 			"bizType", doc.Key, "error", err)
 	}

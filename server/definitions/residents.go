@@ -60,7 +60,7 @@ func (r *residents) count() int {
 	return len(r.queue)
 }
 
-// makeRoom drops a biz type in the background if there are too many. It waits while many are being
+// makeRoom drops biz types in the background if there are too many. It waits while many are being
 // dropped.
 func (c *Catalogue) makeRoom() {
 	r := &c.residents
@@ -70,14 +70,27 @@ func (c *Catalogue) makeRoom() {
 	r.closing <- struct{}{}
 	go func() {
 		defer func() { <-r.closing }()
-		for range patience {
-			name, ok := r.next()
-			if !ok || c.drop(name) {
+		c.dropSome()
+	}()
+}
+
+// dropSome drops a biz type, or two while there are too many, so that an excess ends that could not
+// be avoided before.
+func (c *Catalogue) dropSome() {
+	r, dropped := &c.residents, 0
+	for range min(patience, r.count()) { // not twice the same one: nobody had the time to use it
+		name, ok := r.next()
+		switch {
+		case !ok:
+			return
+		case !c.drop(name):
+			r.add(name)
+		default:
+			if dropped++; dropped == 2 || r.count() <= c.cfg.LiveBizTypes {
 				return
 			}
-			r.add(name)
 		}
-	}()
+	}
 }
 
 // Tidy drops biz types that nobody uses, until ctx ends.
