@@ -37,9 +37,9 @@ type seeder struct {
 	log     *slog.Logger
 }
 
-// load returns the definitions in the store of the biz types of the configuration, after seeding
-// those that are missing. Those that
-// cannot be written now are left to rest: they must not keep the others from issuing.
+// load returns the definitions that the store has of the biz types of the configuration, after
+// seeding those that are missing. Those that cannot be written now are left to rest: they must not
+// keep the others from issuing.
 func (s *seeder) load(ctx context.Context) (map[string]persist.Document, error) {
 	names := make([]string, len(s.cfg.BizTypes))
 	for i, b := range s.cfg.BizTypes {
