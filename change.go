@@ -144,6 +144,9 @@ func (is *Issuer) build(name string, build func() (Definition, error), predecess
 		return c, nil, err
 	}
 	c = is.contentOf(d)
+	if c.instance != nil {
+		c.instance.late = true
+	}
 	if d.BizType.Name != name {
 		return c, nil, fmt.Errorf("biz type %s is called %s", name, d.BizType.Name)
 	}

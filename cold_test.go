@@ -386,3 +386,34 @@ func TestDroppedUnderLoad(t *testing.T) {
 	}
 	shut(t, l.issuer)
 }
+
+// A biz type that is put while the node serves does not make it unready until it fails or takes as
+// long as callers wait. One that the node began with does at once.
+func TestReadyWhileBizTypesAreOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(d time.Duration, err error) *counting {
+			return &counting{init: func(context.Context, bool) error { time.Sleep(d); return err }}
+		}
+		is := newIssuer(t, seqd.Options{}, order(slow(time.Second, nil)))
+		unready := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if list, total := is.Health(10); total != want {
+				t.Errorf("unready: %v, want %d", list, want)
+			}
+		}
+		unready(1)
+		is.Init(t.Context())
+		unready(0)
+		put(t, is, slow(3*time.Second, nil))
+		unready(0)
+		time.Sleep(2500 * time.Millisecond)
+		unready(1)
+		time.Sleep(time.Second)
+		unready(0)
+		put(t, is, slow(time.Second, &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"}))
+		time.Sleep(1500 * time.Millisecond)
+		unready(1)
+		shut(t, is)
+	})
+}

@@ -26,7 +26,7 @@ type Config struct {
 	// LiveBizTypes is how many biz types of the store a node keeps open, besides those in
 	// `bizTypes`. It opens one when it is first needed, and closes the one that was needed longest
 	// ago. An open one takes 2 to 7 KB.
-	LiveBizTypes int `config:"liveBizTypes" range:"100 to 10,000,000"`
+	LiveBizTypes int `config:"liveBizTypes" range:"1 to 10,000,000"`
 	// BizTypeIdle is after how long a node closes a biz type of the store that nobody uses, except
 	// those in `bizTypes`: its unused numbers go back to the store.
 	BizTypeIdle time.Duration `config:"bizTypeIdle" range:"0s, or 1s to 720h" zero:"only to make room"`
