@@ -198,8 +198,16 @@ func (is *Issuer) change(
 	}
 	defer is.changes.done()
 	s, c := is.names.claim(name)
+	return is.replace(ctx, name, s, c, end, next)
+}
+
+// replace is change for a caller who has claimed the slot.
+func (is *Issuer) replace(
+	ctx context.Context, name string, s *slot, c *change,
+	end func(before *instance, ctx context.Context) error,
+	next func(before *instance, predecessor Strategy) (content, Strategy),
+) (err error) {
 	before := c.before.instance
-	var err error
 	if before != nil {
 		before.stop() // after the claim: a call that it turns away finds the slot changing
 		err = end(before, ctx)

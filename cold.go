@@ -91,12 +91,28 @@ func (is *Issuer) fetch(ctx context.Context, name string, w *walk) error {
 
 var errFetching = &Error{Code: CodeStarting, Detail: "the definition of the biz type is still being read", RetryAfter: time.Second}
 
+// mostFetches bounds how many fetches are under way or wait for their turn: callers who no longer wait
+// leave theirs behind.
+const mostFetches = 1000
+
+// crowded is the fetch of a name if too many others are under way.
+var crowded = func() *fetch {
+	f := &fetch{done: make(chan struct{}), err: &Error{
+		Code: CodeOverloaded, Detail: "too many definitions are being read", RetryAfter: time.Second,
+	}}
+	close(f.done)
+	return f
+}()
+
 // join returns the fetch of a name that is under way, or begins one.
 func (is *Issuer) join(name string) *fetch {
 	c := &is.cold
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.fetches[name]
+	if f == nil && len(c.fetches) >= mostFetches {
+		return crowded
+	}
 	if f == nil {
 		f = &fetch{done: make(chan struct{})}
 		c.fetches[name] = f
@@ -118,11 +134,11 @@ func (is *Issuer) runFetch(name string, f *fetch) {
 	close(f.done)
 }
 
+// callFetch calls Fetch. Close does not wait for it, only for what it puts.
 func (is *Issuer) callFetch(name string) (err error) {
-	if !is.changes.begin() {
+	if is.changes.over() {
 		return errStopping
 	}
-	defer is.changes.done()
 	defer recoverFrom(CodeInternal, "definition of", name, &err)
 	return is.cold.source.Fetch(context.Background(), name)
 }
@@ -183,6 +199,10 @@ func (c *cold) toRetry() (names []string, over bool) {
 	return names, !c.retrying
 }
 
+// mostBearable is how many biz types that cannot be read only degrade a node that holds others: they
+// may be names that do not exist, which anybody can ask for. More mean that the node is cut off.
+const mostBearable = 100
+
 // unreadNow returns the biz types that could not be fetched, in no order. A single failure does not
 // count: most pass at once.
 func (c *cold) unreadNow() (list []Unready) {
@@ -209,6 +229,26 @@ func (is *Issuer) Idle(name string) bool {
 		return false
 	}
 	return c.instance == nil || c.instance.idle()
+}
+
+// Drop removes a biz type until it is needed again, as [Issuer.Remove] does, if it is idle: see
+// [Issuer.Idle]. An error says that it did not close well; it is dropped all the same. After Close it
+// is [CodeStopping], and nothing is dropped.
+func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err error) {
+	if !is.changes.begin() {
+		return false, errStopping
+	}
+	defer is.changes.done()
+	s, c := is.names.claim(name) // from here on callers wait
+	if i := c.before.instance; i != nil && !i.idle() {
+		if unwanted := is.settle(name, s, c, c.before); unwanted != nil {
+			err = unwanted.close(ctx)
+		}
+		return false, err
+	}
+	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, predecessor Strategy) (content, Strategy) {
+		return content{}, legacyOf(predecessor)
+	})
 }
 
 // idle is Idle for an instance.

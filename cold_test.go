@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -205,6 +206,9 @@ func TestFetchThatFails(t *testing.T) {
 			t.Error("one failure makes the node unready")
 		}
 		time.Sleep(1500 * time.Millisecond)
+		if list, total := l.issuer.Degraded(10); total != 0 {
+			t.Errorf("degraded: %v", list)
+		}
 		if list, total := l.issuer.Health(10); total != 1 || list[0].Reason.Code != seqd.CodeStoreUnavailable {
 			t.Errorf("unready: %v", list)
 		}
@@ -416,4 +420,67 @@ func TestReadyWhileBizTypesAreOpened(t *testing.T) {
 		unready(1)
 		shut(t, is)
 	})
+}
+
+type closesIn struct {
+	idler
+	left chan time.Duration // until the end of ctx when Close was called
+}
+
+func (c *closesIn) Close(ctx context.Context) error {
+	until, _ := ctx.Deadline()
+	c.left <- time.Until(until)
+	return c.idler.Close(ctx)
+}
+
+// Close does not wait for a definition that is being read: strategies would have no time left to give
+// numbers back.
+func TestCloseDoesNotWaitForAFetch(t *testing.T) {
+	l := newLibrary(t, "order", "slow")
+	c := &closesIn{idler{lasting{shelf: &shelf{}}}, make(chan time.Duration, 1)}
+	if err := l.issuer.Put(t.Context(), "busy", func() (seqd.Definition, error) {
+		return seqd.Definition{BizType: seqd.BizType{Name: "busy"}, Strategy: c}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wantNext(t, l.issuer, "busy", "1")
+	wait := make(chan struct{})
+	l.mu.Lock()
+	l.wait = wait
+	l.mu.Unlock()
+	go func() { _, _ = l.issuer.Next(t.Context(), "slow", 1) }()
+	for l.times("slow") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_ = l.issuer.Close(ctx)
+	if left := <-c.left; left < 100*time.Millisecond {
+		t.Errorf("a strategy that has nothing to do with the fetch had %v to give back", left)
+	}
+	close(wait)
+}
+
+// While the store hangs, however many names are asked for, few fetches wait for it.
+func TestFetchesAreBounded(t *testing.T) {
+	l := newLibrary(t, "order")
+	wait := make(chan struct{})
+	l.mu.Lock()
+	l.wait = wait
+	l.mu.Unlock()
+	before := runtime.NumGoroutine()
+	var callers sync.WaitGroup
+	for i := range 20_000 {
+		callers.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, _ = l.issuer.Next(ctx, fmt.Sprint("junk", i), 1)
+		})
+	}
+	callers.Wait()
+	if n := runtime.NumGoroutine() - before; n > 1100 {
+		t.Errorf("no caller waits, and %d goroutines do", n)
+	}
+	close(wait)
+	shut(t, l.issuer)
 }

@@ -45,7 +45,7 @@ type instance struct {
 type attempt struct {
 	began time.Time
 	done  chan struct{}
-	err  *Error // valid once done is closed
+	err   *Error // valid once done is closed
 }
 
 // newInstance returns the instance of a definition.

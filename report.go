@@ -34,18 +34,38 @@ func (is *Issuer) Details(most int) (list []Details) {
 }
 
 // Health returns the biz types that cannot issue because of this node or its back ends, sorted by
-// name, at most that many; total is how many there are. It looks at those that the issuer holds, and
-// at those that could not be fetched. It does no I/O and is safe for concurrent use.
+// name, at most that many; total is how many there are. It looks at those that the issuer holds. Those
+// that could not be fetched count too if they are many, or if the issuer holds no other. It does no
+// I/O and is safe for concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
-	return is.list(most, content.health, is.cold.unreadNow())
+	unread := is.cold.unreadNow()
+	if !is.cutOff(unread) {
+		unread = nil
+	}
+	return is.list(most, content.health, unread)
+}
+
+// cutOff reports whether so much could not be fetched that the node should get no requests.
+func (is *Issuer) cutOff(unread []Unready) bool {
+	if len(unread) == 0 || len(unread) > mostBearable {
+		return len(unread) > 0
+	}
+	for range is.serving() {
+		return false
+	}
+	return true
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].Aside or [CodeStoreFailedOver] make bearable, sorted by name, at most that many;
-// total is how many there are. It contains none that [Issuer.Health] returns. It does no I/O and is
-// safe for concurrent use.
+// [Definition].Aside or [CodeStoreFailedOver] make bearable, and those that could not be fetched,
+// sorted by name, at most that many; total is how many there are. It contains none that
+// [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
-	return is.list(most, content.degraded, nil)
+	unread := is.cold.unreadNow()
+	if is.cutOff(unread) {
+		unread = nil
+	}
+	return is.list(most, content.degraded, unread)
 }
 
 // State is the state of a biz type. At most one field besides BizType is set.
@@ -73,8 +93,14 @@ func (is *Issuer) States(tell func(State)) {
 		}
 		tell(state)
 	}
-	for _, u := range is.cold.unreadNow() {
-		tell(State{BizType: u.BizType, Unready: u.Reason})
+	unread := is.cold.unreadNow()
+	cutOff := is.cutOff(unread)
+	for _, u := range unread {
+		state := State{BizType: u.BizType, Unready: u.Reason}
+		if !cutOff {
+			state.Unready, state.Degraded = nil, u.Reason
+		}
+		tell(state)
 	}
 }
 

@@ -102,9 +102,6 @@ func (h *Plugin) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeDropped, Value: float64(h.dropped.Load())})
 }
 
-// Idle implements [seqd.Idler]: Close writes what is queued.
-func (h *Plugin) Idle() bool { return true }
-
 // Close writes what is queued when the last biz type that shares the queue is closed. Its error
 // says how many records were not written before ctx ended.
 func (h *Plugin) Close(ctx context.Context) error { return h.pipe.leave(ctx, h.bizType) }

@@ -21,6 +21,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -49,8 +50,10 @@ type Issuer interface {
 	Put(ctx context.Context, name string, build func() (seqd.Definition, error)) error
 	Disable(ctx context.Context, name string, reason *seqd.Error) error
 	Remove(ctx context.Context, name string, reason *seqd.Error) error
-	// Idle reports whether the biz type can be removed until it is needed again.
+	// Idle reports whether the biz type can be dropped, and Drop removes one that can until it is
+	// needed again.
 	Idle(name string) bool
+	Drop(ctx context.Context, name string) (dropped bool, err error)
 }
 
 var _ Issuer = (*seqd.Issuer)(nil)
@@ -91,6 +94,7 @@ type Catalogue struct {
 	configured map[string]bool // the names in the configuration: they are always held
 	absent     absent
 	residents  residents
+	reloads    atomic.Int64 // how often announcements were missed
 }
 
 // New returns a Catalogue without biz types; see [Catalogue.Build].
@@ -184,8 +188,10 @@ func (c *Catalogue) changed(ctx context.Context, name string) error {
 	return err
 }
 
-// reload follows the documents of all biz types that are held.
+// reload follows the documents of all biz types that are held, and lets those that are being fetched
+// be read again.
 func (c *Catalogue) reload(ctx context.Context) error {
+	c.reloads.Add(1)
 	c.absent.clear()
 	return inParallel(c.states.names(), parallelReads, func(name string) error { return c.changed(ctx, name) })
 }
@@ -274,7 +280,7 @@ func (c *Catalogue) CatchUp(ctx context.Context) error {
 	for _, doc := range all {
 		c.follow(ctx, doc)
 	}
-	return nil
+	return c.reload(ctx) // others may have been fetched before announcements could be read
 }
 
 // Confirm compares the shapes of the biz types that began without the store with those on record in

@@ -15,7 +15,8 @@ import (
 // by then. Between the two lies the case of a document that is written while it is fetched. It is
 // read in its turn, as every change is followed. So the announcement of what it does not say yet is
 // followed after the turn, when the biz type is held, or it came less than [feed.WatchFor] ago, and
-// then the document is read again at the next poll.
+// then the document is read again at the next poll. If this process has missed announcements, what is
+// being fetched is read again ([Catalogue.reload]).
 
 var _ seqd.Source = (*Catalogue)(nil)
 
@@ -24,14 +25,17 @@ func (c *Catalogue) Fetch(ctx context.Context, name string) error {
 	if c.locked || c.absent.has(name, c.states.now()) {
 		return noBizType(name)
 	}
+	if known, held := c.states.get(name); held && known.deleted {
+		return noBizType(name) // this process follows it
+	}
 	there, err := c.look(ctx, name, true)
-	switch {
-	case err != nil:
+	if err != nil {
 		return storeError(err)
-	case !there:
-		return noBizType(name)
 	}
 	c.makeRoom()
+	if !there {
+		return noBizType(name)
+	}
 	return nil
 }
 
@@ -44,33 +48,46 @@ func (c *Catalogue) look(ctx context.Context, name string, needed bool) (there b
 	if !held && !needed {
 		return false, nil
 	}
-	doc, err := c.records.documents.Read(ctx, kind, name)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		if !held {
-			c.absent.add(name, c.states.now())
+	for {
+		reloads := c.reloads.Load()
+		doc, err := c.records.documents.Read(ctx, kind, name)
+		switch {
+		case errors.Is(err, persist.ErrNotFound):
+			if !held {
+				c.absent.add(name, c.states.now())
+			}
+			return held && !before.deleted, nil
+		case err != nil:
+			return false, err
 		}
-		return held && !before.deleted, nil
-	case err != nil:
-		return false, err
+		c.apply(ctx, doc)
+		if c.reloads.Load() == reloads { // a later reload finds it among those that are held
+			after, _ := c.states.get(name)
+			return !after.deleted, nil
+		}
 	}
-	c.apply(ctx, doc)
-	after, _ := c.states.get(name)
-	return !after.deleted, nil
 }
 
 // learn makes this process hold a biz type, and do what the store says of it. doc is what the caller
 // has read or written. It may be older than what this process has dropped since, so the document is
 // read again unless the biz type is held.
 func (c *Catalogue) learn(ctx context.Context, doc persist.Document) {
-	if _, held := c.states.get(doc.Key); held {
-		c.follow(ctx, doc)
+	if c.followHeld(ctx, doc) {
 		return
 	}
 	if _, err := c.look(ctx, doc.Key, true); err != nil {
 		c.log.Warn("a biz type was changed, and cannot be read yet; it will be when it is needed",
 			"bizType", doc.Key, "error", err)
 	}
+}
+
+// followHeld is follow for a biz type that is held; otherwise it returns false.
+func (c *Catalogue) followHeld(ctx context.Context, doc persist.Document) (held bool) {
+	defer c.turns.take(doc.Key)()
+	if _, held = c.states.get(doc.Key); held {
+		c.apply(ctx, doc)
+	}
+	return held
 }
 
 const (

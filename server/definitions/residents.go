@@ -22,8 +22,9 @@ const (
 	parallelCloses = 64
 	// patience is how many biz types are looked at to find one that is idle.
 	patience = 16
-	// keepStopped is for how long a biz type is held after it was disabled or deleted: longer than
-	// an operator waits before another strategy is forced upon it. See [checker.settled].
+	// keepStopped is for how long a biz type is held after it was disabled or deleted, unless room
+	// is needed: longer than an operator waits before another strategy is forced upon it. See
+	// [checker.settled].
 	keepStopped = 10 * time.Minute
 )
 
@@ -114,7 +115,7 @@ func (c *Catalogue) Tidy(ctx context.Context) {
 func (c *Catalogue) tidy(ctx context.Context) {
 	// its only errors are those of the function
 	_ = inParallel(c.residents.takeAll(), parallelCloses, func(name string) error {
-		if ctx.Err() != nil || !c.drop(name) {
+		if ctx.Err() != nil || c.states.stoppedSince(name, keepStopped) || !c.drop(name) {
 			c.residents.add(name)
 		}
 		return nil
@@ -123,7 +124,7 @@ func (c *Catalogue) tidy(ctx context.Context) {
 
 // drop ends holding a biz type if it is idle. Its unused numbers go back to the store.
 func (c *Catalogue) drop(name string) (dropped bool) {
-	if !c.issuer.Idle(name) || c.states.stoppedSince(name, keepStopped) {
+	if !c.issuer.Idle(name) {
 		return false
 	}
 	defer c.turns.take(name)()
@@ -132,8 +133,12 @@ func (c *Catalogue) drop(name string) (dropped bool) {
 	if _, _, err := c.records.read(ctx, name); err != nil && !errors.Is(err, errDamaged) {
 		return false // while the store is away, what the node has in hand is all that there is
 	}
-	if err := c.issuer.Remove(ctx, name, nil); err != nil {
+	dropped, err := c.issuer.Drop(ctx, name)
+	if err != nil {
 		c.log.Warn("a biz type that nobody uses did not close well", "bizType", name, "error", err)
+	}
+	if !dropped {
+		return false // somebody uses it after all
 	}
 	c.builder.handlers.Release(c.states.setRejected(name, nil))
 	c.states.forget(name)
