@@ -10,18 +10,16 @@ import (
 // KeepsAnswers reports whether a biz type keeps the answer to a request itself; see [Call.Once]. It
 // is false if nothing issues.
 func (is *Issuer) KeepsAnswers(bizType string) bool {
-	s := is.names.find(bizType)
-	if s == nil {
+	if s := is.names.find(bizType); s != nil {
+		if i := s.serving.Load(); i != nil {
+			return i.keepsAnswers()
+		}
+	}
+	i, err := is.find(context.Background(), bizType, false)
+	if err != nil {
 		return false
 	}
-	i := s.serving.Load()
-	if i == nil {
-		var err error
-		if i, err = is.find(context.Background(), bizType, false); err != nil {
-			return false
-		}
-		defer i.leave()
-	}
+	defer i.leave()
 	return i.keepsAnswers()
 }
 
@@ -138,12 +136,8 @@ func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(co
 // stopped because another one replaces it.
 func (is *Issuer) with(ctx context.Context, bizType string, f func(context.Context, *instance) error) error {
 	w := walk{patience: is.patience}
-	s := is.names.find(bizType)
-	if s == nil {
-		return noSlot(bizType)
-	}
 	for {
-		i, err := is.admit(ctx, s, bizType, &w, false)
+		s, i, err := is.admit(ctx, bizType, &w, false)
 		if err != nil {
 			return err
 		}

@@ -54,20 +54,27 @@ func (c *changes) end(ctx context.Context) {
 	}
 }
 
-// settled returns what a slot holds after the change under way, and why nothing may issue, if so.
-func (is *Issuer) settled(ctx context.Context, s *slot, name string, w *walk) (content, error) {
+// settled returns the slot of a name and what it holds, after the change under way, and why nothing
+// may issue, if so. A biz type that the issuer does not hold is fetched first. s is nil if there is
+// none.
+func (is *Issuer) settled(ctx context.Context, name string, w *walk) (s *slot, c content, err error) {
 	for {
-		c := s.look()
-		switch c.state {
-		case serving:
-			return c, nil
-		case refusing:
-			return c, c.why
-		case vacant, dropped:
-			return c, unknown(name)
+		if s = is.names.find(name); s != nil {
+			c = s.look()
 		}
-		if err := is.wait(ctx, c.change, w); err != nil {
-			return c, err
+		switch {
+		case s == nil || c.state == vacant || c.state == dropped:
+			if err := is.fetch(ctx, name, w); err != nil {
+				return nil, content{}, err
+			}
+		case c.state == serving:
+			return s, c, nil
+		case c.state == refusing:
+			return s, c, c.why
+		default:
+			if err := is.wait(ctx, c.change, w); err != nil {
+				return s, c, err
+			}
 		}
 	}
 }
@@ -103,12 +110,16 @@ func unknown(name string) *Error { return Errorf(CodeUnknownBizType, "no biz typ
 // closing. An error says that something did not close well; the change counts all the same. After
 // Close it is [CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
+	var made *instance
 	err := is.change(ctx, name, (*instance).close, func(_ *instance, predecessor Strategy) (content, Strategy) {
 		if is.changes.over() {
 			return refuse(errStopping, nil), nil
 		}
 		after, left, err := is.build(name, build, predecessor)
 		if err == nil {
+			if after.state == serving {
+				made = after.instance
+			}
 			return after, left
 		}
 		is.log.Error("biz type cannot issue", "bizType", name, "error", err)
@@ -118,7 +129,9 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 		}
 		return refuse(AsError(err), nil), predecessor
 	})
-	is.openSoon()
+	if made != nil {
+		is.openSoon(made)
+	}
 	return err
 }
 
@@ -131,6 +144,9 @@ func (is *Issuer) build(name string, build func() (Definition, error), predecess
 		return c, nil, err
 	}
 	c = is.contentOf(d)
+	if c.instance != nil {
+		c.instance.late = true
+	}
 	if d.BizType.Name != name {
 		return c, nil, fmt.Errorf("biz type %s is called %s", name, d.BizType.Name)
 	}
@@ -182,8 +198,16 @@ func (is *Issuer) change(
 	}
 	defer is.changes.done()
 	s, c := is.names.claim(name)
+	return is.replace(ctx, name, s, c, end, next)
+}
+
+// replace is change for a caller who has claimed the slot.
+func (is *Issuer) replace(
+	ctx context.Context, name string, s *slot, c *change,
+	end func(before *instance, ctx context.Context) error,
+	next func(before *instance, predecessor Strategy) (content, Strategy),
+) (err error) {
 	before := c.before.instance
-	var err error
 	if before != nil {
 		before.stop() // after the claim: a call that it turns away finds the slot changing
 		err = end(before, ctx)
@@ -210,8 +234,8 @@ func (is *Issuer) settle(name string, s *slot, c *change, after content) (unwant
 		}
 		after = refuse(errStopping, nil)
 	}
-	if after.state == vacant && c.record.predecessor == nil && is.names.drop(name, s) {
-		after.state = dropped
+	if after.state == vacant && is.names.drop(name, s, c.record.predecessor) {
+		after.state, c.record.predecessor = dropped, nil
 	}
 	s.settle(c, after)
 	return unwanted

@@ -24,8 +24,11 @@ type Expiry struct {
 // Reclaim ends the reservations of a counter of a biz type whose time is over. done is false if the
 // biz type does not issue here, or if its strategy is no [Reclaimer].
 func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period Period) (done bool, err error) {
-	if s := is.names.find(bizType); s == nil || s.look().state != serving {
-		return false, nil
+	if _, c, err := is.settled(ctx, bizType, &walk{}); c.state != serving {
+		if c.state == refusing || CodeOf(err) == CodeUnknownBizType {
+			err = nil
+		}
+		return false, err
 	}
 	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
 		r, ok := i.strategy.(Reclaimer)

@@ -15,6 +15,8 @@ import (
 type instance struct {
 	// First what issuing reads, in one cache line.
 	ready    atomic.Bool // phase is ready
+	used     atomic.Bool // since it was last asked whether it is idle
+	late     bool        // it was put, not given at the start
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
 	plain    bool        // no plugin changes how numbers are shown
@@ -41,8 +43,9 @@ type instance struct {
 
 // attempt is one call of Init, which callers share.
 type attempt struct {
-	done chan struct{}
-	err  *Error // valid once done is closed
+	began time.Time
+	done  chan struct{}
+	err   *Error // valid once done is closed
 }
 
 // newInstance returns the instance of a definition.
@@ -118,7 +121,7 @@ func (is *Issuer) begin(ctx context.Context, i *instance) (a *attempt, err error
 		return nil, errStopping
 	case fresh, failed:
 		i.phase = i.phase.after(begin)
-		i.attempt = &attempt{done: make(chan struct{})}
+		i.attempt = &attempt{began: time.Now(), done: make(chan struct{})}
 		// Not the caller's context: others share the attempt.
 		go is.try(context.WithoutCancel(ctx), i, i.attempt)
 	}
@@ -258,7 +261,12 @@ func (i *instance) drain(ctx context.Context) (due bool) {
 }
 
 // enter lets a call into the chain, unless the plugins are closed or about to be. leave ends that.
-func (i *instance) enter() bool { return !i.closes || i.calls.enter() }
+func (i *instance) enter() bool {
+	if !i.used.Load() { // not written each time: callers share the cache line
+		i.used.Store(true)
+	}
+	return !i.closes || i.calls.enter()
+}
 
 func (i *instance) leave() {
 	if i.closes {
@@ -266,7 +274,7 @@ func (i *instance) leave() {
 	}
 }
 
-// trouble returns why the instance cannot issue.
+// trouble returns why the instance cannot issue, nil if it can, or will before callers give up.
 func (i *instance) trouble() *Error {
 	if i.ready.Load() {
 		if err := i.health(); err != nil {
@@ -276,7 +284,13 @@ func (i *instance) trouble() *Error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return cmp.Or(i.failure, errUntried)
+	switch {
+	case i.failure != nil:
+		return i.failure
+	case i.late && (i.attempt == nil || time.Since(i.attempt.began) < initWait):
+		return nil // callers wait for it, and where very many are in use some are always being opened
+	}
+	return errUntried
 }
 
 // health is what the strategy says of its health, nil if it is no reporter.

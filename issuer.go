@@ -49,6 +49,8 @@ type Options struct {
 	// PluginTimeout is how long a request waits in all for plugins that are not
 	// [BoundPlugin].Quick; default: 5 s.
 	PluginTimeout time.Duration
+	// Source has the biz types that the issuer was not given; nil if it was given all.
+	Source Source
 	// Log is for operators; default: [slog.Default].
 	Log *slog.Logger
 }
@@ -61,6 +63,7 @@ type Issuer struct {
 	names    names
 	changes  changes
 	opener   opener
+	cold     cold
 	rejected RejectedHandler
 	observer Observer
 	latency  LatencyObserver // the observer, nil if it is none
@@ -85,6 +88,8 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 	if is.rejected == nil {
 		is.rejected = LogRejected(is.log)
 	}
+	is.cold.init(opts.Source)
+	is.opener.more = make(chan struct{}, 1)
 	is.names.first = make(map[string]*slot, len(definitions))
 	slots := make([]slot, len(definitions))
 	for n, d := range definitions {
@@ -136,7 +141,9 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 	call.clear()
 	s := is.names.find(call.BizType)
 	if s == nil {
-		return noSlot(call.BizType)
+		if err := is.cold.absent(call.BizType); err != nil {
+			return err
+		}
 	}
 	if uint(call.Count)-1 >= MaxCount || call.Want != AnyNumbers {
 		if err := call.check(); err != nil {
@@ -144,30 +151,33 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 		}
 	}
 	if is.latency == nil {
-		return is.issue(ctx, s, call)
+		_, err := is.issue(ctx, s, call)
+		return err
 	}
 	began := time.Now()
-	err := is.issue(ctx, s, call)
-	is.latency.Took(s.strategy(), int64(time.Since(began)))
+	s, err := is.issue(ctx, s, call)
+	if s != nil {
+		is.latency.Took(s.strategy(), int64(time.Since(began)))
+	}
 	return err
 }
 
-// issue issues from the instance in a slot. If a change replaces that instance first, it issues
-// from the next one.
-func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) error {
+// issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
+// instance first, it issues from the next one. It returns the slot that it has found last.
+func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) (*slot, error) {
 	w := walk{patience: is.patience}
 	for {
-		i := s.serving.Load()
-		if i == nil || !i.enter() {
+		i := s.enter()
+		if i == nil {
 			var err error
-			if i, err = is.admit(ctx, s, call.BizType, &w, false); err != nil {
-				return is.refuse(ctx, call, AsError(err))
+			if s, i, err = is.admit(ctx, call.BizType, &w, false); err != nil {
+				return s, is.refuse(ctx, call, AsError(err))
 			}
 		}
 		replaced, err := is.issueFrom(ctx, s, i, call, &w)
 		i.leave()
 		if !replaced {
-			return err
+			return s, err
 		}
 	}
 }
@@ -212,14 +222,6 @@ func (is *Issuer) undo(ctx context.Context, i *instance, call *Call, w *walk, en
 	}
 }
 
-// noSlot returns why a name has no slot. Only then is a name checked.
-func noSlot(name string) error {
-	if err := CheckName(name); err != nil {
-		return err
-	}
-	return unknown(name)
-}
-
 // exists reports whether there is a biz type of this name, or will be after the change under way.
 func (is *Issuer) exists(name string) bool {
 	s := is.names.find(name)
@@ -228,26 +230,24 @@ func (is *Issuer) exists(name string) bool {
 
 // find returns the instance of a name, as admit does.
 func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
-	s := is.names.find(name)
-	if s == nil {
-		return nil, noSlot(name)
-	}
-	return is.admit(ctx, s, name, &walk{}, show)
+	_, i, err := is.admit(ctx, name, &walk{}, show)
+	return i, err
 }
 
-// admit returns the instance in a slot, after the change under way, and enters it; the caller must
-// leave it. If show is set, it may be an instance at rest.
-func (is *Issuer) admit(ctx context.Context, s *slot, name string, w *walk, show bool) (*instance, error) {
+// admit returns the slot of a name and the instance in it, after the change under way, and enters
+// the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
+// that the issuer does not hold is fetched first. s is nil if there is none.
+func (is *Issuer) admit(ctx context.Context, name string, w *walk, show bool) (s *slot, i *instance, err error) {
 	for {
-		c, err := is.settled(ctx, s, name, w)
+		s, c, err := is.settled(ctx, name, w)
 		switch {
 		case err != nil && (!show || c.instance == nil):
-			return nil, err
+			return s, nil, err
 		case c.instance.enter():
-			return c.instance, nil
+			return s, c.instance, nil
 		case is.changes.over():
 			c.instance.calls.force() // nothing replaces it, and it can still read old IDs
-			return c.instance, nil
+			return s, c.instance, nil
 		}
 	}
 }

@@ -7,10 +7,15 @@ import (
 
 // names finds the slot of a name. Names that the issuer began with are in a plain map that nobody
 // writes to again. Names that came later are in a [sync.Map], which is slower by some 30 ns, until
-// the next start; so adding one name to a million copies nothing.
+// the next start; so adding one name to a million copies nothing. A name that is gone takes no slot,
+// so that whoever looks at all slots does not see it: only what the next definition of the name
+// inherits from is kept.
 type names struct {
 	first map[string]*slot
 	later sync.Map // of string to *slot
+
+	mu   sync.Mutex // guards left
+	left map[string]Strategy
 }
 
 // find returns the slot of a name, or nil.
@@ -38,13 +43,38 @@ func (n *names) claim(name string) (*slot, *change) {
 			s = added.(*slot)
 		}
 		if c := s.claim(); c != nil {
+			n.inherit(name, c.record)
 			return s, c
 		}
 	}
 }
 
-// drop forgets a slot, if it can: the first map keeps its slots.
-func (n *names) drop(name string, s *slot) (dropped bool) { return n.later.CompareAndDelete(name, s) }
+// inherit gives the record of a name what was left of the name, if anything was.
+func (n *names) inherit(name string, to *record) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if left, ok := n.left[name]; ok {
+		to.predecessor = left
+		delete(n.left, name)
+	}
+}
+
+// drop forgets a slot, if it can: the first map keeps its slots. It keeps what is left of the name,
+// nil for nothing.
+func (n *names) drop(name string, s *slot, left Strategy) (dropped bool) {
+	if n.findLater(name) != s {
+		return false
+	}
+	if left != nil {
+		n.mu.Lock()
+		if n.left == nil {
+			n.left = make(map[string]Strategy)
+		}
+		n.left[name] = left
+		n.mu.Unlock()
+	}
+	return n.later.CompareAndDelete(name, s)
+}
 
 // all returns every slot by name, in no order.
 func (n *names) all() iter.Seq2[string, *slot] {

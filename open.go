@@ -7,84 +7,118 @@ import (
 	"iter"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// Init initialises every biz type, and retries those that failed for a reason that can pass, until
-// ctx ends. It returns when each is ready or cannot become ready. Requests need not wait for it:
-// the first request of a biz type initialises it.
+// Init initialises every biz type that the issuer holds, and retries those that failed for a reason
+// that can pass, until ctx ends. It returns when each is ready or cannot become ready. Requests need
+// not wait for it: the first request of a biz type initialises it.
 func (is *Issuer) Init(ctx context.Context) {
-	pause := 50 * time.Millisecond
-	for {
-		left := is.initAll(ctx)
-		if left == 0 || ctx.Err() != nil {
-			return
-		}
+	left := is.openAll(ctx, slices.Collect(is.serving()))
+	for pause := firstRetry; len(left) > 0; pause = min(2*pause, retryInit) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, retryInit)
+		left = is.openAll(ctx, left)
 	}
 }
 
-// initAll tries each instance once and returns how many are worth another try.
-func (is *Issuer) initAll(ctx context.Context) int {
-	var left atomic.Int64
-	each(slices.Collect(is.serving()), func(i *instance) {
+// openAll tries each instance once and returns those that are worth another try.
+func (is *Issuer) openAll(ctx context.Context, instances []*instance) (left []*instance) {
+	var mu sync.Mutex // guards left
+	each(instances, func(i *instance) {
 		if i.ready.Load() {
 			return
 		}
 		switch CodeOf(is.initialise(ctx, i, &walk{})) {
 		case "", CodeConflict, CodeStopping:
 		default:
-			left.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, i)
 		}
 	})
-	return int(left.Load())
+	return left
 }
 
 // opener initialises in the background what was put.
 type opener struct {
+	more chan struct{} // holds something if due does
+
 	mu      sync.Mutex // guards what follows
 	running bool
-	again   bool // something was put since the goroutine last looked
+	due     []*instance // still to be tried
 }
 
-// openSoon initialises in the background what was put, until Close.
-func (is *Issuer) openSoon() {
+// openSoon initialises an instance in the background, until Close.
+func (is *Issuer) openSoon(i *instance) {
 	o := &is.opener
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.again = true; o.running {
-		return
+	o.due = append(o.due, i)
+	select {
+	case o.more <- struct{}{}:
+	default:
 	}
-	o.running = true
-	go func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		go func() {
-			select {
-			case <-is.changes.ended:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		for o.more() {
-			is.Init(ctx)
-		}
-	}()
+	if !o.running {
+		o.running = true
+		go is.openDue()
+	}
 }
 
-// more reports whether something was put since the last call. If not, the goroutine ends, and the
-// next openSoon starts another.
-func (o *opener) more() bool {
+// openDue initialises what is due, and tries again what failed, until nothing is left or the issuer
+// is closed. What comes meanwhile does not wait for what failed.
+func (is *Issuer) openDue() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-is.changes.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var (
+		failed []*instance
+		pause  = firstRetry
+		retry  <-chan time.Time
+	)
+	for {
+		due, over := is.opener.take(len(failed) == 0)
+		if over {
+			return
+		}
+		failed = append(failed, is.openAll(ctx, due)...)
+		if len(failed) == 0 {
+			continue
+		}
+		if retry == nil {
+			retry = time.After(pause)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-is.opener.more:
+		case <-retry:
+			failed, retry, pause = is.openAll(ctx, failed), nil, min(2*pause, retryInit)
+			if len(failed) == 0 {
+				pause = firstRetry
+			}
+		}
+	}
+}
+
+// take returns what is due. If that is nothing and last is true, over is true: the goroutine ends,
+// and the next openSoon starts another.
+func (o *opener) take(last bool) (due []*instance, over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.running, o.again = o.again, false
-	return o.running
+	due, o.due = o.due, nil
+	over = last && len(due) == 0
+	o.running = !over
+	return due, over
 }
 
 // serving yields the instances that serve, initialised or not.
@@ -159,5 +193,9 @@ func each(instances []*instance, f func(*instance)) {
 	wg.Wait()
 }
 
-// retryInit is the longest pause between two attempts to initialise what failed.
-const retryInit = time.Second
+// firstRetry and retryInit are the first and the longest pause between two attempts to initialise
+// what failed.
+const (
+	firstRetry = 50 * time.Millisecond
+	retryInit  = time.Second
+)

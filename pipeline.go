@@ -84,13 +84,20 @@ func (w *passage) resume() {
 func (is *Issuer) issueAll(ctx context.Context, calls []*Call, errs []error) {
 	name := calls[0].BizType
 	s := is.names.find(name)
+	if s == nil {
+		if err := is.cold.absent(name); err != nil {
+			for k, call := range calls {
+				call.clear()
+				errs[k] = err
+			}
+			return
+		}
+	}
 	valid := 0
 	for k, call := range calls {
 		call.clear()
 		errs[k] = nil
-		if s == nil {
-			errs[k] = noSlot(name)
-		} else if err := call.check(); err != nil {
+		if err := call.check(); err != nil {
 			errs[k] = err
 		} else {
 			valid++
@@ -106,7 +113,10 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*Call, errs []error) {
 	}
 	began := time.Now()
 	p.run(ctx)
-	took, strategy := int64(time.Since(began)), s.strategy()
+	if p.slot == nil {
+		return
+	}
+	took, strategy := int64(time.Since(began)), p.slot.strategy()
 	for range valid {
 		is.latency.Took(strategy, took)
 	}
@@ -116,10 +126,10 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*Call, errs []error) {
 // next one what is left.
 func (p *pipeline) run(ctx context.Context) {
 	for from := 0; from < len(p.calls); {
-		i := p.slot.serving.Load()
-		if i == nil || !i.enter() {
+		i := p.slot.enter()
+		if i == nil {
 			var err error
-			if i, err = p.admit(ctx, p.slot, p.calls[0].BizType, &p.walk, false); err != nil {
+			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.walk, false); err != nil {
 				for k := range p.pending(from, len(p.calls)) {
 					p.errs[k] = p.refuse(ctx, p.calls[k], AsError(err))
 				}

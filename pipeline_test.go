@@ -527,7 +527,7 @@ func TestPipelineDuringChanges(t *testing.T) {
 			}
 		})
 	}
-	for range 300 {
+	for i := 0; i < 300 || o.abandoned.Load() == 0 && i < 30_000; i++ { // some are abandoned only by chance
 		s, p := gated()
 		put(t, is, s, p)
 		time.Sleep(20 * time.Microsecond)

@@ -34,18 +34,38 @@ func (is *Issuer) Details(most int) (list []Details) {
 }
 
 // Health returns the biz types that cannot issue because of this node or its back ends, sorted by
-// name, at most that many; total is how many there are. It does no I/O and is safe for concurrent
-// use.
+// name, at most that many; total is how many there are. It looks at those that the issuer holds. Those
+// that could not be fetched count too if they are many, or if the issuer holds no other. It does no
+// I/O and is safe for concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
-	return is.list(most, content.health)
+	unread := is.cold.unreadNow()
+	if !is.cutOff(unread) {
+		unread = nil
+	}
+	return is.list(most, content.health, unread)
+}
+
+// cutOff reports whether so much could not be fetched that the node should get no requests.
+func (is *Issuer) cutOff(unread []Unready) bool {
+	if len(unread) == 0 || len(unread) > mostBearable {
+		return len(unread) > 0
+	}
+	for range is.serving() {
+		return false
+	}
+	return true
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].Aside or [CodeStoreFailedOver] make bearable, sorted by name, at most that many;
-// total is how many there are. It contains none that [Issuer.Health] returns. It does no I/O and is
-// safe for concurrent use.
+// [Definition].Aside or [CodeStoreFailedOver] make bearable, and those that could not be fetched,
+// sorted by name, at most that many; total is how many there are. It contains none that
+// [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
-	return is.list(most, content.degraded)
+	unread := is.cold.unreadNow()
+	if is.cutOff(unread) {
+		unread = nil
+	}
+	return is.list(most, content.degraded, unread)
 }
 
 // State is the state of a biz type. At most one field besides BizType is set.
@@ -58,8 +78,9 @@ type State struct {
 	Disabled bool
 }
 
-// States calls tell with the state of every biz type, in no order. It does no I/O and is safe for
-// concurrent use. tell is called by one goroutine.
+// States calls tell with the state of every biz type that the issuer holds or that could not be
+// fetched, in no order. It does no I/O and is safe for concurrent use. tell is called by one
+// goroutine.
 func (is *Issuer) States(tell func(State)) {
 	for name, s := range is.names.all() {
 		c := s.look()
@@ -72,11 +93,21 @@ func (is *Issuer) States(tell func(State)) {
 		}
 		tell(state)
 	}
+	unread := is.cold.unreadNow()
+	cutOff := is.cutOff(unread)
+	for _, u := range unread {
+		state := State{BizType: u.BizType, Unready: u.Reason}
+		if !cutOff {
+			state.Unready, state.Degraded = nil, u.Reason
+		}
+		tell(state)
+	}
 }
 
-// list returns the biz types that there is a reason to list, sorted by name, at most that many, and
-// how many there are.
-func (is *Issuer) list(most int, reason func(content) *Error) (list []Unready, total int) {
+// list returns the biz types that there is a reason to list, with others, sorted by name, at most
+// that many, and how many there are.
+func (is *Issuer) list(most int, reason func(content) *Error, others []Unready) (list []Unready, total int) {
+	list, total = others, len(others)
 	first := func() {
 		slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })
 		list = list[:min(most, len(list))]

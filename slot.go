@@ -136,6 +136,17 @@ func (s *slot) settle(c *change, after content) {
 	close(c.ended)
 }
 
+// enter returns the instance that serves, entered, nil if there is none that can be entered. s may
+// be nil.
+func (s *slot) enter() *instance {
+	if s != nil {
+		if i := s.serving.Load(); i != nil && i.enter() {
+			return i
+		}
+	}
+	return nil
+}
+
 // strategy returns the name of the strategy that issues, "" if none does.
 func (s *slot) strategy() string {
 	if i := s.serving.Load(); i != nil {

@@ -182,8 +182,8 @@ func wantHeld(t *testing.T, what string, s *slot, want content) {
 	}
 }
 
-// TestDroppedSlot: a name that is removed leaves nothing behind, unless the issuer began with it or
-// there is something to inherit; and who waits to change it gets the slot that is there then.
+// TestDroppedSlot: a name that is removed leaves no slot behind, unless the issuer began with it; what
+// there is to inherit stays; and who waits to change it gets the slot that is there then.
 func TestDroppedSlot(t *testing.T) {
 	for name, test := range map[string]struct {
 		known bool // at the start
@@ -192,7 +192,7 @@ func TestDroppedSlot(t *testing.T) {
 		kept  bool
 	}{
 		"added":                {want: dropped},
-		"added, with an heir":  {heir: true, want: vacant, kept: true},
+		"added, with an heir":  {heir: true, want: dropped},
 		"known from the start": {known: true, want: vacant, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,8 +222,15 @@ func TestDroppedSlot(t *testing.T) {
 			if kept := is.names.find("order") == s; kept != test.kept {
 				t.Errorf("the slot is kept: %v", kept)
 			}
-			if again, _ := is.names.claim("order"); (again == s) != test.kept {
+			again, c := is.names.claim("order")
+			if (again == s) != test.kept {
 				t.Error("the next change gets another slot than callers")
+			}
+			if inherits := c.record.predecessor != nil; inherits != test.heir {
+				t.Errorf("the next definition inherits: %v", inherits)
+			}
+			if len(is.names.left) > 0 {
+				t.Errorf("%v is left a second time", is.names.left)
 			}
 		})
 	}

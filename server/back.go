@@ -68,6 +68,7 @@ func (b *back) open(ctx context.Context) error {
 	b.base.background.run(ctx, b.follow)
 	b.base.background.run(ctx, b.store.WatchFence)
 	b.base.background.run(ctx, b.catalogue.Seed)
+	b.base.background.run(ctx, b.catalogue.Tidy)
 	b.runStrategies(ctx)
 	return nil
 }
@@ -170,9 +171,6 @@ func (b *back) openIssuer(ctx context.Context) error {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}
 	b.catalogue = definitions.New(opts)
-	if follower, ok := b.catalogue.Follower(); ok {
-		b.feed.Add(definitions.Kind, follower)
-	}
 	var list []seqd.Definition
 	err := b.opening.Await(ctx, func(ctx context.Context) (err error) {
 		list, err = b.catalogue.Build(ctx)
@@ -181,9 +179,14 @@ func (b *back) openIssuer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.issuer, err = seqd.NewIssuer(list, seqd.Options{
+	issuing := seqd.Options{
 		Rejected: b.base.opts.rejected, Observer: env.Observer, Log: b.base.log, PluginTimeout: b.base.cfg.Server.PluginTimeout,
-	})
+	}
+	if follower, ok := b.catalogue.Follower(); ok {
+		b.feed.Add(definitions.Kind, follower)
+		issuing.Source = b.catalogue
+	}
+	b.issuer, err = seqd.NewIssuer(list, issuing)
 	if err != nil {
 		return err
 	}

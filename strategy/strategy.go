@@ -84,7 +84,8 @@ type Factory struct {
 	// strategies that take numbers from a counter, or that make other numbers than counters.
 	Handover func(ctx context.Context, env Env, bizType string) error
 	// Background does what the strategy needs once per process, besides what its biz types do,
-	// until ctx ends. It may be nil. issuer has all biz types, of any strategy.
+	// until ctx ends. It may be nil. issuer has the biz types of any strategy, and fetches those that
+	// the node does not hold.
 	Background func(ctx context.Context, env Env, issuer *seqd.Issuer)
 }
 

@@ -164,7 +164,7 @@ func TestLinesOfALog(t *testing.T) {
 
 // The checker and seqd must get the same biz types.
 func TestShapes(t *testing.T) {
-	text, err := configuration(shapes(System{}))
+	text, _, err := configuration(shapes(System{}))
 	if err != nil {
 		t.Fatal(err)
 	}

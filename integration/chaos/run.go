@@ -130,12 +130,12 @@ func (l *laboratory) makeFolders() (err error) {
 
 // run runs the experiment.
 func (l *laboratory) run(ctx context.Context) error {
-	bizTypes, err := configuration(l.shapes)
+	bizTypes, sparse, err := configuration(l.shapes)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	if l.world, err = newWorld(l.System, filepath.Join(l.Dir, "logs"), l.Binaries, bizTypes); err != nil {
+	if l.world, err = newWorld(l.System, filepath.Join(l.Dir, "logs"), l.Binaries, bizTypes, sparse); err != nil {
 		return err
 	}
 	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))

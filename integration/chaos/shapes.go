@@ -196,14 +196,22 @@ func snowflake(name, group string, weight int, counts []int, bitsMachine, bitsSe
 	return shape{BizType: b, weight: weight, counts: counts, setting: conf}
 }
 
-// configuration returns the value of SEQD_BIZTYPES.
-func configuration(all []shape) (string, error) {
-	var list []settings
+// configuration returns the value of SEQD_BIZTYPES: for a node that names all biz types, and for one
+// that names only those that can begin without the store, and reads the others when it needs them.
+func configuration(all []shape) (full, sparse string, err error) {
+	var list, few []settings
 	for i := range all {
 		if !all[i].late {
 			list = append(list, all[i].setting)
 		}
+		if _, ok := all[i].setting["offlineStart"]; ok {
+			few = append(few, all[i].setting)
+		}
 	}
 	text, err := json.Marshal(list)
-	return string(text), err
+	if err != nil {
+		return "", "", err
+	}
+	short, err := json.Marshal(few)
+	return string(text), string(short), err
 }

@@ -47,7 +47,7 @@ type world struct {
 }
 
 // newWorld creates the hosts and starts all servers except the nodes.
-func newWorld(system System, logs string, binaries Binaries, bizTypes string) (*world, error) {
+func newWorld(system System, logs string, binaries Binaries, bizTypes, sparse string) (*world, error) {
 	w := &world{dir: workshop, logs: logs}
 	err := inOrder(
 		furnish,
@@ -55,7 +55,7 @@ func newWorld(system System, logs string, binaries Binaries, bizTypes string) (*
 		func() (err error) { w.store, err = w.newStore(system, binaries); return err },
 		func() error { return w.store.start() },
 		func() error { return w.makeRedises(system) },
-		func() error { return w.makeNodes(system, binaries.Seqd, bizTypes) },
+		func() error { return w.makeNodes(system, binaries.Seqd, bizTypes, sparse) },
 	)
 	if err != nil {
 		return w, err
@@ -88,7 +88,7 @@ func (w *world) makeRedises(system System) error {
 }
 
 // makeNodes prepares the hosts with a seqd and a Sentinel each.
-func (w *world) makeNodes(system System, program, bizTypes string) error {
+func (w *world) makeNodes(system System, program, bizTypes, sparse string) error {
 	for i, name := range nodes {
 		h, err := addHost(name, 11+i)
 		if err != nil {
@@ -104,6 +104,9 @@ func (w *world) makeNodes(system System, program, bizTypes string) error {
 		n, err := newSeqd(w, h, linkPort+i, program, bizTypes)
 		if err != nil {
 			return err
+		}
+		if i == len(nodes)-1 { // it drops and fetches biz types all the time
+			n.env = append(n.env, "SEQD_BIZTYPES="+sparse, "SEQD_LIVEBIZTYPES=6")
 		}
 		w.seqds = append(w.seqds, n)
 	}

@@ -186,7 +186,7 @@ func load(k config.Key, value string) (problem string) {
 	})
 	name := k.Path[strings.LastIndex(k.Path, ".")+1:]
 	for line := range strings.Lines(fmt.Sprint(err)) {
-		if key, text, _ := strings.Cut(line, ": "); strings.HasSuffix(key, "."+name) {
+		if key, text, _ := strings.Cut(line, ": "); strings.HasSuffix("."+key, "."+name) {
 			return text
 		}
 	}

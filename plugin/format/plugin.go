@@ -33,6 +33,7 @@ var (
 	_ seqd.Plugin   = (*Plugin)(nil)
 	_ seqd.Reader   = (*Plugin)(nil)
 	_ seqd.Measurer = (*Plugin)(nil)
+	_ seqd.Idler    = (*Plugin)(nil)
 )
 
 // New returns the plugin for a biz type with this calendar, or what is wrong with the settings.
@@ -119,6 +120,9 @@ func (p *Plugin) showKeyed(call *seqd.Call, f *frame) (bad error) {
 func unlikePromised(shown []byte) error {
 	return fmt.Errorf("format received %.40q, which is not a decimal number of the promised form", shown)
 }
+
+// Idle implements [seqd.Idler]: a plugin that is made anew shows numbers alike.
+func (*Plugin) Idle() bool { return true }
 
 // Measure implements [seqd.Measurer]: the largest number that has no more digits than {seq} is
 // padded to. Larger ones are displayed too, but are longer and do not sort with the others. Without

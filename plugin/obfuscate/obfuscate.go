@@ -235,6 +235,9 @@ func (p *Plugin) invalid() *seqd.Error {
 	return seqd.Errorf(seqd.CodeInvalidID, "an ID is a number from 0 to %d without zeros in front", p.permutation.size-1)
 }
 
+// Idle implements [seqd.Idler]: a plugin that is made anew shows numbers alike.
+func (*Plugin) Idle() bool { return true }
+
 // Measure implements [seqd.Measurer]: the largest number in the domain.
 func (p *Plugin) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(p.permutation.size - 1)})
@@ -244,4 +247,5 @@ var (
 	_ seqd.Plugin   = (*Plugin)(nil)
 	_ seqd.Reader   = (*Plugin)(nil)
 	_ seqd.Measurer = (*Plugin)(nil)
+	_ seqd.Idler    = (*Plugin)(nil)
 )

@@ -135,6 +135,9 @@ func (s *shared) alone() bool {
 	return s.down
 }
 
+// full implements [buckets]: those in Redis are not kept here.
+func (s *shared) full() bool { return s.standIn.full() }
+
 // ask runs the script once. After an error the tokens may have been taken nevertheless.
 func (s *shared) ask(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)

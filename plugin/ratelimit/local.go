@@ -90,6 +90,21 @@ func (l *local) takeFirst(caller string, now time.Time, cost int64) (left float6
 	return takeFrom(b, now, cost)
 }
 
+// full implements [buckets].
+func (l *local) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	full := l.unnamed.tokens(now) >= float64(l.size) && l.crowd.tokens(now) >= float64(l.size)
+	for caller, b := range l.byName {
+		if b.tokens(now) < float64(l.size) {
+			return false
+		}
+		delete(l.byName, caller)
+	}
+	return full
+}
+
 // sweep drops full buckets, which are equal to new ones. mu is held.
 func (l *local) sweep(now time.Time) {
 	if passed := now.Sub(l.swept); passed >= 0 && passed < sweepPause {

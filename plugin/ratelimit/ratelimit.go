@@ -68,6 +68,8 @@ type buckets interface {
 	// whether it had. left is how many remain. An error, which is a [seqd.Error], means that the
 	// caller has gone.
 	take(ctx context.Context, caller string, cost int64) (left float64, ok bool, err error)
+	// full reports whether all buckets that this process keeps are full.
+	full() bool
 }
 
 // Limiter is the plugin of one binding.
@@ -80,6 +82,7 @@ type Limiter struct {
 var (
 	_ seqd.Plugin   = (*Limiter)(nil)
 	_ seqd.Measurer = (*Limiter)(nil)
+	_ seqd.Idler    = (*Limiter)(nil)
 )
 
 // New returns a limiter with buckets in this process, whatever the scope. The settings must be
@@ -128,6 +131,9 @@ func (l *Limiter) Measure(tell func(seqd.Measurement)) {
 	}
 	tell(m)
 }
+
+// Idle implements [seqd.Idler]: a limiter whose buckets are full is like a new one.
+func (l *Limiter) Idle() bool { return l.buckets.full() }
 
 // until returns the time until there are wanted tokens, rounded up to µs, the resolution of the
 // clock of Redis.

@@ -144,6 +144,18 @@ func (c *counter) report() Report {
 	return r
 }
 
+// quiet reports whether nothing was counted within the longest window.
+func (c *counter) quiet() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	passed := c.passed()
+	if c.notes == nil {
+		return true
+	}
+	c.note(passed / int64(slotLength))
+	return c.rate(passed, 15*time.Minute) == Rate{}
+}
+
 // rate returns the rate from the start of the slot in which the window begins, or from where
 // counting begins if that is later, until now. mu is held.
 func (c *counter) rate(passed int64, window time.Duration) Rate {

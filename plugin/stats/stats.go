@@ -1,5 +1,5 @@
 // Package stats is the plugin that counts what a biz type issued and refused. It shows totals since
-// the start of this node, and rates over the last 1, 5 and 15 minutes, at GET
+// this node opened the biz type, and rates over the last 1, 5 and 15 minutes, at GET
 // /biz-types/{name}/stats. Each node counts for itself.
 //
 // [Stats] is the plugin and [Report] is what it shows. counter.go computes rates.
@@ -55,6 +55,7 @@ var (
 	_ seqd.Plugin          = (*Stats)(nil)
 	_ seqd.RejectedHandler = (*Stats)(nil)
 	_ seqd.Resource        = (*Stats)(nil)
+	_ seqd.Idler           = (*Stats)(nil)
 )
 
 // New returns a plugin that counts from now on.
@@ -75,13 +76,17 @@ func (s *Stats) Rejected(_ context.Context, _ *seqd.Call, err *seqd.Error) {
 	s.counter.reject(err.Code)
 }
 
+// Idle implements [seqd.Idler]. The totals restart with the plugin, and say since when they count;
+// the rates must not.
+func (s *Stats) Idle() bool { return s.counter.quiet() }
+
 // ResourceName implements [seqd.Resource].
 func (s *Stats) ResourceName() string { return name }
 
 // Report is what [Stats.Show] returns.
 type Report struct {
 	BizType string `json:"bizType"`
-	// Since is when this node started to count.
+	// Since is when this node started to count: when it opened the biz type.
 	Since time.Time `json:"since"`
 	// Issued is the number of issued numbers, in Requests requests.
 	Issued   int64 `json:"issued"`

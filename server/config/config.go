@@ -23,6 +23,13 @@ type Config struct {
 	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
 	// only the configuration changes them.
 	BizTypesFrom string `config:"bizTypesFrom" range:"store, config"`
+	// LiveBizTypes is how many biz types of the store a node keeps open, besides those in
+	// `bizTypes`. It opens one when it is first needed, and closes the one that was needed longest
+	// ago. An open one takes 2 to 7 KB.
+	LiveBizTypes int `config:"liveBizTypes" range:"1 to 10,000,000"`
+	// BizTypeIdle is after how long a node closes a biz type of the store that nobody uses, except
+	// those in `bizTypes`: its unused numbers go back to the store.
+	BizTypeIdle time.Duration `config:"bizTypeIdle" range:"0s, or 1s to 720h" zero:"only to make room"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
 	// Metrics is what /metrics shows.
@@ -300,9 +307,10 @@ func Default() Config {
 		Auth:  Auth{Mode: "auto"},
 
 		BizTypesFrom: FromStore,
-		Idempotency:  Idempotency{TTL: 24 * time.Hour},
-		Metrics:      Metrics{Enabled: true, MaxBizTypes: 1000},
-		Tracing:      Tracing{SampleRatio: 0.01},
-		Compat:       Compat{CosID: CosIDOff},
+		LiveBizTypes: 100_000, BizTypeIdle: time.Hour,
+		Idempotency: Idempotency{TTL: 24 * time.Hour},
+		Metrics:     Metrics{Enabled: true, MaxBizTypes: 1000},
+		Tracing:     Tracing{SampleRatio: 0.01},
+		Compat:      Compat{CosID: CosIDOff},
 	}
 }

@@ -170,6 +170,8 @@ var another = map[string]struct{ yaml, text string }{
 	"metrics.maxBizTypes":           {"7", "7"},
 	"auth.mode":                     {"none", "none"},
 	"bizTypesFrom":                  {"config", "config"},
+	"liveBizTypes":                  {"700", "700"},
+	"bizTypeIdle":                   {"7m", "7m"},
 	"auth.publicMetrics":            {"true", "true"},
 	"segment.start":                 {"7", "7"},
 	"segment.ordering":              {"per-node", "per-node"},

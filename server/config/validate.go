@@ -112,6 +112,10 @@ func (c *Config) validate(p *problems) {
 	c.Tracing.validate(p)
 	c.validateCompat(p)
 	p.oneOf("bizTypesFrom", c.BizTypesFrom, FromStore, FromConfig)
+	p.check(c.LiveBizTypes >= 1 && c.LiveBizTypes <= 10_000_000, "liveBizTypes", "%d is outside 1 to 10000000", c.LiveBizTypes)
+	if c.BizTypeIdle != 0 {
+		p.duration("bizTypeIdle", c.BizTypeIdle, time.Second, 720*time.Hour)
+	}
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	c.Auth.validate(p)
 	c.Auth.opens(p, "server.addr", c.Server.Addr)

@@ -191,5 +191,8 @@ func (u unusable) Generate(ctx context.Context, _ int, _ *seqd.Sequence) error {
 	return u.Init(ctx, false)
 }
 
+// Idle implements [seqd.Idler].
+func (unusable) Idle() bool { return true }
+
 // Close implements [seqd.Strategy].
 func (unusable) Close(context.Context) error { return nil }

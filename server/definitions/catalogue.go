@@ -7,6 +7,7 @@
 //   - builder.go, shape.go: the strategy and plugins of a definition, and their shape
 //   - claim.go: a biz type issues in one shape only (invariant U6)
 //   - catalogue.go, state.go: this process follows the documents
+//   - fetch.go, residents.go: a definition is read when it is first needed, and dropped when idle
 //   - editor.go, list.go, check.go, patch.go: what administrators read and change
 //   - example.go: what an ID looks like before there is one
 //
@@ -18,9 +19,9 @@ package definitions
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -49,6 +50,10 @@ type Issuer interface {
 	Put(ctx context.Context, name string, build func() (seqd.Definition, error)) error
 	Disable(ctx context.Context, name string, reason *seqd.Error) error
 	Remove(ctx context.Context, name string, reason *seqd.Error) error
+	// Idle reports whether the biz type can be dropped, and Drop removes one that can until it is
+	// needed again.
+	Idle(name string) bool
+	Drop(ctx context.Context, name string) (dropped bool, err error)
 }
 
 var _ Issuer = (*seqd.Issuer)(nil)
@@ -68,8 +73,9 @@ type Options struct {
 	Alone map[string]bool
 }
 
-// Catalogue is which biz types there are: what the store says, and the biz types of this process,
-// which follow it. It is safe for concurrent use.
+// Catalogue is which biz types there are: what the store says, and the biz types that this process
+// holds, which follow it. It holds those of the configuration, and those that were needed lately:
+// see [Catalogue.Fetch]. It is safe for concurrent use.
 type Catalogue struct {
 	cfg       *config.Config
 	log       *slog.Logger
@@ -84,6 +90,11 @@ type Catalogue struct {
 	issuer  Issuer
 	claims  []claim // of the biz types that were built before the store was reached
 	turns   turns   // one change of a biz type at a time
+
+	configured map[string]bool // the names in the configuration: they are always held
+	absent     absent
+	residents  residents
+	reloads    atomic.Int64 // how often announcements were missed
 }
 
 // New returns a Catalogue without biz types; see [Catalogue.Build].
@@ -95,6 +106,11 @@ func New(opts Options) *Catalogue {
 		records: records{env.Store.Documents(), env.Now},
 		states:  newStates(),
 	}
+	c.configured = make(map[string]bool, len(cfg.BizTypes))
+	for _, b := range cfg.BizTypes {
+		c.configured[b.Name] = true
+	}
+	c.residents.closing = make(chan struct{}, parallelCloses)
 	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
 	c.builder = &builder{
 		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log,
@@ -108,7 +124,7 @@ func (c *Catalogue) isAlone(name string) bool {
 	return c.unreached != nil && c.alone[name] && c.unreached()
 }
 
-// Build builds every biz type that there is at the start.
+// Build builds the biz types that are held from the start: those of the configuration.
 func (c *Catalogue) Build(ctx context.Context) ([]seqd.Definition, error) {
 	documents := map[string]persist.Document{}
 	if !c.locked && c.unreached == nil {
@@ -157,7 +173,7 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 // anything.
 func (c *Catalogue) Serve(issuer Issuer) { c.issuer = issuer }
 
-// Count returns how many biz types there are.
+// Count returns how many biz types this process holds.
 func (c *Catalogue) Count() int { return c.states.count() }
 
 // Follower returns what makes this process do what changed documents say, for the feed. ok is false
@@ -168,29 +184,29 @@ func (c *Catalogue) Follower() (f feed.Follower, ok bool) {
 
 // changed follows the document of one biz type, which may not be written yet.
 func (c *Catalogue) changed(ctx context.Context, name string) error {
-	doc, err := c.records.documents.Read(ctx, kind, name)
-	if errors.Is(err, persist.ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		c.apply(ctx, doc)
-	}
+	_, err := c.look(ctx, name, false)
 	return err
 }
 
-// reload follows all documents.
+// reload follows the documents of all biz types that are held, and lets those that are being fetched
+// be read again.
 func (c *Catalogue) reload(ctx context.Context) error {
-	all, err := c.records.all(ctx)
-	for _, doc := range all {
-		c.apply(ctx, doc)
-	}
-	return err
+	c.reloads.Add(1)
+	c.absent.clear()
+	return inParallel(c.states.names(), parallelReads, func(name string) error { return c.changed(ctx, name) })
 }
 
-// apply makes this process do what a document says, unless it has already.
+// follow makes this process do what a document says, unless it has already. It holds the biz type
+// from then on.
+func (c *Catalogue) follow(ctx context.Context, doc persist.Document) {
+	defer c.turns.take(doc.Key)()
+	c.absent.remove(doc.Key)
+	c.apply(ctx, doc)
+}
+
+// apply is follow for a caller who has the turn.
 func (c *Catalogue) apply(ctx context.Context, doc persist.Document) {
 	name := doc.Key
-	defer c.turns.take(name)()
 	before, was := c.states.get(name)
 	if was && doc.Revision <= before.revision {
 		return
@@ -223,15 +239,20 @@ func (c *Catalogue) apply(ctx context.Context, doc persist.Document) {
 	if err != nil {
 		c.log.Error("a biz type was changed, and what it was before did not close well", "bizType", name, "error", err)
 	}
-	c.log.Info("biz type changed", "bizType", name, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
+	if was {
+		c.log.Info("biz type changed", "bizType", name, "version", doc.Revision, "enabled", said.Enabled, "deleted", said.Deleted)
+	}
 	c.states.set(name, after)
+	if !was && !c.configured[name] {
+		c.residents.add(name)
+	}
 }
 
 // Seed writes those definitions of the configuration to the store that could not be written at the
 // start. It returns when all are there or ctx ends.
 func (c *Catalogue) Seed(ctx context.Context) {
 	if !c.locked {
-		c.seeder.rest(ctx, c.unseeded, c.apply)
+		c.seeder.rest(ctx, c.unseeded, c.follow)
 	}
 }
 
@@ -257,9 +278,9 @@ func (c *Catalogue) CatchUp(ctx context.Context) error {
 		return err
 	}
 	for _, doc := range all {
-		c.apply(ctx, doc)
+		c.follow(ctx, doc)
 	}
-	return nil
+	return c.reload(ctx) // others may have been fetched before announcements could be read
 }
 
 // Confirm compares the shapes of the biz types that began without the store with those on record in

@@ -86,10 +86,16 @@ type node struct {
 }
 
 // newNode returns a node without biz types of its own.
-func newNode(t *testing.T, store persist.Store) *node {
+func newNode(t testing.TB, store persist.Store) *node {
 	t.Helper()
 	cfg := config.Default()
 	cfg.BizTypesFrom = config.FromStore
+	return newNodeOf(t, store, &cfg)
+}
+
+// newNodeOf returns a node with a configuration.
+func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	n := &node{feed: feed.New(feed.Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: log})}
 	if err := n.feed.Begin(t.Context()); err != nil {
@@ -100,14 +106,14 @@ func newNode(t *testing.T, store persist.Store) *node {
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
 	}
 	handlers := rejection.New(rejection.Options{Env: PluginEnv(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
-	catalogue := New(Options{Config: &cfg, Env: env, Handlers: handlers, Feed: n.feed})
+	catalogue := New(Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed})
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
 	definitions, err := catalogue.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log}); err != nil {
+	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log, Source: catalogue}); err != nil {
 		t.Fatal(err)
 	}
 	catalogue.Serve(n.issuer)
@@ -134,7 +140,7 @@ func (c *node) mustPut(t *testing.T, name, definition string, change httpapi.Cha
 	return b
 }
 
-func (c *node) mustIssue(t *testing.T, name string) string {
+func (c *node) mustIssue(t testing.TB, name string) string {
 	t.Helper()
 	seq, err := c.issuer.Next(t.Context(), name, 1)
 	if err != nil {
@@ -157,7 +163,7 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		if err := store.docs.Documents.Update(t.Context(), doc); err != nil {
 			t.Error(err)
 		}
-		other.catalogue.apply(t.Context(), doc)
+		other.catalogue.follow(t.Context(), doc)
 		other.mustIssue(t, "order") // the shape that is not to be is not on record
 	}
 	change := forced()
@@ -459,7 +465,7 @@ func TestChangeWhileStopping(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.catalogue.apply(ctx, doc)
+	c.catalogue.follow(ctx, doc)
 	if got := c.mustIssue(t, "order"); got != "2" {
 		t.Errorf("got %s", got)
 	}

@@ -197,12 +197,15 @@ func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Chan
 	if err != nil {
 		return b, err
 	}
+	if change.Force && doc.Revision > 0 {
+		e.catalogue.learn(ctx, doc) // from then on this node knows for how long it has not issued
+	}
 	next, err := e.plan(ctx, name, change, doc, before, edit)
 	if err != nil {
 		return b, err
 	}
 	if next.nothing {
-		e.catalogue.apply(ctx, doc) // this node may not have followed it yet
+		e.catalogue.learn(ctx, doc) // this node may not have followed it yet
 	}
 	if next.nothing || change.DryRun {
 		b = warned(e.shown(name, doc.Revision, doc.Timestamp, next.said), next.warnings)
@@ -296,7 +299,7 @@ func (e *Editor) write(ctx context.Context, doc persist.Document) error {
 	err := e.record(ctx, doc)
 	if err == nil {
 		e.feed.Publish(ctx, kind, doc.Key)
-		e.catalogue.apply(ctx, doc)
+		e.catalogue.learn(ctx, doc)
 	}
 	return err
 }
@@ -331,7 +334,7 @@ func (e *Editor) find(doc persist.Document) {
 	defer cancel()
 	// its only error is the end of ctx
 	_ = retry.Do(ctx, retry.Policy{First: retryPause}, func(ctx context.Context) error {
-		err := e.catalogue.changed(ctx, doc.Key)
+		_, err := e.catalogue.look(ctx, doc.Key, true)
 		if known, _ := e.catalogue.states.get(doc.Key); known.revision >= doc.Revision || errors.Is(err, persist.ErrClosed) {
 			return nil
 		}

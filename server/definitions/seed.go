@@ -22,6 +22,8 @@ const (
 	// parallelWrites bounds how many definitions are written at once; the store merges concurrent
 	// writes.
 	parallelWrites = 64
+	// parallelReads bounds how many definitions are read at once.
+	parallelReads = 64
 	// retryPause is the pause between two attempts at what needs the store.
 	retryPause = time.Second
 )
@@ -35,10 +37,15 @@ type seeder struct {
 	log     *slog.Logger
 }
 
-// load returns the definitions in the store, after seeding those that are missing. Those that
-// cannot be written now are left to rest: they must not keep the others from issuing.
+// load returns the definitions that the store has of the biz types of the configuration, after
+// seeding those that are missing. Those that cannot be written now are left to rest: they must not
+// keep the others from issuing.
 func (s *seeder) load(ctx context.Context) (map[string]persist.Document, error) {
-	all, err := s.records.all(ctx)
+	names := make([]string, len(s.cfg.BizTypes))
+	for i, b := range s.cfg.BizTypes {
+		names[i] = b.Name
+	}
+	all, err := s.records.these(ctx, names)
 	if err != nil {
 		return nil, err
 	}

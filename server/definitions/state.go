@@ -1,6 +1,8 @@
 package definitions
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +33,7 @@ func (s state) onlyDisabledBy(said stored) bool {
 	return !s.unusable && said.digest() == s.said
 }
 
-// states are the states of all biz types. It is safe for concurrent use.
+// states are the states of the biz types that this process holds. It is safe for concurrent use.
 type states struct {
 	now func() time.Time // of a clock that nobody sets
 
@@ -82,6 +84,29 @@ func (s *states) stoppedFor(name string, revision int64) time.Duration {
 	return s.now().Sub(since)
 }
 
+// stoppedSince reports whether a biz type issues no more, and has done so for less than this.
+func (s *states) stoppedSince(name string, within time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, ok := s.stopped[name]
+	return ok && s.now().Sub(since) < within
+}
+
+// forget forgets a biz type that is no longer held.
+func (s *states) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byName, name)
+	delete(s.stopped, name)
+}
+
+// names returns the biz types that are held, and those that were deleted a short time ago.
+func (s *states) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.byName))
+}
+
 // setRejected notes which rejection handlers a biz type uses, and returns those it used until now.
 func (s *states) setRejected(name string, rejected []seqd.RejectedBinding) (before []seqd.RejectedBinding) {
 	s.mu.Lock()
@@ -94,7 +119,7 @@ func (s *states) setRejected(name string, rejected []seqd.RejectedBinding) (befo
 	return before
 }
 
-// count returns how many biz types there are.
+// count returns how many biz types are held.
 func (s *states) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

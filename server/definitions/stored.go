@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -104,16 +105,23 @@ func (r records) read(ctx context.Context, name string) (doc persist.Document, s
 	return doc, said, err
 }
 
-// all reads all definitions.
-func (r records) all(ctx context.Context) (map[string]persist.Document, error) {
-	all := make(map[string]persist.Document)
-	for doc, err := range persist.EveryDocument(ctx, r.documents, kind) {
-		if err != nil {
-			return nil, err
+// these reads the definitions of biz types. Those that the store does not have are not in the result.
+func (r records) these(ctx context.Context, names []string) (map[string]persist.Document, error) {
+	var mu sync.Mutex // guards found
+	found := make(map[string]persist.Document, len(names))
+	err := inParallel(names, parallelReads, func(name string) error {
+		doc, err := r.documents.Read(ctx, kind, name)
+		if errors.Is(err, persist.ErrNotFound) {
+			return nil
 		}
-		all[doc.Key] = doc
-	}
-	return all, nil
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			found[name] = doc
+		}
+		return err
+	})
+	return found, err
 }
 
 // document returns the document of a definition.

@@ -23,7 +23,7 @@ type Node struct {
 	SeenAt    string `json:"seenAt"`
 	// Catalogue is the number of the newest change that it knows.
 	Catalogue int64 `json:"catalogue"`
-	// BizTypes is the number of biz types that it knows.
+	// BizTypes is the number of biz types that it holds.
 	BizTypes int `json:"bizTypes"`
 	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
 	MachineIDs map[string]int64 `json:"machineIds"`

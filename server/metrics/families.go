@@ -134,7 +134,7 @@ var (
 
 // State.
 var (
-	bizTypes        = gauge(most, "seqd_biz_types", "Biz types that are ready, degraded, unready or disabled.", "state")
+	bizTypes        = gauge(most, "seqd_biz_types", "Biz types that this node holds and that are ready, degraded, unready or disabled.", "state")
 	degraded        = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
 	unready         = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
 	backendUp       = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")

@@ -472,6 +472,9 @@ func (s *Strategy) Legacy() seqd.Strategy {
 	return &Strategy{seen: maps.Clone(s.seen)}
 }
 
+// Idle implements [seqd.Idler]: all that counts is in the store.
+func (s *Strategy) Idle() bool { return true }
+
 // Close ends issuing. It waits for writes under way until ctx ends.
 func (s *Strategy) Close(ctx context.Context) error {
 	err := s.counters.Close(ctx)

@@ -25,6 +25,8 @@ import (
 const (
 	// sweepPause is the pause between two questions what is due.
 	sweepPause = time.Second
+	// lookPause is the pause between two looks whether there are counters at all.
+	lookPause = time.Minute
 	// purgePause is the pause between two removals of records that are no longer needed.
 	purgePause = time.Minute
 	// purgeAtOnce is how many records are removed by one operation.
@@ -39,17 +41,16 @@ const (
 	fruitless = 5 * time.Second
 )
 
-// sweep runs the timer until ctx ends. It does nothing before the process has a gapless biz type.
+// sweep runs the timer until ctx ends. It does nothing before the process has a gapless biz type, or
+// the store a counter of one.
 func sweep(ctx context.Context, env strategy.Env, issuer *seqd.Issuer) {
 	if env.Attendance == nil {
 		return
 	}
-	select {
-	case <-env.Attendance.Needed():
-	case <-ctx.Done():
+	w := &sweeper{env: env, documents: documentsOf(env.Store), issuer: issuer, tried: make(map[string]attempt), page: sweepPage}
+	if !w.awaitNeed(ctx) {
 		return
 	}
-	w := &sweeper{env: env, documents: documentsOf(env.Store), issuer: issuer, tried: make(map[string]attempt), page: sweepPage}
 	var loops sync.WaitGroup
 	loops.Go(func() {
 		every(ctx, storeclock.BeatPause, w.trouble("that this node is there cannot be written"), env.Attendance.Beat)
@@ -57,6 +58,26 @@ func sweep(ctx context.Context, env strategy.Env, issuer *seqd.Issuer) {
 	loops.Go(func() { every(ctx, sweepPause, w.trouble("reservations cannot be reclaimed"), w.reclaim) })
 	loops.Go(func() { every(ctx, purgePause, w.trouble("records of gapless counters cannot be removed"), w.purge) })
 	loops.Wait()
+}
+
+// awaitNeed waits until there is something to do. A biz type of the store is opened when somebody asks
+// for it, and until then its reservations expire too. It returns false if ctx has ended.
+func (w *sweeper) awaitNeed(ctx context.Context) bool {
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	go every(looking, lookPause, w.trouble("it cannot be found out whether there are gapless counters"), func(ctx context.Context) error {
+		some, err := w.List(ctx, persist.LedgerKind, "", 1)
+		if len(some) > 0 {
+			w.env.Attendance.Need()
+		}
+		return err
+	})
+	select {
+	case <-w.env.Attendance.Needed():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // every calls f now and after every pause until ctx ends.

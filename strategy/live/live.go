@@ -267,6 +267,9 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) (over []*Entry[C]) {
 	done := e.done
 	defer close(done)
 	if err != nil {
+		if s.closed {
+			err = ErrStopping // whatever came of the context that Close has ended
+		}
 		e.err = err
 		s.remove(e)
 		return nil

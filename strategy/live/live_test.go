@@ -160,3 +160,29 @@ func TestUsedCounterStaysOpen(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a counter while the set is closed is told that it stops, not that its opening was
+// canceled: another strategy may take the place of this one, and the caller's request is its.
+func TestOpeningEndsWithClose(t *testing.T) {
+	opening := make(chan struct{})
+	s := New(Options[*counter]{
+		Most: 1, Wait: time.Minute, Timeout: time.Minute,
+		Open: func(ctx context.Context, _ Name) (*counter, error) {
+			close(opening)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	got := make(chan error)
+	go func() {
+		_, err := s.Acquire(t.Context(), Name{Key: "a"})
+		got <- err
+	}()
+	<-opening
+	if err := s.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-got; !errors.Is(err, ErrStopping) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// fetchDuringReload lets a node fetch a biz type while it is disabled, and while so much is announced
+// that the node misses the announcement.
+func fetchDuringReload(t *testing.T) (store *faulty, c, other *node) {
+	store = newFaulty(true)
+	other = newNode(t, store)
+	other.write(t, "order", 1, `{"step":1}`) // announced long ago
+	c = newNode(t, store)
+	if err := c.feed.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	read, written := make(chan struct{}), make(chan struct{})
+	slow := &slowReads{Documents: store.Documents(), read: read, written: written}
+	c.catalogue.records.documents = slow
+	fetched := make(chan error)
+	go func() { fetched <- c.catalogue.Fetch(t.Context(), "order") }()
+	<-read // the definition that is about to change
+	if _, err := other.Enable(t.Context(), "order", false, always); err != nil {
+		t.Fatal(err)
+	}
+	for part := range 5 { // such as a seeding of 320 biz types, or a script that makes them
+		var names []string
+		for i := range 64 {
+			names = append(names, fmt.Sprintf("bulk%d-%d", part, i))
+		}
+		if err := other.Editor.feed.AnnounceAll(t.Context(), kind, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.feed.Poll(t.Context()); err != nil { // has missed announcements: reload
+		t.Fatal(err)
+	}
+	close(written)
+	if err := <-fetched; err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := c.feed.Poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store, c, other
+}
+
+// A node that has missed announcements reads again what it is fetching.
+func TestReloadDuringAFetch(t *testing.T) {
+	_, c, _ := fetchDuringReload(t)
+	if id, err := c.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeDisabled {
+		t.Fatalf("order is disabled, and this node issues %v (error %v)", id, err)
+	}
+}
+
+// The same, with another strategy forced after settleTime by a node that obeys all rules: no number is
+// issued twice.
+func TestForcedStrategyDuringAFetch(t *testing.T) {
+	_, c, other := fetchDuringReload(t)
+	_, _ = c.issuer.Next(t.Context(), "order", 1) // with the old strategy
+	now := time.Now().Add(settleTime + time.Second)
+	other.catalogue.states.now = func() time.Time { return now }
+	other.mustPut(t, "order", `{"strategy":"gapless"}`, forced())
+	if _, err := other.Enable(t.Context(), "order", true, always); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]string)
+	for range 30 {
+		for at, n := range map[string]*node{"gapless": other, "stale": c} {
+			seq, err := n.issuer.Next(t.Context(), "order", 1)
+			if err != nil {
+				if at == "gapless" {
+					t.Fatal(err)
+				}
+				continue
+			}
+			id := seq.IDs()[0]
+			if before, twice := seen[id]; twice {
+				t.Fatalf("%s was issued twice: by %s and %s", id, before, at)
+			}
+			seen[id] = at
+		}
+		if err := errors.Join(c.feed.Poll(t.Context()), other.feed.Poll(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

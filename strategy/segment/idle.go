@@ -1,0 +1,54 @@
+package segment
+
+import (
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// A strategy can be closed while nobody uses it and made anew later, as at a clean stop and a start:
+// Close gives back what is left, and what the process knows beyond the store is inherited (heir.go).
+var (
+	_ seqd.Idler = (*Strategy)(nil)
+	_ seqd.Idler = (*Shared)(nil)
+	_ seqd.Idler = (*Stored)(nil)
+	_ seqd.Idler = (*Following)(nil)
+	_ seqd.Idler = (*Periodic)(nil)
+	_ seqd.Idler = (*Keyed)(nil)
+	_ seqd.Idler = (*spaced)(nil)
+)
+
+// Idle implements [seqd.Idler].
+func (s *Strategy) Idle() bool { return true }
+
+// Idle implements [seqd.Idler]. What refuses is not idle either: if another sequencer has taken over, a
+// strategy that is made anew would take over again. While the node issues on its own, or the cursor may be behind what it
+// has issued so, it is not idle: it goes back to the cursor by itself, and nobody else can restore
+// the order over nodes.
+func (s *Shared) Idle() bool {
+	return s.Health() == nil && s.Degraded() == nil && !s.knows().behind()
+}
+
+// Idle implements [seqd.Idler]; see Shared.
+func (s *Stored) Idle() bool { return s.Health() == nil }
+
+// Idle implements [seqd.Idler].
+func (f *Following) Idle() bool { return isIdle(f.present.Load().follower) }
+
+// Idle implements [seqd.Idler].
+func (s *Periodic) Idle() bool {
+	idle := true
+	s.set.Each(func(_ live.Name, c counting) { idle = idle && isIdle(c) })
+	return idle
+}
+
+// Idle implements [seqd.Idler]. A key that is closed retires its cursor, if that may be behind.
+func (s *Keyed) Idle() bool { return true }
+
+// Idle implements [seqd.Idler].
+func (s *spaced) Idle() bool { return isIdle(s.counting) }
+
+// isIdle reports whether the strategy of a counter is idle.
+func isIdle(c any) bool {
+	idler, ok := c.(seqd.Idler)
+	return ok && idler.Idle()
+}

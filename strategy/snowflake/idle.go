@@ -1,0 +1,9 @@
+package snowflake
+
+import "github.com/seqd/seqd"
+
+var _ seqd.Idler = (*Strategy)(nil)
+
+// Idle implements [seqd.Idler]. The machine ID is returned with the last strategy that uses it, and
+// another lease begins above all that was issued (U5).
+func (s *Strategy) Idle() bool { return true }
