@@ -155,7 +155,7 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/openfiles internal/retry internal/version persist " +
+		may: ". internal/bounded internal/openfiles internal/resident internal/retry internal/version persist " +
 			"persist/storeclock plugin server/access server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
@@ -353,6 +353,9 @@ var rules = map[string]rule{
 	},
 	"internal/registry": {
 		why: "it keeps names, whatever they name",
+	},
+	"internal/resident": {
+		why: "it uses the memory of the process only",
 	},
 	"internal/retry": {
 		why: "it repeats operations of any kind",

@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/resident"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/logging"
 )
@@ -47,6 +48,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	err := s.Start(ctx)
 	switch {
 	case err == nil:
+		s.base.background.run(s.base.background.begin(ctx), settle)
 		if err = s.Wait(ctx); err == nil {
 			s.Drain()
 		}
@@ -54,6 +56,18 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 		err = nil // asked to stop while it started
 	}
 	return errors.Join(err, s.Stop())
+}
+
+// settled is how long after its start the service has what it uses in memory.
+const settled = time.Second
+
+// settle gives back the memory that only the start needed.
+func settle(ctx context.Context) {
+	select {
+	case <-time.After(settled):
+		_ = resident.Trim() // without it, more memory is resident
+	case <-ctx.Done():
+	}
 }
 
 // Server is the service of one process: [New], [Server.Start], [Server.Wait], [Server.Drain],

@@ -2,9 +2,9 @@ package snowflake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"time"
 
@@ -20,6 +20,10 @@ import (
 type generator struct {
 	layout  *layout
 	options generatorOptions
+	// turn is held by the one caller that waits for the clock; capacity 1. The next is the one that
+	// has waited for longest.
+	turn  chan struct{}
+	alarm alarm // the caller with the turn uses it
 
 	mu          sync.Mutex // guards what follows
 	stopped     *seqd.Error
@@ -56,7 +60,7 @@ func newGenerator(l *layout, opts generatorOptions) *generator {
 	if opts.onRollback == nil {
 		opts.onRollback = func(bool, time.Duration) {}
 	}
-	return &generator{layout: l, options: opts, stopped: errSeeking}
+	return &generator{layout: l, options: opts, turn: make(chan struct{}, 1), stopped: errSeeking}
 }
 
 var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
@@ -83,22 +87,43 @@ func (g *generator) stop(reason *seqd.Error) (last int64) {
 
 // take adds n numbers to seq, in ascending order. If it fails, the numbers it took are skipped.
 func (g *generator) take(ctx context.Context, n int, seq *seqd.Sequence) error {
-	var began, before time.Time
-	for {
+	taken, _, _, err := g.some(n, seq)
+	if err != nil || taken == n {
+		return err
+	}
+	return g.takeLater(ctx, n-taken, seq)
+}
+
+// takeLater is take for a caller that must wait. Such callers line up, so that each gets numbers
+// after those who came before it, however fast a caller comes back for more.
+func (g *generator) takeLater(ctx context.Context, n int, seq *seqd.Sequence) error {
+	limited, cancel := context.WithTimeout(ctx, patience+g.options.maxWait)
+	defer cancel()
+	err := g.takeInTurn(limited, n, seq)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout cannot make that many numbers in " + patience.String(), RetryAfter: time.Second}
+	}
+	return seqd.AsError(err)
+}
+
+// takeInTurn waits for the caller's turn, and takes numbers until it has all.
+func (g *generator) takeInTurn(ctx context.Context, n int, seq *seqd.Sequence) error {
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for before := (time.Time{}); ; {
 		taken, now, wait, err := g.some(n, seq)
-		if err != nil {
+		if n -= taken; err != nil || n == 0 {
 			return err
 		}
-		if n -= taken; n == 0 {
-			return nil
-		}
-		if began.IsZero() {
-			began = time.Now()
-		} else if time.Since(began) > patience+g.options.maxWait {
-			return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout cannot make that many numbers in " + patience.String(), RetryAfter: time.Second}
-		}
-		if err := pass(ctx, wait, !now.Equal(before)); err != nil {
-			return seqd.AsError(err)
+		if err := g.pass(ctx, wait, !now.Equal(before)); err != nil {
+			return err
 		}
 		before = now
 	}
@@ -231,35 +256,21 @@ func nextMilli(now time.Time) time.Duration {
 	return time.Millisecond - time.Duration(now.Nanosecond())%time.Millisecond
 }
 
-const (
-	// spin is the end of a wait that is not slept, because a sleep ends late by about as much.
-	spin = 150 * time.Microsecond
-	// spins limits the spinning if the clock stands still.
-	spins = 10_000
-)
-
-// pass waits for d, or until ctx ends. It sleeps for most of it and spins for the rest. If the
-// clock has not moved since the last wait, it only sleeps.
-func pass(ctx context.Context, d time.Duration, moves bool) error {
-	end := time.Now().Add(d)
-	sleep := d - spin
-	if !moves {
-		sleep = max(d, time.Millisecond)
+// pass waits for d, or until ctx ends. If the clock has not moved since the last wait, it waits for
+// a millisecond at least. The caller has the turn.
+func (g *generator) pass(ctx context.Context, d time.Duration, moved bool) error {
+	if moved && d <= time.Millisecond && g.alarm.sleep(d) {
+		return ctx.Err()
 	}
-	if sleep > 0 {
-		timer := time.NewTimer(sleep)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timer.C:
-		}
+	if !moved {
+		d = max(d, time.Millisecond)
 	}
-	for range spins {
-		if !time.Now().Before(end) {
-			break
-		}
-		runtime.Gosched()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
-	return ctx.Err()
 }

@@ -131,6 +131,57 @@ func TestClockStandsStill(t *testing.T) {
 	})
 }
 
+// TestWaitingCallersTakeTurns checks that callers that must wait get numbers in the order in which
+// they came, also if each takes a whole millisecond and comes back at once.
+func TestWaitingCallersTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, rounds = 5, 3
+		g, clock := testGenerator(t, generatorOptions{})
+		numbers(t, g, 4096)
+		var order, want []int
+		for i := range callers {
+			go func() {
+				for range rounds {
+					if err := g.take(t.Context(), 4096, new(seqd.Sequence)); err != nil {
+						t.Error(err)
+					}
+					order = append(order, i)
+				}
+			}()
+			synctest.Wait()
+		}
+		for n := range callers * rounds {
+			want = append(want, n%callers)
+			clock.ms.Add(1)
+			time.Sleep(2 * time.Millisecond) // they look at the clock each millisecond
+			synctest.Wait()
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("served %d, want %d", order, want)
+		}
+	})
+}
+
+// TestWaitInLineEnds checks that a caller that waits for its turn still goes when its context ends.
+func TestWaitInLineEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, clock := testGenerator(t, generatorOptions{})
+		numbers(t, g, 4096)
+		go func() { _ = g.take(t.Context(), 1, new(seqd.Sequence)) }() // the first in the line
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- g.take(ctx, 1, new(seqd.Sequence)) }()
+		synctest.Wait()
+		cancel()
+		if err := <-gone; seqd.CodeOf(err) != seqd.CodeCanceled {
+			t.Errorf("got %v", err)
+		}
+		clock.ms.Add(1)
+		time.Sleep(time.Millisecond)
+	})
+}
+
 func TestLeaseBoundsTimes(t *testing.T) {
 	g, clock := testGenerator(t, generatorOptions{})
 	clock.ms.Store(someTime - 1001)

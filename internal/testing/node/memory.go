@@ -8,20 +8,32 @@ import (
 	"time"
 )
 
-// PeakMemory returns the peak resident memory of the process in bytes (VmHWM). It needs Linux.
+// PeakMemory returns the peak resident memory of the process in bytes. It needs Linux.
 func (n *Node) PeakMemory() int64 {
+	n.t.Helper()
+	return n.status("VmHWM")
+}
+
+// Memory returns the resident memory of the process in bytes. It needs Linux.
+func (n *Node) Memory() int64 {
+	n.t.Helper()
+	return n.status("VmRSS")
+}
+
+// status returns a size from the status of the process, in bytes.
+func (n *Node) status(name string) int64 {
 	n.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, rest, _ := strings.Cut(string(status), name+":")
 	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	peak, err := strconv.ParseInt(kib, 10, 64)
+	size, err := strconv.ParseInt(kib, 10, 64)
 	if err != nil {
-		n.t.Fatalf("no peak in %s: %v", status, err)
+		n.t.Fatalf("no %s in %s: %v", name, status, err)
 	}
-	return peak << 10
+	return size << 10
 }
 
 // CPU returns the processor time that the process has used, to 10 ms. It needs Linux.

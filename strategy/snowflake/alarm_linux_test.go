@@ -1,0 +1,30 @@
+package snowflake
+
+import (
+	"testing"
+	"time"
+)
+
+// TestAlarm checks that the kernel has timers, that they do not end early, and that a wait of 0
+// ends.
+func TestAlarm(t *testing.T) {
+	var a alarm
+	for _, d := range []time.Duration{0, 100 * time.Microsecond, time.Millisecond} {
+		began := time.Now()
+		if !a.sleep(d) {
+			t.Fatal("there is no timer")
+		}
+		if slept := time.Since(began); slept < d {
+			t.Errorf("slept %s instead of %s", slept, d)
+		}
+	}
+}
+
+// TestWithoutAlarm checks that a caller waits with Go's timers if the kernel refuses its own.
+func TestWithoutAlarm(t *testing.T) {
+	g, _ := testGenerator(t, generatorOptions{now: time.Now})
+	g.alarm.none = true
+	now := time.Now().UnixMilli()
+	g.set(5, now-1000, now+60_000, false)
+	numbers(t, g, 10_000)
+}
