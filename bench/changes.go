@@ -11,7 +11,7 @@ import (
 const (
 	changeNodes = 3
 	// Changes come at once with Redis, and without it by asking the store.
-	fastChanges, slowChanges = 50, 4
+	fastChanges, slowChanges = 50, 2
 )
 
 // benchChanges disables and enables a biz type on one node, and measures how soon all nodes follow.
@@ -51,18 +51,17 @@ func benchChanges(ctx context.Context, o options) ([]result, error) {
 	})
 }
 
-// followChanges returns the sorted times from the request for a change until the last node has
-// followed.
+// followChanges returns the sorted times from the answer to a change until the last node has followed.
 func followChanges(ctx context.Context, nodes []node, changes int) (took []time.Duration, err error) {
 	for range changes {
 		for _, change := range []struct {
 			path string
 			want int // of a request for a number
 		}{{"/disable", http.StatusConflict}, {"/enable", http.StatusOK}} {
-			began := time.Now()
 			if err := post(ctx, http.DefaultClient, nodes[0].url+"/biz-types/order"+change.path, http.StatusOK, nil); err != nil {
 				return nil, err
 			}
+			began := time.Now()
 			for _, n := range nodes {
 				if err := awaitStatus(ctx, n.url+"/seq/order", change.want); err != nil {
 					return nil, err

@@ -144,7 +144,7 @@ func (d *document) markdown() string {
 	var out strings.Builder
 	d.head(&out)
 	d.shortfalls(&out)
-	d.table(&out)
+	d.others(&out)
 	for _, c := range d.Charts {
 		if len(c.Panels) > 0 {
 			fmt.Fprintf(&out, "\n## %s\n\n![%s](%s)\n", c.Title, c.Title, c.path())
@@ -174,52 +174,49 @@ func (d *document) head(out io.Writer) {
 	}
 }
 
-// shortfalls lists the lines that do not reach their targets.
+// short says that a line has a target and does not surely reach it.
+func (l line) short() bool { return l.Verdict == missed || l.Verdict == undecided }
+
+// shortfalls lists the lines that fall short.
 func (d *document) shortfalls(out io.Writer) {
-	var short []line
+	var rows []string
 	with := 0
 	for _, l := range d.Lines {
 		if l.Verdict != "" {
 			with++
-			if l.Verdict != reached {
-				short = append(short, l)
-			}
+		}
+		if l.short() {
+			rows = append(rows, l.row())
 		}
 	}
-	fmt.Fprintf(out, "\n## What falls short: %d of %d\n\n", len(short), with)
-	if len(short) == 0 {
+	fmt.Fprintf(out, "\n## What falls short: %d of %d\n\n", len(rows), with)
+	if len(rows) == 0 {
 		fmt.Fprintln(out, "Nothing.")
 		return
 	}
-	tableHead(out)
-	for _, l := range short {
-		fmt.Fprintln(out, l.row())
-	}
+	fmt.Fprintf(out, "%s%s\n", tableHead, strings.Join(rows, "\n"))
 }
 
-// table lists all lines by what they answer.
-func (d *document) table(out io.Writer) {
-	if len(d.Lines) == 0 {
-		return
-	}
-	fmt.Fprint(out, "\n## All figures\n\n")
-	tableHead(out)
+// others lists the other lines by what they answer.
+func (d *document) others(out io.Writer) {
+	var all []string
 	for _, q := range questions {
 		var rows []string
 		for _, l := range d.Lines {
-			if l.result.unit.question == q {
+			if l.result.unit.question == q && !l.short() {
 				rows = append(rows, l.row())
 			}
 		}
 		if len(rows) > 0 {
-			fmt.Fprintf(out, "| **%s** | | | | | | |\n%s\n", q, strings.Join(rows, "\n"))
+			all = append(append(all, fmt.Sprintf("| **%s** | | | | | | |", q)), rows...)
 		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(out, "\n## All other figures\n\n%s%s\n", tableHead, strings.Join(all, "\n"))
 	}
 }
 
-func tableHead(out io.Writer) {
-	fmt.Fprint(out, "| figure | baseline | seqd | ratio, or range | target | | others |\n|---|---|---|---|---|---|---|\n")
-}
+const tableHead = "| figure | baseline | seqd | ratio, or range | target | | others |\n|---|---|---|---|---|---|---|\n"
 
 // row is a line of a Markdown table.
 func (l line) row() string {
@@ -232,7 +229,7 @@ func (l line) row() string {
 		compared = l.result.unit.text(l.Interval.Low) + "–" + l.result.unit.text(l.Interval.High)
 	}
 	mark := string(l.Verdict)
-	if l.Verdict == missed || l.Verdict == undecided {
+	if l.short() {
 		mark = "**" + mark + "**"
 	}
 	cells := []string{l.What, baseline, l.result.unit.text(l.Median), compared, l.Target, mark, l.noise.String()}

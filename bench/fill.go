@@ -86,16 +86,16 @@ type boltRecord struct {
 // copies writes the record for the biz types from 1 to n−1.
 func (r boltRecord) copies(ctx context.Context, db *bbolt.DB, n int) error {
 	const together = 50_000
+	e, err := parseEnvelope(r.value)
+	if err != nil {
+		return err
+	}
 	for from := 1; from < n; from += together {
 		err := db.Update(func(tx *bbolt.Tx) error {
 			b := tx.Bucket([]byte(r.bucket))
 			b.FillPercent = 0.9 // keys come in order
 			for i := from; i < min(from+together, n); i++ {
-				value, err := renamed(r.value, typeName(i))
-				if err != nil {
-					return err
-				}
-				if err := b.Put([]byte(strings.ReplaceAll(r.key, template, typeName(i))), value); err != nil {
+				if err := b.Put([]byte(strings.ReplaceAll(r.key, template, typeName(i))), e.renamed(typeName(i))); err != nil {
 					return err
 				}
 			}
@@ -108,20 +108,24 @@ func (r boltRecord) copies(ctx context.Context, db *bbolt.DB, n int) error {
 	return nil
 }
 
-// renamed returns a record of a store that keeps bytes, with another name and the checksum of that:
-// see the envelope of package persist.
-func renamed(record []byte, name string) ([]byte, error) {
-	var envelope struct {
-		Version int             `json:"v"`
-		Sum     uint32          `json:"sum"`
-		Model   json.RawMessage `json:"m"`
+// envelope is a record of a store that keeps bytes: see the envelope of package persist.
+type envelope struct {
+	Version int             `json:"v"`
+	Sum     uint32          `json:"sum"`
+	Model   json.RawMessage `json:"m"`
+}
+
+func parseEnvelope(record []byte) (e envelope, err error) {
+	if err := json.Unmarshal(record, &e); err != nil {
+		return e, fmt.Errorf("the record %q: %w", record, err)
 	}
-	if err := json.Unmarshal(record, &envelope); err != nil {
-		return nil, fmt.Errorf("the record %q: %w", record, err)
-	}
-	envelope.Model = bytes.ReplaceAll(envelope.Model, []byte(template), []byte(name))
-	envelope.Sum = crc32.ChecksumIEEE(envelope.Model)
-	return json.Marshal(envelope)
+	return e, nil
+}
+
+// renamed returns the record with another name, and the checksum of that.
+func (e envelope) renamed(name string) []byte {
+	model := bytes.ReplaceAll(e.Model, []byte(template), []byte(name))
+	return fmt.Appendf(nil, `{"v":%d,"sum":%d,"m":%s}`, e.Version, crc32.ChecksumIEEE(model), model)
 }
 
 // fillPostgres fills a new database with n biz types. env are the settings of a node on it.

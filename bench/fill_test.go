@@ -11,15 +11,16 @@ func TestRenamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if record, err = renamed(record, typeName(999_999)); err != nil {
+	e, err := parseEnvelope(record)
+	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := persist.Decode[persist.Counter](record)
+	c, err := persist.Decode[persist.Counter](e.renamed(typeName(999_999)))
 	if want := (persist.Counter{BizTag: "type999999", Max: 7, Step: 1000}); err != nil || c != want {
 		t.Errorf("%+v, %v; want %+v", c, err, want)
 	}
-	if _, err := renamed([]byte("no record"), "a"); err == nil {
-		t.Error("what is no record is renamed")
+	if _, err := parseEnvelope([]byte("no record")); err == nil {
+		t.Error("what is no record is accepted")
 	}
 }
 
