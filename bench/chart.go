@@ -15,9 +15,12 @@ const dataFolder = "performance"
 
 // chart is one image with a grid of panels.
 type chart struct {
-	Name   string  `json:"name"`
-	Title  string  `json:"title"`
-	Panels []panel `json:"panels"`
+	Name    string  `json:"name"`
+	Title   string  `json:"title"`
+	Caption string  `json:"caption"`
+	Panels  []panel `json:"panels"`
+	// OneScale gives all panels the same vertical axis.
+	OneScale bool `json:"oneScale"`
 }
 
 // panel shows how one value changes with one quantity.
@@ -35,6 +38,13 @@ type panel struct {
 
 	unit unit
 }
+
+// The units of plots, whose axes have round numbers.
+var (
+	plotRate   = unit{"requests/s", howMany, formatted("%.3g k/s", 1000)}
+	plotTime   = unit{"µs", howLate, formatted("%.3g ms", 1000)}
+	plotMemory = unit{"bytes", howMuch, formatted("%.3g MB", 1e6)}
+)
 
 // series is one line: for every x, the values of all rounds.
 type series struct {
@@ -121,7 +131,7 @@ func (c chart) svg() []byte {
 		width, height, width, height, escape(c.Title), style)
 	for i, p := range c.Panels {
 		fmt.Fprintf(&out, `<g transform="translate(%d %d)">`+"\n", i%columns*panelWidth, i/columns*rowHeight)
-		p.plot(&out)
+		p.plot(&out, c.valuesFor(p))
 		key(&out, c.legend(i))
 		out.WriteString("</g>\n")
 	}
@@ -199,12 +209,22 @@ func nice(step float64) float64 {
 	return 10 * base
 }
 
-// scales returns scales that fit all values.
-func (p panel) scales() (x, y scale) {
-	var all []float64
-	for _, s := range p.Series {
-		all = append(all, slices.Concat(s.Values...)...)
+// valuesFor returns the values that the vertical axis of a panel must fit.
+func (c chart) valuesFor(p panel) (all []float64) {
+	panels := []panel{p}
+	if c.OneScale {
+		panels = c.Panels
 	}
+	for _, p := range panels {
+		for _, s := range p.Series {
+			all = append(all, slices.Concat(s.Values...)...)
+		}
+	}
+	return all
+}
+
+// scales returns scales that fit values.
+func (p panel) scales(all []float64) (x, y scale) {
 	low, high := slices.Min(all), slices.Max(all)
 	x = scale{from: p.X[0], to: p.X[len(p.X)-1], start: leftMargin + 8, end: panelWidth - rightMargin - 8, log: p.LogX}
 	y = scale{from: 0, to: 4 * nice(high/4), start: panelHeight - bottomMargin, end: topMargin, log: p.LogY && low > 0}
@@ -214,8 +234,8 @@ func (p panel) scales() (x, y scale) {
 	return x, y
 }
 
-func (p panel) plot(out io.Writer) {
-	xs, ys := p.scales()
+func (p panel) plot(out io.Writer, all []float64) {
+	xs, ys := p.scales(all)
 	fmt.Fprintf(out, `<text class="title" x="%d" y="16">%s</text>`+"\n", leftMargin, escape(p.Title))
 	for _, v := range ys.ticks() {
 		y := ys.at(v)

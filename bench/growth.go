@@ -35,8 +35,8 @@ func growConnections(ctx context.Context, o options) (out outcome, err error) {
 		}
 		list := []kind{all[0], all[1], all[len(all)-1]}
 		names := []string{list[0].name, list[1].name, list[2].name}
-		most := a.panel("closed loop", perSecond, false, names...)
-		slowest := a.panel(fmt.Sprintf("p99 at %s requests/s", thousands(steadyRate)), milliseconds, true, names...)
+		most := a.panel("closed loop", plotRate, false, names...)
+		slowest := a.panel(fmt.Sprintf("p99 at %s requests/s", thousands(steadyRate)), plotTime, true, names...)
 		err = inTurn(o.rounds, len(list)*len(a.x), func(_, i int) error {
 			line, x := i%len(list), i/len(list)
 			for _, p := range []struct {
@@ -69,7 +69,7 @@ func growNodes(ctx context.Context, o options) (out outcome, err error) {
 			return nil, err
 		}
 		const overRedis, fromStore = "strict over Redis", "strict from PostgreSQL"
-		most := a.panel("closed loop, all nodes together", perSecond, false, overRedis, fromStore)
+		most := a.panel("closed loop, all nodes together", plotRate, false, overRedis, fromStore)
 		var urls [2][]string
 		for line, redis := range []bool{true, false} {
 			env, err := s.onPostgres(ctx, fmt.Sprintf("nodes%d", line), redis)
@@ -120,9 +120,9 @@ func growBizTypes(ctx context.Context, o options) (out outcome, err error) {
 	if o.quick {
 		a.x = []float64{1, 1000, 10_000}
 	}
-	most := a.panel("up to 1,000 asked at random", perSecond, false, "")
-	memory := a.panel("resident memory at rest", mebibytes, true, "")
-	ready := a.panel("from the start until ready", milliseconds, true, "")
+	most := a.panel("up to 1,000 asked at random", plotRate, false, "")
+	memory := a.panel("resident memory at rest", plotMemory, true, "")
+	ready := a.panel("from the start until ready", plotTime, true, "")
 	for x, n := range a.x {
 		_, err := with(func(s *servers) ([]result, error) {
 			dir, err := s.folder()

@@ -17,7 +17,7 @@ func points(p openloop.Percentiles) []float64 { return []float64{p.P50, p.P90, p
 var shares = []struct {
 	of    float64
 	title string
-}{{0.15, "15 % of what the constant route can do"}, {0.4, "40 %"}}
+}{{0.15, "at 15 % of full load"}, {0.4, "at 40 % of full load"}}
 
 // benchPercentiles measures the percentiles of every kind of request, and of the constant route, at
 // fixed rates and at saturation.
@@ -33,9 +33,9 @@ func benchPercentiles(ctx context.Context, o options) (out outcome, err error) {
 		}
 		a := axis{name: "percentile", x: []float64{0, 1, 2, 3}, labels: percentileNames}
 		for _, share := range shares {
-			out.panels = append(out.panels, a.panel(share.title, milliseconds, true, names...))
+			out.panels = append(out.panels, a.panel(share.title, plotTime, true, names...))
 		}
-		out.panels = append(out.panels, a.panel("at saturation, closed loop", milliseconds, true, names...))
+		out.panels = append(out.panels, a.panel("at full load", plotTime, true, names...))
 		most, err := mustGood(ctx, o.closed(list[len(list)-1].url))
 		if err != nil {
 			return nil, err
