@@ -116,7 +116,7 @@ func (s scores) withOld(results []result, what string) []result {
 		name string
 		of   metric
 		unit unit
-	}{{"", rateOf, perSecond}, {": p50", p50Of, milliseconds}, {": p99", p99Of, milliseconds}, {": CPU for each request", cpuOf, ofCPU}} {
+	}{{"", rateOf, perSecond}, {": p50", p50Of, milliseconds}, {": p99", p99Of, milliseconds}, {": CPU for each", cpuOf, ofCPU}} {
 		if slices.Min(s.column(oldBinary, m.of)) > 0 {
 			results = append(results, s.against(oldBinary, what+m.name, m.of, m.unit))
 		}
