@@ -50,12 +50,10 @@ func benchConsole(ctx context.Context, o options) ([]result, error) {
 			perAsk := (s.cpu - cpu[none][i].cpu) / (asks - 1) // there is a pause before the first one
 			shares = append(shares, 100*perAsk/consolePause.Seconds())
 		}
-		body, err := get(n.url + "/overview")
 		return []result{
 			issuing.against(none, "issuing while a console is open, 3 nodes, 1,000 biz types", rateOf, perSecond).atLeast(0.98),
 			report("an open console: share of a core of the node that it asks", shares, percent).atMost(1),
-			report("size of `GET /overview`", []float64{float64(len(body))}, kilobytes),
-		}, err
+		}, nil
 	})
 }
 

@@ -41,7 +41,6 @@ func benchGaplessIssue(ctx context.Context, o options) ([]result, error) {
 		return got.withOld([]result{
 			got.against(updateRoute, what, rateOf, perSecond).atLeast(5),
 			got.pair(updateRoute, onBolt, rateOf).report("gapless on bolt, one number per request", updateRoute, perSecond).atLeast(5),
-			got.against(updateRoute, what+": p99 at saturation", p99Of, milliseconds),
 		}, what), nil
 	})
 }

@@ -52,7 +52,6 @@ func benchPostgresStrict(ctx context.Context, o options) ([]result, error) {
 		return got.withOld([]result{
 			got.against(updateRoute, what, rateOf, perSecond).atLeast(8),
 			got.against(overRedis, what, rateOf, perSecond).atLeast(0.85),
-			got.against(updateRoute, what+": p99 at saturation", p99Of, milliseconds),
 		}, what), nil
 	})
 }
