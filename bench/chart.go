@@ -41,10 +41,20 @@ type panel struct {
 
 // The units of plots, whose axes have round numbers.
 var (
-	plotRate   = unit{"requests/s", howMany, formatted("%.3g k/s", 1000)}
-	plotTime   = unit{"µs", howLate, formatted("%.3g ms", 1000)}
-	plotMemory = unit{"bytes", howMuch, formatted("%.3g MB", 1e6)}
+	plotRate   = unit{"requests/s", howMany, rounded(1000, "k/s")}
+	plotTime   = unit{"µs", howLate, rounded(1000, "ms")}
+	plotMemory = unit{"bytes", howMuch, rounded(1e6, "MB")}
 )
+
+// rounded returns a format for round numbers.
+func rounded(divisor float64, name string) func(float64) string {
+	return func(n float64) string {
+		if n /= divisor; n >= 1000 {
+			return fmt.Sprintf("%.0f %s", n, name)
+		}
+		return fmt.Sprintf("%.3g %s", n, name)
+	}
+}
 
 // series is one line: for every x, the values of all rounds.
 type series struct {

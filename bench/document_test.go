@@ -142,3 +142,12 @@ func TestRoundsOf(t *testing.T) {
 		}
 	}
 }
+
+func TestRounded(t *testing.T) {
+	format := rounded(1000, "ms")
+	for n, want := range map[float64]string{100.00000000000001: "0.1 ms", 2500: "2.5 ms", 1e6: "1000 ms", 1e8: "100000 ms"} {
+		if got := format(n); got != want {
+			t.Errorf("%v is %q, want %q", n, got, want)
+		}
+	}
+}
