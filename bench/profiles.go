@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"time"
 
 	"github.com/seqd/seqd/bench/openloop"
 	"github.com/seqd/seqd/server"
@@ -95,7 +96,7 @@ func (s *servers) serveHere(ctx context.Context, stores map[string]string) (url 
 	select {
 	case addr := <-listening:
 		s.cleanUps = append(s.cleanUps, func() error { cancel(); return <-ended })
-		n := node{url: "http://" + addr.String(), child: &child{}}
+		n := node{url: "http://" + addr.String(), began: time.Now(), child: &child{}}
 		return n.url, n.awaitReady(ctx, "/readyz")
 	case err := <-ended:
 		cancel()
