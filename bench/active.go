@@ -2,125 +2,67 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/server/config"
-	"github.com/seqd/seqd/server/gate"
-	"github.com/seqd/seqd/server/httpapi"
-	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/segment"
+	"github.com/seqd/seqd/bench/openloop"
 )
 
-// benchActive asks 10,000 strict biz types for numbers, at random.
-func benchActive(ctx context.Context, o options) (results []result, err error) {
-	const many = 10_000
-	b := &backends{}
-	defer func() { err = errors.Join(err, b.stop()) }()
-	if err := b.startRedis(ctx); err != nil {
-		return nil, err
-	}
-	var bizTypes []seqd.BizType
-	for i := range many {
-		bizTypes = append(bizTypes, bizType(fmt.Sprintf("type%06d", i)))
-	}
-	one, err := b.withoutStore(ctx, "one", bizTypes[:1], 0)
-	if err != nil {
-		return nil, err
-	}
-	all, err := b.withoutStore(ctx, "all", bizTypes, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := warmAll(ctx, all, many); err != nil {
-		return nil, err
-	}
-	var oneCalls, allCalls []float64
-	measurement := func(url string, n int, calls *[]float64) func() (float64, error) {
-		return func() (float64, error) {
-			l, perID, err := b.during(ctx, func() (load, error) { return runWrkSpread(ctx, o, url, n) })
-			*calls = append(*calls, perID.scripts)
-			return l.rate, err
+// activeTypes is the number of biz types that the figure active asks.
+const activeTypes = 10_000
+
+// benchActive asks 10,000 strict biz types for numbers, at random, over Redis.
+func benchActive(ctx context.Context, o options) ([]result, error) {
+	return with(func(s *servers) ([]result, error) {
+		if err := s.startRedisAndPostgres(ctx); err != nil {
+			return nil, err
 		}
-	}
-	p, err := measure(o.rounds, measurement(one, 1, &oneCalls), measurement(all, many, &allCalls))
-	if err != nil {
-		return nil, err
-	}
-	// the first value is from the warm-up round
-	calls := pairs{base: oneCalls[1:], value: allCalls[1:]}
-	return []result{
-		p.report("strict, 10,000 biz types, all asked for at random, 64 connections", "1 biz type, same load script", perSecond),
-		calls.report("strict: Redis calls per ID at that load", "1 biz type", ratio),
-	}, nil
-}
-
-// sharedMemory is a store in memory that claims to be shared by nodes.
-type sharedMemory struct{ persist.Store }
-
-// Shared implements [persist.Store].
-func (sharedMemory) Shared() bool { return true }
-
-// withoutStore serves biz types over Redis and a store in memory. The stand-in for MongoDB would
-// need an hour to allocate this many first ranges, because it reads every document to change one.
-// No request of this figure waits for the store, so the kind of store does not matter. At most
-// maxInFlight requests are answered at once; 0 means no limit.
-func (b *backends) withoutStore(ctx context.Context, name string, bizTypes []seqd.BizType, maxInFlight int) (url string, err error) {
-	client := redis.NewClient(&redis.Options{ // as the runtime makes it
-		Addr: b.redisAddr, Protocol: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
-		ReadTimeout: time.Second, WriteTimeout: time.Second, PoolTimeout: time.Second,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	b.cleanUps = append(b.cleanUps, client.Close)
-	store := sharedMemory{memory.New(time.Now)}
-	cluster, err := persist.ClusterID(ctx, store, time.Now)
-	if err != nil {
-		return "", err
-	}
-	env := strategy.Env{
-		Store: store, Now: time.Now, Log: discard(), Observer: seqd.NopObserver{}, Redis: client, RedisPrefix: name + ":", Cluster: cluster,
-	}
-	factory, err := strategy.Lookup(segment.Name)
-	if err != nil {
-		return "", err
-	}
-	var definitions []seqd.Definition
-	for _, bizType := range bizTypes {
-		s, err := factory.New(env, bizType)
+		const one = "1 biz type"
+		c := contest{rounds: o.rounds}
+		for i, b := range o.binaries() {
+			name := fmt.Sprintf("active%d", i)
+			env, err := s.onPostgres(ctx, name, true)
+			if err != nil {
+				return nil, err
+			}
+			if err := s.fillPostgres(ctx, name, b.path, activeTypes, env); err != nil {
+				return nil, err
+			}
+			n, err := s.startNode(ctx, b.path, append(env, fromStore)...)
+			if err != nil {
+				return nil, err
+			}
+			if err := warm(ctx, n, activeTypes); err != nil {
+				return nil, err
+			}
+			spread := func(types int) func() (sample, error) {
+				job := o.closed(n.url + "/seq/" + template)
+				job.Spread = types
+				return func() (sample, error) { return s.measured(ctx, n.child, job) }
+			}
+			if b.name == newBinary {
+				c.add(one, spread(1))
+			}
+			c.add(b.name, spread(activeTypes))
+		}
+		got, err := c.run(ctx)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		definitions = append(definitions, seqd.Definition{BizType: bizType, Strategy: s})
-	}
-	return b.issue(ctx, definitions, maxInFlight)
+		const what = "strict over Redis, 10,000 biz types at random"
+		return got.withOld([]result{
+			got.against(one, what, rateOf, perSecond).atLeast(0.65),
+			got.against(one, what+": p99 at saturation", p99Of, milliseconds),
+			got.against(one, what+": CPU for each request", cpuOf, ofCPU),
+			got.report(what+": Redis round trips for each number", func(s sample) float64 { return s.redis.reads }, ratio).atMost(0.25),
+		}, what), nil
+	})
 }
 
-// issue serves biz types with seqd's HTTP handlers only.
-func (b *backends) issue(ctx context.Context, definitions []seqd.Definition, maxInFlight int) (url string, err error) {
-	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: discard()})
-	if err != nil {
-		return "", err
-	}
-	issuer.Init(ctx)
-	b.cleanUps = append(b.cleanUps, func() error { return issuer.Close(context.Background()) })
-	defaults := config.Default().Server
-	g := gate.New(gate.Options{MaxCount: defaults.MaxCount, MaxInFlight: maxInFlight, Log: discard()})
-	api, err := httpapi.New(g, httpapi.Options{MaxBodyBytes: defaults.MaxBodyBytes})
-	if err != nil {
-		return "", err
-	}
-	g.Ready(issuer)
-	url, stop, err := serve(api)
-	if err != nil {
-		return "", err
-	}
-	b.cleanUps = append(b.cleanUps, stop)
-	return url, nil
+// warm asks for the first biz types of a filled store once each, so that a load does not include
+// opening them.
+func warm(ctx context.Context, n node, types int) error {
+	job := openloop.Job{URL: n.url + "/seq/" + template, Spread: types, InOrder: true, Most: types, Duration: 5 * time.Minute}
+	_, err := mustGood(ctx, job)
+	return err
 }

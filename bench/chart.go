@@ -10,27 +10,50 @@ import (
 	"strings"
 )
 
-// chartFolder is the folder of the charts, next to the document that shows them.
-const chartFolder = "performance"
+// dataFolder is the folder of the charts and of the raw data, next to the document.
+const dataFolder = "performance"
 
-// chart shows how costs grow with one quantity.
+// chart is one image with a grid of panels.
 type chart struct {
-	Name   string    `json:"name"`
-	Title  string    `json:"title"`
-	Axis   string    `json:"axis"`
-	X      []float64 `json:"x"`
-	LogX   bool      `json:"logX"`
-	Panels []panel   `json:"panels"`
+	Name    string  `json:"name"`
+	Title   string  `json:"title"`
+	Caption string  `json:"caption"`
+	Panels  []panel `json:"panels"`
+	// OneScale gives all panels the same vertical axis.
+	OneScale bool `json:"oneScale"`
 }
 
-// panel is one cost.
+// panel shows how one value changes with one quantity.
 type panel struct {
-	Title  string   `json:"title"`
-	Unit   string   `json:"unit"`
+	Figure string    `json:"figure"` // that measured it
+	Title  string    `json:"title"`
+	Unit   string    `json:"unit"`
+	Axis   string    `json:"axis"`
+	X      []float64 `json:"x"`
+	// Labels are the texts of X; nil for the numbers themselves.
+	Labels []string `json:"labels,omitempty"`
+	LogX   bool     `json:"logX"`
 	LogY   bool     `json:"logY"`
 	Series []series `json:"series"`
 
 	unit unit
+}
+
+// The units of plots, whose axes have round numbers.
+var (
+	plotRate   = unit{"requests/s", howMany, rounded(1000, "k/s")}
+	plotTime   = unit{"µs", howLate, rounded(1000, "ms")}
+	plotMemory = unit{"bytes", howMuch, rounded(1e6, "MB")}
+)
+
+// rounded returns a format for round numbers.
+func rounded(divisor float64, name string) func(float64) string {
+	return func(n float64) string {
+		if n /= divisor; n >= 1000 {
+			return fmt.Sprintf("%.0f %s", n, name)
+		}
+		return fmt.Sprintf("%.3g %s", n, name)
+	}
 }
 
 // series is one line: for every x, the values of all rounds.
@@ -39,13 +62,21 @@ type series struct {
 	Values [][]float64 `json:"values"`
 }
 
-func (c chart) path() string { return path.Join(chartFolder, c.Name+".svg") }
+func (c chart) path() string { return path.Join(dataFolder, c.Name+".svg") }
 
-// newPanel returns a panel with an empty line of len(x) points for each name.
-func newPanel(title string, u unit, logY bool, x []float64, names ...string) panel {
-	p := panel{Title: title, Unit: u.name, LogY: logY, unit: u}
+// axis is the horizontal axis that panels of a figure share.
+type axis struct {
+	name   string
+	x      []float64
+	labels []string
+	log    bool
+}
+
+// panel returns a panel with an empty line of len(x) points for each name.
+func (a axis) panel(title string, u unit, logY bool, names ...string) panel {
+	p := panel{Title: title, Unit: u.name, Axis: a.name, X: a.x, Labels: a.labels, LogX: a.log, LogY: logY, unit: u}
 	for _, name := range names {
-		p.Series = append(p.Series, series{name, make([][]float64, len(x))})
+		p.Series = append(p.Series, series{name, make([][]float64, len(a.x))})
 	}
 	return p
 }
@@ -56,35 +87,12 @@ func (p *panel) note(line, x int, value float64) {
 	s.Values[x] = append(s.Values[x], value)
 }
 
-// growth prints the charts and their tables.
-func (d *document) growth(out io.Writer) {
-	if len(d.Growth) == 0 {
-		return
+// label is the text under a value of X.
+func (p panel) label(i int) string {
+	if p.Labels != nil {
+		return p.Labels[i]
 	}
-	fmt.Fprint(out, "\n## How costs grow\n\nEach point is the median of the rounds. Each bar spans the lowest to the highest value.\n")
-	for _, c := range d.Growth {
-		fmt.Fprintf(out, "\n### %s\n\n![%s](%s)\n\n", c.Title, c.Title, c.path())
-		c.table(out)
-	}
-}
-
-func (c chart) table(out io.Writer) {
-	head := []string{c.Axis}
-	for _, p := range c.Panels {
-		for _, s := range p.Series {
-			head = append(head, strings.TrimSuffix(p.Title+": "+s.Name, ": "))
-		}
-	}
-	fmt.Fprintf(out, "| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
-	for i, x := range c.X {
-		cells := []string{thousands(x)}
-		for _, p := range c.Panels {
-			for _, s := range p.Series {
-				cells = append(cells, fmt.Sprintf("%s (%s)", p.unit.text(median(s.Values[i])), spread(s.Values[i], p.unit)))
-			}
-		}
-		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
-	}
+	return short(p.X[i])
 }
 
 // thousands writes a whole number with commas.
@@ -96,9 +104,9 @@ func thousands(n float64) string {
 	return text
 }
 
-// The layout in pixels. Panels stand side by side. Each plot has margins for titles and numbers,
-// and a legend below.
+// The layout in pixels. Each plot has margins for titles and numbers, and a legend below.
 const (
+	columns                 = 3
 	panelWidth, panelHeight = 330, 250
 	leftMargin, rightMargin = 66, 16
 	topMargin, bottomMargin = 30, 42
@@ -111,22 +119,29 @@ const style = `<style>
 text { font: 12px system-ui, sans-serif; fill: #24292f } .title { font-weight: 600 } .axis { stroke: #8c959f } .grid { stroke: #8c959f; opacity: .3 }
 .line { fill: none; stroke-width: 2 } .bar { stroke-width: 1.5; opacity: .6 } .dot { stroke: none }
 .s0 { stroke: #0969da; fill: #0969da } .s1 { stroke: #bc4c00; fill: #bc4c00 } .s2 { stroke: #1a7f37; fill: #1a7f37 }
-.s1.line { stroke-dasharray: 7 3 } .s2.line { stroke-dasharray: 2 3 } .line { fill: none !important }
+.s3 { stroke: #8250df; fill: #8250df } .s4 { stroke: #57606a; fill: #57606a }
+.s1.line { stroke-dasharray: 7 3 } .s2.line { stroke-dasharray: 2 3 } .s3.line { stroke-dasharray: 9 3 2 3 } .line { fill: none !important }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .s0 { stroke: #58a6ff; fill: #58a6ff } .s1 { stroke: #f0883e; fill: #f0883e } .s2 { stroke: #3fb950; fill: #3fb950 }
+.s3 { stroke: #bc8cff; fill: #bc8cff } .s4 { stroke: #b1bac4; fill: #b1bac4 }
 }
 </style>
 `
 
 // svg draws the chart.
 func (c chart) svg() []byte {
+	most := 0
+	for _, p := range c.Panels {
+		most = max(most, len(p.Series))
+	}
+	rowHeight := panelHeight + (most+1)*legendLine
 	var out bytes.Buffer
-	width, height := panelWidth*len(c.Panels), panelHeight+3*legendLine
+	width, height := panelWidth*min(columns, len(c.Panels)), rowHeight*((len(c.Panels)+columns-1)/columns)
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img"><title>%s</title>`+"\n%s",
 		width, height, width, height, escape(c.Title), style)
 	for i, p := range c.Panels {
-		fmt.Fprintf(&out, `<g transform="translate(%d 0)">`+"\n", i*panelWidth)
-		c.plot(&out, p)
+		fmt.Fprintf(&out, `<g transform="translate(%d %d)">`+"\n", i%columns*panelWidth, i/columns*rowHeight)
+		p.plot(&out, c.valuesFor(p))
 		key(&out, c.legend(i))
 		out.WriteString("</g>\n")
 	}
@@ -135,9 +150,9 @@ func (c chart) svg() []byte {
 }
 
 // legend returns the names of a panel's lines. It returns nil for a single line without a name, and
-// if the previous panel has the same names.
+// if the panel before it in the same row has the same names.
 func (c chart) legend(i int) (names []string) {
-	same := i > 0 && len(c.Panels[i].Series) == len(c.Panels[i-1].Series)
+	same := i%columns > 0 && len(c.Panels[i].Series) == len(c.Panels[i-1].Series)
 	for j, s := range c.Panels[i].Series {
 		if s.Name != "" {
 			names = append(names, s.Name)
@@ -204,14 +219,24 @@ func nice(step float64) float64 {
 	return 10 * base
 }
 
-// scales returns scales that fit all values of a panel.
-func (c chart) scales(p panel) (x, y scale) {
-	var all []float64
-	for _, s := range p.Series {
-		all = append(all, slices.Concat(s.Values...)...)
+// valuesFor returns the values that the vertical axis of a panel must fit.
+func (c chart) valuesFor(p panel) (all []float64) {
+	panels := []panel{p}
+	if c.OneScale {
+		panels = c.Panels
 	}
+	for _, p := range panels {
+		for _, s := range p.Series {
+			all = append(all, slices.Concat(s.Values...)...)
+		}
+	}
+	return all
+}
+
+// scales returns scales that fit values.
+func (p panel) scales(all []float64) (x, y scale) {
 	low, high := slices.Min(all), slices.Max(all)
-	x = scale{from: c.X[0], to: c.X[len(c.X)-1], start: leftMargin + 8, end: panelWidth - rightMargin - 8, log: c.LogX}
+	x = scale{from: p.X[0], to: p.X[len(p.X)-1], start: leftMargin + 8, end: panelWidth - rightMargin - 8, log: p.LogX}
 	y = scale{from: 0, to: 4 * nice(high/4), start: panelHeight - bottomMargin, end: topMargin, log: p.LogY && low > 0}
 	if y.log {
 		y.from, y.to = math.Pow(10, math.Floor(math.Log10(low))), math.Pow(10, math.Ceil(math.Log10(high)))
@@ -219,22 +244,22 @@ func (c chart) scales(p panel) (x, y scale) {
 	return x, y
 }
 
-func (c chart) plot(out io.Writer, p panel) {
-	xs, ys := c.scales(p)
+func (p panel) plot(out io.Writer, all []float64) {
+	xs, ys := p.scales(all)
 	fmt.Fprintf(out, `<text class="title" x="%d" y="16">%s</text>`+"\n", leftMargin, escape(p.Title))
 	for _, v := range ys.ticks() {
 		y := ys.at(v)
 		fmt.Fprintf(out, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			leftMargin, panelWidth-rightMargin, y, y, leftMargin-6, y+4, escape(p.unit.text(v)))
 	}
-	for _, v := range c.X {
-		fmt.Fprintf(out, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", xs.at(v), panelHeight-bottomMargin+16, short(v))
+	for i, v := range p.X {
+		fmt.Fprintf(out, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", xs.at(v), panelHeight-bottomMargin+16, escape(p.label(i)))
 	}
 	fmt.Fprintf(out, `<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/><text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n",
-		leftMargin, panelWidth-rightMargin, panelHeight-bottomMargin, panelHeight-bottomMargin, (leftMargin+panelWidth-rightMargin)/2, panelHeight-8, escape(c.Axis))
+		leftMargin, panelWidth-rightMargin, panelHeight-bottomMargin, panelHeight-bottomMargin, (leftMargin+panelWidth-rightMargin)/2, panelHeight-8, escape(p.Axis))
 	for i, s := range p.Series {
 		var points []string
-		for j, v := range c.X {
+		for j, v := range p.X {
 			x, y := xs.at(v), ys.at(median(s.Values[j]))
 			points = append(points, fmt.Sprintf("%.1f,%.1f", x, y))
 			fmt.Fprintf(out, `<line class="bar s%d" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><circle class="dot s%d" cx="%.1f" cy="%.1f" r="3"/>`+"\n",

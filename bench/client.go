@@ -8,21 +8,21 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
-// client sends the same GET repeatedly over one keep-alive connection. It does as little as
-// possible: its own cost is part of every latency it measures, and would hide part of the
-// difference between two services.
+// client sends GET requests over one keep-alive connection. It does as little as possible: its own
+// cost is part of every latency it measures, and would hide part of the difference between two
+// services.
 type client struct {
 	conn    net.Conn
+	host    string
 	reader  *bufio.Reader
 	request []byte
 }
 
-// patience limits every operation of a client, so that a server that hangs fails the run.
-const patience = 10 * time.Minute
+// longestUse bounds the use of a client, so that a server that hangs fails the run.
+const longestUse = 10 * time.Minute
 
 func newClient(url string) (*client, error) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
@@ -30,9 +30,18 @@ func newClient(url string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{
-		conn: conn, reader: bufio.NewReader(conn), request: fmt.Appendf(nil, "GET /%s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host),
-	}, conn.SetDeadline(time.Now().Add(patience))
+	c := &client{conn: conn, host: host, reader: bufio.NewReader(conn)}
+	c.path("/" + path)
+	return c, conn.SetDeadline(time.Now().Add(longestUse))
+}
+
+// path changes the path of the next requests.
+func (c *client) path(path string, headers ...string) {
+	c.request = fmt.Appendf(c.request[:0], "GET %s HTTP/1.1\r\nHost: %s\r\n", path, c.host)
+	for _, line := range headers {
+		c.request = append(append(c.request, line...), "\r\n"...)
+	}
+	c.request = append(c.request, "\r\n"...)
 }
 
 var (
@@ -92,47 +101,13 @@ func (c *client) timed() (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// pace is a load that sends requests at fixed times, whether or not earlier ones were answered. It
-// uses its connections in turn.
-type pace struct {
-	perSecond   int
-	requests    int
-	connections int
-}
-
-// run returns how long each request took. If the connection is busy when a request is due, its time
-// counts from then, so a pause of the server counts for all requests that it delayed. If the
-// connection is idle, the time counts from sending, because a late timer in this process is not the
-// server's fault.
-func (p pace) run(url string) ([]time.Duration, error) {
-	took := make([]time.Duration, p.requests)
-	failed := make([]error, p.connections)
-	begin := time.Now().Add(50 * time.Millisecond) // time for all to connect
-	var all sync.WaitGroup
-	for i := range p.connections {
-		all.Go(func() {
-			c, err := newClient(url)
-			if err != nil {
-				failed[i] = err
-				return
-			}
-			for n := i; n < p.requests && failed[i] == nil; n += p.connections {
-				from := begin.Add(time.Duration(n) * time.Second / time.Duration(p.perSecond))
-				if wait := time.Until(from); wait > 0 {
-					time.Sleep(wait)
-					from = time.Now()
-				}
-				failed[i] = c.get()
-				took[n] = time.Since(from)
-			}
-			failed[i] = errors.Join(failed[i], c.close())
-		})
-	}
-	all.Wait()
-	return took, errors.Join(failed...)
-}
-
 // permille returns the n/1000 quantile of a sorted list, in microseconds.
 func permille(sorted []time.Duration, n int) float64 {
 	return float64(sorted[(len(sorted)-1)*n/1000].Nanoseconds()) / 1000
+}
+
+// getPath is get with another path.
+func (c *client) getPath(path string) error {
+	c.path(path)
+	return c.get()
 }

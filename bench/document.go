@@ -10,27 +10,48 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/seqd/seqd/bench/openloop"
 )
 
-// document is the outcome of a run.
+// document is the outcome of a run, and the raw data as JSON.
 type document struct {
 	Began    time.Time         `json:"began"`
 	Took     string            `json:"took"`
 	Commit   string            `json:"commit"`
+	Old      string            `json:"old,omitempty"` // the revision that it is compared with
 	Machine  machine           `json:"machine"`
 	Versions map[string]string `json:"versions"`
 	Rounds   int               `json:"rounds"`
 	Duration string            `json:"duration"`
-	Figures  []line            `json:"figures"`
-	Short    []string          `json:"fallShort"` // results that miss their targets
-	Failed   []string          `json:"failed"`    // figures that could not be measured, and why
-	Loads    []loadLine        `json:"percentiles"`
-	Growth   []chart           `json:"growth"`
+	Measured []measurement     `json:"measured"`
+	Lines    []line            `json:"lines"`
+	Failed   []string          `json:"failed"` // figures that could not be measured, and why
+	Charts   []chart           `json:"charts"`
+}
 
-	results   []result
-	latencies []latency
+// measurement is how a figure was measured.
+type measurement struct {
+	Figure string  `json:"figure"`
+	Rounds int     `json:"rounds"`
+	Took   float64 `json:"took"` // seconds
+	Budget float64 `json:"budget"`
+	Noise  noise   `json:"noise"`
+}
+
+func (m measurement) String() string {
+	text := fmt.Sprintf("%-18s %5.1f s of %3.0f s, other load %s", m.Figure, m.Took, m.Budget, m.Noise)
+	if m.Took > m.Budget {
+		text += ", over its budget"
+	}
+	return text
+}
+
+// String is the noise as it stands beside a figure.
+func (n noise) String() string {
+	text := fmt.Sprintf("%.0f %%", n.Steal+n.Other)
+	if !n.quiet() {
+		text = "**" + text + "**"
+	}
+	return text
 }
 
 // line is a result as JSON.
@@ -43,193 +64,182 @@ type line struct {
 	Baseline       string    `json:"baseline,omitempty"`
 	BaselineValues []float64 `json:"baselineValues,omitempty"`
 	BaselineMedian *float64  `json:"baselineMedian,omitempty"`
-	Ratios         []float64 `json:"ratios,omitempty"`
 	Ratio          *float64  `json:"ratio,omitempty"`
+	Interval       interval  `json:"interval"` // of the ratio, or of the values if there is no baseline
 	Target         string    `json:"target,omitempty"`
-	Reached        *bool     `json:"reached,omitempty"`
-}
+	Verdict        verdict   `json:"verdict,omitempty"`
 
-// loadLine is a latency as JSON.
-type loadLine struct {
-	Way    string            `json:"way"`
-	Who    string            `json:"who"`
-	Share  float64           `json:"share"`
-	Rate   float64           `json:"rate"`
-	Rounds []openloop.Report `json:"rounds"`
+	result result
+	noise  noise
 }
 
 func newDocument(ctx context.Context, o options) *document {
 	return &document{
-		Began: time.Now().UTC().Truncate(time.Second), Commit: o.commit, Machine: thisMachine(), Versions: versions(ctx), Rounds: o.rounds, Duration: o.duration.String(),
-		Short: []string{}, Failed: []string{},
+		Began: time.Now().UTC().Truncate(time.Second), Commit: o.commit, Old: o.old, Machine: thisMachine(), Versions: versions(ctx),
+		Rounds: o.rounds, Duration: o.duration.String(), Failed: []string{},
+		Charts: []chart{
+			{
+				Name: "percentiles", Title: "How late: percentiles", OneScale: true,
+				Caption: "Full load is what the constant route gets through in a closed loop. At 15 % and 40 % of it, all have the same fixed rate.",
+			},
+			{Name: "growth", Title: "How costs grow", Caption: "A bar spans the rounds from the lowest to the highest value. Nodes share the two cores with the load."},
+		},
 	}
 }
 
-func (d *document) add(figure string, out outcome) {
+// add adds a figure that was measured, or that failed.
+func (d *document) add(m measurement, out outcome, failed error) {
+	d.Measured = append(d.Measured, m)
+	if failed != nil {
+		reason, _, _ := strings.Cut(failed.Error(), "\n")
+		d.Failed = append(d.Failed, m.Figure+": "+reason)
+		return
+	}
 	for _, r := range out.results {
-		l := line{Figure: figure, What: r.what, Unit: r.unit.name, Values: r.values, Median: median(r.values), Baseline: r.baseline, BaselineValues: r.base, Target: r.target}
+		l := line{
+			Figure: m.Figure, What: r.what, Unit: r.unit.name, Values: r.values, Median: median(r.values),
+			Baseline: r.baseline, BaselineValues: r.base, Interval: r.interval(), Target: r.target(), Verdict: r.verdict(), result: r, noise: m.Noise,
+		}
 		if len(r.base) > 0 {
-			p := pairs{r.base, r.values}
-			base, ratio := median(p.base), median(p.ratios())
-			l.Ratios, l.BaselineMedian, l.Ratio = p.ratios(), &base, &ratio
+			base, ratio := median(r.base), median(r.judged())
+			l.BaselineMedian, l.Ratio = &base, &ratio
 		}
-		if r.target != "" {
-			l.Reached = &r.reached
-		}
-		if r.missed() {
-			d.Short = append(d.Short, r.what)
-		}
-		d.Figures = append(d.Figures, l)
+		d.Lines = append(d.Lines, l)
 	}
-	for _, l := range out.latencies {
-		d.Loads = append(d.Loads, loadLine{l.way, l.who, l.share, l.rate, l.rounds})
+	group, _, _ := strings.Cut(m.Figure, ".")
+	for i := range d.Charts {
+		if c := &d.Charts[i]; c.Name == group {
+			for _, p := range out.panels {
+				p.Figure = m.Figure
+				c.Panels = append(c.Panels, p)
+			}
+		}
 	}
-	d.Growth = append(d.Growth, out.charts...)
-	d.results, d.latencies = append(d.results, out.results...), append(d.latencies, out.latencies...)
-}
-
-// fail notes a figure that could not be measured.
-func (d *document) fail(figure string, err error) {
-	reason, _, _ := strings.Cut(err.Error(), "\n")
-	d.Failed = append(d.Failed, figure+": "+reason)
 }
 
 // write prints the run as Markdown, and writes it to the files in the options.
 func (d *document) write(o options) error {
-	took := time.Since(d.Began).Round(time.Second)
-	d.Took = took.String()
+	d.Took = time.Since(d.Began).Round(time.Second).String()
 	text := d.markdown()
 	_, err := io.WriteString(os.Stdout, text)
+	data, jsonErr := json.MarshalIndent(d, "", " ")
+	err = errors.Join(err, jsonErr)
+	data = append(data, '\n')
 	if o.json != "" {
-		data, jsonErr := json.MarshalIndent(d, "", " ")
-		err = errors.Join(err, jsonErr, os.WriteFile(o.json, append(data, '\n'), 0o644))
+		err = errors.Join(err, os.WriteFile(o.json, data, 0o644))
 	}
 	if o.write != "" {
-		err = errors.Join(err, replaceTable(o.write, text), d.draw(filepath.Dir(o.write)))
+		folder := filepath.Join(filepath.Dir(o.write), dataFolder)
+		err = errors.Join(err, os.MkdirAll(folder, 0o755), replaceTable(o.write, text), d.draw(filepath.Dir(o.write)),
+			os.WriteFile(filepath.Join(folder, "data.json"), data, 0o644))
 	}
 	return err
 }
 
 // draw writes the charts to the paths in the text.
-func (d *document) draw(dir string) error {
-	if len(d.Growth) == 0 {
-		return nil
-	}
-	err := os.MkdirAll(filepath.Join(dir, chartFolder), 0o755)
-	for _, c := range d.Growth {
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, c.path()), c.svg(), 0o644))
+func (d *document) draw(dir string) (err error) {
+	for _, c := range d.Charts {
+		if len(c.Panels) > 0 {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, c.path()), c.svg(), 0o644))
+		}
 	}
 	return err
 }
 
 func (d *document) markdown() string {
 	var out strings.Builder
-	m := d.Machine
-	fmt.Fprintf(&out, "%d cores (%s), %d MiB, Linux %s, %s, Redis %s, PostgreSQL %s; commit %s, %s UTC; %d rounds, %s each, %s in all. Medians; a ratio is the median of the rounds' ratios.\n",
-		m.Cores, m.Processor, m.MemoryMiB, m.Kernel, d.Versions["go"], d.Versions["redis"], d.Versions["postgres"], d.Commit, d.Began.Format("2006-01-02 15:04"), d.Rounds, d.Duration, d.Took)
+	d.head(&out)
 	d.shortfalls(&out)
-	if len(d.results) > 0 {
-		fmt.Fprint(&out, "\n## All figures\n\n")
-		table(&out, d.results)
+	d.others(&out)
+	for _, c := range d.Charts {
+		if len(c.Panels) > 0 {
+			fmt.Fprintf(&out, "\n## %s\n\n%s\n\n![%s](%s)\n", c.Title, c.Caption, c.Title, c.path())
+		}
 	}
-	d.percentiles(&out)
-	d.growth(&out)
 	return out.String()
 }
 
-// shortfalls lists the results that miss their targets.
-func (d *document) shortfalls(out io.Writer) {
-	var missed []result
-	with := 0
-	for _, r := range d.results {
-		if r.target != "" {
-			with++
+func (d *document) head(out io.Writer) {
+	m, v := d.Machine, d.Versions
+	fmt.Fprintf(out, "%d cores (%s), %d MiB, Linux %s, %s, Redis %s, PostgreSQL %s, MariaDB %s; commit %s, %s UTC;\n%s in all, %d rounds of %s.\n",
+		m.Cores, m.Processor, m.MemoryMiB, m.Kernel, v["go"], v["redis"], v["postgres"], v["mariadb"], d.Commit, d.Began.Format("2006-01-02 15:04"), d.Took, d.Rounds, d.Duration)
+	if d.Old != "" {
+		fmt.Fprintf(out, "%q is commit %s.\n", oldBinary, d.Old)
+	}
+	var loud []string
+	for _, m := range d.Measured {
+		if !m.Noise.quiet() {
+			loud = append(loud, m.Figure)
 		}
-		if r.missed() {
-			missed = append(missed, r)
-		}
+	}
+	if len(loud) > 0 {
+		fmt.Fprintf(out, "\n**The machine was not quiet** (more than %d %% of it was used by others) during: %s.\n", quietLimit, strings.Join(loud, ", "))
 	}
 	if len(d.Failed) > 0 {
-		fmt.Fprintf(out, "\n## Not measured\n\n- %s\n", strings.Join(d.Failed, "\n- "))
+		fmt.Fprintf(out, "\n**Not measured:**\n\n- %s\n", strings.Join(d.Failed, "\n- "))
 	}
-	fmt.Fprintf(out, "\n## Short of the target in this run: %d of %d\n\n", len(missed), with)
-	if len(missed) == 0 {
+}
+
+// short says that a line has a target and does not surely reach it.
+func (l line) short() bool { return l.Verdict == missed || l.Verdict == undecided }
+
+// shortfalls lists the lines that fall short.
+func (d *document) shortfalls(out io.Writer) {
+	var rows []string
+	with := 0
+	for _, l := range d.Lines {
+		if l.Verdict != "" {
+			with++
+		}
+		if l.short() {
+			rows = append(rows, l.row())
+		}
+	}
+	fmt.Fprintf(out, "\n## What falls short: %d of %d\n\n", len(rows), with)
+	if len(rows) == 0 {
 		fmt.Fprintln(out, "Nothing.")
 		return
 	}
-	table(out, missed)
+	fmt.Fprintf(out, "%s%s\n", tableHead, strings.Join(rows, "\n"))
 }
 
-func table(out io.Writer, results []result) {
-	fmt.Fprintln(out, "| figure | baseline | seqd | lowest–highest | ratio | target | |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
-	for _, r := range results {
-		fmt.Fprintln(out, r.row())
-	}
-}
-
-func (r result) missed() bool { return r.target != "" && !r.reached }
-
-// row is the result as a line of a Markdown table.
-func (r result) row() string {
-	mark, baseline, ratio := "", "", ""
-	switch {
-	case r.missed():
-		mark = "**missed**"
-	case r.target != "":
-		mark = "reached"
-	}
-	if len(r.base) > 0 {
-		baseline, ratio = r.baseline+" "+r.unit.text(median(r.base)), fmt.Sprintf("%.2f", median(pairs{r.base, r.values}.ratios()))
-	}
-	return "| " + strings.Join([]string{r.what, baseline, r.unit.text(median(r.values)), spread(r.values, r.unit), ratio, r.target, mark}, " | ") + " |"
-}
-
-func (d *document) percentiles(out io.Writer) {
-	if len(d.latencies) == 0 {
-		return
-	}
-	fmt.Fprintf(out, "\n## Percentiles at fixed rates\n\nOpen loop, %d connections, times from when a request was due; lowest–highest of the rounds in brackets.\n", openConnections)
-	for i, l := range d.latencies {
-		if i == 0 || d.latencies[i-1].way != l.way {
-			fmt.Fprintf(out, "\n**%s**\n\n| load | who | p50 | p90 | p99 | p99.9 | slowest | |\n|---|---|---|---|---|---|---|---|\n", l.way)
+// others lists the other lines by what they answer.
+func (d *document) others(out io.Writer) {
+	var all []string
+	for _, q := range questions {
+		var rows []string
+		for _, l := range d.Lines {
+			if l.result.unit.question == q && !l.short() {
+				rows = append(rows, l.row())
+			}
 		}
-		fmt.Fprintln(out, l.row())
+		if len(rows) > 0 {
+			all = append(append(all, fmt.Sprintf("| **%s** | | | | | | |", q)), rows...)
+		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(out, "\n## All other figures\n\n%s%s\n", tableHead, strings.Join(all, "\n"))
 	}
 }
 
-// row is the latency as a line of a Markdown table.
-func (l latency) row() string {
-	cells := []string{fmt.Sprintf("%.0f %%, %s", l.share*100, perSecond.text(l.rate)), l.who}
-	for _, of := range []func(openloop.Percentiles) float64{
-		func(p openloop.Percentiles) float64 { return p.P50 }, func(p openloop.Percentiles) float64 { return p.P90 },
-		func(p openloop.Percentiles) float64 { return p.P99 }, func(p openloop.Percentiles) float64 { return p.P999 },
-		func(p openloop.Percentiles) float64 { return p.Most },
-	} {
-		values := l.column(func(r openloop.Report) float64 { return of(r.Took) })
-		cells = append(cells, fmt.Sprintf("%s (%s)", milliseconds.text(median(values)), spread(values, milliseconds)))
-	}
-	return "| " + strings.Join(append(cells, l.remark()), " | ") + " |"
-}
+const tableHead = "| figure | baseline | seqd | ratio, or range | target | | others |\n|---|---|---|---|---|---|---|\n"
 
-// remark says how a load differed from the plan.
-func (l latency) remark() string {
-	var remarks []string
-	reached := median(l.column(func(r openloop.Report) float64 { return r.Rate }))
-	if reached < 0.98*l.rate {
-		remarks = append(remarks, "only "+perSecond.text(reached)+" answered")
+// row is a line of a Markdown table.
+func (l line) row() string {
+	baseline, compared := "", ""
+	switch {
+	case l.Ratio != nil:
+		baseline = l.Baseline + ": " + l.result.unit.text(*l.BaselineMedian)
+		compared = fmt.Sprintf("%s (%s–%s)", ratioText(*l.Ratio), ratioText(l.Interval.Low), ratioText(l.Interval.High))
+	case len(l.Values) > 1:
+		compared = l.result.unit.text(l.Interval.Low) + "–" + l.result.unit.text(l.Interval.High)
 	}
-	if late := median(l.column(func(r openloop.Report) float64 { return r.Late.P99 })); late > 1000 {
-		remarks = append(remarks, "p99 of the generator's own lateness "+milliseconds.text(late))
+	mark := string(l.Verdict)
+	if l.short() {
+		mark = "**" + mark + "**"
 	}
-	bad := 0
-	for _, r := range l.rounds {
-		bad += r.Sent - r.Good()
-	}
-	if bad > 0 {
-		remarks = append(remarks, fmt.Sprintf("%d not answered with a number", bad))
-	}
-	return strings.Join(remarks, "; ")
+	cells := []string{l.What, baseline, l.result.unit.text(l.Median), compared, l.Target, mark, l.noise.String()}
+	return "| " + strings.Join(cells, " | ") + " |"
 }
 
 // replaceTable replaces the text between the two bench comments of a document.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -9,51 +10,53 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/seqd/seqd/bench/openloop"
+	"time"
 )
 
-// sample returns a run that missed one of two targets and in which one figure failed.
-func sample() *document {
-	d := newDocument(context.Background(), options{rounds: 2})
-	d.add("a", outcome{results: []result{
-		within("kept", []float64{5, 7}, microseconds, 10),
-		pairs{base: []float64{100, 200}, value: []float64{50, 120}}.result("missed", "that", perSecond, true, 0.9),
-	}})
-	d.fail("b", errors.New("no server\nand more"))
-	d.add("c", outcome{latencies: []latency{{way: "w", who: "seqd", share: 0.5, rate: 1000, rounds: []openloop.Report{
-		{Sent: 10, Status: map[int]int{200: 9}, Unanswered: 1, Rate: 500, Took: openloop.Percentiles{P50: 1000, Most: 9000}},
-	}}}})
-	x := []float64{1, 10}
-	p := newPanel("time <&>", milliseconds, true, x, "one", "two")
-	for i := range x {
+// example returns a run with a figure that reached its targets and missed or left open others, one that
+// failed, one with plots and one on a machine that was not quiet.
+func example() *document {
+	d := newDocument(context.Background(), options{rounds: 6, commit: "c0ffee", old: "v1"})
+	d.add(measurement{Figure: "a", Noise: noise{Steal: 1, Other: 2}}, outcome{results: []result{
+		report("kept", []float64{5, 7, 6}, microseconds).atMost(10),
+		pairs{base: []float64{100e3, 200e3}, value: []float64{50e3, 120e3}}.report("missed", "that", perSecond).atLeast(0.9),
+		pairs{base: []float64{100, 100}, value: []float64{50, 120}}.report("left open", "that", ofCPU).atMost(1),
+	}}, nil)
+	d.add(measurement{Figure: "b"}, outcome{}, errors.New("no server\nand more"))
+	a := axis{name: "things", x: []float64{1, 10}, log: true}
+	p := a.panel("time <&>", milliseconds, true, "one", "two")
+	for i := range a.x {
 		for line := range p.Series {
 			p.note(line, i, float64(1000*(i+1)))
 			p.note(line, i, float64(3000*(i+1)))
 		}
 	}
-	d.add("d", outcome{charts: []chart{{Name: "chart", Title: "How", Axis: "things", X: x, LogX: true, Panels: []panel{p}}}})
+	d.add(measurement{Figure: "growth.x"}, outcome{panels: []panel{p}}, nil)
+	d.add(measurement{Figure: "loud", Noise: noise{Steal: 10, Other: 20}}, outcome{results: []result{report("size", []float64{2000}, kilobytes)}}, nil)
 	return d
 }
 
 func TestWhatFallsShortComesFirst(t *testing.T) {
-	text := sample().markdown()
+	text := example().markdown()
 	last := -1
 	for _, want := range []string{
-		"## Not measured\n\n- b: no server\n",
-		"## Short of the target in this run: 1 of 2\n",
-		"| missed | that 0.1 k/s | 0.1 k/s | 0.1 k/s–0.1 k/s | 0.55 | ≥ 0.90 | **missed** |",
-		"## All figures",
-		"| kept |  | 6 µs | 5 µs–7 µs |  | ≤ 10 µs | reached |",
-		"| 50 %, 1.0 k/s | seqd | 1.00 ms (1.00 ms–1.00 ms) |",
-		"only 0.5 k/s answered; 1 not answered with a number |",
-		"| 10 | 4.00 ms (2.00 ms–6.00 ms) | 4.00 ms (2.00 ms–6.00 ms) |",
+		"commit c0ffee",
+		"\"the old binary\" is commit v1.",
+		"**The machine was not quiet** (more than 5 % of it was used by others) during: loud.",
+		"**Not measured:**\n\n- b: no server\n",
+		"## What falls short: 2 of 3\n",
+		"| missed | that: 150.0 k/s | 85.0 k/s | 0.550 (0.500–0.600) | ≥ 0.9 | **missed** | 3 % |",
+		"| left open | that: 100.00 µs | 85.00 µs | 0.850 (0.500–1.200) | ≤ 1 | **not decided** | 3 % |",
+		"## All other figures",
+		"| **How late** | | | | | | |\n| kept |  | 6 µs | 5 µs–7 µs | ≤ 10 µs | reached | 3 % |",
+		"| **How much memory** | | | | | | |\n| size |  | 2 KB |  |  |  | **30 %** |",
+		"![How costs grow](performance/growth.svg)",
 	} {
-		at := strings.Index(text, want)
-		if at <= last {
-			t.Errorf("%q is at %d; want it after %d, in\n%s", want, at, last, text)
+		at := strings.Index(text[max(last, 0):], want)
+		if at < 0 {
+			t.Fatalf("%q does not come next in\n%s", want, text)
 		}
-		last = at
+		last = max(last, 0) + at
 	}
 }
 
@@ -63,14 +66,19 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 	if err := os.WriteFile(path, []byte("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := sample()
-	if err := errors.Join(replaceTable(path, "new\n"), d.draw(dir)); err != nil {
+	d := example()
+	if err := d.write(options{write: path}); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := os.ReadFile(path); string(text) != "before\n<!-- bench -->\nnew\n<!-- /bench -->\nafter\n" {
+	if text, _ := os.ReadFile(path); string(text) != "before\n<!-- bench -->\n"+d.markdown()+"<!-- /bench -->\nafter\n" {
 		t.Errorf("the document is %s", text)
 	}
-	f, err := os.Open(filepath.Join(dir, "performance", "chart.svg"))
+	data, err := os.ReadFile(filepath.Join(dir, "performance", "data.json"))
+	var raw document
+	if err := errors.Join(err, json.Unmarshal(data, &raw)); err != nil || len(raw.Lines) != 4 || raw.Lines[1].Verdict != missed || len(raw.Charts[1].Panels) != 1 {
+		t.Errorf("the raw data is %s, %v", data, err)
+	}
+	f, err := os.Open(filepath.Join(dir, "performance", "growth.svg"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +89,65 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 	if !errors.Is(err, io.EOF) {
 		t.Errorf("the chart is not XML: %v", err)
 	}
-	if err := replaceTable(filepath.Join(dir, "performance", "chart.svg"), ""); err == nil {
+	if err := replaceTable(filepath.Join(dir, "performance", "growth.svg"), ""); err == nil {
 		t.Error("a document without the comments was changed")
 	}
 }
 
-func TestOnly(t *testing.T) {
-	if list, err := chosen("single,growth"); err != nil || len(list) != 6 {
-		t.Errorf("%d figures, %v", len(list), err)
+func TestChosen(t *testing.T) {
+	for _, c := range []struct {
+		o    options
+		want int // -1 for an error
+	}{
+		{options{}, len(figures)},
+		{options{only: "single,growth"}, 4},
+		{options{only: "growth.nodes"}, 1},
+		{options{only: "singel"}, -1},
+		{options{only: "single,strict", oldBinary: "x"}, 2},
+		{options{only: "single,growth", oldBinary: "x"}, -1},
+	} {
+		list, err := chosen(c.o)
+		if c.want < 0 && err == nil || c.want >= 0 && (err != nil || len(list) != c.want) {
+			t.Errorf("%+v chooses %d figures, %v; want %d", c.o, len(list), err, c.want)
+		}
 	}
-	if _, err := chosen("singel"); err == nil {
-		t.Error("an unknown figure is accepted")
+	all, err := chosen(options{oldBinary: "x"})
+	if err != nil || len(all) == 0 || len(all) == len(figures) {
+		t.Errorf("with an old binary %d figures are chosen, %v", len(all), err)
+	}
+}
+
+func TestFiguresFitTheTime(t *testing.T) {
+	var sum time.Duration
+	seen := make(map[string]bool)
+	for _, f := range figures {
+		if f.name == "" || f.about == "" || f.budget <= 0 || f.run == nil || seen[f.name] {
+			t.Errorf("the figure %q is incomplete, or there are two", f.name)
+		}
+		seen[f.name] = true
+		sum += f.budget
+	}
+	if sum > mostTime {
+		t.Errorf("the budgets are %s together", sum)
+	}
+}
+
+func TestRoundsOf(t *testing.T) {
+	for _, c := range []struct {
+		f       figure
+		in, out int
+	}{{figure{}, 9, 9}, {figure{twice: true}, 9, 18}, {figure{most: 3}, 9, 3}, {figure{most: 3}, 1, 1}} {
+		if got := c.f.roundsOf(c.in); got != c.out {
+			t.Errorf("%+v of %d rounds are %d, want %d", c.f, c.in, got, c.out)
+		}
+	}
+}
+
+func TestRounded(t *testing.T) {
+	format := rounded(1000, "ms")
+	for n, want := range map[float64]string{100.00000000000001: "0.1 ms", 2500: "2.5 ms", 1e6: "1000 ms", 1e8: "100000 ms"} {
+		if got := format(n); got != want {
+			t.Errorf("%v is %q, want %q", n, got, want)
+		}
 	}
 }

@@ -22,41 +22,33 @@ const (
 
 // benchGenerate writes formatted numbers into a file by seqd generate, and compares the most memory
 // of that process with what it needs for a tenth of them.
-func benchGenerate(ctx context.Context, o options) (results []result, err error) {
-	if o.binary == "" {
-		return nil, errors.New("-binary is needed")
-	}
-	dir, err := os.MkdirTemp("", "seqd-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	p, err := startFirst(ctx, o.binary, dir, "/seq/invite",
-		`SEQD_BIZTYPES=[{"name":"invite","plugins":[{"name":"format","template":"INV-{seq:010}{check}","check":"luhn"}]}]`)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	var rates []float64
-	var memory pairs
-	file := filepath.Join(dir, "codes.txt")
-	for range o.rounds {
-		_, few, err := generateFile(ctx, o.binary, p.url, file, fewerLines)
+func benchGenerate(ctx context.Context, o options) ([]result, error) {
+	return with(func(s *servers) ([]result, error) {
+		n, err := s.startNode(ctx, o.binary, bizTypes(definition{"name": "invite", "plugins": []definition{
+			{"name": "format", "template": "INV-{seq:010}{check}", "check": "luhn"},
+		}}))
 		if err != nil {
 			return nil, err
 		}
-		rate, all, err := generateFile(ctx, o.binary, p.url, file, generatedLines)
-		if err != nil {
-			return nil, err
+		var rates []float64
+		var memory pairs
+		file := filepath.Join(n.dir, "codes.txt")
+		for range o.rounds {
+			_, few, err := generateFile(ctx, o.binary, n.url, file, fewerLines)
+			if err != nil {
+				return nil, err
+			}
+			rate, all, err := generateFile(ctx, o.binary, n.url, file, generatedLines)
+			if err != nil {
+				return nil, err
+			}
+			rates, memory.base, memory.value = append(rates, rate), append(memory.base, few), append(memory.value, all)
 		}
-		rates, memory.base, memory.value = append(rates, rate), append(memory.base, few), append(memory.value, all)
-	}
-	speed := report("`seqd generate`, 10 million formatted numbers to a file, bolt", rates, millionsPerSecond)
-	speed.target, speed.reached = "≥ "+millionsPerSecond.text(3e6), median(rates) >= 3e6
-	return []result{
-		speed,
-		memory.result("`seqd generate`: most resident memory of the command", "for 1 million", mebibytes, false, 1.10),
-	}, nil
+		return []result{
+			report("`seqd generate`, 10 million formatted numbers, bolt", rates, millionsPerSecond).atLeast(3e6),
+			memory.report("`seqd generate`, 10 million: most resident memory of the command", "for 1 million", mebibytes).atMost(1.10),
+		}, nil
+	})
 }
 
 // generateFile runs seqd generate. It returns the lines a second, from the start of the process to

@@ -2,102 +2,81 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"testing"
 
 	goclient "github.com/seqd/seqd/client"
 )
 
-// The figures of this file are about the Go client, on the real binary and bolt.
-
-// startForClient starts the real binary and returns a client of it.
-func startForClient(ctx context.Context, o options) (c *goclient.Client, url string, stop func() error, err error) {
-	if o.binary == "" {
-		return nil, "", nil, errors.New("-binary is needed")
-	}
-	dir, err := os.MkdirTemp("", "seqd-bench-")
+// startForClient starts a node and returns a client of it.
+func (s *servers) startForClient(ctx context.Context, o options) (*goclient.Client, node, error) {
+	n, err := s.startNode(ctx, o.binary, bizTypes(order))
 	if err != nil {
-		return nil, "", nil, err
+		return nil, n, err
 	}
-	p, err := startFirst(ctx, o.binary, dir, "/seq/order", fmt.Sprintf(`SEQD_BIZTYPES=[{"name":"order","start":%d}]`, firstNumber))
-	if err != nil {
-		return nil, "", nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	stop = func() error { return errors.Join(p.stop(), os.RemoveAll(dir)) }
-	c, err = goclient.New(goclient.Config{Addrs: []string{p.url}})
-	if err != nil {
-		return nil, "", nil, errors.Join(err, stop())
-	}
-	return c, p.url, stop, nil
+	c, err := goclient.New(goclient.Config{Addrs: []string{n.url}})
+	return c, n, err
 }
 
 // benchClientBuffered measures IDs from a buffer by one goroutine, which takes them as fast as they
 // come: what fetching them costs is part of it. Allocations are an error.
-func benchClientBuffered(ctx context.Context, o options) (results []result, err error) {
-	c, _, stop, err := startForClient(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	buffer, err := c.Buffer("order", goclient.BufferOptions{Size: 20_000})
-	if err != nil {
-		return nil, err
-	}
-	defer buffer.Close()
-	lists, err := turns(o.rounds, func() (float64, error) {
-		return perOp(func(b *testing.B) {
-			for b.Loop() {
-				if _, err := buffer.Next(ctx); err != nil {
-					b.Fatal(err)
+func benchClientBuffered(ctx context.Context, o options) ([]result, error) {
+	return with(func(s *servers) ([]result, error) {
+		client, _, err := s.startForClient(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		buffer, err := client.Buffer("order", goclient.BufferOptions{Size: 20_000})
+		if err != nil {
+			return nil, err
+		}
+		defer buffer.Close()
+		c := contest{rounds: o.rounds}
+		c.addValue(newBinary, func() (float64, error) {
+			return perOp(func(b *testing.B) {
+				for b.Loop() {
+					if _, err := buffer.Next(ctx); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
+			})
 		})
+		got, err := c.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []result{got.report("Go client, one ID from a buffer of 20,000", rateOf, nanoseconds).atMost(40)}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []result{within("Go client, a buffer of 20,000, one goroutine, 0 allocations: time per ID", lists[0], nanoseconds, 40)}, nil
 }
 
 // benchClientNext compares an ID by the client with a bare call of net/http, one at a time. The
 // bare call reads the answer and does not decode it.
-func benchClientNext(ctx context.Context, o options) (results []result, err error) {
-	c, url, stop, err := startForClient(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
-	defer bare.CloseIdleConnections()
-	call := func() error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/seq/order", nil)
+func benchClientNext(ctx context.Context, o options) ([]result, error) {
+	return with(func(s *servers) ([]result, error) {
+		client, n, err := s.startForClient(ctx, o)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		resp, err := bare.Do(req)
+		bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+		defer bare.CloseIdleConnections()
+		const netHTTP = "the same request by net/http"
+		got, err := callsInTurn(ctx, o.rounds, map[string]func() error{
+			netHTTP: func() error {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+"/seq/order", nil)
+				if err != nil {
+					return err
+				}
+				_, err = answer(bare, req, http.StatusOK)
+				return err
+			},
+			newBinary: func() error {
+				_, err := client.Next(ctx, "order")
+				return err
+			},
+		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		_, err = io.ReadAll(resp.Body)
-		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			return err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	}
-	next := func() error {
-		_, err := c.Next(ctx, "order")
-		return err
-	}
-	p, err := timesInTurn(ctx, o.rounds, call, next)
-	if err != nil {
-		return nil, err
-	}
-	return []result{p.result("Go client, `Next`, one at a time, bolt", "the same request by net/http", microseconds, false, 1.10)}, nil
+		return []result{got.against(netHTTP, "Go client, `Next`, one at a time: p50", p50Of, microseconds).atMost(1.10)}, nil
+	})
 }

@@ -4,179 +4,102 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"slices"
-	"strings"
-	"sync/atomic"
+	"regexp"
+	"strconv"
 	"time"
 
-	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server"
-	"github.com/seqd/seqd/strategy/segment"
+	"github.com/seqd/seqd/bench/openloop"
 )
 
-// The load of the figure joins: a segment lasts joinEvery, and fetching the next takes two replies
-// of the store.
+// The load of the figure joins: a range lasts joinEvery, and every reply of the store takes
+// storeDelay.
 const (
 	joinEvery  = 150 * time.Millisecond
 	storeDelay = 50 * time.Millisecond
+	joinRate   = 2000
+	joinLoad   = 2 * time.Second
 )
 
-// A round alternates short slices of both loads, so that a slow spell of the machine affects both.
-const joinSlices = 5
-
-var joinSlice = pace{perSecond: 2000, requests: 4000, connections: 32}
-
-// benchJoins compares the slowest requests of two counters on a slow store: one switches segments
-// all the time, the other never.
-func benchJoins(ctx context.Context, o options) (results []result, err error) {
-	b, err := startBackends(ctx, o, true) // with a replica set the driver would bypass the proxy
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, b.stop()) }()
-	slow, err := delayed(strings.TrimPrefix(b.mongoURI, "mongodb://"), storeDelay)
-	if err != nil {
-		return nil, err
-	}
-	b.cleanUps = append(b.cleanUps, slow.stop)
-	b.mongoURI = "mongodb://" + slow.addr
-
-	refills := &refills{}
-	step := int64(joinSlice.perSecond) * joinEvery.Milliseconds() / 1000
-	small, err := b.seqd(ctx, b.config("small", []seqd.BizType{fixedStep(step)}), server.WithObserver(refills))
-	if err != nil {
-		return nil, err
-	}
-	huge, err := b.seqd(ctx, b.config("huge", []seqd.BizType{fixedStep(1_000_000_000)}))
-	if err != nil {
-		return nil, err
-	}
-	var p pairs
-	for round := range o.rounds + 1 {
-		before := refills.Load()
-		base, value, err := slowest(ctx, huge+"/seq/order", small+"/seq/order")
+// benchJoins compares the slowest requests of two strict counters on a slow store: one begins a new
+// range all the time, the other never.
+func benchJoins(ctx context.Context, o options) ([]result, error) {
+	const without = "ranges that never end"
+	return with(func(s *servers) ([]result, error) {
+		if err := s.startRedisAndPostgres(ctx); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(s.createDatabase(ctx, "small"), s.createDatabase(ctx, "huge")); err != nil {
+			return nil, err
+		}
+		slow, err := delayed(s.postgresAddr, storeDelay)
 		if err != nil {
 			return nil, err
 		}
-		// the last refills are still under way
-		if joins, needed := refills.Load()-before, int64(joinSlices*joinSlice.requests)/step; joins < needed*9/10 {
-			return nil, fmt.Errorf("the store allocated %d ranges, and the load needs %d", joins, needed)
+		s.cleanUps = append(s.cleanUps, slow.stop)
+		s.postgresAddr = slow.addr
+		const step = joinRate * int64(joinEvery) / int64(time.Second)
+		small, err := s.startStepped(ctx, o, "small", step)
+		if err != nil {
+			return nil, err
 		}
-		if round > 0 { // round 0 is the warm-up
-			p.base, p.value = append(p.base, base), append(p.value, value)
+		huge, err := s.startStepped(ctx, o, "huge", firstNumber)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return []result{p.result(
-		fmt.Sprintf("strict over Redis, p99.9 at %d requests/s with a join every %s, each reply of the store after %s", joinSlice.perSecond, joinEvery, storeDelay),
-		"the same without joins", milliseconds, false, 1.2)}, nil
-}
-
-// slowest loads both in turn and returns the p99.9 latency of each, in microseconds.
-func slowest(ctx context.Context, base, value string) (b, v float64, err error) {
-	var took [2][]time.Duration
-	for range joinSlices {
-		for i, url := range []string{base, value} {
-			slice, err := joinSlice.run(url)
-			if err := errors.Join(err, ctx.Err()); err != nil {
-				return 0, 0, err
-			}
-			took[i] = append(took[i], slice...)
-		}
-	}
-	slices.Sort(took[0])
-	slices.Sort(took[1])
-	return permille(took[0], 999), permille(took[1], 999), nil
-}
-
-// fixedStep returns a biz type whose segments all have the same size.
-func fixedStep(step int64) seqd.BizType {
-	settings := segment.DefaultSettings()
-	settings.Start, settings.Step, settings.MaxStep = firstNumber, step, step
-	return seqd.BizType{Name: "order", Strategy: segment.Name, Settings: &settings}
-}
-
-// refills counts the ranges that the store allocated.
-type refills struct {
-	seqd.NopObserver
-	atomic.Int64
-}
-
-var _ seqd.Observer = (*refills)(nil)
-
-// Event implements [seqd.Observer].
-func (r *refills) Event(e seqd.Event) {
-	if e.Kind == seqd.EventRefilled {
-		r.Add(1)
-	}
-}
-
-// link is a TCP proxy that delays everything that comes from upstream.
-type link struct {
-	addr     string
-	upstream string
-	by       atomic.Int64 // nanoseconds
-	listener net.Listener
-	ctx      context.Context // ended by stop
-	end      context.CancelFunc
-}
-
-func delayed(upstream string, by time.Duration) (*link, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	l := &link{addr: listener.Addr().String(), upstream: upstream, listener: listener}
-	l.by.Store(int64(by))
-	l.ctx, l.end = context.WithCancel(context.Background())
-	go func() {
-		for {
-			conn, err := listener.Accept()
+		c := contest{rounds: o.rounds}
+		c.addValue(without, func() (float64, error) { return slowest(ctx, huge) })
+		c.addValue(newBinary, func() (float64, error) {
+			before, err := refills(small)
 			if err != nil {
-				return
+				return 0, err
 			}
-			go l.relay(conn)
+			took, err := slowest(ctx, small)
+			if err != nil {
+				return 0, err
+			}
+			after, err := refills(small)
+			const needed = joinRate * int64(joinLoad/time.Second) / step
+			if err == nil && after-before < float64(needed)*0.9 { // the last ones are still under way
+				err = fmt.Errorf("the store gave %.0f ranges, and the load needs %d", after-before, needed)
+			}
+			return took, err
+		})
+		got, err := c.run(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}()
-	return l, nil
+		what := fmt.Sprintf("strict over Redis, a new range every %s from a store that answers after %s: p99.9", joinEvery, storeDelay)
+		return []result{got.against(without, what, rateOf, milliseconds).atMost(1.2)}, nil
+	})
 }
 
-func (l *link) stop() error { l.end(); return l.listener.Close() }
+// startStepped starts a node whose ranges all have the same size.
+func (s *servers) startStepped(ctx context.Context, o options, database string, step int64) (node, error) {
+	return s.startNode(ctx, o.binary,
+		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL="+s.database(database), "SEQD_REDIS_ADDRS="+s.redisAddr, "SEQD_REDIS_KEYPREFIX="+database+":",
+		bizTypes(definition{"name": "order", "start": firstNumber, "step": step, "maxStep": step}))
+}
 
-// relay serves one connection until one of its ends closes it, or the link stops.
-func (l *link) relay(down net.Conn) {
-	defer down.Close()
-	up, err := net.Dial("tcp", l.upstream)
+// slowest returns the p99.9 of a steady load, in µs.
+func slowest(ctx context.Context, n node) (float64, error) {
+	r, err := mustGood(ctx, openloop.Job{URL: n.url + "/seq/order", Connections: 32, Rate: joinRate, Warm: joinLoad / 10, Duration: joinLoad})
+	return r.Took.P999, err
+}
+
+var refillLine = regexp.MustCompile(`(?m)^seqd_refills_total\{[^}]*\} (\S+)`)
+
+// refills returns how many ranges a node got from the store.
+func refills(n node) (sum float64, err error) {
+	body, err := get(n.url + "/metrics")
 	if err != nil {
-		return
+		return 0, err
 	}
-	defer up.Close()
-	defer context.AfterFunc(l.ctx, func() { _, _ = up.Close(), down.Close() })()
-	go func() {
-		_, _ = io.Copy(up, down)
-		_ = up.Close()
-	}()
-	type piece struct {
-		due  time.Time
-		data []byte
-	}
-	pieces := make(chan piece, 1024)
-	go func() {
-		defer close(pieces)
-		for {
-			data := make([]byte, 16<<10)
-			n, err := up.Read(data)
-			if err != nil {
-				return
-			}
-			pieces <- piece{time.Now().Add(time.Duration(l.by.Load())), data[:n]}
+	for _, match := range refillLine.FindAllSubmatch(body, -1) {
+		value, err := strconv.ParseFloat(string(match[1]), 64)
+		if err != nil {
+			return 0, err
 		}
-	}()
-	for p := range pieces {
-		time.Sleep(time.Until(p.due))
-		if _, err := down.Write(p.data); err != nil {
-			_ = up.Close() // and the reader ends
-		}
+		sum += value
 	}
+	return sum, nil
 }

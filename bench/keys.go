@@ -2,89 +2,69 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"os"
+	"time"
 
 	"github.com/seqd/seqd/bench/openloop"
 )
 
-// The figures of this file are about a segment biz type with many keys, on the real binary and bolt.
+// The figures of this file are about a segment biz type with many keys, on bolt.
 
-// startKeyed starts the real binary with a keyed biz type.
-func startKeyed(ctx context.Context, o options, liveKeys int) (p process, stop func() error, err error) {
-	if o.binary == "" {
-		return p, nil, errors.New("-binary is needed")
-	}
-	dir, err := os.MkdirTemp("", "seqd-bench-")
+// startKeyed starts a node with a keyed biz type, and asks for keys once each.
+func (s *servers) startKeyed(ctx context.Context, path string, keys, liveKeys int) (n node, err error) {
+	n, err = s.startNode(ctx, path, bizTypes(definition{"name": "order", "start": firstNumber, "keyed": true, "maxKeys": 2_000_000, "liveKeys": liveKeys}))
 	if err != nil {
-		return p, nil, err
+		return n, err
 	}
-	p, err = startFirst(ctx, o.binary, dir, "/seq/order?key=k000000", "SEQD_SERVER_STOPTIMEOUT=10m",
-		fmt.Sprintf(`SEQD_BIZTYPES=[{"name":"order","start":%d,"keyed":true,"maxKeys":2000000,"liveKeys":%d}]`, firstNumber, liveKeys))
-	if err != nil {
-		return p, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return p, func() error { return errors.Join(p.stop(), os.RemoveAll(dir)) }, nil
+	job := openloop.Job{URL: n.url + keyPath, Spread: keys, InOrder: true, Most: keys, Duration: 5 * time.Minute}
+	_, err = mustGood(ctx, job)
+	return n, err
 }
 
-// askKeys asks for the keys from 0 to n−1 once each, in this order but for those that 64 callers ask
-// for at the same time.
-func askKeys(ctx context.Context, url string, n int) error {
-	callers := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	defer callers.CloseIdleConnections()
-	return inParallel(n, 64, func(i int) error {
-		return post(ctx, callers, fmt.Sprintf("%s/seq/order?key=k%06d", url, i), http.StatusOK, nil)
+const keyPath = "/seq/order?key=k000000"
+
+// benchKeysMemory measures the memory of a process that was asked for far more keys than stay live.
+func benchKeysMemory(ctx context.Context, o options) ([]result, error) {
+	keys := 200_000
+	if o.quick {
+		keys = 20_000
+	}
+	return with(func(s *servers) ([]result, error) {
+		n, err := s.startKeyed(ctx, o.binary, keys, 10_000)
+		if err != nil {
+			return nil, err
+		}
+		anonymous, err := n.anonymous()
+		what := fmt.Sprintf("%s keys asked for, 10,000 of them live, bolt: anonymous memory", thousands(float64(keys)))
+		return []result{report(what, []float64{anonymous}, mebibytes).atMost(200e6)}, err
 	})
 }
 
-// benchKeysMemory measures the memory of a process that a million keys were asked of.
-func benchKeysMemory(ctx context.Context, o options) (results []result, err error) {
-	n := 1_000_000
-	if o.quick {
-		n = 100_000
-	}
-	p, stop, err := startKeyed(ctx, o, 10_000)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	if err := askKeys(ctx, p.url, n); err != nil {
-		return nil, err
-	}
-	anonymous, err := p.anonymous()
-	what := fmt.Sprintf("%s keys of a segment biz type on bolt, one after the other, liveKeys 10,000: anonymous memory", thousands(float64(n)))
-	return []result{within(what, []float64{anonymous}, megabytes, 200e6)}, err
-}
-
 // benchKeysSpread compares 100,000 keys, asked for at random, with one.
-func benchKeysSpread(ctx context.Context, o options) (results []result, err error) {
-	const many = 100_000
-	p, stop, err := startKeyed(ctx, o, many)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	if err := askKeys(ctx, p.url, many); err != nil {
-		return nil, err
-	}
-	load := func(spread int) func() (float64, error) {
-		return func() (float64, error) {
-			return saturated(ctx, openloop.Job{URL: p.url + "/seq/order?key=k000000", Connections: openConnections, Spread: spread}, o.duration)
+func benchKeysSpread(ctx context.Context, o options) ([]result, error) {
+	const many, one = 100_000, "one key"
+	return with(func(s *servers) ([]result, error) {
+		c := contest{rounds: o.rounds}
+		for _, b := range o.binaries() {
+			n, err := s.startKeyed(ctx, b.path, many, many)
+			if err != nil {
+				return nil, err
+			}
+			spread := func(keys int) func() (sample, error) {
+				job := o.closed(n.url + keyPath)
+				job.Spread = keys
+				return loadingJob(ctx, n.child, job)
+			}
+			if b.name == newBinary {
+				c.add(one, spread(1))
+			}
+			c.add(b.name, spread(many))
 		}
-	}
-	rates, err := measure(o.rounds, load(1), load(many))
-	if err != nil {
-		return nil, err
-	}
-	return []result{rates.result("segment on bolt, 100,000 keys at random, liveKeys 100,000, 64 connections", "one key", perSecond, true, 0.7)}, nil
-}
-
-// anonymous returns the anonymous resident memory of the process in bytes: what it does not share
-// with files.
-func (c *child) anonymous() (float64, error) {
-	var kib float64
-	_, err := fmt.Sscan(field(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid), "RssAnon"), &kib)
-	return kib * 1024, err
+		got, err := c.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		const what = "100,000 live keys at random, bolt"
+		return got.withOld([]result{got.against(one, what, rateOf, perSecond).atLeast(0.7)}, what), nil
+	})
 }

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"time"
 
 	"github.com/seqd/seqd/bench/openloop"
 )
 
 // loadCommand makes this program a load generator. The generator is a separate process, so that a
-// pause of the process with the servers does not stop its clock.
+// pause of another process does not stop its clock.
 const loadCommand = "openloop"
+
+// connections is the number of connections of a load, unless it says otherwise.
+const connections = 64
 
 // generate reads a job from standard input, runs it and writes a report to standard output.
 func generate(ctx context.Context) error {
@@ -31,6 +33,9 @@ func generate(ctx context.Context) error {
 
 // runLoad runs a load in a separate process.
 func runLoad(ctx context.Context, job openloop.Job) (report openloop.Report, err error) {
+	if job.Connections == 0 {
+		job.Connections = connections
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return report, err
@@ -58,9 +63,49 @@ func mustGood(ctx context.Context, job openloop.Job) (openloop.Report, error) {
 	return r, err
 }
 
-// saturated returns the rate of a closed loop.
-func saturated(ctx context.Context, job openloop.Job, duration time.Duration) (float64, error) {
-	job.Rate, job.Warm, job.Duration = 0, duration/5, duration
+// closed returns a job that loads a URL in a closed loop.
+func (o options) closed(url string) openloop.Job {
+	return openloop.Job{URL: url, Warm: o.duration / 5, Duration: o.duration}
+}
+
+// open returns a job that loads a URL at a fixed rate.
+func (o options) open(url string, rate float64) openloop.Job {
+	job := o.closed(url)
+	job.Rate = rate
+	return job
+}
+
+// measured runs a load on a service, and measures the processor time of the service.
+func measured(ctx context.Context, service *child, job openloop.Job) (sample, error) {
+	found, _, err := count(ctx, service, job)
+	return found, err
+}
+
+// measured is like the function, and counts what Redis does for each request.
+func (s *servers) measured(ctx context.Context, service *child, job openloop.Job) (found sample, err error) {
+	before, err := s.work(ctx)
+	if err != nil {
+		return found, err
+	}
+	found, requests, err := count(ctx, service, job)
+	if err != nil {
+		return found, err
+	}
+	after, err := s.work(ctx)
+	found.redis = perRequest(before, after, requests)
+	return found, err
+}
+
+// count runs a load, and returns what it found and the number of requests with the warm-up.
+func count(ctx context.Context, service *child, job openloop.Job) (found sample, requests int, err error) {
+	before, err := service.onCPU()
+	if err != nil {
+		return found, 0, err
+	}
 	r, err := mustGood(ctx, job)
-	return r.Rate, err
+	if err != nil {
+		return found, 0, err
+	}
+	after, err := service.onCPU()
+	return sample{rate: r.Rate, p50: r.Took.P50, p99: r.Took.P99, cpu: 1e6 * (after - before) / float64(r.All)}, r.All, err
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -56,7 +55,7 @@ func firstLine(data []byte, err error) string {
 
 // versions returns the versions of the programs and libraries involved.
 func versions(ctx context.Context) map[string]string {
-	v := map[string]string{"go": runtime.Version(), "redis": "unknown", "wrk": "unknown", "postgres": "unknown", "mariadb": "unknown"}
+	v := map[string]string{"go": runtime.Version(), "redis": "unknown", "postgres": "unknown", "mariadb": "unknown"}
 	if words := strings.Fields(firstLine(exec.CommandContext(ctx, "redis-server", "--version").Output())); len(words) > 2 {
 		v["redis"] = strings.TrimPrefix(words[2], "v=")
 	}
@@ -69,22 +68,6 @@ func versions(ctx context.Context) map[string]string {
 		if words := strings.Fields(firstLine(exec.CommandContext(ctx, path, "--version").Output())); len(words) > 2 {
 			v["mariadb"] = words[2]
 		}
-	}
-	out, _ := exec.CommandContext(ctx, "wrk", "--version").Output() // prints its version and fails
-	if words := strings.Fields(firstLine(out, nil)); len(words) > 1 {
-		v["wrk"] = words[1]
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			switch m.Path {
-			case "github.com/gin-gonic/gin", "github.com/redis/go-redis/v9", "go.etcd.io/bbolt", "github.com/sony/sonyflake/v2", "github.com/bwmarrin/snowflake":
-				v[m.Path] = m.Version
-			}
-		}
-	}
-	v["mongodb"] = "stand-in: FerretDB on SQLite"
-	if os.Getenv(mongoEnv) != "" {
-		v["mongodb"] = "the server in " + mongoEnv
 	}
 	return v
 }

@@ -1,8 +1,8 @@
-// Command bench measures the figures of docs/PERFORMANCE.md and prints them as Markdown. Each
-// figure and its baseline are measured in the same process and the same run. The flag -write puts
-// the output into the document. bench is a separate module so that seqd does not depend on the
-// libraries it is compared with. Run it with scripts/bench, which installs wrk, Redis, PostgreSQL
-// and MariaDB and builds seqd and the stand-in for MongoDB.
+// Command bench measures the figures of docs/PERFORMANCE.md and prints them as Markdown. Each figure
+// and its baseline are measured in turn in the same run. The flag -write puts the output into the
+// document, and the plots and the raw data into the folder beside it. bench is a separate module so
+// that seqd does not depend on the libraries it is compared with. Run it with scripts/bench, which
+// installs what is needed and builds seqd.
 package main
 
 import (
@@ -10,176 +10,86 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/pprof"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // options are the flags of the command line.
 type options struct {
-	rounds   int
-	duration time.Duration
-	quick    bool
-	binary   string
-	standIn  string
-	tinyid   string
-	commit   string
-	only     string
-	profile  string
-	profiles string
-	json     string
-	write    string
+	rounds    int
+	duration  time.Duration
+	quick     bool
+	list      bool
+	binary    string
+	oldBinary string
+	old       string
+	tinyid    string
+	commit    string
+	only      string
+	profiles  string
+	json      string
+	write     string
+	patience  patience
 }
 
-// outcome is the result of a figure.
-type outcome struct {
-	results   []result
-	latencies []latency
-	charts    []chart
-}
-
-// figure measures one thing.
-type figure struct {
-	name string
-	run  func(context.Context, options) (outcome, error)
-}
-
-// lines returns a figure that has only lines of the table.
-func lines(f func(context.Context, options) ([]result, error)) func(context.Context, options) (outcome, error) {
-	return func(ctx context.Context, o options) (outcome, error) {
-		results, err := f(ctx, o)
-		return outcome{results: results}, err
-	}
-}
-
-var figures = []figure{
-	{"single", lines(benchSingle)},
-	{"batch", lines(benchBatch)},
-	{"next", lines(benchNext)},
-	{"biztypes", lines(benchBizTypes)},
-	{"start", lines(benchStart)},
-	{"strict", lines(benchStrict)},
-	{"latency", lines(benchLatency)},
-	{"joins", lines(benchJoins)},
-	{"active", lines(benchActive)},
-	{"snowflake", lines(benchSnowflake)},
-	{"snowflakehttp", lines(benchSnowflakeHTTP)},
-	{"plugins", lines(benchPlugins)},
-	{"idempotent", lines(benchIdempotent)},
-	{"overload", lines(benchOverload)},
-	{"postgres.pernode", lines(benchPostgresPerNode)},
-	{"postgres.allocate", lines(benchPostgresAllocate)},
-	{"postgres.strict", lines(benchPostgresStrict)},
-	{"postgres.nodes", lines(benchPostgresNodes)},
-	{"resp.p64", lines(benchRespPipelined)},
-	{"resp.p1", lines(benchRespSingle)},
-	{"resp.strict", lines(benchRespStrict)},
-	{"client.buffered", lines(benchClientBuffered)},
-	{"client.next", lines(benchClientNext)},
-	{"generate", lines(benchGenerate)},
-	{"tinyid.segments", lines(benchTinyidSegments)},
-	{"gapless.issue", lines(benchGaplessIssue)},
-	{"gapless.reserve", lines(benchGaplessReserve)},
-	{"keys.memory", lines(benchKeysMemory)},
-	{"keys.spread", lines(benchKeysSpread)},
-	{"metrics", lines(benchMetrics)},
-	{"console", lines(benchConsole)},
-	{"packages", lines(benchPackages)},
-	{"percentiles", benchPercentiles},
-	{"growth.biztypes", growBizTypes},
-	{"growth.connections", growConnections},
-	{"growth.nodes", growNodes},
-	{"growth.batch", growBatch},
-	{"growth.store", growStoreLatency},
+func (o *options) parse() {
+	flag.IntVar(&o.rounds, "rounds", 9, "rounds of each figure; some have twice as many, those that take long have fewer")
+	flag.DurationVar(&o.duration, "duration", 700*time.Millisecond, "length of one load")
+	flag.BoolVar(&o.quick, "quick", false, "10,000 biz types instead of a million, and up to 100 connections")
+	flag.BoolVar(&o.list, "list", false, "list the figures and end")
+	flag.StringVar(&o.binary, "binary", "", "the built seqd")
+	flag.StringVar(&o.oldBinary, "oldbinary", "", "an older seqd that is compared with it; scripts/bench -old REVISION builds one")
+	flag.StringVar(&o.old, "old", "", "the revision of the older seqd, for the output")
+	flag.StringVar(&o.tinyid, "tinyid", "", "the jar of Tinyid's server, which is then a peer of tinyid.segments; it needs Java")
+	flag.StringVar(&o.commit, "commit", "unknown", "the commit that is measured, for the output")
+	flag.StringVar(&o.only, "only", "", "measure only these figures, separated by commas; the part of a name before a dot stands for all that have it")
+	flag.StringVar(&o.json, "json", "", "write the raw data to this file")
+	flag.StringVar(&o.write, "write", "", "put the output into this document, between its two bench comments, and the plots and raw data into the folder performance beside it")
+	flag.StringVar(&o.profiles, "profiles", "", "instead of figures, write a CPU and an allocation profile of each hot path into this folder")
+	flag.DurationVar(&o.patience.each, "wait", 30*time.Second, "wait so long for a quiet machine before each figure")
+	flag.DurationVar(&o.patience.all, "waitall", 5*time.Minute, "wait so long in all")
+	flag.Parse()
 }
 
 func main() {
-	var o options
-	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement; medians are over these")
-	flag.DurationVar(&o.duration, "duration", time.Second, "length of one load run, in whole seconds: wrk takes no fractions")
-	flag.BoolVar(&o.quick, "quick", false, "stop growth at 10,000 biz types and 100 connections")
-	flag.StringVar(&o.binary, "binary", "", "the built seqd, for the figures that start processes")
-	flag.StringVar(&o.standIn, "standin", "", "the built stand-in for MongoDB, for the figures of strict ordering")
-	flag.StringVar(&o.tinyid, "tinyid", "", "the jar of Tinyid's server, which is then a peer of tinyid.segments; it needs Java")
-	flag.StringVar(&o.commit, "commit", "unknown", "the commit that is measured, for the output")
-	flag.StringVar(&o.only, "only", "", "run only these figures; postgres, resp, client, gapless, keys and growth stand for all of theirs: "+strings.Join(names(), ", "))
-	flag.StringVar(&o.json, "json", "", "write every round's values to this file")
-	flag.StringVar(&o.write, "write", "", "put the output into this document, between its two bench comments, and the charts into the folder performance beside it")
-	flag.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the whole run to this file")
-	flag.StringVar(&o.profiles, "profiles", "", "instead of figures, write a CPU and an allocation profile of each hot path into this folder")
-	if len(os.Args) > 1 && os.Args[1] != loadCommand {
-		flag.Parse()
-	}
-	slog.SetDefault(slog.New(slog.DiscardHandler))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, o); err != nil {
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func names() (list []string) {
-	for _, f := range figures {
-		list = append(list, f.name)
-	}
-	return list
-}
-
-// chosen returns the figures in -only. The part of a name before a dot stands for all figures that
-// have it.
-func chosen(only string) (list []figure, err error) {
-	if only == "" {
-		return figures, nil
-	}
-	for name := range strings.SplitSeq(only, ",") {
-		before := len(list)
-		for _, f := range figures {
-			if group, _, _ := strings.Cut(f.name, "."); f.name == name || group == name {
-				list = append(list, f)
-			}
-		}
-		if len(list) == before {
-			return nil, fmt.Errorf("no figure is called %q; there are %s", name, strings.Join(names(), ", "))
-		}
-	}
-	return list, nil
-}
-
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context) error {
 	switch {
-	case len(os.Args) > 1 && os.Args[1] == loadCommand:
+	case len(os.Args) == 2 && os.Args[1] == loadCommand:
 		return generate(ctx)
+	case len(os.Args) == 3 && os.Args[1] == peerCommand:
+		return servePeer(ctx, os.Args[2])
+	}
+	var o options
+	o.parse()
+	switch {
+	case o.list:
+		listFigures(os.Stdout)
+		return nil
 	case o.profiles != "":
 		return writeProfiles(ctx, o)
+	case o.binary == "":
+		return errors.New("-binary is needed; scripts/bench builds it")
 	}
-	list, err := chosen(o.only)
+	list, err := chosen(o)
 	if err != nil {
 		return err
 	}
-	if o.profile != "" {
-		stop, err := startProfile(o.profile)
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
 	d := newDocument(ctx, o)
 	for _, f := range list {
-		began := time.Now()
-		out, err := f.run(ctx, o)
-		switch {
-		case ctx.Err() != nil:
-			return errors.Join(err, ctx.Err())
-		case err != nil: // continue with the others
-			d.fail(f.name, err)
-		default:
-			d.add(f.name, out)
+		if err := d.measure(ctx, &o, f); err != nil {
+			return err
 		}
-		fmt.Fprintf(os.Stderr, "%s: %s\n", f.name, time.Since(began).Round(time.Second/10))
 	}
 	err = d.write(o)
 	if len(d.Failed) > 0 {
@@ -188,16 +98,35 @@ func run(ctx context.Context, o options) error {
 	return err
 }
 
-// startProfile writes a CPU profile until stop is called.
-func startProfile(path string) (stop func(), err error) {
-	f, err := os.Create(path)
+// measure measures a figure and notes what disturbed it. The error is that of ctx; a figure that fails
+// is noted.
+func (d *document) measure(ctx context.Context, o *options, f figure) error {
+	if err := o.patience.await(ctx); err != nil {
+		return err
+	}
+	before, err := readUsage()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
+	its := *o
+	its.rounds = f.roundsOf(o.rounds)
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, f.limit(*o))
+	out, failed := f.run(limited, its)
+	cancel()
+	took := time.Since(began)
+	after, err := readUsage()
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return errors.Join(err, failed)
 	}
-	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil
+	m := measurement{Figure: f.name, Rounds: its.rounds, Took: took.Seconds(), Budget: f.budget.Seconds(), Noise: noiseBetween(before, after)}
+	fmt.Fprintln(os.Stderr, m)
+	d.add(m, out, failed)
+	return nil
 }
 
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// limit is how long a figure may take before it fails.
+func (f figure) limit(o options) time.Duration {
+	longer := max(1, o.duration.Seconds()/0.7) * max(1, float64(o.rounds)/9)
+	return time.Duration(4*longer*float64(f.budget)) + time.Minute
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -31,12 +30,11 @@ func mariaDBProgram(name string) (string, error) {
 
 // startMariaDB starts a new MariaDB server with the given databases. Its settings are the defaults:
 // every commit waits for the disk.
-func (b *backends) startMariaDB(ctx context.Context, databases ...string) error {
-	data, err := os.MkdirTemp("", "seqd-bench-")
+func (s *servers) startMariaDB(ctx context.Context, databases ...string) error {
+	data, err := s.folder()
 	if err != nil {
 		return err
 	}
-	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(data) })
 	who := "--user=" // the present user; root must be named
 	if os.Getuid() == 0 {
 		who += "root"
@@ -62,22 +60,23 @@ func (b *backends) startMariaDB(ctx context.Context, databases ...string) error 
 	if err != nil {
 		return err
 	}
-	if b.mariaDBAddr, err = freeAddr(); err != nil {
+	if s.mariaDBAddr, err = freeAddr(); err != nil {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(b.mariaDBAddr)
-	return b.start(ctx, b.mariaDBAddr, nil, server, "--no-defaults", who, files, "--socket="+filepath.Join(data, "socket"),
+	_, port, _ := net.SplitHostPort(s.mariaDBAddr)
+	_, err = s.start(ctx, s.mariaDBAddr, server, "--no-defaults", who, files, "--socket="+filepath.Join(data, "socket"),
 		"--bind-address=127.0.0.1", "--port="+port, "--skip-name-resolve")
+	return err
 }
 
 // dsn returns the connection string of a database on the MariaDB server.
-func (b *backends) dsn(database string) string {
-	return "seqd:seqd@tcp(" + b.mariaDBAddr + ")/" + database
+func (s *servers) dsn(database string) string {
+	return "seqd:seqd@tcp(" + s.mariaDBAddr + ")/" + database
 }
 
-// openMariaDB returns a pool of connections to a database on the MariaDB server.
-func (b *backends) openMariaDB(ctx context.Context, database string, connections int) (*sql.DB, error) {
-	cfg, err := mysql.ParseDSN(b.dsn(database))
+// openMariaDB returns a pool of connections to a database.
+func openMariaDB(ctx context.Context, dsn string) (*sql.DB, error) {
+	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +88,5 @@ func (b *backends) openMariaDB(ctx context.Context, database string, connections
 	pool := sql.OpenDB(connector)
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
-	if err := pool.PingContext(ctx); err != nil {
-		return nil, errors.Join(err, pool.Close())
-	}
-	b.cleanUps = append(b.cleanUps, pool.Close)
-	return pool, nil
+	return pool, pool.PingContext(ctx)
 }

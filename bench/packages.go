@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
-	"time"
 )
 
 // inPackage is a limit for one of seqd's own Go benchmarks. If the benchmark has several parts, the
@@ -23,20 +22,16 @@ var inPackages = []inPackage{
 	{"check a token, 0 allocations", "./server/access", "^BenchmarkAllow$", 300, 0},
 }
 
-// benchPackages runs seqd's own Go benchmarks, and its test of how fast changes reach all nodes. It
-// must run in seqd's folder.
+// benchPackages runs seqd's own Go benchmarks. It must run in seqd's folder.
 func benchPackages(ctx context.Context, o options) (results []result, err error) {
 	for _, p := range inPackages {
 		values, err := p.run(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, within(p.what, values, nanoseconds, p.bound))
+		results = append(results, report(p.what, values, nanoseconds).atMost(p.bound))
 	}
-	typical, slowest, err := changesReach(ctx, o)
-	return append(results,
-		report("a change is seen by 3 nodes: median of 100", typical, milliseconds),
-		within("a change is seen by 3 nodes: slowest of 100", slowest, milliseconds, 1e6)), err
+	return results, nil
 }
 
 var benchmarkLine = regexp.MustCompile(`(?m)^(Benchmark\S+)\s+\d+\s+([0-9.]+) ns/op.*?([0-9]+) allocs/op`)
@@ -63,33 +58,4 @@ func (p inPackage) run(ctx context.Context, o options) ([]float64, error) {
 		return nil, fmt.Errorf("go test %s -bench %s runs nothing: %s", p.pkg, p.name, out)
 	}
 	return values, nil
-}
-
-var reached = regexp.MustCompile(`median (\S+), slowest (\S+)`)
-
-// changesReach returns, for each round, the median and the longest time in µs until all nodes see a
-// change.
-func changesReach(ctx context.Context, o options) (typical, slowest []float64, err error) {
-	args := []string{"test", "-count", strconv.Itoa(o.rounds), "-v", "-run", "^TestChangesReachEveryNode$", "./admin"}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = "integration"
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return nil, nil, fmt.Errorf("go %q: %w: %s", args, err, out)
-	}
-	for _, match := range reached.FindAllStringSubmatch(string(out), -1) {
-		middle, err := time.ParseDuration(match[1])
-		if err != nil {
-			return nil, nil, err
-		}
-		most, err := time.ParseDuration(match[2])
-		if err != nil {
-			return nil, nil, err
-		}
-		typical, slowest = append(typical, float64(middle.Microseconds())), append(slowest, float64(most.Microseconds()))
-	}
-	if len(typical) != o.rounds {
-		return nil, nil, fmt.Errorf("go %q says %s", args, out)
-	}
-	return typical, slowest, nil
 }

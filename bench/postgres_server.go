@@ -36,12 +36,11 @@ func postgresProgram(name string) (string, error) {
 
 // startPostgres starts a new PostgreSQL server. Its settings are those of initdb: every commit
 // waits for the disk.
-func (b *backends) startPostgres(ctx context.Context) error {
-	data, err := os.MkdirTemp("", "seqd-bench-")
+func (s *servers) startPostgres(ctx context.Context) error {
+	data, err := s.folder()
 	if err != nil {
 		return err
 	}
-	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(data) })
 	who, err := unprivileged(data)
 	if err != nil {
 		return err
@@ -66,23 +65,35 @@ func (b *backends) startPostgres(ctx context.Context) error {
 	_, port, _ := net.SplitHostPort(addr)
 	c, err := startChildAs(ctx, who, data, nil, server, "-D", data, "-p", port, "-k", data, "-c", "listen_addresses=127.0.0.1")
 	if err != nil {
-		return fmt.Errorf("start PostgreSQL: %w", err)
+		return err
 	}
-	b.cleanUps = append(b.cleanUps, c.stop)
+	s.cleanUps = append(s.cleanUps, c.stop)
 	if err := c.await(ctx, addr); err != nil {
 		return err
 	}
-	b.postgresURL = "postgres://seqd@" + addr + "/"
-	if err := b.awaitPostgres(ctx); err != nil {
-		return err
+	s.postgresAddr = addr
+	return s.awaitPostgres(ctx)
+}
+
+// database returns the URL of a database.
+func (s *servers) database(name string) string {
+	return "postgres://seqd@" + s.postgresAddr + "/" + name
+}
+
+// onPostgres returns the settings of a node on a new database. With Redis, strict numbers come from
+// a cursor there, and without it from the store itself.
+func (s *servers) onPostgres(ctx context.Context, name string, redis bool) ([]string, error) {
+	env := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + s.database(name)}
+	if redis {
+		env = append(env, "SEQD_REDIS_ADDRS="+s.redisAddr, "SEQD_REDIS_KEYPREFIX="+name+":")
 	}
-	return b.createDatabase(ctx, "seqd")
+	return env, s.createDatabase(ctx, name)
 }
 
 // awaitPostgres waits until the server, which listens earlier, answers.
-func (b *backends) awaitPostgres(ctx context.Context) error {
+func (s *servers) awaitPostgres(ctx context.Context) error {
 	for {
-		c, err := pgx.Connect(ctx, b.postgresURL+"postgres")
+		c, err := pgx.Connect(ctx, s.database("postgres"))
 		if err == nil {
 			return c.Close(ctx)
 		}
@@ -98,8 +109,8 @@ func (b *backends) awaitPostgres(ctx context.Context) error {
 const startingUp = "57P03"
 
 // createDatabase creates an empty database.
-func (b *backends) createDatabase(ctx context.Context, name string) error {
-	pool, err := pgxpool.New(ctx, b.postgresURL+"postgres")
+func (s *servers) createDatabase(ctx context.Context, name string) error {
+	pool, err := pgxpool.New(ctx, s.database("postgres"))
 	if err != nil {
 		return err
 	}

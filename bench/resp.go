@@ -4,16 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
-	"strings"
-	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,145 +19,95 @@ import (
 // Rates that redis-benchmark reaches about, in commands a second. They say how many commands make a
 // run as long as the others.
 const (
-	pipelinedRate = 1_000_000
+	pipelinedRate = 1_500_000
 	singleRate    = 100_000
-	strictRate    = 400_000
 )
 
 // respServer is a server that redis-benchmark loads.
 type respServer struct {
 	*child
+
 	addr   string
 	client *redis.Client // to check what was counted
 }
 
 // dialResp connects to a server.
-func dialResp(c *child, addr string) respServer {
-	return respServer{c, addr, redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DisableIdentity: true})}
+func (s *servers) dialResp(c *child, addr string) respServer {
+	r := respServer{c, addr, redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DisableIdentity: true})}
+	s.cleanUps = append(s.cleanUps, r.client.Close)
+	return r
 }
-
-// stop ends the server.
-func (s respServer) stop() error { return errors.Join(s.client.Close(), s.child.stop()) }
 
 // startRedisPeer starts a redis-server whose counter has numbers as long as those of seqd.
-func startRedisPeer(ctx context.Context) (s respServer, err error) {
+func (s *servers) startRedisPeer(ctx context.Context) (r respServer, err error) {
 	addr, err := freeAddr()
 	if err != nil {
-		return s, err
+		return r, err
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	c, err := startChild(ctx, "", nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	c, err := s.start(ctx, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
 	if err != nil {
-		return s, err
+		return r, err
 	}
-	s = dialResp(c, addr)
-	if err = c.await(ctx, addr); err == nil {
-		err = s.client.Set(ctx, "order", firstNumber, 0).Err()
-	}
-	if err != nil {
-		err = errors.Join(err, s.stop())
-	}
-	return s, err
+	r = s.dialResp(c, addr)
+	return r, r.client.Set(ctx, "order", firstNumber, 0).Err()
 }
 
-// startRespSeqd starts the real binary with a port for Redis clients, in a folder, on bolt unless
-// the environment says otherwise.
-func startRespSeqd(ctx context.Context, o options, dir string, env ...string) (s respServer, url string, err error) {
-	if o.binary == "" {
-		return s, "", errors.New("-binary is needed")
-	}
+// startResp starts seqd with a port for Redis clients.
+func (s *servers) startResp(ctx context.Context, path string, env ...string) (r respServer, n node, err error) {
 	addr, err := freeAddr()
 	if err != nil {
-		return s, "", err
+		return r, n, err
 	}
-	bizTypes, err := json.Marshal([]map[string]any{{"name": "order", "start": firstNumber}})
+	n, err = s.startNode(ctx, path, append(env, "SEQD_RESP_ADDR="+addr, bizTypes(order))...)
 	if err != nil {
-		return s, "", err
+		return r, n, err
 	}
-	p, err := startFirst(ctx, o.binary, dir, "/seq/order", append(env, "SEQD_RESP_ADDR="+addr, "SEQD_BIZTYPES="+string(bizTypes))...)
-	if err != nil {
-		return s, "", err
-	}
-	return dialResp(p.child, addr), p.url, nil
-}
-
-// respRun is the result of a run of redis-benchmark.
-type respRun struct {
-	rate           float64 // commands a second
-	server, client float64 // µs of CPU per command: of the server, and of redis-benchmark
+	return s.dialResp(n.child, addr), n, nil
 }
 
 // load runs `redis-benchmark -c 50 -P pipeline INCR order`. A run in which fewer numbers were
 // issued than commands were sent is an error: redis-benchmark counts refusals as answers.
-func (s respServer) load(ctx context.Context, pipeline, commands int) (r respRun, err error) {
-	before, err := s.client.Incr(ctx, "order").Result()
+func (r respServer) load(ctx context.Context, pipeline, commands int) (found sample, err error) {
+	before, err := r.client.Incr(ctx, "order").Result()
 	if err != nil {
-		return r, fmt.Errorf("INCR order: %w", err)
+		return found, fmt.Errorf("INCR order: %w", err)
 	}
-	began, err := s.cpu()
+	began, err := r.onCPU()
 	if err != nil {
-		return r, err
+		return found, err
 	}
-	host, port, _ := net.SplitHostPort(s.addr)
+	host, port, _ := net.SplitHostPort(r.addr)
 	cmd := exec.CommandContext(ctx, "redis-benchmark", "-h", host, "-p", port, "-c", "50",
 		"-P", strconv.Itoa(pipeline), "-n", strconv.Itoa(commands), "--csv", "INCR", "order")
 	var out, complaints bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaints
 	if err := cmd.Run(); err != nil {
-		return r, fmt.Errorf("redis-benchmark: %w: %s%s", err, complaints.Bytes(), out.Bytes())
+		return found, fmt.Errorf("redis-benchmark: %w: %s%s", err, complaints.Bytes(), out.Bytes())
 	}
-	ended, err := s.cpu()
+	ended, err := r.onCPU()
 	if err != nil {
-		return r, err
+		return found, err
 	}
-	after, err := s.client.Incr(ctx, "order").Result()
+	after, err := r.client.Incr(ctx, "order").Result()
 	if err != nil {
-		return r, fmt.Errorf("INCR order: %w", err)
+		return found, fmt.Errorf("INCR order: %w", err)
 	}
 	if issued := after - before - 1; issued < int64(commands) {
-		return r, fmt.Errorf("%d commands got %d numbers: %s", commands, issued, complaints.Bytes())
+		return found, fmt.Errorf("%d commands got %d numbers: %s", commands, issued, complaints.Bytes())
 	}
-	perCommand := float64(time.Second.Microseconds()) / float64(commands)
-	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	r.rate, err = rateOf(out.Bytes())
-	r.server, r.client = (ended-began)*perCommand, used.Seconds()*perCommand
-	return r, err
+	found.rate, err = commandRate(out.Bytes())
+	found.cpu = 1e6 * (ended - began) / float64(commands)
+	return found, err
 }
 
-// rateOf reads what redis-benchmark --csv printed: a line of names, and one of values.
-func rateOf(out []byte) (float64, error) {
+// commandRate reads what redis-benchmark --csv printed: a line of names, and one of values.
+func commandRate(out []byte) (float64, error) {
 	rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
 	if err != nil || len(rows) != 2 || len(rows[1]) < 2 || rows[0][1] != "rps" {
 		return 0, errors.Join(fmt.Errorf("redis-benchmark said %q", out), err)
 	}
 	return strconv.ParseFloat(rows[1][1], 64)
-}
-
-// cpu returns the CPU time of the process so far, in seconds.
-func (c *child) cpu() (seconds float64, err error) {
-	const userField, systemField, ticksPerSecond = 11, 12, 100 // from after the name
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	for _, n := range []int{userField, systemField} {
-		ticks, err := strconv.ParseFloat(fields[n], 64)
-		if err != nil {
-			return 0, err
-		}
-		seconds += ticks / ticksPerSecond
-	}
-	return seconds, nil
-}
-
-// mostResident returns the most memory that a process that has ended ever had, in bytes.
-func mostResident(state *os.ProcessState) (float64, error) {
-	usage, ok := state.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, errors.ErrUnsupported
-	}
-	return float64(usage.Maxrss) * 1024, nil
 }
 
 // benchRespPipelined and benchRespSingle compare the Redis protocol on bolt with a redis-server.
@@ -174,73 +119,57 @@ func benchRespSingle(ctx context.Context, o options) ([]result, error) {
 	return benchResp(ctx, o, 1, singleRate, 0.75)
 }
 
-func benchResp(ctx context.Context, o options, pipeline int, rate, target float64) (results []result, err error) {
-	dir, err := os.MkdirTemp("", "seqd-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	peer, err := startRedisPeer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, peer.stop()) }()
-	seqd, _, err := startRespSeqd(ctx, o, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, seqd.stop()) }()
-	servers := []respServer{peer, seqd}
-	var runs [2][]respRun
-	err = inTurn(o.rounds+1, len(servers), func(round, i int) error {
-		r, err := servers[i].load(ctx, pipeline, int(rate*o.duration.Seconds()))
-		if round > 0 { // round 0 is the warm-up
-			runs[i] = append(runs[i], r)
+func benchResp(ctx context.Context, o options, pipeline int, rate, bound float64) ([]result, error) {
+	const redisServer = "redis-server, nothing on disk"
+	commands := int(rate * o.duration.Seconds())
+	return with(func(s *servers) ([]result, error) {
+		c := contest{rounds: o.rounds}
+		peer, err := s.startRedisPeer(ctx)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		c.add(redisServer, func() (sample, error) { return peer.load(ctx, pipeline, commands) })
+		for _, b := range o.binaries() {
+			r, _, err := s.startResp(ctx, b.path)
+			if err != nil {
+				return nil, err
+			}
+			c.add(b.name, func() (sample, error) { return r.load(ctx, pipeline, commands) })
+		}
+		got, err := c.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		what := fmt.Sprintf("`redis-benchmark -c 50 -P %d INCR order`, bolt", pipeline)
+		return got.withOld([]result{
+			got.against(redisServer, what, rateOf, perSecond).atLeast(bound),
+			got.against(redisServer, what+": CPU for each command", cpuOf, ofCPU),
+		}, what), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	of := func(value func(respRun) float64) pairs {
-		return pairs{base: column(runs[0], value), value: column(runs[1], value)}
-	}
-	what := fmt.Sprintf("`redis-benchmark -c 50 -P %d INCR order`, bolt", pipeline)
-	return []result{
-		of(func(r respRun) float64 { return r.rate }).result(what, "redis-server without persistence", perSecond, true, target),
-		of(func(r respRun) float64 { return r.server }).report(what+": CPU of the server per command", "redis-server", hundredths),
-		of(func(r respRun) float64 { return r.client }).report(what+": CPU of redis-benchmark per command", "on redis-server", hundredths),
-	}, nil
-}
-
-// column returns one value of each run.
-func column(runs []respRun, value func(respRun) float64) (list []float64) {
-	for _, r := range runs {
-		list = append(list, value(r))
-	}
-	return list
 }
 
 // benchRespStrict compares strict order over Redis by the Redis protocol and by HTTP, on one node.
-func benchRespStrict(ctx context.Context, o options) (results []result, err error) {
-	b, err := startBackends(ctx, o, false)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, b.stop()) }()
-	seqd, url, err := startRespSeqd(ctx, o, "", b.environment("resp")...)
-	if err != nil {
-		return nil, err
-	}
-	b.cleanUps = append(b.cleanUps, seqd.stop)
-	p, err := measure(o.rounds,
-		func() (float64, error) { return wrk(ctx, o, url+"/seq/order") },
-		func() (float64, error) {
-			r, err := seqd.load(ctx, 64, int(strictRate*o.duration.Seconds()))
-			return r.rate, err
-		})
-	if err != nil {
-		return nil, err
-	}
-	return []result{p.result("strict over Redis, `redis-benchmark -c 50 -P 64 INCR order`", "one ID per HTTP request, 64 connections", perSecond, true, 10)}, nil
+func benchRespStrict(ctx context.Context, o options) ([]result, error) {
+	const byHTTP = "one ID per HTTP request"
+	return with(func(s *servers) ([]result, error) {
+		if err := s.startRedisAndPostgres(ctx); err != nil {
+			return nil, err
+		}
+		env, err := s.onPostgres(ctx, "resp", true)
+		if err != nil {
+			return nil, err
+		}
+		r, n, err := s.startResp(ctx, o.binary, env...)
+		if err != nil {
+			return nil, err
+		}
+		c := contest{rounds: o.rounds}
+		c.add(byHTTP, o.loading(ctx, n.child, n.url+"/seq/order"))
+		c.add(newBinary, func() (sample, error) { return r.load(ctx, 64, int(pipelinedRate*o.duration.Seconds())) })
+		got, err := c.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []result{got.against(byHTTP, "`redis-benchmark -c 50 -P 64 INCR order`, strict over Redis", rateOf, perSecond).atLeast(10)}, nil
+	})
 }

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/seqd/seqd/bench/openloop"
 )
 
 // The figure of this file is about Tinyid's clients, which fetch segments. The peers give them on
@@ -38,40 +36,41 @@ var tinyidTables = []string{
 	"INSERT INTO tiny_id_token (token, biz_type) VALUES ('bench', 'order')",
 }
 
-// startSegmentRoute serves segments for comparison: each request sends the statements that Tinyid's
-// server sends. If others change the row in between, it reads the row again, three times at most;
-// then the answer is empty.
-func (b *backends) startSegmentRoute(ctx context.Context) (url string, err error) {
-	pool, err := b.openMariaDB(ctx, "route", 64)
+// segmentRoute is a peer that sends the statements that Tinyid's server sends.
+const segmentRoute = "gin route with Tinyid's statements on MariaDB"
+
+// segments adds the route of the peer. If others change the row in between, it reads the row again,
+// three times at most; then the request fails.
+func (j peerJob) segments(ctx context.Context, engine *gin.Engine) error {
+	pool, err := openMariaDB(ctx, j.MariaDB)
 	if err != nil {
-		return "", err
+		return err
 	}
-	for _, statement := range tinyidTables {
-		if _, err := pool.ExecContext(ctx, statement); err != nil {
-			return "", err
-		}
+	if err := createTinyid(ctx, pool); err != nil {
+		return err
 	}
-	engine := newEngine()
-	engine.POST(tinyidRoute, func(c *gin.Context) {
+	engine.POST(peerPath, func(c *gin.Context) {
 		last, err := nextSegment(c.Request.Context(), pool, c.Query("bizType"))
 		if err != nil {
 			c.Status(http.StatusServiceUnavailable)
 			return
 		}
-		var body []byte
-		if last > 0 {
-			body = fmt.Appendf(nil, "%d,%d,%d,1,0", last-tinyidStep, last-tinyidStep*4/5, last)
-		}
-		c.Data(http.StatusOK, "text/plain", body)
+		c.Data(http.StatusOK, "text/plain", fmt.Appendf(nil, "%d,%d,%d,1,0", last-tinyidStep, last-tinyidStep*4/5, last))
 	})
-	url, stop, err := serve(engine)
-	if err == nil {
-		b.cleanUps = append(b.cleanUps, stop)
-	}
-	return url, err
+	return nil
 }
 
-// nextSegment returns the last number of a new segment, 0 if others were faster three times.
+// createTinyid creates the tables of Tinyid's server.
+func createTinyid(ctx context.Context, pool *sql.DB) error {
+	for _, statement := range tinyidTables {
+		if _, err := pool.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextSegment returns the last number of a new segment.
 func nextSegment(ctx context.Context, pool *sql.DB, bizType string) (last int64, err error) {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -93,169 +92,102 @@ func nextSegment(ctx context.Context, pool *sql.DB, bizType string) (last int64,
 			return now + step, tx.Commit()
 		}
 	}
-	return 0, nil
+	return 0, errors.New("others were faster three times")
 }
 
 // startTinyid starts Tinyid's server. It belongs to an older Java and needs to reach into it.
-func (b *backends) startTinyid(ctx context.Context, jar string) (url string, err error) {
-	pool, err := b.openMariaDB(ctx, "tinyid", 1)
+func (s *servers) startTinyid(ctx context.Context, jar string) (c *child, url string, err error) {
+	pool, err := openMariaDB(ctx, s.dsn("tinyid"))
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	for _, statement := range tinyidTables {
-		if _, err := pool.ExecContext(ctx, statement); err != nil {
-			return "", err
-		}
+	if err := errors.Join(createTinyid(ctx, pool), pool.Close()); err != nil {
+		return nil, "", err
 	}
 	path, err := filepath.Abs(jar)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	dir, err := os.MkdirTemp("", "seqd-bench-") // for its logs
+	dir, err := s.folder() // for its logs
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(dir) })
 	addr, err := freeAddr()
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	_, port, _ := net.SplitHostPort(addr)
 	source := "--datasource.tinyid.primary."
-	c, err := startChild(ctx, dir, nil, "java", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-jar", path, "--server.port="+port,
-		source+"url=jdbc:mysql://"+b.mariaDBAddr+"/tinyid?useSSL=false", source+"username=seqd", source+"password=seqd", "--logging.level.root=WARN")
+	c, err = startChild(ctx, dir, nil, "java", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-jar", path, "--server.port="+port,
+		source+"url=jdbc:mysql://"+s.mariaDBAddr+"/tinyid?useSSL=false", source+"username=seqd", source+"password=seqd", "--logging.level.root=WARN")
 	if err != nil {
-		return "", fmt.Errorf("start Tinyid: %w", err)
+		return nil, "", err
 	}
 	// Java answers SIGTERM with 143, which is no success.
-	b.cleanUps = append(b.cleanUps, func() error { c.end(); <-c.exited; return nil })
-	url = "http://" + addr
+	s.cleanUps = append(s.cleanUps, func() error { c.end(); <-c.exited; return nil })
+	url = "http://" + addr + tinyidRoute + tinyidQuery
 	if err := c.await(ctx, addr); err != nil {
-		return "", err
+		return nil, "", err
 	}
 	// It reads the tokens some time after it has started.
 	for ctx.Err() == nil {
-		if body, err := get(url + tinyidRoute + tinyidQuery); err == nil && len(body) > 0 {
+		if body, err := get(url); err == nil && len(body) > 0 {
 			// Java is slow until it has compiled what runs often.
-			_, err := segments(ctx, options{duration: 10 * time.Second}, url, 64)
-			return url, err
+			_, err := runLoad(ctx, tinyidJob(options{duration: 10 * time.Second}, url))
+			return c, url, err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return "", ctx.Err()
+	return nil, "", ctx.Err()
 }
 
-// startTinyidSeqd starts the real binary as Tinyid's clients need it.
-func (b *backends) startTinyidSeqd(ctx context.Context, o options, env ...string) (url string, err error) {
-	if o.binary == "" {
-		return "", errors.New("-binary is needed")
-	}
-	dir, err := os.MkdirTemp("", "seqd-bench-")
-	if err != nil {
-		return "", err
-	}
-	b.cleanUps = append(b.cleanUps, func() error { return os.RemoveAll(dir) })
-	p, err := startFirst(ctx, o.binary, dir, tinyidRoute+tinyidQuery, append(env, "SEQD_COMPAT_TINYID=true",
-		fmt.Sprintf(`SEQD_BIZTYPES=[{"name":"order","start":%d,"step":%d}]`, firstNumber, tinyidStep))...)
-	if err != nil {
-		return "", err
-	}
-	b.cleanUps = append(b.cleanUps, p.stop)
-	return p.url, nil
-}
-
-// countSegments is a script of wrk that counts the answers that are not empty: an empty one is how
-// Tinyid's server says that it failed.
-const countSegments = `
-wrk.method = "POST"
-local threads = {}
-function setup(thread) table.insert(threads, thread) end
-good = 0
-function response(status, headers, body) if #body > 0 then good = good + 1 end end
-function done(summary)
-  local n = 0
-  for _, thread in ipairs(threads) do n = n + thread:get("good") end
-  io.write(string.format("segments %d in %d\n", n, summary.duration))
-end
-`
-
-// segments loads a server and returns how many segments it gave a second.
-func segments(ctx context.Context, o options, url string, connections int) (rate float64, err error) {
-	script, err := os.CreateTemp("", "seqd-bench-*.lua")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, os.Remove(script.Name())) }()
-	_, err = script.WriteString(countSegments)
-	if err := errors.Join(err, script.Close()); err != nil {
-		return 0, err
-	}
-	out, err := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+o.duration.String(), "-s", script.Name(), url+tinyidRoute+tinyidQuery).CombinedOutput()
-	if err != nil {
-		return 0, fmt.Errorf("wrk: %w: %s", err, out)
-	}
-	var good, micros float64
-	_, counted, _ := bytes.Cut(out, []byte("segments "))
-	if _, err := fmt.Sscanf(string(counted), "%f in %f", &good, &micros); err != nil || bytes.Contains(out, []byte("Non-2xx")) {
-		return 0, errors.Join(fmt.Errorf("wrk said %s", out), err)
-	}
-	return good / micros * 1e6, nil
-}
-
-// segmentServers starts all servers of the figure: the peers first.
-func (b *backends) segmentServers(ctx context.Context, o options) (list []contender, peers int, err error) {
-	if err := b.startMariaDB(ctx, "route", "tinyid", "seqd"); err != nil {
-		return nil, 0, err
-	}
-	route, err := b.startSegmentRoute(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	list = []contender{{"gin route with Tinyid's statements on MariaDB", route}}
-	if o.tinyid != "" {
-		tinyid, err := b.startTinyid(ctx, o.tinyid)
-		if err != nil {
-			return nil, 0, err
-		}
-		list = append(list, contender{"Tinyid's server on MariaDB", tinyid})
-	}
-	peers = len(list)
-	onMariaDB, err := b.startTinyidSeqd(ctx, o, "SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN="+b.dsn("seqd"))
-	if err != nil {
-		return nil, 0, err
-	}
-	onBolt, err := b.startTinyidSeqd(ctx, o)
-	return append(list, contender{"MariaDB", onMariaDB}, contender{"bolt", onBolt}), peers, err
+// tinyidJob asks for segments over the connections of a load.
+func tinyidJob(o options, url string) openloop.Job {
+	job := o.closed(url)
+	job.Method = "POST"
+	return job
 }
 
 // benchTinyidSegments compares how many segments of 100,000 numbers each server gives a second.
-func benchTinyidSegments(ctx context.Context, o options) (results []result, err error) {
-	b := new(backends)
-	defer func() { err = errors.Join(err, b.stop()) }()
-	servers, peers, err := b.segmentServers(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	for _, connections := range []int{1, 64} {
-		var loads []func() (float64, error)
-		for _, s := range servers {
-			loads = append(loads, func() (float64, error) { return segments(ctx, o, s.url, connections) })
+func benchTinyidSegments(ctx context.Context, o options) ([]result, error) {
+	const onBolt, tinyid = "on bolt", "Tinyid's server on MariaDB"
+	return with(func(s *servers) ([]result, error) {
+		if err := s.startMariaDB(ctx, "peer", "tinyid", "seqd"); err != nil {
+			return nil, err
 		}
-		rates, err := turns(o.rounds, loads...)
+		c := contest{rounds: o.rounds}
+		peer, url, err := s.startPeer(ctx, peerJob{MariaDB: s.dsn("peer")})
 		if err != nil {
 			return nil, err
 		}
-		for i, s := range servers[peers:] {
-			what := fmt.Sprintf("segments for Tinyid's clients, store %s, connections: %d", s.name, connections)
-			for j, peer := range servers[:peers] {
-				both := pairs{base: rates[j], value: rates[peers+i]}
-				if j == 0 { // the route does less than any server of segments does
-					results = append(results, both.report(what, peer.name, fewPerSecond))
-					continue
-				}
-				results = append(results, both.result(what, peer.name, fewPerSecond, true, 1))
+		c.add(segmentRoute, loadingJob(ctx, peer, tinyidJob(o, url+tinyidQuery)))
+		if o.tinyid != "" {
+			server, url, err := s.startTinyid(ctx, o.tinyid)
+			if err != nil {
+				return nil, err
 			}
+			c.add(tinyid, loadingJob(ctx, server, tinyidJob(o, url)))
 		}
-	}
-	return results, nil
+		types := bizTypes(definition{"name": "order", "start": firstNumber, "step": tinyidStep})
+		for name, env := range map[string][]string{onBolt: nil, newBinary: {"SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN=" + s.dsn("seqd")}} {
+			n, err := s.startNode(ctx, o.binary, append(env, "SEQD_COMPAT_TINYID=true", types)...)
+			if err != nil {
+				return nil, err
+			}
+			c.add(name, loadingJob(ctx, n.child, tinyidJob(o, n.url+tinyidRoute+tinyidQuery)))
+		}
+		got, err := c.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		const what = "segments for Tinyid's clients"
+		results := []result{
+			got.against(segmentRoute, what+", MariaDB", rateOf, fewPerSecond).atLeast(1),
+			got.pair(segmentRoute, onBolt, rateOf).report(what+", bolt", segmentRoute, fewPerSecond).atLeast(1),
+		}
+		if o.tinyid != "" {
+			results = append(results, got.against(tinyid, what+", MariaDB", rateOf, fewPerSecond).atLeast(1))
+		}
+		return results, nil
+	})
 }

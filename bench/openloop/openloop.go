@@ -29,8 +29,9 @@ type Job struct {
 	// Keys is the beginning of the Idempotency-Key of each request. All keys differ. "" sends none.
 	Keys string
 	// Spread varies the path of the requests if it is above 0: the six digits at the end of the URL
-	// are replaced by a random number below Spread.
-	Spread int
+	// are replaced by a random number below Spread. If InOrder is set the numbers come in order.
+	Spread  int
+	InOrder bool
 	// Rate is the number of requests a second. 0 is a closed loop: every connection sends its next
 	// request after the answer to the previous one.
 	Rate        float64
@@ -38,6 +39,8 @@ type Job struct {
 	// Duration is how long requests are sent. It starts after Warm, during which requests are sent
 	// but do not count.
 	Warm, Duration time.Duration
+	// Most bounds the number of requests, the warm-up included; 0 means no bound.
+	Most int
 	// Patience is how long to wait for answers after Duration; 0 means 10 s. A request without an
 	// answer counts as if answered at the end of Patience.
 	Patience time.Duration
@@ -46,6 +49,7 @@ type Job struct {
 // Report is the result of a load.
 type Report struct {
 	Sent       int         `json:"sent"`   // requests that were due within Duration
+	All        int         `json:"all"`    // and those of the warm-up
 	Status     map[int]int `json:"status"` // number of answers by status
 	Unanswered int         `json:"unanswered"`
 	// Rate is the number of answers a second, from when the first request was due to the last
@@ -99,6 +103,7 @@ type event struct {
 type recording struct {
 	begin  time.Time
 	events []event
+	all    int // requests, with those of the warm-up
 	cpu    float64
 }
 
@@ -112,7 +117,7 @@ func record(ctx context.Context, job Job) (h recording, err error) {
 	if err != nil {
 		return h, err
 	}
-	before := cpuTime()
+	before := CPUTime()
 	p, err := open(target, job)
 	if err != nil {
 		return h, err
@@ -121,12 +126,13 @@ func record(ctx context.Context, job Job) (h recording, err error) {
 	if err := p.run(ctx); err != nil {
 		return h, fmt.Errorf("load %s: %w", job.URL, err)
 	}
+	all := len(p.events)
 	counted := slices.DeleteFunc(p.events, func(e event) bool { return e.due < job.Warm.Nanoseconds() })
-	return recording{begin: p.begin, events: counted, cpu: cpuTime() - before}, nil
+	return recording{begin: p.begin, events: counted, all: all, cpu: CPUTime() - before}, nil
 }
 
 func (h recording) report() Report {
-	r := Report{Sent: len(h.events), Status: make(map[int]int), CPU: h.cpu}
+	r := Report{Sent: len(h.events), All: h.all, Status: make(map[int]int), CPU: h.cpu}
 	var good, all, late []int64
 	var last int64
 	for _, e := range h.events {
@@ -165,8 +171,8 @@ func percentiles(values []int64) Percentiles {
 	return p
 }
 
-// cpuTime returns the processor time that this process has used, in seconds.
-func cpuTime() float64 {
+// CPUTime returns the processor time that this process has used, in seconds.
+func CPUTime() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -16,6 +16,7 @@ type stalling struct {
 	mu         sync.Mutex // guards what follows
 	begin, end time.Time  // of the stall
 	keys       map[string]int
+	paths      map[string]int
 }
 
 func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -23,9 +24,10 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	if s.begin.IsZero() {
 		s.begin, s.end = now.Add(s.after), now.Add(s.after+s.length)
-		s.keys = make(map[string]int)
+		s.keys, s.paths = make(map[string]int), make(map[string]int)
 	}
 	s.keys[r.Header.Get("Idempotency-Key")]++
+	s.paths[r.URL.Path]++
 	begin, end := s.begin, s.end
 	s.mu.Unlock()
 	if now.After(begin) {
@@ -123,8 +125,15 @@ func TestRejectionsAndKeys(t *testing.T) {
 
 func TestWarmUpDoesNotCount(t *testing.T) {
 	_, h := load(t, Job{Rate: 100, Warm: 500 * time.Millisecond})
-	if r := h.report(); r.Sent != 120 {
-		t.Errorf("%d requests count, want 120 without the 50 of the warm-up", r.Sent)
+	if r := h.report(); r.Sent != 120 || r.All != 170 {
+		t.Errorf("%d requests of %d count, want 120 without the 50 of the warm-up", r.Sent, r.All)
+	}
+}
+
+func TestInOrder(t *testing.T) {
+	s, h := load(t, Job{URL: "/type000000", Spread: 50, InOrder: true, Most: 100})
+	if r := h.report(); r.All != 100 || len(s.paths) != 50 || s.paths["/type000000"] != 2 || s.paths["/type000049"] != 2 {
+		t.Errorf("%d requests asked for %v; want 100 for 50 paths in order", r.All, s.paths)
 	}
 }
 

@@ -195,6 +195,9 @@ func (p *pool) run(ctx context.Context) error {
 // one. It reports whether nothing is left to send.
 func (p *pool) send(now, end int64) (all bool, err error) {
 	for p.idles > 0 {
+		if p.job.Most > 0 && p.next >= p.job.Most {
+			return true, nil
+		}
 		due := now
 		if p.job.Rate > 0 {
 			due = p.due(p.next)
@@ -226,13 +229,21 @@ func (p *pool) write(c *conn) error {
 		overwrite(c.request[p.keyAt:p.keyAt+keyDigits], c.at)
 	}
 	if p.pathAt > 0 {
-		overwrite(c.request[p.pathAt:p.pathAt+pathDigits], rand.IntN(p.job.Spread))
+		overwrite(c.request[p.pathAt:p.pathAt+pathDigits], p.job.pathNumber(c.at))
 	}
 	n, err := unix.Write(c.fd, c.request)
 	if err == nil && n < len(c.request) {
 		err = errors.New("a request was written only in part")
 	}
 	return err
+}
+
+// pathNumber returns the number in the path of request n.
+func (j Job) pathNumber(n int) int {
+	if j.InOrder {
+		return n % j.Spread
+	}
+	return rand.IntN(j.Spread)
 }
 
 // overwrite fills text with the last digits of n.
@@ -316,7 +327,7 @@ func (p *pool) giveUp(now, end int64) {
 			p.events[i].done = now
 		}
 	}
-	for ; p.job.Rate > 0 && p.due(p.next) < end; p.next++ {
+	for ; p.job.Rate > 0 && p.due(p.next) < end && (p.job.Most == 0 || p.next < p.job.Most); p.next++ {
 		p.events = append(p.events, event{due: p.due(p.next), sent: now, done: now, waited: true})
 	}
 }
