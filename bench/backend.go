@@ -154,6 +154,7 @@ func (b *backends) seqd(ctx context.Context, cfg *config.Config, opts ...server.
 // work is what a Redis server has done since its start.
 type work struct {
 	scripts float64 // calls of EVALSHA, one for each take and each install
+	trips   float64 // reads from connections: a batch of commands is one, if it is not large
 	cpu     float64 // seconds
 }
 
@@ -167,13 +168,19 @@ func (b *backends) work(ctx context.Context) (w work, err error) {
 	if err != nil {
 		return w, err
 	}
-	for line := range strings.Lines(commands + cpu) {
+	stats, err := b.redis.Info(ctx, "stats").Result()
+	if err != nil {
+		return w, err
+	}
+	for line := range strings.Lines(commands + cpu + stats) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		var n float64
 		switch name {
 		case "cmdstat_evalsha":
 			value, _, _ = strings.Cut(strings.TrimPrefix(value, "calls="), ",")
 			w.scripts, err = strconv.ParseFloat(value, 64)
+		case "total_reads_processed":
+			w.trips, err = strconv.ParseFloat(value, 64)
 		case "used_cpu_user", "used_cpu_sys":
 			n, err = strconv.ParseFloat(value, 64)
 			w.cpu += n
@@ -195,7 +202,11 @@ func (b *backends) during(ctx context.Context, run func() (load, error)) (l load
 		return l, perID, err
 	}
 	after, err := b.work(ctx)
-	return l, work{scripts: (after.scripts - before.scripts) / l.requests, cpu: (after.cpu - before.cpu) / l.requests}, err
+	return l, work{
+		scripts: (after.scripts - before.scripts) / l.requests,
+		trips:   (after.trips - before.trips) / l.requests,
+		cpu:     (after.cpu - before.cpu) / l.requests,
+	}, err
 }
 
 // child is a process that ends with this one, if not before.
