@@ -69,7 +69,7 @@ var rules = map[string]rule{
 
 	// Strategies. They do not depend on who runs them, nor on each other.
 	"strategy": {
-		may: ". internal/registry persist persist/storeclock",
+		may: ". internal/redisbatch internal/registry persist persist/storeclock",
 		why: "the registry of strategies names none of them",
 	},
 	"strategy/live": {
@@ -90,7 +90,7 @@ var rules = map[string]rule{
 		why: "the machine is pure: it decides, and the strategy acts; it uses the types of what the scripts answer",
 	},
 	"strategy/segment/rediscursor": {
-		may: "internal/redisonce persist",
+		may: "internal/redisbatch internal/redisonce persist",
 		why: "the scripts and their client handle ranges, whoever asks for them",
 	},
 	"strategy/gapless": {
@@ -171,7 +171,7 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/retry persist persist/bolt persist/memory " +
+		may: ". internal/bounded internal/redisbatch internal/retry persist persist/bolt persist/memory " +
 			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
@@ -347,6 +347,10 @@ var rules = map[string]rule{
 	},
 	"internal/openfiles": {
 		why: "it uses the operating system only",
+	},
+	"internal/redisbatch": {
+		may: "internal/redisonce internal/sharedspan",
+		why: "it sends commands of any kind, and traces their callers",
 	},
 	"internal/redisonce": {
 		why: "it sends commands of any kind",

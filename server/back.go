@@ -306,7 +306,7 @@ func (b *back) env() strategy.Env {
 		env.Clock, env.Attendance = b.clock, b.attending
 	}
 	if b.redis != nil {
-		env.Redis, env.RedisAway = b.redis.Client, b.redis.Away
+		env.Redis, env.RedisBatch, env.RedisAway = b.redis.Client, b.redis.Batch, b.redis.Away
 	}
 	return env
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/registry"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -31,6 +32,9 @@ type Env struct {
 	// command once, without retries, and with a timeout even if no server can be reached. It is
 	// safe for concurrent use. A strategy must not close it.
 	Redis redis.UniversalClient
+	// RedisBatch sends commands of different counters together, with Redis. All strategies of a
+	// process share it. If it is nil, each command has a round trip of its own.
+	RedisBatch *redisbatch.Sender
 	// RedisPrefix starts every key in Redis.
 	RedisPrefix string
 	// RedisAway returns since when and why Redis could not be used when it was last checked, about

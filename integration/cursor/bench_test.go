@@ -5,13 +5,16 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -60,19 +63,55 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
+// Takes of many counters, by 64 callers. reads/op is how often the server read from a connection.
+func BenchmarkManyCounters(b *testing.B) {
+	const counters, callers = 2000, 64
+	server := testenv.StartRedis(b)
+	client := connect(b, server.Addr(), calm)
+	var all []*cursor
+	for range counters {
+		c := open(b, client)
+		c.fill(fmt.Sprintf("1-%d %d-%d", persist.MaxNumber/2, persist.MaxNumber/2+1, persist.MaxNumber), 0)
+		all = append(all, c)
+	}
+	for _, bench := range []struct {
+		name  string
+		batch *redisbatch.Sender
+	}{{"alone", nil}, {"batched", redisbatch.New(client)}} {
+		b.Run(bench.name, func(b *testing.B) {
+			var cursors []*cursor
+			for _, c := range all {
+				cursors = append(cursors, c.batched(bench.batch))
+			}
+			before := stat(b, client, `total_reads_processed:(\d+)`)
+			b.SetParallelism(callers / runtime.GOMAXPROCS(0))
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					c := cursors[rand.IntN(counters)]
+					if _, err := c.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99, Claim: claim}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			reads := stat(b, client, `total_reads_processed:(\d+)`) - before
+			b.ReportMetric(float64(reads)/float64(b.N), "reads/op")
+		})
+	}
+}
+
 // withoutInfo loads take.lua with the reply of INFO as a constant.
-func withoutInfo(b *testing.B, client *redis.Client, server *testenv.Redis) (hash string) {
-	b.Helper()
+func withoutInfo(t tester, client *redis.Client, server *testenv.Redis) (hash string) {
+	t.Helper()
 	source, err := os.ReadFile(takeFile)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	text := strings.Replace(string(source), readInfo, fmt.Sprintf("'role:master master_replid:%s'", server.ReplicationID()), 1)
+	text := strings.Replace(string(source), readInfo, fmt.Sprintf("'role:master master_replid:%s\\r'", server.ReplicationID()), 1)
 	if text == string(source) {
-		b.Fatalf("%s has no %s", takeFile, readInfo)
+		t.Fatalf("%s has no %s", takeFile, readInfo)
 	}
 	if err := client.ScriptLoad(context.Background(), text).Err(); err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])

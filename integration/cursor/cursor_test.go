@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -92,6 +93,13 @@ func reopen(t tester, client redis.UniversalClient, name string) *cursor {
 		Cursor: rediscursor.Open(rediscursor.Options{Client: client, Prefix: prefix, Cluster: clusterID}, name),
 		t:      t, client: client, name: name, key: rediscursor.Key(prefix, name),
 	}
+}
+
+// batched returns the same cursor, which sends its takes with batch.
+func (c *cursor) batched(batch *redisbatch.Sender) *cursor {
+	d := *c
+	d.Cursor = rediscursor.Open(rediscursor.Options{Client: c.client, Batch: batch, Prefix: prefix, Cluster: clusterID}, c.name)
+	return &d
 }
 
 // epoch is the sequencer epoch in all tests except those about epochs.

@@ -40,20 +40,14 @@ func NewScript(source string) Script {
 	return Script{source, hex.EncodeToString(sum[:])}
 }
 
-// Run runs the script once. It sends the hash, and the text only if the server does not have the
-// script and so has not run it. ARGV is head followed by args.
-func (s Script) Run(ctx context.Context, client redis.UniversalClient, key string, head []any, args ...any) (any, error) {
-	all := append(make([]any, 0, 4+len(head)+len(args)), "evalsha", s.hash, 1, key)
-	all = append(append(all, head...), args...)
-	raw, err := Do(ctx, client, all...)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		all[0], all[1] = "eval", s.source
-		raw, err = Do(ctx, client, all...)
-	}
-	return raw, err
+// Run runs the script once, alone. ARGV is head followed by args.
+func (s *Script) Run(ctx context.Context, client redis.UniversalClient, key string, head []any, args ...any) (any, error) {
+	call := s.Call(key, append(head, args...)...)
+	call.Send(ctx, client)
+	return call.Reply, call.Err
 }
 
-// Call is a command or a run of a script, to be sent with others by [Pipeline].
+// Call is a command or a run of a script. It is sent by [Call.Send], or with others by [Pipeline].
 type Call struct {
 	script *Script // nil for a command
 	args   []any
@@ -69,9 +63,44 @@ var errUnsent = errors.New("the command was not sent")
 // Command returns a command for [Pipeline].
 func Command(args ...any) *Call { return &Call{args: args, Err: errUnsent} }
 
-// Call returns a run of the script for [Pipeline].
+// Call returns a run of the script.
 func (s *Script) Call(key string, args ...any) *Call {
 	return &Call{script: s, Err: errUnsent, args: append(append(make([]any, 0, 4+len(args)), "evalsha", s.hash, 1, key), args...)}
+}
+
+// Key returns the first key of the call.
+func (c *Call) Key() string {
+	i := 1
+	if c.script != nil {
+		i = 3
+	}
+	key, _ := c.args[i].(string)
+	return key
+}
+
+// Redirected reports whether a server of a Cluster answered that another one has the key. It has
+// not run the call, which may be sent again.
+func (c *Call) Redirected() bool {
+	return c.Err != nil && (redis.HasErrorPrefix(c.Err, "MOVED ") || redis.HasErrorPrefix(c.Err, "ASK "))
+}
+
+// Send sends the call alone, once, and sets Reply and Err. A script is sent as its hash, and again
+// with its text only if the server does not have it and so has not run it.
+func (c *Call) Send(ctx context.Context, client redis.UniversalClient) {
+	c.Reply, c.Err = Do(ctx, client, c.args...)
+	if c.needsText() {
+		c.Reply, c.Err = Do(ctx, client, c.args...)
+	}
+}
+
+// needsText reports whether the call must be sent again, with the text of its script, and puts that
+// into it.
+func (c *Call) needsText() bool {
+	if c.script == nil || c.Err == nil || !redis.HasErrorPrefix(c.Err, "NOSCRIPT") {
+		return false
+	}
+	c.args[0], c.args[1] = "eval", c.script.source
+	return true
 }
 
 // Pipeline sends all calls together, each once, and sets Reply and Err of each. Scripts that a
@@ -80,8 +109,7 @@ func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) 
 	send(ctx, client, calls)
 	var again []*Call
 	for _, c := range calls {
-		if c.script != nil && redis.HasErrorPrefix(c.Err, "NOSCRIPT") {
-			c.args[0], c.args[1] = "eval", c.script.source
+		if c.needsText() {
 			again = append(again, c)
 		}
 	}

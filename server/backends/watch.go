@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -44,6 +45,8 @@ type RedisOptions struct {
 type Redis struct {
 	// Client sends each command once and bounds it in time.
 	Client redis.UniversalClient
+	// Batch sends commands of different callers together, with Client.
+	Batch *redisbatch.Sender
 
 	cfg  config.Redis
 	opts RedisOptions
@@ -62,10 +65,8 @@ func OpenRedis(ctx context.Context, cfg config.Redis, opts RedisOptions) (*Redis
 	if err != nil {
 		return nil, err
 	}
-	if opts.Hook != nil {
-		client.AddHook(opts.Hook)
-	}
-	r := &Redis{Client: client, cfg: cfg, opts: opts}
+	addHook(client, opts.Hook)
+	r := &Redis{Client: client, Batch: redisbatch.New(client), cfg: cfg, opts: opts}
 	err = r.checkAtStart(ctx)
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -79,6 +80,19 @@ func OpenRedis(ctx context.Context, cfg config.Redis, opts RedisOptions) (*Redis
 		opts.Log.Info("Redis is well")
 	}
 	return r, nil
+}
+
+// addHook adds a hook, which may be nil. That of a Cluster sees the commands to each server, because
+// a batch goes to one server.
+func addHook(client redis.UniversalClient, hook redis.Hook) {
+	cluster, ok := client.(*redis.ClusterClient)
+	switch {
+	case hook == nil:
+	case ok:
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+	default:
+		client.AddHook(hook)
+	}
 }
 
 // checkAtStart checks Redis for redis.timeout at most.

@@ -25,7 +25,7 @@ func sequenced(env strategy.Env, o origin) (counting, error) {
 		}
 		return stored(o, nil, nil), nil
 	}
-	opened := rediscursor.Open(rediscursor.Options{Client: env.Redis, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
+	opened := rediscursor.Open(rediscursor.Options{Client: env.Redis, Batch: env.RedisBatch, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
 	from := o.cursor(opened)
 	switch sequencer {
 	case SequencerStore:

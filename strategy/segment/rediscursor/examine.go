@@ -41,7 +41,7 @@ func Examine(ctx context.Context, opts Options, channel string) (found Rights, e
 	if err != nil {
 		return found, explain(err, opts)
 	}
-	reply, err := Open(opts, probe).run(ctx, examineScript, channel)
+	reply, err := Open(opts, probe).run(ctx, &examineScript, channel)
 	if err != nil {
 		return found, explain(err, opts)
 	}

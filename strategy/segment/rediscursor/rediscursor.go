@@ -25,6 +25,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/persist"
 )
@@ -63,6 +64,9 @@ type Options struct {
 	// Client must send a command at most once, as [redisonce.Do] does, and bound the time of every
 	// call.
 	Client redis.UniversalClient
+	// Batch sends takes of different counters together, with Client. If it is nil, each has a round
+	// trip of its own.
+	Batch *redisbatch.Sender
 	// Prefix begins every key.
 	Prefix string
 	// Cluster is the ID of the cluster, as its store has it.
@@ -72,12 +76,13 @@ type Options struct {
 // Cursor is the cursor of one counter. It is safe for concurrent use.
 type Cursor struct {
 	client       redis.UniversalClient
+	batch        *redisbatch.Sender // nil for none
 	cluster, key string
 }
 
 // Open returns the cursor of a counter. It touches nothing.
 func Open(opts Options, counter string) *Cursor {
-	return &Cursor{client: opts.Client, cluster: opts.Cluster, key: Key(opts.Prefix, counter)}
+	return &Cursor{client: opts.Client, batch: opts.Batch, cluster: opts.Cluster, key: Key(opts.Prefix, counter)}
 }
 
 // Key returns the key of the hash of a counter. The braces put it into one slot of a Redis Cluster.
@@ -194,7 +199,7 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	if t.UseReserve {
 		use = "1"
 	}
-	reply, err := c.run(ctx, takeScript, strconv.FormatInt(t.Count, 10), strconv.FormatFloat(t.Threshold, 'g', -1, 64),
+	reply, err := c.run(ctx, &takeScript, strconv.FormatInt(t.Count, 10), strconv.FormatFloat(t.Threshold, 'g', -1, 64),
 		strconv.Itoa(t.Reserve), use, strconv.FormatInt(t.Claim.Milliseconds(), 10), t.Epoch)
 	if err != nil {
 		return Taken{}, err
@@ -230,7 +235,7 @@ func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 	if in.Epoch == "" {
 		return Answer{}, fmt.Errorf("%w: a range for the cursor of no epoch", persist.ErrInvalid)
 	}
-	reply, err := c.run(ctx, installScript, in.Gen, strconv.FormatInt(in.Range.First, 10), strconv.FormatInt(in.Range.Last, 10),
+	reply, err := c.run(ctx, &installScript, in.Gen, strconv.FormatInt(in.Range.First, 10), strconv.FormatInt(in.Range.Last, 10),
 		string(in.Mode), strconv.Itoa(in.Reserve), in.Epoch, in.Replaced)
 	if err != nil {
 		return Answer{}, err
@@ -256,18 +261,25 @@ func (c *Cursor) Install(ctx context.Context, in Install) (Answer, error) {
 
 // Drop removes the cursor of a period that is over, with the numbers in it.
 func (c *Cursor) Drop(ctx context.Context) error {
-	_, err := c.run(ctx, dropScript)
+	_, err := c.run(ctx, &dropScript)
 	return err
 }
 
 // run runs a script and handles the replies that all scripts share.
-func (c *Cursor) run(ctx context.Context, s redisonce.Script, args ...any) (*reply, error) {
-	raw, err := s.Run(ctx, c.client, c.key, []any{FormatVersion, c.cluster, strconv.FormatUint(rand.Uint64(), 36)}, args...)
-	if err != nil {
-		return nil, err
+func (c *Cursor) run(ctx context.Context, s *redisonce.Script, args ...any) (*reply, error) {
+	head := make([]any, 0, 12)
+	head = append(head, FormatVersion, c.cluster, strconv.FormatUint(rand.Uint64(), 36))
+	call := s.Call(c.key, append(head, args...)...)
+	if c.batch != nil {
+		c.batch.Do(ctx, call)
+	} else {
+		call.Send(ctx, c.client)
+	}
+	if call.Err != nil {
+		return nil, call.Err
 	}
 	r := &reply{}
-	r.items, _ = raw.([]any)
+	r.items, _ = call.Reply.([]any)
 	switch {
 	case r.is("replica", 1):
 		return nil, ErrReplica

@@ -1,0 +1,258 @@
+package cursor
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/redisbatch"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+const each = 1_000_000 // how many numbers a batcher has
+
+// batcher is a counter that shares a sender with others. It has the numbers from place·each+1.
+type batcher struct {
+	*cursor
+	place int64
+}
+
+// batchers opens counters that share a sender.
+func batchers(t testing.TB, client redis.UniversalClient, counters int) (all []batcher) {
+	batch := redisbatch.New(client)
+	for i := range counters {
+		c := open(t, client)
+		first := i*each + 1
+		c.fill(fmt.Sprintf("%d-%d %d-%d", first, first+each/2-1, first+each/2, first+each-1), 0)
+		all = append(all, batcher{c.batched(batch), int64(i)})
+	}
+	return all
+}
+
+// takers takes from counters at random, with many callers, until done is closed. It checks that
+// every reply belongs to its counter, that no number comes twice, and that a call that begins after
+// another ended gets a larger number. It returns how many takes were answered, and how many failed.
+func takers(t testing.TB, all []batcher, done <-chan struct{}) (answered, failed int64) {
+	const callers = 32
+	var ok, no atomic.Int64
+	last := make([]atomic.Int64, len(all)) // the highest number of the calls that have ended
+	ledger := newLedger(t)
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				i, n := rand.IntN(len(all)), rand.Int64N(4)+1
+				before := last[i].Load()
+				taken, err := all[i].Take(context.Background(), rediscursor.Take{Count: n, Threshold: 0.99, Claim: claim})
+				if err != nil {
+					no.Add(1)
+					continue
+				}
+				ok.Add(1)
+				if len(taken.Runs) != 1 || taken.Runs[0].Size() != n || taken.Runs[0].First <= before || (taken.Runs[0].Last-1)/each != all[i].place {
+					t.Errorf("counter %d after %d: a take of %d got %v", i, before, n, taken.Runs)
+					return
+				}
+				ledger.add(taken.Runs)
+				for high := last[i].Load(); high < taken.Runs[0].Last && !last[i].CompareAndSwap(high, taken.Runs[0].Last); {
+					high = last[i].Load()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return ok.Load(), no.Load()
+}
+
+// Takes of many counters share round trips, on connections that break and on a server that forgets
+// its scripts. Whatever happens, each take runs at most once, and every reply gets to its caller.
+func TestBatchedTakes(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	link := testenv.NewLink(t, server.Addr())
+	client := connect(t, link.Addr(), second)
+	all := batchers(t, client, 16)
+	before, trips := runs(t, server), stat(t, server.Client(), `total_reads_processed:(\d+)`)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 12 {
+			time.Sleep(20 * time.Millisecond) // lets them run; nothing depends on how far they get
+			switch i % 3 {
+			case 0:
+				command(t, server.Client(), "SCRIPT", "FLUSH")
+			case 1:
+				command(t, server.Client(), "CLIENT", "KILL", "TYPE", "normal")
+			case 2:
+				link.Cut()
+				link.Restore()
+			}
+		}
+	}()
+	answered, failed := takers(t, all, done)
+	// what was sent and not answered may still run
+	ran := int64(0)
+	eventually(t, "they have run", func() error {
+		if ran = runs(t, server) - before; ran < answered {
+			return fmt.Errorf("%d of %d", ran, answered)
+		}
+		return nil
+	})
+	if ran > answered+failed || answered == 0 {
+		t.Errorf("%d ran, %d were answered, %d failed", ran, answered, failed)
+	}
+	if trips = stat(t, server.Client(), `total_reads_processed:(\d+)`) - trips; trips >= answered {
+		t.Errorf("%d round trips for %d takes", trips, answered)
+	}
+	t.Logf("%d answered, %d failed, %d ran, %d round trips", answered, failed, ran, trips)
+}
+
+// If the answers to a batch are lost, each of its takes fails, and has run once or not at all.
+func TestBatchLostReplies(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	link := testenv.NewLink(t, server.Addr())
+	client := connect(t, link.Addr(), second)
+	all := batchers(t, client, 16)
+	warm(t, client)
+	before := runs(t, server)
+	link.DropReplies()
+	var wg sync.WaitGroup
+	for _, c := range all {
+		wg.Go(func() {
+			if taken, err := c.Take(context.Background(), rediscursor.Take{Count: 3, Threshold: 0.99}); err == nil {
+				t.Errorf("got %+v", taken)
+			}
+		})
+	}
+	wg.Wait()
+	link.Restore()
+	ran := runs(t, server) - before
+	direct, skipped := connect(t, server.Addr(), calm), int64(0)
+	for i, c := range all {
+		next := reopen(t, direct, c.name).peek().Next - int64(i*each+1)
+		if next != 0 && next != 3 {
+			t.Errorf("counter %d: %d numbers were taken", i, next)
+		}
+		skipped += next / 3
+	}
+	if ran != skipped || ran == 0 {
+		t.Errorf("%d ran, %d took", ran, skipped)
+	}
+}
+
+// In a Cluster, takes at servers that answer do not wait for one that hangs.
+func TestClusterHangingServer(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	client := connectCluster(t, cluster, calm, nil)
+	all := batchers(t, client, 24)
+	hanging := cluster.Master(all[0].key)
+	var there, elsewhere []batcher
+	for _, c := range all {
+		if cluster.Master(c.key) == hanging {
+			there = append(there, c)
+		} else {
+			elsewhere = append(elsewhere, c)
+		}
+	}
+	if len(elsewhere) == 0 {
+		t.Fatal("all counters are on one server")
+	}
+	hanging.Pause()
+	late := make(chan error, len(there))
+	for _, c := range there {
+		go func() {
+			_, err := c.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99})
+			late <- err
+		}()
+	}
+	for range 20 {
+		var wg sync.WaitGroup
+		for _, c := range elsewhere {
+			wg.Go(func() {
+				if _, err := c.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	if len(late) > 0 {
+		t.Error("a server that hangs has answered")
+	}
+	hanging.Resume()
+	for range there {
+		if err := <-late; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Slots move to another server and back under batches. Each take runs at most once, after MOVED and
+// after ASK too.
+func TestClusterBatches(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCluster(t)
+	client := connectCluster(t, cluster, calm, nil)
+	all := batchers(t, client, 16)
+	moving := all[0]
+	for _, c := range all { // from there testenv moves slots back and forth
+		if cluster.Master(c.key) == cluster.Nodes[1] {
+			moving = c
+		}
+	}
+	stay := slices.DeleteFunc(slices.Clone(all), func(c batcher) bool { return c == moving })
+	before := runs(t, cluster.Nodes...)
+	var calls atomic.Int64
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		answered, failed := takers(t, stay, done)
+		calls.Add(answered)
+		if failed > 0 {
+			t.Errorf("%d takes failed at servers that are well", failed)
+		}
+	})
+	for range 8 { // of the counter that moves: at its new server the cursor is a stub
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := moving.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99}); err != nil {
+					t.Error(err)
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	for range 2 {
+		m := cluster.BeginMigration(moving.key)
+		time.Sleep(20 * time.Millisecond) // as above
+		m.MoveKeys()
+		time.Sleep(20 * time.Millisecond)
+		m.Finish()
+		time.Sleep(20 * time.Millisecond)
+	}
+	close(done)
+	wg.Wait()
+	if ran := runs(t, cluster.Nodes...) - before; ran != calls.Load() {
+		t.Errorf("%d ran of %d", ran, calls.Load())
+	}
+}
