@@ -10,7 +10,7 @@ import (
 
 func TestPercentFor(t *testing.T) {
 	const mib = 1 << 20
-	for live, want := range map[uint64]int{0: 400, mib: 400, 16 * mib: 400, 32 * mib: 200, 40 * mib: 160, 64 * mib: 100, 1000 * mib: 100} {
+	for live, want := range map[uint64]int{0: 800, mib: 800, 8 * mib: 800, 16 * mib: 400, 32 * mib: 200, 40 * mib: 160, 64 * mib: 100, 1000 * mib: 100} {
 		if got := percentFor(live); got != want {
 			t.Errorf("%d MiB: %d %%, want %d", live/mib, got, want)
 		}
@@ -22,11 +22,11 @@ func TestPaceFollowsWhatLives(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	Start()
-	await(t, 400)
+	await(t, 800)
 	large := make([]byte, 2*spare)
 	await(t, 100)
 	runtime.KeepAlive(large)
-	await(t, 400)
+	await(t, 800)
 }
 
 // await collects garbage until the pace is as wanted.

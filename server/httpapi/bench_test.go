@@ -2,6 +2,8 @@ package httpapi_test
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -91,6 +93,45 @@ func BenchmarkIssue(b *testing.B) { benchmarkIssue(b, "/seq/order", define("orde
 func BenchmarkIssueBatch10000(b *testing.B) {
 	benchmarkIssue(b, "/seq/order?count=10000", define("order", newCounter(1)))
 }
+
+// newLogged returns an API with an access log of so many lines a second, which go nowhere; 0 means a
+// line for each request.
+func newLogged(tb testing.TB, perSecond int, level slog.Level) *httpapi.API {
+	tb.Helper()
+	api := newStarting(tb, func(o *options) {
+		o.AccessLog, o.AccessLogPerSecond = true, perSecond
+		o.Log = slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: level}))
+	})
+	issuer := newIssuer(tb, define("order", newCounter(1_000_000)))
+	issuer.Init(tb.Context())
+	api.Gate().Ready(issuer)
+	return api
+}
+
+func TestAllocationsOfALogLine(t *testing.T) {
+	without, _ := allocations(t, newLogged(t, 0, slog.LevelWarn), "/seq/order")
+	with, _ := allocations(t, newLogged(t, 0, slog.LevelInfo), "/seq/order")
+	if !raceEnabled && with > without+1 {
+		t.Errorf("a line of the access log costs %v allocations, want at most 1", with-without)
+	}
+}
+
+func benchmarkLogged(b *testing.B, perSecond int) {
+	api := newLogged(b, perSecond, slog.LevelInfo)
+	r, err := newRequest("GET", "/seq/order")
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := &reusable{header: make(http.Header)}
+	b.ReportAllocs()
+	for b.Loop() {
+		clear(w.header)
+		api.ServeHTTP(w, r)
+	}
+}
+
+func BenchmarkIssueLogged(b *testing.B)    { benchmarkLogged(b, 0) }
+func BenchmarkIssueNotLogged(b *testing.B) { benchmarkLogged(b, 1) }
 
 // ExampleAPI requests one number and several, as JSON and as text.
 func ExampleAPI() {

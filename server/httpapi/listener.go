@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lazydeadline"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -60,16 +61,17 @@ func (l *listener) Accept() (net.Conn, error) {
 // wrap returns a connection that is counted.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
 	gate.BoundUnsent(tcp)
+	lazy := lazydeadline.New(tcp)
 	if l.settings != nil {
-		return &conn{halfCloser: encrypted{tls.Server(tcp, l.settings), tcp}, listener: l}
+		return &conn{halfCloser: encrypted{tls.Server(lazy, l.settings), lazy}, listener: l}
 	}
-	return &conn{halfCloser: tcp, listener: l}
+	return &conn{halfCloser: lazy, listener: l}
 }
 
 // encrypted is a connection over TLS.
 type encrypted struct {
 	*tls.Conn
-	tcp *net.TCPConn
+	tcp halfCloser // below TLS
 }
 
 // mostPlain is how much of a plain HTTP request is read before the connection is closed. Closing a

@@ -328,6 +328,19 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// A log of warnings has no line of a request.
+func TestAccessLogOfWarnings(t *testing.T) {
+	var log bytes.Buffer
+	api := newStarting(t, func(o *options) {
+		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
+	api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
+	do(t, api, "GET", "/seq/order")
+	if log.Len() > 0 {
+		t.Errorf("logged %s", &log)
+	}
+}
+
 // TestAccessLogTime checks that the key of the duration names its unit.
 func TestAccessLogTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

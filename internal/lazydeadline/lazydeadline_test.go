@@ -1,0 +1,218 @@
+package lazydeadline
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/net/nettest"
+)
+
+// connect returns both ends of a TCP connection.
+func connect(t testing.TB) (a, b *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dialled, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialled.Close(); accepted.Close() })
+	return accepted.(*net.TCPConn), dialled.(*net.TCPConn)
+}
+
+// A Conn does what every connection must, with its deadlines too.
+func TestConn(t *testing.T) {
+	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
+		a, b := connect(t)
+		c1, c2 = New(a), New(b)
+		return c1, c2, func() { c1.Close(); c2.Close() }, nil
+	})
+}
+
+// request moves the deadlines as net/http does for a request.
+func request(c net.Conn) {
+	now := time.Now()
+	_ = c.SetReadDeadline(now.Add(5 * time.Second)) // the headers
+	_ = c.SetReadDeadline(now.Add(5 * time.Second)) // the body
+	_ = c.SetWriteDeadline(now.Add(30 * time.Second))
+	_ = c.SetReadDeadline(time.Time{})     // while the handler runs
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // the handler has ended
+	_ = c.SetReadDeadline(time.Time{})
+	_ = c.SetWriteDeadline(time.Time{})
+	_ = c.SetReadDeadline(now.Add(2 * time.Minute)) // until the next request
+}
+
+// The connection below is only told of a deadline that could be the next to pass.
+func TestFewDeadlinesAreArmed(t *testing.T) {
+	a, b := connect(t)
+	c := New(a)
+	armed := watch(&c.read, 10)
+	watch(&c.write, 10)
+	buf := make([]byte, 4)
+	for range 1000 {
+		if _, err := b.Write([]byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, buf); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(buf); err != nil {
+			t.Fatal(err)
+		}
+		request(c)
+	}
+	if n := len(armed); n != 1 {
+		t.Errorf("the read deadline was armed %d times, want once", n)
+	}
+}
+
+// watch returns a channel that gets each deadline that is armed, at most so many.
+func watch(d *deadline, most int) chan time.Time {
+	armed, arm := make(chan time.Time, most), d.arm
+	d.arm = func(t time.Time) error {
+		armed <- t
+		return arm(t)
+	}
+	return armed
+}
+
+// A deadline that has passed ends reads and writes although none was armed, and reads and writes
+// go on when it is moved.
+func TestPassedDeadline(t *testing.T) {
+	a, b := connect(t)
+	c := New(a)
+	if err := c.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the read ended with %v", err)
+	}
+	if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the write ended with %v", err)
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(b, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A read goes on if what was armed passes before the deadline.
+func TestReadGoesOn(t *testing.T) {
+	a, b := connect(t)
+	c := New(a)
+	armed := watch(&c.read, 10)
+	if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(c, make([]byte, 1))
+		read <- err
+	}()
+	<-armed
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if again := <-armed; !again.IsZero() {
+		t.Errorf("armed for %s, want no deadline", again)
+	}
+	if _, err := b.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Errorf("the read ended with %v", err)
+	}
+}
+
+// A write of which a part was written goes on in the same way, and nothing is written twice.
+func TestWriteGoesOn(t *testing.T) {
+	a, b := connect(t)
+	c := New(a)
+	armed := watch(&c.write, 10)
+	if err := c.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	sent := make([]byte, 64<<20) // more than the system buffers
+	for i := range sent {
+		sent[i] = byte(i >> 8)
+	}
+	written := make(chan error, 1)
+	go func() {
+		n, err := c.Write(sent)
+		if err == nil && n != len(sent) {
+			err = io.ErrShortWrite
+		}
+		written <- errors.Join(err, c.CloseWrite())
+	}()
+	<-armed
+	begin := make([]byte, 1)
+	if _, err := io.ReadFull(b, begin); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SetWriteDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	<-armed
+	rest, err := io.ReadAll(b)
+	if err := errors.Join(err, <-written); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(append(begin, rest...), sent) {
+		t.Error("other bytes arrived than were written")
+	}
+}
+
+// A deadline that is moved to an earlier time while somebody waits ends the wait.
+func TestEarlierDeadlineEndsTheWait(t *testing.T) {
+	a, _ := connect(t)
+	c := New(a)
+	armed := watch(&c.read, 10)
+	if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	}()
+	<-armed
+	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the read ended with %v", err)
+	}
+}
+
+// The deadlines of a request, as net/http moves them.
+func BenchmarkRequest(b *testing.B) {
+	plain, _ := connect(b)
+	below, _ := connect(b)
+	for name, c := range map[string]net.Conn{"tcp": plain, "lazy": New(below)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				request(c)
+			}
+		})
+	}
+}
