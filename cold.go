@@ -216,9 +216,10 @@ func (c *cold) unreadNow() (list []Unready) {
 	return list
 }
 
-// Idle reports whether a biz type can be removed until it is needed again: its strategy and its
-// plugins are an [Idler] and say so, and nobody has used it since the last call. It is true for one
-// that the issuer does not hold or that does not issue, and false while a change is under way.
+// Idle reports whether a biz type can be removed until it is needed again, and clears its mark of
+// use: its strategy and its plugins are an [Idler] and say so, and nobody has used it since the last
+// call. So leave it time to be used between two calls. Idle is true for a biz type that the issuer
+// does not hold or that does not issue, and false while a change is under way.
 func (is *Issuer) Idle(name string) bool {
 	s := is.names.find(name)
 	if s == nil {

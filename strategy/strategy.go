@@ -32,8 +32,8 @@ type Env struct {
 	// command once, without retries, and with a timeout even if no server can be reached. It is
 	// safe for concurrent use. A strategy must not close it.
 	Redis redis.UniversalClient
-	// RedisBatch sends commands of different counters together, with Redis. All strategies of a
-	// process share it. If it is nil, each command has a round trip of its own.
+	// RedisBatch sends calls of different counters together, with Redis. All strategies of a
+	// process share it. If it is nil, each call has a round trip of its own.
 	RedisBatch *redisbatch.Sender
 	// RedisPrefix starts every key in Redis.
 	RedisPrefix string

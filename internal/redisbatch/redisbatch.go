@@ -1,4 +1,9 @@
-// Package redisbatch lets the commands of concurrent callers share round trips to Redis.
+// Package redisbatch lets the calls of concurrent callers share round trips to Redis.
+//
+// To send another kind of call, build it with package redisonce and pass it to [Sender.Do], with a
+// context that cannot be cancelled. The call must be quick, because up to 255 others wait for its
+// answer. It must not block, and must not need a connection of its own. Its first argument after the
+// command must be its key. Its caller must accept that the outcome can be unknown.
 package redisbatch
 
 import (
@@ -60,7 +65,7 @@ func New(client redis.UniversalClient) *Sender {
 }
 
 // Do sends a call and sets its Reply and Err. A call that can be cancelled with ctx is sent alone, at
-// once.
+// once: a caller who leaves must neither wait for the batch of others nor end it.
 func (s *Sender) Do(ctx context.Context, call *redisonce.Call) {
 	to := s.server(call)
 	if to == nil || ctx.Done() != nil {

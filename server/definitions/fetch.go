@@ -12,11 +12,10 @@ import (
 
 // A change reaches a biz type that is held because its document is read again after each
 // announcement. One that is not held needs none of that: whoever needs it reads what the store says
-// by then. Between the two lies the case of a document that is written while it is fetched. It is
-// read in its turn, as every change is followed. So the announcement of what it does not say yet is
-// followed after the turn, when the biz type is held, or it came less than [feed.WatchFor] ago, and
-// then the document is read again at the next poll. If this process has missed announcements, what is
-// being fetched is read again ([Catalogue.reload]).
+// by then. A document can also be written just after a fetch has read it. If its announcement is
+// followed after the fetch, the biz type is held by then: both need the turn of the name. If it was
+// followed before, the next poll reads the document again, because it came less than [feed.WatchFor]
+// ago. If this process has missed announcements, [Catalogue.reload] lets the fetch read again.
 
 var _ seqd.Source = (*Catalogue)(nil)
 

@@ -217,7 +217,7 @@ func TestLiveBizTypes(t *testing.T) {
 	}
 	c.awaitDrops()
 	// One more for each that found only biz types in use when it was to make room.
-	if n := c.catalogue.Count(); n > 10+patience {
+	if n := c.catalogue.Count(); n > 10+mostLooks {
 		t.Errorf("%d biz types are held", n)
 	}
 	if held := c.catalogue.residents.count(); held != c.catalogue.Count() {

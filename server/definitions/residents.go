@@ -9,6 +9,15 @@ import (
 
 // residents are the biz types that are held because they were needed, and not because the
 // configuration names them. It is safe for concurrent use.
+//
+// To drop biz types for another reason, write a function beside tidy:
+//
+//   - Take names out with next or takeAll, and add back each that was not dropped: a name that is held
+//     and not configured is here once.
+//   - Drop with [Catalogue.drop] only. It keeps what is in use or cannot be made anew, holds the turn
+//     of the name, and does nothing while the store is away.
+//   - Keep what was stopped within keepStopped, unless room is needed.
+//   - Drop at most parallelCloses at once.
 type residents struct {
 	closing chan struct{} // one for each that is being dropped to make room
 
@@ -20,8 +29,8 @@ const (
 	// parallelCloses bounds how many biz types are dropped at once. Whoever fetches another one
 	// waits for it, so there are no more than that many too many.
 	parallelCloses = 64
-	// patience is how many biz types are looked at to find one that is idle.
-	patience = 16
+	// mostLooks is how many biz types are looked at to find one that is idle.
+	mostLooks = 16
 	// keepStopped is for how long a biz type is held after it was disabled or deleted, unless room
 	// is needed: longer than an operator waits before another strategy is forced upon it. See
 	// [checker.settled].
@@ -75,11 +84,13 @@ func (c *Catalogue) makeRoom() {
 	}()
 }
 
-// dropSome drops a biz type, or two while there are too many, so that an excess ends that could not
-// be avoided before.
+// dropSome drops a biz type. It drops a second one while there are too many: an earlier call may have
+// found only biz types in use.
 func (c *Catalogue) dropSome() {
 	r, dropped := &c.residents, 0
-	for range min(patience, r.count()) { // not twice the same one: nobody had the time to use it
+	// At most once round the queue: the first look clears the mark of use, so a second one would find a
+	// busy biz type idle.
+	for range min(mostLooks, r.count()) {
 		name, ok := r.next()
 		switch {
 		case !ok:
@@ -99,7 +110,7 @@ func (c *Catalogue) Tidy(ctx context.Context) {
 	if c.locked || c.cfg.BizTypeIdle == 0 {
 		return
 	}
-	ticker := time.NewTicker(c.cfg.BizTypeIdle / 2) // idle is what nobody has used between two looks
+	ticker := time.NewTicker(c.cfg.BizTypeIdle / 2) // dropped are those that nobody has used between two looks
 	defer ticker.Stop()
 	for {
 		select {
@@ -111,7 +122,7 @@ func (c *Catalogue) Tidy(ctx context.Context) {
 	}
 }
 
-// tidy looks at all residents once.
+// tidy looks at all residents once. The queue is empty at first, so makeRoom does less meanwhile.
 func (c *Catalogue) tidy(ctx context.Context) {
 	// its only errors are those of the function
 	_ = inParallel(c.residents.takeAll(), parallelCloses, func(name string) error {

@@ -96,7 +96,7 @@ func TestStoppedNamesAreBounded(t *testing.T) {
 				_, _ = c.issuer.Next(t.Context(), fmt.Sprint("stopped", i), 1)
 			}
 			c.awaitDrops()
-			if n := c.catalogue.residents.count(); n > 10+2*patience {
+			if n := c.catalogue.residents.count(); n > 10+2*mostLooks {
 				t.Errorf("%d biz types are held, want about 10", n)
 			}
 		})

@@ -20,10 +20,9 @@ var (
 // Idle implements [seqd.Idler].
 func (s *Strategy) Idle() bool { return true }
 
-// Idle implements [seqd.Idler]. What refuses is not idle either: if another sequencer has taken over, a
-// strategy that is made anew would take over again. While the node issues on its own, or the cursor may be behind what it
-// has issued so, it is not idle: it goes back to the cursor by itself, and nobody else can restore
-// the order over nodes.
+// Idle implements [seqd.Idler]. A strategy that refuses is not idle: if another sequencer took over, a
+// new strategy would take over again. Nor is one that issues on its own, or whose cursor may be
+// behind: only this node can restore the order over nodes.
 func (s *Shared) Idle() bool {
 	return s.Health() == nil && s.Degraded() == nil && !s.knows().behind()
 }

@@ -64,7 +64,7 @@ type Options struct {
 	// Client must send a command at most once, as [redisonce.Do] does, and bound the time of every
 	// call.
 	Client redis.UniversalClient
-	// Batch sends takes of different counters together, with Client. If it is nil, each has a round
+	// Batch sends calls of different counters together, with Client. If it is nil, each has a round
 	// trip of its own.
 	Batch *redisbatch.Sender
 	// Prefix begins every key.
