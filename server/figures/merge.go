@@ -306,13 +306,15 @@ func (m *merger) runsOut() []runsOut {
 	return worthKnowing(first(soonest, mostListed, sooner))
 }
 
-// census returns how many biz types there are: as many as this node knows, each state as often as
-// where it is most frequent.
+// census returns how many biz types are held: as many as on the node that holds the most, each state as
+// often as where it is most frequent.
 func (m *merger) census() census {
 	c := m.here.BizTypes
 	for r := range m.current {
+		c.Total, c.Disabled = max(c.Total, r.BizTypes.Total), max(c.Disabled, r.BizTypes.Disabled)
 		c.Unready, c.Degraded = max(c.Unready, r.BizTypes.Unready), max(c.Degraded, r.BizTypes.Degraded)
 	}
+	c.Disabled = min(c.Disabled, c.Total)
 	c.Unready = min(c.Unready, c.Total-c.Disabled)
 	c.Degraded = min(c.Degraded, c.Total-c.Disabled-c.Unready)
 	c.Ready = c.Total - c.Disabled - c.Unready - c.Degraded

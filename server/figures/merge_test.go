@@ -371,7 +371,7 @@ func TestMergeOfLists(t *testing.T) {
 		{BizType: "a", What: numbersEnd, Seconds: 90, Share: 0.1}, {BizType: "a", What: displayEnds, Plugin: "format", Seconds: 80, Share: 0.2},
 		{BizType: "reset", What: numbersEnd, Seconds: inf, Share: 0.99, Resets: true},
 	}
-	k.here.BizTypes, other.BizTypes = census{Total: 12, Ready: 11, Disabled: 1}, census{Total: 12, Degraded: 3, Unready: 9}
+	k.here.BizTypes, other.BizTypes = census{Total: 2, Ready: 2}, census{Total: 12, Degraded: 3, Unready: 9, Disabled: 1}
 	o := merge(k)
 	text := encoded(t, o)
 	for _, want := range []string{

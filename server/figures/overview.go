@@ -89,7 +89,7 @@ const (
 	reservationsEnd what = "reservations"
 )
 
-// census is how many biz types there are, by state.
+// census is how many biz types are held, by state.
 type census struct {
 	Total    int `json:"total"`
 	Ready    int `json:"ready"`

@@ -41,7 +41,7 @@ export const tests = {
     equal(headline(overview([node("a")])).kind, "good");
   },
   "no biz types": () =>
-    equal(says(overview([node("a")], { bizTypes: { total: 0 } })), "Ready for the first biz type."),
+    equal(says(overview([node("a")], { bizTypes: { total: 0 } })), "Ready. None is in use."),
   "a node is gone": () => {
     const gone = node("c", { state: "gone", backends: {} });
     match(
@@ -145,10 +145,10 @@ export const tests = {
       ["exact", "exact", "4 ms ahead", "1 min 15 s behind"],
     ),
   "biz types": () => {
-    equal(bizTypeWords({ total: 12, ready: 9, degraded: 2, disabled: 1 }, false), "12 biz types");
+    equal(bizTypeWords({ total: 12, ready: 9, degraded: 2, disabled: 1 }, false), "12 biz types in use");
     equal(
       bizTypeWords({ total: 12, ready: 9, degraded: 2, unready: 0, disabled: 1 }),
-      "12 biz types: 2 degraded, 9 ready, 1 disabled",
+      "12 biz types in use: 2 degraded, 9 ready, 1 disabled",
     );
   },
 };

@@ -41,7 +41,7 @@ function state(o) {
     [degraded > 0, "warn", () => `${count(degraded, "biz type")} ` +
       `${degraded === 1 ? "is" : "are"} degraded${issuing}`],
     [weak.length > 0, "warn", () => `${say(weak, "is", "are")} ${weak[0].state}${issuing}`],
-    [true, "good", () => (total > 0 ? issuing.slice(2) : "Ready for the first biz type.")],
+    [true, "good", () => (total > 0 ? issuing.slice(2) : "Ready. None is in use.")],
   ].find(([holds]) => holds);
 }
 
@@ -141,11 +141,11 @@ export function clockWords(offset) {
 }
 
 /**
- * Returns how many biz types are how: "12 biz types: 2 degraded, 9 ready, 1 disabled". If that is
- * not known, it returns how many there are.
+ * Returns how many biz types are how: "12 biz types in use: 2 degraded, 9 ready, 1 disabled", or how
+ * many there are.
  */
 export function bizTypeWords({ total, unready, degraded, ready, disabled }, known = true) {
   const parts = !known ? [] : [[unready, "cannot issue"], [degraded, "degraded"], [ready, "ready"],
     [disabled, "disabled"]].filter(([n]) => n > 0).map(([n, text]) => `${number(n)} ${text}`);
-  return `${count(total, "biz type")}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}`;
+  return `${count(total, "biz type")} in use${parts.length > 0 ? `: ${parts.join(", ")}` : ""}`;
 }
