@@ -197,14 +197,16 @@ func snowflake(name, group string, weight int, counts []int, bitsMachine, bitsSe
 }
 
 // configuration returns the value of SEQD_BIZTYPES: for a node that names all biz types, and for one
-// that names only those that can begin without the store, and reads the others when it needs them.
+// that names few, and reads the others when it needs them. It names those that can begin without the
+// store, and those whose numbers in hand it would skip each time it drops them.
 func configuration(all []shape) (full, sparse string, err error) {
 	var list, few []settings
 	for i := range all {
 		if !all[i].late {
 			list = append(list, all[i].setting)
 		}
-		if _, ok := all[i].setting["offlineStart"]; ok {
+		_, offline := all[i].setting["offlineStart"]
+		if offline || all[i].Ordering == record.PerNode {
 			few = append(few, all[i].setting)
 		}
 	}

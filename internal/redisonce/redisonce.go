@@ -124,8 +124,10 @@ func send(ctx context.Context, client redis.UniversalClient, calls []*Call) {
 		c.cmd = once{redis.NewCmd(ctx, c.args...)}
 		_ = pipe.Process(ctx, c.cmd) // queues the command
 	}
-	_, _ = pipe.Exec(ctx) // returns the error of the first failed command; each command has its own
+	_, err := pipe.Exec(ctx)
 	for _, c := range calls {
-		c.Reply, c.Err = c.cmd.Result()
+		if c.Reply, c.Err = c.cmd.Result(); c.Reply == nil && c.Err == nil {
+			c.Err = err // there was no connection to send it on: the client leaves the command as it was
+		}
 	}
 }

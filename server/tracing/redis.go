@@ -40,21 +40,37 @@ func (h redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		ctx, span := h.child(ctx, "pipeline", systemRedis, attribute.Int("db.operation.batch.size", len(cmds)))
 		err := next(ctx, cmds)
-		endRedis(span, err)
+		endRedis(span, firstFailure(err, cmds))
 		return err
 	}
 }
 
-// endRedis ends a span, which may be nil. An empty reply is not an error, nor is NOSCRIPT: the
-// script is sent then.
+// firstFailure returns the first error of a pipeline that is a failure: err is that of its first command.
+func firstFailure(err error, cmds []redis.Cmder) error {
+	for _, cmd := range cmds {
+		if isFailure(cmd.Err()) {
+			return cmd.Err()
+		}
+	}
+	return err
+}
+
+// endRedis ends a span, which may be nil.
 func endRedis(span trace.Span, err error) {
 	if span == nil {
 		return
 	}
-	if err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if isFailure(err) {
 		fail(span, redisErrorType(err))
 	}
 	span.End()
+}
+
+// isFailure reports whether an error is one for the caller. An empty reply is not, nor is NOSCRIPT,
+// because the script is sent then, nor a redirection, which the client follows.
+func isFailure(err error) bool {
+	return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "NOSCRIPT") &&
+		!redis.HasErrorPrefix(err, "MOVED") && !redis.HasErrorPrefix(err, "ASK")
 }
 
 // redisErrorType returns the first word of a server's error, such as LOADING. The rest of the error

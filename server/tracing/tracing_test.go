@@ -425,3 +425,20 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("the collector got %v", got)
 	}
 }
+
+// A pipeline has failed if any of its commands has; what the client or the caller does again is no
+// failure.
+func TestPipelineErrors(t *testing.T) {
+	tr, spans := newTracing(t, 1)
+	pipeline := tr.RedisHook().ProcessPipelineHook(func(_ context.Context, cmds []redis.Cmder) error {
+		cmds[0].SetErr(serverError("NOSCRIPT No script"))
+		cmds[1].SetErr(serverError("OOM command not allowed"))
+		return cmds[0].Err()
+	})
+	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+	_ = pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "a"), redis.NewCmd(ctx, "get", "b")})
+	request.End()
+	if s := spans()[0]; s.Name != "pipeline" || !s.Failed {
+		t.Errorf("a pipeline with an error: %+v", s)
+	}
+}

@@ -1,16 +1,18 @@
 package snowflake
 
 import (
+	"errors"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer of the kernel that ends within some 50 µs. Go's timers end up to a millisecond
-// late if the process has nothing else to do: its poller then waits for whole milliseconds. A file
-// that becomes readable wakes the poller at once, and no thread waits for it. It is not safe for
-// concurrent use. Its file is closed when it is garbage.
+// alarm lets a caller sleep for less than a millisecond. Go's timers end up to a millisecond late if
+// the process has nothing else to do: its poller then waits for whole milliseconds. A timer of the
+// kernel wakes the poller within some 50 µs, as a file that becomes readable. The caller itself sleeps
+// on a timer of Go, because a process that is busy looks at those more often than at files. An alarm
+// is not safe for concurrent use. Its file is closed when it is garbage.
 type alarm struct {
 	file *os.File // nil before the first sleep
 	fd   int      // of file, whose method Fd would take it from the poller
@@ -27,9 +29,8 @@ func (a *alarm) sleep(d time.Duration) bool {
 	if err := unix.TimerfdSettime(a.fd, 0, &once, nil); err != nil {
 		return false
 	}
-	var ends [8]byte // how often it ended
-	_, err := a.file.Read(ends[:])
-	return err == nil
+	time.Sleep(d)
+	return true
 }
 
 // open makes the timer, once.
@@ -38,7 +39,8 @@ func (a *alarm) open() bool {
 		return !a.none
 	}
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if a.none = err != nil; a.none {
+	if err != nil {
+		a.none = !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) // those pass
 		return false
 	}
 	a.fd, a.file = fd, os.NewFile(uintptr(fd), "timer")

@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"syscall"
 	"testing"
 	"time"
 )
@@ -27,4 +28,26 @@ func TestWithoutAlarm(t *testing.T) {
 	now := time.Now().UnixMilli()
 	g.set(5, now-1000, now+60_000, false)
 	numbers(t, g, 10_000)
+}
+
+// TestAlarmAfterAMomentWithoutFiles checks that a moment without free files does not turn the timers of
+// the kernel off.
+func TestAlarmAfterAMomentWithoutFiles(t *testing.T) {
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	few := old
+	few.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var a alarm
+	slept := a.sleep(time.Microsecond)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if slept || !a.sleep(time.Microsecond) {
+		t.Errorf("it slept without a file: %v; or not with one", slept)
+	}
 }

@@ -22,7 +22,9 @@ type generator struct {
 	options generatorOptions
 	// turn is held by the one caller that waits for the clock; capacity 1. The next is the one that
 	// has waited for longest.
-	turn  chan struct{}
+	turn chan struct{}
+	// many is held by the one caller that needs more numbers than one time has; likewise.
+	many  chan struct{}
 	alarm alarm // the caller with the turn uses it
 
 	mu          sync.Mutex // guards what follows
@@ -60,7 +62,7 @@ func newGenerator(l *layout, opts generatorOptions) *generator {
 	if opts.onRollback == nil {
 		opts.onRollback = func(bool, time.Duration) {}
 	}
-	return &generator{layout: l, options: opts, turn: make(chan struct{}, 1), stopped: errSeeking}
+	return &generator{layout: l, options: opts, turn: make(chan struct{}, 1), many: make(chan struct{}, 1), stopped: errSeeking}
 }
 
 var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
@@ -104,28 +106,56 @@ func (g *generator) takeLater(ctx context.Context, n int, seq *seqd.Sequence) er
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout cannot make that many numbers in " + patience.String(), RetryAfter: time.Second}
+		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "this layout cannot make that many numbers, and those of the callers before, in " + patience.String(), RetryAfter: time.Second}
 	}
 	return seqd.AsError(err)
 }
 
-// takeInTurn waits for the caller's turn, and takes numbers until it has all.
+// takeInTurn waits for the caller's turn, and takes numbers until it has all. A caller who needs more
+// than one time has gives others a turn after each. So few numbers do not wait for many; and only one
+// caller at a time needs many, so that each of them gets all of its numbers before the next one.
 func (g *generator) takeInTurn(ctx context.Context, n int, seq *seqd.Sequence) error {
-	select {
-	case g.turn <- struct{}{}:
-		defer func() { <-g.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	if n > 1<<g.layout.bitsSequence {
+		if err := enter(ctx, g.many); err != nil {
+			return err
+		}
+		defer func() { <-g.many }()
 	}
+	for n > 0 {
+		taken, err := g.takeOnce(ctx, n, seq)
+		if err != nil {
+			return err
+		}
+		n -= taken
+	}
+	return nil
+}
+
+// takeOnce waits for the caller's turn, and then until it can take numbers.
+func (g *generator) takeOnce(ctx context.Context, n int, seq *seqd.Sequence) (taken int, err error) {
+	if err := enter(ctx, g.turn); err != nil {
+		return 0, err
+	}
+	defer func() { <-g.turn }()
 	for before := (time.Time{}); ; {
 		taken, now, wait, err := g.some(n, seq)
-		if n -= taken; err != nil || n == 0 {
-			return err
+		if err != nil || taken > 0 {
+			return taken, err
 		}
 		if err := g.pass(ctx, wait, !now.Equal(before)); err != nil {
-			return err
+			return 0, err
 		}
 		before = now
+	}
+}
+
+// enter waits for a place in a line that one caller at a time leaves, or until ctx ends.
+func enter(ctx context.Context, line chan struct{}) error {
+	select {
+	case line <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -162,6 +162,36 @@ func TestWaitingCallersTakeTurns(t *testing.T) {
 	})
 }
 
+// TestFewDoNotWaitForMany checks that a caller who needs few numbers has its turn before one who needs
+// many, and that of those each gets all before the next one.
+func TestFewDoNotWaitForMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, clock := testGenerator(t, generatorOptions{})
+		numbers(t, g, 4096)
+		var order []string
+		take := func(who string, n int) {
+			go func() {
+				if err := g.take(t.Context(), n, new(seqd.Sequence)); err != nil {
+					t.Error(err)
+				}
+				order = append(order, who)
+			}()
+			synctest.Wait()
+		}
+		take("many", 5*4096)
+		take("as many", 5*4096)
+		take("few", 1)
+		for range 12 {
+			clock.ms.Add(1)
+			time.Sleep(2 * time.Millisecond)
+			synctest.Wait()
+		}
+		if want := []string{"few", "many", "as many"}; !slices.Equal(order, want) {
+			t.Errorf("served %q, want %q", order, want)
+		}
+	})
+}
+
 // TestWaitInLineEnds checks that a caller that waits for its turn still goes when its context ends.
 func TestWaitInLineEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
