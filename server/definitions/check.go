@@ -29,7 +29,7 @@ type checker struct {
 }
 
 // settleTime is how long a biz type must not issue before it gets another strategy: every node polls
-// the feed each 5 seconds, and what it has begun ends within 15.
+// the feed every 4 seconds, and what it has begun ends within 15.
 const settleTime = 20 * time.Second
 
 // definition returns an error if a definition cannot be used. before is what the store says in a
