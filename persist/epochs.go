@@ -4,20 +4,14 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // mostEpochs is how many counters one query reads the epochs of, so that its answer stays small.
 const mostEpochs = 1000
 
-// epochPause is the shortest time from one query to the next. Thousands of active counters are reread
-// one by one over time; without a pause each would have a query of its own.
-const epochPause = 2 * time.Millisecond
-
 // Epochs reads the epochs of counters for a driver with a server. A node rereads those of all its
-// active counters every few seconds. So one query is under way at a time, the next one begins after
-// epochPause at the earliest, and the callers that arrive meanwhile share it. It is safe for concurrent
-// use.
+// active counters every few seconds. So one query is under way at a time, and the callers that
+// arrive meanwhile share the next ones. It is safe for concurrent use.
 type Epochs struct {
 	find func(ctx context.Context, bizTags []string) (map[string]FoundEpoch, error)
 
@@ -96,9 +90,7 @@ func (e *Epochs) send() {
 		q := e.forming[0]
 		e.forming = e.forming[1:]
 		e.mu.Unlock()
-		began := time.Now()
 		q.found, q.err = e.find(context.Background(), q.bizTags)
 		close(q.done)
-		time.Sleep(epochPause - time.Since(began))
 	}
 }
