@@ -181,7 +181,7 @@ func TestStoreAway(t *testing.T) {
 		t.Errorf("step is %q, want what was typed", got)
 	}
 	q := w.visitAgain(p, "#/overview")
-	q.See("The store is away", "numbers in hand", "3 biz types. Figures")
+	q.See("The store is away", "numbers in hand", "3 biz types in use. Figures")
 	q.SeeNot(" ready")
 	q.Axe("overview while the store is away")
 	q.Looks("overview-store-away")
