@@ -3,6 +3,8 @@ package backends
 import (
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/server/backends/backendstest"
 	"github.com/seqd/seqd/server/config"
@@ -21,14 +23,7 @@ func TestBatchOverARefusedLogin(t *testing.T) {
 		return ""
 	})
 	client := newTestRedis(t, func(c *config.Redis) { c.Addrs, c.Password = []string{addr}, "p" })
-	_, single := redisonce.Do(t.Context(), client, "get", "key")
-	calls := []*redisonce.Call{redisonce.Command("get", "a"), redisonce.Command("get", "b")}
-	redisonce.Pipeline(t.Context(), client, calls)
-	for _, c := range calls {
-		if c.Err == nil {
-			t.Errorf("a call that was never sent has the reply %v and no error; a single call has %v", c.Reply, single)
-		}
-	}
+	wantErrors(t, client)
 }
 
 // So it is if the Sentinels do not know the master: their answer is in the error.
@@ -43,6 +38,12 @@ func TestBatchWithoutAMaster(t *testing.T) {
 		return ""
 	})
 	client := newTestRedis(t, func(c *config.Redis) { c.Addrs, c.MasterName = []string{addr}, "m" })
+	wantErrors(t, client)
+}
+
+// wantErrors sends calls together that cannot be sent, and wants an error for each.
+func wantErrors(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
 	_, single := redisonce.Do(t.Context(), client, "get", "key")
 	calls := []*redisonce.Call{redisonce.Command("get", "a"), redisonce.Command("get", "b")}
 	redisonce.Pipeline(t.Context(), client, calls)
