@@ -520,7 +520,7 @@ func TestRedisOutOfReach(t *testing.T) {
 		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
-		if got := log.count("Redis"); got != 1 || log.count("redis.addrs: ") != 1 {
+		if got := log.count("Redis"); got != 1 || log.count("redis.addrs") != 1 {
 			t.Errorf("Redis is named in %d lines: %s", got, &log.text)
 		}
 	}

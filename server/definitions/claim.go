@@ -110,6 +110,9 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 		return err
 	}
 	next, err := c.shapes.onRecord.Replace(ctx, known, c.shape, c.shapes.now())
+	if errors.Is(err, persist.ErrConflict) {
+		return c.overtaken(ctx)
+	}
 	if err != nil {
 		return unavailable(err)
 	}
@@ -125,9 +128,27 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 func (c claim) counts(ctx context.Context) error {
 	_, said, err := c.shapes.said(ctx, c.name)
 	if err == nil && (said.Shape != c.shape || said.Deleted) {
-		err = &seqd.Error{Code: seqd.CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
+		err = beingChanged(nil)
 	}
 	return err
+}
+
+// overtaken returns nil if what another node put on record first is the forced shape too.
+func (c claim) overtaken(ctx context.Context) error {
+	err := c.seen(ctx)
+	if mismatch, ok := errors.AsType[*otherShape](err); ok {
+		return beingChanged(mismatch)
+	}
+	if err != nil {
+		return err
+	}
+	return c.counts(ctx) // as at the end of settle
+}
+
+func beingChanged(err error) error {
+	return &seqd.Error{
+		Code: seqd.CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second, Err: err,
+	}
 }
 
 // Record implements [seqd.Claim].
@@ -143,16 +164,21 @@ func (c claim) Record(ctx context.Context) error {
 func (c claim) create(ctx context.Context) error {
 	err := c.shapes.onRecord.Create(ctx, c.name, c.shape, c.shapes.now())
 	if errors.Is(err, persist.ErrExists) {
-		unseen, err := c.compare(ctx) // another node was first; it must have recorded the same
-		if err == nil && unseen {
-			err = unavailable(errUnseenShape)
-		}
-		return err
+		return c.seen(ctx) // another node was first; it must have recorded the same
 	}
 	if err == nil {
 		c.remember(c.shape)
 	}
 	return unavailable(err)
+}
+
+// seen returns nil if what another node has recorded can be read and is the same shape.
+func (c claim) seen(ctx context.Context) error {
+	fresh, err := c.compare(ctx)
+	if err == nil && fresh {
+		err = unavailable(errUnseenShape)
+	}
+	return err
 }
 
 // errUnseenShape is why a shape that exists does not count as agreed on. The read came from a
