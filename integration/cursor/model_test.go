@@ -133,14 +133,16 @@ func (m *model) fields() map[string]string {
 }
 
 // Random operations on a cursor have the same results as on the model, in every reply and field.
-// Each writes at most once.
+// Each writes at most once. Takes share their runs with others, or do not.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	client := connect(t, server.Addr(), calm)
 	replid := server.ReplicationID()
+	beside := newNeighbours(t, client)
+	client.AddHook(beside)
 	rapid.Check(t, func(t *rapid.T) {
-		run := &modelRun{t: t, client: client, cursor: open(t, client), gens: map[string]bool{"": true}, seen: newLedger(t), replid: replid}
+		run := &modelRun{t: t, client: client, beside: beside, cursor: open(t, client), gens: map[string]bool{"": true}, seen: newLedger(t), replid: replid}
 		// Start low, where decimal numbers get longer, where Lua would write exponents, or near the
 		// end.
 		run.max = rapid.SampledFrom([]int64{0, 0, 90, 99999999999950, 999999999999950, persist.MaxNumber - 150}).Draw(t, "max")
@@ -160,6 +162,7 @@ type modelRun struct {
 	t      *rapid.T
 	client *redis.Client
 	cursor *cursor
+	beside *neighbours
 	model  model
 	gens   map[string]bool // all so far
 	seen   *ledger
@@ -178,6 +181,8 @@ func (r *modelRun) take(*rapid.T) {
 		take.Claim = claim
 	}
 	take.Epoch = r.believed()
+	some := rapid.SliceOfN(rapid.SampledFrom(r.beside.all), 0, 3)
+	r.beside.before, r.beside.after = some.Draw(r.t, "before"), some.Draw(r.t, "after")
 	before := r.writes()
 	got, err := r.cursor.Take(context.Background(), take)
 	if err != nil {

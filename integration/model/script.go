@@ -47,11 +47,12 @@ func compile(out without) (programs, error) {
 // interpreter runs the scripts as a Redis server does, for the product's own client of the cursor.
 // It is for one goroutine; making one is expensive.
 type interpreter struct {
-	state   *lua.LState
-	scripts map[string]*lua.LFunction
-	argv    *lua.LTable
-	cursor  *rediscursor.Cursor
-	runs    int
+	state     *lua.LState
+	scripts   map[string]*lua.LFunction
+	argv      *lua.LTable
+	redisCall *lua.LFunction
+	cursor    *rediscursor.Cursor
+	runs      int
 
 	server *server  // that the script under way runs on
 	random string   // what the caller has drawn for it
@@ -71,7 +72,9 @@ func newInterpreter(p programs) *interpreter {
 	l := &interpreter{state: state, argv: state.NewTable(), scripts: make(map[string]*lua.LFunction)}
 	keys, redisTable := state.NewTable(), state.NewTable()
 	keys.RawSetInt(1, lua.LString(key))
-	redisTable.RawSetString("call", state.NewFunction(l.call))
+	l.redisCall = state.NewFunction(l.call)
+	redisTable.RawSetString("call", l.redisCall)
+	redisTable.RawSetString("pcall", state.NewFunction(l.pcall))
 	state.SetGlobal("KEYS", keys)
 	state.SetGlobal("ARGV", l.argv)
 	state.SetGlobal("redis", redisTable)
@@ -135,6 +138,23 @@ func (l *interpreter) run(script *lua.LFunction, args []any) (reply []any, err e
 	table := l.state.Get(-1).(*lua.LTable)
 	l.state.Pop(1)
 	l.words = l.words[:0]
+	switch first := table.RawGetInt(1).(type) {
+	case *lua.LTable: // take.lua has an answer for each key
+		if reply, err = l.items(first); err == nil {
+			reply = []any{reply}
+		}
+		return reply, err
+	case lua.LString:
+		if text := string(first); strings.HasPrefix(text, "took ") {
+			l.words = append(l.words, strings.Fields(text)...)
+			return []any{text}, nil
+		}
+	}
+	return l.items(table)
+}
+
+// items returns an array of texts and keeps them in words.
+func (l *interpreter) items(table *lua.LTable) (reply []any, err error) {
 	for i := 1; i <= table.Len(); i++ {
 		word, ok := table.RawGetInt(i).(lua.LString)
 		if !ok {
@@ -144,6 +164,20 @@ func (l *interpreter) run(script *lua.LFunction, args []any) (reply []any, err e
 		reply = append(reply, string(word))
 	}
 	return reply, nil
+}
+
+// pcall is redis.pcall, which returns an error as a table.
+func (l *interpreter) pcall(state *lua.LState) int {
+	args := make([]lua.LValue, state.GetTop())
+	for i := range args {
+		args[i] = state.Get(i + 1)
+	}
+	if err := state.CallByParam(lua.P{Fn: l.redisCall, NRet: 1, Protect: true}, args...); err != nil {
+		failed := state.NewTable()
+		failed.RawSetString("err", lua.LString(err.Error()))
+		state.Push(failed)
+	}
+	return 1
 }
 
 // call is redis.call.

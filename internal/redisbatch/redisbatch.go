@@ -1,9 +1,10 @@
-// Package redisbatch lets the calls of concurrent callers share round trips to Redis.
+// Package redisbatch lets the calls of concurrent callers share round trips to Redis, and runs of a
+// script if they are joint ([redisonce.Script.Joint]).
 //
 // To send another kind of call, build it with package redisonce and pass it to [Sender.Do], with a
 // context that cannot be cancelled. The call must be quick, because up to 255 others wait for its
-// answer. It must not block, and must not need a connection of its own. Its first argument after the
-// command must be its key. Its caller must accept that the outcome can be unknown.
+// answer. It must not block, and must not need a connection of its own. Its caller must accept that
+// the outcome can be unknown.
 package redisbatch
 
 import (
@@ -169,7 +170,9 @@ func (s *Sender) send(b *batch) {
 	}()
 	if ctx := b.span.Context(); len(b.calls) == 1 {
 		b.calls[0].Send(ctx, s.client)
+	} else if s.cluster != nil {
+		redisonce.Pipeline(ctx, b.lane.to, b.calls) // keys of one run would have to be in one slot
 	} else {
-		redisonce.Pipeline(ctx, b.lane.to, b.calls)
+		redisonce.Together(ctx, b.lane.to, b.calls)
 	}
 }

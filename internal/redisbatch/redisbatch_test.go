@@ -81,12 +81,21 @@ func (s *server) seen() string {
 func keyOf(cmd redis.Cmder) string {
 	switch args := cmd.Args(); args[0] {
 	case "evalsha", "eval":
-		return args[3].(string)
+		return strings.Join(keysOf(cmd), "+")
 	case "asking":
 		return "asking"
 	default:
 		return args[1].(string)
 	}
+}
+
+// keysOf returns the keys of a run of a script.
+func keysOf(cmd redis.Cmder) (keys []string) {
+	args := cmd.Args()
+	for _, key := range args[3 : 3+args[2].(int)] {
+		keys = append(keys, key.(string))
+	}
+	return keys
 }
 
 func newSender(t *testing.T, s *server) *Sender {
@@ -321,6 +330,156 @@ func TestNoScript(t *testing.T) {
 		synctest.Wait()
 		want(t, ended, 4)
 		if got := srv.seen(); got != "a; b c d; c d" {
+			t.Errorf("trips %s", got)
+		}
+	})
+}
+
+// kind is what joint calls have in common.
+type kind string
+
+func (k kind) Head() []any { return []any{string(k)} }
+
+// joint answers each key of a run of a script with its argument.
+func joint(cmd redis.Cmder) (any, error) {
+	keys, args := keysOf(cmd), cmd.Args()
+	args = args[3+len(keys)+1:] // after the head
+	if len(args) != len(keys) {
+		return nil, fmt.Errorf("%d arguments of %d keys", len(args), len(keys))
+	}
+	var items []any
+	for i, key := range keys {
+		if key == "bad" {
+			items = append(items, []any{"error", "WRONGTYPE of bad"})
+			continue
+		}
+		items = append(items, args[i])
+	}
+	return items, nil
+}
+
+// Calls of the same kind share a run of their script. An error of one is only its own.
+func TestJointCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pass := make(chan struct{})
+		srv := &server{hold: func([]string) { <-pass }, answer: joint}
+		s := newSender(t, srv)
+		script, other := redisonce.NewScript("script"), redisonce.NewScript("other")
+		calls := []*redisonce.Call{
+			script.Joint(kind("x"), "a", "a"), script.Joint(kind("x"), "b", "b"), script.Joint(kind("y"), "c", "c"),
+			script.Joint(kind("x"), "bad", "bad"), other.Joint(kind("x"), "d", "d"), script.Joint(kind("y"), "b", "b"),
+			script.Joint(kind("x"), "a", "a"),
+		}
+		ended := begin(s, calls...)
+		close(pass)
+		synctest.Wait()
+		if got := srv.seen(); got != "a; b+bad+a c+b d" {
+			t.Errorf("trips %s", got)
+		}
+		bad := calls[3]
+		if bad.Err == nil || !redis.HasErrorPrefix(bad.Err, "WRONGTYPE") {
+			t.Errorf("bad got %v, %v", bad.Reply, bad.Err)
+		}
+		bad.Reply, bad.Err = "bad", nil
+		want(t, ended, len(calls))
+	})
+}
+
+// A run has a limit, because a server does nothing else meanwhile.
+func TestManyJointCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pass := make(chan struct{})
+		srv := &server{hold: func([]string) { <-pass }, answer: joint}
+		s := newSender(t, srv)
+		script := redisonce.NewScript("script")
+		var calls []*redisonce.Call
+		for i := range 100 {
+			key := fmt.Sprint(i)
+			calls = append(calls, script.Joint(kind("x"), key, key))
+		}
+		ended := begin(s, calls...)
+		close(pass)
+		synctest.Wait()
+		want(t, ended, len(calls))
+		for _, keys := range srv.trips {
+			for _, run := range keys {
+				if n := strings.Count(run, "+") + 1; n > 32 {
+					t.Errorf("a run of %d", n)
+				}
+			}
+		}
+		if len(srv.trips[1]) != 4 { // 32, 32, 32 and 3
+			t.Errorf("%d runs of 99 calls", len(srv.trips[1]))
+		}
+	})
+}
+
+// If a run fails, all its calls have the error. A reply that is not one for each call is an error.
+func TestJointRunFails(t *testing.T) {
+	for name, answer := range map[string]func(cmd redis.Cmder) (any, error){
+		"an error":     func(redis.Cmder) (any, error) { return nil, refusal("OOM") },
+		"no array":     func(redis.Cmder) (any, error) { return "text", nil },
+		"one too few":  func(cmd redis.Cmder) (any, error) { return make([]any, len(keysOf(cmd))-1), nil },
+		"one too many": func(cmd redis.Cmder) (any, error) { return make([]any, len(keysOf(cmd))+1), nil },
+		"nothing":      func(redis.Cmder) (any, error) { return nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pass := make(chan struct{})
+				srv := &server{hold: func([]string) { <-pass }, answer: answer}
+				s := newSender(t, srv)
+				script := redisonce.NewScript("script")
+				calls := []*redisonce.Call{script.Joint(kind("x"), "a", "a"), script.Joint(kind("x"), "b", "b"), script.Joint(kind("x"), "c", "c")}
+				begin(s, calls...)
+				close(pass)
+				synctest.Wait()
+				for _, call := range calls {
+					if call.Err == nil {
+						t.Errorf("%s got %v", call.Key(), call.Reply)
+					}
+				}
+				if got := srv.seen(); got != "a; b+c" {
+					t.Errorf("trips %s", got)
+				}
+			})
+		})
+	}
+}
+
+// A run whose script the server does not have is sent again as it was, with the text.
+func TestJointNoScript(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pass := make(chan struct{})
+		srv := &server{hold: func([]string) { <-pass }, answer: func(cmd redis.Cmder) (any, error) {
+			if cmd.Args()[0] == "eval" {
+				return joint(cmd)
+			}
+			return nil, refusal("NOSCRIPT No matching script")
+		}}
+		s := newSender(t, srv)
+		script := redisonce.NewScript("script")
+		ended := begin(s, script.Joint(kind("x"), "a", "a"), script.Joint(kind("x"), "b", "b"), script.Joint(kind("x"), "c", "c"))
+		close(pass)
+		synctest.Wait()
+		want(t, ended, 3)
+		if got := srv.seen(); got != "a; a; b+c; b+c" && got != "a; b+c; a; b+c" {
+			t.Errorf("trips %s", got)
+		}
+	})
+}
+
+// Servers of a Cluster get a run for each call, because keys of one run must be in one slot.
+func TestJointCallsInACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pass := make(chan struct{})
+		low, high := &server{name: "192.0.2.1:1", hold: func([]string) { <-pass }, answer: joint}, &server{name: "192.0.2.2:1"}
+		s := newCluster(t, low, high, func() error { return nil })
+		script := redisonce.NewScript("script")
+		ended := begin(s, script.Joint(kind("x"), lowKey, lowKey), script.Joint(kind("x"), lowKey2, lowKey2), script.Joint(kind("x"), lowKey3, lowKey3))
+		close(pass)
+		synctest.Wait()
+		want(t, ended, 3)
+		if got := low.seen(); got != lowKey+"; "+lowKey2+" "+lowKey3 {
 			t.Errorf("trips %s", got)
 		}
 	})

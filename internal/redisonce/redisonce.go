@@ -7,6 +7,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,7 +31,7 @@ func Do(ctx context.Context, client redis.UniversalClient, args ...any) (any, er
 	return cmd.Result()
 }
 
-// Script is a script of one key and its hash, by which Redis caches it.
+// Script is a script and its hash, by which Redis caches it.
 type Script struct{ source, hash string }
 
 // NewScript returns a script with this text.
@@ -47,11 +48,13 @@ func (s *Script) Run(ctx context.Context, client redis.UniversalClient, key stri
 	return call.Reply, call.Err
 }
 
-// Call is a command or a run of a script. It is sent by [Call.Send], or with others by [Pipeline].
+// Call is a command or a run of a script. It is sent by [Call.Send], or with others by [Pipeline]
+// or [Together].
 type Call struct {
 	script *Script // nil for a command
-	args   []any
-	cmd    once
+	key    string
+	alike  Alike // nil for none
+	args   []any // the command, or what follows the head in ARGV
 	// Reply and Err are the outcome. Err is not nil before the call is sent.
 	Reply any
 	Err   error
@@ -60,23 +63,34 @@ type Call struct {
 // errUnsent is the error of a call without an outcome, even if the client panics.
 var errUnsent = errors.New("the command was not sent")
 
-// Command returns a command for [Pipeline].
-func Command(args ...any) *Call { return &Call{args: args, Err: errUnsent} }
+// Command returns a command. Its first argument after its name must be its key.
+func Command(args ...any) *Call {
+	key, _ := args[1].(string)
+	return &Call{key: key, args: args, Err: errUnsent}
+}
 
-// Call returns a run of the script.
+// Call returns a run of a script that has one key.
 func (s *Script) Call(key string, args ...any) *Call {
-	return &Call{script: s, Err: errUnsent, args: append(append(make([]any, 0, 4+len(args)), "evalsha", s.hash, 1, key), args...)}
+	return &Call{script: s, key: key, args: args, Err: errUnsent}
 }
 
-// Key returns the first key of the call.
-func (c *Call) Key() string {
-	i := 1
-	if c.script != nil {
-		i = 3
-	}
-	key, _ := c.args[i].(string)
-	return key
+// Alike is what calls have in common that can share a run of a script. It must be comparable: equal
+// values are of calls that can.
+type Alike interface {
+	// Head returns what ARGV begins with. It is called for each run.
+	Head() []any
 }
+
+// Joint returns a call of a script that may have any number of keys. ARGV is the head, followed by
+// the args of each key, which are equally many. The script must return an array with one item for
+// each key: the reply to its call, or an array of "error" and a text. An error of one key must not
+// end the run, unless it has no other key.
+func (s *Script) Joint(alike Alike, key string, args ...any) *Call {
+	return &Call{script: s, alike: alike, key: key, args: args, Err: errUnsent}
+}
+
+// Key returns the key of the call.
+func (c *Call) Key() string { return c.key }
 
 // Redirected reports whether a server of a Cluster answered that another one has the key. It has
 // not run the call, which may be sent again.
@@ -87,47 +101,146 @@ func (c *Call) Redirected() bool {
 // Send sends the call alone, once, and sets Reply and Err. A script is sent as its hash, and again
 // with its text only if the server does not have it and so has not run it.
 func (c *Call) Send(ctx context.Context, client redis.UniversalClient) {
-	c.Reply, c.Err = Do(ctx, client, c.args...)
-	if c.needsText() {
-		c.Reply, c.Err = Do(ctx, client, c.args...)
+	r := run{calls: []*Call{c}}
+	reply, err := Do(ctx, client, r.command(false)...)
+	if r.needsText(err) {
+		reply, err = Do(ctx, client, r.command(true)...)
 	}
+	r.settle(reply, err)
 }
 
-// needsText reports whether the call must be sent again, with the text of its script, and puts that
-// into it.
-func (c *Call) needsText() bool {
-	if c.script == nil || c.Err == nil || !redis.HasErrorPrefix(c.Err, "NOSCRIPT") {
-		return false
-	}
-	c.args[0], c.args[1] = "eval", c.script.source
-	return true
-}
-
-// Pipeline sends all calls together, each once, and sets Reply and Err of each. Scripts that a
-// server does not have are sent again with their text, after the others.
+// Pipeline sends all calls in one round trip, each once and in a run of its own, and sets Reply and
+// Err of each. Scripts that a server does not have are sent again with their text, after the others.
 func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) {
-	send(ctx, client, calls)
-	var again []*Call
-	for _, c := range calls {
-		if c.needsText() {
-			again = append(again, c)
-		}
+	runs := make([]run, len(calls))
+	for i := range calls {
+		runs[i].calls = calls[i : i+1]
 	}
-	if len(again) > 0 {
-		send(ctx, client, again)
+	pipeline(ctx, client, runs)
+}
+
+// mostJoint is how many calls share a run. Redis does nothing else meanwhile.
+const mostJoint = 32
+
+// Together is [Pipeline], except that calls that can share a run do so. A Cluster refuses that: keys
+// of one run must be in one slot.
+func Together(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+	type kind struct {
+		script *Script
+		alike  Alike
+	}
+	var runs []run
+	open := make(map[kind]int) // of those that are not full, the index in runs
+	for i, c := range calls {
+		k := kind{c.script, c.alike}
+		at, ok := open[k]
+		if !ok || len(runs[at].calls) == mostJoint {
+			at = len(runs)
+			runs = append(runs, run{calls: calls[i : i+1 : i+1]})
+			if c.alike != nil {
+				open[k] = at
+			}
+			continue
+		}
+		runs[at].calls = append(runs[at].calls, c)
+	}
+	pipeline(ctx, client, runs)
+}
+
+// run is a command, or calls that share a run of a script.
+type run struct {
+	calls []*Call
+	cmd   once
+}
+
+// command returns what is sent.
+func (r run) command(withText bool) []any {
+	first := r.calls[0]
+	s := first.script
+	if s == nil {
+		return first.args
+	}
+	var head []any
+	if first.alike != nil {
+		head = first.alike.Head()
+	}
+	args := make([]any, 0, 3+len(head)+len(r.calls)*(1+len(first.args)))
+	if withText {
+		args = append(args, "eval", s.source, len(r.calls))
+	} else {
+		args = append(args, "evalsha", s.hash, len(r.calls))
+	}
+	for _, c := range r.calls {
+		args = append(args, c.key)
+	}
+	args = append(args, head...)
+	for _, c := range r.calls {
+		args = append(args, c.args...)
+	}
+	return args
+}
+
+// needsText reports whether the server does not have the script.
+func (r run) needsText(err error) bool {
+	return err != nil && r.calls[0].script != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
+// settle gives the calls their outcomes.
+func (r run) settle(reply any, err error) {
+	if r.calls[0].alike == nil {
+		r.calls[0].Reply, r.calls[0].Err = reply, err
+		return
+	}
+	items, _ := reply.([]any)
+	if err == nil && len(items) != len(r.calls) {
+		err = fmt.Errorf("a script in Redis answered %.200q to %d calls", fmt.Sprint(reply), len(r.calls))
+	}
+	for i, c := range r.calls {
+		if c.Err = err; err != nil {
+			continue
+		}
+		c.Reply = items[i]
+		if item, _ := items[i].([]any); len(item) == 2 && item[0] == "error" {
+			c.Err = scriptError(fmt.Sprint(item[1]))
+		}
 	}
 }
 
-func send(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+// scriptError is the error of one call of several that shared a run.
+type scriptError string
+
+// Error implements error.
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError implements [redis.Error].
+func (scriptError) RedisError() {}
+
+func pipeline(ctx context.Context, client redis.UniversalClient, runs []run) {
+	again := exec(ctx, client, runs, false)
+	exec(ctx, client, again, true)
+}
+
+// exec sends runs. It returns those that must be sent with the text of their scripts.
+func exec(ctx context.Context, client redis.UniversalClient, runs []run, withText bool) (again []run) {
+	if len(runs) == 0 {
+		return nil
+	}
 	pipe := client.Pipeline()
-	for _, c := range calls {
-		c.cmd = once{redis.NewCmd(ctx, c.args...)}
-		_ = pipe.Process(ctx, c.cmd) // queues the command
+	for i := range runs {
+		runs[i].cmd = once{redis.NewCmd(ctx, runs[i].command(withText)...)}
+		_ = pipe.Process(ctx, runs[i].cmd) // queues the command
 	}
-	_, err := pipe.Exec(ctx)
-	for _, c := range calls {
-		if c.Reply, c.Err = c.cmd.Result(); c.Reply == nil && c.Err == nil {
-			c.Err = err // there was no connection to send it on: the client leaves the command as it was
+	_, failed := pipe.Exec(ctx)
+	for _, r := range runs {
+		reply, err := r.cmd.Result()
+		if reply == nil && err == nil {
+			err = failed // there was no connection to send it on: the client leaves the command as it was
 		}
+		if !withText && r.needsText(err) {
+			again = append(again, r)
+			continue
+		}
+		r.settle(reply, err)
 	}
+	return again
 }

@@ -195,20 +195,15 @@ type Answer struct {
 
 // Take takes numbers. After an error they may have been taken nevertheless; then they are skipped.
 func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
-	use := "0"
-	if t.UseReserve {
-		use = "1"
-	}
-	reply, err := c.run(ctx, &takeScript, strconv.FormatInt(t.Count, 10), strconv.FormatFloat(t.Threshold, 'g', -1, 64),
-		strconv.Itoa(t.Reserve), use, strconv.FormatInt(t.Claim.Milliseconds(), 10), t.Epoch)
+	reply, err := c.send(ctx, c.takeCall(t))
 	if err != nil {
 		return Taken{}, err
 	}
 	var taken Taken
+	ceil, run, took := reply.took(t.Count)
 	switch {
-	case reply.is("took", 4):
-		taken.Epoch, taken.Ceil = t.Epoch, reply.number(1)
-		taken.Runs = reply.runs(2, t.Count, taken.Ceil)
+	case took:
+		taken = Taken{Epoch: t.Epoch, Ceil: ceil, Runs: []persist.Range{run}}
 	case reply.is("stub", 4):
 		taken = Taken{Stub: true, Gen: reply.text(1), Ceil: reply.number(2), Low: reply.low(3)}
 	case reply.is("other", 5):
@@ -224,6 +219,35 @@ func (c *Cursor) Take(ctx context.Context, t Take) (Taken, error) {
 	}
 	return taken, nil
 }
+
+// alike is what takes have in common that share a run of the script.
+type alike struct {
+	cluster    string
+	threshold  float64
+	reserve    int
+	useReserve bool
+	claim      time.Duration
+}
+
+// Head implements [redisonce.Alike].
+func (a alike) Head() []any {
+	use := "0"
+	if a.useReserve {
+		use = "1"
+	}
+	return []any{
+		FormatVersion, a.cluster, randomText(), strconv.FormatFloat(a.threshold, 'g', -1, 64),
+		strconv.Itoa(a.reserve), use, strconv.FormatInt(a.claim.Milliseconds(), 10),
+	}
+}
+
+func (c *Cursor) takeCall(t Take) *redisonce.Call {
+	common := alike{c.cluster, t.Threshold, t.Reserve, t.UseReserve, t.Claim}
+	return takeScript.Joint(common, c.key, strconv.FormatInt(t.Count, 10), t.Epoch)
+}
+
+// randomText is for a new gen.
+func randomText() string { return strconv.FormatUint(rand.Uint64(), 36) }
 
 // Install installs a range. It is sent once. After an error the range may be in the cursor, or get
 // there later: the caller must forget it. An invalid range or an empty epoch is not sent, and the
@@ -265,11 +289,15 @@ func (c *Cursor) Drop(ctx context.Context) error {
 	return err
 }
 
-// run runs a script and handles the replies that all scripts share.
+// run runs a script of one key.
 func (c *Cursor) run(ctx context.Context, s *redisonce.Script, args ...any) (*reply, error) {
 	head := make([]any, 0, 12)
-	head = append(head, FormatVersion, c.cluster, strconv.FormatUint(rand.Uint64(), 36))
-	call := s.Call(c.key, append(head, args...)...)
+	head = append(head, FormatVersion, c.cluster, randomText())
+	return c.send(ctx, s.Call(c.key, append(head, args...)...))
+}
+
+// send sends a call and handles the replies that all scripts share.
+func (c *Cursor) send(ctx context.Context, call *redisonce.Call) (*reply, error) {
 	if c.batch != nil {
 		c.batch.Do(ctx, call)
 	} else {
@@ -279,7 +307,12 @@ func (c *Cursor) run(ctx context.Context, s *redisonce.Script, args ...any) (*re
 		return nil, call.Err
 	}
 	r := &reply{}
-	r.items, _ = call.Reply.([]any)
+	switch said := call.Reply.(type) {
+	case []any:
+		r.items = said
+	case string:
+		r.short = said
+	}
 	switch {
 	case r.is("replica", 1):
 		return nil, ErrReplica

@@ -3,13 +3,15 @@ package rediscursor
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/seqd/seqd/persist"
 )
 
-// reply reads the array that a script returned. An unexpected item sets err.
+// reply reads what a script returned: an array, or a text. An unexpected item sets err.
 type reply struct {
 	items []any
+	short string
 	err   error
 }
 
@@ -26,8 +28,10 @@ func (r *reply) text(i int) string {
 	return text
 }
 
-func (r *reply) number(i int) int64 {
-	n, err := strconv.ParseInt(r.text(i), 10, 64)
+func (r *reply) number(i int) int64 { return r.parse(r.text(i)) }
+
+func (r *reply) parse(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > persist.MaxNumber {
 		r.spoil()
 	}
@@ -40,6 +44,22 @@ func (r *reply) low(i int) Low {
 		r.spoil()
 	}
 	return low
+}
+
+// took reads "took", the ceil and the last of count numbers. It reports false if the reply is
+// another one.
+func (r *reply) took(count int64) (ceil int64, run persist.Range, ok bool) {
+	text, ok := strings.CutPrefix(r.short, "took ")
+	if !ok {
+		return 0, run, false
+	}
+	before, after, _ := strings.Cut(text, " ")
+	ceil, run.Last = r.parse(before), r.parse(after)
+	run.First = run.Last - count + 1
+	if run.Validate() != nil || run.Last > ceil {
+		r.spoil()
+	}
+	return ceil, run, true
 }
 
 // runs reads pairs of numbers up to the end. They must be ascending, none above ceil, and no more
@@ -67,5 +87,9 @@ func (r *reply) runs(i int, count, ceil int64) (runs []persist.Range) {
 
 // spoil makes the whole reply an error.
 func (r *reply) spoil() {
-	r.err = fmt.Errorf("the script in Redis answered %.200q, which this build does not understand", fmt.Sprint(r.items))
+	said := r.short
+	if r.items != nil {
+		said = fmt.Sprint(r.items)
+	}
+	r.err = fmt.Errorf("the script in Redis answered %.200q, which this build does not understand", said)
 }
