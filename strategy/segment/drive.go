@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -175,6 +176,9 @@ func (s *Shared) allocateFor(c cursor.Allocate) {
 
 func (s *Shared) question(c cursor.Question, stopping <-chan struct{}) {
 	ctx, cancel := cancelled(c.Timeout, stopping)
+	if c.Unhurried {
+		ctx = persist.Unhurried(ctx)
+	}
 	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)
 	cancel()
 	s.result(c.Task, func(now time.Time) { s.machine.Asked(now, c.Task, epoch, err) })

@@ -95,7 +95,7 @@ type ask struct{ work }
 // awaitAnswer asks the store and lets a take wait for the answer, for up to askPatience. The
 // question itself may take longer.
 func (m *Machine) awaitAnswer(now instant) bool {
-	m.startAsking(now)
+	m.startAsking(now, false)
 	if m.mode == Closing {
 		return false
 	}
@@ -106,13 +106,13 @@ func (m *Machine) awaitAnswer(now instant) bool {
 // startRecheck asks the store in the background if the last question was a while ago.
 func (m *Machine) startRecheck(now instant) {
 	if now.sub(m.belief.tried) >= RecheckEpoch {
-		m.startAsking(now)
+		m.startAsking(now, true)
 	}
 }
 
-func (m *Machine) startAsking(now instant) {
+func (m *Machine) startAsking(now instant, unhurried bool) {
 	if t := new(ask); m.begin(Ask, t) {
-		t.question(now, FetchDeadline)
+		t.base().pose(now, Question{Task: t.id, Timeout: FetchDeadline, Unhurried: unhurried})
 	}
 }
 

@@ -44,6 +44,8 @@ type Allocate struct {
 type Question struct {
 	Task    Task
 	Timeout time.Duration
+	// Unhurried means that nobody waits for the answer yet.
+	Unhurried bool
 }
 
 // ReadStore reads the counter, to find out whether the store answers. The result goes to

@@ -237,6 +237,33 @@ func TestSendWaitsForTheStore(t *testing.T) {
 	}
 }
 
+// A recheck in the background is unhurried. A take that waits for the store is not.
+func TestHurriedQuestions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.issue(3, time.Second)
+	for _, test := range []struct {
+		pause     time.Duration
+		send      func()
+		unhurried bool
+	}{
+		{RecheckEpoch, func() { w.takeOnce(1) }, true},
+		{time.Minute, func() { w.m.Send(w.now, 1) }, false},
+	} {
+		w.settle()
+		w.now = w.now.Add(test.pause)
+		test.send()
+		w.fetch()
+		i := w.next(Ask)
+		if i < 0 {
+			t.Fatal("the store is not asked")
+		}
+		if q, ok := w.waiting[i].(Question); !ok || q.Unhurried != test.unhurried {
+			t.Errorf("after %s: %+v", test.pause, w.waiting[i])
+		}
+		w.do(i, well)
+	}
+}
+
 // What was learnt counts by when it was asked.
 func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	m := New(Config{Start: 1})

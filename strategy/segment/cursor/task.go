@@ -174,9 +174,13 @@ func (w *work) allocate(now instant, to persist.Target, want, floor int64, why R
 
 // question asks the store which cursor counts.
 func (w *work) question(now instant, timeout time.Duration) {
+	w.pose(now, Question{Task: w.id, Timeout: timeout})
+}
+
+func (w *work) pose(now instant, q Question) {
 	if w.sends(now, asking) {
 		w.belief.tried = now
-		w.emit(Question{w.id, timeout})
+		w.emit(q)
 	}
 }
 

@@ -1,0 +1,121 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// answering is a store that notes the queries it gets.
+type answering struct {
+	mu      sync.Mutex
+	queries [][]string
+	hold    chan struct{} // nil, or what each query waits for
+}
+
+func (a *answering) find(_ context.Context, bizTags []string) (map[string]FoundEpoch, error) {
+	a.mu.Lock()
+	a.queries = append(a.queries, slices.Clone(bizTags))
+	a.mu.Unlock()
+	if a.hold != nil {
+		<-a.hold
+	}
+	found := make(map[string]FoundEpoch)
+	for _, tag := range bizTags {
+		if tag != "none" {
+			found[tag] = FoundEpoch{Epoch: "epoch of " + tag}
+		}
+	}
+	return found, nil
+}
+
+func (a *answering) sizes() (sizes []int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, q := range a.queries {
+		sizes = append(sizes, len(q))
+	}
+	return sizes
+}
+
+// read begins to read, and checks the answer and how long it took.
+func read(t *testing.T, ctx context.Context, e *Epochs, tag string, least, most time.Duration) {
+	began := time.Now()
+	epoch, err := e.Read(ctx, tag)
+	if took := time.Since(began); epoch != "epoch of "+tag || err != nil || took < least || took > most {
+		t.Errorf("%s: got %q, %v after %s", tag, epoch, err, took)
+	}
+}
+
+// Reads that nobody waits for share a query. One that somebody waits for is sent at once, and takes
+// the others along.
+func TestUnhurriedReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &answering{}
+		e := NewEpochs(store.find)
+		slow := Unhurried(t.Context())
+		read(t, slow, e, "alone", pause, pause)
+		for i := range 100 {
+			go read(t, slow, e, fmt.Sprint(i), pause, pause)
+		}
+		time.Sleep(pause)
+		synctest.Wait()
+		for i := range 10 {
+			go read(t, slow, e, fmt.Sprint(i), pause/2, pause/2)
+		}
+		time.Sleep(pause / 2)
+		read(t, t.Context(), e, "hurried", 0, 0)
+		synctest.Wait()
+		time.Sleep(pause)
+		read(t, slow, e, "later", pause, pause)
+		if got := store.sizes(); !slices.Equal(got, []int{1, 100, 11, 1}) {
+			t.Errorf("queries of %v", got)
+		}
+		if _, err := e.Read(slow, "none"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// While a query is under way, both kinds wait for the next one only. A query has a limit.
+func TestReadsDuringAQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &answering{hold: make(chan struct{})}
+		e := NewEpochs(store.find)
+		go read(t, t.Context(), e, "first", 0, 0)
+		synctest.Wait()
+		for i := range mostEpochs + 5 {
+			go read(t, Unhurried(t.Context()), e, fmt.Sprint(i), 0, 0)
+		}
+		synctest.Wait()
+		close(store.hold)
+		synctest.Wait()
+		if got := store.sizes(); !slices.Equal(got, []int{1, mostEpochs, 5}) {
+			t.Errorf("queries of %v", got)
+		}
+		for i := range mostEpochs {
+			go read(t, Unhurried(t.Context()), e, fmt.Sprint(i), 0, 0) // full: it need not wait
+		}
+		synctest.Wait()
+	})
+}
+
+// A caller who leaves takes nothing from the others.
+func TestUnhurriedReadIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEpochs((&answering{}).find)
+		ctx, cancel := context.WithTimeout(t.Context(), pause/2)
+		defer cancel()
+		go read(t, Unhurried(t.Context()), e, "stays", pause, pause)
+		if _, err := e.Read(Unhurried(ctx), "leaves"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(pause)
+		synctest.Wait()
+	})
+}
