@@ -89,7 +89,8 @@ func benchSnowflakeHTTP(ctx context.Context, o options) ([]result, error) {
 
 // benchMetricsCost compares a node that counts metrics and checks tokens with one that does neither.
 func benchMetricsCost(ctx context.Context, o options) ([]result, error) {
-	const secret, off = "seqd_a_token_of_the_benchmark", "both off"
+	const secret, off, unread = "seqd_a_token_of_the_benchmark", "both off", "both off, with the same header"
+	header := "Authorization: Bearer " + secret
 	token := fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"bench","sha256":"%x","scopes":["issue:*"]}]`, sha256.Sum256([]byte(secret)))
 	return with(func(s *servers) ([]result, error) {
 		c := contest{rounds: o.rounds}
@@ -98,12 +99,13 @@ func benchMetricsCost(ctx context.Context, o options) ([]result, error) {
 			return nil, err
 		}
 		c.add(off, o.loading(ctx, bare.child, bare.url+"/seq/order"))
+		c.add(unread, o.loading(ctx, bare.child, bare.url+"/seq/order", header))
 		for _, b := range o.binaries() {
 			n, err := s.startNode(ctx, b.path, bizTypes(order), token)
 			if err != nil {
 				return nil, err
 			}
-			c.add(b.name, o.loading(ctx, n.child, n.url+"/seq/order", "Authorization: Bearer "+secret))
+			c.add(b.name, o.loading(ctx, n.child, n.url+"/seq/order", header))
 		}
 		got, err := c.run(ctx)
 		if err != nil {
@@ -113,6 +115,8 @@ func benchMetricsCost(ctx context.Context, o options) ([]result, error) {
 		return got.withOld([]result{
 			got.against(off, what, rateOf, perSecond).atLeast(0.98),
 			got.against(off, what+": CPU for each request", cpuOf, ofCPU).atMost(1.02),
+			got.against(unread, what+", without reading the header", rateOf, perSecond).atLeast(0.98),
+			got.against(unread, what+": CPU for each request, without reading the header", cpuOf, ofCPU).atMost(1.02),
 		}, what), nil
 	})
 }
