@@ -193,7 +193,7 @@ func (r run) settle(reply any, err error) {
 	}
 	items, _ := reply.([]any)
 	if err == nil && len(items) != len(r.calls) {
-		err = fmt.Errorf("a script in Redis answered %.200q to %d calls", fmt.Sprint(reply), len(r.calls))
+		err = fmt.Errorf("a script in Redis answered %.200q, which is not one answer for each of %d keys", fmt.Sprint(reply), len(r.calls))
 	}
 	for i, c := range r.calls {
 		if c.Err = err; err != nil {

@@ -116,9 +116,9 @@ func TestRaisedTellsWhatWaitsInRedis(t *testing.T) {
 	}
 }
 
-// answering is a Redis server whose scripts all return the same array of texts.
+// answering is a Redis server whose scripts all return the same array of texts, for their one key.
 func answering(t *testing.T, words ...string) string {
-	reply := fmt.Sprintf("*%d\r\n", len(words))
+	reply := fmt.Sprintf("*1\r\n*%d\r\n", len(words))
 	for _, word := range words {
 		reply += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
 	}
