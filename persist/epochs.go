@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// pause is how long a read that is not hurried waits for others. So a query reads many epochs even
-// if it is answered quickly: a node with 10,000 active counters rereads thousands a second.
-const pause = 50 * time.Millisecond
+// EpochPause is how long an unhurried read of an epoch waits for others. So a query reads many epochs
+// even if it is answered quickly: a node with 10,000 active counters rereads thousands a second.
+const EpochPause = 50 * time.Millisecond
 
 // unhurried is the key of a context of [Unhurried].
 type unhurried struct{}
 
-// Unhurried returns a context for a read of an epoch that nobody waits for. [Epochs] may delay it
-// by 50 ms, to read more epochs with one query.
+// Unhurried returns a context for a read of an epoch that nobody waits for yet. [Epochs] may delay it
+// by [EpochPause], to read more epochs with one query.
 func Unhurried(ctx context.Context) context.Context { return context.WithValue(ctx, unhurried{}, true) }
 
 // mostEpochs is how many counters one query reads the epochs of, so that its answer stays small.
@@ -89,7 +89,7 @@ func (e *Epochs) join(bizTag string, mayWait bool) *epochQuery {
 	case !mayWait || len(q.bizTags) == mostEpochs:
 		e.begin()
 	case e.timer == nil:
-		e.timer = time.AfterFunc(pause, func() {
+		e.timer = time.AfterFunc(EpochPause, func() {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.begin()

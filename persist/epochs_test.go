@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -59,20 +60,20 @@ func TestUnhurriedReads(t *testing.T) {
 		store := &answering{}
 		e := NewEpochs(store.find)
 		slow := Unhurried(t.Context())
-		read(t, slow, e, "alone", pause, pause)
+		read(t, slow, e, "alone", EpochPause, EpochPause)
 		for i := range 100 {
-			go read(t, slow, e, fmt.Sprint(i), pause, pause)
+			go read(t, slow, e, fmt.Sprint(i), EpochPause, EpochPause)
 		}
-		time.Sleep(pause)
+		time.Sleep(EpochPause)
 		synctest.Wait()
 		for i := range 10 {
-			go read(t, slow, e, fmt.Sprint(i), pause/2, pause/2)
+			go read(t, slow, e, fmt.Sprint(i), EpochPause/2, EpochPause/2)
 		}
-		time.Sleep(pause / 2)
+		time.Sleep(EpochPause / 2)
 		read(t, t.Context(), e, "hurried", 0, 0)
 		synctest.Wait()
-		time.Sleep(pause)
-		read(t, slow, e, "later", pause, pause)
+		time.Sleep(EpochPause)
+		read(t, slow, e, "later", EpochPause, EpochPause)
 		if got := store.sizes(); !slices.Equal(got, []int{1, 100, 11, 1}) {
 			t.Errorf("queries of %v", got)
 		}
@@ -109,13 +110,71 @@ func TestReadsDuringAQuery(t *testing.T) {
 func TestUnhurriedReadIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := NewEpochs((&answering{}).find)
-		ctx, cancel := context.WithTimeout(t.Context(), pause/2)
+		ctx, cancel := context.WithTimeout(t.Context(), EpochPause/2)
 		defer cancel()
-		go read(t, Unhurried(t.Context()), e, "stays", pause, pause)
+		go read(t, Unhurried(t.Context()), e, "stays", EpochPause, EpochPause)
 		if _, err := e.Read(Unhurried(ctx), "leaves"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		time.Sleep(pause)
+		time.Sleep(EpochPause)
 		synctest.Wait()
 	})
+}
+
+// Whatever comes together: every read ends, by a query that began after it, a hurried one after two
+// queries at most, an unhurried one after a pause more.
+func TestEveryReadEnds(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			const query = 20 * time.Millisecond
+			var under sync.Mutex
+			e := NewEpochs(func(_ context.Context, tags []string) (map[string]FoundEpoch, error) {
+				if !under.TryLock() {
+					t.Error("two queries at once")
+				}
+				began := time.Now()
+				time.Sleep(rand.N(query))
+				found := map[string]FoundEpoch{}
+				for _, tag := range tags {
+					found[tag] = FoundEpoch{Epoch: began.Format(time.RFC3339Nano)}
+				}
+				under.Unlock()
+				return found, nil
+			})
+			var wg sync.WaitGroup
+			for i := range 400 {
+				wg.Go(func() {
+					time.Sleep(rand.N(2 * time.Second))
+					ctx, most := t.Context(), 2*query
+					if rand.IntN(4) > 0 {
+						ctx, most = Unhurried(ctx), EpochPause+2*query
+					}
+					leaves := rand.IntN(5) == 0
+					if leaves {
+						c, cancel := context.WithTimeout(ctx, rand.N(EpochPause))
+						defer cancel()
+						ctx = c
+					}
+					began := time.Now()
+					epoch, err := e.Read(ctx, fmt.Sprint(i))
+					if err != nil {
+						if !leaves {
+							t.Error(err)
+						}
+						return
+					}
+					asked, _ := time.Parse(time.RFC3339Nano, epoch)
+					if asked.Before(began) || time.Since(began) > most {
+						t.Errorf("asked %s after it began, took %s of %s", asked.Sub(began), time.Since(began), most)
+					}
+				})
+			}
+			wg.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if e.timer != nil || e.running || len(e.forming) > 0 {
+				t.Error("something is left")
+			}
+		})
+	}
 }

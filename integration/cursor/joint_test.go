@@ -3,7 +3,11 @@ package cursor
 import (
 	"context"
 	"fmt"
+	"net"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,12 +16,12 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
+	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// neighbours is a hook that lets takes share their run with looks at other cursors, which write
-// nothing.
+// neighbours is a hook that lets takes share their run with others, which write nothing.
 type neighbours struct {
 	t      tester
 	all    []neighbour
@@ -25,23 +29,41 @@ type neighbours struct {
 	after  []neighbour
 }
 
-// neighbour is another cursor and the beginning of what a look at it gets.
-type neighbour struct{ key, want string }
+// neighbour is another cursor, how many numbers are asked of it, and the beginning of the answer.
+type neighbour struct {
+	key   string
+	count int
+	want  string
+}
 
 // newNeighbours makes cursors of all kinds.
 func newNeighbours(t tester, client redis.UniversalClient) *neighbours {
 	ctx := context.Background()
-	live, newer, foreign := open(t, client), open(t, client), open(t, client)
-	for _, c := range []*cursor{live, newer, foreign} {
+	filled := func() *cursor {
+		c := open(t, client)
 		c.fill(fmt.Sprintf("1-%d %d-%d", persist.MaxNumber/2, persist.MaxNumber/2+1, persist.MaxNumber), 0)
+		return c
 	}
+	newer, foreign, text := filled(), filled(), testenv.Unique()
 	newer.set("v", "99")
 	foreign.set("cluster", "another")
-	none := testenv.Unique()
-	if err := client.Set(ctx, none, "text", 0).Err(); err != nil {
+	if err := client.Set(ctx, text, "text", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return &neighbours{t: t, all: []neighbour{{live.key, "live"}, {newer.key, "newer"}, {foreign.key, "foreign"}, {none, "error"}}}
+	n := &neighbours{t: t, all: []neighbour{{filled().key, 0, "live"}, {newer.key, 1, "newer"}, {foreign.key, 1, "foreign"}, {text, 1, "error"}}}
+	for _, field := range []string{"replid", "cur", "last", "queued"} { // damaged by hand
+		lacks := filled()
+		if err := client.HDel(ctx, lacks.key, field).Err(); err != nil {
+			t.Fatal(err)
+		}
+		n.all = append(n.all, neighbour{lacks.key, 1, "error"})
+		if field != "replid" {
+			wrong := filled()
+			wrong.set(field, "x")
+			n.all = append(n.all, neighbour{wrong.key, 1, "error"})
+		}
+	}
+	return n
 }
 
 func (*neighbours) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -73,12 +95,12 @@ func (n *neighbours) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			joint = append(joint, a.key)
 		}
 		joint = append(joint, args[keyCount+2:keyCount+2+headLen]...)
-		for range n.before {
-			joint = append(joint, 0, epoch)
+		for _, b := range n.before {
+			joint = append(joint, b.count, epoch)
 		}
 		joint = append(joint, args[keyCount+2+headLen:]...)
-		for range n.after {
-			joint = append(joint, 0, epoch)
+		for _, a := range n.after {
+			joint = append(joint, a.count, epoch)
 		}
 		shared := redis.NewCmd(ctx, joint...)
 		if err := next(ctx, shared); err != nil {
@@ -92,7 +114,7 @@ func (n *neighbours) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		mine := items[len(n.before)]
 		for i, neighbour := range slices.Concat(n.before, n.after) {
 			if others := slices.Delete(slices.Clone(items), len(n.before), len(n.before)+1); others[i].([]any)[0] != neighbour.want {
-				n.t.Errorf("a look at a cursor that is %s got %v", neighbour.want, others[i])
+				n.t.Errorf("a take from %s got %v, want %s", neighbour.key, others[i], neighbour.want)
 			}
 		}
 		cmd.(interface{ SetVal(any) }).SetVal([]any{mine})
@@ -120,7 +142,7 @@ func TestJointTakesFailAlone(t *testing.T) {
 				for range 200 {
 					taken, err := c.Take(context.Background(), rediscursor.Take{Count: 2, Threshold: 0.99, Claim: claim})
 					takes.Add(1)
-					if (c.place == bad.place) != (err != nil) || err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
+					if (c.place == bad.place) != (err != nil) || err != nil && !strings.Contains(err.Error(), "WRONGTYPE") {
 						t.Errorf("counter %d got %v, %v", c.place, taken.Runs, err)
 					}
 					ledger.add(taken.Runs)
@@ -134,31 +156,81 @@ func TestJointTakesFailAlone(t *testing.T) {
 	}
 }
 
-// A server without memory refuses each take, and nothing is taken.
-func TestJointTakesWithoutMemory(t *testing.T) {
+// Errors that a server gives to writes only: each take of a run has one, and takes nothing.
+func TestJointRefusedWrites(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartRedis(t)
-	client := connect(t, server.Addr(), calm)
-	all := batchers(t, client, 16)
-	command(t, server.Client(), "CONFIG", "SET", "maxmemory", "1")
-	var wg sync.WaitGroup
-	for range 4 {
-		for _, c := range all {
-			wg.Go(func() {
-				taken, err := c.Take(context.Background(), rediscursor.Take{Count: 2, Threshold: 0.99})
-				if err == nil || !redis.HasErrorPrefix(err, "OOM") && !redis.HasErrorPrefix(err, "Error running script") {
-					t.Errorf("got %+v, %v", taken, err)
+	source, err := os.ReadFile(takeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := redisonce.NewScript(string(source))
+	for text, setup := range map[string]string{
+		"NOREPLICAS": "CONFIG SET min-replicas-to-write 1",
+		"OOM":        "CONFIG SET maxmemory 1",
+		"run ":       "ACL SETUSER default -hset",
+		"command":    "ACL SETUSER default -hmget",
+		"NOPERM":     "ACL SETUSER default resetkeys ~none",
+	} {
+		t.Run(text, func(t *testing.T) {
+			server := testenv.StartRedis(t)
+			client := connect(t, server.Addr(), calm)
+			all := batchers(t, client, 4)
+			var words []any
+			for _, w := range strings.Fields(setup) {
+				words = append(words, w)
+			}
+			command(t, client, words...)
+			var calls []*redisonce.Call
+			for _, c := range all {
+				calls = append(calls, script.Joint(usual{}, c.key, "2", epoch))
+			}
+			redisonce.Together(context.Background(), client, calls)
+			for _, c := range calls {
+				if c.Err == nil || !strings.Contains(c.Err.Error(), text) {
+					t.Errorf("%v, %v", c.Reply, c.Err)
 				}
-			})
+			}
+		})
+	}
+}
+
+// usual is the head of a take.
+type usual struct{}
+
+func (usual) Head() []any { return []any{2, clusterID, "g", "0.99", "0", "0", "0"} }
+
+// Behind one address may be servers that have their keys in slots, as behind proxies of hosted Redis.
+// They refuse runs with keys of several slots. A server of a Cluster stands in for them.
+func TestOneAddressManySlots(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	_ = l.Close()
+	server := testenv.StartRedis(t, "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port "+strconv.Itoa(port))
+	client := connect(t, server.Addr(), calm)
+	command(t, client, "CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	eventually(t, "the server serves", func() error { return client.Set(context.Background(), "a", 1, 0).Err() })
+	var wg sync.WaitGroup
+	all := batchers(t, client, 16)
+	for _, c := range all {
+		if _, err := reopen(t, client, c.name).Take(context.Background(), rediscursor.Take{Count: 2, Threshold: 0.99}); err != nil {
+			t.Errorf("alone: %v", err)
 		}
+	}
+	for _, c := range all {
+		wg.Go(func() {
+			for range 20 {
+				if _, err := c.Take(context.Background(), rediscursor.Take{Count: 2, Threshold: 0.99}); err != nil {
+					t.Errorf("together: %v", err)
+					return
+				}
+			}
+		})
 	}
 	wg.Wait()
-	command(t, server.Client(), "CONFIG", "SET", "maxmemory", "0")
-	for i, c := range all {
-		if next := c.peek().Next; next != int64(i*each+1) {
-			t.Errorf("counter %d goes on with %d", i, next)
-		}
-	}
 }
 
 // One counter may be in a run several times: an old and a new strategy of a biz type use it at the

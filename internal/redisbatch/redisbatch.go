@@ -10,6 +10,7 @@ package redisbatch
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +37,7 @@ const (
 type Sender struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // client, if it is one of a Cluster
+	slots   atomic.Bool          // keys are in slots, so no run of a script may have several
 
 	mu    sync.Mutex // guards what follows
 	lanes map[redis.UniversalClient]*lane
@@ -62,6 +64,7 @@ type batch struct {
 func New(client redis.UniversalClient) *Sender {
 	s := &Sender{client: client, lanes: make(map[redis.UniversalClient]*lane)}
 	s.cluster, _ = client.(*redis.ClusterClient)
+	s.slots.Store(s.cluster != nil)
 	return s
 }
 
@@ -170,9 +173,9 @@ func (s *Sender) send(b *batch) {
 	}()
 	if ctx := b.span.Context(); len(b.calls) == 1 {
 		b.calls[0].Send(ctx, s.client)
-	} else if s.cluster != nil {
-		redisonce.Pipeline(ctx, b.lane.to, b.calls) // keys of one run would have to be in one slot
-	} else {
-		redisonce.Together(ctx, b.lane.to, b.calls)
+	} else if s.slots.Load() {
+		redisonce.Pipeline(ctx, b.lane.to, b.calls)
+	} else if !redisonce.Together(ctx, b.lane.to, b.calls) {
+		s.slots.Store(true) // one address of several servers, as some proxies are
 	}
 }

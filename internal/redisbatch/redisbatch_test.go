@@ -468,6 +468,53 @@ func TestJointNoScript(t *testing.T) {
 	})
 }
 
+// A server that refuses runs with keys of several slots gets a run for each call: these calls again,
+// and all later ones.
+func TestJointCallsInSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pass := make(chan struct{})
+		var mu sync.Mutex
+		scripts := map[any]bool{} // that the server has
+		srv := &server{hold: func([]string) { <-pass }, answer: func(cmd redis.Cmder) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch args := cmd.Args(); {
+			case len(keysOf(cmd)) > 1:
+				return nil, refusal("CROSSSLOT Keys in request don't hash to the same slot")
+			case args[0] == "evalsha" && !scripts["loaded"]:
+				return nil, refusal("NOSCRIPT No matching script")
+			}
+			scripts["loaded"] = true
+			return joint(cmd)
+		}}
+		s := newSender(t, srv)
+		script := redisonce.NewScript("script")
+		of := func(keys ...string) (calls []*redisonce.Call) {
+			for _, key := range keys {
+				calls = append(calls, script.Joint(kind("x"), key, key))
+			}
+			return calls
+		}
+		ended := begin(s, of("a", "b", "c")...)
+		for len(ended) < 3 {
+			pass <- struct{}{}
+			synctest.Wait()
+		}
+		want(t, ended, 3)
+		if got := srv.seen(); got != "a; a; b+c; b c" {
+			t.Errorf("trips %s", got)
+		}
+		before := srv.seen()
+		later := begin(s, of("d", "e", "f")...)
+		close(pass)
+		synctest.Wait()
+		want(t, later, 3)
+		if got := strings.TrimPrefix(srv.seen(), before); got != "; d; e f" {
+			t.Errorf("trips %s, then %s", before, got)
+		}
+	})
+}
+
 // Servers of a Cluster get a run for each call, because keys of one run must be in one slot.
 func TestJointCallsInACluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,8 +83,8 @@ type Alike interface {
 
 // Joint returns a call of a script that may have any number of keys. ARGV is the head, followed by
 // the args of each key, which are equally many. The script must return an array with one item for
-// each key: the reply to its call, or an array of "error" and a text. An error of one key must not
-// end the run, unless it has no other key.
+// each key: the reply to its call, or an array of "error" and a text if nothing was done for the key.
+// An error of one key must not end the run, unless it has no other key.
 func (s *Script) Joint(alike Alike, key string, args ...any) *Call {
 	return &Call{script: s, alike: alike, key: key, args: args, Err: errUnsent}
 }
@@ -102,9 +102,10 @@ func (c *Call) Redirected() bool {
 // with its text only if the server does not have it and so has not run it.
 func (c *Call) Send(ctx context.Context, client redis.UniversalClient) {
 	r := run{calls: []*Call{c}}
-	reply, err := Do(ctx, client, r.command(false)...)
+	reply, err := Do(ctx, client, r.command()...)
 	if r.needsText(err) {
-		reply, err = Do(ctx, client, r.command(true)...)
+		r.withText = true
+		reply, err = Do(ctx, client, r.command()...)
 	}
 	r.settle(reply, err)
 }
@@ -112,19 +113,16 @@ func (c *Call) Send(ctx context.Context, client redis.UniversalClient) {
 // Pipeline sends all calls in one round trip, each once and in a run of its own, and sets Reply and
 // Err of each. Scripts that a server does not have are sent again with their text, after the others.
 func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) {
-	runs := make([]run, len(calls))
-	for i := range calls {
-		runs[i].calls = calls[i : i+1]
-	}
-	pipeline(ctx, client, runs)
+	pipeline(ctx, client, alone(calls))
 }
 
 // mostJoint is how many calls share a run. Redis does nothing else meanwhile.
 const mostJoint = 32
 
-// Together is [Pipeline], except that calls that can share a run do so. A Cluster refuses that: keys
-// of one run must be in one slot.
-func Together(ctx context.Context, client redis.UniversalClient, calls []*Call) {
+// Together is [Pipeline], except that calls that can share a run do so. A server that has its keys in
+// slots refuses a run with keys of several slots, and does not begin it: then Together sends these
+// calls again, alone, and returns false, because it would do so every time.
+func Together(ctx context.Context, client redis.UniversalClient, calls []*Call) (joint bool) {
 	type kind struct {
 		script *Script
 		alike  Alike
@@ -144,17 +142,38 @@ func Together(ctx context.Context, client redis.UniversalClient, calls []*Call) 
 		}
 		runs[at].calls = append(runs[at].calls, c)
 	}
-	pipeline(ctx, client, runs)
+	return pipeline(ctx, client, runs)
+}
+
+// pipeline sends runs, and again those that a server has refused to begin. It returns false if a
+// refusal was because of slots.
+func pipeline(ctx context.Context, client redis.UniversalClient, runs []run) (joint bool) {
+	joint = true
+	for len(runs) > 0 {
+		again, slots := exec(ctx, client, runs)
+		runs, joint = again, joint && !slots
+	}
+	return joint
 }
 
 // run is a command, or calls that share a run of a script.
 type run struct {
-	calls []*Call
-	cmd   once
+	calls    []*Call
+	withText bool // with the text of the script, not its hash
+	cmd      once
+}
+
+// alone returns a run for each call.
+func alone(calls []*Call) []run {
+	runs := make([]run, len(calls))
+	for i := range calls {
+		runs[i].calls = calls[i : i+1]
+	}
+	return runs
 }
 
 // command returns what is sent.
-func (r run) command(withText bool) []any {
+func (r run) command() []any {
 	first := r.calls[0]
 	s := first.script
 	if s == nil {
@@ -165,7 +184,7 @@ func (r run) command(withText bool) []any {
 		head = first.alike.Head()
 	}
 	args := make([]any, 0, 3+len(head)+len(r.calls)*(1+len(first.args)))
-	if withText {
+	if r.withText {
 		args = append(args, "eval", s.source, len(r.calls))
 	} else {
 		args = append(args, "evalsha", s.hash, len(r.calls))
@@ -182,7 +201,12 @@ func (r run) command(withText bool) []any {
 
 // needsText reports whether the server does not have the script.
 func (r run) needsText(err error) bool {
-	return err != nil && r.calls[0].script != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
+	return err != nil && !r.withText && r.calls[0].script != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
+// crosses reports whether the server refused the run because its keys are in several slots.
+func (r run) crosses(err error) bool {
+	return err != nil && len(r.calls) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT")
 }
 
 // settle gives the calls their outcomes.
@@ -215,19 +239,12 @@ func (e scriptError) Error() string { return string(e) }
 // RedisError implements [redis.Error].
 func (scriptError) RedisError() {}
 
-func pipeline(ctx context.Context, client redis.UniversalClient, runs []run) {
-	again := exec(ctx, client, runs, false)
-	exec(ctx, client, again, true)
-}
-
-// exec sends runs. It returns those that must be sent with the text of their scripts.
-func exec(ctx context.Context, client redis.UniversalClient, runs []run, withText bool) (again []run) {
-	if len(runs) == 0 {
-		return nil
-	}
+// exec sends runs. It returns those that the server has refused to begin, as they are to be sent
+// again, and whether one of them was refused because of slots.
+func exec(ctx context.Context, client redis.UniversalClient, runs []run) (again []run, slots bool) {
 	pipe := client.Pipeline()
 	for i := range runs {
-		runs[i].cmd = once{redis.NewCmd(ctx, runs[i].command(withText)...)}
+		runs[i].cmd = once{redis.NewCmd(ctx, runs[i].command()...)}
 		_ = pipe.Process(ctx, runs[i].cmd) // queues the command
 	}
 	_, failed := pipe.Exec(ctx)
@@ -236,11 +253,16 @@ func exec(ctx context.Context, client redis.UniversalClient, runs []run, withTex
 		if reply == nil && err == nil {
 			err = failed // there was no connection to send it on: the client leaves the command as it was
 		}
-		if !withText && r.needsText(err) {
+		switch {
+		case r.needsText(err):
+			r.withText = true
 			again = append(again, r)
-			continue
+		case r.crosses(err):
+			slots = true
+			again = append(again, alone(r.calls)...)
+		default:
+			r.settle(reply, err)
 		}
-		r.settle(reply, err)
 	}
-	return again
+	return again, slots
 }

@@ -106,7 +106,8 @@ func (m *Machine) awaitAnswer(now instant) bool {
 // startRecheck asks the store in the background if the last question was a while ago.
 func (m *Machine) startRecheck(now instant) {
 	if now.sub(m.belief.tried) >= RecheckEpoch {
-		m.startAsking(now, true)
+		age := now.sub(m.belief.asked)
+		m.startAsking(now, age < TrustEpoch-hurryBefore) // later a take may wait for the answer
 	}
 }
 

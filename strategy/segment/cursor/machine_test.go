@@ -237,7 +237,7 @@ func TestSendWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// A recheck in the background is unhurried. A take that waits for the store is not.
+// A recheck in the background is unhurried. One that a take waits for, or is about to, is not.
 func TestHurriedQuestions(t *testing.T) {
 	w := newWorld(t, nil)
 	w.issue(3, time.Second)
@@ -247,6 +247,7 @@ func TestHurriedQuestions(t *testing.T) {
 		unhurried bool
 	}{
 		{RecheckEpoch, func() { w.takeOnce(1) }, true},
+		{TrustEpoch - hurryBefore/2, func() { w.takeOnce(1) }, false},
 		{time.Minute, func() { w.m.Send(w.now, 1) }, false},
 	} {
 		w.settle()

@@ -1,6 +1,10 @@
 package cursor
 
-import "time"
+import (
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
 
 // Pauses between two attempts of the same thing: they double from the first to the last.
 const (
@@ -64,6 +68,9 @@ const (
 	// TrustEpoch is how old the store's last answer may be for a take to be sent without asking
 	// again.
 	TrustEpoch = 5 * time.Second
+	// hurryBefore is how long before that a question in the background is no longer delayed to share
+	// a query with others.
+	hurryBefore = 4 * persist.EpochPause
 	// askPatience bounds the wait of a take for that answer, and awayPatience that of a node that
 	// knows the store to be away.
 	askPatience, awayPatience = time.Second, 250 * time.Millisecond

@@ -26,7 +26,7 @@
 --   'replica'  this server is no primary.
 --   'newer'    the format version of the hash, which this build does not know.
 --   'foreign'  the ID of the cluster that the hash belongs to.
---   'error'    what Redis said. Nothing was taken. If there is one key, its error is that of the script.
+--   'error'    what Redis or Lua said. Nothing was taken. With one key, the script itself fails with that error.
 -- All numbers are decimal texts: a Lua number would lose its fraction or be written as 1e+14.
 --
 -- The fields of the hash: v format version, cluster, replid the replication ID under which the hash was written, gen drawn anew whenever
@@ -41,16 +41,18 @@ local primary = string.find(info, 'role:master', 1, true) --[[without role: or t
 local threshold, room = tonumber(ARGV[4]), 1 + ARGV[5]
 local answers, rest = {}, nil
 
--- Most takes find all they want in buffer 1 and no range wanted: they read and write as little as they can, and make no functions. An error of
--- one cursor must not end the takes from the others; whatever was not taken here, is left to the rest below, which finds the error again.
+-- Most takes find all they want in buffer 1 and no range wanted: they come first, read and write as little as they can, and make no functions.
+-- An error of one cursor must not end the takes from the others. So nothing here can fail; whatever is unusual is left to the rest below, which
+-- meets the same error under pcall.
 for i = 1, #KEYS do
   local wanted, epoch = tonumber(ARGV[6 + 2 * i]), ARGV[7 + 2 * i]
   local f = redis.pcall('HMGET', KEYS[i], 'v', 'cluster', 'replid', 'epoch', 'first', 'cur', 'last', 'queued', 'ceil')
   if f[1] == ARGV[1] and f[2] == ARGV[2] and (f[4] == epoch and epoch ~= '' --[[without take-epoch: or true]]) and primary
     -- Whether the hash was written under the present replication ID. A plain find: a pattern that takes the ID out costs as much as all the rest.
-    and (string.find(info, 'master_replid:' .. f[3] .. '\r', 1, true) --[[without fence: or true]]) then
-    local first, last, taken = tonumber(f[5]), tonumber(f[7]), f[6] + wanted
-    if wanted > 0 and taken <= last and (room - f[8] <= 0 or taken - first + 1 < threshold * (last - first + 1)) then
+    and (string.find(info, 'master_replid:' .. (f[3] or '?') .. '\r', 1, true) --[[without fence: or true]]) then
+    local first, cur, last, queued = tonumber(f[5]), tonumber(f[6]), tonumber(f[7]), tonumber(f[8])
+    local taken = wanted > 0 and first and cur and last and queued and f[9] and cur + wanted
+    if taken and taken <= last and (room - queued <= 0 or taken - first + 1 < threshold * (last - first + 1)) then
       local now = string.format('%.0f', taken)
       if type(redis.pcall('HSET', KEYS[i], 'cur', now)) ~= 'table' then -- no error
         answers[i] = 'took ' .. f[9] .. ' ' .. now
@@ -176,12 +178,18 @@ local function take(key, wanted, epoch)
   return answer
 end
 
+-- The text of an error. In Redis 6 it begins with the line of the script.
+local function said(err)
+  local text = type(err) == 'table' and err.err or tostring(err)
+  return (string.gsub(text, '^@user_script: ?%d+: %-?', ''))
+end
+
 for _, i in ipairs(rest) do
   local wanted, epoch = tonumber(ARGV[6 + 2 * i]), ARGV[7 + 2 * i]
   if #KEYS == 1 then
     return {take(KEYS[1], wanted, epoch)}
   end
   local ok, answer = pcall(take, KEYS[i], wanted, epoch)
-  answers[i] = ok and answer or {'error', type(answer) == 'table' and answer.err or answer}
+  answers[i] = ok and answer or {'error', said(answer)}
 end
 return answers
