@@ -45,7 +45,7 @@ var figures = []figure{
 	{name: "snowflake.process", run: lines(benchSnowflake), budget: 50 * time.Second, about: "snowflake in process, beside bwmarrin/snowflake and the layout's limit, with CPU"},
 	{name: "strict", run: lines(benchStrict), budget: 60 * time.Second, twice: true, old: true, about: "strict order over Redis, beside a constant route and a route with one INCR"},
 	{name: "latency", run: lines(benchLatency), budget: 25 * time.Second, old: true, about: "strict order over Redis on one idle connection, beside one INCR"},
-	{name: "active", run: lines(benchActive), budget: 90 * time.Second, old: true, about: "10,000 strict biz types at random, beside one; Redis round trips for each number"},
+	{name: "active", run: lines(benchActive), budget: 75 * time.Second, old: true, about: "10,000 strict biz types at random, beside one; Redis round trips for each number"},
 	{name: "joins", run: lines(benchJoins), most: 6, budget: 40 * time.Second, about: "p99.9 while ranges end all the time and the store is slow"},
 	{name: "batch", run: lines(benchBatch), budget: 25 * time.Second, old: true, about: "10,000 numbers per request, beside the same bytes ready-made"},
 	{name: "process", run: lines(benchNext), budget: 35 * time.Second, about: "one number in process, beside an atomic add"},
