@@ -201,7 +201,7 @@ func (usual) Head() []any { return []any{2, clusterID, "g", "0.99", "0", "0", "0
 
 // Behind one address may be servers that have their keys in slots, as behind proxies of hosted Redis.
 // They refuse runs with keys of several slots. A server of a Cluster stands in for them.
-func TestOneAddressManySlots(t *testing.T) {
+func TestClusterBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
