@@ -85,7 +85,7 @@ func TestBatchedTakes(t *testing.T) {
 	link := testenv.NewLink(t, server.Addr())
 	client := connect(t, link.Addr(), second)
 	all := batchers(t, client, 16)
-	before, trips := calls(t, server.Client(), "hset"), stat(t, server.Client(), `total_reads_processed:(\d+)`)
+	before, trips := writes(t, server.Client()), stat(t, server.Client(), `total_reads_processed:(\d+)`)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -106,7 +106,7 @@ func TestBatchedTakes(t *testing.T) {
 	// what was sent and not answered may still run
 	ran := int64(0)
 	eventually(t, "they have run", func() error {
-		if ran = calls(t, server.Client(), "hset") - before; ran < answered {
+		if ran = writes(t, server.Client()) - before; ran < answered {
 			return fmt.Errorf("%d of %d", ran, answered)
 		}
 		return nil
@@ -128,7 +128,7 @@ func TestBatchLostReplies(t *testing.T) {
 	client := connect(t, link.Addr(), second)
 	all := batchers(t, client, 16)
 	warm(t, client)
-	before := calls(t, server.Client(), "hset")
+	before := writes(t, server.Client())
 	link.DropReplies()
 	var wg sync.WaitGroup
 	for _, c := range all {
@@ -140,7 +140,7 @@ func TestBatchLostReplies(t *testing.T) {
 	}
 	wg.Wait()
 	link.Restore()
-	ran := calls(t, server.Client(), "hset") - before
+	ran := writes(t, server.Client()) - before
 	direct, skipped := connect(t, server.Addr(), calm), int64(0)
 	for i, c := range all {
 		next := reopen(t, direct, c.name).peek().Next - int64(i*each+1)

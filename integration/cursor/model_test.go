@@ -296,5 +296,5 @@ func (r *modelRun) compare(*rapid.T) {
 
 // writes returns how often a hash was written.
 func (r *modelRun) writes() int64 {
-	return calls(r.t, r.client, "hset")
+	return writes(r.t, r.client)
 }

@@ -53,6 +53,12 @@ func runs(t tester, servers ...*testenv.Redis) (count int64) {
 	return count
 }
 
+// writes returns how often hashes were written on a server: once by each take that takes something.
+func writes(t tester, client redis.Cmdable) int64 {
+	t.Helper()
+	return calls(t, client, "hset")
+}
+
 // warm opens several connections of a client. A connection that is opened while replies are lost
 // would send nothing.
 func warm(t testing.TB, client *redis.Client) {

@@ -30,8 +30,8 @@ var idleKinds = []struct {
 	{name: "StoredWithRedis", shared: true, redis: true, change: byStore, most: 1024},
 	{name: "Following", shared: true, redis: true, most: 1024},
 	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2200},
-	{name: "Periodic", change: daily, most: 2800},
-	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3400},
+	{name: "Periodic", change: daily, most: 2600},
+	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3200},
 }
 
 // idleBytes returns how many bytes each of many biz types holds that are ready and that nobody asks.
@@ -97,6 +97,9 @@ func TestIdleTakesLittle(t *testing.T) {
 	for _, kind := range idleKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			got := idleBytes(t, kind.shared, kind.redis, kind.change)
+			for range 2 { // what else the process has on its heap only adds to it
+				got = min(got, idleBytes(t, kind.shared, kind.redis, kind.change))
+			}
 			t.Logf("%d bytes", got)
 			if got > kind.most {
 				t.Errorf("%d bytes are more than %d", got, kind.most)
