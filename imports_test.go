@@ -227,7 +227,7 @@ var rules = map[string]rule{
 			"hold tokens",
 	},
 	"server/httpapi": {
-		may: ". internal/lazydeadline server/access server/audit server/gate server/openapi",
+		may: ". internal/lateread internal/lazydeadline server/access server/audit server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},
@@ -344,6 +344,9 @@ var rules = map[string]rule{
 	},
 	"internal/glob": {
 		why: "it compares texts of any kind",
+	},
+	"internal/lateread": {
+		why: "it wraps a connection of any kind of server",
 	},
 	"internal/lazydeadline": {
 		why: "it wraps a connection of any kind of server",

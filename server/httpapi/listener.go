@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lateread"
 	"github.com/seqd/seqd/internal/lazydeadline"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -62,16 +63,17 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)
+	var stream lateread.Stream = lazy
 	if l.settings != nil {
-		return &conn{halfCloser: encrypted{tls.Server(lazy, l.settings), lazy}, listener: l}
+		stream = encrypted{tls.Server(lazy, l.settings), lazy}
 	}
-	return &conn{halfCloser: lazy, listener: l}
+	return &conn{Conn: lateread.New(stream), listener: l}
 }
 
 // encrypted is a connection over TLS.
 type encrypted struct {
 	*tls.Conn
-	tcp halfCloser // below TLS
+	tcp lateread.Stream // below TLS
 }
 
 // mostPlain is how much of a plain HTTP request is read before the connection is closed. Closing a
@@ -103,22 +105,17 @@ func likeHTTP(begin []byte) bool {
 // without TLS sees the end too.
 func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), c.tcp.CloseWrite()) }
 
-// halfCloser is a connection whose writing side can be closed. net/http does that after such an
-// error, so that the caller can still read the answer.
-type halfCloser interface {
-	net.Conn
-	CloseWrite() error
-}
-
+// conn is a connection whose writing side net/http can close. It does so after such an error, so that
+// the caller can still read the answer.
 type conn struct {
-	halfCloser
+	*lateread.Conn
 	listener *listener
 	closed   sync.Once
 }
 
 // Close implements [net.Conn]. net/http closes some connections twice.
 func (c *conn) Close() error {
-	err := c.halfCloser.Close()
+	err := c.Conn.Close()
 	c.closed.Do(func() { c.listener.connections.Leave() })
 	return err
 }
@@ -129,13 +126,13 @@ const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: c
 func (c *conn) Write(p []byte) (int, error) {
 	if len(p) < 512 && (bytes.HasPrefix(p, []byte("HTTP/1.1 4")) || bytes.HasPrefix(p, []byte("HTTP/1.1 5"))) {
 		if answer := problemFor(p); answer != nil {
-			if _, err := c.halfCloser.Write(answer); err != nil {
+			if _, err := c.Conn.Write(answer); err != nil {
 				return 0, err
 			}
 			return len(p), nil
 		}
 	}
-	return c.halfCloser.Write(p)
+	return c.Conn.Write(p)
 }
 
 // problemFor returns the problem document for a plain error that net/http wrote, or nil if p is
