@@ -452,13 +452,30 @@ func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) 
 // OnExpired implements [seqd.Reclaimer].
 func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 
+// legacy is what stays of a closed strategy. It is smaller than a map, because there may be very many.
+type legacy struct {
+	seqd.Strategy // nil: others only inherit from it
+	kept          []known
+}
+
+// known is what is known of a counter.
+type known struct {
+	counter live.Name
+	seen    ledger.Seen
+}
+
 // Inherit takes over what an earlier strategy of the biz type knew: a store that has less was
 // restored.
 func (s *Strategy) Inherit(from seqd.Strategy) {
-	if before, ok := from.(*Strategy); ok {
+	switch before := from.(type) {
+	case *Strategy:
 		before.mu.Lock()
 		defer before.mu.Unlock()
 		s.seen = maps.Clone(before.seen)
+	case *legacy:
+		for _, k := range before.kept {
+			s.seen[k.counter] = k.seen
+		}
 	}
 }
 
@@ -469,7 +486,11 @@ func (s *Strategy) Legacy() seqd.Strategy {
 	if len(s.seen) == 0 {
 		return nil
 	}
-	return &Strategy{seen: maps.Clone(s.seen)}
+	left := &legacy{kept: make([]known, 0, len(s.seen))}
+	for counter, seen := range s.seen {
+		left.kept = append(left.kept, known{counter, seen})
+	}
+	return left
 }
 
 // Idle implements [seqd.Idler]: all that counts is in the store.

@@ -88,21 +88,38 @@ func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
 	return all
 }
 
-// keyedLegacy is what stays of a closed strategy that counted for each key.
+// keyedLegacy is what stays of a closed strategy that counted for each key. It is smaller than a map
+// too.
 type keyedLegacy struct {
 	nobody
-	kept map[live.Name]known
+	kept []keyKnown
+}
+
+type keyKnown struct {
+	name live.Name
+	known
 }
 
 // knowsKeys implements [knowingKeys].
-func (l *keyedLegacy) knowsKeys() map[live.Name]known { return l.kept }
+func (l *keyedLegacy) knowsKeys() map[live.Name]known {
+	all := make(map[live.Name]known, len(l.kept))
+	for _, k := range l.kept {
+		all[k.name] = k.known
+	}
+	return all
+}
 
 // Legacy implements [seqd.Testator].
 func (s *Keyed) Legacy() seqd.Strategy {
-	if kept := s.knowsKeys(); len(kept) > 0 {
-		return &keyedLegacy{kept: kept}
+	all := s.knowsKeys()
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	left := &keyedLegacy{kept: make([]keyKnown, 0, len(all))}
+	for name, known := range all {
+		left.kept = append(left.kept, keyKnown{name, known})
+	}
+	return left
 }
 
 // Inherit takes over what another strategy of this biz type knew of each key.

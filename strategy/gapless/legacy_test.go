@@ -1,0 +1,103 @@
+package gapless_test
+
+import (
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless"
+)
+
+// open returns a strategy that inherits from another one, nil for none.
+func open(t *testing.T, store persist.Store, from seqd.Strategy) *gapless.Strategy {
+	t.Helper()
+	settings := gapless.DefaultSettings()
+	s, err := gapless.New(strategy.Env{
+		Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from != nil {
+		s.Inherit(from)
+	}
+	if err := s.Init(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// issued returns a strategy that has issued a number and is closed.
+func issued(t *testing.T, store persist.Store) *gapless.Strategy {
+	t.Helper()
+	s := open(t, store, nil)
+	var seq seqd.Sequence
+	if err := s.Generate(t.Context(), 1, &seq); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Whoever inherits refuses a store that has less than was issued, in whatever form the knowledge was
+// kept.
+func TestLegacyKnowsWhatWasIssued(t *testing.T) {
+	s := issued(t, memory.New(time.Now))
+	again := open(t, memory.New(time.Now), s.Legacy())
+	defer func() { _ = again.Close(t.Context()) }()
+	for name, from := range map[string]seqd.Strategy{"strategy": s, "legacy": s.Legacy(), "legacy of an heir": again.Legacy()} {
+		heir := open(t, memory.New(time.Now), from)
+		var seq seqd.Sequence
+		err := heir.Generate(t.Context(), 1, &seq)
+		if code := seqd.AsError(err).Code; code != seqd.CodeStoreFailedOver {
+			t.Errorf("%s: an empty store was used: %q", name, code)
+		}
+		if err := heir.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	unused := open(t, memory.New(time.Now), nil)
+	if left := unused.Legacy(); left != nil {
+		t.Errorf("a strategy that issued nothing left %v", left)
+	}
+	if err := unused.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// There may be very many legacies, because a biz type that nobody asks is closed.
+func TestLegacyTakesLittle(t *testing.T) {
+	const many, most = 500, 320
+	heap := func() int {
+		runtime.GC()
+		runtime.GC() // what had a finalizer
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	store := memory.New(time.Now)
+	issued(t, store)
+	all := make([]seqd.Strategy, many)
+	for i := range all {
+		all[i] = issued(t, store)
+	}
+	with := heap()
+	for i, s := range all {
+		all[i] = s.(*gapless.Strategy).Legacy()
+	}
+	condensed := heap()
+	clear(all)
+	got := (condensed - heap()) / many
+	t.Logf("%d bytes", got)
+	if got > most || with < condensed {
+		t.Errorf("%d bytes are more than %d; %d bytes in all became %d", got, most, with, condensed)
+	}
+	runtime.KeepAlive(all)
+}
