@@ -120,7 +120,9 @@ build_binaries() {
 # pure prints the packages whose tests have no concurrency. The race detector would only slow them
 # down.
 pure() {
-	go list ./deploy ./internal/docstest ./plugin/format ./plugin/obfuscate ./server/config ./server/openapi ./strategy/gapless/ledger
+	go list ./command/clitool ./command/imports ./deploy ./internal/commanddoc ./internal/configdoc ./internal/docstest ./internal/glob \
+		./internal/sabotage ./internal/testing/ordercheck ./internal/version ./plugin/format ./plugin/obfuscate ./server/config \
+		./server/openapi ./strategy/gapless/ledger ./strategy/segment/cursor ./strategy/segment/storetake
 }
 
 # fuzz_targets prints the folders and names of all fuzz targets.
