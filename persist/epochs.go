@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// EpochPause is how long an unhurried read of an epoch waits for others. So a query reads many epochs
-// even if it is answered quickly: a node with 10,000 active counters rereads thousands a second.
+// EpochPause is how long an unhurried read of an epoch waits for others, unless a query is under way.
+// So a query reads many epochs even if it is answered quickly: a node with 10,000 active counters
+// rereads thousands a second.
 const EpochPause = 50 * time.Millisecond
 
 // unhurried is the key of a context of [Unhurried].
@@ -28,7 +29,7 @@ type Epochs struct {
 	find func(ctx context.Context, bizTags []string) (map[string]FoundEpoch, error)
 
 	mu      sync.Mutex    // guards the fields below
-	forming []*epochQuery // not yet sent; the last one has room
+	forming []*epochQuery // not yet sent; all except the last are full
 	running bool          // send runs
 	timer   *time.Timer   // begins to send after a pause; nil if no read waits for that
 }

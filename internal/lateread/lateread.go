@@ -1,7 +1,7 @@
 // Package lateread makes it cheap that net/http watches a connection while a handler runs. As soon as
-// it has read a request, net/http begins to read one more byte in the background, so that it can
+// it has read a whole request, net/http begins to read one more byte in the background, so that it can
 // cancel the request if the caller leaves. Usually the handler ends first. Then the read was a system
-// call and a wait in the poller for nothing, and two deadlines have to be moved to end it.
+// call and a wait in the poller for nothing, and a deadline is needed to end it.
 //
 // A [Conn] begins such a read late. So it learns a little later that a caller has left.
 package lateread
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Pause is how long a read of one byte is held back: once to twice as long.
+// A read of one byte is held back for at least Pause, and for at most twice as long.
 const Pause = 20 * time.Millisecond
 
 // Stream is a connection whose writing side can be closed.

@@ -1,5 +1,6 @@
-// Package redisbatch lets the calls of concurrent callers share round trips to Redis, and runs of a
-// script if they are joint ([redisonce.Script.Joint]).
+// Package redisbatch lets the calls of concurrent callers share round trips to Redis. Calls of one
+// script with equal [redisonce.Alike] ([redisonce.Script.Joint]) also share runs of it, except in a
+// Cluster and behind a proxy that has slots.
 //
 // To send another kind of call, build it with package redisonce and pass it to [Sender.Do], with a
 // context that cannot be cancelled. The call must be quick, because up to 255 others wait for its
@@ -69,7 +70,8 @@ func New(client redis.UniversalClient) *Sender {
 }
 
 // Do sends a call and sets its Reply and Err. A call that can be cancelled with ctx is sent alone, at
-// once: a caller who leaves must neither wait for the batch of others nor end it.
+// once: a caller who leaves must neither wait for the batch of others nor end it. So is a call whose
+// server is not known yet.
 func (s *Sender) Do(ctx context.Context, call *redisonce.Call) {
 	to := s.server(call)
 	if to == nil || ctx.Done() != nil {
@@ -105,7 +107,7 @@ func (s *Sender) Do(ctx context.Context, call *redisonce.Call) {
 	} else {
 		<-b.done
 	}
-	if call.Redirected() { // in a goroutine of its own, because others must not wait for that server
+	if call.Redirected() { // each caller sends its own: the batch must not wait for that server
 		call.Send(ctx, s.client)
 	}
 }

@@ -1,5 +1,6 @@
-// Package redisonce sends each command to Redis at most once. A command whose answer was lost is
-// never repeated, because it may have run.
+// Package redisonce lets Redis run each command at most once. A command whose answer was lost is never
+// repeated, because it may have run. A command is sent again only if the answer proves that it did not
+// run: NOSCRIPT, MOVED, ASK or CROSSSLOT.
 package redisonce
 
 import (
@@ -31,7 +32,8 @@ func Do(ctx context.Context, client redis.UniversalClient, args ...any) (any, er
 	return cmd.Result()
 }
 
-// Script is a script and its hash, by which Redis caches it.
+// Script is a script and its hash, by which Redis caches it. Keep one for each text, in a variable of
+// the package: calls that share a run must have the same one.
 type Script struct{ source, hash string }
 
 // NewScript returns a script with this text.
@@ -54,7 +56,7 @@ type Call struct {
 	script *Script // nil for a command
 	key    string
 	alike  Alike // nil for none
-	args   []any // the command, or what follows the head in ARGV
+	args   []any // the command, or the part of ARGV that only this call has
 	// Reply and Err are the outcome. Err is not nil before the call is sent.
 	Reply any
 	Err   error
@@ -74,17 +76,22 @@ func (s *Script) Call(key string, args ...any) *Call {
 	return &Call{script: s, key: key, args: args, Err: errUnsent}
 }
 
-// Alike is what calls have in common that can share a run of a script. It must be comparable: equal
-// values are of calls that can.
+// Alike says which calls can share a run of a script: those whose values are equal. It must be
+// comparable.
 type Alike interface {
-	// Head returns what ARGV begins with. It is called for each run.
+	// Head returns what ARGV begins with. It is called each time a run is sent, so it may contain
+	// random text.
 	Head() []any
 }
 
-// Joint returns a call of a script that may have any number of keys. ARGV is the head, followed by
-// the args of each key, which are equally many. The script must return an array with one item for
-// each key: the reply to its call, or an array of "error" and a text if nothing was done for the key.
-// An error of one key must not end the run, unless it has no other key.
+// Joint returns a call that can share a run with other calls of the same script. KEYS are the keys of
+// the calls; one may be there several times. ARGV is the head, followed by the args of each key, which
+// are equally many.
+//
+// The script must return an array with one item for each key, in their order, also if there is only
+// one. No item may be nil, which would end the array. The item is the reply to the call, or an array
+// of "error" and a text if nothing was done for the key. The text begins with a code, as "ERR " is. An
+// error of one key must not end the run, unless it has no other key.
 func (s *Script) Joint(alike Alike, key string, args ...any) *Call {
 	return &Call{script: s, alike: alike, key: key, args: args, Err: errUnsent}
 }
@@ -110,8 +117,8 @@ func (c *Call) Send(ctx context.Context, client redis.UniversalClient) {
 	r.settle(reply, err)
 }
 
-// Pipeline sends all calls in one round trip, each once and in a run of its own, and sets Reply and
-// Err of each. Scripts that a server does not have are sent again with their text, after the others.
+// Pipeline sends all calls together, each once and in a run of its own, and sets Reply and Err of each.
+// Scripts that a server does not have are sent again with their text, in a second round trip.
 func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) {
 	pipeline(ctx, client, alone(calls))
 }
@@ -120,15 +127,15 @@ func Pipeline(ctx context.Context, client redis.UniversalClient, calls []*Call) 
 const mostJoint = 32
 
 // Together is [Pipeline], except that calls that can share a run do so. A server that has its keys in
-// slots refuses a run with keys of several slots, and does not begin it: then Together sends these
-// calls again, alone, and returns false, because it would do so every time.
+// slots refuses a run with keys of several slots, without beginning it. Then Together sends these calls
+// again, each in a run of its own, and returns false: the caller should use Pipeline from then on.
 func Together(ctx context.Context, client redis.UniversalClient, calls []*Call) (joint bool) {
 	type kind struct {
 		script *Script
 		alike  Alike
 	}
 	var runs []run
-	open := make(map[kind]int) // of those that are not full, the index in runs
+	open := make(map[kind]int) // the index of the latest run of each kind, which may be full
 	for i, c := range calls {
 		k := kind{c.script, c.alike}
 		at, ok := open[k]

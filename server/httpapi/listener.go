@@ -59,7 +59,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// wrap returns a connection that is counted.
+// wrap returns a connection that is counted. From the outside: problem documents, the late look
+// whether the caller has left, TLS if there is any, cheap deadlines, TCP.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)

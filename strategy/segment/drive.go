@@ -132,8 +132,8 @@ func (s *Shared) untilClose() <-chan struct{} {
 	return s.stopping
 }
 
-// cancelled returns a context for a call that lasts at most as long as timeout, or until stopping
-// is closed.
+// cancelled returns a context for a call that lasts at most as long as timeout, which is not 0, or
+// until stopping is closed.
 func cancelled(timeout time.Duration, stopping <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := within(timeout)
 	go func() {
@@ -176,7 +176,7 @@ func (s *Shared) allocateFor(c cursor.Allocate) {
 
 func (s *Shared) question(c cursor.Question, stopping <-chan struct{}) {
 	ctx, cancel := cancelled(c.Timeout, stopping)
-	if c.Unhurried {
+	if c.Unhurried { // the store may delay it, so that it shares a query with others
 		ctx = persist.Unhurried(ctx)
 	}
 	epoch, err := s.env.Store.Counters().Epoch(ctx, s.name)

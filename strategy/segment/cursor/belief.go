@@ -107,7 +107,7 @@ func (m *Machine) awaitAnswer(now instant) bool {
 func (m *Machine) startRecheck(now instant) {
 	if now.sub(m.belief.tried) >= RecheckEpoch {
 		age := now.sub(m.belief.asked)
-		m.startAsking(now, age < TrustEpoch-hurryBefore) // later a take may wait for the answer
+		m.startAsking(now, age < TrustEpoch-hurryBefore) // after that a take may soon wait for the answer
 	}
 }
 

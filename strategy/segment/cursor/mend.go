@@ -16,7 +16,7 @@ type mend struct {
 	work
 	// look is what was seen last, nil to look first.
 	look *rediscursor.Taken
-	// claimed is since when another node has had the claim for what is wanted, zero if none has.
+	// claimed is since when what is wanted has been claimed, usually by another node; zero if it is not.
 	claimed instant
 	// inquired is the gen of a cursor of another epoch that the store was asked about.
 	inquired string
@@ -198,7 +198,7 @@ func (t *mend) yield(now instant) {
 	t.pauses(now, pausing, LastPause)
 }
 
-// patient reports whether what is wanted is left to another node, which has claimed it.
+// patient reports whether what is wanted is left to whoever has claimed it, usually another node.
 func (t *mend) patient(now instant, low rediscursor.Low) bool {
 	switch {
 	case low != rediscursor.Claimed:

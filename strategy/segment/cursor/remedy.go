@@ -12,7 +12,7 @@ type remedy uint8
 
 const (
 	useIt        remedy = iota // nothing: it has numbers above all that this node has issued
-	waitForOther               // a range, and another node has claimed to bring it
+	waitForOther               // a range, and somebody has claimed to bring it, usually another node
 	seedIt                     // a seed: it is a stub
 	settleEpoch                // an epoch that the node believes in: the store must be asked
 	skipSome                   // nothing, but its first numbers must be skipped

@@ -68,7 +68,7 @@ type work struct {
 	*Machine
 	id    Task
 	state state
-	sent  instant // when the command under way was sent
+	sent  instant // since when the task waits, such as for its command under way
 	wake  instant // when tick is due, zero for never
 	// to is where the range goes that is being allocated.
 	to persist.Target

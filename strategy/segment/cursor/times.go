@@ -69,7 +69,8 @@ const (
 	// again.
 	TrustEpoch = 5 * time.Second
 	// hurryBefore is how long before that a question in the background is no longer delayed to share
-	// a query with others.
+	// a query with others. A take that has to wait cannot hurry a question that is under way, so the
+	// delay must be over by then, and the query should be.
 	hurryBefore = 4 * persist.EpochPause
 	// askPatience bounds the wait of a take for that answer, and awayPatience that of a node that
 	// knows the store to be away.

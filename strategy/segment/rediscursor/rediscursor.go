@@ -112,7 +112,7 @@ type Low int
 // The values of Low.
 const (
 	Enough      Low = iota // no range is wanted
-	Claimed                // one is, and another node has claimed it
+	Claimed                // one is, but it is claimed already, or the caller claims none
 	WantsRefill            // one is, and the caller has claimed it
 )
 
@@ -241,6 +241,7 @@ func (a alike) Head() []any {
 	}
 }
 
+// takeCall returns a take that can share a run with takes from other counters.
 func (c *Cursor) takeCall(t Take) *redisonce.Call {
 	common := alike{c.cluster, t.Threshold, t.Reserve, t.UseReserve, t.Claim}
 	return takeScript.Joint(common, c.key, strconv.FormatInt(t.Count, 10), t.Epoch)

@@ -1,5 +1,5 @@
 -- Takes numbers out of cursors, or looks at them (count 0). One atomic step. For each cursor, everything is computed first and written by one
--- HSET at the end, because an error does not roll back what a script has written.
+-- HSET at the end, because an error does not undo what a script has written.
 --
 -- KEYS     the cursors' hashes
 -- ARGV[1]  the format version this build writes
@@ -16,9 +16,9 @@
 -- Returns an array with an answer for each key. The usual one is short: the text 'took CEIL LAST', if LAST is the last of all the numbers wanted,
 -- which follow each other, and the cursor wants no range. Any other is an array that begins with one of
 --   'live'     gen, ceil, low, free, next, hand, then first and last of every run that was taken, ascending. low is 0 (no refill needed), 1 (it is,
---              and another node has claimed it) or 2 (it is, and this caller has claimed it); free is how many ranges the queue has room for;
---              next is the number that the next take would begin with, 0 when there is none; hand is how many numbers there are; a take that
---              got all it wanted leaves these two 0.
+--              but it is claimed already, or this caller claims none) or 2 (it is, and this caller has claimed it); free is how many ranges
+--              the queue has room for; next is the number that the next take would begin with, 0 when there is none; hand is how many numbers
+--              there are; a take that got all it wanted leaves these two 0.
 --   'stub'     gen, ceil, low: the cursor holds no ranges and waits for a seed; low is 1 or 2 as above.
 --   'other'    gen, ceil, epoch, replaced: the cursor is live under this epoch, which is not the caller's, and which replaced another one in the
 --              store. Nothing was taken. The caller asks the store which of the two counts: either it takes again under this epoch, or it
@@ -31,8 +31,9 @@
 --
 -- The fields of the hash: v format version, cluster, replid the replication ID under which the hash was written, gen drawn anew whenever
 -- the cursor is begun anew, ceil the highest last number ever installed, epoch the sequencer epoch it is live under (empty in a stub),
--- replaced the epoch that the store held before that one, first, cur and last of buffer 1 (cur is the last number taken), queue the ranges behind it as 'first-last ' each, queued how many they
--- are, claim until when (ms) a refill is claimed. A hash of format 1 has no epoch: it counts as a stub, and keeps its ceil.
+-- replaced the epoch that the store held before that one, first, cur and last of buffer 1 (cur is the last number taken), queue the ranges
+-- behind it as 'first-last ' each, queued how many they are, claim until when (ms) a refill is claimed. A hash of format 1 has no epoch: it
+-- counts as a stub, and keeps its ceil.
 --
 -- A comment 'without NAME: CODE' takes a rule out in a build for tests (internal/sabotage).
 
@@ -41,9 +42,9 @@ local primary = string.find(info, 'role:master', 1, true) --[[without role: or t
 local threshold, room = tonumber(ARGV[4]), 1 + ARGV[5]
 local answers, rest = {}, nil
 
--- Most takes find all they want in buffer 1 and no range wanted: they come first, read and write as little as they can, and make no functions.
--- An error of one cursor must not end the takes from the others. So nothing here can fail; whatever is unusual is left to the rest below, which
--- meets the same error under pcall.
+-- Most takes find all they want in buffer 1, and no refill is needed. This loop is for them: it reads and writes little, and makes no functions.
+-- An error of one cursor must not end the takes from the others. So nothing here can fail; whatever is unusual is left to take below, which
+-- meets the same error, under pcall if there are several keys.
 for i = 1, #KEYS do
   local wanted, epoch = tonumber(ARGV[6 + 2 * i]), ARGV[7 + 2 * i]
   local f = redis.pcall('HMGET', KEYS[i], 'v', 'cluster', 'replid', 'epoch', 'first', 'cur', 'last', 'queued', 'ceil')
@@ -76,7 +77,7 @@ local function trusted(replid)
   return string.find(info, 'master_replid:' .. replid .. '\r', 1, true) --[[without fence: or true]]
 end
 
--- Whether another node has claimed what is wanted (1) or this caller has now (2), and until when (ms).
+-- Whether what is wanted is claimed already, or not to be claimed (1), or this caller has claimed it now (2), and until when (ms).
 local function claim(held)
   local now = redis.call('TIME')
   local ms, ttl = tonumber(now[1]) * 1000 + math.floor(tonumber(now[2]) / 1000), tonumber(ARGV[7])
