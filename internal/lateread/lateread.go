@@ -12,8 +12,14 @@ import (
 	"time"
 )
 
-// A read of one byte is held back for at least Pause, and for at most twice as long.
-const Pause = 20 * time.Millisecond
+const (
+	// A read of one byte is held back for at most twice the Pause. If the process is busy, it is held
+	// back for at least the Pause.
+	Pause = 20 * time.Millisecond
+	// few is how many reads in a Pause are so few that they are not held back: the timer that ends
+	// holds would wake an almost idle process, which costs more than the reads.
+	few = 20
+)
 
 // Stream is a connection whose writing side can be closed.
 type Stream interface {
@@ -21,28 +27,25 @@ type Stream interface {
 	CloseWrite() error
 }
 
-// Conn is a connection that holds back reads of one byte while it has no read deadline. Setting one
-// ends the hold, as net/http does when the handler has ended, and so does closing the connection. All
-// other reads of net/http have a larger buffer or a deadline.
+// Conn is a connection that holds back reads of one byte while it has no read deadline, unless there
+// are few such reads. Setting a deadline ends the hold, as net/http does when the handler has ended, and
+// so does closing the connection.
+//
+// All other reads of net/http have a larger buffer or a deadline, if the server has timeouts for
+// headers and bodies, and no handler takes the deadline away before it reads the body. A handler that
+// hijacks the connection must not read it byte by byte.
 type Conn struct {
 	Stream
+	clock *Clock
 
 	mu       sync.Mutex // guards what follows
 	limited  bool       // there is a read deadline
 	closed   bool
-	begun    uint64      // how many reads were held back; each has its number
-	seen     uint64      // what begun was at the last tick
-	released uint64      // reads up to this number are no longer held back
-	release  sync.Cond   // released has grown
-	timer    *time.Timer // calls tick; nil before the first read that is held back
-	ticking  bool        // the timer runs
-}
-
-// New returns a Conn. From then on only the Conn reads from s, sets its deadlines and closes it.
-func New(s Stream) *Conn {
-	c := &Conn{Stream: s}
-	c.release.L = &c.mu
-	return c
+	watched  bool      // the clock has the connection
+	begun    uint64    // how many reads were held back; each has its number
+	seen     uint64    // what begun was at the last tick
+	released uint64    // reads up to this number are no longer held back
+	release  sync.Cond // released has grown
 }
 
 // Read implements [net.Conn].
@@ -60,36 +63,32 @@ func (c *Conn) hold() {
 	if c.limited || c.closed {
 		return
 	}
+	if c.watched = c.watched || c.clock.watch(c); !c.watched {
+		return
+	}
 	c.begun++
-	c.tickLater()
 	for mine := c.begun; c.released < mine; {
 		c.release.Wait()
 	}
 }
 
-// tickLater starts the timer unless it runs. One timer serves all requests that begin meanwhile,
-// because most of them end before it fires. mu is held.
-func (c *Conn) tickLater() {
-	if c.ticking {
-		return
-	}
-	c.ticking = true
-	if c.timer == nil {
-		c.timer = time.AfterFunc(Pause, c.tick)
-	} else {
-		c.timer.Reset(Pause)
-	}
-}
-
-// tick releases the reads that were already held back at the tick before.
-func (c *Conn) tick() {
+// tick releases the reads that were already held back at the tick before. It returns how many were
+// held back since. If there were none, the clock no longer has the connection.
+func (c *Conn) tick() (since int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.releaseTo(c.seen)
-	c.seen, c.ticking = c.begun, false
-	if c.released < c.begun {
-		c.tickLater()
-	}
+	since = int(c.begun - c.seen)
+	c.seen, c.watched = c.begun, since > 0
+	return since
+}
+
+// leave releases all reads. The clock no longer has the connection.
+func (c *Conn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releaseTo(c.begun)
+	c.seen, c.watched = c.begun, false
 }
 
 // releaseTo releases the reads up to a number. mu is held.
@@ -130,8 +129,77 @@ func (c *Conn) Close() error {
 	defer c.mu.Unlock()
 	c.closed = true
 	c.releaseTo(c.begun)
-	if c.timer != nil {
-		c.timer.Stop()
-	}
 	return err
+}
+
+// Clock ends the holds of many connections with one timer. It is safe for concurrent use; the zero
+// value is ready.
+type Clock struct {
+	mu      sync.Mutex  // guards what follows; not held while a connection's mu is taken
+	watched []*Conn     // those that the next tick is for
+	last    time.Time   // when watch was called last, if the timer does not run
+	timer   *time.Timer // calls tick; nil before the first hold
+	ticking bool        // the timer runs, or tick does
+}
+
+// Conn returns a connection whose holds the clock ends. From then on only the Conn reads from s, sets
+// its deadlines and closes it.
+func (k *Clock) Conn(s Stream) *Conn {
+	c := &Conn{Stream: s, clock: k}
+	c.release.L = &c.mu
+	return c
+}
+
+// watch adds a connection, or returns false if there are few reads to hold back. A connection stays
+// until a tick finds that none of its reads was held back since the one before.
+func (k *Clock) watch(c *Conn) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.ticking {
+		now := time.Now()
+		soon := now.Sub(k.last) < Pause/few
+		if k.last = now; !soon {
+			return false
+		}
+		k.start()
+	}
+	k.watched = append(k.watched, c)
+	return true
+}
+
+// start lets the timer run. mu is held.
+func (k *Clock) start() {
+	k.ticking = true
+	if k.timer == nil {
+		k.timer = time.AfterFunc(Pause, k.tick)
+	} else {
+		k.timer.Reset(Pause)
+	}
+}
+
+func (k *Clock) tick() {
+	k.mu.Lock()
+	due := k.watched
+	k.watched = nil
+	k.mu.Unlock()
+	var busy []*Conn
+	reads := 0
+	for _, c := range due {
+		if since := c.tick(); since > 0 {
+			busy = append(busy, c)
+			reads += since
+		}
+	}
+	if reads < few {
+		for _, c := range busy {
+			c.leave()
+		}
+		busy = nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watched = append(busy, k.watched...)
+	if k.ticking = len(k.watched) > 0; k.ticking {
+		k.start()
+	}
 }

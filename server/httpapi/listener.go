@@ -41,6 +41,7 @@ type listener struct {
 	net.Listener
 	settings    *tls.Config // nil without TLS
 	connections *gate.Connections
+	late        lateread.Clock
 }
 
 // Accept implements [net.Listener].
@@ -68,7 +69,7 @@ func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
 	if l.settings != nil {
 		stream = encrypted{tls.Server(lazy, l.settings), lazy}
 	}
-	return &conn{Conn: lateread.New(stream), listener: l}
+	return &conn{Conn: l.late.Conn(stream), listener: l}
 }
 
 // encrypted is a connection over TLS.
