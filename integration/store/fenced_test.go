@@ -90,6 +90,7 @@ func TestLedgersContinueIfNothingIsLost(t *testing.T) {
 
 // On MySQL too, although another server is on record.
 func TestMySQLLedgersContinueIfNothingIsLost(t *testing.T) {
+	t.Parallel()
 	primary, _ := startPair(t)
 	o := newMySQL(t, primary)
 	o.Lossless, o.Timeout = true, 20*time.Second
@@ -148,6 +149,7 @@ func TestPostgresLedgersWaitForTheStandby(t *testing.T) {
 
 // Documents whose commit did not wait for the standby are not kept until a later one has.
 func TestPostgresKeepsDurably(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })

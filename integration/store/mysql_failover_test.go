@@ -23,6 +23,7 @@ func startPair(t testing.TB) (primary, replica *testenv.MariaDB) {
 // A commit that did not wait for the replica, because an operator ended the statement, is not
 // acknowledged. Neither is one that a replica may get after its caller stopped waiting.
 func TestMySQLCancelledCommit(t *testing.T) {
+	t.Parallel()
 	primary, replica := startPair(t)
 	o := newMySQL(t, primary)
 	o.Lossless, o.Timeout = true, 20*time.Second
@@ -76,6 +77,7 @@ func killWait(t *testing.T, primary *testenv.MariaDB) {
 // A primary that becomes a replica keeps its connections. What it still has is not read any more,
 // and as soon as it takes writes again the store does too.
 func TestMySQLDemotion(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMySQL(t)
 	s := openMySQL(t, newMySQL(t, server))
 	epoch := persist.NewEpoch()

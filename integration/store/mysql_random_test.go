@@ -13,6 +13,7 @@ import (
 // The statement that allocates does exactly what Counter.Allocated does, also with counters that
 // were written before a failover.
 func TestMySQLAllocatesAsTheRule(t *testing.T) {
+	t.Parallel()
 	for _, lossless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossless %t", lossless), func(t *testing.T) {
 			server := testenv.StartMySQL(t)

@@ -52,6 +52,7 @@ func askMySQL(t testing.TB, db *sql.DB, query string) (value string) {
 
 // The suite passes whatever a server has as defaults of its sessions.
 func TestMySQLOddDefaults(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMySQL(t,
 		"sql-mode=ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,IGNORE_SPACE", "character-set-server=latin1",
 		"collation-server=latin1_german1_ci", "autocommit=0", "completion-type=CHAIN", "default-time-zone=+05:30",
@@ -66,6 +67,7 @@ func TestMySQLOddDefaults(t *testing.T) {
 
 // Several nodes that start at once on an empty database create one schema.
 func TestMySQLStartsAtOnce(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
 	o.MaxConnections, o.Timeout = 2, 30*time.Second
@@ -96,6 +98,7 @@ func TestMySQLStartsAtOnce(t *testing.T) {
 // A newer schema is refused, at the start and by a store that was opened before the server could be
 // reached.
 func TestMySQLNewerSchema(t *testing.T) {
+	t.Parallel()
 	o := newMySQL(t, testenv.StartMySQL(t))
 	openMySQL(t, o)
 	db := connectMySQL(t, o.DSN)
@@ -116,6 +119,7 @@ func TestMySQLNewerSchema(t *testing.T) {
 // to a database that has them; nor does one that is only looked at. A creation that ended half-way
 // is completed.
 func TestMySQLCreatesTables(t *testing.T) {
+	t.Parallel()
 	o := newMySQL(t, testenv.StartMySQL(t))
 	db := connectMySQL(t, o.DSN)
 	for _, change := range []func(*mysql.Options){
@@ -142,6 +146,7 @@ func TestMySQLCreatesTables(t *testing.T) {
 
 // A row of a newer format is refused, a damaged one is an error, and neither is changed.
 func TestMySQLOddRows(t *testing.T) {
+	t.Parallel()
 	o := newMySQL(t, testenv.StartMySQL(t))
 	s := openMySQL(t, o)
 	ctx, db := t.Context(), connectMySQL(t, o.DSN)
@@ -198,6 +203,7 @@ func TestMySQLOddRows(t *testing.T) {
 // A user without the right to create tables is enough if an operator created them. What is wrong
 // with a user is said in one sentence, without the password.
 func TestMySQLRights(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
 	config, err := library.ParseDSN(o.DSN)

@@ -34,6 +34,7 @@ func fencedBy(t *testing.T, s *postgres.Store) persist.Fence {
 // A standby that is promoted has another fence. Until an operator confirms it no counter is
 // created; existing ones continue above a gap, without their cursors.
 func TestPostgresFailover(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, server)
 	s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
@@ -164,6 +165,7 @@ func TestPostgresLosslessFailover(t *testing.T) {
 // A commit that did not wait for the standby is not acknowledged, and what it wrote is not shown as
 // certain: registries of machine IDs are not, and with failover lossless documents neither.
 func TestPostgresCancelledCommit(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })
@@ -292,6 +294,7 @@ func wants(t testing.TB, err, want error) {
 // Behind a pooler a connection can lead to a standby from one statement to the next. What the
 // standby has may be out of date, so it is away.
 func TestPostgresPoolerLeadsToStandby(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, server)
 	link := testenv.NewLink(t, server.Addr())
@@ -324,6 +327,7 @@ func TestPostgresPoolerLeadsToStandby(t *testing.T) {
 // The server says by a warning that a commit did not wait for the standby. A user who gets no
 // warnings does not get ranges that the standby lacks either.
 func TestPostgresCancelledCommitWithoutWarnings(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	create(t, openPostgres(t, server.URL(), nil))

@@ -16,6 +16,7 @@ import (
 // The statement that allocates does exactly what Counter.Allocated does, also with counters that
 // were written before a failover.
 func TestPostgresAllocatesAsTheRule(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	for _, lossless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossless %t", lossless), func(t *testing.T) {

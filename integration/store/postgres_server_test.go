@@ -30,6 +30,7 @@ func tryPostgres(t *testing.T, url string, change func(*postgres.Options)) (*pos
 
 // Several nodes that start at once on an empty database create one schema.
 func TestPostgresStartsAtOnce(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {
@@ -63,6 +64,7 @@ func TestPostgresStartsAtOnce(t *testing.T) {
 // A newer schema is refused, at the start and by a store that was opened before the server could be
 // reached. Nothing is changed.
 func TestPostgresNewerSchema(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	openPostgres(t, server.URL(), nil)
 	server.Query("UPDATE seqd_schema SET version = 2")
@@ -80,6 +82,7 @@ func TestPostgresNewerSchema(t *testing.T) {
 // A store that was opened before the server could be reached creates no tables, because it belongs
 // to a database that has them; nor does one that is only looked at.
 func TestPostgresCreatesNothing(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	for _, change := range []func(*postgres.Options){
 		func(o *postgres.Options) { o.Unreached = true }, func(o *postgres.Options) { o.ReadOnly = true },
@@ -95,6 +98,7 @@ func TestPostgresCreatesNothing(t *testing.T) {
 
 // A row of a newer format is refused, a damaged one is an error, and neither is changed.
 func TestPostgresOddRows(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)
 	ctx := t.Context()
@@ -157,6 +161,7 @@ func TestPostgresOddRows(t *testing.T) {
 
 // A user without the right to create tables is enough if an operator created them.
 func TestPostgresRights(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	server.Query("CREATE ROLE few LOGIN PASSWORD 'hidden'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 	url := strings.Replace(server.URL(), "seqd:secret", "few:hidden", 1)
@@ -198,6 +203,7 @@ func TestPostgresRights(t *testing.T) {
 // A range is allocated by one statement, which is prepared if the connection leads straight to the
 // server: pgbouncer gives each transaction another one, which does not know it.
 func TestPostgresAllocatesByOneStatement(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t, "log_statement = all")
 	for name, url := range map[string]string{"stmtcache_": server.URL(), "<unnamed>": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		before := len(server.Log())
@@ -282,6 +288,7 @@ func awaitQuery(t *testing.T, server *testenv.Postgres, query, want string) {
 // A server that takes no writes is away, not broken, and is used again as soon as it takes them.
 // Connections of before are not.
 func TestPostgresReadOnlyServer(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)
 	create(t, s)
@@ -399,6 +406,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 
 // A store that is only looked at writes nothing, not even to the log of the server.
 func TestPostgresLooksOnly(t *testing.T) {
+	t.Parallel()
 	server := testenv.StartPostgres(t, "autovacuum = off")
 	create(t, openPostgres(t, server.URL(), nil))
 	server.Query("CHECKPOINT; ALTER ROLE seqd SET default_transaction_read_only = on")

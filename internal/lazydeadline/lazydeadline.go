@@ -100,7 +100,7 @@ func (d *deadline) armDue() error {
 	return nil
 }
 
-// enter begins to wait.
+// enter begins a read or write, or returns the error of a deadline that has passed.
 func (d *deadline) enter() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,8 +123,8 @@ func (d *deadline) leave() {
 	d.mu.Unlock()
 }
 
-// over reports whether an error ends the wait. It does not if the deadline that was armed has
-// passed, but not the one that was asked for.
+// over reports whether an error ends the read or write. If only the deadline that was armed has
+// passed, and not the one that was asked for, over arms that one and returns false.
 func (d *deadline) over(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
