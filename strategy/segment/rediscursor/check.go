@@ -48,8 +48,8 @@ const oldest = 6
 var probe = ":probe" + strconv.Itoa(FormatVersion)
 
 // Check reports whether Redis can be used. It reads what the servers say about themselves, and runs
-// the scripts of takes and installs as issuing does. It returns ErrUnfit with the setting to change, ErrForeign,
-// ErrNewer, or any other error if Redis is away. The caller bounds its time.
+// the scripts of takes and installs as issuing does. It returns ErrUnfit with the setting to change,
+// ErrForeign, ErrNewer, or any other error if Redis is away. The caller bounds its time.
 func Check(ctx context.Context, opts Options) error {
 	var err error
 	switch client := opts.Client.(type) {
