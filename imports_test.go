@@ -398,6 +398,9 @@ var rules = map[string]rule{
 	"internal/testing/ordercheck": {
 		why: "a checker must not depend on what it checks",
 	},
+	"internal/testing/tcppair": {
+		why: "it knows connections only",
+	},
 	"internal/testing/worlds": {
 		why: "models share it, and it depends on none of them",
 	},

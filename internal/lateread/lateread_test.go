@@ -16,32 +16,14 @@ import (
 	"time"
 
 	"golang.org/x/net/nettest"
-)
 
-// connect returns both ends of a TCP connection.
-func connect(t *testing.T) (a, b *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	dialled, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dialled.Close(); accepted.Close() })
-	return accepted.(*net.TCPConn), dialled.(*net.TCPConn)
-}
+	"github.com/seqd/seqd/internal/testing/tcppair"
+)
 
 // A Conn does what every connection must.
 func TestConn(t *testing.T) {
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
-		a, b := connect(t)
+		a, b := tcppair.New(t)
 		k := busyClock()
 		c1, c2 = k.Conn(a), k.Conn(b)
 		return c1, c2, func() { c1.Close(); c2.Close() }, nil
@@ -73,7 +55,7 @@ func (c *counted) SetReadDeadline(t time.Time) error {
 // held returns a Conn with a read that is held back, its end, and what the read returns.
 func held(t *testing.T) (c *Conn, below *counted, far *net.TCPConn, result <-chan error) {
 	t.Helper()
-	a, far := connect(t)
+	a, far := tcppair.New(t)
 	below = &counted{TCPConn: a}
 	c = busyClock().Conn(below)
 	read := make(chan error, 1)
@@ -230,7 +212,7 @@ func TestClockStops(t *testing.T) {
 	k := busyClock()
 	var wg sync.WaitGroup
 	for i := range 50 {
-		a, far := connect(t)
+		a, far := tcppair.New(t)
 		c := k.Conn(a)
 		if _, err := far.Write([]byte("x")); err != nil {
 			t.Fatal(err)

@@ -10,32 +10,14 @@ import (
 	"time"
 
 	"golang.org/x/net/nettest"
-)
 
-// connect returns both ends of a TCP connection.
-func connect(t testing.TB) (a, b *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	dialled, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dialled.Close(); accepted.Close() })
-	return accepted.(*net.TCPConn), dialled.(*net.TCPConn)
-}
+	"github.com/seqd/seqd/internal/testing/tcppair"
+)
 
 // A Conn does what every connection must, with its deadlines too.
 func TestConn(t *testing.T) {
 	nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) {
-		a, b := connect(t)
+		a, b := tcppair.New(t)
 		c1, c2 = New(a), New(b)
 		return c1, c2, func() { c1.Close(); c2.Close() }, nil
 	})
@@ -56,7 +38,7 @@ func request(c net.Conn) {
 
 // The connection below is only told of a deadline that could be the next to pass.
 func TestFewDeadlinesAreArmed(t *testing.T) {
-	a, b := connect(t)
+	a, b := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.read, 10)
 	watch(&c.write, 10)
@@ -91,7 +73,7 @@ func watch(d *deadline, most int) chan time.Time {
 // A deadline that has passed ends reads and writes although none was armed, and reads and writes
 // go on when it is moved.
 func TestPassedDeadline(t *testing.T) {
-	a, b := connect(t)
+	a, b := tcppair.New(t)
 	c := New(a)
 	if err := c.SetDeadline(time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
@@ -115,7 +97,7 @@ func TestPassedDeadline(t *testing.T) {
 
 // A read goes on if what was armed passes before the deadline.
 func TestReadGoesOn(t *testing.T) {
-	a, b := connect(t)
+	a, b := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.read, 10)
 	if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
@@ -146,7 +128,7 @@ func TestReadGoesOn(t *testing.T) {
 
 // A write of which a part was written goes on in the same way, and nothing is written twice.
 func TestWriteGoesOn(t *testing.T) {
-	a, b := connect(t)
+	a, b := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.write, 10)
 	if err := c.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
@@ -184,7 +166,7 @@ func TestWriteGoesOn(t *testing.T) {
 
 // A deadline that is moved to an earlier time while somebody waits ends the wait.
 func TestEarlierDeadlineEndsTheWait(t *testing.T) {
-	a, _ := connect(t)
+	a, _ := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.read, 10)
 	if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
@@ -206,8 +188,8 @@ func TestEarlierDeadlineEndsTheWait(t *testing.T) {
 
 // The deadlines of a request, as net/http moves them.
 func BenchmarkRequest(b *testing.B) {
-	plain, _ := connect(b)
-	below, _ := connect(b)
+	plain, _ := tcppair.New(b)
+	below, _ := tcppair.New(b)
 	for name, c := range map[string]net.Conn{"tcp": plain, "lazy": New(below)} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
