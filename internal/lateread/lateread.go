@@ -16,7 +16,7 @@ const (
 	// A read of one byte is held back for at most twice the Pause. If the process is busy, it is held
 	// back for at least the Pause.
 	Pause = 20 * time.Millisecond
-	// few is how many reads in a Pause are so few that they are not held back: the timer that ends
+	// If there are fewer than few reads in a Pause, they are not held back: the timer that ends
 	// holds would wake an almost idle process, which costs more than the reads.
 	few = 20
 )
@@ -137,9 +137,12 @@ func (c *Conn) Close() error {
 type Clock struct {
 	mu      sync.Mutex  // guards what follows; not held while a connection's mu is taken
 	watched []*Conn     // those that the next tick is for
-	last    time.Time   // when watch was called last, if the timer does not run
 	timer   *time.Timer // calls tick; nil before the first hold
 	ticking bool        // the timer runs, or tick does
+
+	// While the timer does not run, reads are counted, for a Pause each time.
+	began time.Time // when the count began
+	reads int       // since then
 }
 
 // Conn returns a connection whose holds the clock ends. From then on only the Conn reads from s, sets
@@ -157,8 +160,10 @@ func (k *Clock) watch(c *Conn) bool {
 	defer k.mu.Unlock()
 	if !k.ticking {
 		now := time.Now()
-		soon := now.Sub(k.last) < Pause/few
-		if k.last = now; !soon {
+		if now.Sub(k.began) >= Pause {
+			k.began, k.reads = now, 0
+		}
+		if k.reads++; k.reads < few {
 			return false
 		}
 		k.start()

@@ -30,8 +30,8 @@ func TestConn(t *testing.T) {
 	})
 }
 
-// busyClock returns a clock that has seen many reads.
-func busyClock() *Clock { return &Clock{last: time.Now().Add(time.Hour)} }
+// busyClock returns a clock that holds back the first read.
+func busyClock() *Clock { return &Clock{began: time.Now().Add(time.Hour), reads: few} }
 
 // counted counts the reads of one byte without a deadline that reach a connection.
 type counted struct {
@@ -141,27 +141,41 @@ func TestHowLong(t *testing.T) {
 	}
 }
 
-// Requests that come soon after each other make a clock busy.
+// A clock becomes busy when there are many reads in a pause.
 func TestBecomesBusy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := new(Clock)
-		c := k.Conn(instant{})
-		for _, soon := range []bool{false, true} {
-			for range 5 {
-				requests(c, 1)
-				pause := Pause / few
-				if soon {
-					pause /= 2
+	for name, tt := range map[string]struct {
+		reads int // at once
+		pause time.Duration
+		held  bool
+	}{
+		"one now and then":         {1, Pause, false},
+		"two, soon after another":  {2, Pause / 2, false},
+		"the most that are few":    {few - 1, Pause, false},
+		"the fewest that are many": {few, Pause, true},
+		"one after another":        {1, Pause / few, true},
+		"one, a little later":      {1, Pause/(few-1) + 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := new(Clock)
+				c := k.Conn(instant{})
+				held := false
+				for range 5 * few {
+					requests(c, tt.reads)
+					held = held || k.isTicking()
+					time.Sleep(tt.pause)
 				}
-				time.Sleep(pause)
-			}
-			if k.isTicking() != soon {
-				t.Errorf("requests soon after each other %v, reads are held back %v", soon, k.isTicking())
-			}
-		}
-		_ = c.SetReadDeadline(time.Unix(1, 0))
-		time.Sleep(3 * Pause)
-	})
+				if held != tt.held {
+					t.Errorf("reads are held back: %v, want %v", held, tt.held)
+				}
+				_ = c.SetReadDeadline(time.Unix(1, 0))
+				time.Sleep(3 * Pause)
+				if k.isTicking() {
+					t.Error("the timer runs although there are no more reads")
+				}
+			})
+		})
+	}
 }
 
 // isTicking reports whether the clock holds back reads.
