@@ -339,6 +339,9 @@ func TestPutBesideWhatFails(t *testing.T) {
 // While biz types are dropped all the time, callers get every number once and in order.
 func TestDroppedUnderLoad(t *testing.T) {
 	names := []string{"a", "b", "c"}
+	// Until a biz type is dropped, each of its callers may fetch it once.
+	const callers = 3
+	const droppedTwice = 2*callers + 1
 	l := newLibrary(t, names...)
 	done := make(chan struct{})
 	var dropping, asking sync.WaitGroup
@@ -355,10 +358,13 @@ func TestDroppedUnderLoad(t *testing.T) {
 		})
 		var mu sync.Mutex
 		seen := map[string]bool{}
-		for range 3 {
+		for range callers {
 			asking.Go(func() {
 				last := int64(0)
-				for asked := 0; asked < 2000 || l.times(name) < 3; asked++ { // until it was dropped twice
+				for asked := range 1_000_000 { // many more than it takes to drop it twice
+					if asked >= 2000 && l.times(name) >= droppedTwice {
+						break
+					}
 					seq, err := l.issuer.Next(t.Context(), name, 1+rand.IntN(3))
 					if err != nil {
 						t.Error(err)
@@ -385,6 +391,11 @@ func TestDroppedUnderLoad(t *testing.T) {
 	asking.Wait()
 	close(done)
 	dropping.Wait()
+	for _, name := range names {
+		if n := l.times(name); n < droppedTwice {
+			t.Errorf("%s was dropped less than twice while it was used: fetched %d times", name, n)
+		}
+	}
 	shut(t, l.issuer)
 }
 
