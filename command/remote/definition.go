@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -140,7 +141,7 @@ func writeScalar(b *bytes.Buffer, n *yaml.Node) error {
 // toYAML returns a JSON object as YAML, with its keys in the same order.
 func toYAML(text []byte) (string, error) {
 	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	if err := yaml.Unmarshal(escaped(text), &doc); err != nil {
 		return "", err
 	}
 	if len(doc.Content) == 1 && len(doc.Content[0].Content) == 0 {
@@ -152,6 +153,20 @@ func toYAML(text []byte) (string, error) {
 	encoder.SetIndent(2)
 	err := encoder.Encode(&doc)
 	return b.String(), err
+}
+
+// escaped returns JSON with escapes for characters that a string in YAML cannot contain, or that end
+// a line there.
+func escaped(text []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		if r > '~' && r <= 0xffff && !unicode.IsPrint(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // unstyle lets the encoder choose how a node is written: JSON has quotes and braces everywhere.

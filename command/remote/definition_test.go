@@ -11,6 +11,7 @@ func FuzzDefinition(f *testing.F) {
 	for _, text := range []string{
 		`{"start":1,"plugins":[{"name":"format"}]}`, "start: 1\nstep: 5", "a: [1, .5, ~, yes, 2026-01-02, 0x1F, '5']", "{a: {b: c}}",
 		"a: &x 1\nb: *x", "a: !!binary aGk=", "a: 1e999", "? a\n: b", "a: |\n  x\n  y\n", "<<: {a: 1}", "1: 2", "a: \"\\u2028\"",
+		"a: \"\\u007f\\u0080\\u0085\\u00a0\\ufeff\\uffff\"",
 	} {
 		f.Add([]byte(text))
 	}
