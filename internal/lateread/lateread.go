@@ -3,7 +3,8 @@
 // cancel the request if the caller leaves. Usually the handler ends first. Then the read was a system
 // call and a wait in the poller for nothing, and a deadline is needed to end it.
 //
-// A [Conn] begins such a read late. So it learns a little later that a caller has left.
+// Under load, a [Conn] begins such a read up to two pauses late, so net/http learns later that a caller
+// has left. See docs/adr/0055-callers-that-leave-are-noticed-late.md.
 package lateread
 
 import (
@@ -13,11 +14,11 @@ import (
 )
 
 const (
-	// A read of one byte is held back for at most twice the Pause. If the process is busy, it is held
-	// back for at least the Pause.
-	Pause = 20 * time.Millisecond
-	// If there are fewer than few reads in a Pause, they are not held back: the timer that ends
-	// holds would wake an almost idle process, which costs more than the reads.
+	// pause is how often reads that are held back are released. As long as there are many, each is
+	// held back for one or two pauses.
+	pause = 20 * time.Millisecond
+	// If there are fewer than few reads of one byte in a pause, none is held back: the timer that
+	// releases them would wake a process that is almost idle, which costs more than the reads.
 	few = 20
 )
 
@@ -63,8 +64,11 @@ func (c *Conn) hold() {
 	if c.limited || c.closed {
 		return
 	}
-	if c.watched = c.watched || c.clock.watch(c); !c.watched {
-		return
+	if !c.watched {
+		if !c.clock.watch(c) {
+			return
+		}
+		c.watched = true
 	}
 	c.begun++
 	for mine := c.begun; c.released < mine; {
@@ -83,8 +87,8 @@ func (c *Conn) tick() (since int) {
 	return since
 }
 
-// leave releases all reads. The clock no longer has the connection.
-func (c *Conn) leave() {
+// releaseAll releases all reads. The clock no longer has the connection.
+func (c *Conn) releaseAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.releaseTo(c.begun)
@@ -135,12 +139,12 @@ func (c *Conn) Close() error {
 // Clock ends the holds of many connections with one timer. It is safe for concurrent use; the zero
 // value is ready.
 type Clock struct {
-	mu      sync.Mutex  // guards what follows; not held while a connection's mu is taken
+	mu      sync.Mutex  // guards what follows; taken after the mu of a connection, never before
 	watched []*Conn     // those that the next tick is for
 	timer   *time.Timer // calls tick; nil before the first hold
 	ticking bool        // the timer runs, or tick does
 
-	// While the timer does not run, reads are counted, for a Pause each time.
+	// While the timer does not run, reads are counted, for a pause each time.
 	began time.Time // when the count began
 	reads int       // since then
 }
@@ -160,7 +164,7 @@ func (k *Clock) watch(c *Conn) bool {
 	defer k.mu.Unlock()
 	if !k.ticking {
 		now := time.Now()
-		if now.Sub(k.began) >= Pause {
+		if now.Sub(k.began) >= pause {
 			k.began, k.reads = now, 0
 		}
 		if k.reads++; k.reads < few {
@@ -176,9 +180,9 @@ func (k *Clock) watch(c *Conn) bool {
 func (k *Clock) start() {
 	k.ticking = true
 	if k.timer == nil {
-		k.timer = time.AfterFunc(Pause, k.tick)
+		k.timer = time.AfterFunc(pause, k.tick)
 	} else {
-		k.timer.Reset(Pause)
+		k.timer.Reset(pause)
 	}
 }
 
@@ -197,7 +201,7 @@ func (k *Clock) tick() {
 	}
 	if reads < few {
 		for _, c := range busy {
-			c.leave()
+			c.releaseAll()
 		}
 		busy = nil
 	}

@@ -1,7 +1,7 @@
 // Package lazydeadline makes the deadlines of connections cheap to move. A server moves them several
 // times for each request, nearly always to a later time, and each time the poller takes a lock,
 // reads the clock and changes a timer. A [Conn] notes the new time, and passes it on only if the
-// connection would otherwise wait beyond it.
+// connection would otherwise wait beyond it. See docs/adr/0049-deadlines-are-armed-late.md.
 package lazydeadline
 
 import (
@@ -15,7 +15,7 @@ import (
 // Conn is a TCP connection with deadlines that are armed late. They end reads and writes as they do
 // on the connection below, at the same time.
 type Conn struct {
-	net.Conn
+	net.Conn    // tcp, without ReadFrom and the like, which would go past the deadlines
 	tcp         *net.TCPConn
 	read, write deadline
 }
@@ -131,5 +131,8 @@ func (d *deadline) over(err error) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.due.IsZero() && time.Until(d.due) <= 0 || d.armDue() != nil
+	if !d.due.IsZero() && time.Until(d.due) <= 0 {
+		return true
+	}
+	return d.armDue() != nil
 }

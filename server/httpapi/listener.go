@@ -60,8 +60,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// wrap returns a connection that is counted. From the outside: problem documents, the late look
-// whether the caller has left, TLS if there is any, cheap deadlines, TCP.
+// wrap returns a connection that is counted. From net/http down: problem documents, which TLS is to
+// encrypt; late reads, above TLS because it has buffers of its own; TLS if there is any; cheap deadlines,
+// below TLS because it ends for good after a write that timed out; TCP.
 func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)

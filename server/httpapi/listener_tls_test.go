@@ -1,7 +1,9 @@
 package httpapi_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -17,7 +19,7 @@ import (
 )
 
 // serveTLS serves h over TLS and returns the address.
-func serveTLS(t *testing.T, h http.Handler) string {
+func serveTLS(t *testing.T, h http.Handler, readHeaderTimeout time.Duration) string {
 	t.Helper()
 	borrowed := httptest.NewTLSServer(nil)
 	borrowed.Close()
@@ -25,7 +27,7 @@ func serveTLS(t *testing.T, h http.Handler) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: h, MaxHeaderBytes: 4096, ReadHeaderTimeout: 500 * time.Millisecond, ErrorLog: log.New(io.Discard, "", 0)}
+	s := &http.Server{Handler: h, MaxHeaderBytes: 4096, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan error, 1)
 	go func() {
 		served <- s.Serve(httpapi.Listener(l, &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}, newGate(gate.Options{}).Connections))
@@ -57,7 +59,7 @@ func exchangeTLS(t *testing.T, addr, raw string) []byte {
 
 // TestListenerOverTLS checks that answers of handlers and errors of net/http are the same over TLS.
 func TestListenerOverTLS(t *testing.T) {
-	addr := serveTLS(t, newAPI(t))
+	addr := serveTLS(t, newAPI(t), 10*time.Second)
 	answer, body := answerIn(t, exchangeTLS(t, addr, "GET /seq/order HTTP/1.1\r\nHost: seqd\r\nConnection: close\r\n\r\n"))
 	if answer.StatusCode != 200 || string(body) != one {
 		t.Errorf("%d %s", answer.StatusCode, body)
@@ -78,7 +80,7 @@ func TestListenerOverTLS(t *testing.T) {
 
 // TestNoHTTP2 checks that HTTP/2 is not offered, because net/http does not know of TLS.
 func TestNoHTTP2(t *testing.T) {
-	addr := serveTLS(t, newAPI(t))
+	addr := serveTLS(t, newAPI(t), 10*time.Second)
 	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,7 @@ func TestNoHTTP2(t *testing.T) {
 
 // TestPlainHTTPToTLS checks the answer to a caller that speaks plain HTTP to an HTTPS port.
 func TestPlainHTTPToTLS(t *testing.T) {
-	addr := serveTLS(t, newAPI(t))
+	addr := serveTLS(t, newAPI(t), 10*time.Second)
 	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 		answer, body := answerIn(t, exchange(t, addr, method+" /seq/order HTTP/1.1\r\nHost: seqd\r\n\r\n"))
 		p, err := problemIn(answer.StatusCode, answer.Header, body)
@@ -107,7 +109,7 @@ func TestPlainHTTPToTLS(t *testing.T) {
 
 // TestSlowHandshake checks that a caller that stops in the middle of a handshake is cut off.
 func TestSlowHandshake(t *testing.T) {
-	addr := serveTLS(t, newAPI(t))
+	addr := serveTLS(t, newAPI(t), 500*time.Millisecond)
 	for _, begin := range []string{"", "\x16", "\x16\x03\x01\x02\x00\x01", "GET /seq/order"} {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -148,5 +150,51 @@ func TestLargeBodyOfNobody(t *testing.T) {
 				t.Errorf("%s to %s: status %d, code %q, %v", name, path, answer.StatusCode, p.Code, err)
 			}
 		}
+	}
+}
+
+// TestCallersThatLeave checks that the requests of callers that leave are cancelled, also if they are
+// so many that this is noticed late.
+func TestCallersThatLeave(t *testing.T) {
+	const callers = 50
+	running, cancelled := make(chan bool), make(chan error)
+	h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		running <- true
+		<-r.Context().Done()
+		cancelled <- r.Context().Err()
+	})
+	encrypt := func(c net.Conn) io.ReadWriteCloser {
+		return tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+	}
+	for name, test := range map[string]struct {
+		addr string
+		open func(net.Conn) io.ReadWriteCloser
+	}{
+		"plain": {serve(t, h, true), func(c net.Conn) io.ReadWriteCloser { return c }},
+		"TLS":   {serveTLS(t, h, 10*time.Second), encrypt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var open []io.Closer
+			for range callers {
+				c := test.open(dial(t, test.addr))
+				if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				open = append(open, c)
+			}
+			for range callers {
+				<-running
+			}
+			for _, c := range open {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			for range callers {
+				if err := <-cancelled; !errors.Is(err, context.Canceled) {
+					t.Errorf("a request ended with %v", err)
+				}
+			}
+		})
 	}
 }
