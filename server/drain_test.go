@@ -70,8 +70,8 @@ func dialReady(nodes ...*service) (net.Conn, error) {
 func TestStopUnderLoadFailsNobody(t *testing.T) {
 	t.Parallel()
 	const callers = 20
-	cfg := load(t, "server: {drainDelay: 2s}\nstore: {driver: memory}\nbizTypes: [{name: order}]")
-	stopping, staying := start(t, cfg), start(t, cfg)
+	const rest = "store: {driver: memory}\nbizTypes: [{name: order}]"
+	stopping, staying := start(t, load(t, "server: {drainDelay: 4s}\n"+rest)), start(t, load(t, rest))
 	stopping.await("/readyz", http.StatusOK)
 	staying.await("/readyz", http.StatusOK)
 	var load sync.WaitGroup

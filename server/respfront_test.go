@@ -99,7 +99,7 @@ func TestRespTokens(t *testing.T) {
 // connections.
 func TestRespDrain(t *testing.T) {
 	t.Parallel()
-	s, rdb := startResp(t, "server: {drainDelay: 500ms}\nbizTypes: [{name: order}]", nil)
+	s, rdb := startResp(t, "server: {drainDelay: 2s}\nbizTypes: [{name: order}]", nil)
 	if err := rdb.Incr(t.Context(), "order").Err(); err != nil {
 		t.Fatal(err)
 	}

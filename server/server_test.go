@@ -220,7 +220,7 @@ func TestAddressInUse(t *testing.T) {
 // In a clean stop, first readyz reports it, then requests in progress complete, and then the store
 // is closed.
 func TestStopInOrder(t *testing.T) {
-	cfg := load(t, "server: {drainDelay: 300ms}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]")
+	cfg := load(t, "server: {drainDelay: 2s}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]")
 	s := start(t, cfg)
 	s.await("/readyz", http.StatusOK)
 	closed := theSlow.closed.Load() // other tests close it too
@@ -532,7 +532,7 @@ func TestRedisOutOfReach(t *testing.T) {
 func TestRedisThatIsNone(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q]}\nbizTypes: [{name: order}]", strings.TrimPrefix(web.URL, "http://")))
+	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 5s}\nbizTypes: [{name: order}]", strings.TrimPrefix(web.URL, "http://")))
 	err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
 	if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), "redis.addrs: ") {
 		t.Errorf("error %v", err)

@@ -17,9 +17,9 @@ import (
 
 // impatient starts a server with short time-outs, which alone limit slow clients.
 const impatient = `
-server: {readHeaderTimeout: 1s, readTimeout: 1s, writeTimeout: 4s, idleTimeout: 1s}
+server: {readHeaderTimeout: 3s, readTimeout: 3s, writeTimeout: 5s, idleTimeout: 3s}
 store: {driver: memory}
-bizTypes: [{name: order, start: 1000000000, acquireTimeout: 1s}]
+bizTypes: [{name: order, start: 1000000000, acquireTimeout: 2s}]
 `
 
 // connect opens a connection that is closed at the end of the test. No operation on it may take

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -150,7 +152,9 @@ bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{nam
 
 // Over the limit, the answer has the usual headers.
 func TestRateLimit(t *testing.T) {
-	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order, plugins: [{name: rate-limit, rate: 0.4, burst: 2, per: number}]}]"))
+	now := time.Now()
+	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order, plugins: [{name: rate-limit, rate: 0.4, burst: 2, per: number}]}]"),
+		server.WithClock(func() time.Time { return now }))
 	s.await("/readyz", http.StatusOK)
 	for _, want := range []struct {
 		query, remaining, retryAfter string

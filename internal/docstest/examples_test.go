@@ -74,7 +74,7 @@ func serve(t *testing.T, root string) (addr, redisAddr string) {
 		"--resp.addr", "127.0.0.1:0", "--log.level", "error",
 	}
 	go func() {
-		ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListenResp, onListen))
+		ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListenResp, onListen, server.WithClock(documented())))
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -98,6 +98,12 @@ func serve(t *testing.T, root string) (addr, redisAddr string) {
 		}
 	}
 	return addr, redisAddr
+}
+
+// documented returns a clock that begins at the day of the documents, whose numbers show the year.
+func documented() func() time.Time {
+	ahead := time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	return func() time.Time { return time.Now().Add(ahead) }
 }
 
 // example is a command and what it prints.

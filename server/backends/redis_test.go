@@ -72,7 +72,7 @@ func TestCommandsAreSentOnce(t *testing.T) {
 		}
 		return ""
 	})
-	client := newTestRedis(t, func(c *config.Redis) { c.Addrs = []string{addr} })
+	client := newTestRedis(t, func(c *config.Redis) { c.Addrs, c.Timeout = []string{addr}, 2*time.Second })
 	if _, err := redisonce.Do(t.Context(), client, "evalsha", "x", 1, "key"); err == nil {
 		t.Error("no error")
 	}

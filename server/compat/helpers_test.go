@@ -90,7 +90,7 @@ bizTypes:
   - {name: next, start: 9007199254740990}
   - {name: user, strategy: snowflake, epoch: "2010-11-04T01:42:54.657Z", machineId: "39"}
   - {name: invoice, plugins: [{name: format, template: "INV-{seq}"}]}
-  - {name: limited, plugins: [{name: rate-limit, rate: 1, burst: 1}]}
+  - {name: limited, plugins: [{name: rate-limit, rate: 0.001, burst: 1}]}
   - {name: recorded, plugins: [{name: history}]}
   - {name: counted, plugins: [{name: stats}]}
   - {name: yearly, reset: yearly, plugins: [{name: format, template: "{date:2006}{seq:010}"}]}

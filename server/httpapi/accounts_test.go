@@ -226,9 +226,9 @@ func TestAccountCSVBreaksOff(t *testing.T) {
 func TestAccountCSVTakesItsTime(t *testing.T) {
 	t.Parallel()
 	b := manyVoids(10_001)
-	b.pageTime = 300 * time.Millisecond
+	b.pageTime = 700 * time.Millisecond
 	server := httptest.NewUnstartedServer(newAPI(t, defineBook("invoice", b)))
-	server.Config.WriteTimeout = time.Second
+	server.Config.WriteTimeout = 3 * time.Second
 	server.Start()
 	defer server.Close()
 	r, err := http.NewRequest("GET", server.URL+"/biz-types/invoice/gaps", nil)

@@ -40,10 +40,8 @@ func TestProtocolErrors(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := s.dial(t)
-			// what follows must not be taken for a command
-			if _, err := p.Write([]byte(form("PING") + test.send + form("INCR", "order"))); err != nil {
-				t.Fatal(err)
-			}
+			// What follows must not be taken for a command. The server does not wait long for all of it.
+			_, _ = p.Write([]byte(form("PING") + test.send + form("INCR", "order")))
 			if got := p.rest(); !strings.HasPrefix(got, "+PONG\r\n-ERR Protocol error: "+test.want) || strings.Count(got, "\r\n") != 2 {
 				t.Errorf("got %q, want PONG and %q", got, test.want)
 			}
@@ -64,9 +62,7 @@ func TestLargestCommand(t *testing.T) {
 			p := s.dial(t)
 			for rest := []byte(form("ECHO", strings.Repeat("x", size))); len(rest) > 0; {
 				n := min(piece, len(rest))
-				if _, err := p.Write(rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				_, _ = p.Write(rest[:n]) // the server does not wait long for what is too much
 				rest = rest[n:]
 			}
 			if got := p.lines(1)[0]; got != want {
@@ -142,10 +138,10 @@ func TestHalfACommand(t *testing.T) {
 // TestIdle: a client that sends nothing is cut off after the idle time-out, and one that sends
 // something now and then is not.
 func TestIdle(t *testing.T) {
-	const idle = 400 * time.Millisecond
+	const idle = 1200 * time.Millisecond
 	s := serve(t, func(set *settings) { set.resp.IdleTimeout = idle }, define("order", newCounter(1)))
-	silent, busy := s.dial(t), s.dial(t)
 	began := time.Now()
+	silent, busy := s.dial(t), s.dial(t)
 	ended := make(chan time.Duration, 1)
 	go func() {
 		_, _ = io.ReadAll(silent)
@@ -164,19 +160,19 @@ func TestIdle(t *testing.T) {
 // TestIdleAfterHalfACommand: a command that arrived in two parts does not shorten the time that the
 // client may be idle after it.
 func TestIdleAfterHalfACommand(t *testing.T) {
-	const readTimeout = 200 * time.Millisecond
+	const readTimeout = time.Second
 	s := serve(t, func(set *settings) { set.resp.IdleTimeout, set.resp.ReadTimeout = time.Minute, readTimeout }, define("order", newCounter(1)))
 	p := s.dial(t)
 	if got := p.ask("PING"); got != "+PONG" {
 		t.Fatal(got)
 	}
 	p.send("INCR ")
-	time.Sleep(readTimeout / 4) // so that it is read
+	time.Sleep(readTimeout / 20) // so that it is read
 	p.send("order\r\n")
 	if got := p.lines(1)[0]; got != ":1" {
 		t.Fatal(got)
 	}
-	time.Sleep(3 * readTimeout)
+	time.Sleep(readTimeout * 3 / 2)
 	if got := p.ask("INCR", "order"); got != ":2" {
 		t.Error(got)
 	}

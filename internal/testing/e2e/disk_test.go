@@ -104,8 +104,7 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	for _, name := range names {
 		histories[name] = ordercheck.New()
 	}
-	// Without a time-out a rejected request does not wait for the retry.
-	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=100ms"}
+	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=2s"}
 	issue := func(n *node.Node) (refused int) {
 		for _, name := range names {
 			h := histories[name]
