@@ -20,6 +20,9 @@ func newMySQL(t testing.TB, server *testenv.MariaDB) mysql.Options {
 
 func openMySQL(t *testing.T, o mysql.Options) *mysql.Store {
 	t.Helper()
+	if o.Timeout < patient {
+		prepare(t, o, mysql.Open, func(o *mysql.Options) { o.Timeout = patient })
+	}
 	s, err := mysql.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

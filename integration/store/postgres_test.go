@@ -18,7 +18,7 @@ func emptyPostgres(server *testenv.Postgres) {
 
 // sqlOptions are those of a store in an SQL database, unless a test says otherwise.
 func sqlOptions() sqlstore.Options {
-	return sqlstore.Options{Timeout: 10 * time.Second, MaxConnections: 8, Now: time.Now}
+	return sqlstore.Options{Timeout: patient, MaxConnections: 8, Now: time.Now}
 }
 
 // openPostgres opens a store in the database behind a URL.
@@ -27,6 +27,9 @@ func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *pos
 	o := postgres.Options{URL: url, Options: sqlOptions()}
 	if change != nil {
 		change(&o)
+	}
+	if o.Timeout < patient {
+		prepare(t, o, postgres.Open, func(o *postgres.Options) { o.Timeout = patient })
 	}
 	s, err := postgres.Open(t.Context(), o)
 	if err != nil {
