@@ -79,11 +79,16 @@ func TestStoreRestoredFromAnOldCopy(t *testing.T) {
 		f.awaitWell()
 		f.members[0].burn(10 * step)
 		f.more(phase)
+		f.unload()
+		// A fetch that begins before the restore and ends after it continues above it, but does not
+		// notice it.
+		f.awaitQuiet()
 
 		f.mongo.Kill()
 		known := f.history.Highest()
 		f.mongo.RestoreSnapshot(old)
 		f.restartStore()
+		f.load()
 		// first the numbers in hand, then numbers above all that any node has seen
 		f.passes(known + gap)
 		f.awaitWell()
