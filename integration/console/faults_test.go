@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/integration/console/browser"
 )
 
-// goneAfter is how long it takes until the others say that a node is gone, and a bit.
-const goneAfter = 45 * time.Second
+// goneAfter is longer than it takes until the others say that a node is gone.
+const goneAfter = 2 * time.Minute
 
 // take takes numbers on every node that runs.
 func (w *world) take(bizType string, count int) {

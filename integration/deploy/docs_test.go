@@ -170,7 +170,7 @@ func TestREADME(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first, second := freeAddr(t), freeAddr(t)
+	first, second := testenv.ReserveAddr(t), testenv.ReserveAddr(t)
 	ports := strings.NewReplacer("127.0.0.1:5432", p.Addr(), "localhost:8080", first, "127.0.0.1:8081", second, "localhost:8081", second)
 	const heading = "## Two nodes"
 	script := "set -e\n" + ports.Replace(block(t, "README.md", heading, "sh")) + "wait\n"
@@ -204,15 +204,4 @@ func TestREADME(t *testing.T) {
 	if got = answers.ReplaceAllString(strings.TrimSpace(got), "}\n{"); got != strings.TrimSpace(want) {
 		t.Errorf("%s\ngot\n%s\nwant\n%s", ask, got, want)
 	}
-}
-
-// freeAddr returns the address of a listener that was closed.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -54,7 +54,7 @@ func onMongo(m *testenv.Mongo, more ...string) []string {
 }
 
 func onRedis(addrs string, more ...string) []string {
-	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=500ms", "SEQD_REDIS_ADDRS=" + addrs}, more...)
+	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=5s", "SEQD_REDIS_ADDRS=" + addrs}, more...)
 }
 
 // everything returns the whole content of a MongoDB database and a Redis server as text.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,10 +42,13 @@ func wantText(t *testing.T, text string, parts ...string) {
 	}
 }
 
+// patient lets the first look at Redis, which decides, take long on a loaded machine.
+var patient = []string{"SEQD_REDIS_TIMEOUT=5s"}
+
 // refuses checks that seqd does not start and reports the reason.
 func refuses(t *testing.T, env []string, want ...string) {
 	t.Helper()
-	log := node.Launch(t, t.TempDir(), env...).Fails()
+	log := node.Launch(t, t.TempDir(), slices.Concat(env, patient)...).Fails()
 	wantText(t, log, want...)
 	if strings.Contains(log, "Redis is well") {
 		t.Errorf("it was found well: %s", log)
@@ -162,7 +166,7 @@ func TestNoRedisAtAll(t *testing.T) {
 	refuses(t, settings(addr, "SEQD_REDIS_MASTERNAME=m"), "redis.addrs: what answers there is not Redis")
 	// MongoDB closes the connection on invalid input, as does a proxy whose server is down. That
 	// may be temporary, so seqd starts.
-	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr())...)
+	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr(), patient...)...)
 	awaitLog(t, n, "Redis cannot be used now")
 	n.Stop()
 	wantText(t, n.Log(), "redis.addrs: ")
