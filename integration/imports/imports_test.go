@@ -219,7 +219,7 @@ func TestServersStillRun(t *testing.T) {
 	t.Parallel()
 	s := start(t, "leaf", leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('pay', 1, 1000)")
 	allocated := make(chan struct{})
-	conn := s.node.Tool(s.dir, "import", "leaf", "--dsn", s.dsn, "--apply", "--margin", "5000", "--recheck", "3s")
+	conn := s.node.Tool(s.dir, "import", "leaf", "--dsn", s.dsn, "--apply", "--margin", "5000", "--recheck", "8s")
 	var out strings.Builder
 	conn.Stdout, conn.Stderr = &out, &out
 	if err := conn.Start(); err != nil {

@@ -300,9 +300,11 @@ func TestGrace(t *testing.T) {
 	for _, g := range gates {
 		g.shut.Store(true)
 	}
+	var orders sync.WaitGroup
 	for i := range 8 {
-		c.order(i + 1)
+		orders.Go(func() { c.order(i + 1) })
 	}
+	orders.Wait()
 	if n := c.query("SELECT count(*) FROM outbox"); n != 8 {
 		t.Fatalf("the outbox has %d entries", n)
 	}

@@ -109,7 +109,7 @@ func TestPostgresLedgersAreDurable(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
 	open := func() *postgres.Store {
-		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = brief })
 	}
 	s, other := open(), open() // an error ends a connection, and a new one would be refused
 	fence := fencedBy(t, s).Current

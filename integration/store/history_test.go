@@ -24,7 +24,7 @@ func historyBatch(from, to int64) (batch []persist.HistoryRecord) {
 func TestHistoryLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())
-	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = time.Second })
+	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = brief })
 	if err := s.History().Append(t.Context(), historyBatch(1, 100)); err != nil {
 		t.Fatal(err)
 	}

@@ -287,7 +287,7 @@ func TestMySQLSendsOneStatement(t *testing.T) {
 func TestMySQLLockedRow(t *testing.T) {
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
-	o.Timeout = time.Second
+	o.Timeout = brief
 	s := openMySQL(t, o)
 	create(t, s)
 	stranger, err := connectMySQL(t, o.DSN).BeginTx(t.Context(), nil)
@@ -300,7 +300,7 @@ func TestMySQLLockedRow(t *testing.T) {
 		callers.Go(func() {
 			begin := time.Now()
 			_, err := allocate(context.Background(), s)
-			if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 10*time.Second {
+			if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 20*time.Second {
 				t.Errorf("%v after %s", err, time.Since(begin))
 			}
 		})
@@ -328,7 +328,7 @@ func TestMySQLLostReplies(t *testing.T) {
 	direct := openMySQL(t, o)
 	create(t, direct)
 	o.DSN = strings.Replace(o.DSN, server.Addr(), link.Addr(), 1)
-	o.Timeout = time.Second
+	o.Timeout = brief
 	s := openMySQL(t, o)
 	for round := range int64(3) {
 		if _, err := s.Now(t.Context()); err != nil { // a connection is idle

@@ -229,9 +229,9 @@ func TestPostgresAllocatesDurably(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
-	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = brief })
 	create(t, s)
-	other := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = time.Second })
+	other := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = brief })
 	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: fencedBy(t, other).Current}
 	server.Query("ALTER SYSTEM SET synchronous_commit = off")
 	server.Reload()

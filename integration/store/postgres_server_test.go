@@ -245,7 +245,7 @@ func TestPostgresLockedRow(t *testing.T) {
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {
 			emptyPostgres(server)
-			s := openPostgres(t, url, func(o *postgres.Options) { o.Timeout = time.Second })
+			s := openPostgres(t, url, func(o *postgres.Options) { o.Timeout = brief })
 			create(t, s)
 			stranger, err := server.Connect().Begin(t.Context())
 			must(t, err)
@@ -257,7 +257,7 @@ func TestPostgresLockedRow(t *testing.T) {
 				callers.Go(func() {
 					begin := time.Now()
 					_, err := allocate(context.Background(), s)
-					if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 10*time.Second {
+					if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 20*time.Second {
 						t.Errorf("%v after %s", err, time.Since(begin))
 					}
 				})

@@ -1,7 +1,6 @@
 package storeerrors
 
 import (
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,7 +33,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := alone{t: t, dir: t.TempDir(), env: append(test.env,
-				`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR="+freeAddr(t), "SEQD_SNOWFLAKE_HORIZON=3s",
+				`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR="+testenv.ReserveAddr(t), "SEQD_SNOWFLAKE_HORIZON=3s",
 				"SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=500ms", "SEQD_SNOWFLAKE_OFFLINESTART=15s")}
 			n := node.Start(t, a.dir, a.env...)
 			for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) { // after the floor of a new registry
@@ -53,6 +52,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 			a.takes(n)
 			test.start()
 			awaitLog(t, n, "store open")
+			a.awaitRenewed()
 			a.takes(n)
 			if log := n.Log(); !strings.Contains(log, "begin without it") {
 				t.Errorf("the log says nothing of it:\n%s", log)
@@ -64,6 +64,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 			a.takes(n)
 			test.start()
 			awaitLog(t, n, "store open")
+			a.awaitRenewed()
 			n.Kill()
 			test.empty()
 			test.kill()
@@ -103,29 +104,39 @@ func (a *alone) takes(n *node.Node) {
 // before it has reached the store.
 func (a *alone) awaitUser() {
 	a.t.Helper()
+	a.awaitState("names the biz type", func(text string) bool { return strings.Contains(text, "users=order") })
+}
+
+// awaitRenewed waits until the reservation is longer than it is now: the next start needs all of it.
+func (a *alone) awaitRenewed() {
+	a.t.Helper()
+	reserved := func(text string) string {
+		_, after, _ := strings.Cut(text, "\nreserved=")
+		until, _, _ := strings.Cut(after, "\n")
+		return until
+	}
+	before := ""
+	a.awaitState("has a longer reservation", func(text string) bool {
+		if before == "" {
+			before = reserved(text)
+		}
+		return reserved(text) != before
+	})
+}
+
+// awaitState waits for what the state file of the node says.
+func (a *alone) awaitState(what string, says func(text string) bool) {
+	a.t.Helper()
 	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
 		files, err := filepath.Glob(filepath.Join(a.dir, "data", "*.properties"))
 		if err != nil {
 			a.t.Fatal(err)
 		}
 		for _, file := range files {
-			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "users=order") {
+			if text, err := os.ReadFile(file); err == nil && says(string(text)) {
 				return
 			}
 		}
 	}
-	a.t.Fatal("no state file names the biz type")
-}
-
-// freeAddr returns an unused address, for a node that must have the same one after a restart.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
+	a.t.Fatalf("no state file %s", what)
 }

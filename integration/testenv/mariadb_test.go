@@ -79,7 +79,11 @@ func TestMariaDBKillKeepsWhatWasAcknowledged(t *testing.T) {
 				}
 			}
 		}()
-		<-started
+		select {
+		case <-started:
+		case <-stopped:
+			t.Fatal("a call failed before the kill")
+		}
 		m.Kill()
 		<-stopped
 		m.Restart()

@@ -213,7 +213,7 @@ func TestMongoKillKeepsWhatWasAcknowledged(t *testing.T) {
 		go func() {
 			defer close(stopped)
 			for n := 0; ; n++ {
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				got, err := take(ctx, c, "a", 1)
 				cancel()
 				if err != nil {
@@ -225,7 +225,11 @@ func TestMongoKillKeepsWhatWasAcknowledged(t *testing.T) {
 				}
 			}
 		}()
-		<-started
+		select {
+		case <-started:
+		case <-stopped:
+			t.Fatal("a call failed before the kill")
+		}
 		m.Kill()
 		<-stopped
 		m.Restart()

@@ -90,12 +90,16 @@ func (p *Postgres) Synchronous() {
 		}
 		return err
 	})
+	// Whether commits wait is up to the checkpointer, which reads its settings before a checkpoint. It
+	// may have been about to begin the first one.
+	p.Query("CHECKPOINT")
+	p.Query("CHECKPOINT")
 }
 
 // AwaitStandby waits until a standby has applied everything that the server has written.
 func (p *Postgres) AwaitStandby(standby *Postgres) {
 	p.t.Helper()
-	written := p.Query("SELECT pg_current_wal_insert_lsn()")
+	written := p.Query("SELECT pg_current_wal_flush_lsn()") // the place of the next insert can be above a page header
 	standby.await("apply "+written, func(ctx context.Context) error {
 		applied, err := standby.query(ctx, fmt.Sprintf("SELECT pg_last_wal_replay_lsn() >= '%s'", written))
 		if err == nil && applied != "t" {

@@ -72,7 +72,11 @@ func TestPostgresKillKeepsWhatWasAcknowledged(t *testing.T) {
 				}
 			}
 		}()
-		<-started
+		select {
+		case <-started:
+		case <-stopped:
+			t.Fatal("a call failed before the kill")
+		}
 		p.Kill()
 		<-stopped
 		p.Restart()

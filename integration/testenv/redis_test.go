@@ -32,7 +32,7 @@ func want(t *testing.T, client redis.Cmdable, key, value string) {
 // eventually waits until a check returns no error.
 func eventually(t *testing.T, what string, server interface{ Log() string }, check func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		err := check()
 		if err == nil {
 			return
@@ -53,7 +53,8 @@ func brief(t *testing.T) context.Context {
 // impatient returns a client without retries that respects the caller's deadline, like that of code
 // under test.
 func impatient(t *testing.T, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1})
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1,
+		ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

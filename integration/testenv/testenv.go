@@ -25,7 +25,9 @@ import (
 )
 
 const (
-	patience = 30 * time.Second // longest wait before the test fails
+	// patience is the longest wait before the test fails. A Sentinel that was stopped for 2 s does
+	// nothing for 30 s.
+	patience = 90 * time.Second
 	interval = 5 * time.Millisecond
 	tail     = 6000 // bytes of a log that are printed on failure
 )

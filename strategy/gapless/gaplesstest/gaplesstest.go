@@ -35,7 +35,9 @@ func Run(t *testing.T, open func(t *testing.T) (one, two persist.Store)) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			one, two := open(t)
-			test.run(&world{T: t, stores: []persist.Store{one, two}, settings: gapless.DefaultSettings()})
+			settings := gapless.DefaultSettings()
+			settings.AcquireTimeout = 30 * time.Second // for a machine that is slow
+			test.run(&world{T: t, stores: []persist.Store{one, two}, settings: settings})
 		})
 	}
 }
