@@ -13,7 +13,7 @@ import (
 // The documented steps for a restore: stop every seqd, restore, raise, start. No number is issued
 // twice.
 func TestRestoredBackup(t *testing.T) {
-	s := newSystem(t, "SEQD_STORE_MONGO_TIMEOUT=500ms")
+	s := newSystem(t)
 	life := 0
 	issue := func(count int) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestRestoredBackup(t *testing.T) {
 func TestRestoredBackupBesideRedis(t *testing.T) {
 	const nowhere = "127.0.0.1:1"
 	r := testenv.StartRedis(t)
-	s := newSystem(t, "SEQD_SEGMENT_ORDERING=strict", "SEQD_SEGMENT_ONREDISDOWN=degrade", "SEQD_STORE_MONGO_TIMEOUT=500ms")
+	s := newSystem(t, "SEQD_SEGMENT_ORDERING=strict", "SEQD_SEGMENT_ONREDISDOWN=degrade")
 	with := s.env
 	life := 0
 	issue := func(redis string, count int) {

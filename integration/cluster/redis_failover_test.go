@@ -358,14 +358,18 @@ func TestWritableReplica(t *testing.T) {
 		f.resume()
 		f.more(phase)
 		f.unload()
+		f.awaitQuiet() // the last take may have asked for a range
 		f.inStep(master, replica)
-		at, err := master.Client().HGetAll(f.t.Context(), key).Result()
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if copied := replica.Client().HGetAll(f.t.Context(), key).Val(); !maps.Equal(at, copied) {
-			f.t.Errorf("the replica was written to: it has %v, and its master %v", copied, at)
-		}
+		f.eventually("the replica has what its master has", func() error {
+			at, err := master.Client().HGetAll(f.t.Context(), key).Result()
+			if err != nil {
+				return err
+			}
+			if copied := replica.Client().HGetAll(f.t.Context(), key).Val(); !maps.Equal(at, copied) {
+				return fmt.Errorf("it was written to: it has %v, and its master %v", copied, at)
+			}
+			return nil
+		})
 		f.finish(6 * retreatOf)
 	})
 }

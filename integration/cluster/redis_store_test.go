@@ -19,8 +19,8 @@ func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 		for range 3 {
 			f.more(step)
 			f.awaitFull(r)
-			f.mongo.Kill()
 			before := f.history.Numbers()
+			f.mongo.Kill()
 			f.eventually("numbers in hand are issued", func() error {
 				if issued := f.history.Numbers() - before; issued < (1+reserve)*step-step/4 {
 					return fmt.Errorf("%d were issued", issued)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -26,7 +25,7 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(), "SEQD_STORE_MONGO_TIMEOUT=1s",
-		`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR=" + freeAddr(t),
+		`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR=" + testenv.ReserveAddr(t),
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=500ms", "SEQD_SNOWFLAKE_OFFLINESTART=15s",
 	}
 	last := int64(0)
@@ -88,17 +87,4 @@ func awaitUser(t *testing.T, dir, bizType string) {
 		}
 	}
 	t.Fatalf("no state file names %s", bizType)
-}
-
-// freeAddr returns an unused address, for a node that must have the same one after a restart.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return l.Addr().String()
 }
