@@ -384,6 +384,9 @@ var rules = map[string]rule{
 	},
 
 	// The test harness.
+	"internal/testing/await": {
+		why: "it waits and knows nothing of what is awaited",
+	},
 	"internal/testing/clockseqd": {
 		may: "server server/config server/logging server/ops standard",
 		why: "it is cmd/seqd with another clock",
