@@ -387,9 +387,17 @@ var rules = map[string]rule{
 	"internal/testing/await": {
 		why: "it waits and knows nothing of what is awaited",
 	},
+	"internal/testing/check": {
+		may: "internal/testing/record",
+		why: "a checker that shared code with seqd would share its mistakes",
+	},
 	"internal/testing/clockseqd": {
 		may: "server server/config server/logging server/ops standard",
 		why: "it is cmd/seqd with another clock",
+	},
+	"internal/testing/load": {
+		may: "internal/testing/record internal/testing/respconn",
+		why: "it calls seqd from outside only",
 	},
 	"internal/testing/longtest": {
 		why: "it reads an environment variable",
@@ -400,6 +408,12 @@ var rules = map[string]rule{
 	},
 	"internal/testing/ordercheck": {
 		why: "a checker must not depend on what it checks",
+	},
+	"internal/testing/record": {
+		why: "a record does not depend on what is recorded",
+	},
+	"internal/testing/respconn": {
+		why: "it shares no code with what it talks to",
 	},
 	"internal/testing/tcppair": {
 		why: "it knows connections only",

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/client"
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // bufferSizes are the sizes of the buffers of the Go client, by biz type. They differ, so that nodes
@@ -21,13 +22,13 @@ import (
 var bufferSizes = map[string]int{"order": 200, "local": 2000, "ledger": 500, "user": 1000}
 
 // buffers runs one buffer of the Go client for each of bufferSizes until ctx ends.
-func (l *laboratory) buffers(ctx context.Context, d *dice) {
+func (l *laboratory) buffers(ctx context.Context, d *load.Dice) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for i := range l.shapes {
-		s := &l.shapes[i]
+	for i := range l.Shapes {
+		s := &l.Shapes[i]
 		if size := bufferSizes[s.Name]; size > 0 {
-			own := &dice{seed: d.seed, loop: d.loop<<8 | uint64(i)}
+			own := d.Split(i)
 			all.Go(func() { l.buffer(ctx, own, s, size) })
 		}
 	}
@@ -35,38 +36,38 @@ func (l *laboratory) buffers(ctx context.Context, d *dice) {
 
 // buffer takes numbers from a buffer. Its requests are recorded as calls. What it hands out must be
 // what it fetched, each number once.
-func (l *laboratory) buffer(ctx context.Context, d *dice, s *shape, size int) {
-	fetched := &fetches{l: l, base: newHTTPClient().Transport, shape: s, left: make(map[int64]bool)}
+func (l *laboratory) buffer(ctx context.Context, d *load.Dice, s *load.Shape, size int) {
+	fetched := &fetches{l: l, base: load.NewHTTPClient().Transport, shape: s, left: make(map[int64]bool)}
 	var addrs []string
 	for _, n := range l.world.seqds {
-		addrs = append(addrs, n.url())
+		addrs = append(addrs, n.URL())
 	}
-	c, err := client.New(client.Config{Addrs: addrs, Transport: fetched, Timeout: usualPatience})
+	c, err := client.New(client.Config{Addrs: addrs, Transport: fetched, Timeout: load.UsualPatience})
 	if err != nil {
-		l.find("the Go client: %v", err)
+		l.Journal.Find("the Go client: %v", err)
 		return
 	}
 	b, err := c.Buffer(s.Name, client.BufferOptions{Size: size})
 	if err != nil {
-		l.find("a buffer of the Go client: %v", err)
+		l.Journal.Find("a buffer of the Go client: %v", err)
 		return
 	}
 	defer b.Close()
 	for ctx.Err() == nil {
-		r := d.next()
+		r := d.Next()
 		for range 1 + r.IntN(size/4) {
-			within, cancel := context.WithTimeout(ctx, usualPatience)
+			within, cancel := context.WithTimeout(ctx, load.UsualPatience)
 			id, err := b.Next(within)
 			cancel()
 			if err != nil {
 				break // the calls that it made are in the record
 			}
 			if err := fetched.take(id); err != nil {
-				l.find("a buffer of %s: %v", s.Name, err)
+				l.Journal.Find("a buffer of %s: %v", s.Name, err)
 				return
 			}
 		}
-		rest(ctx, upTo(r, 200*time.Millisecond))
+		load.Rest(ctx, load.UpTo(r, 200*time.Millisecond))
 	}
 }
 
@@ -75,7 +76,7 @@ func (l *laboratory) buffer(ctx context.Context, d *dice, s *shape, size int) {
 type fetches struct {
 	l     *laboratory
 	base  http.RoundTripper
-	shape *shape
+	shape *load.Shape
 
 	mu   sync.Mutex // guards left
 	left map[int64]bool
@@ -89,25 +90,25 @@ func (f *fetches) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || at < 0 || strings.TrimPrefix(req.URL.Path, "/seq/") != f.shape.Name {
 		return nil, fmt.Errorf("a request that the laboratory does not know: %s", req.URL)
 	}
-	q := request{node: l.world.seqds[at], shape: f.shape, kind: record.Batch, count: count}
-	c := &record.Call{Node: q.node.name(), BizType: f.shape.Name, Kind: q.kind, Protocol: record.Client, Asked: count}
-	l.sending.RLock()
-	defer l.sending.RUnlock()
-	life := q.node.life.Load()
-	c.Start = l.journal.now()
+	n := l.world.seqds[at]
+	c := &record.Call{Node: n.Name(), BizType: f.shape.Name, Kind: record.Batch, Protocol: record.Client, Asked: count}
+	l.Sending.RLock()
+	defer l.Sending.RUnlock()
+	life := n.Life()
+	c.Start = l.Journal.Now()
 	resp, body, err := f.exchange(req)
-	c.End = l.journal.now()
-	if life == q.node.life.Load() {
-		c.Life = int(life)
+	c.End = l.Journal.Now()
+	if life == n.Life() {
+		c.Life = life
 	}
 	if err != nil {
-		c.Code = complaint(err)
+		c.Code = load.Complaint(err)
 	} else {
 		c.Status = resp.StatusCode
-		q.read(c, body)
+		load.ReadNumbers(c, f.shape, count, body)
 		f.keep(c)
 	}
-	l.journal.call(c)
+	l.Journal.Call(c)
 	return resp, err
 }
 
@@ -142,7 +143,7 @@ func (f *fetches) keep(c *record.Call) {
 
 // take returns an error if a number that the buffer hands out did not come, or was handed out before.
 func (f *fetches) take(id string) error {
-	number, ok := decimal(id)
+	number, ok := load.Decimal(id)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !ok || !f.left[number] {

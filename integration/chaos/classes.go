@@ -4,7 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // class is a kind of fault.
@@ -76,11 +77,11 @@ var (
 	storeAway = record.Fault{Store: true}
 	cutOff    = record.Fault{Redis: true, Store: true}
 
-	storeBack    = record.Fault{Store: true, StoreBack: true, Unordered: switchedName}
+	storeBack    = record.Fault{Store: true, StoreBack: true, Unordered: load.SwitchedName}
 	redisChanged = record.Fault{LosesKeys: true} // each Redis has its own keys
 	twoRedises   = record.Fault{LosesKeys: true, Unordered: record.Every}
-	reordered    = record.Fault{Unordered: switchedName}
-	resequenced  = record.Fault{Unordered: movingName}
+	reordered    = record.Fault{Unordered: load.SwitchedName}
+	resequenced  = record.Fault{Unordered: load.MovingName}
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // trouble is a fault in progress.
@@ -30,7 +30,7 @@ var errNothing = errors.New("nothing to break")
 
 func (l *laboratory) seqd(name string) *seqd {
 	for _, n := range l.world.seqds {
-		if n.name() == name {
+		if n.Name() == name {
 			return n
 		}
 	}
@@ -123,7 +123,7 @@ func restartBehind(l *laboratory, t *trouble) error {
 // turn sets a node's clock.
 func (l *laboratory) turn(node string, by time.Duration) error {
 	err := l.seqd(node).turnClock(by)
-	l.journal.write(record.Entry{Offset: &record.Offset{At: l.journal.now(), Node: node, Nanoseconds: int64(by)}})
+	l.Journal.Write(record.Entry{Offset: &record.Offset{At: l.Journal.Now(), Node: node, Nanoseconds: int64(by)}})
 	return err
 }
 
@@ -249,7 +249,7 @@ func resumeSentinel(l *laboratory, t *trouble) error { return l.sentinel(t).pres
 // host finds a host by its name.
 func (l *laboratory) host(name string) *host {
 	for _, n := range l.world.seqds {
-		if n.name() == name {
+		if n.Name() == name {
 			return n.host
 		}
 	}

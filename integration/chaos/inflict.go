@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // inflict runs the schedule, and returns when all faults have ended. An error means that the
@@ -20,7 +21,7 @@ func (l *laboratory) inflict(ctx context.Context, schedule []planned) error {
 	var under sync.WaitGroup
 	failures := make(chan error, len(schedule))
 	for i, p := range schedule {
-		rest(ctx, time.Until(began.Add(p.at)))
+		load.Rest(ctx, time.Until(began.Add(p.at)))
 		if ctx.Err() != nil {
 			break
 		}
@@ -42,20 +43,20 @@ func (l *laboratory) suffer(ctx context.Context, id int, p planned, hands *hands
 	defer hands.give(locks)
 	t := &trouble{planned: p, Fault: p.class.marks}
 	t.ID, t.Class, t.Target, t.Detail = id, p.class.name, p.target, p.detail()
-	t.Begin = l.journal.now()
+	t.Begin = l.Journal.Now()
 	l.count(t, 1)
 	defer l.count(t, -1)
 	broken := p.class.begin(l, t)
-	l.journal.say("+ %s %s %s%s", t.Class, t.Target, t.Detail, because(broken))
+	l.Journal.Say("+ %s %s %s%s", t.Class, t.Target, t.Detail, because(broken))
 	if broken == nil {
 		l.tell(t)
-		rest(ctx, p.length)
+		load.Rest(ctx, p.length)
 	}
 	err := l.mend(t, broken == nil)
-	t.End = l.journal.now()
+	t.End = l.Journal.Now()
 	if broken == nil {
 		l.tell(t)
-		l.journal.say("- %s %s", t.Class, t.Target)
+		l.Journal.Say("- %s %s", t.Class, t.Target)
 	} else if errors.Is(broken, errNothing) {
 		l.foundNothing()
 	} else {
@@ -90,12 +91,12 @@ func (l *laboratory) count(t *trouble, by int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.away += by
-	l.backAt = l.journal.now()
+	l.backAt = l.Journal.Now()
 }
 
 func (l *laboratory) tell(t *trouble) {
 	now := t.Fault
-	l.journal.write(record.Entry{Fault: &now})
+	l.Journal.Write(record.Entry{Fault: &now})
 }
 
 func because(err error) string {

@@ -10,7 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 const (
@@ -88,12 +89,12 @@ const (
 
 func toOtherSequencer(l *laboratory, t *trouble) error {
 	t.IfRedis = t.way == toStore
-	err := l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"sequencer":%q}`, record.Store))
+	err := l.insistOn(t, load.MovingName, http.MethodPatch, fmt.Sprintf(`{"sequencer":%q}`, record.Store))
 	if err != nil || t.way != overPerNode {
 		return err
 	}
 	time.Sleep(short)
-	return l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, record.PerNode))
+	return l.insistOn(t, load.MovingName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, record.PerNode))
 }
 
 // toFirstSequencer makes the cursor in Redis the sequencer again, and waits until all nodes know
@@ -101,7 +102,7 @@ func toOtherSequencer(l *laboratory, t *trouble) error {
 func toFirstSequencer(l *laboratory, t *trouble) error {
 	return inOrder(
 		func() error {
-			return l.insistOn(t, movingName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q,"sequencer":"redis"}`, record.Strict))
+			return l.insistOn(t, load.MovingName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q,"sequencer":"redis"}`, record.Strict))
 		},
 		sleep(allKnow),
 	)
@@ -116,9 +117,9 @@ func toStrict(l *laboratory, t *trouble) error {
 	if t.way != rolled {
 		return inOrder(func() error { return l.order(t, record.Strict) }, sleep(allKnow))
 	}
-	l.quiet.Store(true)
-	defer l.quiet.Store(false)
-	return inOrder(sleep(usualPatience), func() error { return l.order(t, record.Strict) }, l.roll, sleep(allKnow))
+	l.Quiet.Store(true)
+	defer l.Quiet.Store(false)
+	return inOrder(sleep(load.UsualPatience), func() error { return l.order(t, record.Strict) }, l.roll, sleep(allKnow))
 }
 
 // roll restarts the nodes one by one.
@@ -142,18 +143,18 @@ const patience = 40 * time.Second
 
 // order changes the ordering of a biz type.
 func (l *laboratory) order(t *trouble, ordering string) error {
-	return l.insistOn(t, switchedName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, ordering))
+	return l.insistOn(t, load.SwitchedName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, ordering))
 }
 
 // insistOn requests a change from the nodes in turn until one has made it.
 func (l *laboratory) insistOn(t *trouble, name, method, body string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	l.untilDone(ctx, rand.New(rand.NewPCG(uint64(l.Seed), uint64(t.ID))), name, method, "", body)
+	l.UntilDone(ctx, rand.New(rand.NewPCG(uint64(l.Options.Seed), uint64(t.ID))), name, method, "", body)
 	return named(fmt.Sprintf("%s %s %s", method, name, body), ctx.Err())
 }
 
 // makeLate creates the biz type that is not in the configuration.
 func (l *laboratory) makeLate(ctx context.Context) {
-	l.untilDone(ctx, rand.New(rand.NewPCG(uint64(l.Seed), 0)), lateName, http.MethodPut, "", l.definition(lateName, nil))
+	l.UntilDone(ctx, rand.New(rand.NewPCG(uint64(l.Options.Seed), 0)), load.LateName, http.MethodPut, "", l.Definition(load.LateName, nil))
 }

@@ -12,23 +12,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/server/config"
+	_ "github.com/seqd/seqd/standard"
 )
 
 // Every wrong Redis is a valid configuration that differs from the correct one.
 func TestOtherRedises(t *testing.T) {
 	l := &laboratory{world: &world{second: &redisServer{host: &host{addr: "10.77.0.24"}, port: redisPort}}}
 	n := &seqd{home: []string{"SEQD_REDIS_ADDRS=10.77.0.11:26379", "SEQD_REDIS_MASTERNAME=" + masterName}}
-	load := func(env []string) config.Redis {
+	read := func(env []string) config.Redis {
 		cfg, err := config.Load(config.Sources{Env: append(slices.Clone(env), "SEQD_STORE_DRIVER=mongo", `SEQD_BIZTYPES=[{"name":"order"}]`)})
 		if err != nil {
 			t.Fatalf("%q: %v", env, err)
 		}
 		return cfg.Redis
 	}
-	home := load(n.home)
+	home := read(n.home)
 	for _, way := range otherRedises {
-		r := load(l.otherEnv(n, way))
+		r := read(l.otherEnv(n, way))
 		if slices.Equal(r.Addrs, home.Addrs) && r.KeyPrefix == home.KeyPrefix && r.DB == home.DB {
 			t.Errorf("%s is the same: %+v", way, r)
 		}
@@ -49,7 +51,7 @@ func TestWhatRaiseIsGiven(t *testing.T) {
 	seen := map[string]int64{"order": 70, "local": 40, "invoice@20261121": 9}
 	lost := map[string]int64{"order": 1000, "local": 500, "invite": 300, "invoice@20261121": 200, "invoice@20261122": 100}
 	want := map[string]int64{"order": 70, "local": 500, "invite": 300, "invoice@20261121": 9, "invoice@20261122": 1}
-	if got := enough(shapes(System{}), seen, lost); !maps.Equal(got, want) {
+	if got := enough(load.Shapes(load.Options{}), seen, lost); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // What happens to the nodes in a restore.
@@ -28,7 +29,7 @@ const (
 // backup is a copy of the whole store.
 type backup struct {
 	putBack func(context.Context) error
-	late    bool // lateName is in it
+	late    bool // load.LateName is in it
 }
 
 // beginRestore takes a backup while a biz type's ordering is per-node, and, if possible, before
@@ -69,7 +70,7 @@ func (l *laboratory) makeLateOnce(t *trouble) error {
 	if made {
 		return nil
 	}
-	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, nil))
+	return l.insistOn(t, load.LateName, http.MethodPut, l.Definition(load.LateName, nil))
 }
 
 // endRestore follows docs/OPERATIONS.md "Backup and restore". It does not change Redis.
@@ -82,9 +83,9 @@ func endRestore(l *laboratory, t *trouble) error {
 		func() error { return l.raiseAll(t, issued) },
 		func() error {
 			if strings.HasSuffix(t.way, cutOffAtStart) {
-				return l.startCutOff(t, issued[lateName]+1)
+				return l.startCutOff(t, issued[load.LateName]+1)
 			}
-			return l.startAtOnce(t, issued[lateName]+1)
+			return l.startAtOnce(t, issued[load.LateName]+1)
 		},
 	)
 }
@@ -129,8 +130,8 @@ func (l *laboratory) endNodes(kill bool) error {
 		end = (*seqd).kill
 	}
 	err := l.onAll(func(n *seqd) error { end(n); return nil })
-	l.sending.Lock()
-	defer l.sending.Unlock()
+	l.Sending.Lock()
+	defer l.Sending.Unlock()
 	return err
 }
 
@@ -142,16 +143,16 @@ func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	lost, err := l.world.store.counters(ctx)
-	return enough(l.shapes, l.journal.highest(), lost), err
+	return enough(l.Shapes, l.Journal.Highest(), lost), err
 }
 
 // enough returns the arguments of `raise`: the highest numbers seen or, if that is not sufficient,
 // the values in the lost store. It includes every period, even one without issued numbers.
-func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
+func enough(shapes []load.Shape, seen, lost map[string]int64) map[string]int64 {
 	numbers := maps.Clone(seen)
 	for i := range shapes {
 		s := &shapes[i]
-		for _, counter := range s.counters() {
+		for _, counter := range s.Counters() {
 			if number := lost[counter]; number > 0 && (s.Ordering == record.PerNode || numbers[counter] == 0) {
 				numbers[counter] = max(numbers[counter], number)
 			}
@@ -165,22 +166,11 @@ func enough(shapes []shape, seen, lost map[string]int64) map[string]int64 {
 	return numbers
 }
 
-// counters returns the names of the counters of a biz type, without periods.
-func (s *shape) counters() (names []string) {
-	for _, key := range s.Keys {
-		names = append(names, s.Name+"/"+key)
-	}
-	if len(names) == 0 {
-		names = []string{s.Name}
-	}
-	return names
-}
-
 // raiseAll runs `seqd raise` for each counter of the backup, and `seqd restored`.
 func (l *laboratory) raiseAll(t *trouble, issued map[string]int64) error {
 	n := l.seqd(t.target)
 	for counter, number := range issued {
-		if counter == lateName && !t.backup.late {
+		if counter == load.LateName && !t.backup.late {
 			continue // it is created again
 		}
 		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
@@ -195,7 +185,7 @@ func (l *laboratory) operate(n *seqd, args ...string) error {
 	return within(patience, func() error {
 		said, err := n.do(args...)
 		if err == nil {
-			l.journal.say("  %s", said)
+			l.Journal.Say("  %s", said)
 		}
 		return err
 	})
@@ -227,5 +217,5 @@ func (l *laboratory) makeAgain(t *trouble, start int64) error {
 	if t.backup.late {
 		return nil
 	}
-	return l.insistOn(t, lateName, http.MethodPut, l.definition(lateName, settings{"start": start}))
+	return l.insistOn(t, load.LateName, http.MethodPut, l.Definition(load.LateName, load.Settings{"start": start}))
 }

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/check"
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/check"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // Options are the options of a run.
@@ -50,31 +50,28 @@ const recovery = 45 * time.Second
 // laboratory is one run.
 type laboratory struct {
 	Options
-	shapes  []shape
-	world   *world
-	journal *journal
-	http    *http.Client
-	wait    sync.WaitGroup // the load
+	*load.Load
+	world  *world
+	writer *record.Writer
+	loaded sync.WaitGroup // the load
 
 	watching sync.WaitGroup // the samplers
 
 	temporary bool // Dir is temporary
-
-	quiet   atomic.Bool  // there are no calls for switchedName
-	sending sync.RWMutex // read-held by each call until it is in the journal
 
 	mu     sync.Mutex // guards what follows
 	broken map[*redisServer]bool
 	away   int   // current faults that make the store unavailable
 	backAt int64 // when the last of them ended
 	idle   int   // faults that found nothing to break
-	late   bool  // lateName was created
+	late   bool  // load.LateName was created
 }
 
 // Run creates a world, breaks it under load, stops it and runs the checker. The code is 0 without a
 // violation, 1 with one, and 2 if the laboratory itself failed.
 func Run(ctx context.Context, o Options) (code int, err error) {
-	l := &laboratory{Options: o, shapes: shapes(o.System), http: newHTTPClient(), broken: map[*redisServer]bool{}}
+	calls := &load.Load{Seed: o.Seed, Shapes: load.Shapes(o.System.load()), HTTP: load.NewHTTPClient(), Loops: load.Usual}
+	l := &laboratory{Options: o, Load: calls, broken: map[*redisServer]bool{}}
 	if err := l.makeFolders(); err != nil {
 		return 2, err
 	}
@@ -130,7 +127,7 @@ func (l *laboratory) makeFolders() (err error) {
 
 // run runs the experiment.
 func (l *laboratory) run(ctx context.Context) error {
-	bizTypes, sparse, err := configuration(l.shapes)
+	bizTypes, sparse, err := load.Configuration(l.Shapes)
 	if err != nil {
 		return err
 	}
@@ -139,10 +136,16 @@ func (l *laboratory) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(l.Out, "the servers run after %v\n", time.Since(began).Round(time.Millisecond))
-	if l.journal, err = newJournal(l.record(), l.Out, l.shapes); err != nil {
+	for _, n := range l.world.seqds {
+		l.Nodes = append(l.Nodes, n)
+	}
+	if l.writer, err = record.Create(l.record()); err != nil {
 		return err
 	}
-	defer func() { _ = l.journal.writer.Close() }()
+	defer func() { _ = l.writer.Close() }()
+	if l.Journal, err = load.NewJournal(l.writer, l.Out, l.Shapes); err != nil {
+		return err
+	}
 	l.begin()
 	watched, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
@@ -157,33 +160,33 @@ func (l *laboratory) run(ctx context.Context) error {
 		return err
 	}
 	l.stopNodes()
-	l.journal.write(record.Entry{Done: &record.Done{At: l.journal.now()}})
-	return l.journal.writer.Close()
+	l.Journal.Write(record.Entry{Done: &record.Done{At: l.Journal.Now()}})
+	return l.writer.Close()
 }
 
 // begin records the world of the run.
 func (l *laboratory) begin() {
-	w := record.World{Seed: l.Seed, Store: l.System.String(), Began: l.journal.began.UnixNano(), Duration: int64(l.Duration)}
+	w := record.World{Seed: l.Options.Seed, Store: l.System.String(), Began: l.Journal.Began.UnixNano(), Duration: int64(l.Duration)}
 	for _, n := range l.world.seqds {
-		w.Nodes = append(w.Nodes, n.name())
+		w.Nodes = append(w.Nodes, n.Name())
 	}
 	w.Protocols = []string{record.RESP, record.Leaf, record.Tinyid, record.CosID, record.Client}
-	for i := range l.shapes {
-		w.BizTypes = append(w.BizTypes, l.shapes[i].BizType)
+	for i := range l.Shapes {
+		w.BizTypes = append(w.BizTypes, l.Shapes[i].BizType)
 	}
-	l.journal.write(record.Entry{World: &w})
+	l.Journal.Write(record.Entry{World: &w})
 }
 
 // startNodes starts the seqds and waits until all are ready.
 func (l *laboratory) startNodes(ctx context.Context) error {
 	for _, n := range l.world.seqds {
 		n.told = func(life int, how string) {
-			l.journal.lived(n.name(), life, how)
+			l.Journal.Lived(n.Name(), life, how)
 			if how == record.Failed {
-				l.find("%s ended by itself, see %s", n.name(), n.log)
+				l.Journal.Find("%s ended by itself, see %s", n.Name(), n.log)
 			}
 		}
-		n.see = func(life int, line []byte) { l.journal.line(n.name(), life, line) }
+		n.see = func(life int, line []byte) { l.Journal.Line(n.Name(), life, line) }
 		if err := n.start(); err != nil {
 			return err
 		}
@@ -196,8 +199,8 @@ func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) err
 	client := &http.Client{Timeout: time.Second}
 	for _, n := range l.world.seqds {
 		err := within(patience, func() error {
-			if states, status := readiness(client, n.url()); status != http.StatusOK && ctx.Err() == nil {
-				return fmt.Errorf("%s is not ready after %v: %d %v", n.name(), patience, status, states)
+			if states, status := readiness(client, n.URL()); status != http.StatusOK && ctx.Err() == nil {
+				return fmt.Errorf("%s is not ready after %v: %d %v", n.Name(), patience, status, states)
 			}
 			return nil
 		})
@@ -210,26 +213,26 @@ func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) err
 
 // experiment loads the system and breaks it.
 func (l *laboratory) experiment(ctx context.Context) error {
-	schedule := plan(l.System, l.Seed, l.Duration, l.Only)
-	fmt.Fprintf(l.Out, "%s; seed %d; the faults, in seconds after this:\n", l.System, l.Seed)
-	PrintPlan(l.Out, l.System, l.Seed, l.Duration, l.Only)
+	schedule := plan(l.System, l.Options.Seed, l.Duration, l.Only)
+	fmt.Fprintf(l.Out, "%s; seed %d; the faults, in seconds after this:\n", l.System, l.Options.Seed)
+	PrintPlan(l.Out, l.System, l.Options.Seed, l.Duration, l.Only)
 	loading, stopLoad := context.WithCancel(ctx)
 	defer stopLoad()
-	l.wait.Go(func() { l.load(loading) })
+	l.loaded.Go(func() { l.Load.Run(loading, l.buffers) })
 	if !slices.ContainsFunc(schedule, func(p planned) bool { return p.class.marks.StoreBack }) {
-		l.wait.Go(func() { l.makeLate(loading) })
+		l.loaded.Go(func() { l.makeLate(loading) })
 	}
 	ended := time.Now().Add(l.Duration)
 	err := l.inflict(ctx, schedule)
 	if err == nil {
 		l.mindIdle(len(schedule))
 		l.awaitRecovery(ctx)
-		rest(ctx, time.Until(ended))
+		load.Rest(ctx, time.Until(ended))
 	}
 	stopLoad()
-	l.wait.Wait()
+	l.loaded.Wait()
 	if err == nil {
-		l.closeBooks(ctx)
+		l.CloseBooks(ctx)
 	}
 	return errors.Join(err, ctx.Err())
 }
@@ -258,12 +261,12 @@ func (l *laboratory) stopNodes() {
 // the store was away then or shortly before, because numbers that cannot be returned are an error.
 func (l *laboratory) stop(n *seqd) {
 	const shortly = 5 * time.Second
-	since := l.journal.now() - int64(shortly)
+	since := l.Journal.Now() - int64(shortly)
 	err := n.stop()
 	if _, ended := errors.AsType[*exec.ExitError](err); err == nil || ended && l.storeAway(since) {
 		return
 	}
-	l.find("%v", err)
+	l.Journal.Find("%v", err)
 }
 
 // storeAway reports whether the store was away at some time since then.
@@ -277,9 +280,9 @@ func (l *laboratory) storeAway(since int64) bool {
 func (l *laboratory) awaitRecovery(ctx context.Context) {
 	began := time.Now()
 	if err := l.awaitReady(ctx, recovery+l.System.lag()); err != nil && ctx.Err() == nil {
-		l.find("after the last fault: %v", err)
+		l.Journal.Find("after the last fault: %v", err)
 	}
-	l.journal.say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
+	l.Journal.Say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))
 }
 
 // mindIdle requires that most faults of the schedule found something to break. Otherwise the run is
@@ -289,13 +292,6 @@ func (l *laboratory) mindIdle(planned int) {
 	idle := l.idle
 	l.mu.Unlock()
 	if 2*idle > planned {
-		l.find("%d of %d faults found nothing to break", idle, planned)
+		l.Journal.Find("%d of %d faults found nothing to break", idle, planned)
 	}
-}
-
-// find records a finding for the checker.
-func (l *laboratory) find(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	l.journal.say("!! %s", text)
-	l.journal.write(record.Entry{Finding: &record.Finding{At: l.journal.now(), Text: text}})
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"github.com/seqd/seqd/internal/testing/load"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -57,7 +58,7 @@ func plan(system System, seed int64, duration time.Duration, only []string) (all
 	r := rand.New(rand.NewPCG(uint64(seed), 0))
 	deck := &deck{r: r, classes: dealt(system.classes(), duration, only)}
 	fits := func(p planned) bool { return len(only) > 0 || hasRoom(all, p, duration) }
-	for at := quietBegin; ; at += 500*time.Millisecond + upTo(r, 2*time.Second) {
+	for at := quietBegin; ; at += 500*time.Millisecond + load.UpTo(r, 2*time.Second) {
 		first, found := deck.draw(func(p planned) bool { p.at = at; return fits(p) })
 		if !found {
 			return all
@@ -67,7 +68,7 @@ func plan(system System, seed int64, duration time.Duration, only []string) (all
 		if r.IntN(100) < pairs {
 			second, found := deck.draw(func(p planned) bool { p.at = at + first.length; return !collide(first, p) && fits(p) })
 			if found {
-				second.at = at + upTo(r, first.length)
+				second.at = at + load.UpTo(r, first.length)
 				episode = append(episode, second)
 			}
 		}
@@ -142,15 +143,15 @@ func (d *deck) draw(will func(planned) bool) (p planned, found bool) {
 
 // deal draws the properties that a class leaves open.
 func (d *deck) deal(c *class) planned {
-	p := planned{class: c, length: c.least + upTo(d.r, c.most-c.least+1)}
+	p := planned{class: c, length: c.least + load.UpTo(d.r, c.most-c.least+1)}
 	if c.targets != nil {
-		p.target = pick(d.r, c.targets)
+		p.target = load.Pick(d.r, c.targets)
 	}
 	if c.amounts != nil {
-		p.amount = pick(d.r, c.amounts)
+		p.amount = load.Pick(d.r, c.amounts)
 	}
 	if c.ways != nil {
-		p.way = pick(d.r, c.ways)
+		p.way = load.Pick(d.r, c.ways)
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/record"
 	"github.com/seqd/seqd/integration/chaos/sabotage"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 // seqd is one node: a host with a seqd, whose clock can be changed, and its own link to the store.
@@ -60,9 +62,17 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 	return n, nil
 }
 
-func (n *seqd) name() string { return n.host.name }
+// seqd is a [load.Node].
+func (n *seqd) Name() string { return n.host.name }
+func (n *seqd) Life() int    { return int(n.life.Load()) }
+func (n *seqd) URL() string  { return "http://" + n.addr() }
+
+// DialRESP connects to the port of the Redis protocol.
+func (n *seqd) DialRESP() (net.Conn, error) {
+	return net.DialTimeout("tcp", n.respAddr(), load.UsualPatience)
+}
+
 func (n *seqd) addr() string { return fmt.Sprintf("%s:%d", n.host.addr, seqdPort) }
-func (n *seqd) url() string  { return "http://" + n.addr() }
 
 // respAddr is where the node speaks the Redis protocol.
 func (n *seqd) respAddr() string { return fmt.Sprintf("%s:%d", n.host.addr, respPort) }
@@ -114,7 +124,7 @@ func (n *seqd) do(args ...string) (string, error) {
 	out, err := cmd.CombinedOutput()
 	said := strings.TrimSpace(string(out))
 	if err != nil {
-		err = fmt.Errorf("%s on %s: %w: %s", strings.Join(args, " "), n.name(), err, said)
+		err = fmt.Errorf("%s on %s: %w: %s", strings.Join(args, " "), n.Name(), err, said)
 	}
 	return said, err
 }
@@ -148,7 +158,7 @@ func (n *seqd) kill() {
 	if n.process.alive() {
 		n.process.asked = true
 		n.process.kill()
-		n.told(int(n.life.Load()), record.Killed)
+		n.told(n.Life(), record.Killed)
 	}
 }
 
@@ -161,8 +171,8 @@ func (n *seqd) stop() error {
 	}
 	n.process.asked = true
 	err := n.process.stop(stopPatience)
-	n.told(int(n.life.Load()), record.Stopped)
-	return named("a clean stop of "+n.name(), err)
+	n.told(n.Life(), record.Stopped)
+	return named("a clean stop of "+n.Name(), err)
 }
 
 // present returns the current process.

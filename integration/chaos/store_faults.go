@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/seqd/seqd/internal/testing/load"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ func restoreLinks(l *laboratory, t *trouble) error { return onLinks(plain((*link
 
 func (l *laboratory) links(t *trouble) (links []*link) {
 	for _, n := range l.world.seqds {
-		if t.target == n.name() || t.target == "all" {
+		if t.target == n.Name() || t.target == "all" {
 			links = append(links, n.link)
 		}
 	}
@@ -134,7 +135,7 @@ func (l *laboratory) confirmFailover() error {
 		return err
 	}
 	n := l.world.seqds[0]
-	for counter, number := range l.journal.highest() {
+	for counter, number := range l.Journal.Highest() {
 		if _, kept := there[counter]; kept {
 			continue
 		}
@@ -152,5 +153,5 @@ func (l *laboratory) confirmFailover() error {
 func (l *laboratory) isGapless(counter string) bool {
 	name, _, _ := strings.Cut(counter, "@")
 	name, _, _ = strings.Cut(name, "/")
-	return slices.ContainsFunc(l.shapes, func(s shape) bool { return s.Name == name && s.booked })
+	return slices.ContainsFunc(l.Shapes, func(s load.Shape) bool { return s.Name == name && s.Booked })
 }

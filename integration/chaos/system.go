@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
 )
 
 // The stores that a system can have.
@@ -44,6 +46,9 @@ func NewSystem(store, redis, failover string) (System, error) {
 	}
 	return s, nil
 }
+
+// load returns what the load has to know of the system.
+func (s System) load() load.Options { return load.Options{NoRedis: s.NoRedis, Lossy: s.Lossy} }
 
 // String names what the nodes share.
 func (s System) String() string {

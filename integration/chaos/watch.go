@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seqd/seqd/integration/chaos/record"
+	"github.com/seqd/seqd/internal/testing/record"
 )
 
 const (
@@ -21,15 +21,15 @@ const (
 func (l *laboratory) watchNode(ctx context.Context, n *seqd) {
 	client := &http.Client{Timeout: time.Second}
 	every(ctx, sampleEvery, func() {
-		s := record.Sample{Node: n.name(), Life: int(n.life.Load())}
-		answer, status := readiness(client, n.url())
-		s.At, s.Status, s.States = l.journal.now(), status, answer
-		if int(n.life.Load()) != s.Life {
+		s := record.Sample{Node: n.Name(), Life: n.Life()}
+		answer, status := readiness(client, n.URL())
+		s.At, s.Status, s.States = l.Journal.Now(), status, answer
+		if n.Life() != s.Life {
 			s.Life = 0
 		}
-		l.journal.write(record.Entry{Sample: &s})
+		l.Journal.Write(record.Entry{Sample: &s})
 		if s.Status == http.StatusOK && s.Life != 0 {
-			l.journal.ready(s.Node, s.Life, s.At)
+			l.Journal.Ready(s.Node, s.Life, s.At)
 		}
 	})
 }
@@ -67,9 +67,9 @@ func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
 		if now.Role == record.Primary || now.Role == record.Replica {
 			now.Scripts = s.scripts(ctx)
 		}
-		now.At = l.journal.now()
+		now.At = l.Journal.Now()
 		if now.Role != last.Role || now.Replid != last.Replid || now.Scripts != last.Scripts || now.At-last.At >= int64(400*time.Millisecond) {
-			l.journal.write(record.Entry{Server: &now})
+			l.Journal.Write(record.Entry{Server: &now})
 			last = now
 		}
 	})
@@ -104,12 +104,12 @@ func (l *laboratory) watchWall(ctx context.Context) {
 	var last time.Duration
 	every(ctx, serverEvery, func() {
 		now := time.Now()
-		off := now.Round(0).Sub(l.journal.began.Round(0)) - now.Sub(l.journal.began)
+		off := now.Round(0).Sub(l.Journal.Began.Round(0)) - now.Sub(l.Journal.Began)
 		if off-last < time.Millisecond && last-off < time.Millisecond {
 			return
 		}
 		last = off
-		l.journal.write(record.Entry{Offset: &record.Offset{At: l.journal.now(), Nanoseconds: int64(off)}})
+		l.Journal.Write(record.Entry{Offset: &record.Offset{At: l.Journal.Now(), Nanoseconds: int64(off)}})
 	})
 }
 

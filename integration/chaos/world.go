@@ -1,6 +1,6 @@
 // Package chaos is the fault laboratory. It runs a whole system of real processes in network
 // namespaces on this machine, puts mixed load on it, breaks it by a schedule of faults that a seed
-// determines, and records every call. integration/chaos/check then checks the record.
+// determines, and records every call. internal/testing/check then checks the record.
 package chaos
 
 import (

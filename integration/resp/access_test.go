@@ -25,7 +25,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/fleet"
-	"github.com/seqd/seqd/integration/respconn"
+	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/node"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/fleet"
-	"github.com/seqd/seqd/integration/respconn"
+	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"

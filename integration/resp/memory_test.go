@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/integration/respconn"
+	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"

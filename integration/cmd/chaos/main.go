@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos"
-	"github.com/seqd/seqd/integration/chaos/check"
+	"github.com/seqd/seqd/internal/testing/check"
 	"github.com/seqd/seqd/integration/chaos/sabotage"
 )
 

@@ -1,0 +1,40 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/seqd/seqd/internal/testing/record"
+)
+
+// storeClock stands for the clock of the store, which gapless biz types go by. No fault turns it.
+const storeClock = "the store"
+
+// checkPeriods requires that the node's clock showed the day of a number during the call, in the
+// biz type's time zone (DESIGN §3 "Periods": it is "fixed when the take is sent", and "date and
+// number always belong together"; docs/PLUGINS.md "a wrong clock only decides which day's number a
+// caller gets").
+func (h *evidence) checkPeriods(r *Report, issues []issue) {
+	for n := range issues {
+		i := &issues[n]
+		if i.bizType.Reset != record.Daily || i.period == "" {
+			continue
+		}
+		nodes := []string{i.node}
+		switch {
+		case i.bizType.Strategy == record.Gapless:
+			nodes = []string{storeClock}
+		case !i.alone:
+			nodes = h.world.Nodes
+		}
+		fits := false
+		var first, last string
+		for _, node := range nodes {
+			least, most := h.nodeClock(node, i.start, i.end)
+			first, last = i.bizType.zone.day(least), i.bizType.zone.day(most)
+			fits = fits || first <= i.period && i.period <= last
+		}
+		if !fits {
+			h.fail(r, RulePeriod, i.bizType.Name, 1, i.end, fmt.Sprintf("a number of %s, while the node's clock went from %s to %s", i.period, first, last), i.call)
+		}
+	}
+}

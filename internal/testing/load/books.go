@@ -1,0 +1,208 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/record"
+)
+
+// booking is a reservation that a caller has.
+type booking struct {
+	shape *Shape
+	of    string
+	id    string
+	count int
+}
+
+// mostBookings is how many reservations a loop remembers, open ones and ended ones.
+const mostBookings = 12
+
+// books reserves numbers of gapless biz types, and confirms, releases or forgets them, each through
+// any node.
+func (l *Load) books(ctx context.Context, d *Dice) {
+	var shapes []*Shape
+	for i := range l.Shapes {
+		if l.Shapes[i].Booked {
+			shapes = append(shapes, &l.Shapes[i])
+		}
+	}
+	var known []booking
+	for ctx.Err() == nil {
+		r := d.Next()
+		pause := UpTo(r, 40*time.Millisecond)
+		switch roll := r.IntN(100); {
+		case roll < 40 || len(known) == 0:
+			if b, got := l.reserve(ctx, r, d, Pick(r, shapes)); got {
+				known = append(known, b)
+			}
+		case roll < 62:
+			l.settle(ctx, r, known[r.IntN(len(known))], record.Confirm)
+		case roll < 80:
+			l.settle(ctx, r, known[r.IntN(len(known))], record.Release)
+		case roll < 88:
+			l.settle(ctx, r, known[r.IntN(len(known))], record.Find)
+		case roll < 92:
+			l.void(ctx, r, d, Pick(r, shapes))
+		default:
+			known = known[1:] // it expires
+		}
+		if len(known) > mostBookings {
+			known = known[1:]
+		}
+		l.rest(ctx, pause)
+	}
+}
+
+// reserve reserves numbers, mostly under a key, so that it can insist on an answer.
+func (l *Load) reserve(ctx context.Context, r *rand.Rand, d *Dice, s *Shape) (b booking, got bool) {
+	count := Pick(r, s.counts)
+	query := url.Values{"count": {strconv.Itoa(count)}}
+	b = booking{shape: s, of: s.key(r), count: count}
+	if b.of != "" {
+		query.Set("key", b.of)
+	}
+	if r.IntN(4) == 0 {
+		query.Set("ttl", Pick(r, []string{"1s", "2s", "30s"}))
+	}
+	key, times := "", 1
+	if r.IntN(10) < 7 {
+		key, times = fmt.Sprintf("book-%d-%d-%d", d.seed, d.loop, d.round), attempts
+	}
+	nodes := r.Perm(len(l.Nodes))
+	for i := range times {
+		c := &record.Call{BizType: s.Name, Of: b.of, Kind: record.Reserve, Asked: count, Key: key}
+		l.ask(ctx, l.Nodes[nodes[i%len(nodes)]], s, c, http.MethodPost, "/seq/"+s.Name+"/reservations?"+query.Encode(), "")
+		if c.Status == http.StatusCreated && c.Reservation != "" {
+			b.id = c.Reservation
+			return b, true
+		}
+		if c.Status >= 400 && c.Status < 500 || ctx.Err() != nil {
+			break
+		}
+		l.rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
+	}
+	return b, false
+}
+
+// settle asks for a reservation, through several nodes until one answers.
+func (l *Load) settle(ctx context.Context, r *rand.Rand, b booking, kind string) {
+	method, path := http.MethodGet, "/seq/"+b.shape.Name+"/reservations/"+b.id
+	switch kind {
+	case record.Confirm:
+		method, path = http.MethodPost, path+"/confirm"
+	case record.Release:
+		method = http.MethodDelete
+	}
+	nodes := r.Perm(len(l.Nodes))
+	times := Pick(r, []int{1, attempts, attempts})
+	for i := range times {
+		c := &record.Call{BizType: b.shape.Name, Of: b.of, Kind: kind, Asked: b.count, Reservation: b.id}
+		l.ask(ctx, l.Nodes[nodes[i%len(nodes)]], b.shape, c, method, path, "")
+		if c.Status >= 200 && c.Status < 500 || ctx.Err() != nil {
+			return
+		}
+		l.rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
+	}
+}
+
+// void makes a number void that was issued for that purpose: a caller whose invoice is cancelled.
+func (l *Load) void(ctx context.Context, r *rand.Rand, d *Dice, s *Shape) {
+	q := request{node: Pick(r, l.Nodes), shape: s, of: s.key(r), kind: record.Single, count: 1, timeout: UsualPatience}
+	c := l.send(ctx, q)
+	id := ""
+	switch {
+	case len(c.Texts) == 1:
+		id = c.Texts[0]
+	case len(c.Runs) == 1:
+		id = strconv.FormatInt(c.Runs[0].First, 10)
+	default:
+		return
+	}
+	reason := fmt.Sprintf("cancelled %d-%d", d.loop, d.round)
+	v := &record.Call{BizType: s.Name, Of: q.of, Kind: record.VoidOne, Asked: 1, Key: reason, Texts: []string{id}}
+	if s.Display == "" {
+		v.Runs = c.Runs
+	}
+	query := ""
+	if q.of != "" {
+		query = "?key=" + q.of
+	}
+	body, _ := json.Marshal(map[string]string{"id": id, "reason": reason}) // two texts never fail
+	for range attempts {
+		one := *v
+		l.ask(ctx, Pick(r, l.Nodes), s, &one, http.MethodPost, "/biz-types/"+s.Name+"/voids"+query, string(body))
+		if one.Status >= 200 && one.Status < 500 || ctx.Err() != nil {
+			return
+		}
+		l.rest(ctx, 50*time.Millisecond)
+	}
+}
+
+// ask makes a call about a reservation, and records it with its answer.
+func (l *Load) ask(ctx context.Context, n Node, s *Shape, c *record.Call, method, path, body string) {
+	ctx, cancel := context.WithTimeout(ctx, UsualPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
+	if err != nil {
+		panic(err) // cannot fail: it is built from constants
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.Kind == record.Reserve && c.Key != "" {
+		req.Header.Set("Idempotency-Key", c.Key)
+	}
+	l.Sending.RLock()
+	defer l.Sending.RUnlock()
+	life := n.Life()
+	c.Node, c.Start = n.Name(), l.Journal.Now()
+	status, header, answer, err := l.exchange(req)
+	c.End = l.Journal.Now()
+	if life == n.Life() {
+		c.Life = life
+	}
+	if err != nil {
+		c.Code = Complaint(err)
+	} else {
+		c.Status, c.Replayed = status, header.Get("Idempotent-Replayed") != ""
+		readBooking(s, c, answer)
+	}
+	l.Journal.Call(c)
+}
+
+// readBooking reads an answer about a reservation into the call.
+func readBooking(s *Shape, c *record.Call, body []byte) {
+	if c.Status >= 400 {
+		var problem struct{ Code string }
+		_ = json.Unmarshal(body, &problem) // the checker reports an answer without a code
+		c.Code = problem.Code
+		return
+	}
+	if c.Kind == record.Release || c.Kind == record.VoidOne {
+		return
+	}
+	var answer struct {
+		BizType, Reservation, State string
+		IDs                         []string
+		ExpiresAt                   time.Time
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.BizType != s.Name || c.Reservation != "" && c.Reservation != answer.Reservation {
+		c.Code = unreadable
+	}
+	c.Reservation, c.State, c.Expires = answer.Reservation, answer.State, answer.ExpiresAt.UnixMilli()
+	read := record.Call{}
+	r := request{shape: s, count: c.Asked}
+	r.readIDs(&read, answer.IDs)
+	c.Runs, c.Texts = read.Runs, read.Texts
+	if read.Code != "" {
+		c.Code = read.Code
+	}
+}
