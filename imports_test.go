@@ -155,7 +155,7 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/openfiles internal/resident internal/retry internal/version persist " +
+		may: ". internal/bounded internal/openfiles internal/resident internal/retry internal/seams internal/version persist " +
 			"persist/storeclock plugin server/access server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
@@ -171,7 +171,7 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/redisbatch internal/retry persist persist/bolt persist/memory " +
+		may: ". internal/bounded internal/redisbatch internal/retry internal/seams persist persist/bolt persist/memory " +
 			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
@@ -375,6 +375,10 @@ var rules = map[string]rule{
 	},
 	"internal/ruleset": {
 		why: "it keeps rules by number and name, whatever they say",
+	},
+	"internal/seams": {
+		may: "persist",
+		why: "it names what a simulation replaces, and does nothing",
 	},
 	"internal/sharedspan": {
 		why: "it traces callers by their spans only",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -18,7 +19,13 @@ type respFront struct {
 
 // openPort listens on an address of the configuration.
 func (b *base) openPort(ctx context.Context, key, addr string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	listen := seams.Of(ctx).Listen
+	if listen == nil {
+		listen = func(ctx context.Context, addr string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		}
+	}
+	l, err := listen(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -34,8 +35,8 @@ func (silent) Printf(context.Context, string, ...any) {}
 // client follows MOVED and ASK, by which a server says that it has not run the command. It repeats
 // nothing else that redisonce.Do sends.) When it connects it sends only HELLO and SELECT, so that a
 // user with few rights is enough.
-func NewRedis(cfg config.Redis) (redis.UniversalClient, error) {
-	dial, err := redisDialer(cfg)
+func NewRedis(ctx context.Context, cfg config.Redis) (redis.UniversalClient, error) {
+	dial, err := redisDialer(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +140,10 @@ func (b bound) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // redisDialer returns the function that connects to servers and to Sentinels.
-func redisDialer(cfg config.Redis) (dialer, error) {
+func redisDialer(ctx context.Context, cfg config.Redis) (dialer, error) {
+	if dial := seams.Of(ctx).DialRedis; dial != nil {
+		return dial, nil
+	}
 	plain := &net.Dialer{Timeout: cfg.Timeout}
 	if !cfg.TLS.Enabled {
 		return plain.DialContext, nil

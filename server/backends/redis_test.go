@@ -24,7 +24,7 @@ func newTestRedis(t *testing.T, change func(*config.Redis)) redis.UniversalClien
 	cfg := config.Default().Redis
 	cfg.Timeout = 200 * time.Millisecond
 	change(&cfg)
-	client, err := NewRedis(cfg)
+	client, err := NewRedis(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestTLSFiles(t *testing.T) {
 		cfg := config.Default().Redis
 		cfg.Addrs, cfg.TLS = []string{"127.0.0.1:1"}, test.tls
 		cfg.TLS.Enabled = true
-		_, err := NewRedis(cfg)
+		_, err := NewRedis(t.Context(), cfg)
 		for _, want := range test.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want one with %q", err, want)

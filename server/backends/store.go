@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -40,6 +41,9 @@ type manner struct {
 
 // newStore opens a store.
 func newStore(ctx context.Context, cfg config.Store, now func() time.Time, how manner) (persist.Store, error) {
+	if open := seams.Of(ctx).OpenStore; open != nil {
+		return open(ctx)
+	}
 	switch cfg.Driver {
 	case "memory":
 		return memory.New(now), nil

@@ -61,7 +61,7 @@ type Redis struct {
 // is is an error. One that cannot be reached delays OpenRedis by redis.timeout at most, and is no
 // error: strategies cope with that. The caller runs [Redis.Watch] and closes the client.
 func OpenRedis(ctx context.Context, cfg config.Redis, opts RedisOptions) (*Redis, error) {
-	client, err := NewRedis(cfg)
+	client, err := NewRedis(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd/internal/openfiles"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
@@ -17,7 +19,7 @@ import (
 // nothing answers.
 func Doctor(ctx context.Context, cfg *config.Config) []doctor.Section {
 	d := &doctor.Doctor{
-		Config: cfg, Redis: backends.NewRedis, Shape: definitions.Shape,
+		Config: cfg, Redis: func(c config.Redis) (redis.UniversalClient, error) { return backends.NewRedis(ctx, c) }, Shape: definitions.Shape,
 		Host: doctor.ThisHost(openfiles.Limit), Now: time.Now,
 		Definitions: func(ctx context.Context, store persist.Store) ([]doctor.Definition, error) {
 			return storedDefinitions(ctx, cfg, store)

@@ -157,7 +157,7 @@ func (f *repair) openCursors(ctx context.Context) (redis.UniversalClient, error)
 	if err != nil {
 		return nil, err
 	}
-	client, err := backends.NewRedis(f.cfg.Redis)
+	client, err := backends.NewRedis(ctx, f.cfg.Redis)
 	if err != nil {
 		return nil, err
 	}

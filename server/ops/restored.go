@@ -34,7 +34,7 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		return err
 	}
 	if cfg.Redis.Configured() {
-		if env.Redis, err = backends.NewRedis(cfg.Redis); err != nil {
+		if env.Redis, err = backends.NewRedis(ctx, cfg.Redis); err != nil {
 			return err
 		}
 		defer func() { _ = env.Redis.Close() }()

@@ -1,0 +1,35 @@
+// Package seams lets a simulation take the place of what a service has outside of its process: its
+// ports, Redis and the store. A context carries them, so a program that uses seqd does not see them:
+// package server and the commands beside it ask [Of] at the one place where each of these is opened.
+//
+// Clocks need no seam: time passes as testing/synctest lets it, and what is a time of day comes from
+// the clock that server.WithClock sets.
+package seams
+
+import (
+	"context"
+	"net"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// Seams are what takes the place. What is nil stays as it is.
+type Seams struct {
+	// Listen opens a port.
+	Listen func(ctx context.Context, addr string) (net.Listener, error)
+	// DialRedis connects to a Redis server.
+	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
+	// OpenStore opens the store. It may be called again.
+	OpenStore func(ctx context.Context) (persist.Store, error)
+}
+
+type key struct{}
+
+// With returns a context with seams.
+func With(ctx context.Context, s Seams) context.Context { return context.WithValue(ctx, key{}, s) }
+
+// Of returns the seams of a context; they are all nil in a service that is not simulated.
+func Of(ctx context.Context) Seams {
+	s, _ := ctx.Value(key{}).(Seams)
+	return s
+}
