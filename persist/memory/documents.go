@@ -120,17 +120,24 @@ func (d *documents) Due(ctx context.Context, kind string, before int64, limit in
 		return nil, err
 	}
 	err = d.locked(ctx, func() error {
-		for _, doc := range d.kinds[kind] {
-			if doc.Expires != 0 && doc.Expires < before {
-				list = append(list, doc)
-			}
-		}
+		list = d.due(kind, before)
 		return nil
 	})
+	return list[:min(max(limit, 0), len(list))], err
+}
+
+// due returns the documents of a kind that expire before a time, the earliest first; the lock is
+// held.
+func (d *documents) due(kind string, before int64) (list []persist.Document) {
+	for _, doc := range d.kinds[kind] {
+		if doc.Expires != 0 && doc.Expires < before {
+			list = append(list, doc)
+		}
+	}
 	slices.SortFunc(list, func(a, b persist.Document) int {
 		return cmp.Or(cmp.Compare(a.Expires, b.Expires), strings.Compare(a.Key, b.Key))
 	})
-	return list[:min(max(limit, 0), len(list))], err
+	return list
 }
 
 // Keep implements [persist.Documents].
@@ -154,14 +161,10 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 		return 0, err
 	}
 	err = d.locked(ctx, func() error {
-		for key, doc := range d.kinds[kind] {
-			if purged >= limit {
-				break
-			}
-			if doc.Expires != 0 && doc.Expires < before {
-				delete(d.kinds[kind], key)
-				purged++
-			}
+		due := d.due(kind, before)
+		purged = min(max(limit, 0), len(due))
+		for _, doc := range due[:purged] {
+			delete(d.kinds[kind], doc.Key)
 		}
 		return nil
 	})

@@ -5,6 +5,8 @@ package memory
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +33,24 @@ func New(now func() time.Time) *Store {
 	s.documents.kinds = make(map[string]map[string]persist.Document)
 	s.history.records = make(map[string][]persist.HistoryRecord)
 	return s
+}
+
+// Copy returns a store of its own that has the same content. now is its clock.
+func (s *Store) Copy(now func() time.Time) *Store {
+	c := New(now)
+	for _, part := range []*lock{&s.counters.lock, &s.slots.lock, &s.documents.lock, &s.history.lock} {
+		part.mu.Lock()
+		defer part.mu.Unlock()
+	}
+	c.counters.records = maps.Clone(s.counters.records)
+	c.slots.registries = maps.Clone(s.slots.registries) // which are never changed in place
+	for kind, documents := range s.documents.kinds {
+		c.documents.kinds[kind] = maps.Clone(documents)
+	}
+	for bizType, records := range s.history.records {
+		c.history.records[bizType] = slices.Clone(records)
+	}
+	return c
 }
 
 // Counters returns the counters.
