@@ -1,0 +1,232 @@
+package storesim
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// rules are what a database does, and which rules it keeps; see package sabotage.
+type rules struct {
+	mode                                    Mode
+	compares, once, epochHeld, giveBackSwap bool
+}
+
+// operation is what a client asks for. It depends on its arguments and the database only: the standby
+// repeats it.
+type operation func(*database) (any, error)
+
+// database is one server: what it has, and the fence of each counter. The cluster's lock is held.
+type database struct {
+	rules
+	store *memory.Store
+	at    time.Time // of the operation
+
+	written                    map[string]int // the timeline that each counter was written on
+	current, confirmed, origin int            // timelines
+}
+
+func newDatabase(r rules) *database {
+	db := &database{rules: r, written: make(map[string]int), current: 1, confirmed: 1, origin: 1}
+	db.store = memory.New(db.now)
+	return db
+}
+
+func (db *database) now() time.Time { return db.at }
+
+// copy returns a database of its own that has the same.
+func (db *database) copy() *database {
+	other := *db
+	other.written = maps.Clone(db.written)
+	other.store = db.store.Copy(other.now)
+	return &other
+}
+
+// background is the context of operations on memory, which take no time.
+var background = context.Background()
+
+// fence is the text of a timeline.
+func fence(timeline int) string { return fmt.Sprintf("7000000000000000001/%08X", timeline) }
+
+// holds reports whether a text is the present fence, if that counts.
+func (db *database) holds(text string) bool { return !db.compares || text == fence(db.current) }
+
+// seen returns a counter as clients see it.
+func (db *database) seen(m persist.Counter) persist.Counter {
+	if db.compares && db.written[m.BizTag] != db.current {
+		m.FailedOver, m.Epoch = true, ""
+	}
+	return m
+}
+
+// counters yields all counters.
+func (db *database) counters() iter.Seq[persist.Counter] {
+	return func(yield func(persist.Counter) bool) {
+		for m := range persist.EveryCounter(background, db.store.Counters()) {
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+func (db *database) read(bizTag string) (persist.Counter, error) {
+	m, err := db.store.Counters().Read(background, bizTag)
+	if err != nil {
+		return m, err
+	}
+	return db.seen(m), nil
+}
+
+func (db *database) list(after string, limit int) ([]persist.Counter, error) {
+	list, err := db.store.Counters().List(background, after, limit)
+	for i := range list {
+		list[i] = db.seen(list[i])
+	}
+	return list, err
+}
+
+// create stores a counter, unless the database failed over and lost says nothing about it.
+func (db *database) create(m persist.Counter, lost bool) error {
+	_, err := db.store.Counters().Read(background, m.BizTag)
+	if err != nil && m.Validate() == nil && !lost && db.compares && db.confirmed != db.current {
+		return fmt.Errorf("%q: %w", m.BizTag, persist.ErrFailedOver)
+	}
+	m.FailedOver = false
+	if err := db.store.Counters().Create(background, m); err != nil {
+		return err
+	}
+	db.written[m.BizTag] = db.current
+	return nil
+}
+
+func (db *database) delete(bizTag string) error {
+	delete(db.written, bizTag)
+	return db.store.Counters().Delete(background, bizTag)
+}
+
+// put replaces a counter that exists.
+func (db *database) put(m persist.Counter) error {
+	if err := db.store.Counters().Delete(background, m.BizTag); err != nil {
+		return err
+	}
+	return db.store.Counters().Create(background, m)
+}
+
+// next returns a counter as it is after a request, and the range. The gap counts once for each
+// failover since the counter was written.
+func (db *database) next(req persist.Request) (persist.Counter, persist.Range, error) {
+	m, err := db.read(req.BizTag)
+	if err != nil {
+		return m, persist.Range{}, err
+	}
+	if m.FailedOver {
+		gap := max(req.FailoverGap, min(m.Step, req.MostFailoverStep())*req.FailoverSteps)
+		failovers := min(1000, max(1, int64(db.current-db.written[req.BizTag])))
+		req.FailoverGap, req.FailoverSteps = min(gap, persist.MaxNumber/failovers)*failovers, 0
+	}
+	if needed, ok := req.To.Needs(); ok && !db.epochHeld {
+		m.Epoch = needed
+	}
+	return m.Allocated(req, db.at.UnixMilli())
+}
+
+// allocated stores a counter that next returned.
+func (db *database) allocated(m persist.Counter) error {
+	db.written[m.BizTag] = db.current
+	return db.put(m)
+}
+
+func (db *database) allocate(req persist.Request) (persist.Range, error) {
+	m, r, err := db.next(req)
+	if err == nil {
+		err = db.allocated(m)
+	}
+	return r, err
+}
+
+func (db *database) giveBack(bizTag string, r persist.Range) (bool, error) {
+	if err := r.Validate(); err != nil {
+		return false, err
+	}
+	m, err := db.store.Counters().Read(background, bizTag)
+	if err != nil {
+		return false, err
+	}
+	if db.giveBackSwap && (m.Max != r.Last || db.seen(m).FailedOver) {
+		return false, nil
+	}
+	m.Max = r.First - 1
+	return true, db.put(m)
+}
+
+func (db *database) epochs(bizTags []string) map[string]persist.FoundEpoch {
+	found := make(map[string]persist.FoundEpoch, len(bizTags))
+	for _, name := range bizTags {
+		if m, err := db.read(name); err == nil {
+			found[name] = persist.FoundEpoch{Epoch: m.Epoch}
+		}
+	}
+	return found
+}
+
+// createFenced and updateFenced say what is there first: it is true whatever the fence is.
+func (db *database) createFenced(doc persist.Document, under string) error {
+	if _, err := db.store.Documents().Read(background, doc.Kind, doc.Key); err != nil && doc.CheckNew() == nil && !db.holds(under) {
+		return fmt.Errorf("%q: %w", doc.PersistID(), persist.ErrFailedOver)
+	}
+	return db.store.Documents().Create(background, doc)
+}
+
+func (db *database) updateFenced(doc persist.Document, under string) error {
+	if known, err := db.store.Documents().Read(background, doc.Kind, doc.Key); err == nil &&
+		doc.Validate() == nil && known.CheckUpdate(doc) == nil && !db.holds(under) {
+		return fmt.Errorf("%q: %w", doc.PersistID(), persist.ErrFailedOver)
+	}
+	return db.store.Documents().Update(background, doc)
+}
+
+func (db *database) confirm(current string) error {
+	if current != fence(db.current) {
+		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
+	}
+	db.confirmed = db.current
+	return nil
+}
+
+// fences returns the fences as clients see them.
+func (db *database) fences() persist.Fence {
+	f := persist.Fence{Current: fence(db.current), Confirmed: fence(db.confirmed)}
+	if db.mode == Lossless {
+		f.Confirmed = f.Current
+	}
+	return f
+}
+
+// look adds to a registry what a database that can lose writes says of itself. An empty registry in a
+// database that never failed over has lost nothing.
+func (db *database) look(registry string, ids []int64) (persist.SlotTable, error) {
+	t, err := db.store.Slots().Look(background, registry, ids...)
+	if err == nil && db.mode == Lossy {
+		t.Source, t.Lag = fence(db.current), lag.Milliseconds()
+		if len(ids) == 0 && t.Set == nil && len(t.Slots) == 0 && db.current == db.origin {
+			t.Lag = 0
+		}
+	}
+	return t, err
+}
+
+func (db *database) swap(registry string, swap persist.SlotSwap) (bool, error) {
+	if db.mode == Lossy {
+		if err := persist.CheckSwap(registry, swap); err != nil || swap.Source != fence(db.current) {
+			return false, err
+		}
+		swap.Source = ""
+	}
+	return db.store.Slots().Swap(background, registry, swap)
+}
