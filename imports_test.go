@@ -418,6 +418,9 @@ var rules = map[string]rule{
 	},
 	"internal/testing/respconn": {
 		why: "it shares no code with what it talks to",
+	"internal/testing/sim/boltsim": {
+		why: "it copies files, and needs of the store their names only",
+	},
 	"internal/testing/sim/storesim": {
 		may: "persist persist/memory",
 		why: "a simulated database depends on what a store is, not on who uses it",
