@@ -26,8 +26,8 @@ type life struct {
 	users sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
-	heard bool   // somebody hears the node
-	taken *int64 // the highest number that somebody got of any life
+	heard bool       // somebody hears the node
+	taken *int64     // the highest number that somebody got of any life
 }
 
 func begin(t *testing.T, path string, taken *int64) *life {
