@@ -424,6 +424,8 @@ var rules = map[string]rule{
 	"internal/testing/sim/storesim": {
 		may: "persist persist/memory",
 		why: "a simulated database depends on what a store is, not on who uses it",
+	"internal/testing/sim/redissim": {
+		why: "it is a Redis, whoever uses it; the scripts that it runs come from its clients",
 	},
 	"internal/testing/tcppair": {
 		why: "it knows connections only",

@@ -1,0 +1,238 @@
+package redissim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/sim/redissim"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/plugin/ratelimit"
+	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/idempotency"
+	"github.com/seqd/seqd/server/idempotency/idempotencytest"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
+	"github.com/seqd/seqd/strategy/snowflake/redisslots"
+)
+
+// Many callers of several counters take what is installed, each number once, also with lots of calls in
+// a pipeline.
+func TestCursors(t *testing.T) {
+	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
+		s := d.Server(0)
+		if err := rediscursor.Check(t.Context(), rediscursor.Options{Client: connect(t, s), Prefix: "seqd:", Cluster: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		const callers, takes = 300, 20
+		var wg sync.WaitGroup
+		for counter := range 3 {
+			c := open(t, s, fmt.Sprint("counter", counter))
+			c.seed("e", 1, callers*takes)
+			var mu sync.Mutex
+			seen := make(map[int64]bool)
+			for range callers {
+				wg.Go(func() {
+					for range takes {
+						taken, err := c.take(1)
+						if err != nil || len(taken.Runs) != 1 {
+							t.Errorf("%+v, %v", taken, err)
+							return
+						}
+						mu.Lock()
+						if n := taken.Runs[0].First; seen[n] {
+							t.Errorf("%d was taken twice", n)
+						} else {
+							seen[n] = true
+						}
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
+}
+
+func TestIdempotency(t *testing.T) {
+	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
+		s := deploy(t, redissim.Options{}).Server(0)
+		backend := func() idempotency.Backend {
+			client := connect(t, s)
+			client.Options().ReadTimeout, client.Options().WriteTimeout = time.Hour, time.Hour // of real time
+			return idempotency.NewRedis(idempotency.RedisOptions{Client: client, Prefix: "seqd:"})
+		}
+		return backend(), backend(), s.Shift
+	})
+}
+
+func TestSlots(t *testing.T) {
+	settings := map[string]string{"min-replicas-to-write": "1"}
+	bubble(t, redissim.Options{Servers: 2, Settings: settings}, func(t *testing.T, d *redissim.Deployment) {
+		client := connect(t, d.Server(0))
+		if err := redisslots.Check(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+		slots := redisslots.Open(redisslots.Options{Client: client, Prefix: "seqd:", Cluster: "c"})
+		table, err := slots.Look(t.Context(), "nodes", 1)
+		if err != nil || table.Set != nil || len(table.Slots) > 0 || table.Now != time.Now().UnixMilli() || table.Lag < 10_000 {
+			t.Fatalf("%+v, %v", table, err)
+		}
+		set := persist.SlotSet{Incarnation: strings.Repeat("0", 32), Layout: "l", Source: table.Source}
+		swap := persist.SlotSwap{Source: table.Source, NewSet: &set, NewSlot: &persist.Slot{ID: 7, Key: "me", Token: "t", Until: 10}}
+		for _, want := range []bool{true, false} { // the second one does not see what it expects
+			if swapped, err := slots.Swap(t.Context(), "nodes", swap); swapped != want || err != nil {
+				t.Errorf("%v, %v, want %v", swapped, err, want)
+			}
+		}
+		for _, ids := range [][]int64{{7}, nil} {
+			table, err = slots.Look(t.Context(), "nodes", ids...)
+			if err != nil || len(table.Slots) != 1 || table.Slots[0].ID != 7 {
+				t.Errorf("%+v, %v", table, err)
+			}
+		}
+		if err := slots.Drop(t.Context(), "nodes"); err != nil {
+			t.Error(err)
+		}
+		if err := slots.Drop(t.Context(), "nodes"); !errors.Is(err, persist.ErrNotFound) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRateLimit(t *testing.T) {
+	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
+		factory, err := plugin.Lookup("rate-limit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := ratelimit.DefaultSettings()
+		settings.Rate, settings.Burst, settings.Scope = 2, 3, ratelimit.Cluster
+		b := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: "rate-limit", Settings: &settings}}}
+		var nodes []seqd.Plugin
+		for range 2 {
+			env := plugin.Env{Redis: connect(t, d.Server(0)), RedisPrefix: "seqd:", Now: time.Now, Cluster: "c", Log: slog.New(slog.DiscardHandler)}
+			node, err := factory.New(env, b, b.Plugins[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes = append(nodes, node)
+		}
+		passes := func() (n int) {
+			for nodes[n%2].Before(t.Context(), &seqd.Call{BizType: "order", Count: 1}) == nil {
+				n++
+			}
+			return n
+		}
+		if n := passes(); n != 3 {
+			t.Errorf("%d requests passed a full bucket of 3", n)
+		}
+		time.Sleep(time.Second)
+		if n := passes(); n != 2 {
+			t.Errorf("%d requests passed after a second, want 2", n)
+		}
+		if d.Server(0).Evict(0) == "" {
+			t.Error("there is no bucket")
+		}
+		if n := passes(); n != 3 {
+			t.Errorf("%d requests passed after the bucket was evicted, want 3", n)
+		}
+		time.Sleep(time.Minute)
+		if reply := do(t, d.Server(0), "exists", "x"); reply != int64(0) || d.Server(0).Evict(0) != "" {
+			t.Error("a full bucket did not expire")
+		}
+	})
+}
+
+// What one node publishes another one hears, also through a replica, and again after a restart.
+func TestFeed(t *testing.T) {
+	bubble(t, redissim.Options{Servers: 2}, func(t *testing.T, d *redissim.Deployment) {
+		store := shared{memory.New(time.Now)}
+		var mu sync.Mutex
+		var heard []string
+		node := func(s *redissim.Server, name string) *feed.Feed {
+			f := feed.New(feed.Options{
+				Documents: store.Documents(), Shared: true, Redis: connect(t, s), Channel: "changes", Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			})
+			f.Add("thing", feed.Follower{
+				Changed: func(_ context.Context, key string) error {
+					mu.Lock()
+					defer mu.Unlock()
+					heard = append(heard, name+" "+key)
+					return nil
+				},
+				Reload: func(context.Context) error { return nil },
+			})
+			return f
+		}
+		writer, reader := node(d.Server(0), "writer"), node(d.Server(1), "reader")
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := reader.Begin(ctx); err != nil {
+			t.Fatal(err)
+		}
+		go reader.Follow(ctx)
+		synctest.Wait()
+		writer.Publish(ctx, "thing", "a")
+		synctest.Wait()
+		d.Server(1).Start(redissim.Everything)
+		d.Server(1).Sync()
+		time.Sleep(20 * time.Second) // the client subscribes again
+		writer.Publish(ctx, "thing", "b")
+		synctest.Wait()
+		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(heard, []string{"reader a", "reader b"}) {
+			t.Errorf("heard %q", heard)
+		}
+	})
+}
+
+type shared struct{ persist.Store }
+
+func (shared) Shared() bool { return true }
+
+func TestSubscribe(t *testing.T) {
+	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
+		client := connect(t, d.Server(0))
+		subscription := client.Subscribe(t.Context(), "a", "b")
+		defer subscription.Close()
+		for _, channel := range []string{"a", "b"} {
+			if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Subscription).Channel != channel {
+				t.Fatal(m, err)
+			}
+		}
+		if err := subscription.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Pong) == nil {
+			t.Fatal(m, err)
+		}
+		if n, err := client.Publish(t.Context(), "b", "hello").Result(); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if m, err := subscription.ReceiveMessage(t.Context()); err != nil || m.Payload != "hello" {
+			t.Fatal(m, err)
+		}
+		if err := subscription.Unsubscribe(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Subscription).Count != 1 {
+			t.Fatal(m, err)
+		}
+		if n, err := client.Publish(t.Context(), "b", "hello").Result(); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+	})
+}
