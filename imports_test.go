@@ -418,12 +418,17 @@ var rules = map[string]rule{
 	},
 	"internal/testing/respconn": {
 		why: "it shares no code with what it talks to",
+	},
 	"internal/testing/sim/boltsim": {
 		why: "it copies files, and needs of the store their names only",
 	},
 	"internal/testing/sim/storesim": {
 		may: "persist persist/memory",
 		why: "a simulated database depends on what a store is, not on who uses it",
+	},
+	"internal/testing/sim/netsim": {
+		why: "it knows connections only",
+	},
 	"internal/testing/sim/redissim": {
 		why: "it is a Redis, whoever uses it; the scripts that it runs come from its clients",
 	},
