@@ -44,6 +44,9 @@ func Vacant(dir string) error {
 	return fmt.Errorf("%s has the record of another run", dir)
 }
 
+// sampleEvery is the pause between two looks at /readyz.
+const sampleEvery = 200 * time.Millisecond
+
 // recovery is how long all nodes may take to be ready after the last fault.
 const recovery = 45 * time.Second
 
@@ -196,10 +199,10 @@ func (l *laboratory) startNodes(ctx context.Context) error {
 
 // awaitReady waits until all nodes are ready.
 func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) error {
-	client := &http.Client{Timeout: time.Second}
+	client := &http.Client{}
 	for _, n := range l.world.seqds {
 		err := within(patience, func() error {
-			if states, status := readiness(client, n.URL()); status != http.StatusOK && ctx.Err() == nil {
+			if states, status := load.Readiness(ctx, client, n.URL()); status != http.StatusOK && ctx.Err() == nil {
 				return fmt.Errorf("%s is not ready after %v: %d %v", n.Name(), patience, status, states)
 			}
 			return nil
@@ -240,7 +243,7 @@ func (l *laboratory) experiment(ctx context.Context) error {
 // watch samples all nodes and servers until ctx ends.
 func (l *laboratory) watch(ctx context.Context) {
 	for _, n := range l.world.seqds {
-		l.watching.Go(func() { l.watchNode(ctx, n) })
+		l.watching.Go(func() { l.Watch(ctx, n, sampleEvery) })
 	}
 	for _, s := range l.world.redises {
 		l.watching.Go(func() { l.watchServer(ctx, s) })

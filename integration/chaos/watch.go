@@ -2,66 +2,21 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
-const (
-	sampleEvery = 200 * time.Millisecond
-	serverEvery = 100 * time.Millisecond
-)
-
-// watchNode samples a node's /readyz until ctx ends.
-func (l *laboratory) watchNode(ctx context.Context, n *seqd) {
-	client := &http.Client{Timeout: time.Second}
-	every(ctx, sampleEvery, func() {
-		s := record.Sample{Node: n.Name(), Life: n.Life()}
-		answer, status := readiness(client, n.URL())
-		s.At, s.Status, s.States = l.Journal.Now(), status, answer
-		if n.Life() != s.Life {
-			s.Life = 0
-		}
-		l.Journal.Write(record.Entry{Sample: &s})
-		if s.Status == http.StatusOK && s.Life != 0 {
-			l.Journal.Ready(s.Node, s.Life, s.At)
-		}
-	})
-}
-
-// readiness requests /readyz. The states are the codes of the biz types that are not well.
-func readiness(client *http.Client, url string) (states map[string]string, status int) {
-	resp, err := client.Get(url + "/readyz")
-	if err != nil {
-		return nil, 0
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var answer struct {
-		BizTypes []struct{ Name, Code string }
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || json.Unmarshal(body, &answer) != nil {
-		return nil, 0
-	}
-	for _, b := range answer.BizTypes {
-		if states == nil {
-			states = map[string]string{}
-		}
-		states[b.Name] = b.Code
-	}
-	return states, resp.StatusCode
-}
+const serverEvery = 100 * time.Millisecond
 
 // watchServer asks a Redis for its role until ctx ends, and records it when it changes and at least
 // twice a second.
 func (l *laboratory) watchServer(ctx context.Context, s *redisServer) {
 	var last record.Server
-	every(ctx, serverEvery, func() {
+	load.Every(ctx, serverEvery, func() {
 		now := record.Server{Name: s.host.name}
 		now.Role, now.Replid = s.role(ctx)
 		if now.Role == record.Primary || now.Role == record.Replica {
@@ -102,7 +57,7 @@ func (s *redisServer) role(ctx context.Context) (role, replid string) {
 // it, until ctx ends.
 func (l *laboratory) watchWall(ctx context.Context) {
 	var last time.Duration
-	every(ctx, serverEvery, func() {
+	load.Every(ctx, serverEvery, func() {
 		now := time.Now()
 		off := now.Round(0).Sub(l.Journal.Began.Round(0)) - now.Sub(l.Journal.Began)
 		if off-last < time.Millisecond && last-off < time.Millisecond {
@@ -132,18 +87,4 @@ func (s *redisServer) scripts(ctx context.Context) (calls int64) {
 		}
 	}
 	return calls
-}
-
-// every calls a function at regular intervals until ctx ends.
-func every(ctx context.Context, pace time.Duration, do func()) {
-	ticker := time.NewTicker(pace)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
-	}
 }

@@ -1,15 +1,19 @@
 package definitions
 
-import "sync"
+import (
+	"sync"
 
-// turns are locks by name. A lock that nobody holds or waits for takes no memory.
+	"github.com/seqd/seqd/internal/longlock"
+)
+
+// turns are locks by name, which are held while the store is asked. A lock that nobody holds or waits for takes no memory.
 type turns struct {
 	mu    sync.Mutex // guards what follows
 	names map[string]*turn
 }
 
 type turn struct {
-	sync.Mutex
+	lock  longlock.Lock
 	users int // those who hold it or wait for it
 }
 
@@ -26,9 +30,9 @@ func (t *turns) take(name string) (end func()) {
 	}
 	own.users++
 	t.mu.Unlock()
-	own.Lock()
+	own.lock.Lock()
 	return func() {
-		own.Unlock()
+		own.lock.Unlock()
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if own.users--; own.users == 0 {

@@ -49,7 +49,7 @@ func (l *Load) patch(ctx context.Context, r *rand.Rand, round uint64) {
 // UntilDone repeats a change until a node has made it.
 func (l *Load) UntilDone(ctx context.Context, r *rand.Rand, name, method, path, body string) {
 	for ctx.Err() == nil && !l.Change(ctx, Pick(r, l.Nodes), name, method, path, body) {
-		l.rest(ctx, 300*time.Millisecond)
+		Rest(ctx, 300*time.Millisecond)
 	}
 }
 

@@ -87,7 +87,7 @@ func (l *Load) reserve(ctx context.Context, r *rand.Rand, d *Dice, s *Shape) (b 
 		if c.Status >= 400 && c.Status < 500 || ctx.Err() != nil {
 			break
 		}
-		l.rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
+		Rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
 	}
 	return b, false
 }
@@ -109,7 +109,7 @@ func (l *Load) settle(ctx context.Context, r *rand.Rand, b booking, kind string)
 		if c.Status >= 200 && c.Status < 500 || ctx.Err() != nil {
 			return
 		}
-		l.rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
+		Rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
 	}
 }
 
@@ -142,7 +142,7 @@ func (l *Load) void(ctx context.Context, r *rand.Rand, d *Dice, s *Shape) {
 		if one.Status >= 200 && one.Status < 500 || ctx.Err() != nil {
 			return
 		}
-		l.rest(ctx, 50*time.Millisecond)
+		Rest(ctx, 50*time.Millisecond)
 	}
 }
 

@@ -208,7 +208,7 @@ func (l *Load) insist(ctx context.Context, r *rand.Rand, q request, last *seen) 
 		} else if c.Status != 0 && c.Status < 500 || ctx.Err() != nil {
 			return // a permanent rejection
 		}
-		l.rest(ctx, pauses[i])
+		Rest(ctx, pauses[i])
 	}
 }
 

@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd/internal/longlock"
+	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
+)
+
+// node is a node: one real [server.Server] after another, each of which is a life of it.
+type node struct {
+	*World
+	name  string
+	host  string
+	route int // which server of Redis its address leads to; guarded by the mu of the world
+
+	offset atomic.Int64 // how far its clock is ahead
+	lives  atomic.Int64
+
+	turn     longlock.Lock // guards what follows; held while a life begins or ends
+	now      *life         // nil while none runs
+	settings map[string]string
+	endPause func()
+}
+
+var _ load.Node = (*node)(nil)
+
+// Name implements [load.Node].
+func (n *node) Name() string { return n.name }
+
+// URL implements [load.Node].
+func (n *node) URL() string { return "http://" + n.host + ":8080" }
+
+// Life implements [load.Node].
+func (n *node) Life() int { return int(n.lives.Load()) }
+
+// DialRESP implements [load.Node].
+func (n *node) DialRESP() (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), load.UsualPatience)
+	defer cancel()
+	return n.net.Dial(ctx, callers, n.host+":6380")
+}
+
+// life is one process of a node.
+type life struct {
+	node   *node
+	number int
+	server *server.Server
+	view   *storesim.View
+	over   atomic.Bool // it was killed: nothing that it does matters any more
+	asked  atomic.Bool // it was asked to end
+	stopIt context.CancelFunc
+}
+
+// start begins the next life, unless one runs.
+func (n *node) start() {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if n.now == nil && !n.ended.Load() {
+		n.begin()
+	}
+}
+
+// begin begins a life. the turn is held.
+func (n *node) begin() {
+	l := &life{node: n, number: int(n.lives.Add(1))}
+	l.view = n.store.View(l.fates())
+	cfg, err := n.configuration()
+	if err != nil {
+		n.journal.Find("%s cannot be configured: %v", n.name, err)
+		return
+	}
+	log := slog.New(slog.NewJSONHandler(l, nil))
+	l.server = server.New(cfg, server.WithLogger(log), server.WithClock(n.clock))
+	var ctx context.Context
+	ctx, l.stopIt = context.WithCancel(context.Background())
+	n.now = l
+	n.journal.Lived(n.name, l.number, "")
+	n.running.Go(func() { l.run(seams.With(ctx, l.seams())) })
+}
+
+// clock is the clock of the node.
+func (n *node) clock() time.Time { return time.Now().Add(time.Duration(n.offset.Load())) }
+
+// configuration is what the node reads when it starts. the turn is held.
+func (n *node) configuration() (*config.Config, error) {
+	env := []string{
+		"SEQD_BIZTYPES=" + n.bizTypes, "SEQD_AUTH_MODE=none", "SEQD_SERVER_ADDR=" + n.host + ":8080", "SEQD_RESP_ADDR=" + n.host + ":6380",
+		"SEQD_SERVER_CONSOLE=false", "SEQD_SERVER_DRAINDELAY=1s", "SEQD_SERVER_STOPTIMEOUT=8s",
+		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
+		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
+		"SEQD_SNOWFLAKE_STATEDIR=" + filepath.Join(n.dir, n.name),
+		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=postgres://simulated@127.0.0.1/seqd",
+	}
+	if n.options.Mode == storesim.Lossless {
+		env = append(env, "SEQD_STORE_POSTGRES_FAILOVER=lossless")
+	}
+	if n.redis != nil {
+		env = append(env, "SEQD_REDIS_ADDRS="+redisAddr)
+	}
+	if n.name == nodeNames[len(nodeNames)-1] { // it drops and fetches biz types all the time
+		env = append(env, "SEQD_BIZTYPES="+n.sparse, "SEQD_LIVEBIZTYPES=6")
+	}
+	for key, value := range n.settings {
+		env = append(env, key+"="+value)
+	}
+	return config.Load(config.Sources{Env: env})
+}
+
+// seams connect the life with the world.
+func (l *life) seams() seams.Seams {
+	n := l.node
+	return seams.Seams{
+		Listen: func(_ context.Context, addr string) (net.Listener, error) {
+			if l.over.Load() {
+				return nil, net.ErrClosed
+			}
+			return n.net.Listen(addr)
+		},
+		DialRedis: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if l.over.Load() {
+				return nil, net.ErrClosed
+			}
+			return n.net.Dial(ctx, n.host, n.redisOf(n))
+		},
+		OpenStore: func(ctx context.Context) (persist.Store, error) {
+			return l.view.Open(ctx, storesim.Client{Timeout: storeTimeout})
+		},
+	}
+}
+
+// run runs the process. One that ends by itself is started again after a second, as a supervisor
+// does.
+func (l *life) run(ctx context.Context) {
+	n := l.node
+	err := l.server.Start(ctx)
+	if err == nil {
+		err = l.server.Wait(ctx)
+	}
+	if l.over.Load() || l.asked.Load() {
+		return
+	}
+	n.journal.Find("%s ended by itself: %v", n.name, err)
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if n.now != l {
+		return
+	}
+	n.die(l, record.Failed)
+	n.running.Go(func() { time.Sleep(time.Second); n.start() })
+}
+
+// kill ends the node as kill -9 does or, if power is lost, without a word to anybody.
+func (n *node) kill(powerLost bool) {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if n.now == nil {
+		return
+	}
+	if powerLost {
+		n.net.Vanish(n.host)
+	}
+	n.die(n.now, record.Killed)
+}
+
+// die ends a life at once. What its goroutines still do reaches nobody. the turn is held.
+func (n *node) die(l *life, how string) {
+	l.over.Store(true)
+	l.view.Kill()
+	n.net.Kill(n.host)
+	n.journal.Lived(n.name, l.number, how)
+	n.now = nil
+	n.unpause()
+	l.stopIt()
+	n.running.Go(func() { _ = l.server.Stop() }) // its errors reach nobody either
+}
+
+// stop ends the node as SIGTERM does, and waits until it has ended.
+func (n *node) stop() {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	l := n.now
+	if l == nil {
+		return
+	}
+	n.unpause()
+	l.asked.Store(true)
+	l.server.Drain()
+	err := l.server.Stop()
+	l.stopIt()
+	if err != nil && !n.excused(err) {
+		n.journal.Find("a clean stop of %s: %v", n.name, err)
+	}
+	l.over.Store(true)
+	l.view.Kill()
+	n.net.Kill(n.host)
+	n.journal.Lived(n.name, l.number, record.Stopped)
+	n.now = nil
+}
+
+// pause stops the node as SIGSTOP does, until resume: nothing reaches it and nothing leaves it. Its
+// timers go on; what they do is seen by nobody until then.
+func (n *node) pause() {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if l := n.now; l != nil && n.endPause == nil {
+		end := n.net.Pause(n.host)
+		l.view.Pause()
+		n.endPause = func() { l.view.Resume(); end() }
+	}
+}
+
+func (n *node) resume() {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	n.unpause()
+}
+
+// unpause ends a pause, if there is one. the turn is held.
+func (n *node) unpause() {
+	if n.endPause != nil {
+		n.endPause()
+		n.endPause = nil
+	}
+}
+
+// setStore sets the state of the way between the node and the store, in this life.
+func (n *node) setStore(s storesim.State) {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if n.now != nil {
+		n.now.view.Set(s)
+	}
+}
+
+// configure sets a setting from the next life on; "" takes it back.
+func (n *node) configure(key, value string) {
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	if n.settings == nil {
+		n.settings = make(map[string]string)
+	}
+	if n.settings[key] = value; value == "" {
+		delete(n.settings, key)
+	}
+}
+
+// setClock sets how far the clock of the node is ahead.
+func (n *node) setClock(by time.Duration) {
+	n.offset.Store(int64(by))
+	n.journal.Write(record.Entry{Offset: &record.Offset{At: n.journal.Now(), Node: n.name, Nanoseconds: int64(by)}})
+}
+
+// Write implements [io.Writer]: it gets the lines of the log.
+func (l *life) Write(line []byte) (int, error) {
+	if !l.over.Load() {
+		l.node.journal.Line(l.node.name, l.number, line)
+		if l.node.options.Log != nil {
+			_, _ = fmt.Fprintf(l.node.options.Log, "%8.3f %s.%d %s", time.Duration(l.node.journal.Now()).Seconds(), l.node.name, l.number, line)
+		}
+	}
+	return len(line), nil
+}
+
+// excused reports whether an error of a stop is allowed: numbers cannot be given back to a store that
+// is away.
+func (w *World) excused(err error) bool {
+	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "store") && w.storeAway()
+}

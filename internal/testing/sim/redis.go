@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/redissim"
+)
+
+var (
+	redisAway  = record.Fault{Redis: true}
+	redisLoses = record.Fault{Redis: true, LosesKeys: true}
+	empty      = "empty"
+	old        = "with an old snapshot"
+	whole      = "with everything"
+)
+
+// redisKinds are the faults of Redis. The server that is not the primary is its replica, except after
+// a failover in which there are two primaries for a while.
+var redisKinds = []kind{
+	{name: "redis-restart", weight: 3, needs: withRedis, holds: "redis@", ways: []string{empty, old, whole}, least: blink, most: some, marks: redisLoses, begin: killRedis},
+	{name: "redis-hangs", weight: 3, needs: withRedis, holds: "redis@", least: blink, most: some, marks: redisAway, begin: func(w *World, f *fault) {
+		s := w.primaryRedis()
+		s.Hang()
+		f.later(s.Resume)
+	}},
+	{name: "redis-flush", weight: 2, needs: withRedis, holds: "redis@", marks: redisLoses, begin: func(w *World, f *fault) { w.primaryRedis().Flush() }},
+	{name: "redis-evicts", weight: 2, needs: withRedis, holds: "redis@", marks: redisLoses, begin: func(w *World, f *fault) { w.primaryRedis().Evict(int(f.at / time.Millisecond)) }},
+	{name: "redis-full", weight: 2, needs: withRedis, holds: "redis@", least: blink, most: some, marks: redisAway, begin: func(w *World, f *fault) {
+		s := w.primaryRedis()
+		s.Refuse(redissim.OutOfMemory)
+		f.later(func() { s.Refuse("") })
+	}},
+	{name: "redis-replies-lost", weight: 3, needs: withRedis, holds: "redis@", least: blink, most: short, marks: redisAway, begin: func(w *World, f *fault) { w.primaryRedis().LoseReplies(1 + int(f.at/time.Millisecond)%5) }},
+	{name: "redis-failover", weight: 4, needs: withRedis, holds: "redis@", ways: []string{"lossless", "lossy", "two primaries"}, least: blink, most: some, after: 2 * time.Second, marks: redisLoses, begin: failRedisOver},
+	{name: "partition", weight: 4, needs: withRedis, holds: "partition", targets: nodeNames, ways: directions, least: blink, most: long, marks: redisAway, begin: func(w *World, f *fault) {
+		for i := range redisServers {
+			w.cut(f, w.node(f).host, redisHost(i))
+		}
+	}},
+}
+
+// redisHost is the host of a server of Redis.
+func redisHost(i int) string { return fmt.Sprintf("127.0.0.%d", 31+i) }
+
+// startRedis starts the servers of Redis, and their ports.
+func (w *World) startRedis() {
+	w.redis = redissim.New(redissim.Options{Servers: redisServers, Without: func(r sabotage.Rule) bool { return slices.Contains(w.options.Without, r) }})
+	for i, s := range w.redis.Servers() {
+		l, err := w.net.Listen(redisHost(i) + ":6379")
+		if err != nil {
+			panic(err) // nobody else listens there
+		}
+		w.running.Go(func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go s.Serve(conn)
+			}
+		})
+	}
+	w.tellServers()
+}
+
+// stopRedis ends the servers of Redis, and closes their ports.
+func (w *World) stopRedis() {
+	w.redis.Close()
+	for i := range redisServers {
+		w.net.Kill(redisHost(i))
+	}
+}
+
+// redisOf returns the address of the server that a node reaches.
+func (w *World) redisOf(n *node) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return redisHost(n.route) + ":6379"
+}
+
+func (w *World) primaryRedis() *redissim.Server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.redis.Server(w.primary)
+}
+
+// lead leads nodes to a server, and ends their connections to the others.
+func (w *World) lead(to int, which ...*node) {
+	w.mu.Lock()
+	for _, n := range which {
+		n.route = to
+	}
+	w.mu.Unlock()
+	for _, n := range which {
+		for i := range redisServers {
+			if i != to {
+				w.net.Reset(n.host, redisHost(i))
+			}
+		}
+	}
+}
+
+// killRedis ends the primary. It starts again, with what its way says.
+func killRedis(w *World, f *fault) {
+	s := w.primaryRedis()
+	kept := map[string]redissim.Kept{empty: redissim.Nothing, old: redissim.Snapshot, whole: redissim.Everything}[f.way]
+	w.tellServers()
+	s.Kill()
+	w.tellServers()
+	f.later(func() {
+		s.Start(kept)
+		s.Save() // which is old when it starts next
+		w.resync()
+		w.tellServers()
+	})
+}
+
+// resync makes the server that is not the primary a replica of it.
+func (w *World) resync() {
+	primary := w.primaryRedis()
+	for _, s := range w.redis.Servers() {
+		if s != primary {
+			s.Follow(primary)
+			s.Sync()
+			s.Hold(false)
+		}
+	}
+}
+
+// failRedisOver promotes the replica. It may lack the last writes, and the former primary may take
+// writes of some nodes for a while.
+func failRedisOver(w *World, f *fault) {
+	w.mu.Lock()
+	from, to := w.primary, 1-w.primary
+	w.mu.Unlock()
+	was, is := w.redis.Server(from), w.redis.Server(to)
+	if f.way != "lossless" {
+		is.Hold(true)
+		time.Sleep(f.length / 2)
+	}
+	w.tellServers()
+	if f.way != "two primaries" {
+		was.Kill()
+	}
+	is.Promote()
+	w.mu.Lock()
+	w.primary = to
+	w.mu.Unlock()
+	w.tellServers()
+	if f.way == "two primaries" {
+		w.lead(to, w.nodes[0])
+	} else {
+		w.lead(to, w.nodes...)
+	}
+	f.later(func() {
+		w.tellServers()
+		w.lead(to, w.nodes...)
+		if f.way != "two primaries" {
+			was.Start(redissim.Nothing)
+		}
+		w.resync()
+		w.tellServers()
+	})
+}
+
+// tellServers records the roles of the servers.
+func (w *World) tellServers() {
+	for _, s := range w.redis.Servers() {
+		now := &record.Server{At: w.journal.Now(), Name: s.Name(), Role: record.Replica}
+		switch {
+		case !s.Up():
+			now.Role = record.Gone
+		case s.Primary():
+			now.Role = record.Primary
+		}
+		if info, _ := s.Do("INFO", "replication"); now.Role != record.Gone {
+			now.Replid = fieldOf(fmt.Sprint(info), "master_replid:")
+		}
+		w.journal.Write(record.Entry{Server: now})
+	}
+}

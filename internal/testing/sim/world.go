@@ -1,0 +1,308 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/check"
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/netsim"
+	"github.com/seqd/seqd/internal/testing/sim/redissim"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
+	"github.com/seqd/seqd/internal/testing/worlds"
+)
+
+// Options say what a world has.
+type Options struct {
+	Seed uint64
+	// Length is how long faults and load last, in virtual time.
+	Length time.Duration
+	// Redis is whether a cursor in Redis orders numbers.
+	Redis bool
+	// Mode is what a failover of the store can lose.
+	Mode storesim.Mode
+	// Only names the kinds of faults; nil is all that the world can have.
+	Only []string
+	// Kept are the faults of the plan that happen, by their numbers; nil is all.
+	Kept []int
+	// Without are rules that are taken out of the store and the scripts.
+	Without []sabotage.Rule
+	// Log gets the log of the nodes; nil for nobody. Say gets what happens; nil for nobody.
+	Log, Say io.Writer
+}
+
+// String names a world.
+func (o Options) String() string {
+	text := map[storesim.Mode]string{storesim.Unfenced: "unfenced", storesim.Lossy: "lossy", storesim.Lossless: "lossless"}[o.Mode]
+	if o.Redis {
+		text += ", Redis"
+	}
+	return fmt.Sprintf("seed %d, %v, %s", o.Seed, o.Length, text)
+}
+
+// The hosts of a world.
+const (
+	callers   = "127.0.0.1"
+	redisAddr = "127.0.0.30:6379" // of which the network decides which server it leads to
+)
+
+var nodeNames = []string{"a", "b", "c"}
+
+// The time-outs of a node.
+const (
+	storeTimeout = 2 * time.Second
+	redisServers = 2
+)
+
+// quiet is how long there are no faults at the beginning of a world, and settle how long after the
+// last fault nodes may take until they issue everything again. Snowflake waits for a minute after a
+// failover that can lose something.
+const (
+	quiet  = 10 * time.Second
+	settle = 2 * time.Minute
+)
+
+// World is a system under faults and load. It lives in one bubble of testing/synctest.
+type World struct {
+	options          Options
+	dir              string // for state of the nodes
+	bizTypes, sparse string
+
+	net     *netsim.Network
+	store   *storesim.Cluster
+	redis   *redissim.Deployment // nil without
+	nodes   []*node
+	load    *load.Load
+	journal *load.Journal
+	entries *entries
+	running sync.WaitGroup // what belongs to lives
+	ended   atomic.Bool    // no life begins any more
+
+	mu        sync.Mutex // guards what follows
+	troubles  int        // of the store, that go on
+	troubleAt int64      // when the last of them ended
+	primary   int        // the server of Redis that nodes are led to
+}
+
+// entries is the record of a world.
+type entries struct {
+	mu  sync.Mutex
+	all []record.Entry
+}
+
+// Write implements [load.Sink].
+func (e *entries) Write(one record.Entry) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, one)
+	return nil
+}
+
+// begins is when virtual time begins.
+var begins = time.Date(2026, 11, 27, 20, 0, 0, 0, time.UTC)
+
+// Run runs a world in the bubble of the test, and checks what callers got.
+func Run(t *testing.T, o Options) *check.Report {
+	t.Helper()
+	time.Sleep(time.Until(begins))
+	w, err := newWorld(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	report, err := check.Entries(w.entries.all, check.Options{Shown: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.redis != nil {
+		if unknown := w.redis.Unknown(); len(unknown) > 0 {
+			t.Errorf("the simulated Redis does not know %q", unknown)
+		}
+	}
+	return report
+}
+
+func newWorld(t *testing.T, o Options) (w *World, err error) {
+	w = &World{options: o, dir: t.TempDir(), net: netsim.New(), entries: new(entries)}
+	if w.options.Say == nil {
+		w.options.Say = io.Discard
+	}
+	shapes := load.Shapes(load.Options{NoRedis: !o.Redis, Lossy: o.Mode == storesim.Lossy})
+	if w.bizTypes, w.sparse, err = load.Configuration(shapes); err != nil {
+		return nil, err
+	}
+	if w.journal, err = load.NewJournal(w.entries, w.options.Say, shapes); err != nil {
+		return nil, err
+	}
+	w.net.Delay = w.delay()
+	w.store = storesim.New(storesim.Options{Mode: o.Mode, Lag: 12, Without: o.Without})
+	if o.Redis {
+		w.startRedis()
+	}
+	w.load = &load.Load{
+		Seed: int64(o.Seed), Shapes: shapes, Journal: w.journal, Pace: 40,
+		HTTP:  &http.Client{Transport: &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}},
+		Loops: load.Loops{Mixed: 3, Burst: 1, Admin: 1, RESP: 1, DropIn: 1, Books: 2, Audit: 1},
+	}
+	for i, name := range nodeNames {
+		n := &node{World: w, name: name, host: fmt.Sprintf("127.0.0.%d", 11+i)}
+		if err := os.MkdirAll(filepath.Join(w.dir, name), 0o700); err != nil {
+			return nil, err
+		}
+		w.nodes = append(w.nodes, n)
+		w.load.Nodes = append(w.load.Nodes, n)
+	}
+	w.describe(shapes)
+	return w, nil
+}
+
+// describe begins the record.
+func (w *World) describe(shapes []load.Shape) {
+	world := record.World{Seed: int64(w.options.Seed), Store: w.options.String(), Began: w.journal.Began.UnixNano(), Duration: int64(w.options.Length), Nodes: nodeNames}
+	for i := range shapes {
+		world.BizTypes = append(world.BizTypes, shapes[i].BizType)
+	}
+	world.Protocols = []string{record.RESP, record.Leaf, record.Tinyid, record.CosID}
+	w.journal.Write(record.Entry{World: &world})
+}
+
+func (w *World) dialAsCaller(ctx context.Context, _, addr string) (net.Conn, error) {
+	return w.net.Dial(ctx, callers, addr)
+}
+
+// delay returns the times that the network takes: up to half a millisecond, by the hosts and how much
+// they have sent. The network calls it with its lock.
+func (w *World) delay() func(from, to string) time.Duration {
+	ways := make(map[[2]string]*worlds.Dice)
+	return func(from, to string) time.Duration {
+		way := ways[[2]string{from, to}]
+		if way == nil {
+			d := w.dice("delay", from, to)
+			way, ways[[2]string{from, to}] = &d, &d
+		}
+		return time.Duration(way.Below(500)) * time.Microsecond
+	}
+}
+
+// dice returns the generator of an entity of the world. What it draws depends on nothing else.
+func (w *World) dice(entity ...any) worlds.Dice {
+	return worlds.NewDice(w.options.Seed, hash(fmt.Sprint(entity...)))
+}
+
+// hash is FNV-1a.
+func hash(text string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for _, b := range []byte(text) {
+		h = (h ^ uint64(b)) * 0x100000001b3
+	}
+	return h
+}
+
+// fates returns what happens to the operations of a life in the store. Which operation of which record
+// meets what is drawn for each of them, however many others there are.
+func (l *life) fates() func(storesim.Call) storesim.Fate {
+	w, of := l.node.World, make(map[storesim.Call]*worlds.Dice)
+	return func(c storesim.Call) storesim.Fate {
+		d := of[c]
+		if d == nil {
+			fresh := w.dice("store", l.node.name, l.number, c.Op, c.ID)
+			d, of[c] = &fresh, &fresh
+		}
+		f := storesim.Fate{Send: time.Duration(d.Below(1500)) * time.Microsecond, Reply: time.Duration(d.Below(1500)) * time.Microsecond, Left: d.OneIn(2)}
+		if w.over() {
+			return f
+		}
+		switch d.Below(300) {
+		case 0:
+			f.End = storesim.Unsent
+		case 1:
+			f.End, f.Reply = storesim.QuestionLost, f.Reply+time.Duration(d.Below(3000))*time.Millisecond
+		case 2:
+			f.End, f.Reply = storesim.ReplyLost, f.Reply+time.Duration(d.Below(3000))*time.Millisecond
+		case 3, 4:
+			f.Send += time.Duration(d.Below(1000)) * time.Millisecond
+		}
+		return f
+	}
+}
+
+// over reports whether all faults have ended.
+func (w *World) over() bool { return time.Duration(w.journal.Now()) > w.options.Length+quiet }
+
+// run runs the world to its end.
+func (w *World) run() {
+	plan := newPlan(w.options)
+	for i, f := range plan {
+		fmt.Fprintf(w.options.Say, "%4d %v\n", i, f)
+	}
+	for _, n := range w.nodes {
+		n.start()
+	}
+	ctx, endWatch := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	for _, n := range w.nodes {
+		watching.Go(func() { w.load.Watch(ctx, n, 2*time.Second) })
+	}
+	w.awaitReady("at the start")
+	loading, endLoad := context.WithCancel(ctx)
+	var loaded sync.WaitGroup
+	loaded.Go(func() { w.load.Run(loading) })
+	loaded.Go(func() {
+		w.load.UntilDone(loading, rand.New(rand.NewPCG(w.options.Seed, 1)), load.LateName, http.MethodPut, "", w.load.Definition(load.LateName, nil))
+	})
+	w.inflict(plan)
+	w.awaitReady("after the last fault")
+	time.Sleep(time.Until(w.journal.Began.Add(w.options.Length + quiet)))
+	time.Sleep(20 * time.Second) // everything is issued once more
+	endLoad()
+	loaded.Wait()
+	w.load.CloseBooks(ctx)
+	endWatch()
+	watching.Wait()
+	w.stop()
+	w.journal.Write(record.Entry{Done: &record.Done{At: w.journal.Now()}})
+}
+
+// stop ends everything that the world has begun.
+func (w *World) stop() {
+	w.ended.Store(true)
+	var stopping sync.WaitGroup
+	for _, n := range w.nodes {
+		stopping.Go(n.stop)
+	}
+	stopping.Wait()
+	w.running.Wait()
+	w.load.HTTP.CloseIdleConnections()
+	if w.redis != nil {
+		w.stopRedis()
+	}
+	w.store.Close()
+}
+
+// awaitReady waits until all nodes are ready, and finds a fault if they are not in time.
+func (w *World) awaitReady(when string) {
+	for _, n := range w.nodes {
+		for end := time.Now().Add(settle); ; time.Sleep(100 * time.Millisecond) {
+			states, status := load.Readiness(context.Background(), w.load.HTTP, n.URL())
+			if status == http.StatusOK {
+				break
+			}
+			if time.Now().After(end) {
+				w.journal.Find("%s is not ready %s: %d %v", n.name, when, status, states)
+				break
+			}
+		}
+	}
+}
