@@ -54,7 +54,7 @@ func (w *World) startRedis() {
 		if err != nil {
 			panic(err) // nobody else listens there
 		}
-		w.running.Go(func() {
+		w.serving.Go(func() {
 			for {
 				conn, err := l.Accept()
 				if err != nil {
@@ -73,6 +73,7 @@ func (w *World) stopRedis() {
 	for i := range redisServers {
 		w.net.Kill(redisHost(i))
 	}
+	w.serving.Wait()
 }
 
 // redisOf returns the address of the server that a node reaches.

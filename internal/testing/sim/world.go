@@ -88,6 +88,7 @@ type World struct {
 	journal *load.Journal
 	entries *entries
 	running sync.WaitGroup // what belongs to lives
+	serving sync.WaitGroup // the ports of Redis
 	ended   atomic.Bool    // no life begins any more
 
 	mu        sync.Mutex // guards what follows
@@ -146,6 +147,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 	if w.journal, err = load.NewJournal(w.entries, w.options.Say, shapes); err != nil {
 		return nil, err
 	}
+	w.describe(shapes)
 	w.net.Delay = w.delay()
 	w.store = storesim.New(storesim.Options{Mode: o.Mode, Lag: 12, Without: o.Without})
 	if o.Redis {
@@ -164,7 +166,6 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		w.nodes = append(w.nodes, n)
 		w.load.Nodes = append(w.load.Nodes, n)
 	}
-	w.describe(shapes)
 	return w, nil
 }
 
