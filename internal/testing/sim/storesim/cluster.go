@@ -3,6 +3,7 @@ package storesim
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -187,7 +188,7 @@ func (c *Cluster) behind() (list []Lost) {
 	for name, m := range has {
 		list = append(list, Lost{Counter: name, Standby: m.Max, Deleted: true})
 	}
-	slices.SortFunc(list, func(a, b Lost) int { return compare(a.Counter, b.Counter) })
+	slices.SortFunc(list, func(a, b Lost) int { return strings.Compare(a.Counter, b.Counter) })
 	return list
 }
 

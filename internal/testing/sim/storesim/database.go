@@ -119,8 +119,8 @@ func (db *database) put(m persist.Counter) error {
 }
 
 // next returns a counter as it is after a request, and the range. The gap counts once for each
-// failover since the counter was written.
-func (db *database) next(req persist.Request) (persist.Counter, persist.Range, error) {
+// failover since the counter was written. now is the time of the node, in ms.
+func (db *database) next(req persist.Request, now int64) (persist.Counter, persist.Range, error) {
 	m, err := db.read(req.BizTag)
 	if err != nil {
 		return m, persist.Range{}, err
@@ -133,7 +133,7 @@ func (db *database) next(req persist.Request) (persist.Counter, persist.Range, e
 	if needed, ok := req.To.Needs(); ok && !db.epochHeld {
 		m.Epoch = needed
 	}
-	return m.Allocated(req, db.at.UnixMilli())
+	return m.Allocated(req, now)
 }
 
 // allocated stores a counter that next returned.
@@ -142,8 +142,8 @@ func (db *database) allocated(m persist.Counter) error {
 	return db.put(m)
 }
 
-func (db *database) allocate(req persist.Request) (persist.Range, error) {
-	m, r, err := db.next(req)
+func (db *database) allocate(req persist.Request, now int64) (persist.Range, error) {
+	m, r, err := db.next(req, now)
 	if err == nil {
 		err = db.allocated(m)
 	}

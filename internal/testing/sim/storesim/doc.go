@@ -5,7 +5,7 @@
 //   - cluster.go: the servers of the database: failover, backup and restore
 //   - database.go: what one server does, as package persist/sqlstore has it done
 //   - view.go: what happens between one life of a node and the database
-//   - store.go: the client of a node, a persist.Store
+//   - client.go, store.go: the client of a node, a persist.Store
 //
 // # What it stands for
 //
@@ -26,5 +26,5 @@
 //     failover lossless that the operator has to set up;
 //   - operations that need several statements: here each of them is one, also Keep;
 //   - schemas, settings that are refused, damaged and newer records, limits of connections;
-//   - how a fence is composed by each database.
+//   - servers that begin a fence of before again, and a restore on another server.
 package storesim

@@ -3,45 +3,10 @@ package storesim
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd/persist"
 )
-
-func compare(a, b string) int { return strings.Compare(a, b) }
-
-// store is a [persist.Store] of one node.
-type store struct {
-	gate
-	view     *View
-	client   Client
-	counters counters
-}
-
-// fenced is a store of a database with fences.
-type fenced struct{ *store }
-
-var (
-	_ persist.Store  = (*store)(nil)
-	_ persist.Fenced = (*fenced)(nil)
-	_ persist.Lossy  = (*fenced)(nil)
-)
-
-// ask does an operation that returns something.
-func ask[T any](ctx context.Context, s *store, call Call, do func(*database) (T, error)) (t T, err error) {
-	got, err := s.run(ctx, call, func(db *database) (any, error) { return do(db) })
-	if err == nil {
-		t, _ = got.(T)
-	}
-	return t, err
-}
-
-// tell does an operation that returns nothing.
-func (s *store) tell(ctx context.Context, call Call, do func(*database) error) error {
-	_, err := s.run(ctx, call, func(db *database) (any, error) { return nil, do(db) })
-	return err
-}
 
 // Counters implements [persist.Store].
 func (s *store) Counters() persist.Counters { return s.counters }
@@ -120,7 +85,8 @@ func (c counters) Allocate(ctx context.Context, req persist.Request) (persist.Ra
 	if !c.s.view.c.rules().once {
 		return c.readThenWrite(ctx, req)
 	}
-	return ask(ctx, c.s, Call{"allocate", req.BizTag, true}, func(db *database) (persist.Range, error) { return db.allocate(req) })
+	now := c.s.client.Now().UnixMilli()
+	return ask(ctx, c.s, Call{"allocate", req.BizTag, true}, func(db *database) (persist.Range, error) { return db.allocate(req, now) })
 }
 
 // readThenWrite allocates in two steps, between which another node may do the same. Only a cluster
@@ -130,8 +96,9 @@ func (c counters) readThenWrite(ctx context.Context, req persist.Request) (persi
 		m persist.Counter
 		r persist.Range
 	}
+	now := c.s.client.Now().UnixMilli()
 	t, err := ask(ctx, c.s, Call{"read counter", req.BizTag, false}, func(db *database) (t taken, err error) {
-		t.m, t.r, err = db.next(req)
+		t.m, t.r, err = db.next(req, now)
 		return t, err
 	})
 	if err != nil {

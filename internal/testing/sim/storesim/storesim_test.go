@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 			persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 				c := storesim.New(storesim.Options{Mode: mode, Clock: now, Lag: 3})
 				t.Cleanup(c.Close)
-				return open(t, c.View(nil))
+				return open(t, c.View(nil), now)
 			})
 		})
 	}
@@ -81,13 +81,13 @@ func TestConformanceOfTwoViews(t *testing.T) {
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 		c := storesim.New(storesim.Options{Clock: now})
 		t.Cleanup(c.Close)
-		return &twoViews{Store: open(t, c.View(nil)), other: open(t, c.View(nil))}
+		return &twoViews{Store: open(t, c.View(nil), now), other: open(t, c.View(nil), now)}
 	})
 }
 
-func open(t *testing.T, v *storesim.View) persist.Store {
+func open(t *testing.T, v *storesim.View, now func() time.Time) persist.Store {
 	t.Helper()
-	store, err := v.Open(context.Background(), storesim.Client{Timeout: time.Second})
+	store, err := v.Open(context.Background(), storesim.Client{Timeout: time.Second, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func simulate(t *testing.T, opts storesim.Options, f func(*world)) {
 		w := &world{T: t, c: storesim.New(opts)}
 		defer w.c.Close()
 		w.view = w.c.View(func(storesim.Call) storesim.Fate { return w.fate })
-		w.store, w.well = open(t, w.view), open(t, w.c.View(nil))
+		w.store, w.well = open(t, w.view, time.Now), open(t, w.c.View(nil), time.Now)
 		w.must(w.well.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
 		f(w)
 	})

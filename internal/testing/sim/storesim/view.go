@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -91,7 +90,7 @@ func (v *View) Resume() { v.change(func() { v.paused = false }) }
 
 // Kill ends the node: its operations return persist.ErrClosed. Those that are under way are applied if
 // their Fate says that they have left.
-func (v *View) Kill() { v.kill() }
+func (v *View) Kill() { v.change(v.kill) }
 
 func (v *View) change(f func()) {
 	v.c.mu.Lock()
@@ -162,8 +161,8 @@ type question struct {
 	promoted int // the cluster's, when it was sent
 }
 
-// ask draws the fate of an operation.
-func (v *View) ask(call Call, do operation) (*question, error) {
+// send draws the fate of an operation.
+func (v *View) send(call Call, do operation) (*question, error) {
 	v.c.mu.Lock()
 	defer v.c.mu.Unlock()
 	q := &question{call: call, do: do, fate: v.draw(call), promoted: v.c.promoted}
@@ -222,95 +221,4 @@ func (v *View) arrive(q *question) (got any, said, err error) {
 	}
 	got, said = v.c.apply(q.call, q.do)
 	return got, said, nil
-}
-
-// Client is how a node uses the database.
-type Client struct {
-	// Timeout bounds every operation; 0 is 5 s.
-	Timeout time.Duration
-	// Unreached opens the store without using the database.
-	Unreached bool
-	// Admit, unless nil, is called before every operation; see [sqlstore.Options].
-	Admit func(context.Context) error
-}
-
-const timeout = 5 * time.Second
-
-// Open opens the store, a [persist.Fenced] unless the database is Unfenced. It returns an error that
-// wraps persist.ErrUnavailable if the database cannot be reached.
-func (v *View) Open(ctx context.Context, client Client) (persist.Store, error) {
-	if client.Timeout == 0 {
-		client.Timeout = timeout
-	}
-	s := &store{view: v, client: client}
-	s.counters = counters{s, persist.NewEpochs(s.findEpochs)}
-	if !client.Unreached {
-		if _, err := s.Now(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if v.c.opts.Mode == Unfenced {
-		return s, nil
-	}
-	return &fenced{s}, nil
-}
-
-// run does an operation of a store.
-func (s *store) run(ctx context.Context, call Call, do operation) (any, error) {
-	v := s.view
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	defer s.under.Done()
-	if s.client.Admit != nil {
-		if err := s.client.Admit(ctx); err != nil {
-			return nil, err
-		}
-	}
-	awake := func() bool { return !v.paused }
-	if err := v.await(v.ctx, awake); err != nil {
-		return nil, err
-	}
-	q, err := v.ask(call, do)
-	if err != nil {
-		return nil, err
-	}
-	bounded, cancel := context.WithTimeout(ctx, s.client.Timeout)
-	defer cancel()
-	defer context.AfterFunc(v.ctx, cancel)()
-	got, err := v.exchange(bounded, q)
-	if dead := v.await(v.ctx, awake); dead != nil {
-		return nil, dead
-	}
-	return got, err
-}
-
-// begin admits an operation unless the store is closed or the node dead.
-func (s *store) begin() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.view.ctx.Err() != nil {
-		return persist.ErrClosed
-	}
-	s.under.Add(1)
-	return nil
-}
-
-// gate counts the operations under way until a store is closed.
-type gate struct {
-	mu     sync.Mutex // guards closed
-	closed bool
-	under  sync.WaitGroup
-}
-
-// Close ends all use of the store, and waits for what is under way. The database stays.
-func (g *gate) Close() error {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.under.Wait()
-	return nil
 }
