@@ -47,11 +47,13 @@ func TestFailover(t *testing.T) {
 	simulate(t, storesim.Options{Mode: storesim.Lossy}, func(w *world) {
 		ctx := w.Context()
 		w.takesRange(1, 10)
-		w.c.SetLag(3)
+		w.must(w.store.Counters().Create(ctx, persist.Counter{BizTag: "gone", Max: 5, Step: 1}))
+		w.c.SetLag(4)
+		w.must(w.store.Counters().Delete(ctx, "gone"))
 		w.takesRange(11, 20)
 		w.takesRange(21, 30)
 		w.must(w.store.Counters().Create(ctx, persist.Counter{BizTag: "other", Max: 7, Step: 1}))
-		want := []storesim.Lost{{Counter: "order", Max: 30, Standby: 10}, {Counter: "other", Max: 7, Missing: true}}
+		want := []storesim.Lost{{Counter: "gone", Standby: 5, Deleted: true}, {Counter: "order", Max: 30, Standby: 10}, {Counter: "other", Max: 7, Missing: true}}
 		if got := w.c.Behind(); !slices.Equal(got, want) {
 			w.Errorf("behind by %+v", got)
 		}
@@ -181,6 +183,7 @@ func TestFailoverOfSlots(t *testing.T) {
 			w.Errorf("swapped under another fence: %t, %v", made, err)
 		}
 		table = look(60_000)
+		w.c.SetLag(5)
 		if made, err := slots.Swap(w.Context(), "order", persist.SlotSwap{NewSet: set, Source: table.Source}); !made || err != nil {
 			w.Errorf("swapped: %t, %v", made, err)
 		}
@@ -232,6 +235,7 @@ func TestRestore(t *testing.T) {
 func TestStandbyHasAll(t *testing.T) {
 	simulate(t, storesim.Options{Mode: storesim.Lossy}, func(w *world) {
 		ctx, s := w.Context(), w.store
+		w.c.SetLag(100)
 		records := []persist.HistoryRecord{{ID: persist.HistoryID(5, 1, 1), BizType: "order", Time: 5, First: 1, Last: 1, Count: 1}}
 		w.must(s.History().Append(ctx, records))
 		for _, key := range []string{"a", "b", "c"} {
@@ -239,10 +243,12 @@ func TestStandbyHasAll(t *testing.T) {
 		}
 		n, err := s.Documents().Purge(ctx, "token", 10, 1)
 		w.must(err)
-		w.must(s.Documents().Keep(ctx, []persist.Document{{Kind: "void", Key: "x", Revision: 1}}))
+		kept := []persist.Document{{Kind: "void", Key: "x", Revision: 1}}
+		w.must(s.Documents().Keep(ctx, kept))
+		records[0], kept[0] = persist.HistoryRecord{}, persist.Document{} // by the caller, who may
 		w.must(s.Counters().Create(ctx, persist.Counter{BizTag: "gone", Step: 1}))
 		w.must(s.Counters().Delete(ctx, "gone"))
-		w.c.Failover(false)
+		w.c.Failover(true)
 		found, err := s.History().List(ctx, persist.HistoryQuery{BizType: "order", Limit: 10})
 		w.must(err)
 		docs, err := s.Documents().List(ctx, "token", "", 10)
