@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,9 +13,8 @@ type RedisSnapshot struct{ file string }
 // SaveSnapshot writes the data to disk (SAVE) and keeps a copy for RestartFrom.
 func (r *Redis) SaveSnapshot() RedisSnapshot {
 	r.t.Helper()
-	ctx, cancel := within()
-	defer cancel()
-	must(r.t, r, "SAVE", r.client.Save(ctx).Err())
+	// SAVE fails while data is written for a replica that has just connected.
+	r.await("SAVE", func(ctx context.Context) error { return r.client.Save(ctx).Err() })
 	s := RedisSnapshot{file: filepath.Join(r.t.TempDir(), "dump.rdb")}
 	must(r.t, r, "copy the snapshot", copyFile(filepath.Join(r.data, "dump.rdb"), s.file))
 	return s

@@ -191,7 +191,7 @@ func set(s *Server, _ *conn, args []string) any {
 		switch option := strings.ToLower(options[0]); {
 		case option == "nx":
 			onlyNew = true
-		case option == "px" && len(options) > 1 && expires == 0:
+		case option == "px" && len(options) > 1:
 			ms, err := strconv.ParseInt(options[1], 10, 64)
 			if err != nil {
 				return notInteger

@@ -16,7 +16,7 @@
 //
 // A server behaves as Redis 7.0 with its default settings: replies, texts of errors, what a script
 // sees, which commands a replica or a full server refuses, INFO as far as seqd reads it, replication
-// IDs. A test of integration/cursor compares it with a real server.
+// IDs. A test of integration/redissim compares it with a real server.
 //
 // It is not a Redis for other uses. It has the commands that seqd sends, and only database 0; any
 // other command fails and is noted, see [Deployment.Unknown]. It has no users, no transactions and

@@ -117,8 +117,21 @@ func newInterpreter() *interpreter {
 	}
 	l := &interpreter{state: state, functions: make(map[*lua.FunctionProto]*lua.LFunction)}
 	state.SetGlobal("redis", state.SetFuncs(state.NewTable(), map[string]lua.LGFunction{
-		"call": l.call, "pcall": l.pcall, "acl_check_cmd": func(state *lua.LState) int {
+		"call": l.call, "pcall": l.pcall,
+		"acl_check_cmd": func(state *lua.LState) int {
 			state.Push(lua.LTrue)
+			return 1
+		},
+		"status_reply": func(state *lua.LState) int {
+			state.Push(l.field("ok", state.CheckString(1)))
+			return 1
+		},
+		"error_reply": func(state *lua.LState) int {
+			text := strings.TrimPrefix(state.CheckString(1), "-")
+			if !strings.Contains(text, " ") {
+				text = "ERR " + text
+			}
+			state.Push(l.field("err", text))
 			return 1
 		},
 	}))
@@ -152,23 +165,32 @@ func (l *interpreter) protect() {
 
 // toNumber is tonumber. That of gopher-lua takes 010 for 8 and 1_0 for 10.
 func toNumber(state *lua.LState) int {
-	number := lua.LNil
 	switch v := state.CheckAny(1).(type) {
 	case lua.LNumber:
-		number = v
+		state.Push(v)
+		return 1
 	case lua.LString:
-		if text := strings.Trim(string(v), " \t\r\n\v\f"); state.GetTop() > 1 {
-			if n, err := strconv.ParseInt(text, state.CheckInt(2), 64); err == nil {
-				number = lua.LNumber(n)
-			}
-		} else if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			number = lua.LNumber(n)
-		} else if f, err := strconv.ParseFloat(text, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-			number = lua.LNumber(f)
+		if n, err := parseNumber(strings.Trim(string(v), " \t\r\n\v\f"), state.OptInt(2, 10)); err == nil {
+			state.Push(n)
+			return 1
 		}
 	}
-	state.Push(number)
+	state.Push(lua.LNil)
 	return 1
+}
+
+func parseNumber(text string, base int) (lua.LNumber, error) {
+	n, err := strconv.ParseInt(text, base, 64)
+	if err == nil || base != 10 || strings.Contains(text, "_") {
+		return lua.LNumber(n), err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrSyntax) {
+		f, err = strconv.ParseFloat(text+"p0", 64) // 0x10
+	} else {
+		err = nil // out of range: ±Inf
+	}
+	return lua.LNumber(f), err
 }
 
 // run runs a script on a server.
@@ -249,7 +271,7 @@ func (l *interpreter) command(state *lua.LState) any {
 		}
 	}
 	if len(args) == 0 {
-		return failure("ERR Please specify at least one argument for this redis.call() call")
+		return failure("ERR Please specify at least one argument for this redis lib call")
 	}
 	s, cmd := l.server, lookUp(args[0])
 	switch {
