@@ -388,10 +388,8 @@ func (p *pair) plainCommand() []string {
 		return []string{"PUBLISH", "nobody", "x"}
 	case 14:
 		return strings.Fields(pick(p, "CONFIG GET min-replicas-to-write", "CONFIG GET save", "CONFIG GET nothing", "config get maxmemory-policy"))
-	case 15:
-		return []string{"SELECT", "0"}
-	case 16:
-		return strings.Fields(pick(p, "GET", "GET a b", "SET a", "HSET a b", "HSET a b c d", "HMGET a", "DEL", "EVAL x", "EVALSHA x", "TIME now", "HGETALL", "PUBLISH a", "SELECT", "PING a b"))
+	case 15, 16:
+		return strings.Fields(pick(p, "GET", "GET a b", "SET a", "HSET a b", "HSET a b c d", "HMGET a", "DEL", "EVAL x", "EVALSHA x", "TIME now", "HGETALL", "PUBLISH a", "PING a b"))
 	case 17:
 		return []string{"EVALSHA", strings.Repeat("0", 40), "0"}
 	case 18:

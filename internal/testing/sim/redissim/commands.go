@@ -51,7 +51,6 @@ var commands = make(map[string]*command)
 
 func init() {
 	for _, c := range []command{
-		{"auth", connected, 1, 2, outside | loadable},
 		{"config", config, 2, -1, outside | loadable},
 		{"del", del, 1, -1, writes | frees | keyed},
 		{"eval", eval, 2, -1, keyed | outside},
@@ -67,7 +66,6 @@ func init() {
 		{"info", info, 0, -1, loadable},
 		{"ping", ping, 0, 1, pubsub},
 		{"publish", publish, 2, 2, loadable},
-		{"select", selects, 1, 1, loadable},
 		{"set", set, 2, -1, writes | keyed},
 		{"subscribe", subscribe, 1, -1, outside | loadable | pubsub},
 		{"time", clock, 0, 0, 0},
@@ -102,7 +100,7 @@ func (s *Server) execute(c *conn, args []string) any {
 		return cmd.wrongNumber()
 	case c != nil && len(c.channels) > 0 && cmd.flags&pubsub == 0:
 		return failure("ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
-	case s.loading && cmd.flags&loadable == 0:
+	case c != nil && s.loading && cmd.flags&loadable == 0:
 		return stillLoading
 	case c == nil && cmd.flags&outside != 0:
 		return failure("ERR " + cmd.name + " needs a connection")
@@ -120,8 +118,6 @@ func (s *Server) execute(c *conn, args []string) any {
 	return cmd.run(s, c, args[1:])
 }
 
-func connected(*Server, *conn, []string) any { return ok }
-
 func hello(s *Server, c *conn, args []string) any {
 	if len(args) > 0 && args[0] != "2" {
 		return failure("NOPROTO unsupported protocol version")
@@ -131,13 +127,6 @@ func hello(s *Server, c *conn, args []string) any {
 		role = "replica"
 	}
 	return []any{"server", "redis", "version", version, "proto", int64(2), "id", c.id, "mode", "standalone", "role", role, "modules", []any{}}
-}
-
-func selects(s *Server, _ *conn, args []string) any {
-	if args[0] != "0" {
-		return s.d.doesNotKnow("database " + args[0])
-	}
-	return ok
 }
 
 func ping(_ *Server, c *conn, args []string) any {
@@ -308,35 +297,36 @@ func publish(s *Server, _ *conn, args []string) any {
 	return int64(n)
 }
 
-// subscribe has a reply for each channel, of which all but the last are sent here.
 func subscribe(s *Server, c *conn, args []string) any {
-	var reply any
-	for i, channel := range args {
-		if i > 0 {
-			c.send(reply, false)
-		}
+	return c.subscriptions("subscribe", args, func(channel string) {
 		if !slices.Contains(c.channels, channel) {
 			c.channels = append(c.channels, channel)
 			s.subscribers[channel] = append(s.subscribers[channel], c)
 		}
-		reply = []any{"subscribe", channel, int64(len(c.channels))}
-	}
-	return reply
+	})
 }
 
-// unsubscribe is as subscribe. Without arguments it ends all subscriptions.
+// unsubscribe ends the subscriptions to some channels, without arguments to all.
 func unsubscribe(s *Server, c *conn, args []string) any {
 	if len(args) == 0 {
 		args = slices.Clone(c.channels)
 	}
-	var reply any = []any{"unsubscribe", nil, int64(0)}
-	for i, channel := range args {
+	return c.subscriptions("unsubscribe", args, func(channel string) {
+		c.channels = slices.DeleteFunc(c.channels, func(held string) bool { return held == channel })
+		s.leave(channel, c)
+	})
+}
+
+// subscriptions changes subscriptions. There is a reply for each channel; all but the last are sent
+// here.
+func (c *conn) subscriptions(kind string, channels []string, change func(channel string)) any {
+	reply := []any{kind, nil, int64(0)}
+	for i, channel := range channels {
 		if i > 0 {
 			c.send(reply, false)
 		}
-		c.channels = slices.DeleteFunc(c.channels, func(held string) bool { return held == channel })
-		s.leave(channel, c)
-		reply = []any{"unsubscribe", channel, int64(len(c.channels))}
+		change(channel)
+		reply = []any{kind, channel, int64(len(c.channels))}
 	}
 	return reply
 }

@@ -28,5 +28,6 @@
 // compiles it and makes an interpreter, which takes longer than all the rest.
 //
 // Waits are durable blocks in the sense of [testing/synctest] if reads of the connections are, as
-// those of [net.Pipe] are. The clock is the one of the bubble, unless [Options.Clock] is set.
+// those of [net.Pipe] are. The clock is the one of the bubble, unless [Options.Clock] is set. A client
+// of go-redis must have an IP address, even with a dialer of its own: it looks names up, which blocks.
 package redissim

@@ -129,8 +129,13 @@ func (s *Server) Save() {
 
 // lead gives a primary a new replication ID. Its replicas, if any, are out of step.
 func (s *Server) lead(second string) {
-	s.primary, s.synced, s.lag = nil, false, nil
 	s.replid, s.replid2, s.replicated = s.d.newID(), second, false
+	s.turn(nil)
+}
+
+// turn makes the server a replica of another one, or a primary. Nothing is in step with it.
+func (s *Server) turn(primary *Server) {
+	s.primary, s.synced, s.lag = primary, false, nil
 	for _, t := range s.d.servers {
 		if t.primary == s {
 			t.synced, t.lag = false, nil
@@ -152,13 +157,7 @@ func (s *Server) Promote() {
 // Follow makes the server a replica of another one. It keeps and shows its data until [Server.Sync].
 func (s *Server) Follow(primary *Server) {
 	defer s.lock()()
-	s.primary, s.synced, s.lag = primary, false, nil
-	for _, t := range s.d.servers {
-		if t.primary == s {
-			t.synced, t.lag = false, nil
-		}
-	}
-	s.d.rolesChanged()
+	s.turn(primary)
 }
 
 // Sync copies the data of its primary to a replica, which is in step from then on. It reports
@@ -183,8 +182,7 @@ func (s *Server) sync() {
 // arrive and wait no more.
 func (s *Server) Hold(hold bool) {
 	defer s.lock()()
-	s.held = hold
-	if !hold {
+	if s.held = hold; !hold {
 		s.catchUp(len(s.lag))
 	}
 }
@@ -245,8 +243,10 @@ const (
 	DiskError   Refusal = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
 		"Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB " +
 		"snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error."
+	// NoReplicas is also what a server answers whose setting min-replicas-to-write is not met.
+	NoReplicas Refusal = "NOREPLICAS Not enough good replicas to write."
+
 	readOnly     Refusal = "READONLY You can't write against a read only replica."
-	tooFew       Refusal = "NOREPLICAS Not enough good replicas to write."
 	stillLoading         = failure("LOADING Redis is loading the dataset in memory")
 )
 
@@ -278,7 +278,9 @@ func (s *Server) Hang() {
 // Resume ends [Server.Hang].
 func (s *Server) Resume() {
 	defer s.lock()()
-	s.hung = false
+	if s.hung = false; !s.held {
+		s.catchUp(len(s.lag))
+	}
 	s.resumed.Broadcast()
 }
 
@@ -317,7 +319,7 @@ func (s *Server) write(e effect) {
 	for _, t := range s.d.servers {
 		switch {
 		case t.primary != s || !t.up || !t.synced:
-		case t.held:
+		case t.held || t.hung:
 			t.lag = append(t.lag, e)
 		default:
 			e(t)
@@ -335,7 +337,7 @@ func (s *Server) refuses(cmd *command) Refusal {
 	case s.refusal != "":
 		return s.refusal
 	case s.primary == nil && least > 0 && s.replicas() < least:
-		return tooFew
+		return NoReplicas
 	}
 	return ""
 }
