@@ -20,7 +20,15 @@ type Seams struct {
 	// DialRedis connects to a Redis server.
 	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
 	// OpenStore opens the store. It may be called again.
-	OpenStore func(ctx context.Context) (persist.Store, error)
+	OpenStore func(ctx context.Context, manner Manner) (persist.Store, error)
+}
+
+// Manner is how a store is opened.
+type Manner struct {
+	// Unreached opens a store that cannot be reached.
+	Unreached bool
+	// Admit is called before every operation; nil admits all.
+	Admit func(context.Context) error
 }
 
 type key struct{}

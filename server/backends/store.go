@@ -42,7 +42,7 @@ type manner struct {
 // newStore opens a store.
 func newStore(ctx context.Context, cfg config.Store, now func() time.Time, how manner) (persist.Store, error) {
 	if open := seams.Of(ctx).OpenStore; open != nil {
-		return open(ctx)
+		return open(ctx, seams.Manner{Unreached: how.unreached, Admit: how.admit})
 	}
 	switch cfg.Driver {
 	case "memory":

@@ -137,8 +137,8 @@ func (l *life) seams() seams.Seams {
 			}
 			return n.net.Dial(ctx, n.host, n.redisOf(n))
 		},
-		OpenStore: func(ctx context.Context) (persist.Store, error) {
-			return l.view.Open(ctx, storesim.Client{Timeout: storeTimeout})
+		OpenStore: func(ctx context.Context, m seams.Manner) (persist.Store, error) {
+			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})
 		},
 	}
 }
