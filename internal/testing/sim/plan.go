@@ -106,6 +106,14 @@ func newPlan(o Options) (all []planned) {
 	return kept
 }
 
+// Plan returns the lines of the plan of a world, a fault each.
+func Plan(o Options) (lines []string) {
+	for _, p := range newPlan(o) {
+		lines = append(lines, p.String())
+	}
+	return lines
+}
+
 // kindsOf returns the kinds of a world, each as often as its weight says.
 func kindsOf(o Options) (dealt []*kind) {
 	for i := range kinds {

@@ -2,39 +2,144 @@ package sim_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/check"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/sim"
-	"github.com/seqd/seqd/internal/testing/sim/storesim"
+	"github.com/seqd/seqd/internal/testing/worlds"
 	_ "github.com/seqd/seqd/standard"
 )
 
 var (
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, and print what happens")
-	seeds   = flag.Int("sim.seeds", 2, "how many seeds of each world are run")
-	minutes = flag.Duration("sim.length", 10*time.Minute, "how long faults and load last, in virtual time")
+	kept    = flag.String("sim.kept", "", "with -sim.seed, the numbers of the faults that happen, such as 3,17")
+	repeats = flag.Int("sim.repeats", 1, "with -sim.seed, how often it runs")
+	first   = flag.Uint64("sim.first", 1, "the first seed")
+	step    = flag.Uint64("sim.step", 1, "the distance between seeds")
+	seeds   = flag.Int("sim.seeds", longtest.Or(4, 24), "how many seeds run")
+	budget  = flag.Duration("sim.for", 0, "run seeds for so long, in real time, instead of -sim.seeds")
+	length  = flag.Duration("sim.length", longtest.Or(3*time.Minute, 10*time.Minute), "how long the faults and the load of a seed last, in virtual time")
+	shrink  = flag.Duration("sim.shrink", 2*time.Minute, "how long the plan of a seed that failed is shortened, in real time")
 )
 
+// world runs a world in a bubble of its own.
+func world(t *testing.T, name string, o sim.Options) (report *check.Report) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { report = sim.Run(t, o) })
+	})
+	return report
+}
+
+// TestSimulation runs whole nodes under random faults, on all cores.
 func TestSimulation(t *testing.T) {
-	for _, redis := range []bool{false, true} {
-		for s := range *seeds {
-			o := sim.Options{Seed: uint64(s) + 1, Length: *minutes, Redis: redis, Mode: storesim.Unfenced}
-			if *seed > 0 {
-				o.Seed, o.Say = *seed, os.Stdout
-			}
-			t.Run(o.String(), func(t *testing.T) {
-				began := time.Now()
-				var report *check.Report
-				synctest.Test(t, func(t *testing.T) { report = sim.Run(t, o) })
-				t.Logf("%v of real time\n%v", time.Since(began).Round(time.Millisecond), report)
-				if report.Total() > 0 {
-					t.Error("violations")
+	if *seed > 0 {
+		again(t)
+		return
+	}
+	began, cpu := time.Now(), used()
+	var next, ran, numbers, calls, faults atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for !t.Failed() {
+				i := next.Add(1) - 1
+				if *budget > 0 && time.Since(began) >= *budget || *budget == 0 && i >= int64(*seeds) {
+					return
 				}
-			})
+				o := sim.OfSeed(*first+uint64(i)**step, *length)
+				report := world(t, o.String(), o)
+				if report == nil {
+					return // the test has said why
+				}
+				if report.Total() > 0 {
+					t.Errorf("%v:\n%v", o, report)
+					explain(t, o, report)
+					return
+				}
+				ran.Add(1)
+				numbers.Add(report.Numbers)
+				calls.Add(int64(report.Calls))
+				faults.Add(int64(report.Faults))
+			}
+		})
+	}
+	workers.Wait()
+	hours := float64(ran.Load()) * sim.NodeHours(*length)
+	t.Logf("%d seeds from %d on, %d faults, %d calls, %d numbers: %.2f virtual node-hours in %v, %.1f in a minute of processor time",
+		ran.Load(), *first, faults.Load(), calls.Load(), numbers.Load(), hours, time.Since(began).Round(time.Second), hours/(used()-cpu).Minutes())
+}
+
+// again runs one seed, and says how often it fails.
+func again(t *testing.T) {
+	o := sim.OfSeed(*seed, *length)
+	for number := range strings.SplitSeq(*kept, ",") {
+		if i, err := strconv.Atoi(number); err == nil {
+			o.Kept = append(o.Kept, i)
 		}
 	}
+	failed := 0
+	for i := range *repeats {
+		if i == 0 {
+			o.Say = os.Stdout
+			fmt.Println(strings.Join(sim.Plan(o), "\n"))
+		}
+		report := world(t, o.String(), o)
+		o.Say = nil
+		if report != nil && report.Total() > 0 {
+			failed++
+		}
+		t.Log(report)
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d runs of %v failed", failed, *repeats, o)
+	}
+}
+
+// explain shortens the plan of a world that failed, and says how to run it again.
+func explain(t *testing.T, o sim.Options, report *check.Report) {
+	end, plan := time.Now().Add(*shrink), sim.Plan(o)
+	rule := func(r *check.Report) string {
+		for name, count := range r.Counts {
+			if count > 0 {
+				return name
+			}
+		}
+		return ""
+	}
+	broken := rule(report)
+	needed := worlds.Shorten(len(plan), func(kept []int) bool {
+		if time.Now().After(end) {
+			return false
+		}
+		o.Kept = kept
+		report := world(t, "shorter", o)
+		return report != nil && rule(report) == broken
+	})
+	var list []string
+	text := ""
+	for _, i := range needed {
+		list = append(list, strconv.Itoa(i))
+		text += fmt.Sprintf("%4d %s\n", i, plan[i])
+	}
+	t.Logf("these faults are enough:\n%sAgain:\n  go test ./internal/testing/sim -run TestSimulation -sim.seed %d -sim.length %v -sim.kept %s -sim.repeats 10 -v",
+		text, o.Seed, o.Length, strings.Join(list, ","))
+}
+
+// used returns the processor time of the process so far.
+func used() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // its arguments are right
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -33,6 +33,8 @@ type Options struct {
 	Redis bool
 	// Mode is what a failover of the store can lose.
 	Mode storesim.Mode
+	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
+	Pace int
 	// Only names the kinds of faults; nil is all that the world can have.
 	Only []string
 	// Kept are the faults of the plan that happen, by their numbers; nil is all.
@@ -43,13 +45,22 @@ type Options struct {
 	Log, Say io.Writer
 }
 
+// OfSeed returns the world that a seed determines: what it has, and how busy its callers are.
+func OfSeed(seed uint64, length time.Duration) Options {
+	o := Options{Seed: seed, Length: length, Redis: seed%2 == 0, Pace: 40}
+	if seed/2%3 > 0 {
+		o.Pace = 200
+	}
+	return o
+}
+
 // String names a world.
 func (o Options) String() string {
-	text := map[storesim.Mode]string{storesim.Unfenced: "unfenced", storesim.Lossy: "lossy", storesim.Lossless: "lossless"}[o.Mode]
+	text := map[storesim.Mode]string{storesim.Unfenced: "unfenced store", storesim.Lossy: "lossy store", storesim.Lossless: "lossless store"}[o.Mode]
 	if o.Redis {
-		text += ", Redis"
+		text += " and Redis"
 	}
-	return fmt.Sprintf("seed %d, %v, %s", o.Seed, o.Length, text)
+	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
 }
 
 // The hosts of a world.
@@ -137,6 +148,9 @@ func Run(t *testing.T, o Options) *check.Report {
 
 func newWorld(t *testing.T, o Options) (w *World, err error) {
 	w = &World{options: o, dir: t.TempDir(), net: netsim.New(), entries: new(entries)}
+	if o.Pace == 0 {
+		o.Pace = 40
+	}
 	if w.options.Say == nil {
 		w.options.Say = io.Discard
 	}
@@ -154,7 +168,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		w.startRedis()
 	}
 	w.load = &load.Load{
-		Seed: int64(o.Seed), Shapes: shapes, Journal: w.journal, Pace: 40,
+		Seed: int64(o.Seed), Shapes: shapes, Journal: w.journal, Pace: o.Pace,
 		HTTP:  &http.Client{Transport: &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}},
 		Loops: load.Loops{Mixed: 3, Burst: 1, Admin: 1, RESP: 1, DropIn: 1, Books: 2, Audit: 1},
 	}
@@ -245,9 +259,6 @@ func (w *World) over() bool { return time.Duration(w.journal.Now()) > w.options.
 // run runs the world to its end.
 func (w *World) run() {
 	plan := newPlan(w.options)
-	for i, f := range plan {
-		fmt.Fprintf(w.options.Say, "%4d %v\n", i, f)
-	}
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -306,4 +317,9 @@ func (w *World) awaitReady(when string) {
 			}
 		}
 	}
+}
+
+// NodeHours returns how much virtual time the nodes of a world live through.
+func NodeHours(length time.Duration) float64 {
+	return float64(len(nodeNames)) * (length + quiet).Hours()
 }
