@@ -194,7 +194,7 @@ var rules = map[string]rule{
 			"what a token is",
 	},
 	"server/definitions": {
-		may: ". internal/glob internal/retry persist plugin server/config server/feed " +
+		may: ". internal/glob internal/longlock internal/retry persist plugin server/config server/feed " +
 			"server/httpapi server/rejection strategy",
 		why: "it uses documents, the feed and the issuer, and no back end; httpapi declares the " +
 			"interface that it implements",
@@ -345,6 +345,9 @@ var rules = map[string]rule{
 	"internal/glob": {
 		why: "it compares texts of any kind",
 	},
+	"internal/longlock": {
+		why: "it is a lock",
+	},
 	"internal/lateread": {
 		why: "it wraps a connection of any kind of server",
 	},
@@ -418,6 +421,11 @@ var rules = map[string]rule{
 	},
 	"internal/testing/respconn": {
 		why: "it shares no code with what it talks to",
+	},
+	"internal/testing/sim": {
+		may: "internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record " +
+			"internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config",
+		why: "it runs services as seqd does, and calls them from outside",
 	},
 	"internal/testing/sim/boltsim": {
 		why: "it copies files, and needs of the store their names only",

@@ -1,0 +1,37 @@
+// Package sim runs whole nodes in simulation: three real services, with real Redis clients, on a store,
+// a Redis and a network in memory, under faults, the actions of operators, and the load of the fault
+// laboratory. An hour passes in seconds, and no result depends on how fast the machine is.
+//
+// # What is real and what is simulated
+//
+// Each life of a node is a [github.com/seqd/seqd/server.Server], as seqd runs it, in a bubble of
+// testing/synctest, where time passes when everybody waits. Package internal/seams connects it with
+//
+//   - sim/netsim: ports and connections that are cut, slowed down, reset or left half open
+//   - sim/storesim: a database that is slow, hangs, loses replies, fails over or is restored
+//   - sim/redissim: servers of Redis that run the product's scripts, replicate, fail over, and lose data
+//
+// Callers are those of the laboratory (internal/testing/load): HTTP, pipelines of the Redis protocol,
+// Idempotency-Keys repeated at other nodes, reservations, drop-ins, callers that leave, changes of
+// definitions. What they got is checked by the checker of the laboratory (internal/testing/check).
+//
+// # Seeds
+//
+// A seed determines what a world has (OfSeed), the plan of its faults (plan.go), what happens to each
+// operation of the store, how long the network takes, and what callers ask for. Each of these draws
+// from its own generator, so that none depends on how many draws others made. A seed does not determine
+// the order in which Go runs goroutines that can run at the same instant: the same seed has the same
+// faults, and fails again often, but not always.
+//
+// # What it does not show
+//
+// A node that is paused sends and receives nothing, but its timers go on: what they do arrives when it
+// resumes. A node that is killed does not end in the middle of a computation, but nothing that it does
+// afterwards reaches anybody. Real servers, disks and processes are tested in integration/.
+//
+// # Where to add something
+//
+// A fault or an action is a line of kinds in faults.go, redis.go or operate.go: its name, how often,
+// what it holds, how long it lasts, its effects for the checker, and the functions that begin and end
+// it. What callers do is added to internal/testing/load, and then the laboratory does it too.
+package sim
