@@ -271,3 +271,23 @@ func TestUnknown(t *testing.T) {
 		}
 	})
 }
+
+// A key expires on the server that is the primary then, and is removed from its replica as well.
+func TestExpiryAfterFailover(t *testing.T) {
+	bubble(t, redissim.Options{Servers: 2}, func(t *testing.T, d *redissim.Deployment) {
+		old, young := d.Server(0), d.Server(1)
+		do(t, old, "set", "k", "v", "px", "60000")
+		old.Kill()
+		young.Promote()
+		old.Start(redissim.Nothing)
+		old.Follow(young)
+		if !old.Sync() || do(t, old, "get", "k") != "v" {
+			t.Error("the key was lost")
+		}
+		time.Sleep(time.Minute + time.Millisecond)
+		do(t, young, "ping")
+		if key := old.Evict(0) + young.Evict(0); key != "" {
+			t.Errorf("%s did not expire", key)
+		}
+	})
+}

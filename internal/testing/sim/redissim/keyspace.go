@@ -1,6 +1,7 @@
 package redissim
 
 import (
+	"container/heap"
 	"maps"
 	"slices"
 )
@@ -26,37 +27,48 @@ func (k keyspace) clone() keyspace {
 // names returns the names of the keys, sorted.
 func (k keyspace) names() []string { return slices.Sorted(maps.Keys(k)) }
 
-// soonest returns when the first key expires, 0 for never.
-func (k keyspace) soonest() (at int64) {
-	for _, e := range k {
-		at = earlier(at, e.expires)
-	}
-	return at
+// deadline is when a key expires, in ms, unless it is written again.
+type deadline struct {
+	at   int64
+	name string
 }
 
-// earlier returns the earlier of two times, of which 0 is never.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
+// deadlines is a heap of those of a primary, the soonest first.
+type deadlines []deadline
+
+// Len, Less, Swap, Push and Pop implement [heap.Interface].
+func (d deadlines) Len() int { return len(d) }
+func (d deadlines) Less(i, j int) bool {
+	return d[i].at < d[j].at || d[i].at == d[j].at && d[i].name < d[j].name
+}
+func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *deadlines) Push(x any)   { *d = append(*d, x.(deadline)) }
+func (d *deadlines) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}
+
+func (k keyspace) deadlines() (d deadlines) {
+	for name, e := range k {
+		if e.expires != 0 {
+			heap.Push(&d, deadline{e.expires, name})
+		}
 	}
-	return a
+	return d
 }
 
 // expire removes what has expired from a primary. A replica waits until its primary does so.
 func (s *Server) expire() {
-	if s.soonest == 0 || s.primary != nil {
+	if s.primary != nil || len(s.due) == 0 {
 		return
 	}
-	now := s.now().UnixMilli()
-	if now <= s.soonest {
-		return
-	}
-	for _, name := range s.keys.names() {
-		if at := s.keys[name].expires; at != 0 && now > at {
-			s.remove(name)
+	for now := s.now().UnixMilli(); len(s.due) > 0 && now > s.due[0].at; {
+		next := heap.Pop(&s.due).(deadline)
+		if e := s.keys[next.name]; e != nil && e.expires == next.at {
+			s.remove(next.name)
 		}
 	}
-	s.soonest = s.keys.soonest()
 }
 
 // find returns a key, nil if there is none.
@@ -89,7 +101,9 @@ func (s *Server) remove(name string) {
 func (s *Server) setText(name, text string, expires int64) {
 	s.write(func(t *Server) {
 		t.keys[name] = &entry{text: text, expires: expires}
-		t.soonest = earlier(t.soonest, expires)
+		if expires != 0 && t.primary == nil {
+			heap.Push(&t.due, deadline{expires, name})
+		}
 	})
 }
 

@@ -16,11 +16,11 @@ type Server struct {
 	d    *Deployment
 
 	// What follows is guarded by the deployment's mu.
-	up      bool
-	keys    keyspace
-	soonest int64 // no key expires earlier, in ms; 0 if none expires
-	saved   snapshot
-	skew    time.Duration
+	up    bool
+	keys  keyspace
+	due   deadlines // of a primary
+	saved snapshot
+	skew  time.Duration
 
 	primary         *Server // that it replicates; nil if it is a primary
 	synced          bool    // of a replica: it has what its primary had, and receives what that writes
@@ -115,7 +115,6 @@ func (s *Server) Start(k Kept) {
 			s.replid2 = s.saved.replid
 		}
 	}
-	s.soonest = s.keys.soonest()
 }
 
 // Save writes a snapshot.
@@ -130,6 +129,7 @@ func (s *Server) Save() {
 // lead gives a primary a new replication ID. Its replicas, if any, are out of step.
 func (s *Server) lead(second string) {
 	s.replid, s.replid2, s.replicated = s.d.newID(), second, false
+	s.due = s.keys.deadlines()
 	s.turn(nil)
 }
 
@@ -150,7 +150,6 @@ func (s *Server) Promote() {
 	defer s.lock()()
 	if s.primary != nil {
 		s.lead(s.replid)
-		s.soonest = s.keys.soonest()
 	}
 }
 
@@ -218,7 +217,7 @@ func (s *Server) NewID() {
 // Flush removes all keys (FLUSHALL), also from replicas.
 func (s *Server) Flush() {
 	defer s.lock()()
-	s.write(func(t *Server) { t.keys, t.soonest = make(keyspace), 0 })
+	s.write(func(t *Server) { t.keys, t.due = make(keyspace), nil })
 }
 
 // Evict removes a key, also from replicas, and returns its name. The number, 0 or more, chooses it
