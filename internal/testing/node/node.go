@@ -30,6 +30,7 @@ const (
 
 // BinariesEnv is the environment variable with the folder of the binaries to use instead of
 // building them: seqd, clockseqd and mongostandin. scripts/test builds them once for all packages.
+// scripts/long builds those of seqd with the race detector.
 const BinariesEnv = "SEQD_TEST_BINARIES"
 
 // program is the package of the binary.
@@ -108,8 +109,10 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// command returns a command that runs seqd in dir with settings as environment variables.
-func command(binary, dir string, env []string, args ...string) *exec.Cmd {
+// command returns a command that runs seqd in dir with settings as environment variables. If the
+// binary was built with the race detector, a race fails the test.
+func command(t testing.TB, binary, dir string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = dir
 	for _, v := range os.Environ() {
@@ -119,6 +122,7 @@ func command(binary, dir string, env []string, args ...string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, "SEQD_SERVER_ADDR=127.0.0.1:0", `SEQD_BIZTYPES=[{"name":"order","start":100}]`)
 	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(cmd.Env, reportRaces(t))
 	return cmd
 }
 
@@ -130,7 +134,7 @@ func Command(t testing.TB, dir string, env []string, args ...string) (output str
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := command(binary, dir, env, args...)
+	cmd := command(t, binary, dir, env, args...)
 	out, err := cmd.CombinedOutput()
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		t.Fatal(err)
@@ -145,7 +149,7 @@ func (n *Node) Tool(dir string, args ...string) *exec.Cmd {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	return command(binary, dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
+	return command(n.t, binary, dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
 }
 
 // Launch starts seqd in dir with settings as environment variables. It does not wait.
@@ -155,7 +159,7 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: command(binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
+	n := &Node{t: t, cmd: command(t, binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 		Timeout:   2 * time.Minute, // longer than any node is paused
 	}}
