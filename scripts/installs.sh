@@ -1,4 +1,5 @@
-# shellcheck shell=bash Functions for the scripts that install clients of other languages. Versions are
+# shellcheck shell=bash
+# Functions for the scripts that install clients of other languages. Versions are
 # exact, and everything is installed once, into the user's cache. A script that sources this sources
 # lib.sh first.
 

@@ -1,4 +1,5 @@
-# shellcheck shell=bash Functions for the other scripts, which source this file.
+# shellcheck shell=bash
+# Functions for the other scripts, which source this file.
 
 # say prints a heading and notes when its section began, for took and the table of .ci/run.
 section=
@@ -26,10 +27,9 @@ die() {
 # need COMMAND PACKAGE... installs the Debian packages if a command does not exist. Debian keeps
 # servers outside the PATH of ordinary users.
 need() {
-	local command=$1 servers
+	local command=$1
 	shift
-	servers=$(printf '%s:' /usr/sbin /usr/lib/postgresql/*/bin)
-	PATH=$PATH:$servers command -v "$command" >/dev/null && return
+	found "$command" && return
 	local sudo=()
 	if [ "$(id -u)" -ne 0 ]; then
 		command -v sudo >/dev/null ||
@@ -38,10 +38,19 @@ need() {
 	fi
 	command -v apt-get >/dev/null ||
 		die "$command is missing, and there is no apt-get to install it; install what Debian calls: $*"
-	printf '\n== install %s\n' "$*"
-	"${sudo[@]}" apt-get update -qq ||
-		die "$command is missing, and apt-get update failed; install the Debian packages: $*"
-	install_idle "$@" || die "$command is missing, and apt-get could not install the packages: $*"
+	(
+		exec {lock}>"${TMPDIR:-/tmp}/seqd-need-$(id -u).lock" # another script may install
+		flock "$lock"
+		! found "$command" || exit 0
+		printf '\n== install %s\n' "$*"
+		"${sudo[@]}" apt-get update -qq ||
+			die "$command is missing, and apt-get update failed; install the Debian packages: $*"
+		install_idle "$@" || die "$command is missing, and apt-get could not install the packages: $*"
+	) || exit
+}
+# found COMMAND reports whether a command or server exists.
+found() {
+	PATH=$PATH:$(printf '%s:' /usr/sbin /usr/lib/postgresql/*/bin) command -v "$1" >/dev/null
 }
 
 # install_idle PACKAGE... installs Debian packages and does not start their services: tests start
@@ -117,21 +126,35 @@ build_binaries() {
 	export SEQD_TEST_BINARIES=$binaries
 }
 
+# go test runs with these options. The linters have vetted everything, and no debugger looks at the
+# tests.
+fast=(-vet=off -ldflags=-w -count=1)
+
+# differing prints the packages of the main module that do more in a long run: their tests use
+# internal/testing/longtest, themselves or by what they import.
+differing() {
+	go list -test -tags integration -f '{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}}{{end}}' ./... |
+		awk '/\.test .*\/internal\/testing\/longtest( |$)/ {sub(/\.test$/, "", $1); print $1}'
+}
+
+# allocating prints the packages of the main module with tests of what allocates.
+allocating() {
+	grep -rlE '^func Test\w*Alloc' --include='*_test.go' --exclude-dir={bench,client,integration} . |
+		xargs -n 1 dirname | sort -u | xargs go list
+}
+
+# in_process prints the packages of integration/ whose tests run concurrent code of seqd themselves.
+# The tests of the others run it as processes.
+in_process() {
+	go -C integration list ./client ./cursor ./failover ./idempotency ./ratelimit ./snowflake ./store
+}
+
 # pure prints the packages whose tests have no concurrency. The race detector would only slow them
 # down.
 pure() {
 	go list ./command/clitool ./command/imports ./deploy ./internal/commanddoc ./internal/configdoc ./internal/docstest ./internal/glob \
 		./internal/sabotage ./internal/testing/ordercheck ./internal/version ./plugin/format ./plugin/obfuscate ./server/config \
 		./server/openapi ./strategy/gapless/ledger ./strategy/segment/cursor ./strategy/segment/storetake
-}
-
-# fuzz_targets prints the folders and names of all fuzz targets.
-fuzz_targets() {
-	grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do
-		grep -oE '^func Fuzz[A-Za-z0-9]+' "$file" | while read -r _ target; do
-			echo "./$(dirname "${file#./}") $target"
-		done
-	done | sort
 }
 
 command -v go >/dev/null || die "Go is missing; install Go 1.26 or later: https://go.dev/dl"
