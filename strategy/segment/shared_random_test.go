@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("segment.seeds", longtest.Or(1, 3), "how many seeds the test with random faults runs, each with onRedisDown degrade and reject")
+	seeds   = flag.Int("segment.seeds", longtest.Or(1, 20), "how many seeds the test with random faults runs, each with onRedisDown degrade and reject")
 	oneSeed = flag.Int("segment.seed", -1, "run only this seed, with its log")
 )
 

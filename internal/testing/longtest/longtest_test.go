@@ -15,8 +15,8 @@ const (
 	module = "github.com/seqd/seqd/"
 )
 
-// The scripts find every package of the main module whose tests use this package, themselves or by
-// a suite for drivers. scripts/long runs them, and .ci/run leaves them out of scripts/test.
+// scripts/long runs every package of the main module whose tests use this package, themselves or by
+// a suite for drivers.
 func TestScriptsFindLongTests(t *testing.T) {
 	cmd := exec.Command("bash", "-c", ". scripts/lib.sh && differing")
 	cmd.Dir = root
@@ -31,7 +31,7 @@ func TestScriptsFindLongTests(t *testing.T) {
 		for _, pkg := range tests {
 			users++
 			if !slices.Contains(found, pkg) {
-				t.Errorf("the tests of %s import %s, and the scripts do not know", pkg, used)
+				t.Errorf("the tests of %s import %s, and scripts/long does not run them", pkg, used)
 			}
 		}
 	}
