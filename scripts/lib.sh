@@ -39,8 +39,10 @@ need() {
 	command -v apt-get >/dev/null ||
 		die "$command is missing, and there is no apt-get to install it; install what Debian calls: $*"
 	(
-		exec {lock}>"${TMPDIR:-/tmp}/seqd-need-$(id -u).lock" # another script may install
-		flock "$lock"
+		lock=${XDG_CACHE_HOME:-$HOME/.cache}/seqd/need.lock
+		mkdir -p "${lock%/*}"
+		exec 9>"$lock" # another script may install
+		flock 9
 		! found "$command" || exit 0
 		printf '\n== install %s\n' "$*"
 		"${sudo[@]}" apt-get update -qq ||
