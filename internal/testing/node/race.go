@@ -11,8 +11,13 @@ import (
 // processes are killed, and nor would the log, which not every test keeps.
 func reportRaces(t testing.TB) (setting string) {
 	t.Helper()
-	reports := filepath.Join(t.TempDir(), "race")
+	folder, err := os.MkdirTemp("", "seqd-race-") // t.TempDir may have a comma, which ends a setting
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := filepath.Join(folder, "race")
 	t.Cleanup(func() { // after the process was killed: what Launch adds later is called first
+		defer func() { _ = os.RemoveAll(folder) }()
 		found, err := filepath.Glob(reports + ".*") // the end is the process ID
 		if err != nil {
 			t.Error(err)
