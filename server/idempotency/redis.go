@@ -155,9 +155,7 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 	r.mu.Unlock()
 	if leader {
 		// The caller's own goroutine sends the pipeline, so an idle node needs no goroutine switch.
-		if r.fly() {
-			go r.flyOn()
-		}
+		r.fly()
 		return call.Err
 	}
 	if _, hurry := ctx.Deadline(); !hurry {
@@ -173,14 +171,8 @@ func (r *Redis) do(ctx context.Context, call *redisonce.Call) error {
 	}
 }
 
-// flyOn sends pipelines until no more calls wait.
-func (r *Redis) flyOn() {
-	for r.fly() {
-	}
-}
-
-// fly sends the calls that wait and reports whether more arrived meanwhile.
-func (r *Redis) fly() (more bool) {
+// fly sends the calls that wait. Calls that arrive meanwhile are sent next, by another goroutine.
+func (r *Redis) fly() {
 	runtime.Gosched() // lets goroutines that are ready to run join
 	r.mu.Lock()
 	f := r.forming
@@ -188,11 +180,12 @@ func (r *Redis) fly() (more bool) {
 	r.mu.Unlock()
 	defer func() { // even if the client panics: others wait
 		r.mu.Lock()
-		more = r.forming != nil
-		r.flying = more
+		r.flying = r.forming != nil
+		if r.flying {
+			go r.fly()
+		}
 		r.mu.Unlock()
 		close(f.done)
 	}()
 	redisonce.Pipeline(f.span.Context(), r.opts.Client, f.calls)
-	return more
 }

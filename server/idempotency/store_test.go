@@ -96,7 +96,7 @@ func (f *fleet) answers(n *idempotency.Store, id string) {
 	}
 }
 
-func (f *fleet) claims(n *idempotency.Store, id, text, want string) {
+func (f *fleet) claims(n idempotency.Backend, id, text, want string) {
 	f.Helper()
 	if held, err := n.Claim(f.Context(), id, text, idempotency.Lease); held != want || err != nil {
 		f.Errorf("a claim of %s found %q, %v, want %q", id, held, err, want)
