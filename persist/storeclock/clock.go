@@ -75,11 +75,24 @@ func (c *Clock) Times(ctx context.Context) (Times, error) {
 			return Times{}, err
 		}
 	}
+	return c.times(), nil
+}
+
+// Fresh asks the store and returns the current time.
+func (c *Clock) Fresh(ctx context.Context) (Times, error) {
+	if err := c.Ask(ctx); err != nil {
+		return Times{}, err
+	}
+	return c.times(), nil
+}
+
+// times returns the current time after the store has told its own.
+func (c *Clock) times() Times {
 	own, elapsed := c.now().UnixMilli(), c.elapsed()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	store, first := c.last.after(elapsed), c.first.after(elapsed)
-	return Times{min(own, store, first), store, max(own, store)}, nil
+	return Times{min(own, store, first), store, max(own, store)}
 }
 
 // Now returns the store's time in ms since the Unix epoch. It asks the store if that has never

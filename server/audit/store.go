@@ -207,10 +207,7 @@ func (l *Log) List(ctx context.Context, after string, limit int) (list []Kept, n
 
 // purge removes the lines that are too old.
 func (l *Log) purge(ctx context.Context) error {
-	if err := l.store.Clock.Ask(ctx); err != nil {
-		return err
-	}
-	now, err := l.store.Clock.Times(ctx)
+	now, err := l.store.Clock.Fresh(ctx)
 	if err != nil {
 		return err
 	}

@@ -185,10 +185,7 @@ const (
 // Purge removes records that have ended, until there are no more or ctx ends. An answer is valid
 // until it is removed.
 func (s *Store) Purge(ctx context.Context) (purged int, err error) {
-	if err := s.clock.Ask(ctx); err != nil {
-		return 0, err
-	}
-	now, err := s.clock.Times(ctx)
+	now, err := s.clock.Fresh(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -191,6 +191,9 @@ func TestNoClock(t *testing.T) {
 	if held, err := b.Claim(t.Context(), "k", another, time.Second); held != pending || err != nil {
 		t.Errorf("claimed: %q, %v", held, err)
 	}
+	if n, err := b.Purge(t.Context()); n != 0 || !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("purged %d by a clock that was read before, %v", n, err)
+	}
 }
 
 func TestSkew(t *testing.T) {

@@ -1,0 +1,61 @@
+package idempotency_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/idempotency"
+)
+
+// TestMostBytes checks that an answer of exactly the most bytes is kept, and one more is not.
+func TestMostBytes(t *testing.T) {
+	const most = 1<<20 - 256 - len("t")
+	w := newWorld(t)
+	a := w.node()
+	shown := func(n int) func(context.Context, *seqd.Call) error {
+		return func(ctx context.Context, call *seqd.Call) error {
+			_ = w.issue(ctx, call)
+			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", n)...) })
+			return nil
+		}
+	}
+	w.refused(w.ask(t.Context(), a, "k", 1, shown(most+1)), seqd.CodeInvalidCount)
+	w.wants(w.ask(t.Context(), a, "k", 1, shown(most)), strings.Repeat("x", most), false)
+	w.wants(w.ask(t.Context(), a, "k", 1, w.issue), strings.Repeat("x", most), true)
+}
+
+// undroppable is a backend that removes no claim.
+type undroppable struct{ idempotency.Backend }
+
+func (undroppable) Drop(context.Context, string, string) error { return errAway }
+
+// TestLogOfErrors checks that the log says it if answers cannot be kept or claims not be removed, and
+// says nothing else.
+func TestLogOfErrors(t *testing.T) {
+	refuse := func(context.Context, *seqd.Call) error { return seqd.Errorf(seqd.CodeExhausted, "no more") }
+	for name, test := range map[string]struct {
+		wrap  func(idempotency.Backend) idempotency.Backend
+		issue func(context.Context, *seqd.Call) error // nil for one that issues
+		code  seqd.Code
+		want  string
+	}{
+		"a swap that fails":    {func(b idempotency.Backend) idempotency.Backend { return &failing{Backend: b, swap: true} }, nil, errAway.Code, "are refused"},
+		"a drop that fails":    {func(b idempotency.Backend) idempotency.Backend { return undroppable{b} }, refuse, seqd.CodeExhausted, "could not be removed"},
+		"a drop that succeeds": {func(b idempotency.Backend) idempotency.Backend { return b }, refuse, seqd.CodeExhausted, ""},
+	} {
+		w, log := newWorld(t), &strings.Builder{}
+		a := w.node(func(o *idempotency.Options) {
+			o.Backend, o.Log = test.wrap(o.Backend), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		})
+		if test.issue == nil {
+			test.issue = w.issue
+		}
+		w.refused(w.ask(t.Context(), a, "k", 1, test.issue), test.code)
+		if !strings.Contains(log.String(), test.want) || (test.want == "") != (log.Len() == 0) {
+			t.Errorf("%s: logged %s", name, log)
+		}
+	}
+}
