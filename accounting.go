@@ -10,17 +10,8 @@ import (
 // KeepsAnswers reports whether a biz type keeps the answer to a request itself; see [Call.Once]. It
 // is false if nothing issues.
 func (is *Issuer) KeepsAnswers(bizType string) bool {
-	if s := is.names.find(bizType); s != nil {
-		if i := s.serving.Load(); i != nil {
-			return i.keepsAnswers()
-		}
-	}
-	i, err := is.find(context.Background(), bizType, false)
-	if err != nil {
-		return false
-	}
-	defer i.leave()
-	return i.keepsAnswers()
+	i, err := is.issuing(bizType)
+	return err == nil && i.keepsAnswers()
 }
 
 // Find fills call.Reservation and call.Sequence with those of a reservation of call.BizType.

@@ -45,10 +45,11 @@ func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	return is.list(most, content.health, unread)
 }
 
-// cutOff reports whether so much could not be fetched that the node should get no requests.
+// cutOff reports whether so much could not be fetched that the node should get no requests. It does
+// not matter what it returns if there is nothing.
 func (is *Issuer) cutOff(unread []Unready) bool {
-	if len(unread) == 0 || len(unread) > mostBearable {
-		return len(unread) > 0
+	if len(unread) > mostBearable {
+		return true
 	}
 	for range is.serving() {
 		return false

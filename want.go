@@ -68,11 +68,10 @@ func generateOne(ctx context.Context, i *instance, want Want, n int, seq *Sequen
 // Increment returns how far the numbers of a biz type are apart: see [Spaced]. The error is that of
 // [Issuer.Issue] if nothing issues.
 func (is *Issuer) Increment(bizType string) (int64, error) {
-	i, err := is.find(context.Background(), bizType, false)
+	i, err := is.issuing(bizType)
 	if err != nil {
 		return 0, err
 	}
-	defer i.leave()
 	return max(1, i.increment), nil
 }
 
@@ -80,15 +79,15 @@ func (is *Issuer) Increment(bizType string) (int64, error) {
 // is the number in decimal digits. The error is that of [Issuer.Issue] if nothing issues. A change
 // of the biz type may follow: [Sequence.Shown] says whether it did.
 func (is *Issuer) Plain(bizType string) (plain bool, err error) {
-	if s := is.names.find(bizType); s != nil {
-		if i := s.serving.Load(); i != nil {
-			return i.plain, nil
-		}
-	}
+	i, err := is.issuing(bizType)
+	return err == nil && i.plain, err
+}
+
+// issuing returns the instance of a biz type that issues, for what never changes in it.
+func (is *Issuer) issuing(bizType string) (*instance, error) {
 	i, err := is.find(context.Background(), bizType, false)
-	if err != nil {
-		return false, err
+	if err == nil {
+		i.leave()
 	}
-	defer i.leave()
-	return i.plain, nil
+	return i, err
 }

@@ -1,0 +1,61 @@
+package seqd_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+func TestResets(t *testing.T) {
+	for _, r := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+		if !r.Valid() {
+			t.Errorf("%s is not valid", r)
+		}
+	}
+	for _, r := range []seqd.Reset{"", "hourly", "Daily"} {
+		if r.Valid() {
+			t.Errorf("%q is valid", r)
+		}
+	}
+	if p, ok := seqd.ResetNever.Parse("2026"); ok || p != 0 {
+		t.Errorf("%s was read although there are no periods", p)
+	}
+}
+
+// TestYearsOfDates checks the bounds of the years in which numbers have dates.
+func TestYearsOfDates(t *testing.T) {
+	for year, want := range map[int]seqd.Code{1999: seqd.CodeClockRollback, 2000: "", 2099: "", 2100: seqd.CodeClockRollback} {
+		at := time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
+		wantCode(t, seqd.CheckDate(at), want)
+		err := seqd.ResetDaily.Of(at).Check()
+		wantCode(t, err, want)
+		if err != nil && !strings.Contains(err.Error(), at.Format(time.DateOnly)) {
+			t.Errorf("the error %v does not name the date", err)
+		}
+	}
+	wantCode(t, seqd.Period(0).Check(), "")
+}
+
+// TestCalendar checks that periods are those of the zone, and that later ones are larger.
+func TestCalendar(t *testing.T) {
+	east := time.FixedZone("east", 9*3600)
+	at := time.Date(2026, 12, 31, 15, 0, 0, 0, time.UTC) // midnight in the east
+	var last seqd.Period
+	for _, test := range []struct {
+		at   time.Time
+		want seqd.Period
+	}{{at.Add(-time.Second), 20261231}, {at, 20270101}, {at.AddDate(0, 1, 0), 20270201}} {
+		p := seqd.Calendar{Reset: seqd.ResetDaily, Zone: east}.Now(test.at)
+		if p != test.want || p <= last {
+			t.Errorf("at %s it is %d, want %d", test.at, p, test.want)
+		}
+		last = p
+	}
+	for p, want := range map[seqd.Period]string{20260203: "2026-02-03", 20260200: "2026-02-01", 20260000: "2026-01-01"} {
+		if got := p.Date(); got.Format(time.DateOnly) != want || got.Hour() != 12 || got.Location() != time.UTC {
+			t.Errorf("the date of %s is %s", p, got)
+		}
+	}
+}

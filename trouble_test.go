@@ -1,0 +1,171 @@
+package seqd_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// TestStatesOfTrouble checks that a biz type is either unready or degraded, with its reason.
+func TestStatesOfTrouble(t *testing.T) {
+	away := seqd.Errorf(seqd.CodeStoreUnavailable, "away")
+	var definitions []seqd.Definition
+	for name, s := range map[string]*limping{"well": {}, "limps": {why: away}, "ill": {why: away, counting: counting{health: away}}} {
+		d := order(s)
+		d.BizType.Name = name
+		definitions = append(definitions, d)
+	}
+	is := newIssuer(t, seqd.Options{}, definitions...)
+	is.Init(t.Context())
+	var got []string
+	is.States(func(s seqd.State) {
+		got = append(got, fmt.Sprintf("%s %v %v", s.BizType, s.Unready != nil, s.Degraded != nil))
+	})
+	slices.Sort(got)
+	if want := []string{"ill true false", "limps false true", "well false false"}; !slices.Equal(got, want) {
+		t.Errorf("states %q, want %q", got, want)
+	}
+}
+
+// TestCutOff checks when biz types that cannot be fetched make a node unready: if it holds no other,
+// or if they are more than 100. Otherwise they degrade it. One failure each does not count.
+func TestCutOff(t *testing.T) {
+	for _, test := range []struct {
+		held    bool
+		unread  int
+		unready int
+	}{{false, 0, 0}, {false, 1, 1}, {true, 0, 0}, {true, 1, 0}, {true, 100, 0}, {true, 101, 101}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLibrary(t, "order")
+			if test.held {
+				wantNext(t, l.issuer, "order", "1")
+			}
+			l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
+			for range 2 {
+				if _, total := l.issuer.Health(1000); total != 0 {
+					t.Errorf("%d are unready after one failure each", total)
+				}
+				for i := range test.unread {
+					_, err := l.issuer.Next(t.Context(), fmt.Sprint("b", i), 1)
+					wantCode(t, err, seqd.CodeStoreUnavailable)
+				}
+			}
+			degraded := test.unread - test.unready
+			_, unready := l.issuer.Health(1000)
+			_, limping := l.issuer.Degraded(1000)
+			if unready != test.unready || limping != degraded {
+				t.Errorf("%+v: %d are unready and %d degraded", test, unready, limping)
+			}
+			states := map[string]int{}
+			l.issuer.States(func(s seqd.State) {
+				if s.Unready != nil {
+					states["unready"]++
+				}
+				if s.Degraded != nil {
+					states["degraded"]++
+				}
+			})
+			if states["unready"] != test.unready || states["degraded"] != degraded {
+				t.Errorf("%+v: states %v", test, states)
+			}
+			l.set(nil)
+			shut(t, l.issuer)
+		})
+	}
+}
+
+// TestMostFetches checks that 1000 names are fetched at a time and no more, and that a name that is
+// being fetched already is not refused.
+func TestMostFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		l.wait = make(chan struct{})
+		ask := func(n int, want seqd.Code) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			_, err := l.issuer.Next(ctx, fmt.Sprint("junk", n), 1)
+			wantCode(t, err, want)
+		}
+		for i := range 1000 {
+			ask(i, seqd.CodeTimeout)
+		}
+		ask(1000, seqd.CodeOverloaded)
+		ask(0, seqd.CodeTimeout)
+		close(l.wait)
+		synctest.Wait()
+		ask(1000, seqd.CodeUnknownBizType)
+		shut(t, l.issuer)
+	})
+}
+
+// TestCallersOfAnAbandonedInit checks that callers who wait for an Init that ends after Close get no
+// numbers.
+func TestCallersOfAnAbandonedInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hanging(time.Second)
+		is := newIssuer(t, seqd.Options{}, order(s))
+		refused := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := is.Next(context.Background(), "order", 1)
+				refused <- err
+			}()
+		}
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- is.Close(context.Background()) }()
+		for range 2 {
+			wantCode(t, <-refused, seqd.CodeStopping)
+		}
+		if err := <-closed; err != nil || s.last.Load() != 0 || s.closed.Load() != 1 {
+			t.Errorf("%v, issued up to %d, closed %d times", err, s.last.Load(), s.closed.Load())
+		}
+	})
+}
+
+// TestErrorsOfALedger checks that no error of a ledger is taken for success.
+func TestErrorsOfALedger(t *testing.T) {
+	b := &unable{why: seqd.Errorf(seqd.CodeStoreUnavailable, "away")}
+	is := newIssuer(t, seqd.Options{Observer: &took{}}, order(b))
+	ctx, call := t.Context(), func() *seqd.Call { return &seqd.Call{BizType: "order", Count: 1} }
+	once := call()
+	once.Once = "x"
+	errs := map[string]error{
+		"issue": is.Issue(ctx, call()), "issue once": is.Issue(ctx, once), "find": is.Find(ctx, call(), "r1"), "confirm": is.Confirm(ctx, call(), "r1", true),
+		"release": is.Release(ctx, call(), "r1", true), "void": is.Void(ctx, "order", "1", seqd.Voiding{}),
+	}
+	_, errs["account"] = is.Account(ctx, "order", seqd.AccountQuery{})
+	for name, err := range errs {
+		if !errors.Is(err, b.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// unable is a ledger of which everything fails.
+type unable struct {
+	book
+	why *seqd.Error
+}
+
+func (u *unable) Generate(context.Context, int, *seqd.Sequence) error { return u.why }
+func (u *unable) HandOut(context.Context, seqd.Order, *seqd.Sequence) (seqd.Reservation, bool, error) {
+	return seqd.Reservation{}, false, u.why
+}
+func (u *unable) Find(context.Context, string, *seqd.Sequence) (seqd.Reservation, error) {
+	return seqd.Reservation{}, u.why
+}
+func (u *unable) Confirm(context.Context, seqd.Settlement, *seqd.Sequence) (seqd.Reservation, error) {
+	return seqd.Reservation{}, u.why
+}
+func (u *unable) Release(context.Context, seqd.Settlement) error { return u.why }
+func (u *unable) Void(context.Context, seqd.Voiding) error       { return u.why }
+func (u *unable) Account(context.Context, seqd.AccountQuery) (seqd.Account, error) {
+	return seqd.Account{}, u.why
+}
