@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -206,10 +207,7 @@ func (a *answers) close() error {
 // still there are returned until their time has passed. Claims among them have no owner.
 type former struct {
 	documents *documents
-
-	mu     sync.Mutex // guards the fields below
-	looked bool
-	left   bool // there may be answers left
+	none      atomic.Bool // there are none left, and no more come
 }
 
 const (
@@ -223,21 +221,19 @@ const (
 
 // any reports whether there may be answers left.
 func (f *former) any(ctx context.Context) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.looked {
-		return f.left, nil
+	if f.none.Load() {
+		return false, nil
 	}
 	list, err := f.documents.List(ctx, formerKind, "", 1)
-	if err == nil {
-		f.looked, f.left = true, len(list) > 0
+	if err == nil && len(list) == 0 {
+		f.none.Store(true)
 	}
-	return f.left, err
+	return len(list) > 0, err
 }
 
 // find returns an answer, "" for none.
 func (f *former) find(ctx context.Context, id string) (string, error) {
-	if there, err := f.any(ctx); !there || err != nil {
+	if there, err := f.any(ctx); !there {
 		return "", err
 	}
 	doc, err := f.documents.Read(ctx, formerKind, id)
@@ -254,15 +250,9 @@ func (f *former) find(ctx context.Context, id string) (string, error) {
 
 // purge removes those that expired before now, in ms since the Unix epoch.
 func (f *former) purge(ctx context.Context, now int64) (purged int, err error) {
-	there, err := f.any(ctx)
-	if !there || err != nil {
+	if there, err := f.any(ctx); !there {
 		return 0, err
 	}
-	defer func() {
-		f.mu.Lock()
-		f.looked = false // there may be none left
-		f.mu.Unlock()
-	}()
 	for {
 		n, err := f.documents.Purge(ctx, formerKind, now, formerStep)
 		purged += n

@@ -43,7 +43,7 @@ func newKept(t *testing.T) *kept {
 func (k *kept) open() {
 	k.Helper()
 	s, err := Open(Options{
-		Path: k.path, LockTimeout: time.Second, Now: func() time.Time { day, _ := k.clocks(); return day }, Elapsed: func() time.Duration { _, elapsed := k.clocks(); return elapsed },
+		noSync: true, Path: k.path, LockTimeout: time.Second, Now: func() time.Time { day, _ := k.clocks(); return day }, Elapsed: func() time.Duration { _, elapsed := k.clocks(); return elapsed },
 	})
 	if err != nil {
 		k.Fatal(err)
@@ -419,7 +419,7 @@ func TestAnswersAfterACrashBetween(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.path+answersSuffix, "00000001.db"), given, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := create(filepath.Join(k.path+answersSuffix, "00000004.db"), answersContent("")); err != nil {
+	if err := create(Options{Path: filepath.Join(k.path+answersSuffix, "00000004.db"), content: answersContent("")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.store.Close(); err != nil {

@@ -59,6 +59,7 @@ type Options struct {
 	Elapsed func() time.Duration
 
 	content content
+	noSync  bool // for tests, which a slow disk would hold up: writes are lost with the machine
 }
 
 // Store is a [persist.Store] in one bbolt file, safe for concurrent use.

@@ -21,7 +21,7 @@ import (
 
 func open(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now})
+	s, err := Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now, noSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func addCounter(t *testing.T, s *Store, bizTag string) {
 
 func TestConformance(t *testing.T) {
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
-		s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: now})
+		s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: now, noSync: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,12 @@ func TestCounterSurvivesReopening(t *testing.T) {
 
 // What is not synced is not persisted.
 func TestWritesAreSynced(t *testing.T) {
-	if s := open(t, filepath.Join(t.TempDir(), "seqd.db")); s.db.NoSync || s.db.NoGrowSync {
+	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.db.NoSync || s.db.NoGrowSync {
 		t.Error("the store is opened without syncs")
 	}
 }

@@ -17,7 +17,7 @@ import (
 // bloated makes a closed store of which most pages are free, with a range of order that ends at 10.
 func bloated(t *testing.T) (opts Options) {
 	t.Helper()
-	opts = Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: 50 * time.Millisecond, Now: time.Now, content: storeContent()}
+	opts = Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: 50 * time.Millisecond, Now: time.Now, content: storeContent(), noSync: true}
 	s, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)

@@ -212,10 +212,9 @@ func useDamaged(t *testing.T, path string, whole, hurt []byte, late bool) int {
 	if err := os.WriteFile(path, first, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now, noSync: true})
 	if err == nil {
 		defer s.Close()
-		s.db.NoSync = true // which only takes time here
 		if late {
 			overwrite(t, path, hurt)
 		}
@@ -342,7 +341,7 @@ func TestTruncatedFile(t *testing.T) {
 		if err := os.WriteFile(cut, whole[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(Options{Path: cut, LockTimeout: time.Second, Now: time.Now})
+		s, err := Open(Options{Path: cut, LockTimeout: time.Second, Now: time.Now, noSync: true})
 		if err != nil {
 			if !strings.Contains(err.Error(), cut) {
 				t.Errorf("cut to %d bytes: %v", size, err)

@@ -35,7 +35,7 @@ func openFile(opts Options) (o opened, err error) {
 	}
 	switch info, err := os.Stat(opts.Path); {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := create(opts.Path, opts.content); err != nil {
+		if err := create(opts); err != nil {
 			return o, fmt.Errorf("create store file %s: %w", opts.Path, outOfSpace(err))
 		}
 		o.created = true
@@ -70,6 +70,7 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 		db, err = bbolt.Open(opts.Path, 0o600, &bbolt.Options{
 			Timeout:      opts.LockTimeout,
 			FreelistType: bbolt.FreelistMapType,
+			NoSync:       opts.noSync,
 			OpenFile: func(name string, flag int, perm os.FileMode) (*os.File, error) {
 				// Without O_CREATE: a file that was removed meanwhile must not come back empty.
 				f, err := os.OpenFile(name, flag&^os.O_CREATE, perm)
@@ -90,8 +91,8 @@ func openBolt(opts Options, file *os.FileInfo) (db *bbolt.DB, err error) {
 // a full disk leaves nothing that looks like a store, and of two processes that create at once
 // exactly one wins. With a rename the loser's file would replace the winner's, which would then
 // issue from a file without a name.
-func create(path string, c content) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+func create(opts Options) error {
+	tmp, err := os.CreateTemp(filepath.Dir(opts.Path), filepath.Base(opts.Path)+".new-*")
 	if err != nil {
 		return err
 	}
@@ -99,29 +100,27 @@ func create(path string, c content) error {
 	if err := tmp.Close(); err != nil {
 		return err
 	}
-	db, err := bbolt.Open(tmp.Name(), 0o600, nil)
+	db, err := bbolt.Open(tmp.Name(), 0o600, &bbolt.Options{NoSync: opts.noSync})
+	if err == nil {
+		err = errors.Join(db.Update(opts.content.write), db.Close())
+	}
 	if err != nil {
 		return err
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range c.buckets {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		meta, err := tx.CreateBucket(metaBucket)
-		if err != nil {
-			return err
-		}
-		return meta.Put(formatKey, formatValue(c.format))
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(tmp.Name(), opts.Path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
+}
+
+// write makes the buckets of a new file.
+func (c content) write(tx *bbolt.Tx) error {
+	for _, name := range append(c.buckets, metaBucket) {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(metaBucket).Put(formatKey, formatValue(c.format))
 }
 
 // noSpace reports whether an error says that there is no space left, which can pass.

@@ -234,7 +234,7 @@ func TestUpgradeThatFails(t *testing.T) {
 	former["counters"]["@"] = `{"bizTag":"@","max":1,"step":1,"timestamp":1}` // no biz type has this name
 	path := former.write(t)
 	for range 2 {
-		s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+		s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now, noSync: true})
 		if err == nil {
 			t.Fatal("it was opened", s.Close())
 		}
