@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,6 +135,9 @@ func TestCallersOfAnAbandonedInit(t *testing.T) {
 func TestErrorsOfALedger(t *testing.T) {
 	b := &unable{why: seqd.Errorf(seqd.CodeStoreUnavailable, "away")}
 	is := newIssuer(t, seqd.Options{Observer: &took{}}, order(b))
+	d := order(b)
+	d.BizType.Settings = keyedSettings{true}
+	keyed := newIssuer(t, seqd.Options{}, d)
 	ctx, call := t.Context(), func() *seqd.Call { return &seqd.Call{BizType: "order", Count: 1} }
 	once := call()
 	once.Once = "x"
@@ -140,6 +145,7 @@ func TestErrorsOfALedger(t *testing.T) {
 		"issue": is.Issue(ctx, call()), "issue once": is.Issue(ctx, once), "find": is.Find(ctx, call(), "r1"), "confirm": is.Confirm(ctx, call(), "r1", true),
 		"release": is.Release(ctx, call(), "r1", true), "void": is.Void(ctx, "order", "1", seqd.Voiding{}),
 	}
+	_, errs["keys"] = keyed.Keys(ctx, "order", "", 1)
 	_, errs["account"] = is.Account(ctx, "order", seqd.AccountQuery{})
 	for name, err := range errs {
 		if !errors.Is(err, b.why) {
@@ -164,8 +170,31 @@ func (u *unable) Find(context.Context, string, *seqd.Sequence) (seqd.Reservation
 func (u *unable) Confirm(context.Context, seqd.Settlement, *seqd.Sequence) (seqd.Reservation, error) {
 	return seqd.Reservation{}, u.why
 }
-func (u *unable) Release(context.Context, seqd.Settlement) error { return u.why }
-func (u *unable) Void(context.Context, seqd.Voiding) error       { return u.why }
+func (u *unable) Release(context.Context, seqd.Settlement) error      { return u.why }
+func (u *unable) Void(context.Context, seqd.Voiding) error            { return u.why }
+func (u *unable) Keys(context.Context, string, int) ([]string, error) { return nil, u.why }
 func (u *unable) Account(context.Context, seqd.AccountQuery) (seqd.Account, error) {
 	return seqd.Account{}, u.why
+}
+
+// TestUnreadIsLoggedOnce checks that the log says when definitions begin to be unreadable, not for
+// each of them.
+func TestUnreadIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		l := newLibrary(t)
+		is, err := seqd.NewIssuer(nil, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Source: l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
+		for _, name := range []string{"first", "second", "first"} {
+			_, err := is.Next(t.Context(), name, 1)
+			wantCode(t, err, seqd.CodeStoreUnavailable)
+		}
+		shut(t, is)
+		if got := log.String(); strings.Count(got, "cannot be read") != 1 || !strings.Contains(got, "bizType=first") {
+			t.Errorf("logged %s", got)
+		}
+	})
 }

@@ -153,3 +153,22 @@ func TestPublishOutlivesItsCaller(t *testing.T) {
 		t.Errorf("%v, published with %v", err, published)
 	}
 }
+
+// TestChangeToSomethingInvalid checks that a change that makes a token invalid is refused, and what a
+// caller is told who lacks a scope.
+func TestChangeToSomethingInvalid(t *testing.T) {
+	tokens := newTokens(t, newStore())
+	secret := create(t, tokens, "shop", "issue:other")
+	_, err := tokens.Change(t.Context(), "shop", func(token *access.Token) error { token.Scopes = nil; return nil })
+	wantCode(t, err, seqd.CodeInvalidRequest)
+	if got, err := tokens.Get(t.Context(), "shop"); err != nil || len(got.Scopes) != 1 || got.Revision != 1 {
+		t.Errorf("it is %+v, %v", got, err)
+	}
+	for scope, want := range map[string]string{
+		access.ScopeIssue: "the token has no scope that allows issue:order", access.ScopeAdmin: "the token does not have the scope admin",
+	} {
+		if _, err := tokens.Allow(header(secret), scope, "order"); seqd.AsError(err).Detail != want {
+			t.Errorf("%s: %v, want %s", scope, err, want)
+		}
+	}
+}

@@ -170,6 +170,18 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.claims(b, "former", another, "")
+	// one that begins exactly a minute ahead holds; one that begins a millisecond later has ended
+	for id, early := range map[string]time.Duration{"early": time.Minute, "too early": time.Minute + time.Millisecond} {
+		begins := f.real.now().Add(early)
+		err := f.documents.Create(t.Context(), persist.Document{
+			Kind: "answer", Key: id, Revision: 1, Body: pending, Timestamp: begins.UnixMilli(), Expires: begins.Add(idempotency.Lease).UnixMilli(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.claims(b, "early", another, pending)
+	f.claims(b, "too early", another, "")
 }
 
 // TestNoClock checks that operations fail until the store's clock has been read once.
