@@ -79,11 +79,8 @@ func (p *pages) known(host string) bool {
 		_, err := netip.ParseAddr(inner)
 		return closed && err == nil && isPort(port)
 	}
-	name, port := host, ""
-	if colon := strings.IndexByte(host, ':'); colon >= 0 {
-		name, port = host[:colon], host[colon:]
-	}
-	return isPort(port) && p.named(strings.TrimSuffix(name, "."))
+	name, _, _ := strings.Cut(host, ":")
+	return isPort(host[len(name):]) && p.named(strings.TrimSuffix(name, "."))
 }
 
 // named reports whether a name, or an IPv4 address, belongs to this service.

@@ -5,8 +5,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
@@ -56,6 +59,66 @@ func TestLogOfErrors(t *testing.T) {
 		w.refused(w.ask(t.Context(), a, "k", 1, test.issue), test.code)
 		if !strings.Contains(log.String(), test.want) || (test.want == "") != (log.Len() == 0) {
 			t.Errorf("%s: logged %s", name, log)
+		}
+	}
+}
+
+// contended is documents that another node changes between every two calls.
+type contended struct {
+	persist.Documents
+	body  string
+	reads int
+	onEnd func() // runs after each write that fails
+}
+
+func (c *contended) Read(context.Context, string, string) (persist.Document, error) {
+	c.reads++
+	return persist.Document{Kind: "answer", Key: "k", Revision: 1, Body: c.body}, nil
+}
+
+func (c *contended) fail(err error) error {
+	c.onEnd()
+	return err
+}
+
+func (c *contended) Create(context.Context, persist.Document) error { return persist.ErrExists }
+func (c *contended) Update(context.Context, persist.Document) error {
+	return c.fail(persist.ErrConflict)
+}
+func (c *contended) Delete(context.Context, string, string, int64) error {
+	return c.fail(persist.ErrConflict)
+}
+
+// TestContended checks that operations on a record that keeps changing end after five attempts, or
+// when the caller leaves.
+func TestContended(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		for name, do := range map[string]func(context.Context, *idempotency.Store) error{
+			"claim": func(ctx context.Context, s *idempotency.Store) error {
+				_, err := s.Claim(ctx, "k", another, idempotency.Lease)
+				return err
+			},
+			"swap": func(ctx context.Context, s *idempotency.Store) error {
+				_, err := s.Swap(ctx, "k", pending, finished, day)
+				return err
+			},
+			"drop": func(ctx context.Context, s *idempotency.Store) error { return s.Drop(ctx, "k", pending) },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				d := &contended{body: pending, onEnd: func() {}}
+				code, reads, took := seqd.CodeTimeout, 5, 60*time.Millisecond
+				if leaves {
+					d.onEnd = cancel
+					code, reads, took = seqd.CodeCanceled, 1, 0
+				}
+				began := time.Now()
+				err := do(ctx, idempotency.NewStore(d, rightClock(time.Now)))
+				if seqd.CodeOf(err) != code || d.reads != reads || time.Since(began) != took {
+					t.Errorf("%s, leaves %v: %v after %d attempts and %v, want %s after %d and %v", name, leaves, err, d.reads, time.Since(began), code, reads, took)
+				}
+			})
 		}
 	}
 }

@@ -132,9 +132,7 @@ func (r *request) run(ctx context.Context) (replayed string, err error) {
 			return r.replay(found, err)
 		}
 		if late == nil {
-			timer := time.NewTimer(r.opts.Wait)
-			defer timer.Stop()
-			late = timer.C
+			late = time.After(r.opts.Wait)
 		}
 		if err := sleep(ctx, pause, late); err != nil {
 			return "", err
@@ -228,10 +226,8 @@ func (r *request) replay(found record, err error) (lines string, _ error) {
 
 // sleep pauses, but not past late.
 func sleep(ctx context.Context, pause time.Duration, late <-chan time.Time) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return nil
 	case <-late:
 		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "another request with this Idempotency-Key is under way", RetryAfter: time.Second}

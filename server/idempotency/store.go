@@ -122,10 +122,8 @@ func again(ctx context.Context, attempt int) error {
 	if attempt == 0 {
 		return nil
 	}
-	timer := time.NewTimer(firstLook << attempt)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(firstLook << attempt):
 		return nil
 	case <-ctx.Done():
 		return seqd.AsError(ctx.Err())

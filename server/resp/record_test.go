@@ -1,0 +1,120 @@
+package resp_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/tracing"
+	"github.com/seqd/seqd/server/tracing/tracingtest"
+)
+
+// TestSpans: each run of requests for numbers, and each end of a reservation, is a span that says
+// what it was and how it was answered.
+func TestSpans(t *testing.T) {
+	var collector tracingtest.Collector
+	server := httptest.NewServer(&collector)
+	defer server.Close()
+	tracer, err := tracing.New(tracing.Options{Endpoint: server.URL, Ratio: 1, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := newCounter(1)
+	broken.generate = func(context.Context) error { return seqd.Errorf(seqd.CodeStoreUnavailable, "away") }
+	p := serve(t, func(set *settings) { set.resp.Tracer = tracer }, define("order", newCounter(1)), define("broken", broken), define("invoice", newLedger())).dial(t)
+	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("INCR", "broken") + form("INCR", "seqd_secret") + form("SEQ.RESERVE", "invoice", "COUNT", "2") +
+		form("SEQ.CONFIRM", "invoice", "r0") + form("SEQ.RELEASE", "invoice", "r7") + form("PING") + form("QUIT"))
+	p.rest()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	tracer.Close(ctx)
+	var got []string
+	for _, span := range collector.Spans() {
+		if span.Attributes["network.protocol.name"] != "redis" || span.Attributes["seqd.request_id"] == "" {
+			t.Errorf("attributes %v", span.Attributes)
+		}
+		delete(span.Attributes, "network.protocol.name")
+		delete(span.Attributes, "seqd.request_id")
+		text := span.Name
+		for _, key := range slices.Sorted(maps.Keys(span.Attributes)) {
+			text += " " + key + "=" + span.Attributes[key]
+		}
+		if span.Failed {
+			text += " failed"
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"INCR error.type=store_unavailable seqd.biz_type=broken seqd.commands=1 seqd.count=1 failed",
+		"INCR error.type=unknown_biz_type seqd.commands=1 seqd.count=1",
+		"INCR seqd.biz_type=order seqd.commands=2 seqd.count=10",
+		"SEQ.CONFIRM seqd.biz_type=invoice seqd.commands=1 seqd.count=2",
+		"SEQ.RELEASE error.type=unknown_reservation seqd.biz_type=invoice seqd.commands=1 seqd.count=0",
+		"SEQ.RESERVE seqd.biz_type=invoice seqd.commands=1 seqd.count=2",
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("spans\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestSettlementsAreLogged: the end of a reservation is one line of the access log, done or refused.
+func TestSettlementsAreLogged(t *testing.T) {
+	var log lines
+	p := serve(t, func(set *settings) {
+		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
+	}, define("invoice", newLedger())).dial(t)
+	p.send(form("SEQ.RESERVE", "invoice", "COUNT", "2") + form("SEQ.CONFIRM", "invoice", "r0") + form("SEQ.RELEASE", "invoice", "r7") + form("QUIT"))
+	p.rest()
+	got := log.String()
+	for _, want := range []string{
+		"command=SEQ.RESERVE bizType=invoice commands=1 count=2 code=ok", "command=SEQ.CONFIRM bizType=invoice commands=1 count=2 code=ok", "command=SEQ.RELEASE code=unknown_reservation",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Count(got, "msg=command") != 3 {
+		t.Error(got)
+	}
+}
+
+// counts counts answers by command and code.
+type counts struct {
+	mu sync.Mutex
+	by map[string]int
+}
+
+func (m *counts) Command(name string) func(seqd.Code, int) {
+	return func(code seqd.Code, n int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.by[strings.TrimSpace(name+" "+string(code))] += n
+	}
+}
+
+// TestCounts: each command is counted once, with its code.
+func TestCounts(t *testing.T) {
+	m := &counts{by: map[string]int{}}
+	p := serve(t, func(set *settings) { set.resp.Metrics = m }, define("order", newCounter(1)), define("invoice", newLedger())).dial(t)
+	p.send(form("INCR", "order") + form("INCR", "order") + form("INCRBY", "order", "5") + form("INCRBY", "order", "0") + form("INCR", "none") + form("SEQ.NEXT", "order") +
+		form("SEQ.RESERVE", "invoice") + form("SEQ.CONFIRM", "invoice", "r0") + form("SEQ.CONFIRM", "invoice", "r7") + form("PING") + form("GET", "x") + form("QUIT"))
+	p.rest()
+	p.Close()
+	want := map[string]int{
+		"INCR": 2, "INCRBY": 1, "INCRBY invalid_count": 1, "INCR unknown_biz_type": 1, "SEQ.NEXT": 1, "SEQ.RESERVE": 1, "SEQ.CONFIRM": 1, "SEQ.CONFIRM unknown_reservation": 1,
+		"PING": 1, "other invalid_request": 1, "QUIT": 1,
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !maps.Equal(m.by, want) {
+		t.Errorf("counted %v, want %v", m.by, want)
+	}
+}
