@@ -82,13 +82,12 @@ func (is *Issuer) settled(ctx context.Context, name string, w *walk) (s *slot, c
 // wait waits until a change has ended, or as long as requests do.
 func (is *Issuer) wait(ctx context.Context, c *change, w *walk) error {
 	patience := w.timer()
-	defer patience.Stop()
 	select {
 	case <-c.ended:
 		return nil
 	case <-is.changes.ended:
 		return errStopping
-	case <-patience.C:
+	case <-patience:
 		return errChanging
 	case <-ctx.Done():
 		return AsError(ctx.Err())

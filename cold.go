@@ -76,13 +76,12 @@ func (is *Issuer) fetch(ctx context.Context, name string, w *walk) error {
 	}
 	f := is.join(name)
 	patience := w.timer()
-	defer patience.Stop()
 	select {
 	case <-f.done:
 		return f.err
 	case <-is.changes.ended:
 		return errStopping
-	case <-patience.C:
+	case <-patience:
 		return errFetching
 	case <-ctx.Done():
 		return AsError(ctx.Err())

@@ -47,11 +47,9 @@ func (f *inflight) drain(ctx context.Context) {
 	if f.n.Add(-closedBy) == -closedBy {
 		return
 	}
-	late := time.NewTimer(lastCalls)
-	defer late.Stop()
 	select {
 	case <-done:
-	case <-late.C:
+	case <-time.After(lastCalls):
 	case <-ctx.Done():
 	}
 }

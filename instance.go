@@ -78,11 +78,11 @@ func (i *instance) atRest() *instance {
 const initWait = 2 * time.Second
 
 // timer rings when the request has waited long enough for its biz type.
-func (w *walk) timer() *time.Timer {
+func (w *walk) timer() <-chan time.Time {
 	if w.until.IsZero() {
 		w.until = time.Now().Add(initWait)
 	}
-	return time.NewTimer(time.Until(w.until))
+	return time.After(time.Until(w.until))
 }
 
 // initialise makes the instance ready. Callers that come while an attempt is under way share it.
@@ -93,14 +93,13 @@ func (is *Issuer) initialise(ctx context.Context, i *instance, w *walk) error {
 		return err
 	}
 	patience := w.timer()
-	defer patience.Stop()
 	select {
 	case <-a.done:
 		if a.err != nil {
 			return a.err
 		}
 		return nil
-	case <-patience.C:
+	case <-patience:
 		return errInitialising
 	case <-ctx.Done():
 		return AsError(ctx.Err())
