@@ -1,0 +1,232 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// TestHarmless checks the bounds of what may go into logs and headers.
+func TestHarmless(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "a": true, "z": true, "A": true, "Z": true, "0": true, "9": true, "-": true, "_": true, ".": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
+		"`": false, "{": false, "@": false, "[": false, "/": false, ":": false, " ": false, "é": false, "a b": false,
+	} {
+		if harmless(text) != want {
+			t.Errorf("%q is harmless: %v", text, !want)
+		}
+		if value := text; plainValue(value) != (want || value == "" || value == ":") {
+			t.Errorf("%q is a plain value: %v", text, plainValue(value))
+		}
+	}
+	for key, want := range map[string]bool{"": false, "!": true, "~": true, " ": false, "\x7f": false, strings.Repeat("x", 255): true, strings.Repeat("x", 256): false} {
+		if validKey(key) != want {
+			t.Errorf("%.10q of %d bytes is valid: %v", key, len(key), !want)
+		}
+	}
+}
+
+// TestDiscreet checks that secrets are left out of what is logged, wherever they stand, and that it
+// is not long.
+func TestDiscreet(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for text, want := range map[string]string{
+		"/tokens/shop": "/tokens/shop", long: long, long + "y": long + "…",
+		"seqd_abc": "(not shown)", "/a/seqd_abc/b?seqd_-._9": "/a/(not shown)/b?(not shown)", "seqd_": "(not shown)",
+		long + "seqd_abc": long + "…", strings.Repeat("seqd_a/", 200): strings.Repeat("(not shown)/", 22)[:256] + "…",
+	} {
+		if got := discreet(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+	for query, want := range map[string]string{
+		"": "", "count=5": "count=5", "count=a%20b": "(not shown)", "x=1&limit=2": "(not shown)&limit=2", "count=1&token=a&count=2": "count=1&(not shown)", "key=%zz": "(not shown)",
+		"key=seqd_abc": "(not shown)", "from=2026-01-01T00:00:00Z": "from=2026-01-01T00:00:00Z",
+	} {
+		if got := shownQuery(query); got != want {
+			t.Errorf("%s is shown as %s, want %s", query, got, want)
+		}
+	}
+	if got := loggedMethod(strings.Repeat("M", 33)); got != strings.Repeat("M", 32)+"…" {
+		t.Error(got)
+	}
+}
+
+// TestTooEarly checks when a refusal on a connection comes too early after the previous one.
+func TestTooEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, err := http.NewRequestWithContext(ConnContext(t.Context(), nil), "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  bool
+		}{{0, false}, {time.Second - time.Nanosecond, true}, {time.Second, false}, {0, true}, {2 * time.Second, false}} {
+			time.Sleep(step.after)
+			if tooEarly(r) != step.want {
+				t.Errorf("%v after the last: %v", step.after, !step.want)
+			}
+		}
+		if unknown := r.WithContext(context.Background()); tooEarly(unknown) || tooEarly(unknown) {
+			t.Error("a connection of which nothing is known is too early")
+		}
+	})
+}
+
+// TestRetryAfter checks which refusals say how long to wait, in whole seconds.
+func TestRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		wait   time.Duration
+		status int
+		want   string
+	}{{0, 400, ""}, {0, 500, ""}, {0, 503, "1"}, {0, 429, "1"}, {-1, 503, "1"}, {time.Nanosecond, 400, "1"}, {time.Second, 503, "1"}, {1001 * time.Millisecond, 503, "2"}, {time.Minute, 409, "60"}} {
+		header := http.Header{}
+		setRetryAfter(header, &seqd.Error{RetryAfter: test.wait}, test.status)
+		if got := header.Get("Retry-After"); got != test.want {
+			t.Errorf("%v with %d: %q, want %q", test.wait, test.status, got, test.want)
+		}
+	}
+}
+
+// TestPlainErrors checks which answers of net/http become problem documents.
+func TestPlainErrors(t *testing.T) {
+	for plain, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request" + plainError + "400 Bad Request":                        "the request cannot be read: 400 Bad Request",
+		"HTTP/1.1 431 Request Header Fields Too Large" + plainError + "431":                "the request line and headers are too large",
+		"HTTP/1.1 400 Bad Request\r\nX-Other: x" + plainError + "400 Bad Request":          "",
+		"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nother": "",
+		"HTTP/1.1 4x0 Bad Request" + plainError:                                            "",
+		"HTTP/1.1 4" + plainError:                                                          "cannot be read",
+	} {
+		got := string(problemFor([]byte(plain)))
+		if (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q became %q, want %q", plain, got, want)
+		}
+	}
+	for begin, want := range map[string]bool{"GET /": true, "HEAD ": true, "POST ": true, "PUT /": true, "PATCH": true, "DELET": true, "OPTIO": true, "\x16\x03\x01\x02\x00": false, "GET": false, "get /": false} {
+		if likeHTTP([]byte(begin)) != want {
+			t.Errorf("%q is like HTTP: %v", begin, !want)
+		}
+	}
+}
+
+// TestParameters checks the bounds of what a request may ask for.
+func TestParameters(t *testing.T) {
+	for query, ok := range map[string]bool{
+		"": true, "count=1": true, "count=10000": true, "count=0": false, "count=10001": false, "count=+1": false, "count=1&count=1": false, "count=": false, "count": false, "&&": true,
+		"key=k": true, "key=": false, "key=k&key=k": false, "key=a;b": false, "ttl=1s": true, "ttl=999ms": false, "ttl=24h": true, "ttl=24h1ms": false, "ttl=1s&ttl=1s": false, "x=1": false, "%zz=1": false,
+	} {
+		if o, err := readOrder(query, seqd.ReservedNumbers, 10_000); (err == nil) != ok {
+			t.Errorf("%s: %+v, %v", query, o, err)
+		}
+		key := keyIn(query)
+		if want := query == "key=k"; (key == "k") != want || !want && key != "" {
+			t.Errorf("%s: the key is %q", query, key)
+		}
+	}
+	if _, err := readOrder("ttl=1s", seqd.AnyNumbers, 1); err == nil {
+		t.Error("a time to reserve for without a reservation")
+	}
+	for limit, want := range map[string]int{"1": 1, "1000": 1000, "0": 0, "1001": 0, "+1": 0, "x": 0} {
+		if got, err := limitIn(map[string]string{"limit": limit}); got != want || (err == nil) != (want > 0) {
+			t.Errorf("limit %s: %d, %v", limit, got, err)
+		}
+	}
+	for text, ok := range map[string]bool{"2000": true, "2099": true, "1999": false, "2100": false, "2026-02": true, "2026-13": false, "2026-02-28": true, "2026-02-30": false, "202": false, "": false} {
+		if p, err := readPeriod(text); (err == nil) != ok || ok && p.String() != text {
+			t.Errorf("%s: %s, %v", text, p, err)
+		}
+	}
+	for reason, ok := range map[string]bool{"": false, "ü": true, strings.Repeat("ü", 200): true, strings.Repeat("ü", 201): false, "a\nb": false, "a\u2028b": false, "a\u2029b": false} {
+		if err := checkReason(reason); (err == nil) != ok {
+			t.Errorf("%.10q: %v", reason, err)
+		}
+	}
+}
+
+// TestAccountRows checks that each number is in exactly one row, and that no cell is a formula.
+func TestAccountRows(t *testing.T) {
+	var rows accountRows
+	rows.add(0, &seqd.Account{First: 1, Last: 10, Gaps: []seqd.NumberGap{
+		{From: 1, To: 1, State: "void", Reason: "=1+1", By: "shop"}, {From: 2, To: 3, State: "reserved", Reservation: "r"}, {From: 5, To: 5, State: "released"}, {From: 9, To: 10, State: "void"},
+	}})
+	rows.add(10, &seqd.Account{First: 1, Last: 30, Next: 12})
+	rows.add(12, &seqd.Account{First: 1, Last: 12})
+	want := "1,1,void,,'=1+1,shop,,\r\n2,3,reserved,,,,r,\r\n4,4,issued,,,,,\r\n5,5,released,,,,,\r\n6,8,issued,,,,,\r\n9,10,void,,,,,\r\n11,12,issued,,,,,\r\n"
+	if got := rows.buf.String(); got != want {
+		t.Errorf("rows\n%s\nwant\n%s", got, want)
+	}
+	for text, want := range map[string]string{"a": "a", "=a": "'=a", " =a": " '=a", "a=b": "a=b", "a;=b": "a;'=b", "a, -1": "a, '-1", "a|@b": "a|'@b", `"+1`: `"'+1`, "＝a": "'＝a", "a =b": "a =b"} {
+		if got := harmlessCell(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestConditions checks what If-Match may be and what it matches.
+func TestConditions(t *testing.T) {
+	for lines, want := range map[string]struct{ ok, seven, none bool }{
+		"":          {true, true, true},
+		"*":         {true, true, false},
+		`"7"`:       {true, true, false},
+		`"6", "7"`:  {true, true, false},
+		`"6"`:       {true, false, false},
+		`W/"7"`:     {true, false, false},
+		`W/"6","7"`: {true, true, false},
+		`7`:         {false, false, false},
+		`"7`:        {false, false, false},
+		`"7" "8"`:   {false, false, false},
+		`"`:         {false, false, false},
+		`"6"|"7", `: {true, true, false},
+		`"7",*`:     {false, false, false},
+	} {
+		r := &http.Request{Header: http.Header{}}
+		if lines != "" {
+			r.Header["If-Match"] = strings.Split(lines, "|")
+		}
+		m, err := readIfMatch(r)
+		if (err == nil) != want.ok {
+			t.Errorf("%s: %v", lines, err)
+			continue
+		}
+		if err == nil && ((m.check(7) == nil) != want.seven || (m.check(0) == nil) != want.none || m.asks() != (lines != "")) {
+			t.Errorf("%s: revision 7 %v, none %v, asks %v", lines, m.check(7), m.check(0), m.asks())
+		}
+	}
+}
+
+// TestPreferences checks the quality of media types and encodings.
+func TestPreferences(t *testing.T) {
+	for params, want := range map[string]float64{"": 1, "q=0": 0, "q=1": 1, " Q = 0.5 ": 0.5, "q=1.1": 0, "q=-0.1": 0, "q=x": 0, "q=NaN": 0, "a=b;q=0.3": 0.3, "a=0.3": 1} {
+		if got := quality(params); got != want {
+			t.Errorf("%q has the quality %v, want %v", params, got, want)
+		}
+	}
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, "text/plain": true, "text/plain, application/json": false, "text/plain, application/json;q=0.9": true, "text/*": true, "text/*;q=0.5, application/*": false,
+		"text/plain;q=0, */*": false, "application/json;q=0, */*": true, "text/*, text/plain;q=0.1, application/json;q=0.2": false, "application/*;q=0.1, application/json, text/plain;q=0.5": false,
+	} {
+		if prefers(strings.Split(accept, "|"), "text/plain") != want {
+			t.Errorf("%q prefers text: %v", accept, !want)
+		}
+	}
+	for accept, want := range map[string]bool{"": false, "gzip": true, "GZIP": true, "gzip;q=0": false, "*": true, "*;q=0": false, "*, gzip;q=0": false, "gzip;q=0, gzip;q=0.5": true, "br": false, "*;q=0, gzip": true} {
+		if AcceptsGzip([]string{accept}) != want {
+			t.Errorf("%q accepts gzip: %v", accept, !want)
+		}
+	}
+	for accept, want := range map[string]bool{
+		"": false, "text/plain": false, "application/openmetrics-text": true, "application/openmetrics-text;q=0": false, "application/openmetrics-text;q=0.5,text/plain;q=0.5": true,
+		"application/openmetrics-text;q=0.4,text/plain;q=0.5": false,
+	} {
+		if wantsOpenMetrics([]string{accept}) != want {
+			t.Errorf("%q wants OpenMetrics: %v", accept, !want)
+		}
+	}
+}
