@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/tracing"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
@@ -116,5 +118,26 @@ func TestCounts(t *testing.T) {
 	defer m.mu.Unlock()
 	if !maps.Equal(m.by, want) {
 		t.Errorf("counted %v, want %v", m.by, want)
+	}
+}
+
+// asked is a guard that counts how often it is asked, and lets everybody in.
+type asked struct{ times atomic.Int64 }
+
+func (a *asked) Allow([]string, string, string) (string, error) { return "shop", nil }
+
+func (a *asked) AllowDigest(*access.Digest, string, string) (string, error) {
+	a.times.Add(1)
+	return "shop", nil
+}
+
+// TestTokensAreCheckedOnce: the token of commands that share a take is checked once.
+func TestTokensAreCheckedOnce(t *testing.T) {
+	a := &asked{}
+	p := serve(t, func(set *settings) { set.gate.Guard = a }, define("order", newCounter(1))).dial(t)
+	p.send(strings.Repeat(form("INCR", "order"), 5) + form("QUIT"))
+	p.rest()
+	if n := a.times.Load(); n != 1 {
+		t.Errorf("checked %d times", n)
 	}
 }
