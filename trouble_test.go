@@ -198,3 +198,29 @@ func TestUnreadIsLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestOpenedBesideWhatFails checks that a biz type that is put is initialised at once, although
+// another one that cannot be is tried again only later.
+func TestOpenedBesideWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		is := newIssuer(t, seqd.Options{})
+		putNamed := func(name string, s seqd.Strategy) {
+			d := order(s)
+			d.BizType.Name = name
+			if err := is.Put(t.Context(), name, func() (seqd.Definition, error) { return d, nil }); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		ill := &counting{init: func(context.Context, bool) error { return seqd.Errorf(seqd.CodeStoreUnavailable, "away") }}
+		putNamed("ill", ill)
+		time.Sleep(10*time.Second + time.Millisecond)
+		tried := ill.inits.Load()
+		well := &counting{}
+		putNamed("well", well)
+		if well.inits.Load() != 1 || ill.inits.Load() != tried {
+			t.Errorf("initialised %d times, and the one that fails %d times more", well.inits.Load(), ill.inits.Load()-tried)
+		}
+		shut(t, is)
+	})
+}
