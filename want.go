@@ -85,6 +85,11 @@ func (is *Issuer) Plain(bizType string) (plain bool, err error) {
 
 // issuing returns the instance of a biz type that issues, for what never changes in it.
 func (is *Issuer) issuing(bizType string) (*instance, error) {
+	if s := is.names.find(bizType); s != nil {
+		if i := s.serving.Load(); i != nil {
+			return i, nil // as nearly always, and without a count of those who use it
+		}
+	}
 	i, err := is.find(context.Background(), bizType, false)
 	if err == nil {
 		i.leave()
