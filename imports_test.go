@@ -440,6 +440,9 @@ var rules = map[string]rule{
 	"internal/testing/sim/redissim": {
 		why: "it is a Redis, whoever uses it; the scripts that it runs come from its clients",
 	},
+	"internal/testing/scenario": {
+		why: "it plays scenarios and knows no machine",
+	},
 	"internal/testing/tcppair": {
 		why: "it knows connections only",
 	},
