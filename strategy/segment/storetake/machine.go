@@ -132,6 +132,7 @@ func (m *Machine) Read(now time.Time, c persist.Counter, err error) {
 			m.refusal = cursor.StoreError(err)
 		}
 	default:
+		m.enterMending(now)
 		m.failure, m.refusal, m.due = nil, nil, time.Time{}
 		m.decide(now, c)
 	}
@@ -163,7 +164,6 @@ func (m *Machine) decide(now time.Time, c persist.Counter) {
 		m.most = left
 	}
 	if left <= 0 {
-		m.enterMending(now)
 		m.refusal = cursor.StoreError(persist.ErrExhausted)
 		return
 	}
@@ -177,7 +177,6 @@ func (m *Machine) mayTakeOver() bool {
 
 // waitForCursor refuses callers while a cursor in Redis sequences the counter.
 func (m *Machine) waitForCursor(now time.Time) {
-	m.enterMending(now)
 	if m.refusal = ErrChanged; m.cfg.Cursor == Refuse {
 		m.refusal = ErrCursor
 	}
@@ -267,11 +266,9 @@ func (m *Machine) Took(now time.Time, t Take, r persist.Range, err error) (out O
 	m.sent = time.Time{}
 	switch {
 	case errors.Is(err, persist.ErrEpoch), cursor.IsExhausted(err):
-		m.most = 0
 		if cursor.IsExhausted(err) {
 			m.most = t.Size // fewer are left: the read says how many
 		}
-		m.failure = nil
 		m.readAgain(now)
 		return out
 	case err != nil:
@@ -318,7 +315,7 @@ func (m *Machine) Health(now time.Time) *seqd.Error {
 		return nil
 	case m.refusal != nil:
 		return m.refusal
-	case m.mode == Mending && !m.mendBegan.IsZero() && now.Sub(m.mendBegan) >= m.cfg.Patience && m.failure != nil:
+	case m.failure != nil && now.Sub(m.mendBegan) >= m.cfg.Patience:
 		return m.Late()
 	case !m.sent.IsZero() && now.Sub(m.sent) > m.cfg.Patience+cursor.Hangs:
 		return m.Late() // the store hangs

@@ -204,6 +204,9 @@ func (s *story) wait(failure error) {
 	}
 	s.say("reads after %v", due.Sub(s.now))
 	if s.now = due; s.m.Tick(s.now) {
+		if s.m.Tick(s.now) {
+			s.say("it reads twice")
+		}
 		s.m.Read(s.now, s.counter, failure)
 	}
 }
