@@ -20,6 +20,15 @@ type Step = datadriven.TestData
 // be in another state than the author saw.
 type Play func(t *testing.T, step *Step) string
 
+// Arg returns the value of an argument of a step, or otherwise if the step has none of that name.
+func Arg[T any](t *testing.T, step *Step, name string, otherwise T) T {
+	t.Helper()
+	if step.HasArg(name) {
+		step.ScanArgs(t, name, &otherwise)
+	}
+	return otherwise
+}
+
 // Run plays each scenario in folder, for which begin makes a machine. Then it plays them without each
 // rule: one of them must show something else, otherwise no scenario tells what the rule is for.
 func Run[R fmt.Stringer](t *testing.T, folder string, rules []R, begin func(without ...R) Play) {

@@ -14,8 +14,7 @@ func (r rule) String() string { return string(r) }
 func begin(without ...rule) Play {
 	sum := 0
 	return func(t *testing.T, step *Step) string {
-		n := 0
-		if step.ScanArgs(t, "n", &n); n > 0 || len(without) > 0 && without[0] == "no negative numbers" {
+		if n := Arg(t, step, "n", 1); n > 0 || len(without) > 0 && without[0] == "no negative numbers" {
 			sum += n
 		}
 		return fmt.Sprint(sum)

@@ -33,14 +33,6 @@ type story struct {
 
 func (s *story) say(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
 
-// arg returns the value of an argument, or otherwise if there is none.
-func arg[T any](t *testing.T, step *scenario.Step, key string, otherwise T) T {
-	if step.HasArg(key) {
-		step.ScanArgs(t, key, &otherwise)
-	}
-	return otherwise
-}
-
 // play executes a step:
 //
 //	node [policy=refuse|follow|take-over] [start=n] [last=n] [gap=n] [inherits=n]
@@ -62,7 +54,7 @@ func arg[T any](t *testing.T, step *scenario.Step, key string, otherwise T) T {
 //	    are those of the machine
 func (s *story) play(t *testing.T, step *scenario.Step) string {
 	s.out.Reset()
-	failure := failures[arg(t, step, "error", "")]
+	failure := failures[scenario.Arg(t, step, "error", "")]
 	switch step.Cmd {
 	case "node":
 		s.begin(t, step)
@@ -93,20 +85,20 @@ func (s *story) play(t *testing.T, step *scenario.Step) string {
 
 func (s *story) begin(t *testing.T, step *scenario.Step) {
 	policies := map[string]Policy{"refuse": Refuse, "follow": Follow, "take-over": TakeOver}
-	start := arg(t, step, "start", int64(1))
-	s.gap = arg(t, step, "gap", int64(0))
+	start := scenario.Arg(t, step, "start", int64(1))
+	s.gap = scenario.Arg(t, step, "gap", int64(0))
 	s.m = New(Config{
-		Start: start, Last: arg(t, step, "last", int64(0)), Cursor: policies[arg(t, step, "policy", "refuse")],
+		Start: start, Last: scenario.Arg(t, step, "last", int64(0)), Cursor: policies[scenario.Arg(t, step, "policy", "refuse")],
 		Patience: 2 * time.Second, Without: s.without,
 	})
-	s.m.Inherit(arg(t, step, "inherits", int64(0)))
+	s.m.Inherit(scenario.Arg(t, step, "inherits", int64(0)))
 	s.counter = persist.Counter{BizTag: "order", Step: 1, Max: start - 1}
 }
 
 func (s *story) change(t *testing.T, step *scenario.Step) {
-	s.counter.Max = arg(t, step, "max", s.counter.Max)
+	s.counter.Max = scenario.Arg(t, step, "max", s.counter.Max)
 	if step.HasArg("epoch") {
-		s.counter.Epoch = epochOf(arg(t, step, "epoch", ""))
+		s.counter.Epoch = epochOf(scenario.Arg(t, step, "epoch", ""))
 	}
 	if step.HasArg("failed-over") {
 		s.counter.Epoch, s.counter.FailedOver = "", true
@@ -149,7 +141,7 @@ func (s *story) take(t *testing.T, step *scenario.Step) {
 		s.say("callers do not take")
 		return
 	}
-	s.sent = s.m.Send(s.now, arg(t, step, "n", int64(1)))
+	s.sent = s.m.Send(s.now, scenario.Arg(t, step, "n", int64(1)))
 	s.say("asks for %d above %d, %s", s.sent.Size, s.sent.Floor, s.describe())
 	if !step.HasArg("hangs") {
 		s.arrives(t, step)
@@ -177,7 +169,7 @@ func (s *story) arrives(t *testing.T, step *scenario.Step) {
 		req.Floor = 0
 	}
 	after, r, err := s.counter.Allocated(req, 0)
-	if failure := failures[arg(t, step, "error", "")]; failure != nil {
+	if failure := failures[scenario.Arg(t, step, "error", "")]; failure != nil {
 		after, r, err = s.counter, persist.Range{}, failure
 	}
 	if s.counter = after; step.HasArg("lost") {
