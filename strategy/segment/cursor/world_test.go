@@ -1,6 +1,7 @@
 package cursor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,6 +40,7 @@ type world struct {
 	highest int64 // that was issued
 	mode    Mode  // at the last check
 	changes map[[2]Mode]int
+	tell    func(format string, args ...any) // what happens, for a scenario
 }
 
 // allowed are the changes of the mode, see Machine.enter.
@@ -80,7 +82,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}, changes: map[[2]Mode]int{}}
+	w := &world{t: t, m: New(cfg), now: began, offered: map[int64]string{}, changes: map[[2]Mode]int{}, tell: func(string, ...any) {}}
 	w.store.max = cfg.Start - 1
 	w.m.Began(w.now, w.now, "")
 	return w
@@ -91,15 +93,23 @@ func (w *world) fetch() {
 	for _, c := range w.m.Commands() {
 		switch c := c.(type) {
 		case Event:
+			w.tell("event: %s %d %s", c.Kind, c.Numbers, because(c.Err))
 			w.events = append(w.events, c.Event)
 		case Wake:
+			w.tell("callers look again")
 			w.wakes++
 		case Resume:
+			w.tell("the take that waits may be sent")
 			w.resumes++
 		case Log:
+			w.tell("log: %s", c.Text)
 		case StoreAnswers:
+			w.tell("the store answers")
 			w.m.Store(w.now, nil)
+		case Yield:
+			w.tell("the store sequences the counter")
 		case OpenLocal:
+			w.tell("the local buffer opens with %v, above %d", c.Ranges, c.Floor)
 			w.local = local{open: true, ranges: c.Ranges, top: c.Floor}
 			for _, r := range c.Ranges {
 				w.offer(r, "the local buffer")
@@ -205,23 +215,31 @@ func (w *world) do(i int, how outcome) {
 	switch c := c.(type) {
 	case Take:
 		taken, err := w.take(c.Take, how)
+		w.tell("%s: %s", describe(c), seen(taken, err))
 		w.m.Looked(w.now, c.Task, taken, err)
 	case Install:
 		w.offer(c.Install.Range, "the cursor")
 		answer, err := w.install(c.Install, how)
+		w.tell("%s: %s", describe(c), cmp.Or(because(err), string(answer.Verdict)))
 		w.m.Installed(w.now, c.Task, answer, err)
 	case Allocate:
 		r, err := w.allocate(c, how)
+		w.tell("%s: %s", describe(c), cmp.Or(because(err), text(r)))
 		w.m.Allocated(w.now, c.Task, r, err)
 	case Question:
 		if err := w.storeErr(how); err != nil {
+			w.tell("%s: %v", describe(c), err)
 			w.m.Asked(w.now, c.Task, "", err)
 		} else {
+			w.tell("%s: %s", describe(c), w.store.epoch)
 			w.m.Asked(w.now, c.Task, w.store.epoch, nil)
 		}
 	case ReadStore:
-		w.m.Read(w.now, c.Task, w.storeErr(how))
+		err := w.storeErr(how)
+		w.tell("%s: %s", describe(c), cmp.Or(because(err), "it answers"))
+		w.m.Read(w.now, c.Task, err)
 	case CloseLocal:
+		w.tell("the local buffer closes; callers took up to %d out of it", w.local.issued)
 		w.local.open, w.local.ranges = false, nil
 		w.m.Closed(w.now, w.local.issued, w.local.top)
 		w.local = local{}
@@ -248,7 +266,7 @@ func (w *world) take(t rediscursor.Take, how outcome) (taken rediscursor.Taken, 
 	taken.Gen, taken.Ceil, taken.Epoch = fmt.Sprint(r.gen), r.ceil, r.epoch
 	switch {
 	case r.epoch == "":
-		taken.Stub, taken.Low = true, rediscursor.WantsRefill
+		taken.Stub, taken.Low = true, cmp.Or(r.low, rediscursor.WantsRefill)
 		return taken, nil
 	case r.epoch != t.Epoch:
 		taken.Other, taken.Replaced = true, r.replaced
@@ -339,6 +357,7 @@ func (w *world) pass(d time.Duration, only ...Task) {
 			w.now = end
 			return
 		}
+		w.tell("%v later", due.Sub(w.now))
 		w.now = due
 		w.m.Tick(w.now)
 	}
@@ -387,6 +406,7 @@ func (w *world) takeOnce(n int64) int64 {
 		take, wait = w.m.Send(sent, n)
 	}
 	taken, err := w.take(take, well)
+	w.tell("%s: %s", describe(Take{Take: take}), seen(taken, err))
 	out := w.m.Took(w.now, sent, n, taken, err)
 	w.fetch()
 	for _, r := range out.Runs {
@@ -402,6 +422,7 @@ func (w *world) issued(r persist.Range) {
 		w.t.Errorf("%v was issued after %d", r, w.highest)
 	}
 	w.highest = r.Last
+	w.tell("callers get %s", text(r))
 }
 
 // takeLocal takes from the local buffer.
