@@ -130,12 +130,8 @@ func (m *Machine) Closed(when time.Time, issued, top int64) {
 	m.highest = max(m.highest, issued)
 	m.see(top)
 	m.end(now, &t.work)
-	if m.mode == Closing {
-		return
-	}
 	next := &mend{slow: t.slow}
-	if m.without(RuleAdvanceFirst) {
-		m.begin(Mend, next)
+	if m.without(RuleAdvanceFirst) && m.begin(Mend, next) {
 		next.mended(now)
 		return
 	}

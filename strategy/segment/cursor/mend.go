@@ -93,7 +93,6 @@ func (t *mend) again(now instant) {
 	if t.slow {
 		timeout = 0
 	}
-	t.look = nil
 	// The refill's own look must not find the cursor claimed.
 	t.peek(now, !t.under(Refill), timeout)
 }

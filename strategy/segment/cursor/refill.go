@@ -23,9 +23,6 @@ type refill struct {
 
 // startRefill fills the queue of the cursor that a look saw, unless that is under way.
 func (m *Machine) startRefill(now instant, look *rediscursor.Taken) {
-	if m.under(Refill) {
-		return
-	}
 	t := &refill{began: now, free: look.Free, pause: FirstPause}
 	t.in = rediscursor.Install{Mode: rediscursor.Append, Gen: look.Gen, Epoch: look.Epoch}
 	if m.begin(Refill, t) {
@@ -100,7 +97,6 @@ func (t *refill) looked(now instant, look rediscursor.Taken, err error) {
 	case look.Low == rediscursor.Claimed:
 		t.later(now)
 	default:
-		t.free = look.Free
 		t.bring(now)
 	}
 }

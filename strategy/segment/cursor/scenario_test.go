@@ -40,6 +40,8 @@ func (listener) Helper() {}
 
 func (l listener) Errorf(format string, args ...any) { l.tell("BROKEN: "+format, args...) }
 
+func (l listener) Error(args ...any) { l.Errorf("%s", fmt.Sprint(args...)) }
+
 func (l listener) Fatalf(format string, args ...any) {
 	l.Errorf(format, args...)
 	panic(fatal{})
@@ -50,14 +52,14 @@ func (l listener) Fatal(args ...any) { l.Fatalf("%s", fmt.Sprint(args...)) }
 // play executes a step and returns what happened and how the node is then. Times are as in 250ms.
 // Where tasks can be named, all are meant if none is.
 //
-//	node [reject] [no-standby] [take-over] [start=n] [unread] [epoch=e] [max=n]
-//	     [issued=n] [alone=n] [ceil=n]
+//	node [reject] [no-standby] [take-over] [start=n] [step=n] [max-step=n] [reserve=n] [unread]
+//	     [epoch=e] [max=n] [issued=n] [alone=n] [ceil=n]
 //	    begins a node, whose predecessor knew issued, alone and ceil, on a store that holds epoch
 //	    and max. With unread the store could not be read at the start.
-//	redis [down | up | takes-fail | takes-work | lost] [epoch=e] [replaced=e] [cur=n] [last=n]
-//	      [low=n] [room=n]
+//	redis [down | up | takes-fail | takes-work | lost] [says=e] [epoch=e] [replaced=e] [cur=n]
+//	      [last=n] [low=n] [room=n]
 //	    changes Redis or the cursor in it. With epoch another node begins the cursor anew.
-//	store [down | up] [max=n] [epoch=e]
+//	store [down | up] [says=e] [max=n] [epoch=e]
 //	    changes the store
 //	take n=n
 //	    sends a take for callers who want n numbers, and passes on what it brings
@@ -74,6 +76,10 @@ func (l listener) Fatal(args ...any) { l.Fatalf("%s", fmt.Sprint(args...)) }
 //	    executes the commands of tasks, and what follows from them
 //	pass for=d [t...]
 //	    lets time pass, and executes the commands of tasks
+//	jump for=d
+//	    lets time pass, in which the node does nothing. Then its timer comes.
+//	known
+//	    shows what the next machine inherits
 //	health away=d
 //	    asks for the health: the shell's watch over Redis has found it away for d, 0s for not
 //	away
@@ -166,6 +172,11 @@ func (s *story) step(t *testing.T, step *scenario.Step) {
 		s.pass(length("for"), tasksOf(keys(step)...)...)
 	case "health":
 		s.health(length("away"))
+	case "jump":
+		s.now = s.now.Add(length("for"))
+		s.m.Tick(s.now)
+	case "known":
+		s.known()
 	case "away":
 		s.m.Store(s.now, errDown)
 	case "wait":
@@ -216,6 +227,9 @@ func (s *story) begin(t *testing.T, step *scenario.Step) {
 	epochs := 0
 	s.world = newWorld(t, func(c *Config) {
 		c.Start = scenario.Arg(t, step, "start", c.Start)
+		c.Step = scenario.Arg(t, step, "step", c.Step)
+		c.MaxStep = scenario.Arg(t, step, "max-step", c.Step)
+		c.Reserve = scenario.Arg(t, step, "reserve", 0)
 		c.Degrade, c.NoStandby, c.TakeOver = !step.HasArg("reject"), step.HasArg("no-standby"), step.HasArg("take-over")
 		c.NewEpoch = func() string { epochs++; return fmt.Sprintf("own%d", epochs) }
 		c.Without = s.without
@@ -236,6 +250,14 @@ func (s *story) begin(t *testing.T, step *scenario.Step) {
 	}
 }
 
+// failures are what Redis and the store can say.
+var failures = map[string]error{
+	"foreign":   rediscursor.ErrForeign,
+	"newer":     rediscursor.ErrNewer,
+	"exhausted": persist.ErrExhausted,
+	"not-found": persist.ErrNotFound,
+}
+
 func (s *story) changeRedis(t *testing.T, step *scenario.Step) {
 	r := &s.redis
 	switch {
@@ -246,6 +268,7 @@ func (s *story) changeRedis(t *testing.T, step *scenario.Step) {
 	case step.HasArg("lost"):
 		s.lose()
 	}
+	r.err = failures[scenario.Arg(t, step, "says", "")]
 	if step.HasArg("epoch") {
 		r.epoch, r.replaced = scenario.Arg(t, step, "epoch", ""), scenario.Arg(t, step, "replaced", "")
 		r.gen++
@@ -256,6 +279,8 @@ func (s *story) changeRedis(t *testing.T, step *scenario.Step) {
 	switch {
 	case r.down:
 		s.tell("Redis: down")
+	case r.err != nil:
+		s.tell("Redis: %v", r.err)
 	case r.epoch == "":
 		s.tell("Redis: empty, or a stub")
 	default:
@@ -269,9 +294,13 @@ func (s *story) changeStore(t *testing.T, step *scenario.Step) {
 	}
 	s.store.max = scenario.Arg(t, step, "max", s.store.max)
 	s.store.epoch = scenario.Arg(t, step, "epoch", s.store.epoch)
-	if s.store.down {
+	s.store.err = failures[scenario.Arg(t, step, "says", "")]
+	switch {
+	case s.store.down:
 		s.tell("store: down")
-	} else {
+	case s.store.err != nil:
+		s.tell("store: %v", s.store.err)
+	default:
 		s.tell("store: up to %d, epoch %s", s.store.max, s.store.epoch)
 	}
 }
@@ -319,6 +348,19 @@ func (s *story) health(away time.Duration) {
 	}
 	if e := s.m.Degraded(s.now, found); e != nil {
 		s.tell("degraded: %s", e.Code)
+		if away > 0 {
+			s.tell("  %s", e.Detail)
+		}
+	}
+}
+
+func (s *story) known() {
+	k := s.m.Known(s.local.issued)
+	s.tell("known: issued %d, alone %d, ceil %d, the machine issued %d", k.Issued, k.Alone, k.Ceil, s.m.Issued())
+	if epoch, asked := s.m.Believed(); asked.IsZero() {
+		s.tell("believes in nothing")
+	} else {
+		s.tell("believes in %s, asked %v ago", epoch, s.now.Sub(asked))
 	}
 }
 
@@ -340,6 +382,11 @@ func (s *story) state() {
 	s.tell("%s", line)
 	for _, c := range s.waiting {
 		s.tell("under way: %s", describe(c))
+	}
+	for _, t := range m.running {
+		if m.Mode() == Closing {
+			s.tell("still at work: %s", t.base().id)
+		}
 	}
 	if due := m.Deadline(); !due.IsZero() {
 		s.tell("next tick in %v", due.Sub(s.now))
@@ -396,6 +443,9 @@ func describe(c Command) string {
 		said := fmt.Sprintf("%s: %s %s, epoch %s", c.Task, in.Mode, text(in.Range), in.Epoch)
 		if in.Replaced != "" {
 			said += " after " + in.Replaced
+		}
+		if in.Reserve > 0 {
+			said += fmt.Sprintf(", with %d in reserve", in.Reserve)
 		}
 		return said
 	case Allocate:

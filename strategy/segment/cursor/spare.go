@@ -38,11 +38,7 @@ func (m *Machine) spareFor(look *rediscursor.Taken) (in rediscursor.Install, ok 
 		m.drop(s.Range, ErrBelow)
 		return in, false
 	}
-	in = rediscursor.Install{Gen: look.Gen, Epoch: s.epoch, Replaced: s.replaced, Range: s.Range}
-	if m.without(RuleSpareEpoch) {
-		in.Epoch = m.belief.epoch
-	}
-	return in, true
+	return rediscursor.Install{Gen: look.Gen, Epoch: m.belief.epoch, Replaced: s.replaced, Range: s.Range}, true
 }
 
 // keepSpare keeps a range that was allocated under a gen of the cursor. If there is one already,

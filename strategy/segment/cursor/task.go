@@ -97,7 +97,6 @@ func (m *Machine) begin(id Task, t task) bool {
 
 // end takes a task off the list. A mending that waits for it continues.
 func (m *Machine) end(now instant, w *work) {
-	w.wake = 0
 	m.remove(w)
 	if t, ok := m.find(Mend).(*mend); ok {
 		t.ended(now, w.id)

@@ -54,6 +54,7 @@ var allowed = map[Mode][]Mode{
 // redis holds one cursor, without a queue.
 type redis struct {
 	down, takesDown bool
+	err             error // of every take
 	gen, ceil       int64
 	epoch, replaced string // no epoch: a stub
 	cur, last       int64
@@ -64,6 +65,7 @@ type redis struct {
 // store holds one counter.
 type store struct {
 	down  bool
+	err   error // of every allocation
 	max   int64
 	epoch string
 }
@@ -149,6 +151,9 @@ func (w *world) check() {
 	}
 	w.changes[[2]Mode{w.mode, next}]++
 	w.mode = next
+	if len(w.m.running) == 0 && w.m.running != nil {
+		w.t.Error("an idle machine takes room for its tasks")
+	}
 	due := w.m.Deadline()
 	if w.mode == Closing && !due.IsZero() {
 		w.t.Errorf("closing, and Tick is due at %v", due)
@@ -260,6 +265,9 @@ func (w *world) take(t rediscursor.Take, how outcome) (taken rediscursor.Taken, 
 	if how == never || r.down || r.takesDown && t.Count > 0 {
 		return taken, errDown
 	}
+	if r.err != nil {
+		return taken, r.err
+	}
 	if how == lost {
 		defer func() { taken, err = rediscursor.Taken{}, errUnknown }()
 	}
@@ -320,6 +328,9 @@ func (w *world) allocate(c Allocate, how outcome) (persist.Range, error) {
 	if how == never || w.store.down {
 		w.m.Store(w.now, errDown)
 		return persist.Range{}, errDown
+	}
+	if w.store.err != nil {
+		return persist.Range{}, w.store.err
 	}
 	believed, isCursor := c.To.Cursor()
 	if isCursor && believed != w.store.epoch {
