@@ -1,6 +1,7 @@
 package cursor
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -166,6 +167,10 @@ func TestRemedy(t *testing.T) {
 		"a stub":                         {look: rediscursor.Taken{Stub: true, Gen: "g"}, want: seedIt},
 		"a stub that another node seeds": {look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, want: waitForOther},
 		"a stub that this node seeds":    {look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, change: func(m *Machine) { m.spare = spare }, want: seedIt},
+		"a stub, and the spare range is not above all issued": {
+			look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, want: waitForOther,
+			change: func(m *Machine) { m.spare, m.highest = spare, spare.First },
+		},
 		"a stub, and another node drew":  {look: rediscursor.Taken{Stub: true, Gen: "g"}, change: func(m *Machine) { m.belief.learnt = at(began) }, want: waitForOther},
 		"another epoch":                  {look: rediscursor.Taken{Other: true, Gen: "g", Epoch: "f"}, want: settleEpoch},
 	} {
@@ -388,5 +393,62 @@ func TestNames(t *testing.T) {
 	}
 	if set, err := ParseRules("gard"); err == nil || set != 0 {
 		t.Error("no error for a rule that there is not")
+	}
+}
+
+// Every number that was issued exists, whatever the cursor says about its highest one.
+func TestIssuedNumbersAreKnown(t *testing.T) {
+	m := New(Config{Start: 1})
+	m.Took(began, began, 5, rediscursor.Taken{Runs: []persist.Range{{First: 5, Last: 9}}}, nil)
+	if v := m.Measure(); v.Seen != 9 {
+		t.Errorf("known are numbers up to %d", v.Seen)
+	}
+}
+
+// A machine that is not told how draws epochs as the store expects them.
+func TestDrawsEpochs(t *testing.T) {
+	m := New(Config{Start: 1, Step: 10, MaxStep: 10})
+	m.Took(began, began, 1, rediscursor.Taken{Stub: true, Gen: "g", Low: rediscursor.WantsRefill}, nil)
+	for _, c := range m.Commands() {
+		if c, ok := c.(Allocate); ok {
+			if err := (persist.Request{Size: 1, To: c.To}).Validate(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Error("nothing is allocated")
+}
+
+// A range that no task waits for is reported.
+func TestUnexpectedRange(t *testing.T) {
+	w := newWorld(t, nil)
+	w.m.Allocated(w.now, Refill, persist.Range{First: 1, Last: 10}, nil)
+	if w.fetch(); w.count(seqd.EventAbandoned) != 1 || len(w.waiting) > 0 {
+		t.Errorf("events %v, under way %v", w.events, w.waiting)
+	}
+}
+
+// What callers get for an error of the store, and whether it is asked again.
+func TestStoreErrors(t *testing.T) {
+	tooMany := &seqd.Error{Code: seqd.CodeTooManyKeys}
+	for _, c := range []struct {
+		err   error
+		code  seqd.Code
+		final bool
+	}{
+		{persist.ErrExhausted, seqd.CodeExhausted, true},
+		{persist.ErrNotFound, seqd.CodeConflict, true},
+		{persist.ErrFailedOver, seqd.CodeStoreFailedOver, true},
+		{ErrPurged, seqd.AsError(ErrPurged).Code, true},
+		{tooMany, seqd.CodeTooManyKeys, true},
+		{persist.ErrClosed, seqd.CodeStopping, false},
+		{persist.ErrEpoch, seqd.CodeStoreUnavailable, false},
+		{errDown, seqd.CodeStoreUnavailable, false},
+	} {
+		wrapped := fmt.Errorf("order: %w", c.err)
+		if got := StoreError(wrapped); got.Code != c.code || IsFinal(wrapped) != c.final {
+			t.Errorf("%v: %v, final %t", c.err, got, IsFinal(wrapped))
+		}
 	}
 }
