@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -449,3 +450,34 @@ func (w *keyWorld) call(s *Keyed, key string, n int, patience time.Duration, who
 type sharedStore struct{ persist.Store }
 
 func (s *sharedStore) Shared() bool { return true }
+
+// A caller that leaves while others take places gets none, and is told why.
+func TestCallerOfPlacesThatLeaves(t *testing.T) {
+	p := newKeyPlaces(newHooked(), time.Now, "invoice", "invoice/", 7)
+	<-p.turn // somebody fetches places
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.take(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A biz type is degraded if one of its keys is.
+func TestDegradedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := map[string]*redisModel{}
+		s := keyed(t, newHooked(), time.Now, redis, nil)
+		wantOf(t, s, "a", 1, "[1]")
+		if d := s.Degraded(); d != nil {
+			t.Errorf("degraded: %v", d)
+		}
+		redis["invoice/a"].change(func(r *redisModel) { r.down = errDown })
+		if _, _, err := of(t.Context(), s, "a", 1); err != nil {
+			t.Error(err)
+		}
+		if d := s.Degraded(); d == nil || d.Code != seqd.CodeRedisUnavailable {
+			t.Errorf("Redis is down, and it is degraded by %v", d)
+		}
+		ended(t, s)
+	})
+}

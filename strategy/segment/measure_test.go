@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -339,4 +340,22 @@ func BenchmarkMeasure(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Numbers that nobody used, because the counter was raised or restored, do not count.
+func TestRateAfterAJump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s ranges
+		s.keepPace(0, 0, persist.Range{First: 1, Last: 100})
+		time.Sleep(20 * time.Second)
+		s.keepPace(150, 1150, persist.Range{First: 1151, Last: 1250}) // a gap of 1,000 above what was read
+		if rate := s.pace.rate(paceNow(), 1250, 100); rate != 7.5 {
+			t.Errorf("150 numbers in 20 s are %v a second", rate)
+		}
+		time.Sleep(20 * time.Second)
+		s.keepPace(1500, 1350, persist.Range{First: 1351, Last: 1450}) // others have returned some meanwhile
+		if rate := s.pace.rate(paceNow(), 1450, 100); rate != 10 {
+			t.Errorf("200 numbers in 20 s are %v a second", rate)
+		}
+	})
 }

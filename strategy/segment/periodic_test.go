@@ -457,6 +457,25 @@ func TestLostPeriod(t *testing.T) {
 	closed(t, s)
 }
 
+// The next period is prepared in time, to the millisecond.
+func TestPreparedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, c := memory.New(time.Now), clockAt("2026-11-20T23:54:00Z")
+		s := periodic(t, store, c.Now, nil, daily)
+		wantDated(t, s, 1, "2026-11-20[1]")
+		at := s.view.Load().prepare
+		for _, step := range []struct{ ms, counters int64 }{{at - 1, 1}, {at, 2}} {
+			c.ms.Store(step.ms)
+			dated(t, s, 1)
+			synctest.Wait()
+			if counters, _ := listed(t, store); int64(len(counters)) != step.counters {
+				t.Errorf("%d ms before its time there are %v", at-step.ms, counters)
+			}
+		}
+		closed(t, s)
+	})
+}
+
 // The store goes away a minute before midnight: the next day has begun in advance, on a node that
 // was asked for numbers.
 func TestStoreAwayAtMidnight(t *testing.T) {

@@ -617,8 +617,12 @@ func TestStoredClose(t *testing.T) {
 		got := make(chan []int64, 1)
 		go func() { got <- numbers(t, s, 3) }()
 		synctest.Wait()
+		began := time.Now()
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("the stop took %v, and the take under way a second", waited)
 		}
 		if n := <-got; len(n) != 3 {
 			t.Errorf("got %v", n)
@@ -632,6 +636,24 @@ func TestStoredClose(t *testing.T) {
 		if k := s.knows(); k.issued != 4 || k.alone != 4 {
 			t.Errorf("it knows %+v", k)
 		}
+	})
+}
+
+// A stop waits no longer than its context allows.
+func TestStoredCloseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, nil)
+		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(time.Second); return nil } })
+		go func() { _, _ = try(t, s, 3) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := s.Close(ctx); err != nil || time.Since(began) != 300*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Second)
 	})
 }
 

@@ -171,8 +171,8 @@ func TestRemedy(t *testing.T) {
 			look: rediscursor.Taken{Stub: true, Gen: "g"}, patient: true, want: waitForOther,
 			change: func(m *Machine) { m.spare, m.highest = spare, spare.First },
 		},
-		"a stub, and another node drew":  {look: rediscursor.Taken{Stub: true, Gen: "g"}, change: func(m *Machine) { m.belief.learnt = at(began) }, want: waitForOther},
-		"another epoch":                  {look: rediscursor.Taken{Other: true, Gen: "g", Epoch: "f"}, want: settleEpoch},
+		"a stub, and another node drew": {look: rediscursor.Taken{Stub: true, Gen: "g"}, change: func(m *Machine) { m.belief.learnt = at(began) }, want: waitForOther},
+		"another epoch":                 {look: rediscursor.Taken{Other: true, Gen: "g", Epoch: "f"}, want: settleEpoch},
 	} {
 		m := New(Config{Start: 1})
 		m.highest, m.belief.epoch = 100, "e"
