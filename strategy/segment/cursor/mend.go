@@ -216,7 +216,6 @@ const skipShare = 8
 // skip takes some of the n numbers that this node may not issue out of the cursor, which holds
 // higher numbers as well. If its ranges have a gap, a few of the higher ones may be lost too.
 func (t *mend) skip(now instant, n int64) {
-	t.look = nil
 	if t.sends(now, skipping) {
 		take := t.take(max(1, n/skipShare), false)
 		take.Claim = 0

@@ -69,12 +69,8 @@ func (t *standing) looked(now instant, _ rediscursor.Taken, err error) {
 
 // standbySize is how many numbers last for standbyLasts at the present rate.
 func (m *Machine) standbySize(now instant) int64 {
-	o := &m.outage
-	size := min(LeastStandby, m.cfg.Step)
-	if lasted := now.sub(o.fetched); !o.fetched.never() && lasted > 0 {
-		size = max(size, int64(float64(o.issued)*float64(standbyLasts)/float64(lasted)))
-	}
-	return size
+	lasted := now.sub(m.outage.fetched) // standbyPause at least, ages before the first range
+	return max(min(LeastStandby, m.cfg.Step), int64(float64(m.outage.issued)*float64(standbyLasts)/float64(lasted)))
 }
 
 func (t *standing) allocated(now instant, r persist.Range, err error) {

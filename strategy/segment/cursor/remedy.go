@@ -50,7 +50,7 @@ func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) rem
 // numbers.
 func (m *Machine) below(look *rediscursor.Taken) int64 {
 	n := m.floor - look.Next + 1
-	if look.Next > 0 && n > 0 && m.highest == m.floor && look.Hand > n {
+	if n > 0 && m.highest == m.floor && look.Hand > n {
 		return n
 	}
 	return 0
