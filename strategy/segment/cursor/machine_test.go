@@ -335,6 +335,18 @@ func TestInquiryWithoutAnAnswer(t *testing.T) {
 	}
 }
 
+// A store that answered is not away any more, also before the shell has heard of it.
+func TestStoreAnswers(t *testing.T) {
+	w := newWorld(t, nil)
+	w.m.Store(w.now, errDown)
+	w.now = w.now.Add(LastPause)
+	w.m.Tick(w.now)
+	w.m.Read(w.now, Watch, nil)
+	if late := w.m.Late(); late.Code != seqd.CodeTimeout {
+		t.Errorf("callers get %v", late)
+	}
+}
+
 // Whoever found out that the store is away, the machine finds out that it answers.
 func TestStoreThatWasAwayIsWatched(t *testing.T) {
 	w := newWorld(t, nil)

@@ -289,10 +289,13 @@ func (w *world) take(t rediscursor.Take, how outcome) (taken rediscursor.Taken, 
 	if taken.Hand > 0 {
 		taken.Next = r.cur + 1
 	} else {
-		taken.Free, taken.Low = 1, rediscursor.WantsRefill
+		taken.Free, taken.Low = 1, rediscursor.WantsRefill // also if it is claimed
 	}
 	if r.low != 0 {
 		taken.Low = r.low
+	}
+	if taken.Low == rediscursor.WantsRefill {
+		taken.Free = 1
 	}
 	return taken, nil
 }
