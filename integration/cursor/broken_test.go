@@ -315,16 +315,19 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// calls returns a take and an install of each mode.
+// calls returns takes by both paths of the script, and an install of each mode.
 func (c *cursor) calls(count int64, r persist.Range) map[string]func() error {
 	ctx := context.Background()
-	calls := map[string]func() error{"take": func() error {
-		taken, err := c.Take(ctx, rediscursor.Take{Count: count, Threshold: 0.5})
-		if err != nil && len(taken.Runs) > 0 {
-			c.t.Errorf("got %v with %v", taken.Runs, err)
+	calls := map[string]func() error{}
+	for name, threshold := range map[string]float64{"take": 0.5, "take that needs no refill": 1} {
+		calls[name] = func() error {
+			taken, err := c.Take(ctx, rediscursor.Take{Count: count, Threshold: threshold})
+			if err != nil && len(taken.Runs) > 0 {
+				c.t.Errorf("got %v with %v", taken.Runs, err)
+			}
+			return err
 		}
-		return err
-	}}
+	}
 	for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
 		calls[string(mode)] = func() error {
 			_, err := c.Install(ctx, rediscursor.Install{Mode: mode, Gen: c.gen, Range: r})
