@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -637,6 +638,58 @@ func TestStoredClose(t *testing.T) {
 			t.Errorf("it knows %+v", k)
 		}
 	})
+}
+
+// patientStore is a store whose reads last until they are cancelled, once that is set.
+type patientStore struct {
+	*hookedStore
+	patient atomic.Bool
+}
+
+type patientCounters struct {
+	persist.Counters
+	store *patientStore
+}
+
+func (p *patientStore) Counters() persist.Counters {
+	return patientCounters{p.hookedStore.Counters(), p}
+}
+
+func (c patientCounters) Read(ctx context.Context, name string) (persist.Counter, error) {
+	if c.store.patient.Load() {
+		<-ctx.Done()
+		return persist.Counter{}, ctx.Err()
+	}
+	return c.Counters.Read(ctx, name)
+}
+
+// A stop cancels a read of the counter that is under way: after a take that failed, or for the step.
+func TestStoredCloseCancelsReads(t *testing.T) {
+	for name, begin := range map[string]func(t *testing.T, s *Stored, store *hookedStore){
+		"after a failure": func(t *testing.T, s *Stored, store *hookedStore) {
+			store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
+			go func() { _, _ = try(t, s, 1) }()
+			time.Sleep(50 * time.Millisecond)
+		},
+		"for the step": func(t *testing.T, s *Stored, _ *hookedStore) {
+			numbers(t, s, int(s.settings.Step))
+			synctest.Wait()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &patientStore{hookedStore: newHooked()}
+				s, _ := newStored(t, store, nil, nil)
+				numbers(t, s, 1)
+				store.patient.Store(true)
+				begin(t, s, store.hookedStore)
+				began := time.Now()
+				if err := s.Close(t.Context()); err != nil || time.Since(began) != 0 {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
 }
 
 // A stop waits no longer than its context allows.
