@@ -31,6 +31,7 @@
 //   - redis.go, watch.go: whether Redis and the store work; health
 //   - command.go, outbox.go: what the shell is to do
 //   - rules.go: the rules that tests can take out
+//   - testdata: scenarios that show all this, step by step
 //
 // # Invariants
 //

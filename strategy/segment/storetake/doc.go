@@ -45,4 +45,6 @@
 // After a failover of the store, the epoch reads as empty. So a take fails with ErrEpoch, the
 // counter is read, and the next take takes over above a gap. If the store was restored from an
 // older copy, the floor of a take makes it begin above a gap too ([RuleTakeFloor]).
+//
+// The folder testdata has scenarios that show all this, step by step.
 package storetake
