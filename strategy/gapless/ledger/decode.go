@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,11 +160,8 @@ func runsOf(pairs []int64) ([]Run, error) {
 // sane reports whether a state that was read can be used: no two numbers of it overlap, and what
 // is sorted is sorted.
 func (s *State) sane() bool {
-	sorted := slices.IsSortedFunc(s.Reserved, func(a, b *Reservation) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1 // equal ones are not sorted
+	sorted := slices.IsSortedFunc(s.Reserved, func(r, before *Reservation) int {
+		return cmp.Or(cmp.Compare(r.ID, before.ID), -1) // equal ones are not sorted
 	})
 	return sorted && s.First >= 1 && s.Last >= s.First-1 && s.Last <= seqd.MaxNumber && s.Voids >= 0 &&
 		s.NumIssued() >= 0 && s.disjoint(nil) == nil

@@ -1,0 +1,133 @@
+package ledger
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// What is damaged is not used, in whatever way.
+func TestDamaged(t *testing.T) {
+	const good = `{"v":1,"b":"x","g":2,"h":[2,3],"f":1,"l":20,"n":1,"r":[{"i":"01","m":1,"n":[1,2,4,4]},{"i":"02","n":[5,5]}],` +
+		`"q":[6,7,1,9,9,1],"o":[{"k":"v","x":1,"n":[10,10]}]}`
+	for _, test := range []struct{ old, new string }{
+		{"", ""}, // nothing is damaged
+		{`{"v"`, `"v"`},
+		{`"v":1`, `"v":0`},
+		{`"v":1`, `"v":99`},
+		{`[2,3]`, `[2,3,4]`},
+		{`"f":1,"l":20`, `"f":0,"l":20`},
+		{`"f":1,"l":20`, `"f":1,"l":8`},
+		{`"f":1,"l":20`, `"f":2,"l":20`},
+		{`"f":1,"l":20`, `"f":22,"l":20`},
+		{`"l":20`, `"l":9007199254740992`},
+		{`"n":1,"r"`, `"n":-1,"r"`},
+		{`"n":1,"r"`, `"n":14,"r"`},
+		{`[1,2,4,4]`, `[1,2,4]`},
+		{`[1,2,4,4]`, `[]`},
+		{`[1,2,4,4]`, `[1,4,4,4]`},
+		{`[1,2,4,4]`, `[2,1,4,4]`},
+		{`[1,2,4,4]`, `[1,5]`},
+		{`[1,2,4,4]`, `[1,2,4,6]`},
+		{`"i":"02"`, `"i":"01"`},
+		{`"i":"02"`, `"i":"00"`},
+		{`[6,7,1,9,9,1]`, `[6,7,1,9,9]`},
+		{`[6,7,1,9,9,1]`, `[9,9,1,6,7,1]`},
+		{`[6,7,1,9,9,1]`, `[6,7,1,7,9,1]`},
+		{`[6,7,1,9,9,1]`, `[7,6,1,9,9,1]`},
+		{`"k":"v"`, `"k":""`},
+		{`"k":"v"`, `"k":"vv"`},
+		{`"k":"v"`, `"k":"e","z":"xx"`},
+		{`[10,10]`, `[10]`},
+	} {
+		d := persist.Document{Kind: persist.LedgerKind, Key: counter, Revision: 3, Body: strings.Replace(good, test.old, test.new, 1)}
+		s, err := Decode(&d)
+		want := persist.ErrInvalid
+		switch test.new {
+		case "":
+			want = nil
+		case `"v":99`:
+			want = persist.ErrNewer
+		}
+		if !errors.Is(err, want) || (s == nil) != (want != nil) {
+			t.Errorf("%s: %v, want %v", d.Body, err, want)
+		}
+	}
+	if _, err := Decode(&persist.Document{Revision: 0, Body: good}); !errors.Is(err, persist.ErrInvalid) {
+		t.Errorf("without a revision: %v", err)
+	}
+	for _, body := range []string{"", "{", `{"k":"v"}`, `{"k":"v","n":[1]}`, `{"k":"","n":[1,1]}`, `{"k":"e","z":"xx","n":[1,1]}`} {
+		record := persist.Document{Kind: persist.VoidKind, Key: VoidKey(counter, 1), Body: body}
+		if e, err := DecodeEntry(&record); !errors.Is(err, persist.ErrInvalid) || e != nil {
+			t.Errorf("a record of %q: %+v, %v", body, e, err)
+		}
+		if _, err := VoidsOf([]persist.Document{record}); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("void numbers of %q: %v", body, err)
+		}
+		s := Fresh(&plain, "b", "")
+		if _, err := s.AllVoids([]persist.Document{record}); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("all void numbers with %q: %v", body, err)
+		}
+		if _, _, err := s.Account(&plain, 0, 9, []persist.Document{record}, true); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("an account with %q: %v", body, err)
+		}
+		if _, err := s.own([]persist.Document{record}); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("whose is %q: %v", body, err)
+		}
+	}
+}
+
+// Check finds what does not add up.
+func TestCheck(t *testing.T) {
+	s := Fresh(&plain, "b", "")
+	apply := func(op Op) {
+		t.Helper()
+		if _, err := s.Apply(1, &plain, &op, &Looked{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(Op{Kind: Issue, Count: 4})
+	apply(Op{Kind: Reserve, Count: 2, ID: id(1)})
+	apply(Op{Kind: Reserve, Count: 1, ID: id(2)})
+	apply(Op{Kind: Release, ID: id(1)})
+	apply(Op{Kind: Void, Number: 2, Reason: "spoilt"})
+	if err := s.Check([]Run{{2, 2}}); err != nil {
+		t.Error(err)
+	}
+	for _, voids := range [][]Run{nil, {{2, 3}}, {{5, 5}}, {{7, 7}}, {{8, 8}}, {{0, 0}}} {
+		if s.Check(voids) == nil {
+			t.Errorf("void numbers %v pass", voids)
+		}
+	}
+	for name, change := range map[string]func(*State){
+		"reserved": func(s *State) { s.reserved++ },
+		"released": func(s *State) { s.released-- },
+		"voids":    func(s *State) { s.Voids++ },
+		"last":     func(s *State) { s.Last = 6 },
+		"first":    func(s *State) { s.First = 3 },
+	} {
+		c := s.Clone()
+		if change(c); c.Check([]Run{{2, 2}}) == nil {
+			t.Errorf("%s: a wrong state passes", name)
+		}
+	}
+	if err := s.Check([]Run{{2, 2}}); err != nil {
+		t.Errorf("a clone shares what changes: %v", err)
+	}
+}
+
+// The document may become as large as its bound, and no larger.
+func TestRoom(t *testing.T) {
+	s := Fresh(&plain, "b", "")
+	needs := s.Size() + partSize + 2*(2*runSize+releasedSize)
+	if !s.hasRoom(needs, nil, 1) || s.hasRoom(needs-1, nil, 1) {
+		t.Errorf("%d bytes are not exactly enough", needs)
+	}
+	op := &Op{Once: "1234", Caller: "12", Reason: "123"}
+	needs += 2*partSize + 4 + 12*(2+3)
+	if !s.hasRoom(needs, op, 1) || s.hasRoom(needs-1, op, 1) {
+		t.Errorf("%d bytes are not exactly enough for an operation", needs)
+	}
+}
