@@ -55,11 +55,13 @@ func (d *documents) handOver(ctx context.Context, state *ledger.State, name stri
 // each calls f with the ledgers of a biz type: its own, those of keys, and those of periods.
 func (d *documents) each(ctx context.Context, bizType string, f func(persist.Document) error) error {
 	doc, err := d.Read(ctx, persist.LedgerKind, bizType)
-	if err == nil {
-		err = f(doc)
-	}
-	if err != nil && !errors.Is(err, persist.ErrNotFound) {
-		return err
+	switch {
+	case err == nil:
+		if err := f(doc); err != nil {
+			return err
+		}
+	case !errors.Is(err, persist.ErrNotFound):
+		return unavailable(err)
 	}
 	for _, prefix := range []string{bizType + "/", bizType + "@"} {
 		for from, more := prefix, true; more; {
