@@ -29,6 +29,7 @@ type breaking struct {
 	mu    sync.Mutex // guards what follows
 	calls []string
 	fails int // the number of the operation that fails, from 1; 0 for none
+	down  bool
 }
 
 func newBreaking(lossy bool) *breaking {
@@ -42,7 +43,7 @@ func newBreaking(lossy bool) *breaking {
 func (b *breaking) do(what, about string, op func() error) error {
 	b.mu.Lock()
 	b.calls = append(b.calls, what+" "+about)
-	broken := len(b.calls) == b.fails
+	broken := b.down || len(b.calls) == b.fails
 	b.mu.Unlock()
 	if broken {
 		return errBroken
@@ -55,6 +56,13 @@ func (b *breaking) begin(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls, b.fails = nil, n
+}
+
+// away lets all operations fail, or none.
+func (b *breaking) away(is bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = is
 }
 
 // seen returns the operations since begin.
@@ -149,11 +157,22 @@ type scene struct {
 	t        *testing.T
 	settings gapless.Settings
 	id       string // of a reservation
+	log      *slog.Logger
+	observer seqd.Observer
+}
+
+// newScene returns a store that is empty.
+func newScene(t *testing.T, lossy bool, settings func(*gapless.Settings)) *scene {
+	s := &scene{breaking: newBreaking(lossy), t: t, settings: gapless.DefaultSettings(), log: slog.New(slog.DiscardHandler), observer: seqd.NopObserver{}}
+	if settings != nil {
+		settings(&s.settings)
+	}
+	return s
 }
 
 func (s *scene) env() strategy.Env {
 	return strategy.Env{
-		Store: s.breaking, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: 48 * time.Hour,
+		Store: s.breaking, Now: time.Now, Log: s.log, Observer: s.observer, AnswerTTL: 48 * time.Hour,
 		Clock: storeclock.New(s.breaking, time.Now, nil),
 	}
 }
@@ -385,10 +404,7 @@ type played struct {
 // play prepares a store, lets the operation n fail, and asks.
 func (a *asked) play(t *testing.T, lossy bool, n int) (p played) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{breaking: newBreaking(lossy), t: t, settings: gapless.DefaultSettings()}
-		if a.settings != nil {
-			a.settings(&s.settings)
-		}
+		s := newScene(t, lossy, a.settings)
 		if !a.empty {
 			s.filled()
 		}

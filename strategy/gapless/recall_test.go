@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -183,15 +184,10 @@ func (d *daily) purge() {
 		defer close(stopped)
 		factory.Background(ctx, env, nil)
 	}()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	await.True(d, "something is purged", func() bool {
 		_, err := d.store.Documents().Read(d.Context(), ended.Kind, ended.Key)
-		if errors.Is(err, persist.ErrNotFound) {
-			break
-		}
-		if time.Now().After(deadline) {
-			d.Fatal("nothing is purged")
-		}
-	}
+		return errors.Is(err, persist.ErrNotFound)
+	})
 	cancel()
 	<-stopped
 }

@@ -3,11 +3,13 @@ package gapless_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/gapless"
@@ -48,13 +50,11 @@ func TestReturnWaits(t *testing.T) {
 		_ = s.Generate(t.Context(), 1, &none)
 	}
 	store.lock.Unlock()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	await.Eventually(t, "nobody's numbers are issued no more", func() error {
 		a, err := s.Account(t.Context(), seqd.AccountQuery{Limit: 10})
-		if err == nil && a.Issued == 0 {
-			return
+		if err == nil && a.Issued != 0 {
+			err = fmt.Errorf("%+v", a)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v, %v: numbers are issued that nobody got", a, err)
-		}
-	}
+		return err
+	})
 }

@@ -27,6 +27,51 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// IDs name their counter, and only what seqd made is one.
+func TestIDs(t *testing.T) {
+	const own = "0123456789abcdef0123"
+	for _, test := range []struct {
+		keyed bool
+		id    string
+		want  live.Name
+		ok    bool
+	}{
+		{false, own, live.Name{}, true},
+		{false, own + ".2026", live.Name{Period: 20260000}, true},
+		{false, own + ".202611", live.Name{Period: 20261100}, true},
+		{false, own + ".20261120", live.Name{Period: 20261120}, true},
+		{true, own + "..tenant-42", live.Name{Key: "tenant-42"}, true},
+		{true, own + ".2026.a.b", live.Name{Key: "a.b", Period: 20260000}, true},
+		{false, own + ".", live.Name{}, false},
+		{false, own + "..", live.Name{}, false},
+		{false, own + ".2026.", live.Name{}, false},
+		{false, own + ".20", live.Name{}, false},
+		{false, own + ".20261320", live.Name{}, false},
+		{false, own + "..tenant-42", live.Name{}, false},
+		{true, own, live.Name{}, false},
+		{true, own + "..", live.Name{}, false},
+		{true, own + "..a b", live.Name{}, false},
+		{true, own + ".x.a", live.Name{}, false},
+		{false, "0123456789ABCDEF0123", live.Name{}, false},
+		{false, own[1:], live.Name{}, false},
+		{false, own + "0", live.Name{}, false},
+		{false, own + "00", live.Name{}, false},
+		{false, own[2:], live.Name{}, false},
+		{false, "0123456789abcdef012x", live.Name{}, false},
+		{false, "", live.Name{}, false},
+	} {
+		s := DefaultSettings()
+		s.Keyed = test.keyed
+		counter, got, err := s.counterOf(test.id)
+		if (err == nil) != test.ok || counter != test.want || test.ok != (got == own) {
+			t.Errorf("%q, keyed %t: %v %s %v", test.id, test.keyed, counter, got, err)
+		}
+		if test.ok && fullID(own, test.want) != test.id {
+			t.Errorf("the ID of %v is %s", test.want, fullID(own, test.want))
+		}
+	}
+}
+
 // An ID of a reservation reads as what it was made from, and nothing else does.
 func FuzzID(f *testing.F) {
 	f.Add("tenant-42", int32(20260000), true, "")

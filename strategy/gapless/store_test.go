@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -87,11 +88,10 @@ func TestPeriodsAndDetails(t *testing.T) {
 // awaitDetails waits until a strategy shows these details, which it notes after it has answered.
 func awaitDetails(t *testing.T, s *gapless.Strategy, want string) {
 	t.Helper()
-	shown := ""
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if shown = fmt.Sprint(s.Details()); shown == want {
-			return
+	await.Eventually(t, "the details are right", func() error {
+		if shown := fmt.Sprint(s.Details()); shown != want {
+			return fmt.Errorf("details %s, want %s", shown, want)
 		}
-	}
-	t.Errorf("details %s, want %s", shown, want)
+		return nil
+	})
 }

@@ -1,0 +1,447 @@
+package gapless_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/gapless"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+// begun returns a node that has begun, and is closed at the end of the test.
+func (s *scene) begun(fresh bool) *gapless.Strategy {
+	s.t.Helper()
+	node := s.node()
+	if err := node.Init(s.t.Context(), fresh); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := node.Close(context.Background()); err != nil {
+			s.t.Error(err)
+		}
+		time.Sleep(time.Minute) // in a bubble: nothing looks at the store any more
+	})
+	return node
+}
+
+// After Close everything is refused.
+func TestClosed(t *testing.T) {
+	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed, "daily": everyDay} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, false, settings)
+				s.filled()
+				node := s.node()
+				if err := node.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				ctx, key := t.Context(), map[bool]string{true: "k1"}[s.settings.Keyed]
+				var seq seqd.Sequence
+				seq.For(key)
+				_, _, reserve := node.HandOut(ctx, seqd.Order{Count: 1, Reserve: true}, &seq)
+				_, _, once := node.HandOut(ctx, seqd.Order{Count: 1, Once: "order-1"}, &seq)
+				_, find := node.Find(ctx, s.id, &seqd.Sequence{})
+				_, confirm := node.Confirm(ctx, seqd.Settlement{ID: s.id}, &seqd.Sequence{})
+				for what, err := range map[string]error{
+					"generate": node.Generate(ctx, 1, &seq), "reserve": reserve, "once": once, "find": find, "confirm": confirm,
+					"release": node.Release(ctx, seqd.Settlement{ID: s.id}), "void": node.Void(ctx, seqd.Voiding{Key: key, Number: 1, Reason: "spoilt"}),
+					"reclaim": node.Reclaim(ctx, key, 0),
+				} {
+					if seqd.CodeOf(err) != seqd.CodeStopping {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if seq.Len() > 0 {
+					t.Errorf("%d numbers were handed out", seq.Len())
+				}
+			})
+		})
+	}
+}
+
+// What is asked for must make sense.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, func(s *gapless.Settings) { s.MaxReserved = 3 })
+		node := s.begun(true)
+		for _, test := range []struct {
+			order seqd.Order
+			code  seqd.Code
+		}{
+			{seqd.Order{Count: 4, Reserve: true}, seqd.CodeInvalidCount},
+			{seqd.Order{Count: 3, Reserve: true, TTL: 999 * time.Millisecond}, seqd.CodeInvalidTTL},
+			{seqd.Order{Count: 3, Reserve: true, TTL: 24*time.Hour + 1}, seqd.CodeInvalidTTL},
+			{seqd.Order{Count: 1, Reserve: true, TTL: time.Second}, ""},
+			{seqd.Order{Count: 2, Reserve: true, TTL: 24 * time.Hour}, ""},
+			{seqd.Order{Count: 1, Reserve: true}, seqd.CodeTooManyReserved},
+			{seqd.Order{Count: 0}, seqd.CodeInvalidCount},
+			{seqd.Order{Count: 4}, ""},
+		} {
+			_, _, err := order(node, "", test.order)
+			if seqd.CodeOf(err) != test.code {
+				t.Errorf("%+v: %v, want %s", test.order, err, test.code)
+			}
+		}
+		ctx := t.Context()
+		if err := node.Void(ctx, seqd.Voiding{Number: 1, Period: 20000101, Reason: "spoilt"}); seqd.CodeOf(err) != seqd.CodeInvalidRequest {
+			t.Errorf("void in a period: %v", err)
+		}
+		if _, err := node.Account(ctx, seqd.AccountQuery{Period: 20000101, Limit: 1}); seqd.CodeOf(err) != seqd.CodeInvalidRequest {
+			t.Errorf("an account of a period: %v", err)
+		}
+		for _, id := range []string{"", "x", strings.Repeat("0", 19), strings.Repeat("0", 22), strings.Repeat("0", 20) + ".k1", strings.Repeat("0", 20) + ".2000"} {
+			if _, err := node.Find(ctx, id, &seqd.Sequence{}); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
+				t.Errorf("find %q: %v", id, err)
+			}
+		}
+	})
+}
+
+// gauges returns what a strategy measures.
+func gauges(node *gapless.Strategy) map[seqd.Gauge]float64 {
+	got := make(map[seqd.Gauge]float64)
+	node.Measure(func(m seqd.Measurement) { got[m.Gauge] = m.Value })
+	return got
+}
+
+// The figures are those of the counters that are open, and the highest share and age of any.
+func TestMeasure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, func(s *gapless.Settings) { s.Keyed, s.MaxReserved, s.Reset = true, 10, seqd.ResetDaily })
+		node := s.begun(true)
+		want := func(when string, want map[seqd.Gauge]float64) {
+			t.Helper()
+			synctest.Wait()
+			want[seqd.GaugeLimit] = float64(seqd.MaxNumber)
+			if got := gauges(node); !maps.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		day := (24 * time.Hour).Seconds()
+		want("at first", map[seqd.Gauge]float64{
+			seqd.GaugeReserved: 0, seqd.GaugeReleased: 0, seqd.GaugeVoids: 0, seqd.GaugeReservedShare: 0, seqd.GaugeReleasedAge: 0, seqd.GaugePeriodLeft: day,
+		})
+		for _, key := range []string{"k1", "k2"} {
+			_, one, err := order(node, key, seqd.Order{Count: 2, Reserve: true})
+			if err == nil {
+				_, _, err = order(node, key, seqd.Order{Count: len(key), Reserve: true})
+			}
+			if err == nil && key == "k1" {
+				_, _, err = order(node, key, seqd.Order{Count: 3, Reserve: true})
+			}
+			time.Sleep(time.Second)
+			if err == nil {
+				err = node.Release(t.Context(), seqd.Settlement{ID: one.ID})
+			}
+			if err == nil && key == "k2" {
+				err = node.Void(t.Context(), seqd.Voiding{Key: key, Number: 3, Reason: "spoilt"})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		want("with numbers", map[seqd.Gauge]float64{
+			seqd.GaugeReserved: 6, seqd.GaugeReleased: 4, seqd.GaugeVoids: 1, seqd.GaugeReservedShare: 0.7, seqd.GaugeReleasedAge: 3, seqd.GaugePeriodLeft: day - 4,
+		})
+		if got, want := fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:2 period:2000-01-01 released:4 reserved:6 voids:1]"; got != want {
+			t.Errorf("details %s, want %s", got, want)
+		}
+	})
+}
+
+// What another node has done shows soon.
+func TestMeasureOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, nil)
+		one, two := s.begun(true), s.begun(false)
+		want := func(node *gapless.Strategy, last, reserved, released float64) {
+			t.Helper()
+			synctest.Wait()
+			got := gauges(node)
+			if got[seqd.GaugeHighest] != last || got[seqd.GaugeReserved] != reserved || got[seqd.GaugeReleased] != released {
+				t.Errorf("%v, want %v, %v, %v", got, last, reserved, released)
+			}
+		}
+		_, r, err := order(one, "", seqd.Order{Count: 2, Reserve: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(one, 2, 2, 0)
+		if err := two.Release(t.Context(), seqd.Settlement{ID: r.ID}); err != nil {
+			t.Fatal(err)
+		}
+		want(two, 2, 0, 2)
+		time.Sleep(30 * time.Second)
+		want(one, 2, 2, 0)
+		want(one, 2, 2, 0)
+		time.Sleep(time.Second)
+		want(one, 2, 2, 0) // it reads for the next time
+		want(one, 2, 0, 2)
+		if _, _, err := order(two, "", seqd.Order{Count: 2}); err != nil {
+			t.Fatal(err)
+		}
+		want(two, 2, 0, 0)
+	})
+}
+
+// A node is well, and can be asked again and again. While the store is away it is not, and notices by
+// itself when the store is there again.
+func TestHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := newScene(t, true, nil), new(hears)
+		s.observer = h
+		node := s.begun(true)
+		for range 2 {
+			if err := node.Health(); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := order(node, "", seqd.Order{Count: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.away(true)
+		began := time.Now()
+		if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+			t.Errorf("without the store: %v", err)
+		}
+		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
+			t.Errorf("it waited %v", waited)
+		}
+		time.Sleep(time.Minute)
+		if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+			t.Errorf("without the store: %v", err)
+		}
+		s.away(false)
+		time.Sleep(5 * time.Second)
+		if err := node.Health(); err != nil {
+			t.Errorf("with the store: %v", err)
+		}
+		want := []seqd.EventKind{seqd.EventStoreAway, seqd.EventStoreBack}
+		if got := h.heard(); !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+		s.failOver("f2")
+		if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
+			t.Errorf("after a failover: %v", err)
+		}
+		if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
+			t.Errorf("after a failover it is well: %v", err)
+		}
+		if node.Degraded() != nil || !node.Idle() {
+			t.Errorf("degraded: %v, idle: %v", node.Degraded(), node.Idle())
+		}
+	})
+}
+
+// panics is a store whose driver panics.
+type panics struct {
+	persist.Store
+	next atomic.Bool // the next Update panics
+}
+
+func (p *panics) Documents() persist.Documents { return panicsDocuments{p.Store.Documents(), p} }
+
+type panicsDocuments struct {
+	persist.Documents
+	p *panics
+}
+
+func (d panicsDocuments) Update(ctx context.Context, doc persist.Document) error {
+	if d.p.next.Swap(false) {
+		panic("a bug")
+	}
+	return d.Documents.Update(ctx, doc)
+}
+
+// A driver that panics is a store that does not answer.
+func TestDriverPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &panics{Store: memory.New(time.Now)}
+		node := newStrategy(t, store, nil)
+		store.next.Store(true)
+		text, _, err := order(node, "", seqd.Order{Count: 1})
+		if err != nil || text != "[[1 1]] of , again false" {
+			t.Errorf("%s, %v", text, err)
+		}
+		if err := node.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A biz type that becomes gapless again raises the ledgers that are behind, and changes no other one.
+func TestTakeOverChangesNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct{ max, next, revisions int64 }{{9, 11, 1}, {10, 11, 1}, {11, 12, 2}} {
+			s := newScene(t, false, nil)
+			s.filled() // up to 10
+			revision := func() int64 {
+				doc, err := s.Store.Documents().Read(t.Context(), persist.LedgerKind, "invoice")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return doc.Revision
+			}
+			s.counter(test.max)
+			before := revision()
+			node := s.begun(true)
+			text, _, err := order(node, "", seqd.Order{Count: 2})
+			if want := fmt.Sprintf("[[%d %d]] of , again false", test.next, test.next+1); text != want || err != nil {
+				t.Errorf("after a counter at %d: %s, %v, want %s", test.max, text, err, want)
+			}
+			if now := revision(); now != before+test.revisions {
+				t.Errorf("after a counter at %d: revision %d and then %d", test.max, before, now)
+			}
+		}
+	})
+}
+
+// Keys are listed page by page, each once, whatever periods they have.
+func TestKeysByPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, func(s *gapless.Settings) { s.Keyed, s.Reset = true, seqd.ResetDaily })
+		var want []string
+		for i := range 130 {
+			key := fmt.Sprintf("k%03d", i)
+			want = append(want, key)
+			for day := range 1 + i%3 {
+				name := seqd.Period(20000101 + day).Counter("invoice/" + key)
+				if err := s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: name, Revision: 1, Body: "{}"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, other := range []string{"invoice", "invoice@20000101", "invoices/k1", "invoic/k1"} {
+			if err := s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: other, Revision: 1, Body: "{}"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		node := s.node()
+		for _, limit := range []int{1, 7, 100, 130, 131, 500} {
+			var got []string
+			for after := ""; ; after = got[len(got)-1] {
+				page, err := node.Keys(t.Context(), after, limit)
+				if err != nil || len(page) > limit {
+					t.Fatal(len(page), err)
+				}
+				got = append(got, page...)
+				if len(page) < limit {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("by pages of %d: %q", limit, got)
+			}
+		}
+	})
+}
+
+// A biz type has no more keys than it may, in each period, and keys that exist stay usable.
+func TestMaxKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, func(s *gapless.Settings) { s.Keyed, s.Reset, s.MaxKeys = true, seqd.ResetDaily, 2 })
+		node := s.begun(true)
+		for range 2 {
+			for key, code := range map[string]seqd.Code{"k1": "", "k2": ""} {
+				if _, _, err := order(node, key, seqd.Order{Count: 1}); seqd.CodeOf(err) != code {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
+			for range 2 {
+				if _, _, err := order(node, "k3", seqd.Order{Count: 1}); seqd.CodeOf(err) != seqd.CodeTooManyKeys {
+					t.Errorf("k3: %v", err)
+				}
+			}
+			for range 3 {
+				if _, _, err := order(node, "k1", seqd.Order{Count: 1}); err != nil {
+					t.Errorf("k1: %v", err)
+				}
+			}
+			time.Sleep(24 * time.Hour)
+		}
+	})
+}
+
+// A caller that leaves is told so, and its number comes back.
+func TestCallerLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &readers{Store: memory.New(time.Now)}
+		node := newStrategy(t, store, nil)
+		if _, _, err := order(node, "", seqd.Order{Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var seq seqd.Sequence
+		if err := node.Generate(ctx, 1, &seq); err == nil && seq.Len() == 0 {
+			t.Error("neither a number nor an error")
+		}
+		synctest.Wait()
+		a, err := node.Account(t.Context(), seqd.AccountQuery{Limit: 9})
+		if want := int64(1 + seq.Len()); err != nil || a.Issued != want {
+			t.Errorf("%+v, %v: want %d to be issued", a, err, want)
+		}
+		if err := node.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// What cannot be read is an error: an account without its void numbers would be wrong, and a ledger that
+// another seqd wrote must not be used.
+func TestUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, body := range map[string]string{"damaged": "{}", "newer": `{"v":99,"b":"x","l":1}`} {
+			s := newScene(t, false, nil)
+			s.filled()
+			docs, ctx := s.Store.Documents(), t.Context()
+			doc, err := docs.Read(ctx, persist.LedgerKind, "invoice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			void := persist.Document{Kind: persist.VoidKind, Key: ledger.VoidKey("invoice", 9), Revision: 1, Body: body}
+			if err := docs.Create(ctx, void); err != nil {
+				t.Fatal(err)
+			}
+			node := s.node()
+			if _, err := node.Account(ctx, seqd.AccountQuery{Limit: 9}); seqd.CodeOf(err) != seqd.CodeInternal {
+				t.Errorf("an account with a %s record: %v", name, err)
+			}
+			doc.Body, doc.Revision = body, doc.Revision+1
+			if err := docs.Update(ctx, doc); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := node.Account(ctx, seqd.AccountQuery{Limit: 9}); seqd.CodeOf(err) != seqd.CodeInternal {
+				t.Errorf("an account of a %s ledger: %v", name, err)
+			}
+			want := map[string]seqd.Code{"damaged": seqd.CodeInternal, "newer": seqd.CodeConflict}[name]
+			if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != want {
+				t.Errorf("a number of a %s ledger: %v", name, err)
+			}
+			s.counter(50)
+			if err := s.handOver(); seqd.CodeOf(err) != seqd.CodeInternal {
+				t.Errorf("a %s ledger is handed over: %v", name, err)
+			}
+			if err := node.Init(ctx, true); seqd.CodeOf(err) != seqd.CodeInternal {
+				t.Errorf("a %s ledger is taken over: %v", name, err)
+			}
+			if err := node.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}

@@ -1,0 +1,386 @@
+package gapless_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+)
+
+// lines is a log. It is safe for concurrent use.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// count returns how many lines have a text.
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// background runs what a process does in the background, with the biz types of issuer, until the test
+// ends or the function that it returns is called.
+func (s *scene) background(issuer *seqd.Issuer) (attendance *storeclock.Attendance, stop func()) {
+	s.t.Helper()
+	if issuer == nil {
+		var err error
+		if issuer, err = seqd.NewIssuer(nil, seqd.Options{Log: s.log}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	factory, err := strategy.Lookup(gapless.Name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	env := s.env()
+	env.Attendance = storeclock.NewAttendance(env.Store.Documents(), env.Clock)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		factory.Background(ctx, env, issuer)
+	}()
+	stop = func() { cancel(); <-ended }
+	s.t.Cleanup(stop)
+	return env.Attendance, stop
+}
+
+// reserve reserves a number for a time, on a node that ends.
+func (s *scene) reserve(key string, ttl time.Duration) {
+	s.t.Helper()
+	if _, err := s.on(func(n *gapless.Strategy) (string, error) {
+		text, _, err := order(n, key, seqd.Order{Count: 1, Reserve: true, TTL: ttl})
+		return text, err
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// reserved returns how many numbers of a counter are reserved.
+func (s *scene) reserved(counter string) int64 {
+	s.t.Helper()
+	doc, err := s.Store.Documents().Read(s.t.Context(), persist.LedgerKind, counter)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return state.NumReserved()
+}
+
+func (s *scene) has(kind, key string) bool {
+	s.t.Helper()
+	_, err := s.Store.Documents().Read(s.t.Context(), kind, key)
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		s.t.Fatal(err)
+	}
+	return err == nil
+}
+
+// A process without biz types ends what is due in the store, when it is due. Nobody was there before:
+// so reservations get their whole time again.
+func TestSweepAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings     func(*gapless.Settings)
+		key, counter string
+	}{
+		"plain": {nil, "", "invoice"}, "keyed": {keyed, "k1", "invoice/k1"}, "daily": {everyDay, "", "invoice@20000101"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, log := newScene(t, false, test.settings), new(lines)
+				s.log = slog.New(slog.NewTextHandler(log, nil))
+				s.reserve(test.key, 10*time.Second)
+				time.Sleep(time.Minute)
+				s.background(nil)
+				time.Sleep(9500 * time.Millisecond)
+				if n := s.reserved(test.counter); n != 1 {
+					t.Errorf("after less than its time %d are reserved", n)
+				}
+				time.Sleep(2 * time.Second)
+				if n := s.reserved(test.counter); n != 0 {
+					t.Errorf("after its time %d are reserved", n)
+				}
+				if n := log.count("a reservation expired"); n != 1 {
+					t.Errorf("the log says so %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// As long as there is no gapless counter, a process writes nothing. It notices the first one.
+func TestSweepBeginsLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, nil)
+		attendance, _ := s.background(nil)
+		time.Sleep(10 * time.Minute)
+		if s.has(persist.BeatKind, "nodes") {
+			t.Error("it says that it is there, and nobody needs that")
+		}
+		s.reserve("", 10*time.Second)
+		time.Sleep(61 * time.Second)
+		select {
+		case <-attendance.Needed():
+		default:
+			t.Fatal("it has not noticed the counter")
+		}
+		time.Sleep(12 * time.Second)
+		if !s.has(persist.BeatKind, "nodes") || s.reserved("invoice") != 0 {
+			t.Error("nothing is reclaimed")
+		}
+	})
+}
+
+// hears keeps the kinds of events. It is safe for concurrent use.
+type hears struct {
+	seqd.NopObserver
+	mu    sync.Mutex
+	kinds []seqd.EventKind
+}
+
+func (h *hears) Event(e seqd.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kinds = append(h.kinds, e.Kind)
+}
+
+func (h *hears) heard() []seqd.EventKind {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.kinds)
+}
+
+// A process that has the biz type ends reservations through it, so that whoever listens hears of them.
+func TestSweepThroughBizType(t *testing.T) {
+	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, h := newScene(t, false, settings), new(hears)
+				s.observer = h
+				s.reserve(map[bool]string{true: "k1"}[name == "keyed"], 10*time.Second)
+				node := s.node()
+				issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log})
+				if err != nil {
+					t.Fatal(err)
+				}
+				issuer.Init(t.Context())
+				synctest.Wait()
+				_, stop := s.background(issuer)
+				time.Sleep(12 * time.Second)
+				if got := h.heard(); !slices.Equal(got, []seqd.EventKind{seqd.EventReservationExpired}) {
+					t.Errorf("events %q", got)
+				}
+				stop()
+				if err := issuer.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+// More counters are due than are reclaimed at a time or read at a time, and many of them cannot be
+// reclaimed, whatever the reason.
+func TestSweepMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, keyed)
+		for i := range 40 {
+			s.reserve(fmt.Sprint("k", i), 10*time.Second)
+		}
+		time.Sleep(time.Minute)
+		damaged := func(i int) persist.Document {
+			return persist.Document{Kind: persist.LedgerKind, Key: fmt.Sprintf("invoice/broken%d", i), Revision: 1, Body: "{}", Expires: 1}
+		}
+		for i := range 150 {
+			if err := s.Store.Documents().Create(t.Context(), damaged(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nameless := damaged(0)
+		nameless.Key = "invoice@1"
+		if err := s.Store.Documents().Create(t.Context(), nameless); err != nil {
+			t.Fatal(err)
+		}
+		s.background(nil)
+		time.Sleep(10*time.Second + 4*time.Second)
+		for i := range 40 {
+			if n := s.reserved(fmt.Sprint("invoice/k", i)); n != 0 {
+				t.Errorf("%d of counter %d are still reserved", n, i)
+			}
+		}
+	})
+}
+
+// A counter that cannot be reclaimed until an operator comes is asked for every few seconds only, and
+// as soon as its document changes.
+func TestSweepFruitless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := newScene(t, true, nil), new(lines)
+		s.log = slog.New(slog.NewTextHandler(log, nil))
+		s.reserve("", 10*time.Second)
+		s.failOver("f2")
+		s.background(nil)
+		time.Sleep(12500 * time.Millisecond)
+		s.begin(0)
+		time.Sleep(time.Minute)
+		reads := func() (n int) {
+			for _, call := range s.seen() {
+				if call == "read ledger/invoice" {
+					n++
+				}
+			}
+			return n
+		}
+		if n := reads(); n != 12 {
+			t.Errorf("it was read %d times in a minute", n)
+		}
+		if n := log.count("cannot be reclaimed"); n != 0 {
+			t.Errorf("the log complains %d times, and its biz type says so already", n)
+		}
+		doc, err := s.Store.Documents().Read(t.Context(), persist.LedgerKind, "invoice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := ledger.Decode(&doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy := state.Policy()
+		if _, err = state.Apply(time.Now().UnixMilli(), &policy, &ledger.Op{Kind: ledger.Raise, To: 9, Reason: "failover", Fence: "f2"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if doc, err = state.Document("invoice", time.Now().UnixMilli()); err == nil {
+			err = s.Store.Documents().Update(t.Context(), doc)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2100 * time.Millisecond)
+		if n := s.reserved("invoice"); n != 0 {
+			t.Errorf("%d are reserved after the raise", n)
+		}
+	})
+}
+
+// Records whose time is over are removed, however many, but not for a while after: clocks differ.
+func TestPurge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, nil)
+		s.filled()
+		docs := s.Store.Documents()
+		record := func(kind, key string, expires time.Duration) {
+			t.Helper()
+			d := persist.Document{Kind: kind, Key: key, Revision: 1, Body: "{}", Expires: time.Now().Add(expires).UnixMilli()}
+			if err := docs.Create(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(24*time.Hour + 2*time.Minute)
+		for i := range 1100 {
+			record(persist.AnswerKind, fmt.Sprint("over", i), -2*time.Minute)
+		}
+		record(persist.EndedKind, "over", -2*time.Minute)
+		record(persist.EndedKind, "soon", -time.Second)
+		attendance, _ := s.background(nil)
+		attendance.Need()
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		left, err := docs.List(t.Context(), persist.AnswerKind, "", 2000)
+		if err != nil || len(left) != 1 || left[0].Key != ledger.AnswerKey("invoice", "order-1") {
+			t.Errorf("%d answers are left, %v: want that of order-1", len(left), err)
+		}
+		if s.has(persist.EndedKind, "over") || !s.has(persist.EndedKind, "soon") {
+			t.Errorf("the record that is over is there: %v, the other: %v", s.has(persist.EndedKind, "over"), s.has(persist.EndedKind, "soon"))
+		}
+		time.Sleep(61 * time.Second)
+		if s.has(persist.EndedKind, "soon") {
+			t.Error("a record is there a minute after its end")
+		}
+		if voids, err := docs.List(t.Context(), persist.VoidKind, "", 10); err != nil || len(voids) != 1 {
+			t.Errorf("void numbers: %v, %v", voids, err)
+		}
+	})
+}
+
+// While the store is away, the log says so once, and once that it is there again. Nothing is lost.
+func TestSweepWithoutStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := newScene(t, false, nil), new(lines)
+		s.log = slog.New(slog.NewTextHandler(log, nil))
+		s.reserve("", 20*time.Second)
+		_, stop := s.background(nil)
+		time.Sleep(10 * time.Second)
+		s.away(true)
+		time.Sleep(2 * time.Minute)
+		s.away(false)
+		time.Sleep(2 * time.Minute)
+		if n := s.reserved("invoice"); n != 0 {
+			t.Errorf("%d are reserved", n)
+		}
+		for text, want := range map[string]int{
+			"reservations cannot be reclaimed; it is tried again": 1, "no longer: reservations cannot be reclaimed": 1,
+			"that this node is there cannot be written; it is": 1, "no longer: that this node is there": 1,
+			"records of gapless counters cannot be removed; it is": 1, "no longer: records of gapless": 1, "whether there are gapless": 0,
+		} {
+			if n := log.count(text); n != want {
+				t.Errorf("the log says %q %d times, want %d", text, n, want)
+			}
+		}
+		stop()
+		s.begin(0)
+		time.Sleep(5 * time.Minute)
+		if calls := s.seen(); len(calls) > 0 {
+			t.Errorf("after its end it asks %q", calls)
+		}
+	})
+}
+
+// Whichever operation of the store fails once, what is due ends all the same.
+func TestSweepGoesOn(t *testing.T) {
+	sweep := func(t *testing.T, lossy bool, n int) (calls []string) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, lossy, nil)
+			s.reserve("", 10*time.Second)
+			s.begin(n)
+			_, stop := s.background(nil)
+			time.Sleep(75 * time.Second)
+			stop()
+			calls = s.seen()
+			if reserved := s.reserved("invoice"); reserved != 0 {
+				t.Errorf("%d are reserved although only operation %d failed, %q", reserved, n, calls[max(n, 1)-1])
+			}
+		})
+		return calls
+	}
+	for _, lossy := range []bool{false, true} {
+		for n := range min(60, len(sweep(t, lossy, 0))) {
+			sweep(t, lossy, n+1)
+		}
+	}
+}
