@@ -98,8 +98,8 @@ var rules = map[string]rule{
 		why: "the machine of a ledger is a part of this strategy; the counters of keys are kept as others keep them",
 	},
 	"strategy/gapless/gaplesstest": {
-		may: ". persist persist/storeclock strategy strategy/gapless",
-		why: "a suite for stores uses the strategy as a node does",
+		may: ". internal/testing/await persist persist/storeclock strategy strategy/gapless",
+		why: "a suite for stores uses the strategy as a node does, and waits for what happens in the background",
 	},
 	"strategy/gapless/ledger": {
 		may: ". internal/ruleset persist",

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless"
 )
@@ -194,9 +195,7 @@ func (w *world) expire() {
 	}
 	_, code = w.confirm(b, kept)
 	want(w, "confirmed in time", code, "")
-	for deadline := time.Now().Add(5 * time.Second); len(w.expired.all()) == 0 && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(w, "somebody is told of the expiry", func() bool { return len(w.expired.all()) > 0 })
 	want(w, "told of", w.expired.all(), []string{id})
 }
 

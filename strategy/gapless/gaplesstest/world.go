@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
@@ -52,7 +53,7 @@ func (w *world) node(store int) *gapless.Strategy {
 	w.Helper()
 	s := w.crashing(store)
 	w.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			w.Error(err)
@@ -106,18 +107,12 @@ func (w *world) issue(s *gapless.Strategy, n int) []int64 {
 // out than a call waits.
 func (w *world) recovered(s *gapless.Strategy) []int64 {
 	w.Helper()
-	var (
-		seq seqd.Sequence
-		err error
-	)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		if err = s.Generate(w.Context(), 1, &seq); err == nil {
-			return numbers(&seq)
-		}
+	var seq seqd.Sequence
+	await.Eventually(w, "a number is issued again", func() error {
 		seq.Reset()
-	}
-	w.Fatal(err)
-	return nil
+		return s.Generate(w.Context(), 1, &seq)
+	})
+	return numbers(&seq)
 }
 
 // reserve reserves n numbers.
@@ -222,11 +217,7 @@ func (w *world) whole(s *gapless.Strategy, key string, told []int64) {
 // settled is whole after what nobody was told has been returned, which happens in the background.
 func (w *world) settled(s *gapless.Strategy, told []int64) {
 	w.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if w.account(s, "").Issued == int64(len(told)) {
-			break
-		}
-	}
+	await.True(w, "nothing is issued to nobody", func() bool { return w.account(s, "").Issued == int64(len(told)) })
 	w.whole(s, "", told)
 }
 

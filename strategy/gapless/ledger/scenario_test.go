@@ -77,7 +77,7 @@ func id(n int) string { return fmt.Sprintf("%020x", n) }
 func TestScenarios(t *testing.T) {
 	was := mostWriters
 	defer func() { mostWriters = was }()
-	scenario.Run(t, "testdata/scenarios", AllRules(), func(without ...Rule) scenario.Play {
+	scenario.Run(t, "testdata", AllRules(), func(without ...Rule) scenario.Play {
 		mostWriters = was
 		w := newWorld(1, Rules(without...))
 		w.clock, w.policy = start, plain
