@@ -258,4 +258,3 @@ func (tl *tale) failover(words []datadriven.CmdArg) {
 	r.remember(tl.now)
 	tl.say("registry: fails over to %s", r.source)
 }
-

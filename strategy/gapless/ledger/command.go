@@ -158,21 +158,17 @@ func (m *Machine) advance(now time.Time, clock int64) {
 		return
 	}
 	if m.refusal != nil && paused {
-		m.refuseAll(m.refusal)
+		queue := m.queue
+		m.queue = nil
+		for _, r := range queue {
+			m.refuse(r, m.refusal)
+		}
 	}
 	if m.state != nil && !m.reading && !paused && (len(m.queue) > 0 || m.flush) {
 		m.run(clock)
 	}
 	if !m.busy && m.pending == nil && !paused && (len(m.queue) > 0 || m.flush) && (m.state == nil || m.reading) {
 		m.read()
-	}
-}
-
-func (m *Machine) refuseAll(err error) {
-	queue := m.queue
-	m.queue = nil
-	for _, r := range queue {
-		m.refuse(r, err)
 	}
 }
 

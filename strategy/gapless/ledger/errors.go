@@ -57,7 +57,8 @@ func (m *Machine) wentBack(s *State) *seqd.Error {
 	return nil
 }
 
-// block refuses everything. The document is read again when the next request comes after a second.
+// block refuses everything: what waits, when Next is called. The document is read again when the next
+// request comes after a second.
 func (m *Machine) block(now time.Time, err *seqd.Error) {
 	m.refusal, m.state, m.flush = err, nil, false
 	m.retry = now.Add(lastPause)
@@ -68,7 +69,6 @@ func (m *Machine) block(now time.Time, err *seqd.Error) {
 			m.refuse(r, err)
 		}
 	}
-	m.refuseAll(err)
 }
 
 // Refusal returns the error that new requests get at once, nil if there is none: the document

@@ -19,9 +19,10 @@ type keeping struct {
 	copied map[int64]bool // revisions whose entries are copied and still in the outbox
 }
 
+// mostKept is how many records are kept at a time. Tests make it smaller.
+var mostKept = 500
+
 const (
-	// mostKept is how many records are kept at a time.
-	mostKept = 500
 	// keepFrom is how many entries wait before they are copied, and keepWithin for how long they wait
 	// if there are fewer. A copy is a write to the store, which delays that of the next callers.
 	keepFrom   = 128
@@ -137,11 +138,7 @@ func (m *Machine) forgetCopies() {
 
 // drop removes from the outbox what is copied, and forgets what has left it.
 func (m *Machine) drop() (dropped bool) {
-	k := &m.keeping
-	if len(k.copied) == 0 {
-		return false
-	}
-	return m.state.Drop(func(rev int64) bool { return k.copied[rev] })
+	return m.state.Drop(func(rev int64) bool { return m.keeping.copied[rev] })
 }
 
 // forgetDropped forgets the revisions that have no entry in the outbox any more.

@@ -23,6 +23,7 @@ import (
 // callers are told, and the ledger if it has changed.
 //
 //	policy max=3 ttl=10s void    changes the policy of all nodes; see tale.policyStep
+//	writers 2, kept 2            how many writers the document remembers, and records are copied at once
 //	a issue 3 once=k             a caller asks node a, which is new if nobody has named it before. It
 //	                             goes on until the caller is told, or until it waits for the store
 //	ask a issue 3                the same, but a does nothing yet
@@ -75,10 +76,10 @@ var plain = Policy{Start: 1, TTL: 600_000, Keep: 3_600_000, MaxReserved: 1000}
 func id(n int) string { return fmt.Sprintf("%020x", n) }
 
 func TestScenarios(t *testing.T) {
-	was := mostWriters
-	defer func() { mostWriters = was }()
+	writers, kept := mostWriters, mostKept
+	defer func() { mostWriters, mostKept = writers, kept }()
 	scenario.Run(t, "testdata", AllRules(), func(without ...Rule) scenario.Play {
-		mostWriters = was
+		mostWriters, mostKept = writers, kept
 		w := newWorld(1, Rules(without...))
 		w.clock, w.policy = start, plain
 		tl := &tale{world: w, nodes: make(map[string]*teller), shown: "no ledger", policy: plain}
@@ -96,6 +97,8 @@ func (tl *tale) play(t *testing.T, step *scenario.Step) string {
 		tl.policyStep(words)
 	case "writers":
 		mostWriters = int(number(words[0].Key))
+	case "kept":
+		mostKept = int(number(words[0].Key))
 	case "ask":
 		tl.ask(tl.node(words[0].Key), words[1:])
 	case "run":
