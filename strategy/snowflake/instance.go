@@ -61,10 +61,7 @@ func ownIP(configured, host string) netip.Addr {
 		}
 	}
 	best := netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return best
-	}
+	addrs, _ := net.InterfaceAddrs() // none if they cannot be read
 	for _, a := range addrs {
 		prefix, err := netip.ParsePrefix(a.String())
 		if err != nil {

@@ -1,0 +1,431 @@
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/redisslots"
+)
+
+// failing is a registry of which one operation fails: it is not carried out, or only its answer is lost.
+type failing struct {
+	*registry
+	calls, fails atomic.Int64 // fails is the number of the operation, from 1; 0 for none
+	made         bool         // only the answer is lost
+}
+
+func (f *failing) Slots() persist.SlotStore { return f }
+
+// do counts an operation, and carries it out unless it fails.
+func (f *failing) do(op func() error) error {
+	if f.calls.Add(1) != f.fails.Load() {
+		return op()
+	}
+	if f.made {
+		_ = op()
+	}
+	return errAway
+}
+
+func (f *failing) Look(ctx context.Context, name string, ids ...int64) (t persist.SlotTable, err error) {
+	failed := f.do(func() error { t, err = f.registry.Look(ctx, name, ids...); return err })
+	if failed != nil {
+		t = persist.SlotTable{}
+	}
+	return t, failed
+}
+
+func (f *failing) Swap(ctx context.Context, name string, swap persist.SlotSwap) (made bool, err error) {
+	failed := f.do(func() error { made, err = f.registry.Swap(ctx, name, swap); return err })
+	return made && failed == nil, failed
+}
+
+// Whichever operation of the registry fails once, before or after it was made: a node that begins, renews,
+// is killed, begins again, and stops, makes ascending numbers, is never without a machine ID for long, and
+// leaves it free at the end. With a file it keeps the machine ID.
+func TestOneFailure(t *testing.T) {
+	life := func(t *testing.T, offline time.Duration, made bool, fails int64) (calls int64) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &failing{registry: newRegistry(offline == 0), made: made}
+			r.fails.Store(fails)
+			dir := t.TempDir()
+			begin := func() *Strategy {
+				s := instanceWith(t, r, time.Now, "1", func(s *Settings) {
+					s.StateDir, s.OfflineStart, s.RenewInterval = dir, offline, 1600*time.Millisecond
+				})
+				_ = s.Init(t.Context(), true)
+				return s
+			}
+			last, id := int64(0), int64(-1)
+			issue := func(s *Strategy, when string) {
+				t.Helper()
+				n := one(t, s)
+				if n <= last || offline > 0 && id >= 0 && s.machineID() != id {
+					t.Errorf("%s: %d of machine ID %d follows %d of %d", when, n, s.machineID(), last, id)
+				}
+				last, id = n, s.machineID()
+			}
+			s := begin()
+			time.Sleep(20 * time.Second)
+			issue(s, "at first")
+			time.Sleep(3500 * time.Millisecond)
+			issue(s, "later")
+			crash(s)
+			s = begin()
+			time.Sleep(20 * time.Second)
+			issue(s, "after a crash")
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			s = begin()
+			time.Sleep(20 * time.Second)
+			issue(s, "after a stop")
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			calls = r.calls.Load()
+			table := slots(t, s, r.registry)
+			held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
+			if held && fails < calls-1 || offline > 0 && len(table.Slots) != 1 {
+				t.Errorf("the machine IDs on record are %+v", table.Slots)
+			}
+		})
+		return calls
+	}
+	for _, offline := range []time.Duration{0, 10 * time.Second} {
+		each := int64(1)
+		if offline > 0 { // files are slow
+			each = int64(longtest.Or(5, 1))
+		}
+		calls := life(t, offline, false, 0)
+		for n := int64(1); n <= calls; n += each {
+			t.Run(fmt.Sprintf("offline=%v,%d", offline, n), func(t *testing.T) {
+				life(t, offline, false, n)
+				life(t, offline, true, n)
+			})
+		}
+	}
+}
+
+// A node whose lease was granted although it got no answer continues with that lease.
+func TestPendingLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &failing{registry: newRegistry(true), made: true}
+		r.fails.Store(5) // two looks, the bootstrap part, a look, the lease
+		s := instanceWith(t, r, time.Now, "1", nil)
+		closes(t, s)
+		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+			t.Fatalf("got %v", err)
+		}
+		before := slots(t, s, r.registry).Slots
+		time.Sleep(2 * time.Second)
+		after := slots(t, s, r.registry).Slots
+		if len(before) != 1 || len(after) != 1 || after[0].Token != before[0].Token || s.machineID() != after[0].ID {
+			t.Errorf("%+v, and then %+v; the node has %d", before, after, s.machineID())
+		}
+	})
+}
+
+// A registry that cannot be read is not changed.
+func TestNothingIsChangedUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &failing{registry: newRegistry(true)}
+		r.fails.Store(1)
+		s := instanceWith(t, r, time.Now, "1", nil)
+		closes(t, s)
+		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+			t.Errorf("got %v", err)
+		}
+		if table := slots(t, s, r.registry); table.Set != nil || r.calls.Load() != 1 {
+			t.Errorf("%d operations, and %+v", r.calls.Load(), table)
+		}
+	})
+}
+
+// A registry of one process whose bootstrap part was dropped gets a floor if it has any machine ID, also
+// if that is not the one that is asked for.
+func TestPreparedLooksAtAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		s := instance(t, r, "1", nil)
+		ready(t, s)
+		other := (s.machineID() + 1) % 1024
+		if err := r.Drop(t.Context(), s.held().registry.name); err != nil {
+			t.Fatal(err)
+		}
+		table, err := s.held().registry.prepared(t.Context(), other)
+		if err != nil || table.Set == nil || table.Set.Floor == 0 || len(table.Slots) != 0 {
+			t.Errorf("%+v, %v", table, err)
+		}
+	})
+}
+
+// Redis that cannot be used as it is configured is refused. If it only does not answer, a node with a
+// reservation begins on that, and others wait.
+func TestCheckedRegistry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			offline time.Duration
+			err     error
+			code    seqd.Code
+		}{
+			{0, nil, ""}, {0, errAway, seqd.CodeStoreUnavailable}, {0, redisslots.ErrUnfit, seqd.CodeNoMachineID},
+			{time.Minute, nil, ""}, {time.Minute, errAway, ""}, {time.Minute, redisslots.ErrUnfit, seqd.CodeNoMachineID},
+		} {
+			s := instance(t, newRegistry(false), "1", func(s *Settings) { s.OfflineStart = test.offline })
+			s.held().registry.check = func(context.Context) error { return test.err }
+			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != test.code {
+				t.Errorf("offlineStart %v, check %v: %v", test.offline, test.err, err)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// A lease of the file that is known to be lost is not used later, although the node gets no other one.
+func TestLostReservationWhileNoneIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(true)
+		dir := t.TempDir()
+		fixed := func(s *Settings) { s.OfflineStart, s.StateDir, s.MachineID = time.Minute, dir, "3" }
+		a := instance(t, r, "1", fixed)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(80500 * time.Millisecond)
+		one(t, a)
+		crash(a)
+		time.Sleep(10 * time.Second) // its lease ends
+		b := instance(t, r, "2", func(s *Settings) { s.MachineID = "3" })
+		closes(t, b)
+		_ = b.Init(t.Context(), true)
+		if b.machineID() != 3 {
+			t.Fatal("the other node does not have the machine ID")
+		}
+		again := instance(t, r, "1", fixed)
+		closes(t, again)
+		if err := again.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID {
+			t.Errorf("got %v", err)
+		}
+		r.away.Store(true)
+		time.Sleep(10 * time.Second)
+		if _, err := try(again); err == nil || again.machineID() >= 0 {
+			t.Errorf("it continues with a lost lease, %v", err)
+		}
+	})
+}
+
+// While the clock is off, a node with a reservation waits, and takes no other machine ID.
+func TestResumeWithAWrongClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(true)
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir }
+		a := instance(t, r, "1", offline)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(80500 * time.Millisecond)
+		id := a.machineID()
+		crash(a)
+		first := &onceOff{registry: r}
+		again := instanceWith(t, first, time.Now, "1", offline)
+		closes(t, again)
+		if err := again.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || again.machineID() >= 0 {
+			t.Errorf("got %v, machine ID %d", err, again.machineID())
+		}
+		time.Sleep(2 * time.Second)
+		if again.machineID() != id || len(slots(t, a, r).Slots) != 1 {
+			t.Errorf("machine ID %d after %d", again.machineID(), id)
+		}
+	})
+}
+
+// onceOff is a registry whose clock is off when it is read for the first time.
+type onceOff struct {
+	*registry
+	looked atomic.Bool
+}
+
+func (r *onceOff) Slots() persist.SlotStore { return r }
+
+func (r *onceOff) Look(ctx context.Context, name string, ids ...int64) (persist.SlotTable, error) {
+	t, err := r.registry.Look(ctx, name, ids...)
+	if !r.looked.Swap(true) {
+		t.Now += 60_000
+	}
+	return t, err
+}
+
+// After a restore, leases begin above all that can have been granted, whoever changes the registry
+// meanwhile. It can be said again.
+func TestRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &failing{registry: newRegistry(false)}
+		s := instanceWith(t, r, time.Now, "1", nil)
+		ready(t, s)
+		bizType := seqd.BizType{Name: "user", Strategy: Name, Settings: s.held().settings}
+		factory, err := strategy.Lookup(Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := *slots(t, s, r.registry).Set
+		for range 2 {
+			time.Sleep(time.Millisecond)
+			done, err := factory.Restored(t.Context(), s.held().env.Env, bizType)
+			set := *slots(t, s, r.registry).Set
+			ahead := 5*time.Second + 2*2*time.Second
+			if err != nil || !strings.HasSuffix(done, " begin at "+at(set.Floor+1)) || set.Floor != time.Now().Add(ahead).UnixMilli() || set.Incarnation == before.Incarnation {
+				t.Errorf("%q, %v: %+v", done, err, set)
+			}
+			before = set
+		}
+		for n := range int64(2) { // whatever fails is said
+			r.calls.Store(0)
+			r.fails.Store(n + 1)
+			if _, err := factory.Restored(t.Context(), s.held().env.Env, bizType); err == nil {
+				t.Errorf("operation %d fails, and nobody is told", n+1)
+			}
+		}
+		r.fails.Store(0)
+		contested := &contested{failing: r}
+		env := s.held().env.Env
+		env.Store = contested
+		if _, err := factory.Restored(t.Context(), env, bizType); err != nil || contested.swaps.Load() != 2 {
+			t.Errorf("%v after %d changes", err, contested.swaps.Load())
+		}
+		if _, err := factory.Restored(t.Context(), env, seqd.BizType{Settings: 1}); err == nil {
+			t.Error("other settings pass")
+		}
+		wrong := *s.held().settings
+		wrong.Epoch = "never"
+		if _, err := factory.Restored(t.Context(), env, seqd.BizType{Settings: &wrong}); err == nil {
+			t.Error("a wrong layout passes")
+		}
+		wrong = *s.held().settings
+		wrong.Registry = registryRedis
+		if _, err := factory.Restored(t.Context(), env, seqd.BizType{Settings: &wrong}); err == nil {
+			t.Error("a registry that is not there passes")
+		}
+	})
+}
+
+// contested is a registry that somebody else changes before the first change.
+type contested struct {
+	*failing
+	swaps atomic.Int64
+}
+
+func (c *contested) Slots() persist.SlotStore { return c }
+
+func (c *contested) Swap(ctx context.Context, name string, swap persist.SlotSwap) (bool, error) {
+	if c.swaps.Add(1) == 1 {
+		return false, nil
+	}
+	return c.failing.Swap(ctx, name, swap)
+}
+
+// A node may begin without the store only if it has a reservation, and says so.
+func TestAloneOnlyWithReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := filepath.Join(t.TempDir(), "state")
+		s := instance(t, r, "1", func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir })
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		s.OnRecord("shape")
+		time.Sleep(2 * time.Second)
+		crash(s)
+		env, settings := s.held().env.Env, *s.held().settings
+		may := func(settings any, env strategy.Env) bool {
+			_, ok := aloneWith(env, seqd.BizType{Name: "user", Strategy: Name, Settings: settings}, "shape")
+			return ok
+		}
+		if !may(&settings, env) {
+			t.Fatal("it may not begin")
+		}
+		off, wrong := settings, settings
+		off.OfflineStart, wrong.Epoch = 0, "never"
+		nowhere, later := env, env
+		nowhere.Addr = "nowhere"
+		later.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+		another := settings
+		another.BitsMachine = 9
+		for what, ok := range map[string]bool{
+			"offlineStart is off": may(&off, env), "the epoch is wrong": may(&wrong, env), "other settings": may(1, env),
+			"no address": may(&settings, nowhere), "the reservation has ended": may(&settings, later), "another layout": may(&another, env),
+		} {
+			if ok {
+				t.Errorf("it may begin although: %s", what)
+			}
+		}
+	})
+}
+
+// There are no numbers before the epoch, nor in its first millisecond.
+func TestBegun(t *testing.T) {
+	settings := DefaultSettings()
+	settings.Epoch, settings.StateDir = "2020-01-01T00:00:00Z", t.TempDir()
+	store := memory.New(time.Now)
+	epoch := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		now time.Time
+		ok  bool
+	}{{epoch.Add(-time.Hour), false}, {epoch, false}, {epoch.Add(time.Millisecond), true}} {
+		env := strategy.Env{
+			Store: store, Now: func() time.Time { return test.now }, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:1",
+		}
+		s, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings})
+		if (err == nil) != test.ok {
+			t.Errorf("at %s: %v", test.now, err)
+		}
+		if err == nil {
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// The details say what operators need, and no beginning of a lease that has none.
+func TestDetails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		s := instance(t, r, "1", nil)
+		want := func(s *Strategy, want string) {
+			t.Helper()
+			if got := fmt.Sprint(s.Details()); got != want {
+				t.Errorf("details %s, want %s", got, want)
+			}
+		}
+		want(s, "map[key:seqd.1.167772161]")
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		id := s.machineID()
+		want(s, fmt.Sprintf("map[key:seqd.1.167772161 leaseUntil:2000-01-01T00:00:05.000Z machineId:%d timeLeft:5s]", id))
+		one(t, s)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		again := instance(t, r, "1", nil)
+		ready(t, again)
+		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeft:5s]", id))
+		r.away.Store(true)
+		time.Sleep(time.Minute)
+		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeft:0s]", id))
+	})
+}
