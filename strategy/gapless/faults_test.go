@@ -28,8 +28,9 @@ type breaking struct {
 
 	mu    sync.Mutex // guards what follows
 	calls []string
-	fails int // the number of the operation that fails, from 1; 0 for none
-	down  bool
+	fails int  // the number of the operation that fails, from 1; 0 for none
+	stays bool // those after it fail too
+	down  string
 }
 
 func newBreaking(lossy bool) *breaking {
@@ -43,7 +44,7 @@ func newBreaking(lossy bool) *breaking {
 func (b *breaking) do(what, about string, op func() error) error {
 	b.mu.Lock()
 	b.calls = append(b.calls, what+" "+about)
-	broken := b.down || len(b.calls) == b.fails
+	broken := b.down == "*" || b.down == what || b.fails > 0 && (len(b.calls) == b.fails || b.stays && len(b.calls) > b.fails)
 	b.mu.Unlock()
 	if broken {
 		return errBroken
@@ -51,18 +52,25 @@ func (b *breaking) do(what, about string, op func() error) error {
 	return op()
 }
 
-// begin counts from here on, and lets the operation n fail.
-func (b *breaking) begin(n int) {
+// begin counts from here on, and lets the operation n fail, and those after it if the store stays away.
+func (b *breaking) begin(n int, stays bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls, b.fails = nil, n
+	b.calls, b.fails, b.stays = nil, n, stays
 }
 
-// away lets all operations fail, or none.
-func (b *breaking) away(is bool) {
+// mend lets nothing fail any more.
+func (b *breaking) mend() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.down = is
+	b.fails, b.down = 0, ""
+}
+
+// away lets all operations of a kind fail, all if kind is "*", and none if it is "".
+func (b *breaking) away(kind string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.down = kind
 }
 
 // seen returns the operations since begin.
@@ -193,6 +201,7 @@ func (s *scene) on(f func(*gapless.Strategy) (string, error)) (string, error) {
 	s.t.Helper()
 	node := s.node()
 	text, err := f(node)
+	s.mend() // otherwise Close would wait for ever
 	if closed := node.Close(context.Background()); closed != nil {
 		s.t.Error(closed)
 	}
@@ -310,6 +319,8 @@ var everything = []asked{
 	orders("repeat", nil, "", seqd.Order{Count: 2, Once: "order-1"}),
 	orders("issue for a new key", keyed, "k2", seqd.Order{Count: 2}),
 	orders("issue for a key", keyed, "k1", seqd.Order{Count: 2}),
+	{name: "issue for a new key after another strategy", settings: keyed, before: func(s *scene) { s.named("invoice/k2", 50) },
+		ask: orders("", keyed, "k2", seqd.Order{Count: 2}).ask},
 	orders("issue once in a period", everyDay, "", seqd.Order{Count: 2, Once: "order-2"}),
 	{name: "repeat a day later", settings: everyDay, before: func(*scene) { time.Sleep(24 * time.Hour) },
 		ask: orders("", nil, "", seqd.Order{Count: 2, Once: "order-1"}).ask},
@@ -401,8 +412,8 @@ type played struct {
 	calls  []string
 }
 
-// play prepares a store, lets the operation n fail, and asks.
-func (a *asked) play(t *testing.T, lossy bool, n int) (p played) {
+// play prepares a store, lets the operation n fail, and those after it if the store stays away, and asks.
+func (a *asked) play(t *testing.T, lossy bool, n int, stays bool) (p played) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, lossy, a.settings)
 		if !a.empty {
@@ -411,13 +422,13 @@ func (a *asked) play(t *testing.T, lossy bool, n int) (p played) {
 		if a.before != nil {
 			a.before(s)
 		}
-		s.begin(n)
+		s.begin(n, stays)
 		p.answer, p.err = a.ask(s)
 		p.calls = s.seen()
+		s.mend()
 		if s.id != "" {
 			p.answer = strings.ReplaceAll(p.answer, s.id, "the reservation")
 		}
-		s.begin(0)
 		if n > 0 && p.err != nil { // it can be asked again
 			if _, again := a.ask(s); seqd.CodeOf(again) == seqd.CodeStoreUnavailable {
 				t.Errorf("%q failed, and it fails again: %v", p.calls[n-1], again)
@@ -434,12 +445,13 @@ func TestNoErrorIsSwallowed(t *testing.T) {
 	for _, a := range everything {
 		for _, lossy := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/lossy=%t", a.name, lossy), func(t *testing.T) {
-				want := a.play(t, lossy, 0)
-				for n := range want.calls {
-					p := a.play(t, lossy, n+1)
-					told := seqd.CodeOf(p.err) == seqd.CodeStoreUnavailable
+				want := a.play(t, lossy, 0, false)
+				for n := range 2 * len(want.calls) {
+					p := a.play(t, lossy, n/2+1, n%2 > 0)
+					code := seqd.CodeOf(p.err)
+					told := code == seqd.CodeStoreUnavailable || code == seqd.CodeTimeout && n%2 > 0
 					if !told && (p.answer != want.answer || fmt.Sprint(p.err) != fmt.Sprint(want.err)) {
-						t.Errorf("%q fails, and the answer is %q, %v; want %q, %v", p.calls[n], p.answer, p.err, want.answer, want.err)
+						t.Errorf("%q fails, and the answer is %q, %v; want %q, %v", p.calls[n/2], p.answer, p.err, want.answer, want.err)
 					}
 				}
 			})

@@ -27,6 +27,25 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// The shape says what each key and each period have of their own.
+func TestShape(t *testing.T) {
+	for want, change := range map[string]func(*Settings){
+		"gapless":                           func(*Settings) {},
+		"gapless keyed":                     func(s *Settings) { s.Keyed = true },
+		"gapless daily in UTC":              func(s *Settings) { s.Reset = seqd.ResetDaily },
+		"gapless keyed yearly in Asia/Aden": func(s *Settings) { s.Keyed, s.Reset, s.TimeZone = true, seqd.ResetYearly, "Asia/Aden" },
+	} {
+		s := DefaultSettings()
+		change(&s)
+		if got := shape(seqd.BizType{Settings: &s}); got != want {
+			t.Errorf("shape %q, want %q", got, want)
+		}
+	}
+	if got := shape(seqd.BizType{Settings: 1}); got != "gapless" {
+		t.Errorf("shape %q of other settings", got)
+	}
+}
+
 // IDs name their counter, and only what seqd made is one.
 func TestIDs(t *testing.T) {
 	const own = "0123456789abcdef0123"

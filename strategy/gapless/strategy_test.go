@@ -210,7 +210,7 @@ func TestHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.away(true)
+		s.away("*")
 		began := time.Now()
 		if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 			t.Errorf("without the store: %v", err)
@@ -222,7 +222,7 @@ func TestHealth(t *testing.T) {
 		if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 			t.Errorf("without the store: %v", err)
 		}
-		s.away(false)
+		s.away("")
 		time.Sleep(5 * time.Second)
 		if err := node.Health(); err != nil {
 			t.Errorf("with the store: %v", err)

@@ -180,8 +180,8 @@ func TestSweepThroughBizType(t *testing.T) {
 	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, h := newScene(t, false, settings), new(hears)
-				s.observer = h
+				s, h, log := newScene(t, false, settings), new(hears), new(lines)
+				s.observer, s.log = h, slog.New(slog.NewTextHandler(log, nil))
 				s.reserve(map[bool]string{true: "k1"}[name == "keyed"], 10*time.Second)
 				node := s.node()
 				issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log})
@@ -191,9 +191,18 @@ func TestSweepThroughBizType(t *testing.T) {
 				issuer.Init(t.Context())
 				synctest.Wait()
 				_, stop := s.background(issuer)
-				time.Sleep(12 * time.Second)
-				if got := h.heard(); !slices.Equal(got, []seqd.EventKind{seqd.EventReservationExpired}) {
-					t.Errorf("events %q", got)
+				s.away("update")
+				time.Sleep(20 * time.Second)
+				s.away("")
+				time.Sleep(10 * time.Second)
+				for _, text := range []string{"reservations cannot be reclaimed; it is tried again", "no longer: reservations cannot be reclaimed"} {
+					if log.count(text) == 0 {
+						t.Errorf("the log does not say %q", text)
+					}
+				}
+				expired := slices.DeleteFunc(h.heard(), func(k seqd.EventKind) bool { return k != seqd.EventReservationExpired })
+				if len(expired) != 1 {
+					t.Errorf("%d reservations expired", len(expired))
 				}
 				stop()
 				if err := issuer.Close(t.Context()); err != nil {
@@ -247,7 +256,7 @@ func TestSweepFruitless(t *testing.T) {
 		s.failOver("f2")
 		s.background(nil)
 		time.Sleep(12500 * time.Millisecond)
-		s.begin(0)
+		s.begin(0, false)
 		time.Sleep(time.Minute)
 		reads := func() (n int) {
 			for _, call := range s.seen() {
@@ -336,9 +345,9 @@ func TestSweepWithoutStore(t *testing.T) {
 		s.reserve("", 20*time.Second)
 		_, stop := s.background(nil)
 		time.Sleep(10 * time.Second)
-		s.away(true)
+		s.away("*")
 		time.Sleep(2 * time.Minute)
-		s.away(false)
+		s.away("")
 		time.Sleep(2 * time.Minute)
 		if n := s.reserved("invoice"); n != 0 {
 			t.Errorf("%d are reserved", n)
@@ -353,7 +362,7 @@ func TestSweepWithoutStore(t *testing.T) {
 			}
 		}
 		stop()
-		s.begin(0)
+		s.begin(0, false)
 		time.Sleep(5 * time.Minute)
 		if calls := s.seen(); len(calls) > 0 {
 			t.Errorf("after its end it asks %q", calls)
@@ -367,7 +376,7 @@ func TestSweepGoesOn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, lossy, nil)
 			s.reserve("", 10*time.Second)
-			s.begin(n)
+			s.begin(n, false)
 			_, stop := s.background(nil)
 			time.Sleep(75 * time.Second)
 			stop()
