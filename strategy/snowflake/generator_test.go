@@ -285,6 +285,19 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// A caller waits as long as a call may last, and for a clock that was set back.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := testGenerator(t, generatorOptions{maxWait: 500 * time.Millisecond}) // the clock stands still
+		numbers(t, g, 4096)
+		began := time.Now()
+		err := g.take(t.Context(), 1, &seqd.Sequence{})
+		if waited := time.Since(began); seqd.CodeOf(err) != seqd.CodeTimeout || waited != 2500*time.Millisecond {
+			t.Errorf("%v after %v", err, waited)
+		}
+	})
+}
+
 func TestRandomStart(t *testing.T) {
 	g, clock := testGenerator(t, generatorOptions{randomStart: true})
 	seen := map[int64]bool{}

@@ -215,7 +215,7 @@ func TestStandby(t *testing.T) {
 			t.Fatal("two have the same machine ID")
 		}
 		closes(t, third)
-		if err := third.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || !strings.Contains(err.Error(), "stands by") {
+		if err := third.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || !strings.Contains(err.Error(), "all from 0 to 1; this node stands by") {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(time.Minute)

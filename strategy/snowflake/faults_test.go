@@ -53,73 +53,6 @@ func (f *failing) Swap(ctx context.Context, name string, swap persist.SlotSwap) 
 	return made && failed == nil, failed
 }
 
-// Whichever operation of the registry fails once, before or after it was made: a node that begins, renews,
-// is killed, begins again, and stops, makes ascending numbers, is never without a machine ID for long, and
-// leaves it free at the end. With a file it keeps the machine ID.
-func TestOneFailure(t *testing.T) {
-	life := func(t *testing.T, offline time.Duration, made bool, fails int64) (calls int64) {
-		synctest.Test(t, func(t *testing.T) {
-			r := &failing{registry: newRegistry(offline == 0), made: made}
-			r.fails.Store(fails)
-			dir := t.TempDir()
-			begin := func() *Strategy {
-				s := instanceWith(t, r, time.Now, "1", func(s *Settings) {
-					s.StateDir, s.OfflineStart, s.RenewInterval = dir, offline, 1600*time.Millisecond
-				})
-				_ = s.Init(t.Context(), true)
-				return s
-			}
-			last, id := int64(0), int64(-1)
-			issue := func(s *Strategy, when string) {
-				t.Helper()
-				n := one(t, s)
-				if n <= last || offline > 0 && id >= 0 && s.machineID() != id {
-					t.Errorf("%s: %d of machine ID %d follows %d of %d", when, n, s.machineID(), last, id)
-				}
-				last, id = n, s.machineID()
-			}
-			s := begin()
-			time.Sleep(20 * time.Second)
-			issue(s, "at first")
-			time.Sleep(3500 * time.Millisecond)
-			issue(s, "later")
-			crash(s)
-			s = begin()
-			time.Sleep(20 * time.Second)
-			issue(s, "after a crash")
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			s = begin()
-			time.Sleep(20 * time.Second)
-			issue(s, "after a stop")
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			calls = r.calls.Load()
-			table := slots(t, s, r.registry)
-			held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
-			if held && fails < calls-1 || offline > 0 && len(table.Slots) != 1 {
-				t.Errorf("the machine IDs on record are %+v", table.Slots)
-			}
-		})
-		return calls
-	}
-	for _, offline := range []time.Duration{0, 10 * time.Second} {
-		each := int64(1)
-		if offline > 0 { // files are slow
-			each = int64(longtest.Or(5, 1))
-		}
-		calls := life(t, offline, false, 0)
-		for n := int64(1); n <= calls; n += each {
-			t.Run(fmt.Sprintf("offline=%v,%d", offline, n), func(t *testing.T) {
-				life(t, offline, false, n)
-				life(t, offline, true, n)
-			})
-		}
-	}
-}
-
 // A node whose lease was granted although it got no answer continues with that lease.
 func TestPendingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -428,4 +361,127 @@ func TestDetails(t *testing.T) {
 		time.Sleep(time.Minute)
 		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeft:0s]", id))
 	})
+}
+
+// What is known of a biz type stays known if its holder ends before it begins. Settings that conflict
+// with those of another holder by then are refused.
+func TestHolderEndsBeforeInitWithFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		offline := func(d time.Duration) func(*Settings) {
+			return func(s *Settings) { s.StateDir, s.OfflineStart = dir, d }
+		}
+		first, second, third := instance(t, r, "1", offline(time.Hour)), instance(t, r, "1", offline(time.Hour)), instance(t, r, "1", offline(time.Hour))
+		second.OnRecord("shape")
+		if err := first.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if !alone(second, "user", "shape") {
+			t.Error("the file does not list the biz type")
+		}
+		if err := second.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other := instance(t, r, "1", offline(2*time.Hour))
+		ready(t, other)
+		if err := third.Init(t.Context(), true); err == nil || !strings.Contains(err.Error(), "offlineStart") {
+			t.Errorf("two holders share a file: %v", err)
+		}
+		_ = third.Close(t.Context())
+	})
+}
+
+// The registry learns from the first node of a process how far the leases of all its biz types reach,
+// but not from those that use another registry.
+func TestReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(true)
+		horizon := func(d time.Duration) func(*Settings) { return func(s *Settings) { s.Horizon = d } }
+		first := instance(t, r, "1", horizon(5*time.Second))
+		longer := instance(t, r, "1", horizon(20*time.Second))
+		elsewhere := instance(t, newRegistry(true), "1", horizon(30*time.Second))
+		layout := instance(t, r, "1", func(s *Settings) { s.Horizon, s.BitsMachine = 30*time.Second, 9 })
+		for _, s := range []*Strategy{first, longer, elsewhere, layout} {
+			closes(t, s)
+		}
+		_ = first.Init(t.Context(), true)
+		if got, want := slots(t, first, r).Set.Ahead, (20*time.Second + 2*2*time.Second).Milliseconds(); got != want {
+			t.Errorf("leases reach %d ms, want %d", got, want)
+		}
+	})
+}
+
+// Whichever operation of the registry fails once, before or after it was made: a node that begins, renews,
+// is killed, begins again, and stops, makes ascending numbers, is never without a machine ID for long, and
+// leaves it free at the end. With a file it keeps the machine ID.
+func TestOneFailure(t *testing.T) {
+	life := func(t *testing.T, offline time.Duration, made bool, fails int64) (calls int64) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &failing{registry: newRegistry(offline == 0), made: made}
+			r.fails.Store(fails)
+			dir := t.TempDir()
+			begin := func() *Strategy {
+				s := instanceWith(t, r, time.Now, "1", func(s *Settings) {
+					s.StateDir, s.OfflineStart, s.RenewInterval = dir, offline, 1600*time.Millisecond
+				})
+				_ = s.Init(t.Context(), true)
+				return s
+			}
+			last, id := int64(0), int64(-1)
+			issue := func(s *Strategy, when string) {
+				t.Helper()
+				n := one(t, s)
+				if n <= last || offline > 0 && id >= 0 && s.machineID() != id {
+					t.Errorf("%s: %d of machine ID %d follows %d of %d", when, n, s.machineID(), last, id)
+				}
+				last, id = n, s.machineID()
+			}
+			s := begin()
+			time.Sleep(20 * time.Second)
+			issue(s, "at first")
+			time.Sleep(3500 * time.Millisecond)
+			issue(s, "later")
+			crash(s)
+			s = begin()
+			time.Sleep(20 * time.Second)
+			issue(s, "after a crash")
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			s = begin()
+			time.Sleep(20 * time.Second)
+			issue(s, "after a stop")
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			calls = r.calls.Load()
+			table := slots(t, s, r.registry)
+			held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
+			if held && fails < calls-1 || offline > 0 && len(table.Slots) != 1 {
+				t.Errorf("the machine IDs on record are %+v", table.Slots)
+			}
+		})
+		return calls
+	}
+	for _, offline := range []time.Duration{0, 10 * time.Second} {
+		each := int64(1)
+		if offline > 0 { // files are slow
+			each = int64(longtest.Or(9, 1))
+		}
+		calls := life(t, offline, false, 0)
+		for n := int64(1); n <= calls; n += each {
+			t.Run(fmt.Sprintf("offline=%v,%d", offline, n), func(t *testing.T) {
+				life(t, offline, false, n)
+				life(t, offline, true, n)
+			})
+		}
+	}
 }
