@@ -423,54 +423,6 @@ func TestReach(t *testing.T) {
 // is killed, begins again, and stops, makes ascending numbers, is never without a machine ID for long, and
 // leaves it free at the end. With a file it keeps the machine ID.
 func TestOneFailure(t *testing.T) {
-	life := func(t *testing.T, offline time.Duration, made bool, fails int64) (calls int64) {
-		synctest.Test(t, func(t *testing.T) {
-			r := &failing{registry: newRegistry(offline == 0), made: made}
-			r.fails.Store(fails)
-			dir := t.TempDir()
-			begin := func() *Strategy {
-				s := instanceWith(t, r, time.Now, "1", func(s *Settings) {
-					s.StateDir, s.OfflineStart, s.RenewInterval = dir, offline, 1600*time.Millisecond
-				})
-				_ = s.Init(t.Context(), true)
-				return s
-			}
-			last, id := int64(0), int64(-1)
-			issue := func(s *Strategy, when string) {
-				t.Helper()
-				n := one(t, s)
-				if n <= last || offline > 0 && id >= 0 && s.machineID() != id {
-					t.Errorf("%s: %d of machine ID %d follows %d of %d", when, n, s.machineID(), last, id)
-				}
-				last, id = n, s.machineID()
-			}
-			s := begin()
-			time.Sleep(20 * time.Second)
-			issue(s, "at first")
-			time.Sleep(3500 * time.Millisecond)
-			issue(s, "later")
-			crash(s)
-			s = begin()
-			time.Sleep(20 * time.Second)
-			issue(s, "after a crash")
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			s = begin()
-			time.Sleep(20 * time.Second)
-			issue(s, "after a stop")
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			calls = r.calls.Load()
-			table := slots(t, s, r.registry)
-			held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
-			if held && fails < calls-1 || offline > 0 && len(table.Slots) != 1 {
-				t.Errorf("the machine IDs on record are %+v", table.Slots)
-			}
-		})
-		return calls
-	}
 	for _, offline := range []time.Duration{0, 10 * time.Second} {
 		each := int64(1)
 		if offline > 0 { // files are slow
@@ -484,4 +436,54 @@ func TestOneFailure(t *testing.T) {
 			})
 		}
 	}
+}
+
+// life is that of TestOneFailure. It returns how many operations there were.
+func life(t *testing.T, offline time.Duration, made bool, fails int64) (calls int64) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &failing{registry: newRegistry(offline == 0), made: made}
+		r.fails.Store(fails)
+		dir := t.TempDir()
+		begin := func() *Strategy {
+			s := instanceWith(t, r, time.Now, "1", func(s *Settings) {
+				s.StateDir, s.OfflineStart, s.RenewInterval = dir, offline, 1600*time.Millisecond
+			})
+			_ = s.Init(t.Context(), true)
+			return s
+		}
+		last, id := int64(0), int64(-1)
+		issue := func(s *Strategy, when string) {
+			t.Helper()
+			n := one(t, s)
+			if n <= last || offline > 0 && id >= 0 && s.machineID() != id {
+				t.Errorf("%s: %d of machine ID %d follows %d of %d", when, n, s.machineID(), last, id)
+			}
+			last, id = n, s.machineID()
+		}
+		s := begin()
+		time.Sleep(20 * time.Second)
+		issue(s, "at first")
+		time.Sleep(3500 * time.Millisecond)
+		issue(s, "later")
+		crash(s)
+		s = begin()
+		time.Sleep(20 * time.Second)
+		issue(s, "after a crash")
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s = begin()
+		time.Sleep(20 * time.Second)
+		issue(s, "after a stop")
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		calls = r.calls.Load()
+		table := slots(t, s, r.registry)
+		held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
+		if held && fails < calls-1 || offline > 0 && len(table.Slots) != 1 {
+			t.Errorf("the machine IDs on record are %+v", table.Slots)
+		}
+	})
+	return calls
 }

@@ -58,6 +58,10 @@ func TestDamaged(t *testing.T) {
 	if _, err := Decode(&persist.Document{Revision: 0, Body: good}); !errors.Is(err, persist.ErrInvalid) {
 		t.Errorf("without a revision: %v", err)
 	}
+}
+
+// Nor is a record, whoever reads it.
+func TestDamagedRecord(t *testing.T) {
 	for _, body := range []string{"", "{", `{"k":"v"}`, `{"k":"v","n":[1]}`, `{"k":"","n":[1,1]}`, `{"k":"e","z":"xx","n":[1,1]}`} {
 		record := persist.Document{Kind: persist.VoidKind, Key: VoidKey(counter, 1), Body: body}
 		if e, err := DecodeEntry(&record); !errors.Is(err, persist.ErrInvalid) || e != nil {
