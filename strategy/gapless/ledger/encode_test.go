@@ -135,3 +135,56 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d bytes are not exactly enough for an operation", needs)
 	}
 }
+
+// A document that is full takes nothing more. What ends reservations has room for longer than what
+// begins them.
+func TestFull(t *testing.T) {
+	ended := func(s *State, op Op) (Result, error) { return s.Apply(700_000, &plain, &op, &Looked{}) }
+	for name, test := range map[string]struct {
+		size int
+		op   Op
+		fits bool
+	}{
+		"issue":              {roomToEnd, Op{Kind: Issue, Count: 1}, true},
+		"issue once":         {roomToBegin, Op{Kind: Issue, Count: 1, Once: "k"}, false},
+		"reserve":            {roomToBegin, Op{Kind: Reserve, Count: 1, ID: id(9)}, false},
+		"confirm":            {roomToBegin, Op{Kind: Confirm, ID: id(2)}, true},
+		"confirm, full":      {roomToEnd, Op{Kind: Confirm, ID: id(2)}, false},
+		"release":            {roomToBegin, Op{Kind: Release, ID: id(2)}, true},
+		"release, full":      {roomToEnd, Op{Kind: Release, ID: id(2)}, false},
+		"void":               {roomToBegin, Op{Kind: Void, Number: 1, Reason: "spoilt"}, true},
+		"void, full":         {roomToEnd, Op{Kind: Void, Number: 1, Reason: "spoilt"}, false},
+		"return":             {roomToBegin, Op{Kind: Return, Runs: []Run{{2, 2}}}, true},
+		"return, full":       {roomToEnd, Op{Kind: Return, Runs: []Run{{2, 2}}}, false},
+		"find":               {roomToEnd, Op{Kind: Find, ID: id(2)}, true},
+		"issue once, nearly": {roomToBegin - 8000, Op{Kind: Issue, Count: 1, Once: "k"}, true},
+	} {
+		s := Fresh(&plain, "b", "")
+		for _, op := range []Op{{Kind: Issue, Count: 3}, {Kind: Reserve, Count: 1, ID: id(1)}, {Kind: Reserve, Count: 1, ID: id(2), TTL: day}} {
+			if _, err := s.Apply(1, &plain, &op, &Looked{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.size += test.size
+		before := string(s.append(nil))
+		res, err := ended(s, test.op)
+		if fits := !errors.Is(err, errFull); fits != test.fits || fits && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := string(s.append(nil)); !test.fits && (res.Changed || len(res.Runs) > 0 || after != before) {
+			t.Errorf("%s is refused, and yet: %+v, %s", name, res, after)
+		}
+	}
+	s := Fresh(&plain, "b", "")
+	if _, err := s.Apply(1, &plain, &Op{Kind: Reserve, Count: 1, ID: id(1)}, &Looked{}); err != nil {
+		t.Fatal(err)
+	}
+	s.size += roomToEnd
+	if res, err := ended(s, Op{Kind: Reclaim}); err != nil || res.Changed || s.NumReserved() != 1 {
+		t.Errorf("a full document reclaims: %+v, %v", res, err)
+	}
+	s.size -= roomToEnd
+	if res, err := ended(s, Op{Kind: Reclaim}); err != nil || len(res.Expired) != 1 || s.NumReserved() != 0 {
+		t.Errorf("it does not reclaim: %+v, %v", res, err)
+	}
+}
