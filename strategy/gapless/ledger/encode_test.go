@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -119,6 +120,37 @@ func TestCheck(t *testing.T) {
 	}
 	if err := s.Check([]Run{{2, 2}}); err != nil {
 		t.Errorf("a clone shares what changes: %v", err)
+	}
+}
+
+// What is read is what was written, also in what is counted beside it.
+func TestRoundTrip(t *testing.T) {
+	s := Fresh(&plain, "b", "f1")
+	for _, op := range []Op{
+		{Kind: Issue, Count: 9, Once: "k1", Caller: "caf\u00e9 \"1\"\\\x01"},
+		{Kind: Reserve, Count: 2, ID: id(1), Caller: "billing"}, {Kind: Reserve, Count: 3, ID: id(2), Once: "k2", TTL: 5000},
+		{Kind: Reserve, Count: 1, ID: id(3)}, {Kind: Raise, To: 20, Reason: "failover", Fence: "f2"}, {Kind: Void, Number: 4, Reason: "spoilt \u00e9"},
+		{Kind: Reserve, Count: 4, ID: id(4)}, {Kind: Release, ID: id(4)}, {Kind: Confirm, ID: id(1), Admin: true},
+		{Kind: Issue, Count: 1, Once: "k3", Recall: true},
+	} {
+		_, _ = s.Apply(1000, &plain, &op, &Looked{Since: Since{s.Era, s.Revision}})
+	}
+	s.Drop(func(int64) bool { return false })
+	s.wrote("w1", 3)
+	d, err := s.Document(counter, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Decode(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Revision = 1
+	if !reflect.DeepEqual(got, s) {
+		t.Errorf("%+v\nis read as\n%+v", s, got)
+	}
+	if len(d.Body) > got.Size() {
+		t.Errorf("%d bytes are more than %d", len(d.Body), got.Size())
 	}
 }
 

@@ -19,13 +19,15 @@ type keeping struct {
 	copied map[int64]bool // revisions whose entries are copied and still in the outbox
 }
 
-// mostKept is how many records are kept at a time. Tests make it smaller.
-var mostKept = 500
-
-const (
+var (
+	// mostKept is how many records are kept at a time. Tests make it and keepFrom smaller.
+	mostKept = 500
 	// keepFrom is how many entries wait before they are copied, and keepWithin for how long they wait
 	// if there are fewer. A copy is a write to the store, which delays that of the next callers.
-	keepFrom   = 128
+	keepFrom = 128
+)
+
+const (
 	keepWithin = 300 * time.Millisecond
 	// othersAfter is after how many revisions a machine copies what another one has not copied.
 	othersAfter = 32

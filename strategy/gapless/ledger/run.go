@@ -232,11 +232,9 @@ func (m *Machine) arrived(now time.Time, s *State) {
 		m.forgetCopies()
 		m.made = 0 // those of the era before count no more
 	}
-	if !m.resolve(now, s) {
-		return
+	if m.resolve(now, s) {
+		m.durable()
 	}
-	m.durable()
-	m.forgetDropped()
 }
 
 // resolve decides about the write that is in doubt, and uses the state unless that write may still

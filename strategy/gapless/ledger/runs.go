@@ -114,12 +114,9 @@ func (s *State) release(runs []Run, at int64) {
 	}
 }
 
-// unrelease removes a number from those that are released, if it is there.
-func (s *State) unrelease(n int64) bool {
+// unrelease removes a number from those that are released: it is one of them.
+func (s *State) unrelease(n int64) {
 	i := slices.IndexFunc(s.Released, func(r Released) bool { return r.From <= n && n <= r.To })
-	if i < 0 {
-		return false
-	}
 	r := s.Released[i]
 	var left []Released
 	for _, parts := range cut([]Run{r.Run}, Run{n, n}) {
@@ -127,5 +124,4 @@ func (s *State) unrelease(n int64) bool {
 	}
 	s.Released = slices.Replace(s.Released, i, i+1, left...)
 	s.released--
-	return true
 }

@@ -175,7 +175,7 @@ func (tl *tale) ledger() string {
 		}
 		part(text, r.Runs)
 	}
-	part("released", free)
+	part("released since "+moment(s.OldestReleased()), free)
 	part("void", voids)
 	if s.Closed {
 		parts = append(parts, "closed")

@@ -21,7 +21,8 @@ import (
 // callers are told, and the ledger if it has changed.
 //
 //	policy max=3 ttl=10s void    changes the policy of all nodes; see tale.policyStep
-//	writers 2, kept 2            how many writers the document remembers, and records are copied at once
+//	writers 2                    how many writers the document remembers
+//	kept 2 5                     how many records are copied at once, and how many entries do not wait
 //	a issue 3 once=k             a caller asks node a, which is new if nobody has named it before. It
 //	                             goes on until the caller is told, or until it waits for the store
 //	ask a issue 3                the same, but a does nothing yet
@@ -74,10 +75,11 @@ var plain = Policy{Start: 1, TTL: 600_000, Keep: 3_600_000, MaxReserved: 1000}
 func id(n int) string { return fmt.Sprintf("%020x", n) }
 
 func TestScenarios(t *testing.T) {
-	writers, kept := mostWriters, mostKept
-	defer func() { mostWriters, mostKept = writers, kept }()
+	writers, kept, from := mostWriters, mostKept, keepFrom
+	reset := func() { mostWriters, mostKept, keepFrom = writers, kept, from }
+	defer reset()
 	scenario.Run(t, "testdata", AllRules(), func(without ...Rule) scenario.Play {
-		mostWriters, mostKept = writers, kept
+		reset()
 		w := newWorld(1, Rules(without...))
 		w.clock, w.policy = start, plain
 		tl := &tale{world: w, nodes: make(map[string]*teller), shown: "no ledger", policy: plain}
@@ -96,7 +98,7 @@ func (tl *tale) play(t *testing.T, step *scenario.Step) string {
 	case "writers":
 		mostWriters = int(number(words[0].Key))
 	case "kept":
-		mostKept = int(number(words[0].Key))
+		mostKept, keepFrom = int(number(words[0].Key)), int(number(words[1].Key))
 	case "ask":
 		tl.ask(tl.node(words[0].Key), words[1:])
 	case "run":
@@ -288,6 +290,7 @@ func (tl *tale) leave(n *teller) {
 		tl.say("nobody waits")
 		return
 	}
+	tl.say("%s would say: %v", n.name, n.m.Late())
 	if r := n.waiting[0]; n.m.Abandon(r) {
 		n.waiting = n.waiting[1:]
 		tl.say("%s: nothing was done for it", n.name)
