@@ -279,7 +279,7 @@ func TestAloneOnlyWithReservation(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.OnRecord("shape")
-		time.Sleep(2 * time.Second)
+		time.Sleep(1500 * time.Millisecond) // no crash coincides with a renewal
 		crash(s)
 		env, settings := s.held().env.Env, *s.held().settings
 		may := func(settings any, env strategy.Env) bool {
@@ -383,7 +383,7 @@ func TestHolderEndsBeforeInitWithFile(t *testing.T) {
 		if err := second.Init(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(1500 * time.Millisecond)
 		if !alone(second, "user", "shape") {
 			t.Error("the file does not list the biz type")
 		}
