@@ -410,60 +410,66 @@ func TestLateRefillIsAbandoned(t *testing.T) {
 func TestConcurrentCallers(t *testing.T) {
 	for _, size := range []int64{1, 3, 50, 10_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			s := &source{size: size}
-			b := newBuffer(s, 0.2)
-			h := ordercheck.New()
-			var wg sync.WaitGroup
-			for worker := range 8 {
-				wg.Go(func() {
-					rng := rand.New(rand.NewPCG(uint64(size), uint64(worker)))
-					var seq seqd.Sequence
-					for range 3000 {
-						n := 1
-						if rng.IntN(4) == 0 {
-							n += rng.IntN(40)
-						}
-						if rng.IntN(500) == 0 {
-							s.set(func(s *source) { s.delay = time.Duration(rng.IntN(300)) * time.Microsecond })
-						}
-						seq.Reset()
-						start := h.Now()
-						if err := b.take(context.Background(), n, &seq); err != nil {
-							if seqd.CodeOf(err) != seqd.CodeStopping {
-								t.Error(err)
-							}
-							return
-						}
-						h.Add(start, fmt.Sprint("worker ", worker), slices.Collect(seq.Numbers()))
+			synctest.Test(t, func(t *testing.T) { concurrentCallers(t, size) })
+		})
+	}
+}
+
+func concurrentCallers(t *testing.T, size int64) {
+	s := &source{size: size}
+	b := newBuffer(s, 0.2)
+	h := ordercheck.New()
+	enough := make(chan struct{})
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(size), uint64(worker)))
+			var seq seqd.Sequence
+			for i := range 3000 {
+				if worker == 0 && i == 600 {
+					close(enough)
+				}
+				n := 1
+				if rng.IntN(4) == 0 {
+					n += rng.IntN(40)
+				}
+				if rng.IntN(500) == 0 {
+					s.set(func(s *source) { s.delay = time.Duration(rng.IntN(300)) * time.Microsecond })
+				}
+				seq.Reset()
+				start := h.Now()
+				if err := b.take(context.Background(), n, &seq); err != nil {
+					if seqd.CodeOf(err) != seqd.CodeStopping {
+						t.Error(err)
 					}
-				})
-			}
-			// Half of the runs close while callers are at it.
-			if size%2 == 1 {
-				for h.Numbers() < 5000 {
-					time.Sleep(100 * time.Microsecond)
+					return
 				}
-			} else {
-				wg.Wait()
-			}
-			rest := b.close(t.Context(), errStopping)
-			wg.Wait()
-			if err := h.Check(); err != nil {
-				t.Error(err)
-			}
-			accounted := int64(h.Numbers())
-			for _, r := range rest {
-				if r.Last > s.last || r.First <= h.Highest() && r.Last >= h.Highest() {
-					t.Errorf("%v is given back, but %d was issued", r, h.Highest())
-				}
-				accounted += r.Size()
-			}
-			for _, e := range s.events {
-				accounted += e.Numbers
-			}
-			if accounted != s.last {
-				t.Errorf("%d of %d numbers are accounted for", accounted, s.last)
+				h.Add(start, fmt.Sprint("worker ", worker), slices.Collect(seq.Numbers()))
 			}
 		})
+	}
+	// Half of the runs close while callers are at it.
+	if size%2 == 1 {
+		<-enough
+	} else {
+		wg.Wait()
+	}
+	rest := b.close(t.Context(), errStopping)
+	wg.Wait()
+	if err := h.Check(); err != nil {
+		t.Error(err)
+	}
+	accounted := int64(h.Numbers())
+	for _, r := range rest {
+		if r.Last > s.last || r.First <= h.Highest() && r.Last >= h.Highest() {
+			t.Errorf("%v is given back, but %d was issued", r, h.Highest())
+		}
+		accounted += r.Size()
+	}
+	for _, e := range s.events {
+		accounted += e.Numbers
+	}
+	if accounted != s.last {
+		t.Errorf("%d of %d numbers are accounted for", accounted, s.last)
 	}
 }
