@@ -444,6 +444,10 @@ func (c *closesIn) Close(ctx context.Context) error {
 // Close does not wait for a definition that is being read: strategies would have no time left to give
 // numbers back.
 func TestCloseDoesNotWaitForAFetch(t *testing.T) {
+	synctest.Test(t, closeDuringAFetch)
+}
+
+func closeDuringAFetch(t *testing.T) {
 	l := newLibrary(t, "order", "slow")
 	c := &closesIn{idler{lasting{shelf: &shelf{}}}, make(chan time.Duration, 1)}
 	if err := l.issuer.Put(t.Context(), "busy", func() (seqd.Definition, error) {
@@ -457,9 +461,7 @@ func TestCloseDoesNotWaitForAFetch(t *testing.T) {
 	l.wait = wait
 	l.mu.Unlock()
 	go func() { _, _ = l.issuer.Next(t.Context(), "slow", 1) }()
-	for l.times("slow") == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	synctest.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_ = l.issuer.Close(ctx)
@@ -471,6 +473,10 @@ func TestCloseDoesNotWaitForAFetch(t *testing.T) {
 
 // While the store hangs, however many names are asked for, few fetches wait for it.
 func TestFetchesAreBounded(t *testing.T) {
+	synctest.Test(t, manyFetches)
+}
+
+func manyFetches(t *testing.T) {
 	l := newLibrary(t, "order")
 	wait := make(chan struct{})
 	l.mu.Lock()
@@ -486,6 +492,7 @@ func TestFetchesAreBounded(t *testing.T) {
 		})
 	}
 	callers.Wait()
+	synctest.Wait() // those that end have ended
 	if n := runtime.NumGoroutine() - before; n > 1100 {
 		t.Errorf("no caller waits, and %d goroutines do", n)
 	}

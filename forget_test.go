@@ -6,10 +6,10 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 	"weak"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // willing is a strategy of which little is left.
@@ -116,19 +116,19 @@ func TestFirstDefinitionsAreForgotten(t *testing.T) {
 func wantForgotten(t *testing.T, removed []weak.Pointer[willing]) {
 	t.Helper()
 	const few = 100
-	kept := len(removed)
-	for deadline := time.Now().Add(10 * time.Second); kept > few && time.Now().Before(deadline); {
+	await.Eventually(t, "strategies of removed biz types are forgotten", func() error {
 		runtime.GC()
-		kept = 0
+		kept := 0
 		for _, s := range removed {
 			if s.Value() != nil {
 				kept++
 			}
 		}
-	}
-	if kept > few {
-		t.Errorf("%d of %d strategies of removed biz types are kept", kept, len(removed))
-	}
+		if kept > few {
+			return fmt.Errorf("%d of %d are kept", kept, len(removed))
+		}
+		return nil
+	})
 }
 
 // A name that comes and goes under load, while others are forgotten, answers with numbers or not at

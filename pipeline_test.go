@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // supply is a strategy with so many numbers left. After each run of some numbers it skips one.
@@ -527,7 +528,8 @@ func TestPipelineDuringChanges(t *testing.T) {
 			}
 		})
 	}
-	for i := 0; i < 300 || o.abandoned.Load() == 0 && i < 30_000; i++ { // some are abandoned only by chance
+	end := time.Now().Add(await.Patience)
+	for i := 0; i < 300 || o.abandoned.Load() == 0 && time.Now().Before(end); i++ { // some are abandoned only by chance
 		s, p := gated()
 		put(t, is, s, p)
 		time.Sleep(20 * time.Microsecond)
