@@ -9,7 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // beSeqd is the environment variable that makes the test program run as seqd.
@@ -41,28 +42,18 @@ func TestLogReaderEnds(t *testing.T) {
 	w.Close()
 	url := "http://" + logs{r: r}.address(t)
 	r.Close()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	await.True(t, "a line of the log is dropped", func() bool {
 		get(t, url+"/seq/order")
-		if metrics := get(t, url+"/metrics"); !strings.Contains(metrics, "\nseqd_log_lines_dropped_total 0\n") {
-			break // a line was dropped
-		}
-		if time.Now().After(end) {
-			t.Fatal("no line of the log was dropped")
-		}
-	}
+		return !strings.Contains(get(t, url+"/metrics"), "\nseqd_log_lines_dropped_total 0\n")
+	})
 	if body := get(t, url+"/seq/invite"); body != `{"bizType":"invite","id":"1"}` {
 		t.Errorf("without a reader of its log it answers %s", body)
 	}
 	if err := seqd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("it ends with %v", err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it does not stop")
+	if err := <-ended; err != nil {
+		t.Errorf("it ends with %v", err)
 	}
 }
 

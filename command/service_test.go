@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/access"
@@ -316,15 +318,8 @@ func TestErrorOutputIsNotRead(t *testing.T) {
 	r, w := io.Pipe() // blocks writers until it is read
 	defer r.Close()
 	args := []string{"serve", "--config", write(t, good), "--server.addr", taken.Addr().String()}
-	ended := make(chan int, 1)
-	go func() { ended <- Run(t.Context(), args, io.Discard, w, WithEnv(nil)) }()
-	select {
-	case code := <-ended:
-		if code != ExitFailed {
-			t.Errorf("the exit code is %d, want %d", code, ExitFailed)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("it does not end")
+	if code := Run(t.Context(), args, io.Discard, w, WithEnv(nil)); code != ExitFailed {
+		t.Errorf("the exit code is %d, want %d", code, ExitFailed)
 	}
 }
 
@@ -356,25 +351,16 @@ func TestServe(t *testing.T) {
 				t.Errorf("the first number is answered %s", body)
 			}
 			asked := outcome{ExitOK, "http://" + addr + " is alive, ready\n", ""}
-			var got outcome
-			for range 500 { // the other biz type may still be opening
-				got = runWith(t, []string{"SEQD_SERVER_ADDR=" + addr}, "healthcheck", "--config", args[len(command)+1])
-				if got == asked {
-					break
+			await.Eventually(t, "the other biz type is open", func() error {
+				got := runWith(t, []string{"SEQD_SERVER_ADDR=" + addr}, "healthcheck", "--config", args[len(command)+1])
+				if got != asked {
+					return fmt.Errorf("asked, it says %+v, want %+v", got, asked)
 				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			if got != asked {
-				t.Errorf("asked, it says %+v, want %+v", got, asked)
-			}
+				return nil
+			})
 			cancel()
-			select {
-			case code := <-ended:
-				if code != ExitOK {
-					t.Errorf("the exit code is %d, want 0", code)
-				}
-			case <-time.After(20 * time.Second):
-				t.Fatal("it does not stop")
+			if code := <-ended; code != ExitOK {
+				t.Errorf("the exit code is %d, want 0", code)
 			}
 		})
 	}
@@ -411,20 +397,22 @@ func TestStopBeforeStart(t *testing.T) {
 // get repeats a request until the answer is not "starting": the port opens before the store does.
 func get(t *testing.T, url string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	var body []byte
+	await.Eventually(t, "the service has started", func() error {
 		answer, err := http.Get(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if err != nil {
+		defer answer.Body.Close()
+		if body, err = io.ReadAll(answer.Body); err != nil {
 			t.Fatal(err)
 		}
-		if answer.StatusCode != http.StatusServiceUnavailable || time.Now().After(end) {
-			return string(body)
+		if answer.StatusCode == http.StatusServiceUnavailable {
+			return fmt.Errorf("it answers %s", body)
 		}
-	}
+		return nil
+	})
+	return string(body)
 }
 
 // logs reads the log of a running program.

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // terminal is a pseudo terminal. What is written to it is typed, and what is read from it is shown.
@@ -90,11 +91,12 @@ func (p *terminal) shown() string {
 // await waits until what was shown satisfies a condition.
 func (p *terminal) await(t *testing.T, what string, ok func(string) bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(p.shown()); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: %q", what, p.shown())
+	await.Eventually(t, what, func() error {
+		if shown := p.shown(); !ok(shown) {
+			return fmt.Errorf("it shows %q", shown)
 		}
-	}
+		return nil
+	})
 }
 
 // A live table follows the size of the terminal. Ctrl-C ends it and gives the terminal back.

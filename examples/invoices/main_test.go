@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -44,9 +43,7 @@ func TestNoDatabase(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err = run(ctx, options{listen: "127.0.0.1:0", database: "postgres://" + addr + "/invoices", seqd: "http://127.0.0.1:1", bizType: "invoice", ttl: time.Minute})
+	err = run(t.Context(), options{listen: "127.0.0.1:0", database: "postgres://" + addr + "/invoices", seqd: "http://127.0.0.1:1", bizType: "invoice", ttl: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), addr) {
 		t.Errorf("got %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/command"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -86,17 +87,14 @@ func serve(t *testing.T, root string) (addr, redisAddr string) {
 		ended <- code
 		t.Fatalf("the service ended with %d", code)
 	}
-	for range 3000 { // until it is ready
-		time.Sleep(10 * time.Millisecond)
+	await.True(t, "the service is ready", func() bool {
 		resp, err := http.Get("http://" + addr + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			break
-		}
-	}
+		return resp.StatusCode == http.StatusOK
+	})
 	return addr, redisAddr
 }
 

@@ -1,11 +1,13 @@
 package gcpace
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
-	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 func TestPercentFor(t *testing.T) {
@@ -22,24 +24,22 @@ func TestPaceFollowsWhatLives(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	Start()
-	await(t, 800)
+	awaitPace(t, 800)
 	large := make([]byte, 2*spare)
-	await(t, 100)
+	awaitPace(t, 100)
 	runtime.KeepAlive(large)
-	await(t, 800)
+	awaitPace(t, 800)
 }
 
-// await collects garbage until the pace is as wanted.
-func await(t *testing.T, want uint64) {
+// awaitPace collects garbage until the pace is as wanted.
+func awaitPace(t *testing.T, want uint64) {
 	t.Helper()
 	pace := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	await.Eventually(t, "the pace follows", func() error {
 		runtime.GC()
-		if metrics.Read(pace); pace[0].Value.Uint64() == want {
-			return
+		if metrics.Read(pace); pace[0].Value.Uint64() != want {
+			return fmt.Errorf("it is %d %%, want %d", pace[0].Value.Uint64(), want)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the pace is %d %%, want %d", pace[0].Value.Uint64(), want)
-		}
-	}
+		return nil
+	})
 }

@@ -23,17 +23,17 @@ func TestConn(t *testing.T) {
 	})
 }
 
-// request moves the deadlines as net/http does for a request.
+// request moves the deadlines as net/http does for a request, with time-outs that no test waits for.
 func request(c net.Conn) {
 	now := time.Now()
-	_ = c.SetReadDeadline(now.Add(5 * time.Second)) // the headers
-	_ = c.SetReadDeadline(now.Add(5 * time.Second)) // the body
-	_ = c.SetWriteDeadline(now.Add(30 * time.Second))
+	_ = c.SetReadDeadline(now.Add(5 * time.Minute)) // the headers
+	_ = c.SetReadDeadline(now.Add(5 * time.Minute)) // the body
+	_ = c.SetWriteDeadline(now.Add(30 * time.Minute))
 	_ = c.SetReadDeadline(time.Time{})     // while the handler runs
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // the handler has ended
 	_ = c.SetReadDeadline(time.Time{})
 	_ = c.SetWriteDeadline(time.Time{})
-	_ = c.SetReadDeadline(now.Add(2 * time.Minute)) // until the next request
+	_ = c.SetReadDeadline(now.Add(2 * time.Hour)) // until the next request
 }
 
 // The connection below is only told of a deadline that could be the next to pass.
