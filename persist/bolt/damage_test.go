@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 )
@@ -68,7 +69,7 @@ func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 // awaitOpen waits until this process has the file open n times.
 func awaitOpen(t *testing.T, path string, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	await.True(t, fmt.Sprintf("%s is open %d times", path, n), func() bool {
 		links, err := filepath.Glob("/proc/self/fd/*")
 		if err != nil {
 			t.Fatal(err)
@@ -79,11 +80,8 @@ func awaitOpen(t *testing.T, path string, n int) {
 				count++
 			}
 		}
-		if count >= n {
-			return
-		}
-	}
-	t.Fatalf("%s was not opened %d times", path, n)
+		return count >= n
+	})
 }
 
 // bbolt panics when it meets some damages. Whoever waits for the write must not be told that it is

@@ -1,7 +1,6 @@
 package bolt_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -41,12 +40,10 @@ func TestReadOnly(t *testing.T) {
 	if got, err := looked.Counters().Read(t.Context(), "order"); err != nil || got != counter {
 		t.Errorf("%+v, %v", got, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if _, err := looked.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 1}); err == nil || ctx.Err() != nil {
+	if _, err := looked.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1}); err == nil {
 		t.Errorf("a range was taken: %v", err)
 	}
-	if err := looked.History().Append(ctx, nil); err == nil {
+	if err := looked.History().Append(t.Context(), nil); err == nil {
 		t.Error("a history was made")
 	}
 	if entries, err := os.ReadDir(filepath.Dir(opts.Path)); err != nil || len(entries) != 1 {

@@ -102,11 +102,11 @@ func TestSchema(t *testing.T) {
 // A schema that could not be upgraded is tried again, and the error says what was tried.
 func TestSchemaFails(t *testing.T) {
 	db := &fake{version: 1, fails: Refused("the user lacks a right")}
-	_, err := Open(t.Context(), db, fakeDialect, Options{Timeout: time.Second}, "")
+	_, err := Open(t.Context(), db, fakeDialect, Options{Timeout: time.Hour}, "")
 	if !errors.Is(err, db.fails) || !strings.Contains(err.Error(), "create the tables") {
 		t.Error(err)
 	}
-	s := New(db, fakeDialect, Options{Timeout: time.Second})
+	s := New(db, fakeDialect, Options{Timeout: time.Hour})
 	for range 2 {
 		if _, err := s.Now(t.Context()); !errors.Is(err, db.fails) {
 			t.Error(err)
@@ -122,7 +122,7 @@ func TestSchemaFails(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	refuse := errors.New("not yet")
 	db := &fake{version: 3}
-	s := New(db, fakeDialect, Options{Timeout: time.Second, Now: time.Now, Admit: func(context.Context) error { return refuse }})
+	s := New(db, fakeDialect, Options{Timeout: time.Hour, Now: time.Now, Admit: func(context.Context) error { return refuse }})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for want, ctx := range map[error]context.Context{refuse: t.Context(), context.Canceled: ended} {

@@ -67,14 +67,14 @@ func TestLag(t *testing.T) {
 		"loses nothing, failed over": {rows: empty, fence: "a/2", lossless: true},
 	} {
 		db := &lookedAt{fake: fake{version: 3}, rows: test.rows, fence: test.fence, origin: "a/1"}
-		s := New(db, fakeDialect, Options{Timeout: time.Second, Lossless: test.lossless})
+		s := New(db, fakeDialect, Options{Timeout: time.Hour, Lossless: test.lossless})
 		got, err := s.Slots().Look(t.Context(), "r", test.ids...)
 		if err != nil || got.Source != test.want.Source || got.Lag != test.want.Lag || got.Now != 1000 {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, test.want)
 		}
 	}
 	db := &lookedAt{fake: fake{version: 3}, origin: "a/1"}
-	s := New(db, fakeDialect, Options{Timeout: time.Second})
+	s := New(db, fakeDialect, Options{Timeout: time.Hour})
 	if got, err := s.Slots().Look(t.Context(), "r"); !errors.Is(err, persist.ErrUnavailable) || got.Lag != 0 || got.Source != "" {
 		t.Errorf("without a fence: %+v, %v", got, err)
 	}

@@ -22,6 +22,7 @@ const callers = 32
 func newStrategy(tb testing.TB, store persist.Store, change func(*gapless.Settings)) *gapless.Strategy {
 	tb.Helper()
 	settings := gapless.DefaultSettings()
+	settings.AcquireTimeout = time.Minute // a slow machine may need longer than callers usually wait
 	if change != nil {
 		change(&settings)
 	}

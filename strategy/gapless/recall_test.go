@@ -44,7 +44,7 @@ func (d *daily) clock() *storeclock.Clock {
 func (d *daily) node(keep time.Duration) *gapless.Strategy {
 	d.Helper()
 	settings := gapless.DefaultSettings()
-	settings.Reset = seqd.ResetDaily
+	settings.Reset, settings.AcquireTimeout = seqd.ResetDaily, time.Minute
 	s, err := gapless.New(strategy.Env{
 		Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: keep,
 		Clock: d.clock(),

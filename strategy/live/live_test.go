@@ -65,7 +65,7 @@ func (w *world) close(_ context.Context, name Name, c *counter) error {
 func newWorld() *world { return &world{states: map[Name]*counter{}} }
 
 func (w *world) set(most int, idle time.Duration) *Set[*counter] {
-	return New(Options[*counter]{Most: most, Idle: idle, Wait: 10 * time.Second, Timeout: 10 * time.Second, Open: w.open, Close: w.close})
+	return New(Options[*counter]{Most: most, Idle: idle, Wait: time.Hour, Timeout: time.Hour, Open: w.open, Close: w.close})
 }
 
 // Callers of many keys find each counter open, never one that is being closed, and no counter is
@@ -166,7 +166,7 @@ func TestUsedCounterStaysOpen(t *testing.T) {
 func TestOpeningEndsWithClose(t *testing.T) {
 	opening := make(chan struct{})
 	s := New(Options[*counter]{
-		Most: 1, Wait: time.Minute, Timeout: time.Minute,
+		Most: 1, Wait: time.Hour, Timeout: time.Hour,
 		Open: func(ctx context.Context, _ Name) (*counter, error) {
 			close(opening)
 			<-ctx.Done()

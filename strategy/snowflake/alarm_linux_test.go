@@ -26,7 +26,7 @@ func TestWithoutAlarm(t *testing.T) {
 	g, _ := testGenerator(t, generatorOptions{now: time.Now})
 	g.alarm.none = true
 	now := time.Now().UnixMilli()
-	g.set(5, now-1000, now+60_000, false)
+	g.set(5, now-1000, now+time.Hour.Milliseconds(), false)
 	numbers(t, g, 10_000)
 }
 

@@ -20,12 +20,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 const (
-	patience     = time.Minute // longest wait for anything
-	stopPatience = time.Minute // a clean stop has two phases of 15 s each
-	interval     = 5 * time.Millisecond
+	patience = await.Patience // longest wait for anything
+	interval = 5 * time.Millisecond
 )
 
 // BinariesEnv is the environment variable with the folder of the binaries to use instead of
@@ -228,7 +229,7 @@ func (n *Node) End() error {
 	n.signal(syscall.SIGTERM)
 	select {
 	case <-n.exited:
-	case <-time.After(stopPatience):
+	case <-time.After(patience):
 		n.t.Fatalf("seqd does not stop\n%s", n.tail())
 	}
 	return n.err
@@ -271,7 +272,7 @@ func (n *Node) Fails() string {
 	n.t.Helper()
 	select {
 	case <-n.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		n.t.Fatalf("seqd still runs\n%s", n.log)
 	}
 	if n.err == nil {
