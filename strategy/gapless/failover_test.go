@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -43,6 +44,10 @@ func (f *failingOver) failOver(fence string) {
 
 // A node that only reads after a failover uses a counter again once an operator has raised it.
 func TestReadsAfterFailover(t *testing.T) {
+	synctest.Test(t, readsAfterFailover)
+}
+
+func readsAfterFailover(t *testing.T) {
 	d := newDaily(t)
 	store := &failingOver{Store: d.store}
 	store.failOver("f1")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -103,8 +104,12 @@ func TestOnceAfterRaiseOverPeriods(t *testing.T) {
 // A write that was under way when the period ended does not give a second number to a request that
 // was repeated since.
 func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
+	synctest.Test(t, onceUnderWayAtPeriodEnd)
+}
+
+func onceUnderWayAtPeriodEnd(t *testing.T) {
 	d := newDaily(t)
-	store := &stuck{Store: d.store}
+	store := newStuck(d.store)
 	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	d.at.Store(day.UnixMilli() - 1)
 	other := d.node(24 * time.Hour)
@@ -113,19 +118,14 @@ func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
 	slow := d.node(24 * time.Hour)
 	d.once(slow, "order-2")
 
-	store.lock.Lock()
-	first := make(chan error)
-	go func() {
-		var seq seqd.Sequence
-		_, _, err := slow.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seq)
-		first <- err
-	}()
-	if err := <-first; err == nil {
+	store.Lock()
+	var seq seqd.Sequence
+	if _, _, err := slow.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seq); err == nil {
 		t.Fatal("the store is stuck")
 	}
 	d.at.Add(1)
 	period, n, _ := d.once(other, "order-3")
-	store.lock.Unlock()
+	store.Unlock()
 	if err := slow.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +136,7 @@ func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
 	if err != nil || a.Issued != 2 {
 		t.Errorf("%+v, %v: the write of the first request was carried out too", a, err)
 	}
+	time.Sleep(time.Minute) // for the last look at the store
 }
 
 // A store's clock that was ahead closes the present period. An operator who raises its counter opens

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -15,34 +16,44 @@ import (
 	"github.com/seqd/seqd/strategy/gapless"
 )
 
-// stuck is a store whose documents do not change while a test holds the lock.
+// stuck is a store whose documents do not change while a test holds its lock: a channel, because the
+// fake clock stands still while somebody waits for a mutex.
 type stuck struct {
 	persist.Store
-	lock sync.RWMutex
+	lock chan struct{}
 }
 
-func (s *stuck) Documents() persist.Documents { return stuckDocuments{s.Store.Documents(), &s.lock} }
+func newStuck(store persist.Store) *stuck { return &stuck{store, make(chan struct{}, 1)} }
+
+func (s *stuck) Lock()   { s.lock <- struct{}{} }
+func (s *stuck) Unlock() { <-s.lock }
+
+func (s *stuck) Documents() persist.Documents { return stuckDocuments{s.Store.Documents(), s} }
 
 type stuckDocuments struct {
 	persist.Documents
-	lock *sync.RWMutex
+	lock sync.Locker
 }
 
 func (d stuckDocuments) Update(ctx context.Context, doc persist.Document) error {
-	d.lock.RLock()
-	defer d.lock.RUnlock()
+	d.lock.Lock()
+	defer d.lock.Unlock()
 	return d.Documents.Update(ctx, doc)
 }
 
 // Numbers that nobody got come back, also if the store takes longer than callers wait.
 func TestReturnWaits(t *testing.T) {
-	store := &stuck{Store: memory.New(time.Now)}
+	synctest.Test(t, returnWaits)
+}
+
+func returnWaits(t *testing.T) {
+	store := newStuck(memory.New(time.Now))
 	s := newStrategy(t, store, func(s *gapless.Settings) { s.AcquireTimeout = 10 * time.Millisecond })
 	var seq seqd.Sequence
-	for seq.Len() == 0 { // a slow machine may need longer than callers wait
-		_ = s.Generate(t.Context(), 1, &seq)
+	if err := s.Generate(t.Context(), 1, &seq); err != nil {
+		t.Fatal(err)
 	}
-	store.lock.Lock()
+	store.Lock()
 	var none seqd.Sequence
 	_ = s.Generate(t.Context(), 1, &none) // what is written now keeps others from being written
 	s.Return(&seq, errors.New("a plugin failed"))

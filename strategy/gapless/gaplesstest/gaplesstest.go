@@ -37,7 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) (one, two persist.Store)) {
 		t.Run(test.name, func(t *testing.T) {
 			one, two := open(t)
 			settings := gapless.DefaultSettings()
-			settings.AcquireTimeout = 30 * time.Second // for a machine that is slow
+			settings.AcquireTimeout = time.Minute // for a machine that is slow
 			test.run(&world{T: t, stores: []persist.Store{one, two}, settings: settings})
 		})
 	}
