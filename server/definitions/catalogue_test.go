@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
@@ -85,12 +87,18 @@ type node struct {
 	feed   *feed.Feed
 }
 
+// onFakeClock runs a test in a bubble whose clock shows a year in which the default settings are valid.
+func onFakeClock(t *testing.T, test func(t *testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)))
+		test(t)
+	})
+}
+
 // newNode returns a node without biz types of its own.
 func newNode(t testing.TB, store persist.Store) *node {
 	t.Helper()
-	cfg := config.Default()
-	cfg.BizTypesFrom = config.FromStore
-	return newNodeOf(t, store, &cfg)
+	return newNodeOf(t, store, configuredWith(t, "bizTypesFrom: store"))
 }
 
 // newNodeOf returns a node with a configuration.
@@ -288,15 +296,12 @@ func TestChangeOfUnknownOutcome(t *testing.T) {
 
 func (c *node) awaitRefusal(t *testing.T, name string, code seqd.Code) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		_, err := c.issuer.Next(t.Context(), name, 1)
-		if seqd.CodeOf(err) == code {
-			return
+	await.Eventually(t, name+" is refused", func() error {
+		if _, err := c.issuer.Next(t.Context(), name, 1); seqd.CodeOf(err) != code {
+			return fmt.Errorf("error %w, want %s", err, code)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("error %v, want %s", err, code)
-		}
-	}
+		return nil
+	})
 }
 
 // If the caller of a change leaves while it is written, the change is made nevertheless.

@@ -288,10 +288,11 @@ func TestTidy(t *testing.T) {
 	c.awaitRefusal(t, "gone", seqd.CodeUnknownBizType)
 }
 
-// configuredWith returns a configuration.
-func configuredWith(t *testing.T, yaml string) *config.Config {
+// configuredWith returns a configuration. Callers wait longer than usual, for a machine that is slow.
+func configuredWith(t testing.TB, yaml string) *config.Config {
 	t.Helper()
-	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{})
+	patient := map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}
+	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,6 +344,10 @@ func TestForceWhatIsNotHeld(t *testing.T) {
 // Three nodes that hold very little at a time issue and change: no number is issued twice, numbers
 // of a strict biz type increase, and in the end all do what the store says.
 func TestDropsOnThreeNodes(t *testing.T) {
+	onFakeClock(t, dropsOnThreeNodes)
+}
+
+func dropsOnThreeNodes(t *testing.T) {
 	store := newFaulty(true)
 	nodes := []*node{limited(t, store, 2), limited(t, store, 2), limited(t, store, 2)}
 	var names []string
@@ -379,6 +384,7 @@ func TestDropsOnThreeNodes(t *testing.T) {
 			issuing.Go(func() {
 				last := make(map[string]int64)
 				for range 400 {
+					time.Sleep(rand.N(time.Millisecond))
 					name := names[rand.IntN(len(names))]
 					seq, err := n.issuer.Next(t.Context(), name, 1+rand.IntN(3))
 					if err != nil {

@@ -2,9 +2,9 @@ package definitions
 
 import (
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // What a node learns of a biz type that it is about to drop does not take effect if it is old.
@@ -33,9 +33,9 @@ func TestLearnDuringADrop(t *testing.T) {
 		}
 		done <- true
 	}()
-	time.Sleep(20 * time.Millisecond)
+	c.awaitTurns(t, "order", 2)
 	go func() { c.catalogue.learn(t.Context(), old); done <- true }()
-	time.Sleep(20 * time.Millisecond)
+	c.awaitTurns(t, "order", 3)
 	close(written)
 	for range 3 {
 		if !<-done {
@@ -45,4 +45,16 @@ func TestLearnDuringADrop(t *testing.T) {
 	if id, err := c.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeDisabled {
 		t.Errorf("order is disabled and its message was followed, and this node issues %v until the next poll (error %v)", id, err)
 	}
+}
+
+// awaitTurns waits until n callers have the turn of a name or wait for it.
+func (c *node) awaitTurns(t *testing.T, name string, n int) {
+	t.Helper()
+	turns := &c.catalogue.turns
+	await.True(t, "the others wait for their turn", func() bool {
+		turns.mu.Lock()
+		defer turns.mu.Unlock()
+		own := turns.names[name]
+		return own != nil && own.users == n
+	})
 }

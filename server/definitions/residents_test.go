@@ -106,6 +106,10 @@ func TestStoppedNamesAreBounded(t *testing.T) {
 // A name that may not exist, asked for by anybody while the store is away, does not make a node unready
 // that issues all that it holds.
 func TestNamesThatCannotBeRead(t *testing.T) {
+	onFakeClock(t, namesThatCannotBeRead)
+}
+
+func namesThatCannotBeRead(t *testing.T) {
 	store := newFaulty(true)
 	c := newNode(t, store)
 	c.mustPut(t, "order", `{"ordering":"per-node"}`, always)

@@ -15,6 +15,10 @@ import (
 // follow each other's changes late: no number is issued twice, and in the end all do what the store
 // says.
 func TestChangesOnThreeNodes(t *testing.T) {
+	onFakeClock(t, changesOnThreeNodes)
+}
+
+func changesOnThreeNodes(t *testing.T) {
 	store := newFaulty(true)
 	nodes := []*node{newNode(t, store), newNode(t, store), newNode(t, store)}
 	names := []string{"a", "b", "c"}
@@ -65,6 +69,7 @@ func TestChangesOnThreeNodes(t *testing.T) {
 		})
 		changing.Go(func() {
 			for i := range 150 {
+				time.Sleep(time.Duration(rand.N(4)) * time.Millisecond)
 				change(t, node, store, names[rand.N(len(names))], i)
 			}
 		})
