@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
@@ -28,7 +29,7 @@ func startResp(t *testing.T, yaml string, change func(*redis.Options), opts ...s
 	opts = append(opts, server.WithOnListenResp(func(a net.Addr) { listening <- a }))
 	s := start(t, load(t, "resp: {addr: '127.0.0.1:0'}\nstore: {driver: memory}\n"+yaml), opts...)
 	s.await("/readyz", http.StatusOK)
-	settings := &redis.Options{Addr: (<-listening).String(), MaxRetries: -1}
+	settings := &redis.Options{Addr: (<-listening).String(), DialTimeout: await.Patience, ReadTimeout: await.Patience, MaxRetries: -1}
 	if change != nil {
 		change(settings)
 	}
@@ -82,7 +83,7 @@ func TestRespTokens(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &made); err != nil {
 		t.Fatal(err)
 	}
-	with := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Password: made.Secret, PoolSize: 1, MaxRetries: -1})
+	with := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Password: made.Secret, PoolSize: 1, MaxRetries: -1})
 	defer with.Close()
 	for want := range int64(2) {
 		if n, err := with.Incr(t.Context(), "order").Result(); n != want+1 || err != nil {
@@ -134,7 +135,7 @@ func TestRespOverTLS(t *testing.T) {
 	listening := make(chan net.Addr, 1)
 	start(t, load(t, "resp: {addr: '127.0.0.1:0'}\nserver: {tls: {certFile: '"+files.CertFile+"', keyFile: '"+files.KeyFile+"'}}\nstore: {driver: memory}\nbizTypes: [{name: order}]"),
 		server.WithOnListenResp(func(a net.Addr) { listening <- a }))
-	rdb := redis.NewClient(&redis.Options{Addr: (<-listening).String(), MaxRetries: 20, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "seqd.example"}})
+	rdb := redis.NewClient(&redis.Options{Addr: (<-listening).String(), DialTimeout: await.Patience, ReadTimeout: await.Patience, MaxRetries: 20, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "seqd.example"}})
 	defer rdb.Close()
 	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)

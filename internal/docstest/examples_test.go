@@ -176,7 +176,7 @@ func (e example) sendRedis(t *testing.T, addr string) string {
 	for _, arg := range strings.Fields(strings.TrimPrefix(e.command, redisCLI)) {
 		args = append(args, arg)
 	}
-	client := redis.NewClient(&redis.Options{Addr: addr})
+	client := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: await.Patience, ReadTimeout: await.Patience})
 	defer func() { _ = client.Close() }()
 	answer, err := client.Do(t.Context(), args...).Result()
 	if err != nil {

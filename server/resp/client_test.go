@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/resp"
 	"github.com/seqd/seqd/strategy"
@@ -48,7 +49,7 @@ func made(tb testing.TB, name, kind string) seqd.Definition {
 func clients(t *testing.T, s *service, f func(t *testing.T, rdb *redis.Client)) {
 	for _, version := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", version), func(t *testing.T) {
-			rdb := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: version, ClientName: "app", MaxRetries: -1})
+			rdb := redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Protocol: version, ClientName: "app", MaxRetries: -1})
 			defer rdb.Close()
 			f(t, rdb)
 		})
@@ -110,7 +111,7 @@ func TestUniqueAndInOrder(t *testing.T) {
 	var all []int64
 	var wg sync.WaitGroup
 	for caller := range callers {
-		rdb := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: 2 + caller%2, MaxRetries: -1})
+		rdb := redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Protocol: 2 + caller%2, MaxRetries: -1})
 		defer rdb.Close()
 		wg.Go(func() {
 			var got []int64

@@ -68,7 +68,7 @@ func (c *conn) serve() {
 		c.answer()
 	}
 	if !c.broken {
-		linger(c.net)
+		c.server.hangUp(c.net)
 	}
 }
 
@@ -82,7 +82,7 @@ func (c *conn) handshake() bool {
 	err := encrypted.Handshake()
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
 		_, _ = plain.Conn.Write(appendError(nil, protocolError("this port speaks TLS")))
-		linger(plain.Conn)
+		c.server.hangUp(plain.Conn)
 	}
 	return err == nil && c.net.SetDeadline(time.Time{}) == nil
 }
@@ -181,13 +181,13 @@ const (
 	lingerBytes = 2 << 20
 )
 
-// linger ends a connection so that its client can read the last answer.
-func linger(c net.Conn) {
+// hangUp ends a connection so that its client can read the last answer.
+func (s *Server) hangUp(c net.Conn) {
 	half, ok := c.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
+	_ = c.SetReadDeadline(time.Now().Add(s.linger))
 	_, _ = io.CopyN(io.Discard, c, lingerBytes)
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/pipes"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/resp"
 )
@@ -99,22 +101,41 @@ func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
 // service is a server and what is around it.
 type service struct {
 	*resp.Server
-	gate *gate.Gate
-	addr string
+	gate    *gate.Gate
+	addr    string
+	connect func() (net.Conn, error)
 }
 
 // settings change what serve makes.
 type settings struct {
-	gate gate.Options
-	resp resp.Options
+	gate   gate.Options
+	resp   resp.Options
+	linger time.Duration // 0 for the usual time
 }
 
-// serve serves these biz types until the test ends.
+// serve serves these biz types on a port until the test ends. Unless change sets them, no time-out
+// passes.
 func serve(tb testing.TB, change func(*settings), definitions ...seqd.Definition) *service {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return serveAt(tb, l, func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, change, definitions)
+}
+
+// servePiped is serve without a port, for tests with a fake clock.
+func servePiped(tb testing.TB, change func(*settings), definitions ...seqd.Definition) *service {
+	tb.Helper()
+	l := pipes.New()
+	return serveAt(tb, l, l.Dial, change, definitions)
+}
+
+func serveAt(tb testing.TB, l net.Listener, connect func() (net.Conn, error), change func(*settings), definitions []seqd.Definition) *service {
 	tb.Helper()
 	set := settings{
 		gate: gate.Options{MaxCount: 10_000, Log: slog.New(slog.DiscardHandler)},
-		resp: resp.Options{IdleTimeout: time.Minute, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, Version: "v1.2.3"},
+		resp: resp.Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour, Version: "v1.2.3"},
 	}
 	if change != nil {
 		change(&set)
@@ -124,15 +145,14 @@ func serve(tb testing.TB, change func(*settings), definitions ...seqd.Definition
 		g.Ready(newIssuer(tb, definitions...))
 	}
 	set.resp.Gate = g
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	s := &service{Server: resp.New(set.resp), gate: g, addr: l.Addr().String(), connect: connect}
+	if set.linger > 0 {
+		s.LingerFor(set.linger)
 	}
-	s := &service{Server: resp.New(set.resp), gate: g, addr: l.Addr().String()}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			tb.Error(err)
@@ -153,12 +173,12 @@ type peer struct {
 
 func (s *service) dial(tb testing.TB) *peer {
 	tb.Helper()
-	c, err := net.Dial("tcp", s.addr)
+	c, err := s.connect()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		tb.Fatal(err)
 	}
 	return &peer{Conn: c, tb: tb, r: bufio.NewReader(c)}

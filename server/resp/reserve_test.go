@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // ledger is a gapless strategy whose reservations have the IDs r0, r1 …, with the key behind two
@@ -222,7 +223,7 @@ func TestScopesWithKeys(t *testing.T) {
 	}
 	s := serve(t, func(set *settings) { set.gate.Guard = tokens }, defineKeyed("bill", bill), define("order", newCounter(1)))
 	as := func(name string) *redis.Client {
-		rdb := redis.NewClient(&redis.Options{Addr: s.addr, Password: secrets[name], Protocol: 2, MaxRetries: -1})
+		rdb := redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Password: secrets[name], Protocol: 2, MaxRetries: -1})
 		t.Cleanup(func() { _ = rdb.Close() })
 		return rdb
 	}

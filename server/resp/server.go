@@ -50,6 +50,7 @@ type Server struct {
 	gate     *gate.Gate
 	table    *table
 	counters []func(code seqd.Code, n int) // by the index of the command
+	linger   time.Duration                 // how long a connection is read after the last answer
 	ctx      context.Context               // ends when connections are cut off
 	cancel   context.CancelFunc
 	stopping atomic.Pointer[time.Time] // when connections stop reading; nil before
@@ -65,7 +66,7 @@ type Server struct {
 
 // New returns a Server that does not listen yet.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, gate: opts.Gate, table: newTable(), conns: make(map[*conn]struct{})}
+	s := &Server{opts: opts, gate: opts.Gate, table: newTable(), linger: lingerTime, conns: make(map[*conn]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, name := range append(CommandNames(), OtherCommands) {
 		count := func(seqd.Code, int) {}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -43,12 +44,12 @@ func TestStopUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for enough := false; !enough; time.Sleep(time.Millisecond) {
+	await.True(t, "there are many answers", func() bool {
 		mu.Lock()
-		enough = len(got) > 10_000
-		mu.Unlock()
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer mu.Unlock()
+		return len(got) > 10_000
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Error(err)
@@ -161,10 +162,10 @@ func TestAcceptFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := serve(t, nil) // for its gate
-	s := resp.New(resp.Options{Gate: set.gate, IdleTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	s := resp.New(resp.Options{Gate: set.gate, IdleTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(&failing{l, 3}) }()
-	if got := (&service{addr: l.Addr().String()}).dial(t).ask("PING"); got != "+PONG" {
+	if got := (&service{connect: func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }}).dial(t).ask("PING"); got != "+PONG" {
 		t.Error(got)
 	}
 	_ = l.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/certificate/certificatetest"
 )
 
@@ -27,7 +28,7 @@ func TestTLS(t *testing.T) {
 	roots.AppendCertsFromPEM(cert)
 	s := serve(t, func(set *settings) { set.resp.TLS = &tls.Config{Certificates: []tls.Certificate{pair}} }, define("order", newCounter(1)))
 
-	rdb := redis.NewClient(&redis.Options{Addr: s.addr, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}})
+	rdb := redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}})
 	defer rdb.Close()
 	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)
