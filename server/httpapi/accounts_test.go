@@ -2,20 +2,24 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/pipes"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -224,19 +228,26 @@ func TestAccountCSVBreaksOff(t *testing.T) {
 // TestAccountCSVTakesItsTime checks that an account may take longer than the write timeout, if each
 // page does not.
 func TestAccountCSVTakesItsTime(t *testing.T) {
-	t.Parallel()
+	synctest.Test(t, accountCSVTakesItsTime)
+}
+
+func accountCSVTakesItsTime(t *testing.T) {
 	b := manyVoids(10_001)
 	b.pageTime = 700 * time.Millisecond
-	server := httptest.NewUnstartedServer(newAPI(t, defineBook("invoice", b)))
-	server.Config.WriteTimeout = 3 * time.Second
-	server.Start()
+	l := pipes.New()
+	server := &http.Server{Handler: newAPI(t, defineBook("invoice", b)), WriteTimeout: 3 * time.Second}
+	go func() { _ = server.Serve(l) }()
 	defer server.Close()
-	r, err := http.NewRequest("GET", server.URL+"/biz-types/invoice/gaps", nil)
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return l.Dial() },
+	}}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequest("GET", "http://seqd/biz-types/invoice/gaps", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Accept", "text/csv")
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

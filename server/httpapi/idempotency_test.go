@@ -19,7 +19,7 @@ import (
 func remembering(o *options) {
 	store := memory.New(time.Now)
 	o.Answers = idempotency.New(idempotency.Options{
-		Backend: idempotency.NewStore(store.Documents(), storeclock.New(store, time.Now, nil)), TTL: time.Hour, Wait: time.Second, Log: slog.New(slog.DiscardHandler),
+		Backend: idempotency.NewStore(store.Documents(), storeclock.New(store, time.Now, nil)), TTL: time.Hour, Wait: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -30,7 +31,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 		l = httpapi.Listener(l, nil, newGate(gate.Options{}).Connections)
 	}
 	s := &http.Server{
-		Handler: h, MaxHeaderBytes: 4096, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: 10 * time.Second,
+		Handler: h, MaxHeaderBytes: 4096, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: time.Hour,
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	served := make(chan error, 1)
@@ -55,7 +56,7 @@ func exchange(t *testing.T, addr, raw string) []byte {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(c, raw); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -44,7 +45,7 @@ func exchangeTLS(t *testing.T, addr, raw string) []byte {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(c, raw); err != nil {
@@ -59,7 +60,7 @@ func exchangeTLS(t *testing.T, addr, raw string) []byte {
 
 // TestListenerOverTLS checks that answers of handlers and errors of net/http are the same over TLS.
 func TestListenerOverTLS(t *testing.T) {
-	addr := serveTLS(t, newAPI(t), 10*time.Second)
+	addr := serveTLS(t, newAPI(t), time.Hour)
 	answer, body := answerIn(t, exchangeTLS(t, addr, "GET /seq/order HTTP/1.1\r\nHost: seqd\r\nConnection: close\r\n\r\n"))
 	if answer.StatusCode != 200 || string(body) != one {
 		t.Errorf("%d %s", answer.StatusCode, body)
@@ -80,7 +81,7 @@ func TestListenerOverTLS(t *testing.T) {
 
 // TestNoHTTP2 checks that HTTP/2 is not offered, because net/http does not know of TLS.
 func TestNoHTTP2(t *testing.T) {
-	addr := serveTLS(t, newAPI(t), 10*time.Second)
+	addr := serveTLS(t, newAPI(t), time.Hour)
 	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestNoHTTP2(t *testing.T) {
 
 // TestPlainHTTPToTLS checks the answer to a caller that speaks plain HTTP to an HTTPS port.
 func TestPlainHTTPToTLS(t *testing.T) {
-	addr := serveTLS(t, newAPI(t), 10*time.Second)
+	addr := serveTLS(t, newAPI(t), time.Hour)
 	for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
 		answer, body := answerIn(t, exchange(t, addr, method+" /seq/order HTTP/1.1\r\nHost: seqd\r\n\r\n"))
 		p, err := problemIn(answer.StatusCode, answer.Header, body)
@@ -109,13 +110,13 @@ func TestPlainHTTPToTLS(t *testing.T) {
 
 // TestSlowHandshake checks that a caller that stops in the middle of a handshake is cut off.
 func TestSlowHandshake(t *testing.T) {
-	addr := serveTLS(t, newAPI(t), 500*time.Millisecond)
+	addr := serveTLS(t, newAPI(t), 100*time.Millisecond)
 	for _, begin := range []string{"", "\x16", "\x16\x03\x01\x02\x00\x01", "GET /seq/order"} {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.WriteString(c, begin); err != nil {
@@ -171,7 +172,7 @@ func TestCallersThatLeave(t *testing.T) {
 		open func(net.Conn) io.ReadWriteCloser
 	}{
 		"plain": {serve(t, h, true), func(c net.Conn) io.ReadWriteCloser { return c }},
-		"TLS":   {serveTLS(t, h, 10*time.Second), encrypt},
+		"TLS":   {serveTLS(t, h, time.Hour), encrypt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var open []io.Closer

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -300,7 +301,7 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	api.Gate().Ready(issuer)
 	addr := l.Addr().String()
 	l = httpapi.Listener(l, nil, api.Gate().Connections)
-	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Hour}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = s.Serve(l) }()
 	defer func() { _ = s.Close(); <-ended }()
@@ -331,7 +332,7 @@ func dial(t *testing.T, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/tracing"
@@ -36,7 +37,7 @@ func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.
 		t.Fatal(err)
 	}
 	end := func() []tracingtest.Span {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()
 		tracer.Close(ctx)
 		return collector.Spans()
