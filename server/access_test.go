@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
@@ -96,17 +97,13 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	if err := holder.Close(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for {
+	await.True(t, "it issues after the restart", func() bool {
 		status, body := s.ask(http.DefaultClient, "GET", "/seq/order", made.Secret, "")
-		if status == 200 {
-			break
-		}
-		if status != 503 || time.Now().After(deadline) {
+		if status != 200 && status != 503 {
 			t.Fatalf("after the restart it got %d: %s", status, body)
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return status == 200
+	})
 	s.want(204, "DELETE", "/tokens/shop", "ops-secret", "")
 	s.want(401, "GET", "/seq/order", made.Secret, "")
 }
@@ -213,27 +210,18 @@ func TestRunOverTLS(t *testing.T) {
 		return &http.Client{Transport: transport}
 	}
 	standing := client(first)
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		if status, _ := s.ask(standing, "GET", "/seq/order", "", ""); status == 200 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("it does not issue")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	await.True(t, "it issues", func() bool {
+		status, _ := s.ask(standing, "GET", "/seq/order", "", "")
+		return status == 200
+	})
 	second := client(certificateFiles(t, files))
-	for {
-		if resp, err := second.Get(s.url + "/healthz"); err == nil {
+	await.Eventually(t, "the new certificate is shown", func() error {
+		resp, err := second.Get(s.url + "/healthz")
+		if err == nil {
 			_ = resp.Body.Close()
-			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the new certificate is not shown")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return err
+	})
 	s.ask(standing, "GET", "/seq/order", "", "") // over the previous connection
 	if resp, err := client(first).Get(s.url + "/healthz"); err == nil {
 		_ = resp.Body.Close()

@@ -7,27 +7,27 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/audit"
 )
 
 // awaitAudit requests the audit lines until there are n, because they are written with a delay.
 func (s *service) awaitAudit(n int) []audit.Kept {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		var page struct{ Lines []audit.Kept }
+	var page struct{ Lines []audit.Kept }
+	await.Eventually(s.t, "the audit lines are written", func() error {
 		answer, _ := s.do(200, "GET", "/audit", "")
+		page.Lines = nil
 		if err := json.Unmarshal([]byte(answer), &page); err != nil {
 			s.t.Fatal(err)
 		}
-		if len(page.Lines) >= n {
-			return page.Lines
+		if len(page.Lines) < n {
+			return fmt.Errorf("they are %s, want %d", answer, n)
 		}
-		if time.Now().After(end) {
-			s.t.Fatalf("the audit lines are %s, want %d", answer, n)
-		}
-	}
+		return nil
+	})
+	return page.Lines
 }
 
 // Audit lines are there after a restart, also the one just before a stop, and those of routes for

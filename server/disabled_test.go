@@ -1,25 +1,25 @@
 package server_test
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // awaitHistory requests the history until it has a record, because the plugin writes with a delay.
 func (s *service) awaitHistory(part string) {
 	s.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	await.Eventually(s.t, "the history has a record", func() error {
 		body, _ := s.do(200, "GET", "/biz-types/order/history", "")
-		if strings.Contains(body, part) {
-			return
+		if !strings.Contains(body, part) {
+			return fmt.Errorf("it is %s, want %s", body, part)
 		}
-		if time.Now().After(end) {
-			s.t.Fatalf("the history is %s, want %s", body, part)
-		}
-	}
+		return nil
+	})
 }
 
 // The history and the statistics of a disabled biz type are shown: at once, after a restart, and

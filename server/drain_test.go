@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -16,6 +15,7 @@ import (
 // caller asks for numbers over one connection while it lasts, and never retries.
 type caller struct {
 	dial    func() (net.Conn, error)
+	moved   func() // called when it is sent elsewhere
 	conn    net.Conn
 	answers *bufio.Reader
 }
@@ -45,13 +45,14 @@ func (c *caller) ask() error {
 	if answer.Close {
 		_ = c.conn.Close()
 		c.conn = nil
+		c.moved()
 	}
 	return nil
 }
 
 // dialReady connects to the first ready node, as a balancer does.
 func dialReady(nodes ...*service) (net.Conn, error) {
-	probe := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	probe := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, n := range nodes {
 		resp, err := probe.Get(n.url + "/readyz")
 		if err != nil {
@@ -65,22 +66,26 @@ func dialReady(nodes ...*service) (net.Conn, error) {
 	return nil, fmt.Errorf("no node is ready")
 }
 
-// Callers that keep their connections do not notice a stop, because each is sent elsewhere within
-// drainDelay.
+// Callers that keep their connections do not notice a stop, because each is sent elsewhere while the node
+// is being drained.
 func TestStopUnderLoadFailsNobody(t *testing.T) {
 	t.Parallel()
-	const callers = 20
-	const rest = "store: {driver: memory}\nbizTypes: [{name: order}]"
-	stopping, staying := start(t, load(t, "server: {drainDelay: 4s}\n"+rest)), start(t, load(t, rest))
-	stopping.await("/readyz", http.StatusOK)
+	const callers, each = 20, 10
+	cfg := load(t, "store: {driver: memory}\nbizTypes: [{name: order}]")
+	stopping, running := byHand(t, cfg)
+	staying := start(t, cfg)
 	staying.await("/readyz", http.StatusOK)
-	var load sync.WaitGroup
-	var answered atomic.Int64
+	var load, busy, moved sync.WaitGroup
+	busy.Add(callers)
+	moved.Add(callers)
 	ended := make(chan struct{})
 	for range callers {
 		load.Go(func() {
-			c := &caller{dial: func() (net.Conn, error) { return dialReady(stopping, staying) }}
-			for last := false; !last; {
+			c := &caller{dial: func() (net.Conn, error) { return dialReady(stopping, staying) }, moved: sync.OnceFunc(moved.Done)}
+			defer c.moved()
+			isBusy := sync.OnceFunc(busy.Done)
+			defer isBusy()
+			for i, last := 1, false; !last; i++ {
 				select {
 				case <-ended:
 					last = true // one more, on the remaining node
@@ -90,17 +95,19 @@ func TestStopUnderLoadFailsNobody(t *testing.T) {
 					t.Errorf("a request failed: %v", err)
 					return
 				}
-				answered.Add(1)
+				if i == each {
+					isBusy()
+				}
 			}
 			if c.conn != nil {
 				_ = c.conn.Close()
 			}
 		})
 	}
-	for deadline := time.Now().Add(20 * time.Second); answered.Load() < 10*callers && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err := stopping.stop(); err != nil {
+	busy.Wait()
+	running.Drain()
+	moved.Wait()
+	if err := running.Stop(); err != nil {
 		t.Error(err)
 	}
 	close(ended)

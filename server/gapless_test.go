@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // A reservation that expires is reclaimed by the service itself, also after a restart, and the
@@ -47,14 +47,13 @@ bizTypes: [{name: invoice, strategy: gapless, rejected: [{name: webhook, url: "%
 // awaitGap waits until all gaps of invoice are in one state.
 func (s *service) awaitGap(state string) {
 	s.t.Helper()
-	var answer string
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		answer, _ = s.do(200, "GET", "/biz-types/invoice/gaps", "")
-		if strings.Contains(answer, `"state":"`+state+`"`) && strings.Count(answer, `"state":`) == strings.Count(answer, `"state":"`+state+`"`) {
-			return
+	await.Eventually(s.t, "all gaps are "+state, func() error {
+		answer, _ := s.do(200, "GET", "/biz-types/invoice/gaps", "")
+		if n := strings.Count(answer, `"state":"`+state+`"`); n == 0 || n != strings.Count(answer, `"state":`) {
+			return fmt.Errorf("they are %s", answer)
 		}
-	}
-	s.t.Fatalf("%s; want only %s", answer, state)
+		return nil
+	})
 }
 
 // A biz type that is forced to be gapless, and back, continues above all its numbers.

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,13 +12,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server"
 )
 
@@ -81,21 +82,18 @@ func valueOf(metric *dto.Metric) float64 {
 // awaitMetrics scrapes until every wanted value is shown. Collected values are cached for a second.
 func (s *service) awaitMetrics(want scraped) scraped {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		got := s.scrape()
-		wrong := ""
+	var got scraped
+	await.Eventually(s.t, "the metrics follow", func() error {
+		got = s.scrape()
+		var wrong []error
 		for _, name := range slices.Sorted(maps.Keys(want)) {
 			if v, there := got[name]; !there || v != want[name] {
-				wrong += fmt.Sprintf("%s is %v (there: %v), want %v\n", name, v, there, want[name])
+				wrong = append(wrong, fmt.Errorf("%s is %v (there: %v), want %v", name, v, there, want[name]))
 			}
 		}
-		if wrong == "" {
-			return got
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatal(wrong)
-		}
-	}
+		return errors.Join(wrong...)
+	})
+	return got
 }
 
 // Every event is counted exactly once, and nothing else is counted.
@@ -193,16 +191,10 @@ func TestMetricsFollowBizTypes(t *testing.T) {
 		`seqd_biz_types{state="disabled"}`: 1, `seqd_biz_types{state="ready"}`: 0,
 		`seqd_ids_rejected_total{biz_type="order",reason="disabled"}`: 1, `seqd_issue_seconds{strategy="none"}`: 1,
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		got := s.scrape()
-		_, there := got[`seqd_ids_issued_total{biz_type="user"}`]
-		if !there {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the series of a biz type that was deleted are still there")
-		}
-	}
+	await.True(t, "the series of a biz type that was deleted are gone", func() bool {
+		_, there := s.scrape()[`seqd_ids_issued_total{biz_type="user"}`]
+		return !there
+	})
 }
 
 // send sends a change, which must succeed.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // raw sends lines and returns the status of the answer.
@@ -18,7 +20,7 @@ func (s *service) raw(lines ...string) int {
 		s.t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		s.t.Fatal(err)
 	}
 	if _, err := fmt.Fprintf(c, "%s\r\n\r\n", strings.Join(lines, "\r\n")); err != nil {

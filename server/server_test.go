@@ -23,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server"
@@ -72,9 +73,22 @@ type service struct {
 	err    error
 }
 
+// patient are time-outs that a slow machine does not meet, by their keys.
+var patient = map[string]string{
+	"server.readHeaderTimeout": "1h", "server.readTimeout": "1h", "server.writeTimeout": "1h", "server.idleTimeout": "24h",
+	"server.pluginTimeout": "1m", "server.stopTimeout": "10m", "segment.acquireTimeout": "1m", "gapless.acquireTimeout": "1m",
+}
+
+// load returns a configuration whose time-outs are patient, except those that yaml names.
 func load(t *testing.T, yaml string) *config.Config {
 	t.Helper()
-	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"server.addr": "127.0.0.1:0"}})
+	flags := map[string]string{"server.addr": "127.0.0.1:0"}
+	for key, value := range patient {
+		if _, name, _ := strings.Cut(key, "."); !strings.Contains(yaml, name) {
+			flags[key] = value
+		}
+	}
+	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,17 +139,32 @@ func (s *service) get(path string) (status int, body string) {
 // await repeats a request until the answer has the status.
 func (s *service) await(path string, want int) string {
 	s.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		status, body := s.get(path)
-		if status == want {
-			return body
+	var body string
+	await.Eventually(s.t, fmt.Sprintf("%s says %d", path, want), func() error {
+		var status int
+		if status, body = s.get(path); status != want {
+			return fmt.Errorf("it says %d: %s", status, body)
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s still says %d: %s", path, status, body)
-		}
-		time.Sleep(5 * time.Millisecond)
+		return nil
+	})
+	return body
+}
+
+// byHand starts a server that a test drains and stops itself, and returns it when it issues: so the drain
+// takes as long as the test needs.
+func byHand(t *testing.T, cfg *config.Config, opts ...server.Option) (*service, *server.Server) {
+	t.Helper()
+	s := &service{t: t}
+	running := server.New(cfg, append([]server.Option{
+		server.WithLogger(slog.New(slog.DiscardHandler)),
+		server.WithOnListen(func(a net.Addr) { s.url = "http://" + a.String() }),
+	}, opts...)...)
+	t.Cleanup(func() { _ = running.Stop() })
+	if err := running.Start(t.Context()); err != nil {
+		t.Fatal(err)
 	}
+	s.await("/readyz", http.StatusOK)
+	return s, running
 }
 
 func wantCode(t *testing.T, body string, code seqd.Code) {
@@ -220,28 +249,32 @@ func TestAddressInUse(t *testing.T) {
 // In a clean stop, first readyz reports it, then requests in progress complete, and then the store
 // is closed.
 func TestStopInOrder(t *testing.T) {
-	cfg := load(t, "server: {drainDelay: 2s}\nstore: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]")
-	s := start(t, cfg)
-	s.await("/readyz", http.StatusOK)
+	s, running := byHand(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order, strategy: slow}, {name: quick}]"))
 	closed := theSlow.closed.Load() // other tests close it too
 	answer := make(chan string)
 	go func() { _, body := s.get("/seq/order"); answer <- body }()
 	<-theSlow.entered
-	s.cancel()
-	wantCode(t, s.await("/readyz", http.StatusServiceUnavailable), seqd.CodeStopping)
+	running.Drain()
+	status, body := s.get("/readyz")
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("readyz says %d: %s", status, body)
+	}
+	wantCode(t, body, seqd.CodeStopping)
 	if status, body := s.get("/seq/quick"); status != http.StatusOK {
 		t.Errorf("while draining, a request got %d: %s", status, body)
 	}
-	for { // until the listener is closed
+	ended := make(chan error, 1)
+	go func() { ended <- running.Stop() }()
+	await.True(t, "the listener is closed", func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
-			break
+			return true
 		}
 		_ = c.Close()
-		time.Sleep(5 * time.Millisecond)
-	}
+		return false
+	})
 	select {
-	case err := <-s.ended:
+	case err := <-ended:
 		t.Fatalf("ended with a request under way: %v", err)
 	default:
 	}
@@ -252,7 +285,7 @@ func TestStopInOrder(t *testing.T) {
 	if body := <-answer; body != `{"bizType":"order","id":"7"}` {
 		t.Errorf("the request under way got %s", body)
 	}
-	if err := s.stop(); err != nil {
+	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // impatient starts a server with short time-outs, which alone limit slow clients.
@@ -22,8 +24,11 @@ store: {driver: memory}
 bizTypes: [{name: order, start: 1000000000, acquireTimeout: 2s}]
 `
 
-// connect opens a connection that is closed at the end of the test. No operation on it may take
-// longer than a minute.
+// ordinary starts a server whose time-outs limit nobody.
+const ordinary = "store: {driver: memory}\nbizTypes: [{name: order, start: 1000000000}]"
+
+// connect opens a connection that is closed at the end of the test. Its operations end with an error when
+// no more is to be expected.
 func (s *service) connect() net.Conn {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -31,7 +36,7 @@ func (s *service) connect() net.Conn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		s.t.Fatal(err)
 	}
 	return c
@@ -54,7 +59,7 @@ func (s *service) meanwhile(wait func()) (served int) {
 	s.t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); wait() }()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
 		resp, err := client.Get(s.url + "/seq/order")
 		if err != nil {
@@ -100,7 +105,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 					err = drip(c, begin)
 				}
 				if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-					t.Errorf("%s: still connected after a minute", name)
+					t.Errorf("%s: still connected after %s", name, await.Patience)
 				}
 			})
 		}
@@ -128,7 +133,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			for {
 				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-						t.Error("still connected after a minute")
+						t.Errorf("still connected after %s", await.Patience)
 					}
 					return
 				}
@@ -163,7 +168,7 @@ func (e endless) send(c net.Conn, size int) (sent int) {
 // read.
 func TestHugeBodies(t *testing.T) {
 	const size = 1 << 30
-	s := start(t, load(t, impatient))
+	s := start(t, load(t, ordinary))
 	s.await("/readyz", http.StatusOK)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -209,7 +214,7 @@ func TestHugeBodies(t *testing.T) {
 }
 
 func TestHeaderBombs(t *testing.T) {
-	s := start(t, load(t, impatient))
+	s := start(t, load(t, ordinary))
 	s.await("/readyz", http.StatusOK)
 	const begin = "GET /seq/order HTTP/1.1\r\nHost: localhost\r\n"
 	for name, raw := range map[string]string{
@@ -254,17 +259,16 @@ func TestSlowClientsCannotTakeEveryConnection(t *testing.T) {
 		c := s.connect()
 		_, _ = io.WriteString(c, "GET /seq/order HTTP/1.1\r\n")
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	await.Eventually(t, "somebody else is served", func() error {
 		resp, err := client.Get(s.url + "/seq/order")
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("nobody else is served: %v", err)
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("the status is %d", resp.StatusCode)
 		}
-	}
+		return nil
+	})
 }
