@@ -16,9 +16,9 @@ func TestReservationsExpireAfterARestart(t *testing.T) {
 		t.Run(fmt.Sprint("configured=", configured), func(t *testing.T) {
 			told := newHook(t)
 			text := fmt.Sprintf("bizTypesFrom: store\nstore: {bolt: {path: %s}}\n", filepath.Join(t.TempDir(), "seqd.db"))
-			definition := fmt.Sprintf(`{"strategy":"gapless","rejected":[{"name":"webhook","url":%q}]}`, told.URL)
+			definition := fmt.Sprintf(`{"strategy":"gapless","rejected":[{"name":"webhook","url":%q,"timeout":"1m"}]}`, told.URL)
 			if configured {
-				text += fmt.Sprintf("bizTypes: [{name: invoice, strategy: gapless, rejected: [{name: webhook, url: %q}]}]\n", told.URL)
+				text += fmt.Sprintf("bizTypes: [{name: invoice, strategy: gapless, rejected: [{name: webhook, url: %q, timeout: 1m}]}]\n", told.URL)
 			}
 			s := start(t, load(t, text))
 			s.await("/readyz", http.StatusOK)

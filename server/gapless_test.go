@@ -18,7 +18,7 @@ func TestReservationsExpire(t *testing.T) {
 	told := newHook(t)
 	text := fmt.Sprintf(`
 store: {bolt: {path: %s}}
-bizTypes: [{name: invoice, strategy: gapless, rejected: [{name: webhook, url: "%s"}]}]
+bizTypes: [{name: invoice, strategy: gapless, rejected: [{name: webhook, url: "%s", timeout: 1m}]}]
 `, filepath.Join(t.TempDir(), "seqd.db"), told.URL)
 	s := start(t, load(t, text))
 	s.await("/readyz", http.StatusOK)

@@ -62,11 +62,11 @@ func TestWebhook(t *testing.T) {
 	shared, own := newHook(t), newHook(t)
 	s := start(t, load(t, fmt.Sprintf(`
 store: {bolt: {path: %s}}
-segment: {rejected: [{name: webhook, url: "%s/x"}]}
+segment: {rejected: [{name: webhook, url: "%s/x", timeout: 1m}]}
 bizTypes:
   - {name: a, plugins: [&limit {name: rate-limit, rate: 0.001, burst: 2}, {name: stats}]}
   - {name: b, plugins: [*limit]}
-  - {name: c, plugins: [*limit], rejected: [{name: log}, {name: webhook, url: "%s", secret: s}]}
+  - {name: c, plugins: [*limit], rejected: [{name: log}, {name: webhook, url: "%s", timeout: 1m, secret: s}]}
   - {name: d, plugins: [*limit], rejected: []}
 `, filepath.Join(t.TempDir(), "seqd.db"), shared.URL, own.URL)))
 	s.await("/readyz", http.StatusOK)
@@ -134,7 +134,7 @@ func TestHandlersDoNotDisturbEachOther(t *testing.T) {
 	h := newHook(t)
 	s := start(t, load(t, fmt.Sprintf(`
 store: {driver: memory}
-bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{name: grumpy}, {name: webhook, url: "%s"}, {name: grumpy}]}]
+bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{name: grumpy}, {name: webhook, url: "%s", timeout: 1m}, {name: grumpy}]}]
 `, h.URL)))
 	s.await("/readyz", http.StatusOK)
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
