@@ -40,6 +40,11 @@ func NewRedis(ctx context.Context, cfg config.Redis) (redis.UniversalClient, err
 	if err != nil {
 		return nil, err
 	}
+	return newRedis(cfg, dial), nil
+}
+
+// newRedis is NewRedis with the function that connects.
+func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 	var client redis.UniversalClient
 	hook := bound{cfg.Timeout}
 	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -70,7 +75,7 @@ func NewRedis(ctx context.Context, cfg config.Redis) (redis.UniversalClient, err
 		})
 	}
 	client.AddHook(hook)
-	return client, nil
+	return client
 }
 
 const (

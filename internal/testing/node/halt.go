@@ -11,7 +11,7 @@ import (
 // AwaitHalt waits until all threads of a process have stopped after SIGSTOP, or have ended. Without
 // it some threads may still send answers.
 func AwaitHalt(pid int) error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stopped, err := halted(pid)
 		if err != nil || stopped {
 			return err

@@ -20,13 +20,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/seqd/seqd/internal/testing/await"
 )
 
 const (
-	patience = await.Patience // longest wait for anything
-	interval = 5 * time.Millisecond
+	patience     = time.Minute // longest wait for anything
+	stopPatience = time.Minute // a clean stop has two phases of 15 s each
+	interval     = 5 * time.Millisecond
 )
 
 // BinariesEnv is the environment variable with the folder of the binaries to use instead of
@@ -229,7 +228,7 @@ func (n *Node) End() error {
 	n.signal(syscall.SIGTERM)
 	select {
 	case <-n.exited:
-	case <-time.After(patience):
+	case <-time.After(stopPatience):
 		n.t.Fatalf("seqd does not stop\n%s", n.tail())
 	}
 	return n.err
@@ -272,7 +271,7 @@ func (n *Node) Fails() string {
 	n.t.Helper()
 	select {
 	case <-n.exited:
-	case <-time.After(patience):
+	case <-time.After(20 * time.Second):
 		n.t.Fatalf("seqd still runs\n%s", n.log)
 	}
 	if n.err == nil {
