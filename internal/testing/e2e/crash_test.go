@@ -11,8 +11,11 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// patient lets requests wait for a disk that is slow for a while. One that fails would end a load.
-const patient = "SEQD_SEGMENT_ACQUIRETIMEOUT=20s"
+// patient returns settings that let requests wait for a disk that is slow for a while, and more settings.
+// One that fails would end a load.
+func patient(more ...string) []string {
+	return append(more, "SEQD_SEGMENT_ACQUIRETIMEOUT=1m", "SEQD_SERVER_WRITETIMEOUT=10m")
+}
 
 // Kill -9 under load, twenty times: no number is issued twice, every number after a restart is
 // larger than all acknowledged before, and no more is skipped than two segments and the requests in
@@ -23,7 +26,7 @@ func TestKill9(t *testing.T) {
 	h := ordercheck.New()
 	for round := range 20 {
 		before := h.Highest()
-		n := node.StartReady(t, dir, fmt.Sprintf("SEQD_SEGMENT_STEP=%d", step), fmt.Sprintf("SEQD_SEGMENT_MAXSTEP=%d", step), patient)
+		n := node.StartReady(t, dir, patient(fmt.Sprintf("SEQD_SEGMENT_STEP=%d", step), fmt.Sprintf("SEQD_SEGMENT_MAXSTEP=%d", step))...)
 		began := h.Now()
 		first, err := n.Take("order", 1)
 		if err != nil {
@@ -49,7 +52,7 @@ func TestCleanStopUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	h := ordercheck.New()
 	for round := range 5 {
-		n := node.StartReady(t, dir, "SEQD_SEGMENT_STEP=100", patient)
+		n := node.StartReady(t, dir, patient("SEQD_SEGMENT_STEP=100")...)
 		l := node.StartLoad(n, "order", h, fmt.Sprint("round ", round))
 		l.Await(t, int64(300+round*333))
 		n.Stop()

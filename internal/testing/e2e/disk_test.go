@@ -104,7 +104,7 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	for _, name := range names {
 		histories[name] = ordercheck.New()
 	}
-	settings := []string{env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3", "SEQD_SEGMENT_ACQUIRETIMEOUT=2s"}
+	settings := patient(env, "SEQD_SEGMENT_STEP=3", "SEQD_SEGMENT_MAXSTEP=3")
 	issue := func(n *node.Node) (refused int) {
 		for _, name := range names {
 			h := histories[name]

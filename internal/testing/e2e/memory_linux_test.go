@@ -1,9 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
-	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -11,9 +12,10 @@ import (
 func TestMemoryOfAnIdleNode(t *testing.T) {
 	const most = 20 << 20
 	n := node.StartReady(t, t.TempDir())
-	for end := time.Now().Add(time.Minute); n.Memory() > most; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d MiB are resident, want at most %d", n.Memory()>>20, most>>20)
+	await.Eventually(t, "the memory is given back", func() error {
+		if resident := n.Memory(); resident > most {
+			return fmt.Errorf("%d MiB are resident, want at most %d", resident>>20, most>>20)
 		}
-	}
+		return nil
+	})
 }
