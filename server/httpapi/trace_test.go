@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -30,9 +31,7 @@ func (named) AllowDigest(*access.Digest, string, string) (string, error) { retur
 func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.API, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector
-	server := httptest.NewServer(&collector)
-	t.Cleanup(server.Close)
-	tracer, err := tracing.New(tracing.Options{Endpoint: server.URL, Ratio: ratio, Log: slog.New(slog.DiscardHandler)})
+	tracer, err := tracing.New(tracing.Options{Endpoint: "http://collector", Transport: &collector, Ratio: ratio, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,21 +77,23 @@ func TestSpansOfRequests(t *testing.T) {
 			"http.response.status_code": "404", "seqd.token": "shop", "error.type": "not_found"}},
 	} {
 		t.Run(tt.method+" "+tt.target, func(t *testing.T) {
-			api, spans := newTraced(t, 1, func(o *options) { o.Guard = named{} })
-			headers := []string{"X-Request-Id: mine", "Authorization: Bearer " + secret}
-			if tt.method == "POST" {
-				headers = append(headers, "Idempotency-Key: secret")
-			}
-			do(t, api, tt.method, tt.target, headers...)
-			got := spans()
-			if len(got) != 1 {
-				t.Fatalf("%d spans, want 1", len(got))
-			}
-			tt.want["seqd.request_id"] = "mine"
-			tt.want["http.request.method"], _, _ = strings.Cut(tt.name, " ")
-			if got[0].Name != tt.name || got[0].Failed != tt.failed || !maps.Equal(got[0].Attributes, tt.want) {
-				t.Errorf("got %q, failed %v, %v\nwant %q, failed %v, %v", got[0].Name, got[0].Failed, got[0].Attributes, tt.name, tt.failed, tt.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				api, spans := newTraced(t, 1, func(o *options) { o.Guard = named{} })
+				headers := []string{"X-Request-Id: mine", "Authorization: Bearer " + secret}
+				if tt.method == "POST" {
+					headers = append(headers, "Idempotency-Key: secret")
+				}
+				do(t, api, tt.method, tt.target, headers...)
+				got := spans()
+				if len(got) != 1 {
+					t.Fatalf("%d spans, want 1", len(got))
+				}
+				tt.want["seqd.request_id"] = "mine"
+				tt.want["http.request.method"], _, _ = strings.Cut(tt.name, " ")
+				if got[0].Name != tt.name || got[0].Failed != tt.failed || !maps.Equal(got[0].Attributes, tt.want) {
+					t.Errorf("got %q, failed %v, %v\nwant %q, failed %v, %v", got[0].Name, got[0].Failed, got[0].Attributes, tt.name, tt.failed, tt.want)
+				}
+			})
 		})
 	}
 }
@@ -108,12 +109,14 @@ func TestProbesAreNotTraced(t *testing.T) {
 
 // TestRefusedRequestsAreTraced checks that a request without a place is traced too.
 func TestRefusedRequestsAreTraced(t *testing.T) {
-	api, spans := newTraced(t, 1, func(o *options) { o.MaxInFlight = -1 })
-	do(t, api, "GET", "/seq/order")
-	got := spans()
-	if len(got) != 1 || got[0].Attributes["error.type"] != "overloaded" || !got[0].Failed {
-		t.Errorf("got %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		api, spans := newTraced(t, 1, func(o *options) { o.MaxInFlight = -1 })
+		do(t, api, "GET", "/seq/order")
+		got := spans()
+		if len(got) != 1 || got[0].Attributes["error.type"] != "overloaded" || !got[0].Failed {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 // TestAllocationsBesideTraces checks that a request that is not traced costs no allocation.

@@ -45,6 +45,8 @@ type Options struct {
 	// Version and Instance describe the service. Instance is its address.
 	Version, Instance string
 	Log               *slog.Logger
+	// Transport sends to the collector; nil for the network. It is meant for tests.
+	Transport http.RoundTripper
 }
 
 // Tracing records spans. It is safe for concurrent use.
@@ -61,7 +63,10 @@ func New(opts Options) (*Tracing, error) {
 	if err := checkHeaders(); err != nil {
 		return nil, err
 	}
-	client := &http.Client{Timeout: sendTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}}
+	client := &http.Client{Timeout: sendTimeout, Transport: opts.Transport}
+	if client.Transport == nil {
+		client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
+	}
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
 		// no retries: they would delay newer spans
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))

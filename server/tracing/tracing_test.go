@@ -23,16 +23,14 @@ import (
 )
 
 // newTracing returns a Tracing with a collector, and a function that closes it and returns the
-// spans that arrived.
+// spans that arrived. It is for tests with a fake clock.
 func newTracing(t *testing.T, ratio float64) (*tracing.Tracing, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector
-	server := httptest.NewServer(&collector)
-	t.Cleanup(server.Close)
-	tr := newTracingTo(t, server.URL+"/", ratio, slog.New(slog.DiscardHandler))
+	tr := newTracingTo(t, &collector, ratio, slog.New(slog.DiscardHandler))
 	return tr, func() []tracingtest.Span {
 		t.Helper()
-		closeIn(tr, 20*time.Second)
+		closeIn(tr, time.Second)
 		if n := tr.Dropped(); n != 0 {
 			t.Errorf("%d spans were dropped", n)
 		}
@@ -40,9 +38,14 @@ func newTracing(t *testing.T, ratio float64) (*tracing.Tracing, func() []tracing
 	}
 }
 
-func newTracingTo(t *testing.T, url string, ratio float64, log *slog.Logger) *tracing.Tracing {
+// roundTrip is a collector without a port.
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func newTracingTo(t *testing.T, collector http.RoundTripper, ratio float64, log *slog.Logger) *tracing.Tracing {
 	t.Helper()
-	tr, err := tracing.New(tracing.Options{Endpoint: url, Ratio: ratio, Version: "v1", Instance: "127.0.0.1:1", Log: log})
+	tr, err := tracing.New(tracing.Options{Endpoint: "http://collector/", Ratio: ratio, Version: "v1", Instance: "127.0.0.1:1", Log: log, Transport: collector})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,71 +97,79 @@ func TestSampling(t *testing.T) {
 		{"an ID of zeros", 0, []string{"00-" + strings.Repeat("0", 32) + "-" + callersSpan + "-01"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tr, spans := newTracing(t, tt.ratio)
-			if got := begin(tr, tt.traceparent...); got != tt.want {
-				t.Errorf("traced: %v, want %v", got, tt.want)
-			}
-			if got := len(spans()); (got == 1) != tt.want {
-				t.Errorf("%d spans arrived", got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				tr, spans := newTracing(t, tt.ratio)
+				if got := begin(tr, tt.traceparent...); got != tt.want {
+					t.Errorf("traced: %v, want %v", got, tt.want)
+				}
+				if got := len(spans()); (got == 1) != tt.want {
+					t.Errorf("%d spans arrived", got)
+				}
+			})
 		})
 	}
 }
 
 func TestRatio(t *testing.T) {
-	tr, _ := newTracing(t, 0.2)
-	n := 0
-	for range 10_000 {
-		if begin(tr) {
-			n++
+	synctest.Test(t, func(t *testing.T) {
+		tr, _ := newTracing(t, 0.2)
+		n := 0
+		for range 10_000 {
+			if begin(tr) {
+				n++
+			}
 		}
-	}
-	// The expected number is 2000, with a standard deviation of 40.
-	if n < 1700 || n > 2300 {
-		t.Errorf("%d of 10000 were traced, want about 2000", n)
-	}
+		// The expected number is 2000, with a standard deviation of 40.
+		if n < 1700 || n > 2300 {
+			t.Errorf("%d of 10000 were traced, want about 2000", n)
+		}
+	})
 }
 
 func TestWhatASpanSays(t *testing.T) {
-	tr, spans := newTracing(t, 0)
-	begin(tr, sampled)
-	got := spans()[0]
-	if got.TraceID != callersTrace || got.ParentID != callersSpan || got.Kind != "SPAN_KIND_SERVER" {
-		t.Errorf("%+v is not a part of the caller's trace", got)
-	}
-	for key, want := range map[string]string{"service.name": "seqd", "service.version": "v1", "service.instance.id": "127.0.0.1:1"} {
-		if got.Resource[key] != want {
-			t.Errorf("%s is %q, want %q", key, got.Resource[key], want)
+	synctest.Test(t, func(t *testing.T) {
+		tr, spans := newTracing(t, 0)
+		begin(tr, sampled)
+		got := spans()[0]
+		if got.TraceID != callersTrace || got.ParentID != callersSpan || got.Kind != "SPAN_KIND_SERVER" {
+			t.Errorf("%+v is not a part of the caller's trace", got)
 		}
-	}
+		for key, want := range map[string]string{"service.name": "seqd", "service.version": "v1", "service.instance.id": "127.0.0.1:1"} {
+			if got.Resource[key] != want {
+				t.Errorf("%s is %q, want %q", key, got.Resource[key], want)
+			}
+		}
+	})
 }
 
 // TestTracestateIsNotTold checks that spans do not contain the tracestate, in which a caller can
 // write anything.
 func TestTracestateIsNotTold(t *testing.T) {
-	tr, spans := newTracing(t, 0)
-	r := httptest.NewRequest("GET", "/seq/order", nil)
-	r.Header.Set("Traceparent", sampled)
-	r.Header.Set("Tracestate", "vendor=secret")
-	ctx, span := tr.Begin(r)
-	_ = tr.RedisHook().ProcessHook(func(context.Context, redis.Cmder) error { return nil })(ctx, redis.NewCmd(ctx, "get", "x"))
-	span.End()
-	got := spans()
-	if len(got) != 2 {
-		t.Fatalf("%d spans came, want 2", len(got))
-	}
-	for _, s := range got {
-		if s.TraceID != callersTrace || s.State != "" {
-			t.Errorf("%+v is not in the caller's trace, or has its tracestate", s)
+	synctest.Test(t, func(t *testing.T) {
+		tr, spans := newTracing(t, 0)
+		r := httptest.NewRequest("GET", "/seq/order", nil)
+		r.Header.Set("Traceparent", sampled)
+		r.Header.Set("Tracestate", "vendor=secret")
+		ctx, span := tr.Begin(r)
+		_ = tr.RedisHook().ProcessHook(func(context.Context, redis.Cmder) error { return nil })(ctx, redis.NewCmd(ctx, "get", "x"))
+		span.End()
+		got := spans()
+		if len(got) != 2 {
+			t.Fatalf("%d spans came, want 2", len(got))
 		}
-	}
+		for _, s := range got {
+			if s.TraceID != callersTrace || s.State != "" {
+				t.Errorf("%+v is not in the caller's trace, or has its tracestate", s)
+			}
+		}
+	})
 }
 
 // TestCallersCannotForceIt checks the limit on requests that are traced because their callers say
 // so.
 func TestCallersCannotForceIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tr := newTracingTo(t, "http://127.0.0.1:1", 0, slog.New(slog.DiscardHandler))
+		tr := newTracingTo(t, &tracingtest.Collector{}, 0, slog.New(slog.DiscardHandler))
 		for second := range 3 {
 			n := 0
 			for range 10 * tracing.FollowedPerSecond {
@@ -193,127 +204,131 @@ func (l *locked) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// await waits until a condition holds.
-func await(t *testing.T, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not come to that")
-		}
-	}
-}
-
 // TestCollectorFails uses a collector that refuses. Each span is counted, and the log says once
 // that sending fails and once that it works again.
 func TestCollectorFails(t *testing.T) {
-	var collector tracingtest.Collector
-	var mu sync.Mutex
-	broken := true
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		if broken {
-			http.Error(w, "not now", http.StatusServiceUnavailable)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		var collector tracingtest.Collector
+		var mu sync.Mutex
+		broken := true
+		unsteady := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if broken {
+				http.Error(w, "not now", http.StatusServiceUnavailable)
+				return
+			}
+			collector.ServeHTTP(w, r)
+		})
+		var log locked
+		tr := newTracingTo(t, roundTrip(func(r *http.Request) (*http.Response, error) { return tracingtest.Handled(unsteady, r), nil }), 1, slog.New(slog.NewJSONHandler(&log, nil)))
+		for range 1024 { // two full batches are sent at once
+			begin(tr)
 		}
-		collector.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	var log locked
-	tr := newTracingTo(t, server.URL, 1, slog.New(slog.NewJSONHandler(&log, nil)))
-	for range 1024 { // two full batches are sent at once
-		begin(tr)
-	}
-	await(t, func() bool { return tr.Dropped() == 1024 })
-	mu.Lock()
-	broken = false
-	mu.Unlock()
-	for range 512 {
-		begin(tr)
-	}
-	await(t, func() bool { return len(collector.Spans()) == 512 })
-	closeIn(tr, 20*time.Second)
-	if log.count("traces cannot be sent") != 1 || log.count("traces are sent again") != 1 || tr.Dropped() != 1024 {
-		t.Errorf("%d were dropped; logged %s", tr.Dropped(), log.text.String())
-	}
+		synctest.Wait()
+		if n := tr.Dropped(); n != 1024 {
+			t.Errorf("%d were dropped", n)
+		}
+		mu.Lock()
+		broken = false
+		mu.Unlock()
+		for range 512 {
+			begin(tr)
+		}
+		synctest.Wait()
+		if n := len(collector.Spans()); n != 512 {
+			t.Errorf("%d spans arrived at once, want the whole batch", n)
+		}
+		closeIn(tr, time.Second)
+		if log.count("traces cannot be sent") != 1 || log.count("traces are sent again") != 1 || tr.Dropped() != 1024 {
+			t.Errorf("%d were dropped; logged %s", tr.Dropped(), log.text.String())
+		}
+	})
 }
 
 // TestCollectorHangs uses a collector that never answers. The spans that find no room are counted,
 // and Close returns in time.
 func TestCollectorHangs(t *testing.T) {
-	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(release) })
-	tr := newTracingTo(t, server.URL, 1, slog.New(slog.DiscardHandler))
-	const most = 4096 // spans that wait
-	for range 3 * most {
-		begin(tr)
-	}
-	if got := tr.Dropped(); got != 2*most {
-		t.Errorf("%d spans were dropped, want %d", got, 2*most)
-	}
-	began := time.Now()
-	closeIn(tr, 50*time.Millisecond)
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the end took %s", took)
-	}
-	await(t, func() bool { return tr.Dropped() == 3*most }) // nothing is being sent any more
+	synctest.Test(t, func(t *testing.T) {
+		hangs := roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		tr := newTracingTo(t, hangs, 1, slog.New(slog.DiscardHandler))
+		const most = 4096 // spans that wait
+		for range 3 * most {
+			begin(tr)
+		}
+		if got := tr.Dropped(); got != 2*most {
+			t.Errorf("%d spans were dropped, want %d", got, 2*most)
+		}
+		began := time.Now()
+		closeIn(tr, 50*time.Millisecond)
+		if took := time.Since(began); took > 50*time.Millisecond {
+			t.Errorf("the end took %s", took)
+		}
+		synctest.Wait()
+		if n := tr.Dropped(); n != 3*most {
+			t.Errorf("%d spans were dropped, want all %d: nothing is being sent any more", n, 3*most)
+		}
+	})
 }
 
 // TestRedisHook checks that a span belongs to a request, contains only the name of the command, and
 // is marked if the command fails.
 func TestRedisHook(t *testing.T) {
-	tr, spans := newTracing(t, 1)
-	secret := errors.New("secret")
-	hook := tr.RedisHook()
-	var answer error
-	var sent []redis.Cmder
-	process := hook.ProcessHook(func(_ context.Context, cmd redis.Cmder) error {
-		sent = append(sent, cmd)
-		return answer
+	synctest.Test(t, func(t *testing.T) {
+		tr, spans := newTracing(t, 1)
+		secret := errors.New("secret")
+		hook := tr.RedisHook()
+		var answer error
+		var sent []redis.Cmder
+		process := hook.ProcessHook(func(_ context.Context, cmd redis.Cmder) error {
+			sent = append(sent, cmd)
+			return answer
+		})
+		pipeline := hook.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { return answer })
+		untraced := context.Background()
+		if err := process(untraced, redis.NewCmd(untraced, "get", "secret")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+		tests := []struct {
+			err  error
+			kind string
+		}{{nil, ""}, {redis.Nil, ""}, {serverError("NOSCRIPT No secret"), ""}, {serverError("OOM secret"), "OOM"}, {serverError("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
+		for _, tt := range tests {
+			answer, sent = tt.err, nil
+			cmd := redis.NewCmd(ctx, "EVALSHA", "secret")
+			if err := process(ctx, cmd); err != tt.err {
+				t.Errorf("%v became %v", tt.err, err)
+			}
+			// a copy might lose the mark that forbids to repeat it
+			if len(sent) != 1 || sent[0] != redis.Cmder(cmd) {
+				t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
+			}
+		}
+		answer = nil
+		if err := pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "secret"), redis.NewCmd(ctx, "get", "secret")}); err != nil {
+			t.Error(err)
+		}
+		request.End()
+		got := spans()
+		if len(got) != len(tests)+2 {
+			t.Fatalf("%d spans arrived, want %d", len(got), len(tests)+2)
+		}
+		root := got[len(got)-1]
+		for i, tt := range tests {
+			s := got[i]
+			if s.Name != "evalsha" || s.ParentID != root.ID || s.Attributes["db.system.name"] != "redis" || s.Attributes["error.type"] != tt.kind || s.Failed != (tt.kind != "") {
+				t.Errorf("%v: %+v", tt.err, s)
+			}
+		}
+		if s := got[len(tests)]; s.Name != "pipeline" || s.ParentID != root.ID || s.Attributes["db.operation.batch.size"] != "2" {
+			t.Errorf("the pipeline: %+v", s)
+		}
+		mustNotTell(t, got, "secret")
 	})
-	pipeline := hook.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { return answer })
-	untraced := context.Background()
-	if err := process(untraced, redis.NewCmd(untraced, "get", "secret")); err != nil {
-		t.Fatal(err)
-	}
-	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
-	tests := []struct {
-		err  error
-		kind string
-	}{{nil, ""}, {redis.Nil, ""}, {serverError("NOSCRIPT No secret"), ""}, {serverError("OOM secret"), "OOM"}, {serverError("secret"), "error"}, {secret, "connection"}, {context.DeadlineExceeded, "timeout"}, {context.Canceled, "canceled"}}
-	for _, tt := range tests {
-		answer, sent = tt.err, nil
-		cmd := redis.NewCmd(ctx, "EVALSHA", "secret")
-		if err := process(ctx, cmd); err != tt.err {
-			t.Errorf("%v became %v", tt.err, err)
-		}
-		// a copy might lose the mark that forbids to repeat it
-		if len(sent) != 1 || sent[0] != redis.Cmder(cmd) {
-			t.Errorf("%v: sent %v, want the command itself, once", tt.err, sent)
-		}
-	}
-	answer = nil
-	if err := pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "secret"), redis.NewCmd(ctx, "get", "secret")}); err != nil {
-		t.Error(err)
-	}
-	request.End()
-	got := spans()
-	if len(got) != len(tests)+2 {
-		t.Fatalf("%d spans arrived, want %d", len(got), len(tests)+2)
-	}
-	root := got[len(got)-1]
-	for i, tt := range tests {
-		s := got[i]
-		if s.Name != "evalsha" || s.ParentID != root.ID || s.Attributes["db.system.name"] != "redis" || s.Attributes["error.type"] != tt.kind || s.Failed != (tt.kind != "") {
-			t.Errorf("%v: %+v", tt.err, s)
-		}
-	}
-	if s := got[len(tests)]; s.Name != "pipeline" || s.ParentID != root.ID || s.Attributes["db.operation.batch.size"] != "2" {
-		t.Errorf("the pipeline: %+v", s)
-	}
-	mustNotTell(t, got, "secret")
 }
 
 // serverError is an error of a Redis server.
@@ -335,63 +350,67 @@ func mustNotTell(t *testing.T, spans []tracingtest.Span, text string) {
 }
 
 func TestMongoMonitor(t *testing.T) {
-	tr, spans := newTracing(t, 1)
-	monitor := tr.MongoMonitor()
-	command, err := bson.Marshal(bson.D{{Key: "find", Value: "counters"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: "secret"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := func(ctx context.Context, id int64, err error) {
-		monitor.Started(ctx, &event.CommandStartedEvent{Command: command, DatabaseName: "seqd", CommandName: "find", RequestID: id, ConnectionID: "c"})
-		ended := event.CommandFinishedEvent{CommandName: "find", RequestID: id, ConnectionID: "c"}
+	synctest.Test(t, func(t *testing.T) {
+		tr, spans := newTracing(t, 1)
+		monitor := tr.MongoMonitor()
+		command, err := bson.Marshal(bson.D{{Key: "find", Value: "counters"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: "secret"}}}})
 		if err != nil {
-			monitor.Failed(ctx, &event.CommandFailedEvent{CommandFinishedEvent: ended, Failure: err})
-			return
+			t.Fatal(err)
 		}
-		monitor.Succeeded(ctx, &event.CommandSucceededEvent{CommandFinishedEvent: ended})
-	}
-	run(context.Background(), 1, nil)
-	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
-	run(ctx, 2, nil)
-	run(ctx, 3, mongo.CommandError{Code: 11000, Message: "secret"})
-	run(ctx, 4, errors.New("secret"))
-	request.End()
-	got := spans()
-	if len(got) != 4 {
-		t.Fatalf("%d spans arrived, want 4", len(got))
-	}
-	for i, kind := range []string{"", "11000", "connection"} {
-		s := got[i]
-		if s.Name != "find counters" || s.ParentID != got[3].ID || s.Attributes["db.namespace"] != "seqd" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
-			t.Errorf("%+v, want the error type %q", s, kind)
+		run := func(ctx context.Context, id int64, err error) {
+			monitor.Started(ctx, &event.CommandStartedEvent{Command: command, DatabaseName: "seqd", CommandName: "find", RequestID: id, ConnectionID: "c"})
+			ended := event.CommandFinishedEvent{CommandName: "find", RequestID: id, ConnectionID: "c"}
+			if err != nil {
+				monitor.Failed(ctx, &event.CommandFailedEvent{CommandFinishedEvent: ended, Failure: err})
+				return
+			}
+			monitor.Succeeded(ctx, &event.CommandSucceededEvent{CommandFinishedEvent: ended})
 		}
-	}
-	mustNotTell(t, got, "secret")
+		run(context.Background(), 1, nil)
+		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+		run(ctx, 2, nil)
+		run(ctx, 3, mongo.CommandError{Code: 11000, Message: "secret"})
+		run(ctx, 4, errors.New("secret"))
+		request.End()
+		got := spans()
+		if len(got) != 4 {
+			t.Fatalf("%d spans arrived, want 4", len(got))
+		}
+		for i, kind := range []string{"", "11000", "connection"} {
+			s := got[i]
+			if s.Name != "find counters" || s.ParentID != got[3].ID || s.Attributes["db.namespace"] != "seqd" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
+				t.Errorf("%+v, want the error type %q", s, kind)
+			}
+		}
+		mustNotTell(t, got, "secret")
+	})
 }
 
 // A statement of a traced request gets a span with its name and the kind of its error, and nothing
 // of what it contains.
 func TestStatements(t *testing.T) {
-	tr, spans := newTracing(t, 1)
-	none := errors.New("no such row: secret")
-	trace := tr.Statements("postgresql", func(err error) bool { return errors.Is(err, none) })
-	trace(context.Background(), "allocate")(nil)
-	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
-	for _, err := range []error{nil, none, errors.New("secret"), context.DeadlineExceeded} {
-		trace(ctx, "allocate")(err)
-	}
-	request.End()
-	got := spans()
-	if len(got) != 5 {
-		t.Fatalf("%d spans arrived, want 5", len(got))
-	}
-	for i, kind := range []string{"", "", "error", "timeout"} {
-		s := got[i]
-		if s.Name != "allocate" || s.ParentID != got[4].ID || s.Attributes["db.system.name"] != "postgresql" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
-			t.Errorf("%+v, want the error type %q", s, kind)
+	synctest.Test(t, func(t *testing.T) {
+		tr, spans := newTracing(t, 1)
+		none := errors.New("no such row: secret")
+		trace := tr.Statements("postgresql", func(err error) bool { return errors.Is(err, none) })
+		trace(context.Background(), "allocate")(nil)
+		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+		for _, err := range []error{nil, none, errors.New("secret"), context.DeadlineExceeded} {
+			trace(ctx, "allocate")(err)
 		}
-	}
-	mustNotTell(t, got, "secret")
+		request.End()
+		got := spans()
+		if len(got) != 5 {
+			t.Fatalf("%d spans arrived, want 5", len(got))
+		}
+		for i, kind := range []string{"", "", "error", "timeout"} {
+			s := got[i]
+			if s.Name != "allocate" || s.ParentID != got[4].ID || s.Attributes["db.system.name"] != "postgresql" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
+				t.Errorf("%+v, want the error type %q", s, kind)
+			}
+		}
+		mustNotTell(t, got, "secret")
+	})
 }
 
 // TestWrongHeaders checks that unreadable headers are an error at the start, and that nothing shows
@@ -415,12 +434,15 @@ func TestWrongHeaders(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", " authorization=Bearer%20secret%3D , x-tenant=a=b ")
+	synctest.Test(t, headers)
+}
+
+func headers(t *testing.T) {
 	var got http.Header
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() }))
-	t.Cleanup(server.Close)
-	tr := newTracingTo(t, server.URL, 1, slog.New(slog.DiscardHandler))
+	noting := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })
+	tr := newTracingTo(t, roundTrip(func(r *http.Request) (*http.Response, error) { return tracingtest.Handled(noting, r), nil }), 1, slog.New(slog.DiscardHandler))
 	begin(tr)
-	closeIn(tr, 20*time.Second)
+	closeIn(tr, time.Second)
 	if got.Get("Authorization") != "Bearer secret=" || got.Get("X-Tenant") != "a=b" {
 		t.Errorf("the collector got %v", got)
 	}
@@ -429,16 +451,18 @@ func TestHeaders(t *testing.T) {
 // A pipeline has failed if any of its commands has; what the client or the caller does again is no
 // failure.
 func TestPipelineErrors(t *testing.T) {
-	tr, spans := newTracing(t, 1)
-	pipeline := tr.RedisHook().ProcessPipelineHook(func(_ context.Context, cmds []redis.Cmder) error {
-		cmds[0].SetErr(serverError("NOSCRIPT No script"))
-		cmds[1].SetErr(serverError("OOM command not allowed"))
-		return cmds[0].Err()
+	synctest.Test(t, func(t *testing.T) {
+		tr, spans := newTracing(t, 1)
+		pipeline := tr.RedisHook().ProcessPipelineHook(func(_ context.Context, cmds []redis.Cmder) error {
+			cmds[0].SetErr(serverError("NOSCRIPT No script"))
+			cmds[1].SetErr(serverError("OOM command not allowed"))
+			return cmds[0].Err()
+		})
+		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
+		_ = pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "a"), redis.NewCmd(ctx, "get", "b")})
+		request.End()
+		if s := spans()[0]; s.Name != "pipeline" || !s.Failed {
+			t.Errorf("a pipeline with an error: %+v", s)
+		}
 	})
-	ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
-	_ = pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "a"), redis.NewCmd(ctx, "get", "b")})
-	request.End()
-	if s := spans()[0]; s.Name != "pipeline" || !s.Failed {
-		t.Errorf("a pipeline with an error: %+v", s)
-	}
 }

@@ -5,17 +5,24 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -54,32 +61,84 @@ func checkNumbers(t *testing.T, n *node.Node, bizType, path string, count int) {
 
 const invites = `SEQD_BIZTYPES=[{"name":"invite","plugins":[{"name":"format","template":"INV-{seq:08}"}]}]`
 
-// seqd generate is killed or interrupted twenty times at random moments, and its service once. In the
-// end the file has all lines, and none was lost on the way.
+// meter is a proxy that answers no more requests than it has tokens for.
+type meter struct {
+	*httptest.Server
+	tokens atomic.Pointer[chan struct{}]
+	target atomic.Pointer[url.URL]
+}
+
+func newMeter(t *testing.T) *meter {
+	m := &meter{}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(m.target.Load()) },
+		ErrorLog: log.New(io.Discard, "", 0), // of callers that were killed
+	}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-*m.tokens.Load():
+			proxy.ServeHTTP(w, r)
+		case <-r.Context().Done(): // the caller has ended
+		}
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// refill replaces the tokens.
+func (m *meter) refill(n int) {
+	tokens := make(chan struct{}, n)
+	for range n {
+		tokens <- struct{}{}
+	}
+	m.tokens.Store(&tokens)
+}
+
+// unlimited answers all requests from now on.
+func (m *meter) unlimited() {
+	tokens := make(chan struct{})
+	close(tokens)
+	m.tokens.Store(&tokens)
+}
+
+// pointAt makes a node the target.
+func (m *meter) pointAt(t *testing.T, n *node.Node) {
+	target, err := url.Parse(n.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.target.Store(target)
+}
+
+// seqd generate is killed or interrupted twenty times after a random number of bytes, and its service
+// once. In the end the file has all lines, and none was lost on the way.
 func TestGenerateKilled(t *testing.T) {
-	const count = 3_000_000
+	// However late a run is stopped, it has not got all numbers: 20 × requests × batch are fewer.
+	const count, batch, requests = 2_000_000, 500, 150
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 1))
 	data := filepath.Join(dir, "node")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	n := node.StartReady(t, data, invites)
+	m := newMeter(t)
+	m.pointAt(t, n)
 	path := filepath.Join(dir, "codes.txt")
 	generate := func(more ...string) *exec.Cmd {
-		return n.Tool(dir, append([]string{"generate", "invite", "--count", strconv.Itoa(count), "-o", "codes.txt", "--resume"}, more...)...)
+		return n.Tool(dir, append([]string{"generate", "invite", "--addr", m.URL, "--count", strconv.Itoa(count), "-o", "codes.txt", "--resume"}, more...)...)
 	}
 	var before []byte // the whole lines after the last stop
 	var size int64    // of the file then
-	grown := 0
 	for stops := range 20 {
-		cmd := generate("--batch", "500", "--parallel", "2")
+		m.refill(requests)
+		cmd := generate("--batch", strconv.Itoa(batch), "--parallel", "2")
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		awaitGrowth(t, path, size)
-		time.Sleep(time.Duration(random.Int64N(int64(20 * time.Millisecond))))
+		const line = 13 // bytes; at least a whole one is added
+		awaitGrowth(t, path, size+2*line+random.Int64N(requests*batch*line/2))
 		signal := syscall.SIGKILL
 		if stops%3 == 2 {
 			signal = syscall.SIGINT
@@ -104,18 +163,17 @@ func TestGenerateKilled(t *testing.T) {
 		if !bytes.HasPrefix(now, before) {
 			t.Fatal("lines were lost")
 		}
-		if len(whole) > len(before) {
-			grown++
+		if len(whole) <= len(before) {
+			t.Error("the file has no line more")
 		}
 		before, size = whole, int64(len(now))
 		if stops == 10 {
 			n.Kill()
 			n = node.StartReady(t, data, invites)
+			m.pointAt(t, n)
 		}
 	}
-	if grown < 15 {
-		t.Errorf("the file grew in %d of 20 runs", grown)
-	}
+	m.unlimited()
 	if out, err := generate().CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -125,15 +183,13 @@ func TestGenerateKilled(t *testing.T) {
 // awaitGrowth waits until a file has more than size bytes.
 func awaitGrowth(t *testing.T, path string, size int64) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	await.Eventually(t, "the file grows", func() error {
 		info, err := os.Stat(path)
-		if err == nil && info.Size() > size {
-			return
+		if err == nil && info.Size() <= size {
+			err = fmt.Errorf("it has %d bytes", info.Size())
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the file does not grow: %v", err)
-		}
-	}
+		return err
+	})
 }
 
 // The service ends while a file grows, and comes back: the command waits, or it ends and says how to

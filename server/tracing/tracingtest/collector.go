@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"sync"
 
@@ -31,7 +32,10 @@ type Collector struct {
 	spans []Span
 }
 
-var _ http.Handler = (*Collector)(nil)
+var (
+	_ http.Handler      = (*Collector)(nil)
+	_ http.RoundTripper = (*Collector)(nil)
+)
 
 // ServeHTTP implements [http.Handler].
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +51,16 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.spans = append(c.spans, spansOf(&request)...)
+}
+
+// RoundTrip implements [http.RoundTripper], for a collector without a port.
+func (c *Collector) RoundTrip(r *http.Request) (*http.Response, error) { return Handled(c, r), nil }
+
+// Handled returns what a handler answers to a request.
+func Handled(h http.Handler, r *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
 }
 
 // Spans returns the spans that have arrived.
