@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -51,11 +52,7 @@ func told(n int64) []byte { return fmt.Appendf(nil, "dropped %d\n", n) }
 // await waits until the lines that were written so far are out or dropped.
 func (l *Writer) await(t *testing.T, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not come to that")
-		}
-	}
+	await.True(t, "the lines are out or dropped", condition)
 }
 
 // Many callers at once: each one's lines come out whole and in its order.
@@ -71,7 +68,7 @@ func TestLogKeepsOrder(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	l.Close(20 * time.Second)
+	l.Close(await.Patience)
 	next := make(map[int]int)
 	for line := range strings.Lines(out.text.String()) {
 		var who, i int
@@ -103,7 +100,7 @@ func TestLogOutputIsStuck(t *testing.T) {
 		t.Errorf("%d of %d lines were dropped", dropped, lines)
 	}
 	close(out.open)
-	l.Close(20 * time.Second)
+	l.Close(await.Patience)
 	got := out.text.String()
 	if kept := strings.Count(got, string(line)); int64(kept) != lines-dropped || !strings.Contains(got, string(told(dropped))) {
 		t.Errorf("%d lines came out, want %d, and %q among them", kept, lines-dropped, told(dropped))
@@ -143,7 +140,7 @@ func TestLogOutputFails(t *testing.T) {
 	l.await(t, func() bool { return l.Dropped() == 2 })
 	out.fail(nil, 0)
 	fmt.Fprintln(l, "third")
-	l.Close(20 * time.Second)
+	l.Close(await.Patience)
 	if got, want := out.text.String(), "fir\nthird\ndropped 2\n"; got != want {
 		t.Errorf("wrote %q, want %q", got, want)
 	}
@@ -160,7 +157,7 @@ func TestLogToAFullDisk(t *testing.T) {
 	for range 100 {
 		log.Info("a line")
 	}
-	lines.Close(20 * time.Second)
+	lines.Close(await.Patience)
 	if lines.Dropped() != 100 {
 		t.Errorf("%d lines were dropped, want 100", lines.Dropped())
 	}
@@ -176,7 +173,7 @@ func TestLogTellsOfDroppedLines(t *testing.T) {
 		lines.await(t, func() bool { return lines.Dropped() == 1 })
 		out.fail(nil, 0)
 		log.Info("kept")
-		lines.Close(20 * time.Second)
+		lines.Close(await.Patience)
 		got := strings.Split(out.text.String(), "\n")
 		if len(got) != 3 || !strings.Contains(got[0], "kept") || !strings.Contains(got[1], want) || !strings.Contains(got[1], "count") {
 			t.Errorf("%s: wrote %q", format, got)

@@ -36,9 +36,17 @@ const (
 // configured file. The error says why the node is not alive; it wraps [ErrHealthcheck] if the
 // configuration cannot be used for asking.
 func Healthcheck(ctx context.Context, cfg *config.Config) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, healthPatience)
+	return healthcheck(ctx, cfg, healthPatience, new(net.Dialer).DialContext)
+}
+
+// dialer connects to a node.
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// healthcheck is Healthcheck with another bound, and the function that connects.
+func healthcheck(ctx context.Context, cfg *config.Config, patience time.Duration, dial dialer) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	h, err := newHealth(cfg)
+	h, err := newHealth(cfg, dial)
 	if err != nil {
 		return "", err
 	}
@@ -55,13 +63,13 @@ type health struct {
 	client *http.Client
 }
 
-func newHealth(cfg *config.Config) (*health, error) {
+func newHealth(cfg *config.Config, dial dialer) (*health, error) {
 	addr, err := reachable(cfg.Server.Addr)
 	if err != nil {
 		return nil, err
 	}
 	// without a proxy: the node is here
-	transport := &http.Transport{MaxResponseHeaderBytes: largestHealth}
+	transport := &http.Transport{DialContext: dial, MaxResponseHeaderBytes: largestHealth}
 	h := &health{"http://" + addr, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if cfg.Server.TLS.Configured() {
 		h.base = "https://" + addr

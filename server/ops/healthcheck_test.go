@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/certificate/certificatetest"
 	"github.com/seqd/seqd/server/config"
@@ -24,7 +27,7 @@ func healthOf(t *testing.T, addr string, files config.TLS) (string, error) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Server.Addr, cfg.Server.TLS = addr, files
-	return Healthcheck(t.Context(), &cfg)
+	return healthcheck(t.Context(), &cfg, await.Patience, new(net.Dialer).DialContext)
 }
 
 // runNode serves a memory store until the test ends, and returns the address.
@@ -57,16 +60,14 @@ func runNode(t *testing.T, flags map[string]string) string {
 // awaitReady asks until the node is ready, and returns what the last Healthcheck said.
 func awaitReady(t *testing.T, addr string, files config.TLS) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		said, err := healthOf(t, addr, files)
-		late := time.Now().After(end)
-		if err != nil && late {
-			t.Fatal(err)
+	var said string
+	await.Eventually(t, "the node is ready", func() (err error) {
+		if said, err = healthOf(t, addr, files); err == nil && (!strings.HasSuffix(said, "ready") || strings.Contains(said, "not ready")) {
+			err = fmt.Errorf("it says %q", said)
 		}
-		if strings.HasSuffix(said, "ready") && !strings.Contains(said, "not ready") || late {
-			return said
-		}
-	}
+		return err
+	})
+	return said
 }
 
 func TestHealthcheck(t *testing.T) {
@@ -212,20 +213,19 @@ func TestHealthcheckOfAClosedPort(t *testing.T) {
 // A node that takes the connection and never answers is not alive, and that is known within the
 // bound.
 func TestHealthcheckOfAHangingServer(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	began := time.Now()
-	said, err := healthOf(t, l.Addr().String(), config.TLS{})
-	if err == nil || !strings.Contains(err.Error(), "no answer within 2s") {
-		t.Errorf("it says %q (%v), want an error that says so", said, err)
-	}
-	if took := time.Since(began); took < healthPatience || took > healthPatience+5*time.Second {
-		t.Errorf("it took %s, want %s", took, healthPatience)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config.Default()
+		here, there := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		began := time.Now()
+		said, err := healthcheck(t.Context(), &cfg, healthPatience, func(context.Context, string, string) (net.Conn, error) { return here, nil })
+		if err == nil || !strings.Contains(err.Error(), "no answer within 2s") {
+			t.Errorf("it says %q (%v), want an error that says so", said, err)
+		}
+		if took := time.Since(began); took != healthPatience {
+			t.Errorf("it took %s, want %s", took, healthPatience)
+		}
+	})
 }
 
 // Alive is what /healthz says; of /readyz only the words are taken.

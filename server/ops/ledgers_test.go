@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy"
@@ -154,7 +155,7 @@ func nextOf(t *testing.T, s seqd.Strategy) (int64, error) {
 func TestRaiseWhileANodeRuns(t *testing.T) {
 	store := newFailedOver(t)
 	store.fence = persist.Fence{Current: "7/1", Confirmed: "7/1"}
-	cfg, err := config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: bill, strategy: gapless}]\n"), config.Sources{})
+	cfg, err := config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: bill, strategy: gapless, acquireTimeout: 1m}]\nserver: {writeTimeout: 1h}\n"), config.Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,17 +180,13 @@ func TestRaiseWhileANodeRuns(t *testing.T) {
 		t.Fatalf("%q, %v", r, err)
 	}
 	store.fence.Confirmed = store.fence.Current
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	await.Eventually(t, "it issues above 8", func() error {
 		n, err := nextOf(t, node)
-		if err == nil && n == 9 {
-			break
+		if err == nil && n != 9 {
+			t.Fatalf("after it was raised above 8: %d", n)
 		}
-		if err == nil || time.Now().After(deadline) {
-			t.Fatalf("after it was raised above 8: %d, %v", n, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return err
+	})
 	if n, err := nextOf(t, newBill(t, store, cfg.BizTypes[0], false)); err != nil || n != 10 {
 		t.Errorf("a node that starts: %d, %v, want 10", n, err)
 	}
