@@ -701,46 +701,29 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// crowded are the documents of very many nodes.
-type crowded struct {
-	persist.Documents
-	list []persist.Document
-}
-
-func (c crowded) List(context.Context, string, string, int) ([]persist.Document, error) {
-	return c.list, nil
-}
-
-// The more nodes there are, the longer an answer is given again: reading reports takes time too.
+// The longer reading reports takes, the longer an answer is given again, within limits.
 func TestManyNodes(t *testing.T) {
-	body, err := busyReport("").write()
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := memory.New(time.Now)
-	of := crowded{Documents: store.Documents()}
-	for i := range mostNodes {
-		of.list = append(of.list, persist.Document{Kind: kind, Key: fmt.Sprint(i), Body: body, Expires: time.Now().Add(time.Hour).UnixMilli()})
-	}
-	counter := newCounter()
-	f := New(Options{
-		Documents: of, Shared: true, Clock: time.Now, Counts: counter, Issuer: counter, Log: slog.New(slog.DiscardHandler),
-		Nodes: nodes.New(nodes.Options{
-			Documents: store.Documents(), Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
-			Details: func(int) []seqd.Details { return nil },
-		}),
-		Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
-	})
-	least := time.Hour
-	for range 3 {
-		began := time.Now()
-		f.readReports(of.list)
-		least = min(least, time.Since(began))
-	}
-	if _, err := f.Overview(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if pause, want := time.Until(f.answer.until), min(answerShare*least/2, longestPause/2); pause < want {
-		t.Errorf("reading takes %s, and an answer is given for %s", least, pause)
+	for reading, want := range map[time.Duration]time.Duration{
+		time.Millisecond: answerPause, 100 * time.Millisecond: answerShare * 100 * time.Millisecond, time.Second: longestPause,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store, counter := memory.New(time.Now), newCounter()
+			f := New(Options{
+				Documents: store.Documents(), Shared: true, Counts: counter, Issuer: counter, Log: slog.New(slog.DiscardHandler),
+				// Who reads reports asks for the time.
+				Clock: func() time.Time { time.Sleep(reading); return time.Now() },
+				Nodes: nodes.New(nodes.Options{
+					Documents: store.Documents(), Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
+					Details: func(int) []seqd.Details { return nil },
+				}),
+				Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+			})
+			if _, err := f.Overview(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if pause := time.Until(f.answer.until); pause != want {
+				t.Errorf("reading takes %s, and an answer is given for %s, want %s", reading, pause, want)
+			}
+		})
 	}
 }
