@@ -48,7 +48,7 @@ func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 			first := open(t, path)
 			second := make(chan error)
 			go func() {
-				s, err := Open(Options{Path: path, LockTimeout: time.Minute, Now: time.Now})
+				s, err := Open(Options{Path: path, LockTimeout: time.Hour, Now: time.Now})
 				if err == nil {
 					err = errors.Join(errors.New("it was opened"), s.Close())
 				}

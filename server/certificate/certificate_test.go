@@ -27,7 +27,7 @@ func serveTLS(t *testing.T, c *Certificate) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+	s := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(httpapi.Listener(l, c.Settings(), gate.New(gate.Options{}).Connections)) }()
 	t.Cleanup(func() { _ = s.Close(); <-served })
