@@ -17,11 +17,12 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 func options(s *service, path string, count int64) Options {
-	return Options{BizType: "invite", Count: count, Output: path, Client: client.Config{Addrs: []string{s.URL}}}
+	return Options{BizType: "invite", Count: count, Output: path, Client: client.Config{Addrs: []string{s.URL}, Timeout: await.Patience}}
 }
 
 func TestGenerate(t *testing.T) {

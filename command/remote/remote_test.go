@@ -24,6 +24,9 @@ type outcome struct {
 	out, errs string
 }
 
+// patient lets commands wait for an answer for as long as a slow machine needs.
+const patient = "SEQD_CLIENT_TIMEOUT=10m"
+
 // line runs a command line against a service.
 type line struct {
 	t   *testing.T
@@ -85,7 +88,7 @@ func answering(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)
 }
 
 func (f *fake) line(t *testing.T) line {
-	return line{t: t, env: []string{"SEQD_CLIENT_ADDR=" + f.url}}
+	return line{t: t, env: []string{"SEQD_CLIENT_ADDR=" + f.url, patient}}
 }
 
 // targets returns what was asked.
@@ -331,7 +334,7 @@ func TestOutputEnds(t *testing.T) {
 	} {
 		out := &endingWriter{left: 2, err: test.err}
 		var errs strings.Builder
-		code := command.Run(t.Context(), []string{"next", "order", "-n", "1000000"}, out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url}))
+		code := command.Run(t.Context(), []string{"next", "order", "-n", "1000000"}, out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url, patient}))
 		if code != test.code || errs.String() != test.errs {
 			t.Errorf("%v: exit code %d, %q", test.err, code, errs.String())
 		}
@@ -363,7 +366,7 @@ func TestInterrupted(t *testing.T) {
 		<-r.Context().Done()
 	})
 	var out, errs strings.Builder
-	code := command.Run(ctx, []string{"next", "order"}, &out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url}))
+	code := command.Run(ctx, []string{"next", "order"}, &out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url, patient}))
 	if code != 1 || errs.String() != "seqd: interrupted\n" || out.String() != "" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}

@@ -112,7 +112,7 @@ func loadConfig(t testing.TB, yaml string) *config.Config {
 	if !strings.Contains(yaml, "compat:") {
 		yaml += everything
 	}
-	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{})
+	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}})
 	if err != nil {
 		t.Fatal(err)
 	}
