@@ -25,9 +25,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/fleet"
-	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/respconn"
 )
 
 // admin is a token with all rights.

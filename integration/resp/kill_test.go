@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/fleet"
-	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/respconn"
 )
 
 // Three nodes share a store, and are killed in turn under pipelines of 16 connections. No number

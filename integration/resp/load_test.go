@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
+	"github.com/seqd/seqd/internal/testing/respconn"
 )
 
 func TestMain(m *testing.M) {

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/respconn"
 )
 
 // mostGrown is how much more memory a node may take from the system because of clients that

@@ -61,7 +61,7 @@ func readsAfterFailover(t *testing.T) {
 		_, err := s.Apply(d.at.Load(), &policy, &ledger.Op{Kind: ledger.Raise, Reason: "a test", Fence: "f2"}, nil)
 		return err
 	})
-	await.Eventually(t, "the counter is used again", func() error {
+	await.Eventually(t, "the node issues again", func() error {
 		var seq seqd.Sequence
 		_, replayed, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-1"}, &seq)
 		if err == nil && (!replayed || seq.First() != n) {

@@ -185,7 +185,7 @@ func (d *daily) purge() {
 		defer close(stopped)
 		factory.Background(ctx, env, nil)
 	}()
-	await.True(d, "something is purged", func() bool {
+	await.True(d, "what has ended is purged", func() bool {
 		_, err := d.store.Documents().Read(d.Context(), ended.Kind, ended.Key)
 		return errors.Is(err, persist.ErrNotFound)
 	})

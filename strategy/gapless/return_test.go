@@ -60,11 +60,11 @@ func returnWaits(t *testing.T) {
 	for range 10 { // each waits as long as callers do
 		_ = s.Generate(t.Context(), 1, &none)
 	}
-	store.lock.Unlock()
-	await.Eventually(t, "nobody's numbers are issued no more", func() error {
+	store.Unlock()
+	await.Eventually(t, "no number is issued that nobody got", func() error {
 		a, err := s.Account(t.Context(), seqd.AccountQuery{Limit: 10})
 		if err == nil && a.Issued != 0 {
-			err = fmt.Errorf("%+v", a)
+			err = fmt.Errorf("the account is %+v", a)
 		}
 		return err
 	})

@@ -88,7 +88,7 @@ func TestPeriodsAndDetails(t *testing.T) {
 // awaitDetails waits until a strategy shows these details, which it notes after it has answered.
 func awaitDetails(t *testing.T, s *gapless.Strategy, want string) {
 	t.Helper()
-	await.Eventually(t, "the details are right", func() error {
+	await.Eventually(t, "the details follow", func() error {
 		if shown := fmt.Sprint(s.Details()); shown != want {
 			return fmt.Errorf("details %s, want %s", shown, want)
 		}

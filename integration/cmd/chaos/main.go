@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/chaos"
-	"github.com/seqd/seqd/internal/testing/check"
 	"github.com/seqd/seqd/integration/chaos/sabotage"
+	"github.com/seqd/seqd/internal/testing/check"
 )
 
 func init() { runtime.LockOSThread() } // what is started inside ends with this thread
