@@ -26,7 +26,6 @@ type story struct {
 	now     time.Time
 	gap     int64 // that the shell asks for
 	sent    Take  // under way, if hangs
-	hangs   bool
 	without RuleSet
 	out     strings.Builder
 }
