@@ -494,8 +494,18 @@ func TestSettingsAreChecked(t *testing.T) {
 }
 
 func TestForeignSettings(t *testing.T) {
-	if _, err := New(strategy.Env{}, seqd.BizType{Name: "order", Settings: 5}); err == nil || !strings.Contains(err.Error(), "order") {
-		t.Errorf("error %v", err)
+	spaced := DefaultSettings()
+	spaced.Increment = 3
+	for _, settings := range []any{5, &spaced} {
+		b := seqd.BizType{Name: "order", Settings: settings}
+		_, local := New(strategy.Env{}, b)
+		_, strict := NewShared(strategy.Env{}, b, nil)
+		_, stored := NewStored(strategy.Env{}, b, nil)
+		for _, err := range []error{local, strict, stored} {
+			if err == nil || !strings.Contains(err.Error(), "order") {
+				t.Errorf("settings %v: %v", settings, err)
+			}
+		}
 	}
 }
 
