@@ -76,7 +76,7 @@ func (s *Strategy) open(ctx context.Context, name live.Name) (*counter, error) {
 	c := s.counter(name)
 	// any operation reads the document first, and this one changes nothing
 	_, err := c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
-	if err == nil || seqd.CodeOf(err) == seqd.CodeUnknownReservation || c.machineKnows() {
+	if c.machineKnows() {
 		return c, nil
 	}
 	_ = c.close(ctx)

@@ -445,3 +445,59 @@ func TestUnreadable(t *testing.T) {
 		time.Sleep(time.Minute)
 	})
 }
+
+// All ledgers of a biz type are handed over, however many, and no one else's.
+func TestHandOverAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, keyed)
+		s.filled()
+		docs, ctx := s.Store.Documents(), t.Context()
+		doc, err := docs.Read(ctx, persist.LedgerKind, "invoice/k1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc.Revision = 1
+		mine := []string{"invoice/k1", "invoice@20000101"}
+		for i := range 250 {
+			mine = append(mine, fmt.Sprint("invoice/many", i))
+		}
+		others := []string{"invoicf", "invoicf/k1", "invoice2", "zebra", "zebra/k1", "zebra@2000"}
+		for _, name := range append(slices.Clone(mine[1:]), others...) {
+			doc.Key = name
+			if err := docs.Create(ctx, doc); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.handOver(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range mine {
+			if c, err := s.Store.Counters().Read(ctx, name); err != nil || c.Max != 10 {
+				t.Errorf("the counter %s is at %d, %v", name, c.Max, err)
+			}
+		}
+		for _, name := range others {
+			if c, err := s.Store.Counters().Read(ctx, name); err == nil {
+				t.Errorf("the counter %s of another biz type is at %d", name, c.Max)
+			}
+		}
+	})
+}
+
+// A key or a period that is new begins above what another strategy issued under its name.
+func TestBeginsAboveAnotherStrategy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			settings     func(*gapless.Settings)
+			key, counter string
+		}{"plain": {nil, "", "invoice"}, "keyed": {keyed, "k2", "invoice/k2"}, "daily": {everyDay, "", "invoice@20000101"}} {
+			s := newScene(t, false, test.settings)
+			s.named(test.counter, 50)
+			node := s.begun(true)
+			text, _, err := order(node, test.key, seqd.Order{Count: 2})
+			if !strings.HasPrefix(text, "[[51 52]]") || err != nil {
+				t.Errorf("%s: %s, %v", name, text, err)
+			}
+		}
+	})
+}

@@ -78,9 +78,7 @@ func parseName(bizType, counter string) (name live.Name, err error) {
 	rest := strings.TrimPrefix(counter, bizType)
 	before, digits, periodic := strings.Cut(rest, "@")
 	if periodic {
-		if name.Period, err = parsePeriod(digits); err != nil {
-			return name, err
-		}
+		name.Period, _ = parsePeriod(digits) // what is none makes another name
 	}
 	name.Key = strings.TrimPrefix(before, "/")
 	if name.Counter(bizType) != counter {
