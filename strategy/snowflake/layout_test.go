@@ -115,6 +115,24 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
+// The last time of a layout is one of its times, and the next one is not.
+func TestLastTime(t *testing.T) {
+	l := testLayout(t, 10, 21) // it ends within 2262
+	if when, _, _, err := l.decompose(l.first(l.last(), 1)); err != nil || when.UnixMilli() != l.last() {
+		t.Errorf("%v, %v", when, err)
+	}
+	if number := l.first(l.last(), 1); l.last() == mostMillis || number < 0 {
+		t.Errorf("the layout ends at %d", l.last())
+	}
+}
+
+// What an earlier process used of one machine ID says nothing of others.
+func TestSpentOf(t *testing.T) {
+	if s := (spent{3, 100}); s.of(3) != 100 || s.of(4) != 0 {
+		t.Errorf("%d and %d", s.of(3), s.of(4))
+	}
+}
+
 func FuzzDecompose(f *testing.F) {
 	l := testLayout(f, 10, 12)
 	f.Add(int64(1))
