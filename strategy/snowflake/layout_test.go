@@ -40,6 +40,7 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		{func(s *Settings) { s.PollInterval = 0 }, "pollInterval"},
 		{func(s *Settings) { s.MaxWaitRollback = 2 * time.Second }, "maxWait"},
 		{func(s *Settings) { s.MaxSkew = 0 }, "maxSkew"},
+		{func(s *Settings) { s.MaxSkew = s.Horizon/2 + 1 }, "maxSkew"},
 		{func(s *Settings) { s.OfflineStart = time.Millisecond }, "offlineStart"},
 		{func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, "" }, "stateDir"},
 		{func(s *Settings) { s.AppName = "a.b" }, "appName"},
