@@ -224,3 +224,32 @@ func TestOpenedBesideWhatFails(t *testing.T) {
 		shut(t, is)
 	})
 }
+
+// TestDisableWhatWasNeverThere checks that a name without a definition can be disabled: then callers
+// get why.
+func TestDisableWhatWasNeverThere(t *testing.T) {
+	is := newIssuer(t, seqd.Options{})
+	if err := is.Disable(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "no")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := is.Next(t.Context(), "order", 1)
+	wantCode(t, err, seqd.CodeDisabled)
+	_, err = is.Resource(t.Context(), "order", "history", nil)
+	wantCode(t, err, seqd.CodeNotFound)
+}
+
+// TestOnErrorThatPanics checks that the log says so, and that the caller gets the refusal.
+func TestOnErrorThatPanics(t *testing.T) {
+	var log strings.Builder
+	d := order(&counting{fail: seqd.Errorf(seqd.CodeExhausted, "no more")},
+		seqd.BoundPlugin{Name: "p", Quick: true, Plugin: &hooks{onError: func(context.Context, *seqd.Call) { panic("oh") }}})
+	is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = is.Next(t.Context(), "order", 1)
+	wantCode(t, err, seqd.CodeExhausted)
+	if got := log.String(); strings.Count(got, "OnError failed") != 1 || !strings.Contains(got, "plugin p panicked") {
+		t.Errorf("logged %s", got)
+	}
+}

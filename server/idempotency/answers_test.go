@@ -122,3 +122,26 @@ func TestContended(t *testing.T) {
 		}
 	}
 }
+
+// seenTwice is a backend that finds the claim that it has just made, as after a lost reply.
+type seenTwice struct{ idempotency.Backend }
+
+func (s seenTwice) Claim(ctx context.Context, id, text string, lease time.Duration) (string, error) {
+	if held, err := s.Backend.Claim(ctx, id, text, lease); held != "" || err != nil {
+		return held, err
+	}
+	return s.Backend.Claim(ctx, id, text, lease)
+}
+
+// TestOwnClaim checks that a request that finds its own claim issues at once.
+func TestOwnClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.node(func(o *idempotency.Options) { o.Backend = seenTwice{o.Backend} })
+		began := time.Now()
+		w.wants(w.ask(t.Context(), a, "k", 1, w.issue), "1", false)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("waited %v for itself", took)
+		}
+	})
+}
