@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // childrenOf returns the IDs of the children of a process.
@@ -27,7 +29,7 @@ func childrenOf(pid int) []int {
 // awaitState waits until a process has ended or is in one of some states. Its parent may not have
 // noticed its end.
 func awaitState(pid int, states string) {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(await.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid))
 		if state == 0 || state == 'Z' || strings.IndexByte(states, state) >= 0 {
 			return

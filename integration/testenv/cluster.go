@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 const (
@@ -99,7 +101,7 @@ func (c *Cluster) Addrs() []string {
 // Client returns a client of the whole cluster, for the preparations and checks of a test.
 func (c *Cluster) Client() *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: c.Addrs(), DisableIdentity: true, DialerRetries: 1,
+		Addrs: c.Addrs(), DisableIdentity: true, DialerRetries: 1, ReadTimeout: await.Patience,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	c.t.Cleanup(func() { _ = client.Close() })
@@ -110,7 +112,7 @@ func (c *Cluster) Client() *redis.ClusterClient {
 // replicate. Right after a node was killed the others have not noticed yet; use AwaitMaster then.
 func (c *Cluster) AwaitOK() {
 	c.t.Helper()
-	await(c.t, "the cluster is well", c, func(ctx context.Context) error { _, err := c.well(ctx); return err })
+	eventually(c.t, "the cluster is well", func(ctx context.Context) error { _, err := c.well(ctx); return err })
 }
 
 // well returns the view that all running nodes share.
@@ -177,7 +179,7 @@ func (c *Cluster) AwaitMaster(key string, but ...*Redis) *Redis {
 	c.t.Helper()
 	slot := c.slot(key)
 	var master *Redis
-	await(c.t, "the cluster is well and has a master for "+key, c, func(ctx context.Context) (err error) {
+	eventually(c.t, "the cluster is well and has a master for "+key, func(ctx context.Context) (err error) {
 		master, err = c.owner(ctx, slot, but...)
 		return err
 	})
@@ -242,7 +244,7 @@ func (c *Cluster) Failover(key string) *Redis {
 		return replica.client.ClusterFailover(ctx).Err() // fails while the replica is not in step
 	})
 	var heir *Redis
-	await(c.t, "CLUSTER FAILOVER", c, func(ctx context.Context) (err error) {
+	eventually(c.t, "CLUSTER FAILOVER", func(ctx context.Context) (err error) {
 		if err = ask(ctx); err == nil {
 			heir, err = c.owner(ctx, slot, old)
 		}

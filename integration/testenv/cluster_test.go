@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -36,7 +37,7 @@ func TestClusterFailover(t *testing.T) {
 	if got := c.AwaitMaster("1", heir); got != old {
 		t.Fatalf("%s after a kill", got.Addr())
 	}
-	eventually(t, "the client follows", c, func() error { return client.Set(t.Context(), "1", "3", 0).Err() })
+	await.Eventually(t, "the client follows", func() error { return client.Set(t.Context(), "1", "3", 0).Err() })
 	want(t, old.Client(), "1", "3")
 	heir.Restart()
 	c.AwaitOK()

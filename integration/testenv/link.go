@@ -80,7 +80,7 @@ func (l *Link) Switch(upstream string) {
 // old listener and holds it until its exec.
 func (l *Link) start() {
 	l.t.Helper()
-	await(l.t, "start a link", l, func(context.Context) error {
+	eventually(l.t, "start a link", func(context.Context) error {
 		err := l.proxy.Start()
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return err
@@ -130,7 +130,7 @@ func (l *Link) LimitReplies(bytes int64) {
 func (l *Link) Restore() {
 	l.t.Helper()
 	l.end(faultHangDown, faultHangUp, faultDrop, faultLatency, faultLimit)
-	await(l.t, "restore a link", l, func(context.Context) error {
+	eventually(l.t, "restore a link", func(context.Context) error {
 		// The closed listener of Cut may still hold the port for a moment.
 		if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 			return err

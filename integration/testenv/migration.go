@@ -40,7 +40,7 @@ func (c *Cluster) BeginMigration(key string) *Migration {
 func (c *Cluster) masterBut(but *Redis) *Redis {
 	c.t.Helper()
 	var other *Redis
-	await(c.t, "the cluster is well and has another master", c, func(ctx context.Context) error {
+	eventually(c.t, "the cluster is well and has another master", func(ctx context.Context) error {
 		shared, err := c.well(ctx)
 		for _, owned := range shared {
 			if node := c.ownerIn(shared, owned.first); node != nil && node != but {

@@ -12,6 +12,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // MongoEnv is the environment variable with the URI of a MongoDB server to use instead of the
@@ -52,7 +54,7 @@ func StartMongo(t testing.TB) *Mongo {
 
 func (m *Mongo) connect() {
 	m.t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI(m.uri).SetServerSelectionTimeout(patience))
+	client, err := mongo.Connect(options.Client().ApplyURI(m.uri).SetServerSelectionTimeout(await.Patience))
 	must(m.t, m, "connect", err)
 	m.client = client
 	m.t.Cleanup(func() {
@@ -77,7 +79,7 @@ func (m *Mongo) start() {
 	m.t.Helper()
 	m.process = startProcess(m.t, m.output, standIn(m.t), "-listen", m.Addr(), "-dir", m.data)
 	// The port opens once everything behind it is ready.
-	await(m.t, "start the MongoDB stand-in", m, func(ctx context.Context) error {
+	eventually(m.t, "start the MongoDB stand-in", func(ctx context.Context) error {
 		if err := m.process.ended(); err != nil {
 			m.t.Fatalf("start the MongoDB stand-in: %v\n%s", err, lastOf(m.Log()))
 		}

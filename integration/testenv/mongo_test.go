@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -193,7 +194,7 @@ func TestMongoUnacknowledged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all of them arrive", m, func() error {
+	await.Eventually(t, "all of them arrive", func() error {
 		got, err := take(t.Context(), c, "a", 0)
 		if err == nil && got.Max != 50 {
 			err = fmt.Errorf("%d", got.Max)
@@ -213,7 +214,7 @@ func TestMongoKillKeepsWhatWasAcknowledged(t *testing.T) {
 		go func() {
 			defer close(stopped)
 			for n := 0; ; n++ {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 				got, err := take(ctx, c, "a", 1)
 				cancel()
 				if err != nil {
@@ -233,7 +234,7 @@ func TestMongoKillKeepsWhatWasAcknowledged(t *testing.T) {
 		m.Kill()
 		<-stopped
 		m.Restart()
-		eventually(t, "the counter is there again", m, func() error {
+		await.Eventually(t, "the counter is there again", func() error {
 			got, err := take(t.Context(), c, "a", 0)
 			// one under way, and one retry at most
 			if err == nil && (got.Max < acknowledged || got.Max > acknowledged+2) {
@@ -250,11 +251,13 @@ func TestMongoPause(t *testing.T) {
 	c := counters(m, m.Client())
 	insert(t, c, "a", 0)
 	m.Pause()
-	if _, err := take(brief(t), c, "a", 1); err == nil {
+	brief, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	if _, err := take(brief, c, "a", 1); err == nil {
 		t.Error("a paused server answers")
 	}
 	m.Resume()
-	eventually(t, "it resumes", m, func() error { _, err := take(t.Context(), c, "a", 0); return err })
+	await.Eventually(t, "it resumes", func() error { _, err := take(t.Context(), c, "a", 0); return err })
 }
 
 func TestMongoSnapshot(t *testing.T) {
@@ -265,12 +268,12 @@ func TestMongoSnapshot(t *testing.T) {
 	m.Kill()
 	old := m.Snapshot()
 	m.Restart()
-	eventually(t, "count on", m, func() error { _, err := take(t.Context(), c, "a", 100); return err })
+	await.Eventually(t, "count on", func() error { _, err := take(t.Context(), c, "a", 100); return err })
 	m.Kill()
 	m.RestoreSnapshot(old)
 	m.Restart()
 	var got counter
-	eventually(t, "read", m, func() error { return c.FindOne(t.Context(), bson.M{"_id": "a"}).Decode(&got) })
+	await.Eventually(t, "read", func() error { return c.FindOne(t.Context(), bson.M{"_id": "a"}).Decode(&got) })
 	if got.Max != 1 {
 		t.Errorf("restored %v", got)
 	}
@@ -283,19 +286,23 @@ func TestMongoLinkDropsReplies(t *testing.T) {
 	c := counters(m, connect(t, "mongodb://"+l.Addr()+"/?retryWrites=false"))
 	insert(t, c, "a", 0)
 	l.DropReplies()
-	if _, err := take(brief(t), c, "a", 1); err == nil {
-		t.Error("a reply came through")
-	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reply := make(chan error)
+	go func() { _, err := take(ctx, c, "a", 1); reply <- err }()
 	direct := counters(m, m.Client())
-	eventually(t, "the update was made", m, func() error {
+	await.Eventually(t, "the update was made", func() error {
 		got, err := take(t.Context(), direct, "a", 0)
 		if err == nil && got.Max != 1 {
 			err = fmt.Errorf("max is %d", got.Max)
 		}
 		return err
 	})
+	cancel()
+	if err := <-reply; err == nil {
+		t.Error("a reply came through")
+	}
 	l.Restore()
-	eventually(t, "the link works again", m, func() error { _, err := take(t.Context(), c, "a", 0); return err })
+	await.Eventually(t, "the link works again", func() error { _, err := take(t.Context(), c, "a", 0); return err })
 }
 
 func TestForeignMongo(t *testing.T) {

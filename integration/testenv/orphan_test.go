@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -54,7 +55,7 @@ func TestServersEndWithAKilledTest(t *testing.T) {
 		t.Fatalf("the test started %v", addrs)
 	}
 	for _, addr := range addrs {
-		eventually(t, addr+" ends", silent{}, func() error {
+		await.Eventually(t, addr+" ends", func() error {
 			if conn, err := net.Dial("tcp", addr); err == nil {
 				return fmt.Errorf("it lives: %w", conn.Close())
 			}
@@ -71,8 +72,3 @@ func openFolder(t *testing.T) string {
 	}
 	return folder
 }
-
-// silent has no log.
-type silent struct{}
-
-func (silent) Log() string { return "" }

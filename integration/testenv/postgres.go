@@ -134,7 +134,7 @@ func (p *Postgres) Reload() {
 	p.t.Helper()
 	before := p.Query("SELECT pg_conf_load_time()")
 	p.Query("SELECT pg_reload_conf()")
-	await(p.t, "reload "+p.name, p, func(ctx context.Context) error {
+	eventually(p.t, "reload "+p.name, func(ctx context.Context) error {
 		if after, err := p.query(ctx, "SELECT pg_conf_load_time()"); err != nil || after == before {
 			return fmt.Errorf("it was loaded at %s: %w", after, err)
 		}

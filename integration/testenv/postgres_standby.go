@@ -50,7 +50,7 @@ func (p *Postgres) Detach() {
 // Promote makes a standby a primary, on a new timeline, and waits until it takes writes.
 func (p *Postgres) Promote() {
 	p.t.Helper()
-	if p.Query("SELECT pg_promote(true, 30)") != "t" {
+	if p.Query("SELECT pg_promote(true, 170)") != "t" {
 		p.t.Fatalf("%s was not promoted\n%s", p.name, lastOf(p.Log()))
 	}
 	p.awaitPrimary()

@@ -9,10 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // Redis is one Redis server, or one Sentinel.
@@ -49,10 +50,10 @@ func newRedis(t testing.TB, name string, settings ...string) *Redis {
 	return r
 }
 
-// newClient returns a client for this package and for checks of tests, with short time-outs.
+// newClient returns a client for this package and for checks of tests.
 func (r *Redis) newClient() *redis.Client {
 	client := redis.NewClient(&redis.Options{
-		Addr: r.Addr(), DisableIdentity: true, DialerRetries: 1, DialTimeout: 2 * time.Second, ReadTimeout: 2 * time.Second,
+		Addr: r.Addr(), DisableIdentity: true, DialerRetries: 1, DialTimeout: await.Patience, ReadTimeout: await.Patience,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	r.t.Cleanup(func() { _ = client.Close() })

@@ -1,15 +1,18 @@
 package testenv_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/integration/respconn"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // set writes a key, and fails the test on an error.
@@ -29,34 +32,40 @@ func want(t *testing.T, client redis.Cmdable, key, value string) {
 	}
 }
 
-// eventually waits until a check returns no error.
-func eventually(t *testing.T, what string, server interface{ Log() string }, check func() error) {
+// once returns a client without retries, like that of code under test.
+func once(t *testing.T, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: await.Patience, ReadTimeout: await.Patience})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// raw returns a connection on which a test sends commands and reads their answers.
+func raw(t *testing.T, addr string) *respconn.Conn {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v\n%s", what, err, server.Log())
-		}
+	conn, err := respconn.Dial(addr, await.Patience, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// send sends a command and does not wait for its answer.
+func send(t *testing.T, conn *respconn.Conn, command string) {
+	t.Helper()
+	if err := conn.Send(command); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// brief returns a context for a call that is expected to fail.
-func brief(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// impatient returns a client without retries that respects the caller's deadline, like that of code
-// under test.
-func impatient(t *testing.T, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1,
-		ReadTimeout: 15 * time.Second, WriteTimeout: 15 * time.Second})
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+// silent fails the test if an answer comes in the time that one usually takes, and longer.
+func silent(t *testing.T, conn *respconn.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if answer, err := conn.Read(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an answer came: %v, %v", answer, err)
+	}
+	_ = conn.SetReadDeadline(time.Time{})
 }
 
 func TestRedisForgetsAtKill(t *testing.T) {
@@ -65,7 +74,7 @@ func TestRedisForgetsAtKill(t *testing.T) {
 	addr, id := r.Addr(), r.ReplicationID()
 	set(t, r.Client(), "a", "1")
 	r.Kill()
-	if err := impatient(t, addr).Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "refused") {
+	if err := once(t, addr).Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("a killed server says %v", err)
 	}
 	r.Restart()
@@ -95,20 +104,15 @@ func TestRedisKeepsAppendOnly(t *testing.T) {
 func TestRedisPause(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t)
-	client := impatient(t, r.Addr())
-	set(t, client, "a", "1")
+	conn := raw(t, r.Addr())
 	r.Pause()
-	if err := client.Set(brief(t), "a", "2", 0).Err(); err == nil {
-		t.Error("a paused server answers")
-	}
+	send(t, conn, "SET a 2")
+	silent(t, conn)
 	r.Resume()
-	// It was sent, so it is executed, although the client got an error.
-	eventually(t, "the command is served", r, func() error {
-		if got := client.Get(t.Context(), "a").Val(); got != "2" {
-			return fmt.Errorf("a is %q", got)
-		}
-		return nil
-	})
+	if answer, err := conn.Read(); answer != "OK" {
+		t.Errorf("what was sent to a paused server: %v, %v", answer, err)
+	}
+	want(t, r.Client(), "a", "2")
 	r.Pause()
 	r.Kill() // also when it is paused
 	r.Restart()
@@ -172,7 +176,7 @@ func TestReplica(t *testing.T) {
 	a.Follow(b)
 	want(t, a.Client(), "a", "b's")
 	a.Restart()
-	eventually(t, "a follows b after a restart too", a, func() error {
+	await.Eventually(t, "a follows b after a restart too", func() error {
 		if info := a.Info("replication"); info["role"] != "slave" || info["master_link_status"] != "up" {
 			return fmt.Errorf("%v", info)
 		}

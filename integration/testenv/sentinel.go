@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // Sentinels is a trio of Sentinels that watch one master and its replicas.
@@ -67,7 +69,7 @@ func (s *Sentinels) Addrs() []string {
 // checks of a test.
 func (s *Sentinels) Client() *redis.Client {
 	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: s.Name, SentinelAddrs: s.Addrs(), DisableIdentity: true, DialerRetries: 1,
+		MasterName: s.Name, SentinelAddrs: s.Addrs(), DisableIdentity: true, DialerRetries: 1, ReadTimeout: await.Patience,
 	})
 	s.t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -78,7 +80,7 @@ func (s *Sentinels) Client() *redis.Client {
 func (s *Sentinels) AwaitMaster(but ...*Redis) *Redis {
 	s.t.Helper()
 	var master *Redis
-	await(s.t, "the Sentinels agree on a master", s, func(ctx context.Context) (err error) {
+	eventually(s.t, "the Sentinels agree on a master", func(ctx context.Context) (err error) {
 		master, err = s.master(ctx, but...)
 		return err
 	})
@@ -135,7 +137,7 @@ func (s *Sentinels) Failover() *Redis {
 	s.t.Helper()
 	old := s.AwaitMaster()
 	ask, heir := again(s.forceFailover), old
-	await(s.t, "SENTINEL FAILOVER", s, func(ctx context.Context) (err error) {
+	eventually(s.t, "SENTINEL FAILOVER", func(ctx context.Context) (err error) {
 		if err = ask(ctx); err == nil {
 			heir, err = s.master(ctx, old)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -27,7 +28,7 @@ func TestSentinels(t *testing.T) {
 	}
 	want(t, b.Client(), "a", "1")
 	writes(t, s, client, b, "2")
-	eventually(t, "the old master follows the new one", a, func() error {
+	await.Eventually(t, "the old master follows the new one", func() error {
 		if info := a.Info("replication"); info["role"] != "slave" || info["master_link_status"] != "up" {
 			return fmt.Errorf("%v", info)
 		}
@@ -44,7 +45,7 @@ func TestSentinels(t *testing.T) {
 // accept writes, and lose them, until a Sentinel makes it a replica.
 func writes(t *testing.T, s *testenv.Sentinels, client *redis.Client, master *testenv.Redis, value string) {
 	t.Helper()
-	eventually(t, "a client of the Sentinels follows", s, func() error {
+	await.Eventually(t, "a client of the Sentinels follows", func() error {
 		if err := client.Set(t.Context(), "a", value, 0).Err(); err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func TestSentinelsWithoutOne(t *testing.T) {
 		t.Fatalf("the master is %s", got.Addr())
 	}
 	a.Resume() // it still acts as the master, until a Sentinel reconfigures it
-	eventually(t, "the paused master becomes a replica", a, func() error {
+	await.Eventually(t, "the paused master becomes a replica", func() error {
 		if role := a.Info("replication")["role"]; role != "slave" {
 			return fmt.Errorf("it is a %s", role)
 		}

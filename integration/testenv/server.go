@@ -28,10 +28,10 @@ func newServer(t testing.TB, kind string) *server {
 	return s
 }
 
-// await is like the function await, and fails if this server ends.
+// await is like eventually, and fails if this server ends.
 func (s *server) await(what string, condition func(context.Context) error) {
 	s.t.Helper()
-	await(s.t, what, s, func(ctx context.Context) error {
+	eventually(s.t, what, func(ctx context.Context) error {
 		if err := s.process.ended(); err != nil {
 			s.t.Fatalf("%s: %v\n%s", what, err, lastOf(s.Log()))
 		}
@@ -65,7 +65,7 @@ func (s *server) Ended() bool { return !s.process.alive() }
 func (s *server) stop(signal syscall.Signal) {
 	s.t.Helper()
 	must(s.t, s, "stop "+s.name, s.process.signal(signal))
-	await(s.t, "stop "+s.name, s, func(context.Context) error {
+	eventually(s.t, "stop "+s.name, func(context.Context) error {
 		if s.process.alive() {
 			return errors.New("it still runs")
 		}

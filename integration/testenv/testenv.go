@@ -22,15 +22,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
-const (
-	// patience is the longest wait before the test fails. A Sentinel that was stopped for 2 s does
-	// nothing for 30 s.
-	patience = 90 * time.Second
-	interval = 5 * time.Millisecond
-	tail     = 6000 // bytes of a log that are printed on failure
-)
+const tail = 6000 // bytes of a log that are printed on failure
 
 // Unique returns a name that no other test and no other run uses, for keys, databases and counters.
 func Unique() string {
@@ -39,26 +35,16 @@ func Unique() string {
 	return "seqdtest_" + hex.EncodeToString(random[:])
 }
 
-// logger is a server whose log is printed if a wait fails.
+// logger is a server whose log is printed if the test fails.
 type logger interface{ Log() string }
 
-// await repeats the condition until it returns no error. The context of the condition ends with the
+// eventually waits until the condition returns no error. The context of the condition ends with the
 // wait.
-func await(t testing.TB, what string, server logger, condition func(context.Context) error) {
+func eventually(t testing.TB, what string, condition func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := within()
 	defer cancel()
-	for {
-		err := condition(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not after %v: %v\n%s", what, patience, err, lastOf(server.Log()))
-		case <-time.After(interval):
-		}
-	}
+	await.Eventually(t, what, func() error { return condition(ctx) })
 }
 
 // again wraps a request so that a wait sends it until it succeeds, and again later if it had no
@@ -96,7 +82,7 @@ func showOnFailure(t testing.TB, name string, server logger) {
 
 // within returns a context for one command of this package.
 func within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), patience)
+	return context.WithTimeout(context.Background(), await.Patience)
 }
 
 // must ends the test on an error of this package.
