@@ -410,7 +410,7 @@ var rules = map[string]rule{
 		why: "it reads an environment variable",
 	},
 	"internal/testing/node": {
-		may: "internal/testing/ordercheck",
+		may: "internal/testing/await internal/testing/ordercheck",
 		why: "it uses seqd from outside only",
 	},
 	"internal/testing/ordercheck": {

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // AwaitHalt waits until all threads of a process have stopped after SIGSTOP, or have ended. Without
 // it some threads may still send answers.
 func AwaitHalt(pid int) error {
-	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(await.Patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		stopped, err := halted(pid)
 		if err != nil || stopped {
 			return err

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // A process that has ended is not waited for, even if its parent does not ask for its end.
@@ -31,7 +33,7 @@ func TestAwaitHaltOfAnEndedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := AwaitHalt(child); err != nil || time.Since(began) > stopPatience/2 {
+	if err := AwaitHalt(child); err != nil || time.Since(began) > await.Patience/2 {
 		t.Errorf("after %s: %v", time.Since(began), err)
 	}
 }

@@ -14,18 +14,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-)
 
-const (
-	patience     = time.Minute // longest wait for anything
-	stopPatience = time.Minute // a clean stop has two phases of 15 s each
-	interval     = 5 * time.Millisecond
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // BinariesEnv is the environment variable with the folder of the binaries to use instead of
@@ -161,7 +158,7 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	}
 	n := &Node{t: t, cmd: command(t, binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
-		Timeout:   2 * time.Minute, // longer than any node is paused
+		Timeout:   await.Patience, // longer than any node is paused
 	}}
 	n.cmd.Stderr = n.log
 	if err := n.cmd.Start(); err != nil {
@@ -228,7 +225,7 @@ func (n *Node) End() error {
 	n.signal(syscall.SIGTERM)
 	select {
 	case <-n.exited:
-	case <-time.After(stopPatience):
+	case <-time.After(await.Patience):
 		n.t.Fatalf("seqd does not stop\n%s", n.tail())
 	}
 	return n.err
@@ -271,7 +268,7 @@ func (n *Node) Fails() string {
 	n.t.Helper()
 	select {
 	case <-n.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(await.Patience):
 		n.t.Fatalf("seqd still runs\n%s", n.log)
 	}
 	if n.err == nil {
@@ -335,16 +332,15 @@ func (n *Node) TryStatus(path string) (int, string, error) {
 // Await requests a path until it has the status.
 func (n *Node) Await(path string, want int) string {
 	n.t.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		got, body := n.Status(path)
-		if got == want {
-			return body
+	var body string
+	await.Eventually(n.t, fmt.Sprintf("%s says %d", path, want), func() error {
+		var got int
+		if got, body = n.Status(path); got != want {
+			return fmt.Errorf("it says %d: %s\n%s", got, body, n.tail())
 		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("%s still says %d: %s\n%s", path, got, body, n.tail())
-		}
-		time.Sleep(interval)
-	}
+		return nil
+	})
+	return body
 }
 
 // Readiness is the answer of /readyz about the biz type order and the store.
@@ -392,15 +388,25 @@ func (n *Node) AwaitReadiness(status int, code string) {
 // AwaitReady requests /readyz until condition is true; what describes it.
 func (n *Node) AwaitReady(what string, condition func(Readiness) bool) {
 	n.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(interval) {
-		r := n.Readiness()
-		if condition(r) {
-			return
+	await.Eventually(n.t, "readyz is "+what, func() error {
+		if r := n.Readiness(); !condition(r) {
+			return fmt.Errorf("it says %d: %s\n%s", r.Status, r.Body, n.tail())
 		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("readyz is not %s but says %d: %s\n%s", what, r.Status, r.Body, n.tail())
+		return nil
+	})
+}
+
+// AwaitLog waits until one line of the log has all parts.
+func (n *Node) AwaitLog(parts ...string) {
+	n.t.Helper()
+	await.Eventually(n.t, fmt.Sprintf("the log has %q", parts), func() error {
+		for line := range strings.Lines(n.Log()) {
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+				return nil
+			}
 		}
-	}
+		return errors.New(n.tail())
+	})
 }
 
 // tail returns the end of the log, for messages.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
@@ -123,16 +124,15 @@ func (t *Traffic) Failures() map[string]int {
 // Await waits until condition is true; what describes it.
 func (t *Traffic) Await(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(interval) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not after %v: %d numbers up to %d, failures %v\n%s", what, patience, t.Acked(), t.Highest(), t.Failures(), t.node.tail())
-		}
-		select {
-		case <-t.node.exited:
+	await.Eventually(tb, what, func() error {
+		switch {
+		case condition():
+			return nil
+		case t.node.Ended():
 			tb.Fatalf("%s: the process has ended: %v\n%s", what, t.node.err, t.node.tail())
-		default:
 		}
-	}
+		return fmt.Errorf("%d numbers up to %d, failures %v\n%s", t.Acked(), t.Highest(), t.Failures(), t.node.tail())
+	})
 }
 
 // More waits for n further numbers.
