@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -42,7 +43,7 @@ func newRelay(t *testing.T, bizTypes string, settings ...string) *relay {
 	s := &relay{T: t, mongo: testenv.StartMongo(t), bizType: name, history: ordercheck.New()}
 	s.env = append([]string{
 		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + s.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + s.mongo.Database(),
-		"SEQD_STORE_MONGO_TIMEOUT=2s", "SEQD_BIZTYPES=" + bizTypes,
+		"SEQD_BIZTYPES=" + bizTypes,
 	}, settings...)
 	return s
 }
@@ -61,18 +62,23 @@ func (s *relay) start(settings ...string) *process {
 	return p
 }
 
-// take takes count numbers, in calls of at most 100.
+// take takes count numbers, in calls of at most 100. It waits for back ends that are slow.
 func (p *process) take(count int) (last int64) {
 	p.relay.Helper()
 	for count > 0 {
 		n := min(count, 100)
-		began := p.relay.history.Now()
-		ids, err := p.Take(p.relay.bizType, n)
+		err := node.Soon(func() error {
+			began := p.relay.history.Now()
+			ids, err := p.Take(p.relay.bizType, n)
+			if err == nil {
+				p.relay.history.Add(began, p.life, ids)
+				last, count = ids[n-1], count-n
+			}
+			return err
+		})
 		if err != nil {
 			p.relay.Fatalf("%s: %v", p.life, err)
 		}
-		p.relay.history.Add(began, p.life, ids)
-		last, count = ids[n-1], count-n
 	}
 	return last
 }
@@ -92,20 +98,10 @@ func (s *relay) order(ordering string, all ...*process) {
 	s.Helper()
 	all[0].do(http.StatusOK, "PATCH", "/biz-types/"+s.bizType, `{"ordering":"`+ordering+`"}`)
 	for _, p := range all {
-		s.await(p.life+" is "+ordering, func() bool {
+		await.True(s, p.life+" is "+ordering, func() bool {
 			a, err := p.Do("GET", "/biz-types/"+s.bizType, "")
 			return err == nil && strings.Contains(a.Body, `"ordering":"`+ordering+`"`)
 		})
-	}
-}
-
-// await waits until a condition holds.
-func (s *relay) await(what string, condition func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("not within a minute: %s", what)
-		}
 	}
 }
 
@@ -113,7 +109,7 @@ func (s *relay) await(what string, condition func() bool) {
 // behind.
 func (s *relay) awaitFull(r *testenv.Redis, prefix string) {
 	s.Helper()
-	s.await("the cursor is filled", func() bool {
+	await.True(s, "the cursor is filled", func() bool {
 		return r.Client().HGet(s.Context(), prefix+"{"+s.bizType+"}", "queued").Val() > "0"
 	})
 }
@@ -221,7 +217,7 @@ func TestRestoredAndRaisedWithoutRedis(t *testing.T) {
 	link.Cut()
 	began := s.history.Now()
 	for range 4 {
-		s.await("b issues on its own", func() bool { _, err := b.Take("order", 1); return err == nil })
+		await.True(s, "b issues on its own", func() bool { _, err := b.Take("order", 1); return err == nil })
 		b.take(100)
 		a.take(100)
 	}
@@ -258,7 +254,7 @@ func TestRemadeAfterRestore(t *testing.T) {
 	link.Cut()
 	began := s.history.Now()
 	a.do(http.StatusCreated, "PUT", "/biz-types/late", fmt.Sprintf(`{"step":100,"maxStep":100,"start":%d}`, highest+1))
-	s.await("b issues on its own", func() bool {
+	await.True(s, "b issues on its own", func() bool {
 		began := s.history.Now()
 		ids, err := b.Take("late", 10)
 		if err == nil {
@@ -365,7 +361,7 @@ func TestTwoRedisServers(t *testing.T) {
 		return strings.Contains(body, "cursor_contested")
 	}
 	told := map[*process]bool{}
-	s.await("both report it", func() bool {
+	await.True(s, "both report it", func() bool {
 		for _, p := range []*process{a, b} {
 			p.take(1)
 			told[p] = told[p] || contested(p)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/node"
@@ -149,12 +148,7 @@ func TestStoreDownAndBack(t *testing.T) {
 
 // takeSoon is take that tries again if the store is away, or needs longer than a request waits.
 func (s *system) takeSoon(n *node.Node, name string, count int) error {
-	for end := time.Now().Add(30 * time.Second); ; {
-		err := s.take(n, name, count)
-		if err == nil || time.Now().After(end) || !strings.Contains(err.Error(), "store_unavailable") && !strings.Contains(err.Error(), `"timeout"`) {
-			return err
-		}
-	}
+	return node.Soon(func() error { return s.take(n, name, count) })
 }
 
 // A node that starts without the store opens its port, reports why it is not ready, and becomes

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // role waits until a server says that it is a master or a slave.
 func (f *fleet) role(r *testenv.Redis, want string) {
 	f.t.Helper()
-	f.eventually(r.Addr()+" is a "+want, func() error {
+	await.Eventually(f.t, r.Addr()+" is a "+want, func() error {
 		if info := r.Info("replication"); info["role"] != want {
 			return fmt.Errorf("it is a %s", info["role"])
 		}
@@ -103,7 +104,7 @@ func TestSentinelFailoverByHand(t *testing.T) {
 				f.t.Fatalf("the master is %s", got.Addr())
 			}
 			f.awaitOrder(heir)
-			f.eventually("the old master follows", func() error {
+			await.Eventually(f.t, "the old master follows", func() error {
 				for _, r := range []*testenv.Redis{a, b} {
 					if info := r.Info("replication"); r != heir && info["master_link_status"] != "up" {
 						return fmt.Errorf("%v", info)
@@ -123,7 +124,7 @@ func TestSentinelFailoverByHand(t *testing.T) {
 func (f *fleet) awaitOrder(r *testenv.Redis) {
 	f.t.Helper()
 	before := ""
-	f.eventually("numbers are taken at "+r.Addr(), func() error {
+	await.Eventually(f.t, "numbers are taken at "+r.Addr(), func() error {
 		cur, err := r.Client().HGet(f.t.Context(), key, "cur").Result()
 		if err == nil && (before == "" || before == cur) {
 			before, err = cur, fmt.Errorf("%s was taken last", cur)
@@ -280,7 +281,7 @@ func lead(links []*testenv.Link, to *testenv.Redis) {
 // inStep waits until a replica has everything that its master has. Nobody may write meanwhile.
 func (f *fleet) inStep(master, replica *testenv.Redis) {
 	f.t.Helper()
-	f.eventually("the replica is in step", func() error {
+	await.Eventually(f.t, "the replica is in step", func() error {
 		of, at := master.Info("replication")["master_repl_offset"], replica.Info("replication")["master_repl_offset"]
 		if of != at {
 			return fmt.Errorf("it is at %s of %s", at, of)
@@ -358,9 +359,9 @@ func TestWritableReplica(t *testing.T) {
 		f.resume()
 		f.more(phase)
 		f.unload()
-		f.awaitQuiet() // the last take may have asked for a range
+		f.awaitQuiet(master) // the last take may have asked for a range
 		f.inStep(master, replica)
-		f.eventually("the replica has what its master has", func() error {
+		await.Eventually(f.t, "the replica has what its master has", func() error {
 			at, err := master.Client().HGetAll(f.t.Context(), key).Result()
 			if err != nil {
 				return err
@@ -381,7 +382,7 @@ func (f *fleet) stray(name string, settings ...string) *member {
 	m := f.add(name, settings...)
 	f.members = f.members[:len(f.members)-1]
 	m.start()
-	f.eventually("a node that cannot use its Redis ends or says so", func() error {
+	await.Eventually(f.t, "a node that cannot use its Redis ends or says so", func() error {
 		if m.Ended() {
 			return nil
 		}

@@ -3,12 +3,14 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -190,7 +192,8 @@ func (m *member) take(count int) ([]int64, error) {
 func (m *member) burn(n int) {
 	m.fleet.t.Helper()
 	for ; n > 0; n -= step {
-		if _, err := m.take(min(n, step)); err != nil {
+		err := node.Soon(func() error { _, err := m.take(min(n, step)); return err })
+		if err != nil {
 			m.fleet.t.Fatalf("%s: %v\n%s", m.name, err, m.Log())
 		}
 	}
@@ -426,7 +429,7 @@ const retreatOf = 4 * step
 // counter returns the highest number that the store has allocated.
 func (f *fleet) counter() persist.Counter {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), await.Patience)
 	defer cancel()
 	var doc struct {
 		Max  int64 `bson:"max"`
@@ -439,16 +442,35 @@ func (f *fleet) counter() persist.Counter {
 	return persist.Counter{BizTag: "order", Max: doc.Max, Step: doc.Step}
 }
 
-// awaitQuiet waits until a fleet without load has refilled everything: the store has allocated
-// nothing for a while.
-func (f *fleet) awaitQuiet() {
+// awaitQuiet waits until a fleet without load has refilled everything: no refill of the cursor, if
+// there is one, is under way, nodes have got all that the store has allocated, and in the next
+// second, after which they would replace standby ranges, it allocates nothing more.
+func (f *fleet) awaitQuiet(cursor ...*testenv.Redis) {
 	f.t.Helper()
-	const calm = time.Second
-	for last, since := f.counter().Max, time.Now(); time.Since(since) < calm; time.Sleep(20 * time.Millisecond) {
-		if now := f.counter().Max; now != last {
-			last, since = now, time.Now()
+	last, since := int64(0), time.Now()
+	await.Eventually(f.t, "all is refilled", func() error {
+		allocated, got := f.counter().Max, f.fetched()
+		refills := slices.ContainsFunc(cursor, func(r *testenv.Redis) bool { return f.claimed(r) == nil })
+		if refills || allocated != last || allocated > got {
+			last, since = allocated, time.Now()
+		}
+		if time.Since(since) < time.Second {
+			return fmt.Errorf("the store has allocated up to %d, and nodes got up to %d", allocated, got)
+		}
+		return nil
+	})
+}
+
+// fetched returns the last number that a node got from the store.
+func (f *fleet) fetched() (last int64) {
+	lives := slices.Clone(f.ended)
+	f.each(func(m *member) { lives = append(lives, m.Node) })
+	for _, life := range lives {
+		for _, r := range ranges(life) {
+			last = max(last, r.Last)
 		}
 	}
+	return last
 }
 
 // restartStore starts the store again.
@@ -461,25 +483,11 @@ func (f *fleet) restartStore() {
 // awaitFull waits until the queue behind buffer 1 is full.
 func (f *fleet) awaitFull(r *testenv.Redis) {
 	f.t.Helper()
-	f.eventually("the queue is full", func() error {
+	await.Eventually(f.t, "the queue is full", func() error {
 		queued, err := r.Client().HGet(f.t.Context(), key, "queued").Int()
 		if err == nil && queued < 1+reserve {
 			err = fmt.Errorf("%d ranges are queued", queued)
 		}
 		return err
 	})
-}
-
-// eventually waits until a check returns no error.
-func (f *fleet) eventually(what string, check func() error) {
-	f.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("%s: %v", what, err)
-		}
-	}
 }

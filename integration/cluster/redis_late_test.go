@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 )
@@ -40,24 +42,24 @@ func TestRangeArrivesLate(t *testing.T) {
 			a.traffic.More(t, 2*step)
 
 			toStore.Latency(300 * time.Millisecond) // a range takes two requests
-			f.eventually("a refill is over", func() error {
+			await.Eventually(f.t, "a refill is over", func() error {
 				if f.claimed(r) == nil {
 					return errors.New("it is not")
 				}
 				return nil
 			})
-			known := a.ranges()
-			f.eventually("a brings a range", func() error { return f.claimed(r) })
+			known := ranges(a.Node)
+			await.Eventually(f.t, "a brings a range", func() error { return f.claimed(r) })
 			// so a has received the answer with its claim
 			a.traffic.More(t, int64(f.pace.Callers*f.pace.Largest))
 			toRedis.Hang()
-			f.eventually("a has the range", func() error {
-				if len(a.ranges()) == len(known) {
+			await.Eventually(f.t, "a has the range", func() error {
+				if len(ranges(a.Node)) == len(known) {
 					return errors.New("it has not")
 				}
 				return nil
 			})
-			late := a.ranges()[len(known)]
+			late := ranges(a.Node)[len(known)]
 			toStore.Latency(0)
 			if meanwhile != "the others continue" {
 				if err := r.Client().FlushAll(t.Context()).Err(); err != nil {
@@ -70,7 +72,7 @@ func TestRangeArrivesLate(t *testing.T) {
 
 			record(f, r)
 			f.mongo.Pause() // so that the queue stays open for a range
-			f.eventually("the queue has room", func() error {
+			await.Eventually(f.t, "the queue has room", func() error {
 				queued, err := r.Client().HGet(t.Context(), key, "queued").Int()
 				if err == nil && queued > reserve {
 					err = fmt.Errorf("%d ranges are queued", queued)
@@ -78,7 +80,7 @@ func TestRangeArrivesLate(t *testing.T) {
 				return err
 			})
 			toRedis.Resume()
-			f.eventually("the range arrives", func() error { return arrived(f, r, late) })
+			await.Eventually(f.t, "the range arrives", func() error { return arrived(f, r, late) })
 			f.mongo.Resume()
 			f.awaitWell()
 			f.more(step)
@@ -118,7 +120,7 @@ func (m *member) connect(link *testenv.Link, r *testenv.Redis, spare int) {
 	for i := range spare {
 		asking.Go(func() { _, _ = m.Take(fmt.Sprintf("spare%d", i), 1) })
 	}
-	m.fleet.eventually("connections are opened", func() error {
+	await.Eventually(m.fleet.t, "connections are opened", func() error {
 		if now := connected(); now < before+spare-2 {
 			return fmt.Errorf("%d were open before, %d are open now", before, now)
 		}
@@ -130,8 +132,8 @@ func (m *member) connect(link *testenv.Link, r *testenv.Redis, spare int) {
 }
 
 // ranges returns the ranges that a node got from the store, from its log.
-func (m *member) ranges() (list []persist.Range) {
-	for line := range strings.Lines(m.Log()) {
+func ranges(n *node.Node) (list []persist.Range) {
+	for line := range strings.Lines(n.Log()) {
 		var entry struct {
 			Msg, BizType string
 			First, Last  int64

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -142,7 +143,7 @@ func TestNodePausedInARefill(t *testing.T) {
 		a.traffic.More(f.t, step)
 		link.Latency(time.Second)
 		// Only a asks for numbers, so it has the claim, and its range is on the way for a second.
-		f.eventually("a refill is under way", func() error { return f.claimed(r) })
+		await.Eventually(f.t, "a refill is under way", func() error { return f.claimed(r) })
 		f.suspend()
 		a.Pause()
 		paused := time.Now()
@@ -242,11 +243,11 @@ func TestStartWithoutBackEnds(t *testing.T) {
 	t.Run("store", func(t *testing.T) {
 		underBoth(t, func(f *fleet) {
 			const large = 20_000 // enough in hand while the store is away
-			f.env = append(f.env, fmt.Sprint("SEQD_SEGMENT_STEP=", large), fmt.Sprint("SEQD_SEGMENT_MAXSTEP=", large), "SEQD_SEGMENT_ACQUIRETIMEOUT=10s")
+			f.env = append(f.env, fmt.Sprint("SEQD_SEGMENT_STEP=", large), fmt.Sprint("SEQD_SEGMENT_MAXSTEP=", large), "SEQD_SEGMENT_ACQUIRETIMEOUT=1m")
 			r := testenv.StartRedis(f.t)
 			f.sail("old", redisAt(r.Addr()))
 			f.members[0].burn(large / 2) // and wait for a refill
-			f.awaitQuiet()
+			f.awaitQuiet(r)
 			f.mongo.Kill()
 			fresh := f.add("fresh", redisAt(r.Addr()))
 			fresh.start()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -21,7 +22,7 @@ func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 			f.awaitFull(r)
 			before := f.history.Numbers()
 			f.mongo.Kill()
-			f.eventually("numbers in hand are issued", func() error {
+			await.Eventually(f.t, "numbers in hand are issued", func() error {
 				if issued := f.history.Numbers() - before; issued < (1+reserve)*step-step/4 {
 					return fmt.Errorf("%d were issued", issued)
 				}
@@ -32,7 +33,7 @@ func TestStoreAwayWhileNumbersAreInHand(t *testing.T) {
 		}
 		f.noRefusals()
 		f.finish(3 * 2 * step) // ranges whose answers were lost
-	}, "SEQD_SEGMENT_ACQUIRETIMEOUT=10s") // for callers that wait when the store is back
+	})
 }
 
 // The store stays away. Nodes issue all numbers in hand, then reject calls and report the reason.
@@ -43,7 +44,7 @@ func TestStoreAwayPastTheReserve(t *testing.T) {
 		f.sail("a b", redisAt(r.Addr()))
 		f.more(step)
 		f.unload()
-		f.awaitQuiet() // both buffers and the reserve are full
+		f.awaitQuiet(r) // both buffers and the reserve are full
 		f.mongo.Kill()
 		before := f.history.Numbers()
 		f.load()
@@ -82,7 +83,7 @@ func TestStoreRestoredFromAnOldCopy(t *testing.T) {
 		f.unload()
 		// A fetch that begins before the restore and ends after it continues above it, but does not
 		// notice it.
-		f.awaitQuiet()
+		f.awaitQuiet(r)
 
 		f.mongo.Kill()
 		known := f.history.Highest()
@@ -170,10 +171,10 @@ func TestRedisAndStoreAway(t *testing.T) {
 				f.unload()
 				// the second round sees what the first has refilled, and replaces standby ranges
 				for range 2 {
-					f.awaitQuiet()
+					f.awaitQuiet(r)
 					f.each(func(m *member) { m.burn(1) })
 				}
-				f.awaitQuiet()
+				f.awaitQuiet(r)
 				f.suspend()
 				r.Kill()
 				f.mongo.Kill()
@@ -204,7 +205,7 @@ func TestRedisAndStoreAway(t *testing.T) {
 				f.resume()
 				f.more(step)
 				f.finish(lossOf(2) + 4*retreatOf)
-			}, "SEQD_STORE_MONGO_TIMEOUT=1s")
+			}, "SEQD_STORE_MONGO_TIMEOUT=1s", "SEQD_SEGMENT_ACQUIRETIMEOUT=3s")
 		})
 	}
 }

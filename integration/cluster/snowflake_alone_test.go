@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -75,16 +76,11 @@ func TestSnowflakeWithoutTheStore(t *testing.T) {
 // cannot issue it before it has reached the store.
 func awaitUser(t *testing.T, dir, bizType string) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
-		files, err := filepath.Glob(filepath.Join(dir, "data", "*.properties"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "users="+bizType) {
-				return
-			}
-		}
-	}
-	t.Fatalf("no state file names %s", bizType)
+	await.True(t, "a state file names "+bizType, func() bool {
+		files, _ := filepath.Glob(filepath.Join(dir, "data", "*.properties")) // the pattern is right
+		return slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "users="+bizType)
+		})
+	})
 }

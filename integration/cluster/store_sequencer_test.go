@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -85,7 +86,7 @@ func TestStoreAwayWhileItSequences(t *testing.T) {
 	nodes := []*process{s.start(), s.start()}
 	ready := func(p *process, want int) {
 		t.Helper()
-		s.await(fmt.Sprintf("readyz of %s answers %d", p.life, want), func() bool {
+		await.True(s, fmt.Sprintf("readyz of %s answers %d", p.life, want), func() bool {
 			a, err := p.Do("GET", "/readyz", "")
 			return err == nil && a.Status == want
 		})
@@ -170,7 +171,7 @@ func (s *relay) sequencer(to string, all ...*process) {
 	s.Helper()
 	all[0].do(http.StatusOK, "PATCH", "/biz-types/"+s.bizType, `{"sequencer":"`+to+`"}`)
 	for _, p := range all {
-		s.await(p.life+" has "+to, func() bool {
+		await.True(s, p.life+" has "+to, func() bool {
 			a, err := p.Do("GET", "/biz-types/"+s.bizType, "")
 			return err == nil && strings.Contains(a.Body, `"sequencer":"`+to+`"`)
 		})
@@ -186,14 +187,14 @@ func TestCursorAndNoRedis(t *testing.T) {
 	a.take(10)
 	a.Stop()
 	b := &process{Node: node.Start(s.T, s.TempDir(), s.env...), relay: s, life: "without Redis"}
-	s.await("the node answers", func() bool {
+	await.True(s, "the node answers", func() bool {
 		answer, err := b.Do("GET", "/seq/order", "")
 		return err == nil && answer.Status == http.StatusConflict && strings.Contains(answer.Body, "redis.addrs")
 	})
 	b.do(http.StatusServiceUnavailable, "GET", "/readyz", "")
 	b.do(http.StatusOK, "PATCH", "/biz-types/order", `{"sequencer":"store"}`)
 	b.take(10)
-	s.await("the node is ready", func() bool {
+	await.True(s, "the node is ready", func() bool {
 		answer, err := b.Do("GET", "/readyz", "")
 		return err == nil && answer.Status == http.StatusOK
 	})

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -195,8 +196,8 @@ func TestREADME(t *testing.T) {
 		}
 	})
 	for _, addr := range []string{first, second} {
-		eventually(t, addr+" is ready", func() error {
-			return exec.Command("curl", "--silent", "--fail", "--max-time", "5", "--output", "/dev/null", addr+"/readyz").Run()
+		await.Eventually(t, addr+" is ready", func() error {
+			return exec.Command("curl", "--silent", "--fail", "--max-time", "120", "--output", "/dev/null", addr+"/readyz").Run()
 		})
 	}
 	ask, want, _ := strings.Cut(block(t, "README.md", heading, "console"), "\n")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,11 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -34,16 +33,10 @@ type server struct {
 	cmd          *exec.Cmd
 }
 
-// newServer starts a server on the port of a closed listener, which nothing else is likely to use
-// in between. If the server does not get the port the test fails.
+// newServer starts a server.
 func newServer(t *testing.T, redisPort string, args ...string) *server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
+	_, port, _ := strings.Cut(testenv.ReserveAddr(t), ":")
 	s := &server{t: t, args: args, folder: t.TempDir(), port: port, redisPort: redisPort}
 	s.start()
 	t.Cleanup(s.kill)
@@ -66,7 +59,7 @@ func (s *server) start() {
 	}
 	client := s.client()
 	defer client.Close()
-	eventually(s.t, s.args[0]+" answers", func() error { return client.Ping(context.Background()).Err() })
+	await.Eventually(s.t, s.args[0]+" answers", func() error { return client.Ping(context.Background()).Err() })
 }
 
 func (s *server) kill() {
@@ -95,20 +88,6 @@ func (s *server) replication(want string) error {
 	return nil
 }
 
-// eventually repeats a condition until it holds.
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within a minute: %v", what, err)
-		}
-	}
-}
-
 // The servers and Sentinels of compose.yaml, started by its own script. Nodes find the primary
 // through the Sentinels. A lost primary is replaced, and comes back as a replica, whatever its
 // arguments.
@@ -117,7 +96,7 @@ func TestComposeRedis(t *testing.T) {
 	mongo := testenv.StartMongo(t)
 	primary := newServer(t, "", "server", "127.0.0.1")
 	replica := newServer(t, primary.port, "server", "127.0.0.1", "127.0.0.1")
-	eventually(t, "the replica is in step", func() error { return replica.replication("master_link_status:up") })
+	await.Eventually(t, "the replica is in step", func() error { return replica.replication("master_link_status:up") })
 	var sentinels []string
 	for range 3 {
 		sentinels = append(sentinels, newServer(t, primary.port, "sentinel", "127.0.0.1", "127.0.0.1").addr())
@@ -131,7 +110,7 @@ func TestComposeRedis(t *testing.T) {
 		}
 	}
 	for _, addr := range sentinels {
-		eventually(t, "the Sentinels know each other", quorum(addr))
+		await.Eventually(t, "the Sentinels know each other", quorum(addr))
 	}
 	settings := []string{"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(),
 		"SEQD_REDIS_ADDRS=" + strings.Join(sentinels, ","), "SEQD_REDIS_MASTERNAME=seqd", "SEQD_REDIS_PASSWORD=" + password, "SEQD_REDIS_SENTINELPASSWORD=" + password}
@@ -139,12 +118,12 @@ func TestComposeRedis(t *testing.T) {
 	last := inTurn(t, 0, a, b)
 
 	primary.kill()
-	eventually(t, "the replica is the primary", func() error { return replica.replication("role:master") })
+	await.Eventually(t, "the replica is the primary", func() error { return replica.replication("role:master") })
 	last = max(last, backOnTheCursor(t, a), backOnTheCursor(t, b))
 	last = inTurn(t, last, a, b)
 
 	primary.start()
-	eventually(t, "the old primary is a replica", func() error { return primary.replication("master_port:" + replica.port) })
+	await.Eventually(t, "the old primary is a replica", func() error { return primary.replication("master_port:" + replica.port) })
 	inTurn(t, last, b, a)
 }
 
@@ -152,7 +131,7 @@ func TestComposeRedis(t *testing.T) {
 // Without takes a node may not notice that Redis has changed.
 func backOnTheCursor(t *testing.T, n *node.Node) (last int64) {
 	t.Helper()
-	eventually(t, "the node is back on the cursor", func() error {
+	await.Eventually(t, "the node is back on the cursor", func() error {
 		numbers, err := n.Take("order", 1)
 		if err != nil {
 			return err

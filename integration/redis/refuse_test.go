@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ const password = "correct-horse"
 // settings returns the settings of a node with its own store, which connects to Redis but does not
 // need it.
 func settings(addrs string, more ...string) []string {
-	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=500ms", "SEQD_REDIS_ADDRS=" + addrs}, more...)
+	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_ADDRS=" + addrs}, more...)
 }
 
 func wantText(t *testing.T, text string, parts ...string) {
@@ -42,13 +41,10 @@ func wantText(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// patient lets the first look at Redis, which decides, take long on a loaded machine.
-var patient = []string{"SEQD_REDIS_TIMEOUT=5s"}
-
 // refuses checks that seqd does not start and reports the reason.
 func refuses(t *testing.T, env []string, want ...string) {
 	t.Helper()
-	log := node.Launch(t, t.TempDir(), slices.Concat(env, patient)...).Fails()
+	log := node.Launch(t, t.TempDir(), env...).Fails()
 	wantText(t, log, want...)
 	if strings.Contains(log, "Redis is well") {
 		t.Errorf("it was found well: %s", log)
@@ -59,7 +55,7 @@ func refuses(t *testing.T, env []string, want ...string) {
 func accepts(t *testing.T, env []string) {
 	t.Helper()
 	n := node.StartReady(t, t.TempDir(), env...)
-	awaitLog(t, n, "Redis is well")
+	n.AwaitLog("Redis is well")
 	if _, err := n.Take("order", 1); err != nil {
 		t.Error(err)
 	}
@@ -166,8 +162,8 @@ func TestNoRedisAtAll(t *testing.T) {
 	refuses(t, settings(addr, "SEQD_REDIS_MASTERNAME=m"), "redis.addrs: what answers there is not Redis")
 	// MongoDB closes the connection on invalid input, as does a proxy whose server is down. That
 	// may be temporary, so seqd starts.
-	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr(), patient...)...)
-	awaitLog(t, n, "Redis cannot be used now")
+	n := node.StartReady(t, t.TempDir(), settings(testenv.StartMongo(t).Addr())...)
+	n.AwaitLog("Redis cannot be used now")
 	n.Stop()
 	wantText(t, n.Log(), "redis.addrs: ")
 }
@@ -218,20 +214,17 @@ func TestAwayAndBack(t *testing.T) {
 			t.Parallel()
 			server := testenv.StartRedis(t)
 			test.harm(server)
-			began := time.Now()
-			n := node.StartReady(t, t.TempDir(), settings(server.Addr())...)
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("the start took %s", took)
-			}
+			n := node.StartReady(t, t.TempDir(), settings(server.Addr(), "SEQD_REDIS_TIMEOUT=500ms")...)
 			if _, err := n.Take("order", 10); err != nil {
 				t.Error(err)
 			}
+			n.AwaitLog("Redis cannot be used")
 			time.Sleep(2 * time.Second) // several checks
 			if got := strings.Count(n.Log(), "Redis cannot be used"); got != 1 || strings.Contains(n.Log(), "Redis is well") {
 				t.Errorf("complained %d times: %s", got, n.Log())
 			}
 			test.heal(server)
-			awaitLog(t, n, "Redis is well")
+			n.AwaitLog("Redis is well")
 			n.Stop()
 		})
 	}
@@ -245,25 +238,16 @@ func TestUnfitWhenItComes(t *testing.T) {
 	server.Pause()
 	n := node.StartReady(t, t.TempDir(), settings(server.Addr())...)
 	server.Resume()
-	awaitLog(t, n, "maxmemory-policy")
+	n.AwaitLog("maxmemory-policy")
 	if _, err := n.Take("order", 1); err != nil {
 		t.Error(err)
 	}
 	if err := server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
 		t.Fatal(err)
 	}
-	awaitLog(t, n, "Redis is well")
+	n.AwaitLog("Redis is well")
 	n.Stop()
 	if got := strings.Count(n.Log(), "Redis cannot be used as it is"); got != 1 {
 		t.Errorf("complained %d times: %s", got, n.Log())
-	}
-}
-
-func awaitLog(t *testing.T, n *node.Node, part string) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(n.Log(), part); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%q never comes: %s", part, n.Log())
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,25 +71,12 @@ func (a *authority) sign(name string, template, parent *x509.Certificate, signer
 // returns the address of that port.
 func (a *authority) startTLS(name string) string {
 	a.t.Helper()
-	port := freePort(a.t)
-	testenv.StartRedis(a.t, "tls-port "+port, "tls-cert-file "+a.file(name+".crt"), "tls-key-file "+a.file(name+".key"), "tls-ca-cert-file "+a.file("ca.crt"))
-	return net.JoinHostPort("127.0.0.1", port)
+	addr := testenv.ReserveAddr(a.t)
+	testenv.StartRedis(a.t, "tls-port "+port(addr), "tls-cert-file "+a.file(name+".crt"), "tls-key-file "+a.file(name+".key"), "tls-ca-cert-file "+a.file("ca.crt"))
+	return addr
 }
 
-// freePort returns an unused port.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
+func port(addr string) string { _, port, _ := strings.Cut(addr, ":"); return port }
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
@@ -116,7 +104,7 @@ func TestTLS(t *testing.T) {
 	// that is shutting down.
 	for _, env := range [][]string{settings(addr), on(testenv.StartRedis(t).Addr(), ours, client(ours)...)} {
 		n := node.StartReady(t, t.TempDir(), env...)
-		awaitLog(t, n, "Redis cannot be used now")
+		n.AwaitLog("Redis cannot be used now")
 		n.Stop()
 		wantText(t, n.Log(), "redis.addrs")
 	}

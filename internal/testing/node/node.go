@@ -149,6 +149,14 @@ func (n *Node) Tool(dir string, args ...string) *exec.Cmd {
 	return command(n.t, binary, dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
 }
 
+// patient are settings with which a node on a slow machine refuses nothing that it could answer,
+// as far as seqd permits. A test of an outage overrides those that it has to wait for.
+var patient = []string{
+	"SEQD_SERVER_READHEADERTIMEOUT=3m", "SEQD_SERVER_READTIMEOUT=3m", "SEQD_SERVER_WRITETIMEOUT=5m", "SEQD_SERVER_STOPTIMEOUT=3m",
+	"SEQD_SEGMENT_ACQUIRETIMEOUT=1m", "SEQD_GAPLESS_ACQUIRETIMEOUT=1m", "SEQD_REDIS_TIMEOUT=5s",
+	"SEQD_STORE_MONGO_TIMEOUT=10s", "SEQD_STORE_POSTGRES_TIMEOUT=10s", "SEQD_STORE_MYSQL_TIMEOUT=10s",
+}
+
 // Launch starts seqd in dir with settings as environment variables. It does not wait.
 func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
