@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -79,11 +80,11 @@ func TestClockSetBack(t *testing.T) {
 		a.logs(setBack, 0)
 
 		a.turn(off - 2*time.Second)
-		f.await("a rejection", func() bool { return a.rejected() > 0 })
-		a.says(setBack)
+		await.True(f.t, "a rejection", func() bool { return a.rejected() > 0 })
+		a.AwaitLog(setBack)
 		if mongo { // the lease is not renewed while the clock is so far off
-			a.says("the machine ID cannot be renewed")
-			a.says("maxSkew")
+			a.AwaitLog("the machine ID cannot be renewed")
+			a.AwaitLog("maxSkew")
 			a.AwaitReadiness(503, "no_machine_id")
 			a.turn(0)
 		}
@@ -94,7 +95,7 @@ func TestClockSetBack(t *testing.T) {
 
 		a.turn(-time.Hour)
 		a.AwaitReadiness(503, "clock_rollback")
-		f.await("a second episode", func() bool { return strings.Count(a.Log(), `"msg":"`+setBack) == 2 })
+		await.True(f.t, "a second episode", func() bool { return strings.Count(a.Log(), `"msg":"`+setBack) == 2 })
 		if s := a.retryAfter(); s < 3500 || s > 3602 {
 			t.Errorf("Retry-After is %d", s)
 		}
@@ -130,7 +131,7 @@ func TestClockSetAheadAndBack(t *testing.T) {
 		a.turn(time.Hour)
 		if mongo {
 			a.AwaitReadiness(503, "no_machine_id")
-			a.says("maxSkew")
+			a.AwaitLog("maxSkew")
 			a.turn(0)
 			a.AwaitReadiness(200, "")
 			a.traffic.More(t, 100)
@@ -143,7 +144,7 @@ func TestClockSetAheadAndBack(t *testing.T) {
 		})
 		a.turn(0)
 		a.AwaitReadiness(503, "clock_rollback")
-		f.await("a rejection", func() bool { return a.rejected() > 0 })
+		await.True(f.t, "a rejection", func() bool { return a.rejected() > 0 })
 		a.turn(time.Hour)
 		a.AwaitReadiness(200, "")
 		a.traffic.More(t, 100)

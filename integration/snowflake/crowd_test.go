@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -23,7 +24,7 @@ func TestHundredNodes(t *testing.T) {
 		process := node.Launch(s.t, s.t.TempDir(), append(s.env, fmt.Sprintf("SEQD_TEST_NODES=%d", nodes), long, "SEQD_SNOWFLAKE_RENEWINTERVAL=10s", "SEQD_SNOWFLAKE_POLLINTERVAL=1s",
 			"SEQD_STORE_MONGO_TIMEOUT=10s", "SEQD_REDIS_TIMEOUT=5s", "SEQD_SNOWFLAKE_MAXSKEW=500ms")...)
 		var urls []string
-		s.await("all listen", func() bool { urls = listening(process.Log()); return len(urls) == nodes })
+		await.True(s.t, "all listen", func() bool { urls = listening(process.Log()); return len(urls) == nodes })
 		had := make(map[int64]bool)
 		for i, url := range urls {
 			l := &life{Node: process.At(url), f: s.fleet, name: fmt.Sprint("node ", i), history: ordercheck.New(), watched: make(chan struct{})}

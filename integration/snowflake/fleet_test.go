@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -31,9 +32,6 @@ const (
 
 // long is a horizon that does not end during a test.
 const long = "SEQD_SNOWFLAKE_HORIZON=1m"
-
-// patience is the longest wait for anything.
-const patience = time.Minute
 
 // The layout of the numbers.
 const bitsSequence = 12
@@ -183,13 +181,11 @@ func (l *life) keep(s span) {
 	l.spans = append(l.spans, s)
 }
 
-// machine returns the machine ID of the node, which must have one.
+// machine returns the machine ID of the node, and waits until it has one.
 func (l *life) machine() int64 {
 	l.f.t.Helper()
-	s, ok := l.held()
-	if !ok {
-		l.f.t.Fatalf("%s holds no machine ID\n%s", l.name, l.Log())
-	}
+	var s span
+	await.True(l.f.t, l.name+" has a machine ID", func() (ok bool) { s, ok = l.held(); return ok })
 	return s.machine
 }
 
@@ -233,22 +229,6 @@ func (l *life) logged(message string, machine int64) (when time.Time) {
 		l.f.t.Errorf("%s does not say of machine ID %d: %s", l.name, machine, message)
 	}
 	return when
-}
-
-// await waits until a condition holds.
-func (f *fleet) await(what string, condition func() bool) {
-	f.t.Helper()
-	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("%s: not after %v", what, patience)
-		}
-	}
-}
-
-// says waits until the log of a node contains a text.
-func (l *life) says(text string) {
-	l.f.t.Helper()
-	l.f.await(l.name+" says "+text, func() bool { return strings.Contains(l.Log(), text) })
 }
 
 // took logs how long something took. The limit depends on the machine and is not checked.

@@ -2,10 +2,12 @@ package snowflake
 
 import (
 	"fmt"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // Another holder is written into the record of a live node. The node stops at its next renewal,
@@ -18,7 +20,7 @@ func TestRobbed(t *testing.T) {
 			lost := a.machine()
 			a.traffic.More(s.t, 100)
 			s.rob(lost)
-			s.await("another machine ID", func() bool { h, ok := a.held(); return ok && h.machine != lost })
+			await.True(s.t, "another machine ID", func() bool { h, ok := a.held(); return ok && h.machine != lost })
 			a.traffic.More(s.t, 100)
 			b.traffic.More(s.t, 100)
 			noticed := a.logged(lostMessage, lost)

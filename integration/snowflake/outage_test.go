@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -70,7 +71,7 @@ func TestRegistryAwayForAMoment(t *testing.T) {
 			s.link.Restore()
 			a.AwaitReadiness(200, "")
 		}
-		a.says("the registry of machine IDs answers again")
+		a.AwaitLog("the registry of machine IDs answers again")
 		if a.traffic.Failed() > 0 || a.machine() != machine {
 			s.t.Errorf("rejected: %v; it has machine ID %d, want %d", a.traffic.Failures(), a.machine(), machine)
 		}
@@ -90,8 +91,7 @@ func TestRegistryAway(t *testing.T) {
 				a := s.start("a", "")
 				a.traffic.More(s.t, 100)
 				fault(s.link)
-				a.AwaitReadiness(200, "store_unavailable")
-				a.resumes()
+				// TestRegistryAwayForAMoment shows that it issues meanwhile.
 				a.AwaitReadiness(503, "no_machine_id")
 				s.link.Restore()
 				a.AwaitReadiness(200, "")
@@ -187,7 +187,7 @@ func TestStartsAlone(t *testing.T) {
 		if r := s.slots()[machine]; a.machine() != machine || r.Token != token || r.Until <= ends {
 			s.t.Errorf("it holds machine ID %d; on record is %+v, before it was %s until %d", a.machine(), r, token, ends)
 		}
-		a.says("the registry of machine IDs answers again")
+		a.AwaitLog("the registry of machine IDs answers again")
 		b.traffic.More(s.t, 100)
 		s.finish()
 	}, longReserved)
@@ -207,7 +207,7 @@ func (f *fleet) startAlone(name string, earlier *life) *life {
 	f.t.Helper()
 	l := f.launch(name, earlier.dir, earlier.again())
 	l.AwaitReadiness(200, "store_unavailable")
-	l.says("this node issues on its reservation")
+	l.AwaitLog("this node issues on its reservation")
 	l.load()
 	return l
 }
@@ -226,14 +226,14 @@ func TestSucceededWhileAlone(t *testing.T) {
 		reservedUntil := s.slots()[machine].Reserved
 		c := s.launch("c", "", s.direct...)
 		c.load()
-		s.await("c has a machine ID", func() bool { _, ok := c.held(); return ok })
+		await.True(s.t, "c has a machine ID", func() bool { _, ok := c.held(); return ok })
 		if h, _ := c.held(); h.machine != machine || h.from <= reservedUntil {
 			s.t.Errorf("c holds %+v, want %d, from behind %d on", h, machine, reservedUntil)
 		}
 		a.resumes()
 		b.resumes()
 		s.link.Restore()
-		a.says(lostMessage)
+		a.AwaitLog(lostMessage)
 		s.finish()
 	}, longReserved)
 }
@@ -251,7 +251,7 @@ func TestWiped(t *testing.T) {
 		c := s.launch("c", "")
 		c.load()
 		for _, l := range []*life{a, b} {
-			l.says(lostMessage)
+			l.AwaitLog(lostMessage)
 		}
 		for _, l := range []*life{a, b, c} {
 			l.AwaitReadiness(200, "")
@@ -294,7 +294,7 @@ func TestWipedWhileOneIsCutOff(t *testing.T) {
 		}
 		a.AwaitReadiness(503, "no_machine_id")
 		s.link.Restore()
-		a.says(lostMessage)
+		a.AwaitLog(lostMessage)
 		b.leave()
 		a.AwaitReadiness(200, "")
 		a.traffic.More(s.t, 100)
@@ -313,7 +313,7 @@ func TestRedisFailsOver(t *testing.T) {
 	replica := testenv.StartRedis(t, lag, "replicaof "+strings.Replace(replication.Addr(), ":", " ", 1))
 	link := testenv.NewLink(t, primary.Addr())
 	r := newOnRedis(t, 2, primary, "SEQD_REDIS_ADDRS="+link.Addr())
-	r.await("the replica follows", func() bool {
+	await.True(r.t, "the replica follows", func() bool {
 		return primary.Info("replication")["min_slaves_good_slaves"] == "1" || replica.Info("replication")["master_link_status"] == "up"
 	})
 	if err := primary.Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
@@ -347,7 +347,7 @@ func TestRedisFailsOver(t *testing.T) {
 	r.took("to resume after a failover", over, horizon+2*maxSkew+3*time.Second+poll)
 	own.Switch(replica.Addr())
 	own.Restore()
-	c.says(lostMessage)
+	c.AwaitLog(lostMessage)
 	d.leave()
 	c.AwaitReadiness(200, "")
 	c.traffic.More(t, 20)
@@ -380,7 +380,7 @@ func TestRestored(t *testing.T) {
 	}
 	list[0].leave()
 	link.Restore()
-	young.says(lostMessage)
+	young.AwaitLog(lostMessage)
 	for _, l := range []*life{old, young} {
 		l.AwaitReadiness(200, "")
 		l.traffic.More(t, 20)
@@ -433,11 +433,11 @@ func TestPutBackUntold(t *testing.T) {
 	// A holder whose lease was not renewed since the copy cannot notice it.
 	for _, l := range []*life{a, b} {
 		was := m.slots()[l.machine()].Until
-		m.await("a renewal", func() bool { h, _ := l.held(); return h.until > was })
+		await.True(m.t, "a renewal", func() bool { h, _ := l.held(); return h.until > was })
 	}
 	link.Cut()
 	m.restore(copied)
-	m.await("a holder notices", func() bool { return strings.Contains(a.Log()+b.Log(), "was put back to an older copy") })
+	await.True(m.t, "a holder notices", func() bool { return strings.Contains(a.Log()+b.Log(), "was put back to an older copy") })
 	list := m.crowd(6)
 	for _, l := range append(list, a, b) {
 		l.AwaitReadiness(200, "")
@@ -445,7 +445,7 @@ func TestPutBackUntold(t *testing.T) {
 	}
 	list[0].leave()
 	link.Restore()
-	c.says(lostMessage)
+	c.AwaitLog(lostMessage)
 	c.AwaitReadiness(200, "")
 	c.traffic.More(t, 20)
 	m.finish()

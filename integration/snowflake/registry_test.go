@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
@@ -64,7 +65,7 @@ func (m *onMongo) collection() *mongo.Collection {
 func (m *onMongo) slots() map[int64]record {
 	m.t.Helper()
 	var document struct{ Slots map[string]record }
-	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(m.t.Context(), await.Patience)
 	defer cancel()
 	if err := m.collection().FindOne(ctx, bson.D{{Key: "_id", Value: m.registryName()}}).Decode(&document); err != nil {
 		m.t.Fatal(err)
@@ -103,7 +104,7 @@ func (m *onMongo) wipe() {
 func (r *onRedis) found() {
 	r.t.Helper()
 	first := r.launch("first", "", "SEQD_SNOWFLAKE_HORIZON=500ms", "SEQD_SNOWFLAKE_MAXSKEW=100ms", "SEQD_SNOWFLAKE_OFFLINESTART=0s")
-	r.await("the registry begins", func() bool { return len(r.slots()) > 0 })
+	await.True(r.t, "the registry begins", func() bool { return len(r.slots()) > 0 })
 	first.leave()
 }
 
@@ -149,7 +150,7 @@ func (r *onRedis) rob(machine int64) {
 		return err
 	}
 	// A renewal may come in between. An older until must not be written.
-	r.await("a record is robbed", func() bool {
+	await.True(r.t, "a record is robbed", func() bool {
 		err := r.redis.Client().Watch(r.t.Context(), write, r.key())
 		if err != nil && !errors.Is(err, redis.TxFailedErr) {
 			r.t.Fatal(err)
@@ -197,5 +198,5 @@ func onRedisAlone(t *testing.T, bits int, test func(s system), settings ...strin
 // over waits until the lease of a machine ID has ended.
 func (s system) over(machine int64) {
 	s.t.Helper()
-	s.await("a lease ends", func() bool { return s.slots()[machine].Until < time.Now().UnixMilli() })
+	await.True(s.t, "a lease ends", func() bool { return s.slots()[machine].Until < time.Now().UnixMilli() })
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
@@ -115,7 +116,7 @@ func TestSentinels(t *testing.T) {
 	for _, server := range []*testenv.Redis{master, replica} {
 		command(t, server.Client(), "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "4")
 	}
-	eventually(t, "the primary counts its replica", func() error {
+	await.Eventually(t, "the primary counts its replica", func() error {
 		if n := master.Info("replication")["min_slaves_good_slaves"]; n != "1" {
 			return fmt.Errorf("it counts %q", n)
 		}
@@ -126,7 +127,7 @@ func TestSentinels(t *testing.T) {
 	}
 	s := open(t, client, "seqd:")
 	source := s.fill()
-	eventually(t, "the replica is in step", func() error {
+	await.Eventually(t, "the replica is in step", func() error {
 		if n, err := replica.Client().HLen(t.Context(), s.key).Result(); err != nil || n != 4 {
 			return fmt.Errorf("it has %d fields, %w", n, err)
 		}
@@ -135,7 +136,7 @@ func TestSentinels(t *testing.T) {
 	master.Kill()
 	sentinels.AwaitMaster(master)
 	var table persist.SlotTable
-	eventually(t, "the client finds the new primary", func() (err error) {
+	await.Eventually(t, "the client finds the new primary", func() (err error) {
 		table, err = s.Look(t.Context(), tableName)
 		return err
 	})
@@ -173,7 +174,7 @@ func TestCluster(t *testing.T) {
 		}
 		command(t, node.Client(), "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", lag)
 	}
-	eventually(t, "the primaries count their replicas", func() error {
+	await.Eventually(t, "the primaries count their replicas", func() error {
 		return client.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
 			if text, err := node.Info(ctx, "replication").Result(); err != nil || !strings.Contains(text, "min_slaves_good_slaves:1") {
 				return fmt.Errorf("%s, %w", text, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
@@ -20,7 +21,7 @@ import (
 const (
 	clusterID = "a cluster"
 	tableName = "order"
-	calm      = 20 * time.Second // the machine may be busy
+	calm      = await.Patience
 )
 
 // connect returns a client as the product builds it.
@@ -92,20 +93,6 @@ func command(t testing.TB, client redis.UniversalClient, args ...any) {
 	t.Helper()
 	if err := client.Do(context.Background(), args...).Err(); err != nil {
 		t.Fatalf("%v: %v", args, err)
-	}
-}
-
-// eventually repeats f until it returns no error.
-func eventually(t testing.TB, what string, try func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
 	}
 }
 
@@ -340,7 +327,7 @@ func TestLostReply(t *testing.T) {
 				t.Errorf("%v, %v", made, err)
 			}
 			link.Restore()
-			eventually(t, "it has run", func() error {
+			await.Eventually(t, "it has run", func() error {
 				if runs(t, server) == before {
 					return errors.New("it has not")
 				}
