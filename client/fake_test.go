@@ -143,7 +143,7 @@ func noLeaks(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) {
 			now := runtime.NumGoroutine()
 			if now <= before {
 				return

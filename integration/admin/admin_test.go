@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -64,16 +65,6 @@ func (s *system) do(n *node.Node, want int, method, path, body string, headers .
 	return a
 }
 
-// await waits until a condition holds.
-func (s *system) await(what string, condition func() bool) {
-	s.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 // client returns a client of one node. It asks once and does not wait.
 func (s *system) client(n *node.Node) *client.Client {
 	s.Helper()
@@ -111,7 +102,7 @@ func TestChangesReachEveryNode(t *testing.T) {
 			began := time.Now()
 			s.do(s.nodes[i%3], http.StatusOK, "POST", "/biz-types/order/"+action, "")
 			for _, c := range clients {
-				s.await(action+" is everywhere", func() bool { return seen(c) })
+				await.True(s, action+" is everywhere", func() bool { return seen(c) })
 			}
 			took = append(took, time.Since(began))
 		}
@@ -124,7 +115,7 @@ func TestChangesReachEveryNode(t *testing.T) {
 	s.do(s.nodes[1], http.StatusCreated, "PUT", "/biz-types/new", `{"start":7}`)
 	seen := map[string]bool{}
 	for _, c := range clients {
-		s.await("new is everywhere", func() bool { return s.issues(c, "new") })
+		await.True(s, "new is everywhere", func() bool { return s.issues(c, "new") })
 		for range 5 {
 			id, err := c.Next(t.Context(), "new")
 			if err != nil || seen[id] {
@@ -142,10 +133,10 @@ func TestChangeWithoutRedis(t *testing.T) {
 	s.do(s.nodes[0], http.StatusCreated, "PUT", "/biz-types/late", `{"ordering":"per-node"}`)
 	began := time.Now()
 	first, last := s.client(s.nodes[0]), s.client(s.nodes[2])
-	s.await("the change is seen", func() bool { return s.issues(last, "late") })
+	await.True(s, "the change is seen", func() bool { return s.issues(last, "late") })
 	t.Logf("seen after %s", time.Since(began))
 	s.do(s.nodes[2], http.StatusOK, "POST", "/biz-types/late/disable", "")
-	s.await("the change is seen", func() bool { return s.rejects(first, "late", client.ErrDisabled) })
+	await.True(s, "the change is seen", func() bool { return s.rejects(first, "late", client.ErrDisabled) })
 }
 
 // If all nodes change one version at once, exactly one change succeeds.
@@ -198,12 +189,12 @@ func TestStoreAway(t *testing.T) {
 		t.Errorf("nodes: %s", a.Body)
 	}
 	s.mongo.Restart()
-	s.await("the store is back", func() bool {
+	await.True(s, "the store is back", func() bool {
 		a, err := s.nodes[0].Do("PUT", "/biz-types/back", "{}")
 		return err == nil && a.Status == http.StatusCreated
 	})
 	last := s.client(s.nodes[2])
-	s.await("the change is seen", func() bool { return s.issues(last, "back") })
+	await.True(s, "the change is seen", func() bool { return s.issues(last, "back") })
 }
 
 // All nodes are in the list with their details. A node that ended is not.
@@ -228,11 +219,11 @@ func TestNodes(t *testing.T) {
 		}
 		return ids, self
 	}
-	s.await("three nodes", func() bool { ids, self := list(); return len(ids) == 3 && self == 1 })
+	await.True(s, "three nodes", func() bool { ids, self := list(); return len(ids) == 3 && self == 1 })
 	if err := s.nodes[1].End(); err != nil {
 		t.Error(err)
 	}
-	s.await("two nodes", func() bool { ids, _ := list(); return len(ids) == 2 })
+	await.True(s, "two nodes", func() bool { ids, _ := list(); return len(ids) == 2 })
 }
 
 // Each node shows what all of them issue. What a node issued that was killed stays.
@@ -251,7 +242,7 @@ func TestOverview(t *testing.T) {
 		return sum
 	}
 	overview := func(i int) (o admin.Overview) {
-		s.await("a whole overview", func() (whole bool) {
+		await.True(s, "a whole overview", func() (whole bool) {
 			var err error
 			o, err = admin.New(clients[i]).Overview(t.Context())
 			return err == nil && o.Complete && o.Metrics
@@ -259,7 +250,7 @@ func TestOverview(t *testing.T) {
 		return o
 	}
 	reported := func(n admin.OverviewNode) bool { return n.Figures != nil && n.State == "ready" }
-	s.await("all nodes have figures", func() bool {
+	await.True(s, "all nodes have figures", func() bool {
 		return !slices.ContainsFunc(s.nodes, func(n *node.Node) bool {
 			list := overview(slices.Index(s.nodes, n)).Nodes
 			return len(list) != 3 || slices.ContainsFunc(list, func(n admin.OverviewNode) bool { return !reported(n) })
@@ -268,7 +259,7 @@ func TestOverview(t *testing.T) {
 	const each = 700
 	taken, shown := 0.0, 0.0 // shown by all nodes
 	// A node that gets no processor for longer than a slot shows less than it has issued: then again.
-	for try := 0; try < 4 && shown < 3*each*0.9; try++ {
+	for end := time.Now().Add(await.Patience); shown < 3*each*0.9 && time.Now().Before(end); {
 		before := issued(overview(0))
 		for _, n := range s.nodes {
 			if _, err := n.Take("order", each); err != nil {
@@ -294,7 +285,7 @@ func TestOverview(t *testing.T) {
 		return
 	}
 	s.nodes[2].Kill()
-	s.await("a node is gone", func() bool {
+	await.True(s, "a node is gone", func() bool {
 		return slices.ContainsFunc(overview(0).Nodes, func(n admin.OverviewNode) bool { return n.State == "gone" })
 	})
 	if o := overview(1); len(o.Nodes) != 3 || issued(o) < 3*each*0.9 {
@@ -326,7 +317,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	raised := highest + 100_000
 	s.do(s.nodes[0], http.StatusOK, "PATCH", "/biz-types/order", fmt.Sprintf(`{"start":%d}`, raised))
 	for i, n := range s.nodes {
-		s.await(fmt.Sprintf("node %d is above %d", i, raised), func() bool {
+		await.True(s, fmt.Sprintf("node %d is above %d", i, raised), func() bool {
 			numbers, err := n.Take("order", 1)
 			return err == nil && numbers[0] >= raised
 		})

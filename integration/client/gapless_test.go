@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/integration/fleet"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -161,15 +162,13 @@ func TestReservations(t *testing.T) {
 	if fmt.Sprint(late.IDs) != "[2]" {
 		t.Errorf("got %+v", late)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	await.True(t, "it expires", func() bool {
 		r, err := shop.Reservation(ctx, "invoice", late.ID)
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("got %+v, %v", r, err)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if r.State == "expired" {
-			break
-		}
-	}
+		return r.State == "expired"
+	})
 	want(late.Confirm(ctx), client.ErrReservationExpired)
 
 	adm := admin.New(root)
@@ -216,7 +215,7 @@ func TestReservationsWhileNodesEnd(t *testing.T) {
 	for _, n := range nodes {
 		addrs = append(addrs, "http://"+n.HTTP)
 	}
-	c, err := client.New(client.Config{Addrs: addrs, Wait: time.Minute, Timeout: 10 * time.Second})
+	c, err := client.New(client.Config{Addrs: addrs, Wait: await.Patience, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,11 +272,15 @@ func TestReservationsWhileNodesEnd(t *testing.T) {
 	more := func(n int) {
 		t.Helper()
 		want := done() + n
-		for deadline := time.Now().Add(time.Minute); done() < want; time.Sleep(5 * time.Millisecond) {
-			if t.Failed() || time.Now().After(deadline) {
-				t.Fatalf("%d numbers are confirmed, want %d", done(), want)
+		await.Eventually(t, "numbers are confirmed", func() error {
+			switch {
+			case t.Failed():
+				t.FailNow()
+			case done() < want:
+				return fmt.Errorf("%d are, want %d", done(), want)
 			}
-		}
+			return nil
+		})
 	}
 	for range longtest.Or(1, 5) {
 		for _, n := range nodes {
@@ -306,7 +309,7 @@ func TestReservationsWhileNodesEnd(t *testing.T) {
 // awaitExpiry waits until no number is reserved, and returns those that are issued.
 func awaitExpiry(t *testing.T, a *admin.Admin) (issued []int64) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	await.Eventually(t, "no number is reserved", func() error {
 		reserved, next := 0, int64(1)
 		issued = nil
 		add := func(to int64) {
@@ -326,11 +329,13 @@ func awaitExpiry(t *testing.T, a *admin.Admin) (issued []int64) {
 			}
 			return nil
 		})
-		if err != nil || time.Now().After(deadline) {
-			t.Fatalf("%d are reserved, %v", reserved, err)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if add(last.Last); reserved == 0 {
-			return issued
+		if add(last.Last); reserved > 0 {
+			return fmt.Errorf("%d are reserved", reserved)
 		}
-	}
+		return nil
+	})
+	return issued
 }

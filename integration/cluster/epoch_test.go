@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -93,15 +94,22 @@ func (p *process) do(want int, method, path, body string) node.Answer {
 	return a
 }
 
-// order changes the ordering and waits until all processes have it.
+// order changes the ordering.
 func (s *relay) order(ordering string, all ...*process) {
 	s.Helper()
-	all[0].do(http.StatusOK, "PATCH", "/biz-types/"+s.bizType, `{"ordering":"`+ordering+`"}`)
+	s.change(`{"ordering":"`+ordering+`"}`, all...)
+}
+
+// change changes the definition and waits until all processes obey the new one.
+func (s *relay) change(patch string, all ...*process) {
+	s.Helper()
+	a := all[0].do(http.StatusOK, "PATCH", "/biz-types/"+s.bizType, patch)
+	var made struct{ Version int64 }
+	if err := json.Unmarshal([]byte(a.Body), &made); err != nil {
+		s.Fatal(err)
+	}
 	for _, p := range all {
-		await.True(s, p.life+" is "+ordering, func() bool {
-			a, err := p.Do("GET", "/biz-types/"+s.bizType, "")
-			return err == nil && strings.Contains(a.Body, `"ordering":"`+ordering+`"`)
-		})
+		p.AwaitLog(fmt.Sprintf(`"msg":"biz type changed","bizType":%q,"version":%d,`, s.bizType, made.Version))
 	}
 }
 

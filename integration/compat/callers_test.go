@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/fleet"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
@@ -99,7 +100,7 @@ func (c *crowd) more(n int64) {
 		want[kind] = counter.Load() + n
 	}
 	c.mu.Unlock()
-	for deadline := time.Now().Add(time.Minute); len(want) > 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Patience); len(want) > 0; time.Sleep(5 * time.Millisecond) {
 		for kind, to := range want {
 			if c.counter(kind).Load() >= to {
 				delete(want, kind)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/console/browser"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // Numbers that are taken on the page are those of the counter, and used up.
@@ -45,7 +47,7 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	w := alone(t)
 	w.curl(http.StatusCreated, "PUT", "/biz-types/user", `{"strategy":"snowflake"}`)
-	w.await("user issues", func() bool {
+	await.True(w, "user issues", func() bool {
 		a, err := w.nodes[0].Node.Do("GET", "/seq/user", "")
 		return err == nil && a.Status == http.StatusOK
 	})
@@ -117,7 +119,7 @@ func TestHistory(t *testing.T) {
 	w := alone(t, withTokens()...)
 	w.curl(http.StatusOK, "POST", "/seq/order?count=5", "", "Authorization", "Bearer "+callerSecret)
 	a := w.curl(http.StatusOK, "POST", "/seq/order", "")
-	w.await("the history is written", func() bool {
+	await.True(w, "the history is written", func() bool {
 		records, _ := w.get("/biz-types/order/history")["records"].([]any)
 		return len(records) == 2
 	})

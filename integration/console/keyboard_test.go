@@ -1,22 +1,29 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seqd/seqd/integration/console/browser"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // reachable fails the test unless Tab reaches everything that can be used on what is shown, and one
 // can see where the focus is. A group of radio buttons is one stop.
 func reachable(t *testing.T, p *browser.Page, where string) {
 	t.Helper()
+	// again, because a page may change or move the focus meanwhile
+	await.Eventually(t, "the keyboard reaches all of "+where, func() error { return unreached(p) })
+}
+
+// unreached returns an error about what Tab does not reach, and about what it reaches that has no
+// name.
+func unreached(p *browser.Page) error {
 	stops := p.Tour()
-	for attempts := 0; len(stops) == 0 && attempts < 3; attempts++ {
-		stops = p.Tour() // the page moved the focus meanwhile
-	}
 	for _, role := range []string{"button", "link", "textbox", "searchbox", "combobox", "checkbox", "spinbutton"} {
 		for _, e := range p.All(role, "") {
 			stop := strings.TrimSpace(e.Role + " " + e.Name)
@@ -24,15 +31,16 @@ func reachable(t *testing.T, p *browser.Page, where string) {
 				continue
 			}
 			if e.Properties["disabled"] != "true" && e.Properties["focusable"] == "true" && !slices.Contains(stops, stop) {
-				t.Errorf("on %s Tab does not reach %s; it reaches %q", where, stop, stops)
+				return fmt.Errorf("Tab does not reach %s; it reaches %q", stop, stops)
 			}
 		}
 	}
 	for _, stop := range stops {
 		if !strings.Contains(stop, " ") {
-			t.Errorf("on %s something without a name gets the focus: %s", where, stop)
+			return fmt.Errorf("something without a name gets the focus: %s", stop)
 		}
 	}
+	return nil
 }
 
 // within reports whether an element is a part of a field for a date, which the browser made.

@@ -35,7 +35,6 @@ func TestSpeed(t *testing.T) {
 		w.take(fmt.Sprintf("shop-%03d", i), 3)
 	}
 	p := browser.Open(t, w.url)
-	p.Patient(time.Minute)
 	p.BeforePages(moment)
 	for _, cached := range []bool{false, true} {
 		p.Cache(cached)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/console/browser"
 	"github.com/seqd/seqd/integration/fleet"
@@ -168,16 +167,6 @@ func decode(w *world, body string) map[string]any {
 		w.Fatal(err)
 	}
 	return value
-}
-
-// await waits until a condition holds.
-func (w *world) await(what string, condition func() bool) {
-	w.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("not within a minute: %s", what)
-		}
-	}
 }
 
 // field returns the field of a JSON document, by a path such as definition.step, as text.

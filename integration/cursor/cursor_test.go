@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -27,7 +28,7 @@ const (
 	// A client of the product waits for second. If nothing is broken on purpose a test waits
 	// longer, because the machine may be busy.
 	second = time.Second
-	calm   = 20 * time.Second
+	calm   = await.Patience
 	claim  = time.Minute // long enough not to expire during a test
 )
 
@@ -223,7 +224,7 @@ func show(taken rediscursor.Taken) string {
 // eventually repeats f until it returns no error.
 func eventually(t tester, what string, try func() error) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Patience); ; time.Sleep(5 * time.Millisecond) {
 		err := try()
 		if err == nil {
 			return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -430,7 +431,7 @@ func TestClaim(t *testing.T) {
 			t.Fatalf("first %v", got)
 		}
 		for got := low(c, claim); got != rediscursor.WantsRefill; got = low(c, claim) {
-			if time.Since(began) > 20*time.Second {
+			if time.Since(began) > await.Patience {
 				t.Fatal("it does not")
 			}
 		}

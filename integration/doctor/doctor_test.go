@@ -29,7 +29,7 @@ func doctor(t *testing.T, env []string, code int, want ...string) string {
 	node.Command(t, t.TempDir(), nil, "version") // builds the binary first, which takes long
 	began := time.Now()
 	report, got := node.Command(t, t.TempDir(), env, "doctor")
-	if took := time.Since(began); took > 15*time.Second {
+	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	if got != code {
@@ -124,14 +124,7 @@ func TestChangesNothing(t *testing.T) {
 func TestRunningNode(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := testenv.ReserveAddr(t)
 	env := []string{"SEQD_STORE_BOLT_PATH=" + filepath.Join(dir, "seqd.db"), "SEQD_SERVER_ADDR=" + addr}
 	n := node.StartReady(t, dir, env...)
 	doctor(t, env, 0, addr+" is in use by a running seqd: http://"+addr+" is alive, ready", "seqd.db is in use by a running seqd")

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/persist"
@@ -82,11 +82,7 @@ func TestCancelledCommitIsUnknown(t *testing.T) {
 		done <- outcome{r, err}
 	}()
 	const cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-	for deadline := time.Now().Add(20 * time.Second); p.primary.Query(cancel) == "0"; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no commit waits for the standby")
-		}
-	}
+	await.True(t, "a commit waits for the standby", func() bool { return p.primary.Query(cancel) != "0" })
 	if got := <-done; got.err == nil {
 		t.Errorf("it returned %v", got.r)
 	} else {
@@ -103,7 +99,7 @@ func TestCancelledCommitIsUnknown(t *testing.T) {
 
 func create(t *testing.T, s persist.Store) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	if err := s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 10}); err != nil {
 		t.Fatal(err)

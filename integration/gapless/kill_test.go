@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/fleet"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { node.MainOf(m, "./internal/testing/clockseqd") }
 
 const (
 	callers  = 16
-	patience = time.Minute
+	patience = await.Patience
 )
 
 // kinds are the stores, and how many nodes share each.
@@ -120,13 +121,8 @@ func (l *load) ask(m *fleet.Member, key string) (number int64, status int, err e
 // more waits until so many more numbers were told.
 func (l *load) more(n int64) {
 	l.t.Helper()
-	until, want := time.Now().Add(patience), l.told.Load()+n
-	for l.told.Load() < want {
-		if time.Now().After(until) {
-			l.t.Fatalf("%d of %d numbers after %v", l.told.Load(), want, patience)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	want := l.told.Load() + n
+	await.True(l.t, fmt.Sprintf("%d numbers are told", want), func() bool { return l.told.Load() >= want })
 }
 
 // account is what the service says became of the numbers.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -94,11 +95,7 @@ func (f *fleet) post(n *node.Node, key string, count int) answer {
 // claimed waits until Redis has a key.
 func (f *fleet) claimed() {
 	f.Helper()
-	for deadline := time.Now().Add(calm); len(keysOf(f, f.redis.Client(), "seqd:")) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.Fatal("the key is not claimed")
-		}
-	}
+	await.True(f, "the key is claimed", func() bool { return len(keysOf(f, f.redis.Client(), "seqd:")) > 0 })
 }
 
 // expire checks that every key in Redis expires in the given time, and that none contains the
@@ -317,15 +314,13 @@ func TestNodesWithoutRedis(t *testing.T) {
 	}
 	link.Restore()
 	first.replayed = true
-	for deadline := time.Now().Add(calm); ; time.Sleep(10 * time.Millisecond) {
+	await.True(t, "Redis is back", func() bool {
 		again := f.post(n, "k", 2)
-		if again == first {
-			break
-		}
-		if again.status == http.StatusOK || time.Now().After(deadline) {
+		if again.status == http.StatusOK && again != first {
 			t.Fatalf("got %+v, then %+v", first, again)
 		}
-	}
+		return again == first
+	})
 }
 
 // One node with its own file.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -23,7 +24,7 @@ import (
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
 
-const calm = 20 * time.Second // the machine may be busy
+const calm = await.Patience
 
 // connect returns a client as the product builds it.
 func connect(t testing.TB, addr string, timeout time.Duration) *redis.Client {
@@ -158,7 +159,7 @@ func (s timed) Now(ctx context.Context) (time.Time, error) {
 
 func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Store {
 	t.Helper()
-	s, err := mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm / 2, Now: time.Now})
+	s, err := mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -82,16 +83,13 @@ func (s *shop) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	await.Eventually(s.t, "the shop listens", func() error {
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			_ = conn.Close()
-			return
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the shop does not listen: %v\n%s", err, s.log.String())
-		}
-	}
+		return err
+	})
 }
 
 // kill ends the process as kill -9 does. It may have been killed.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -170,9 +170,10 @@ func (c *checker) resources(n *node.Node) {
 	c.Helper()
 	const history, stats, resource = "GET /biz-types/{name}/history", "GET /biz-types/{name}/stats", "GET /biz-types/{name}/{resource}"
 	// queued records are not shown yet
-	for body := ""; !strings.Contains(body, `"first"`); _, body = n.Status("/biz-types/order/history") {
-		time.Sleep(5 * time.Millisecond)
-	}
+	await.True(c, "the history shows a record", func() bool {
+		_, body := n.Status("/biz-types/order/history")
+		return strings.Contains(body, `"first"`)
+	})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history", status: 200})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=1&from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z", status: 200})
 	c.on(n.URL, call{op: history, target: "/biz-types/order/history?limit=0", status: 400, code: "invalid_request", wrong: true})
@@ -329,7 +330,15 @@ func (c *checker) overloaded() {
 		}
 	}()
 	defer func() { _ = conn.Close(); <-sent }()
-	full.Await("/seq/order", http.StatusServiceUnavailable)
+	// The place is free between two answers, until the connection takes no more.
+	await.True(c, "the only place is taken for good", func() bool {
+		for range 100 {
+			if status, _ := full.Status("/seq/order"); status != http.StatusServiceUnavailable {
+				return false
+			}
+		}
+		return true
+	})
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
 		method, path, _ := strings.Cut(op, " ")
 		if path == "/healthz" || path == "/readyz" || path == "/metrics" {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -33,7 +34,6 @@ const (
 	most = 640 << 20
 	// mostSockets is the memory that the system may use for sockets.
 	mostSockets = 128 << 20
-	patience    = 2 * time.Minute
 )
 
 // attack is a request of clients that do not read their answers.
@@ -125,15 +125,10 @@ func fillHistory(t *testing.T, n *node.Node) {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	await.True(t, "the history fills a page", func() bool {
 		_, body := n.Status("/biz-types/order/history?limit=1000")
-		if strings.Count(body, `"first"`) >= 1000 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the history does not fill: %.300s", body)
-		}
-	}
+		return strings.Count(body, `"first"`) >= 1000
+	})
 }
 
 // enter makes all clients send a request at once and waits for the status of each answer. It reads
@@ -188,7 +183,7 @@ func connect(t *testing.T, n *node.Node) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c

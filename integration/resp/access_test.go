@@ -26,6 +26,7 @@ import (
 
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/respconn"
 )
@@ -105,15 +106,12 @@ func TestTokenRevokedElsewhere(t *testing.T) {
 	ctx := context.Background()
 	awaitIncr := func(what string, want func(error) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			err := client.Incr(ctx, "order").Err()
-			if want(err) {
-				return
+		await.Eventually(t, what, func() error {
+			if err := client.Incr(ctx, "order").Err(); !want(err) {
+				return fmt.Errorf("INCR still gets %w", err)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: INCR still gets %v", what, err)
-			}
-		}
+			return nil
+		})
 	}
 	awaitIncr("a new token", func(err error) bool { return err == nil })
 	do(t, members[0].Node, http.StatusNoContent, http.MethodDelete, "/tokens/shop", "")
@@ -129,9 +127,7 @@ func TestTLS(t *testing.T) {
 	client := newClient(addr, func(o *redis.Options) { o.TLSConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12} })
 	defer func() { _ = client.Close() }()
 	ctx := context.Background()
-	for deadline := time.Now().Add(20 * time.Second); client.Incr(ctx, "order").Err() != nil && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond) // it starts
-	}
+	await.Eventually(t, "the node starts", func() error { return client.Incr(ctx, "order").Err() })
 	values, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for range 1000 {
 			p.Incr(ctx, "order")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/respconn"
@@ -96,7 +97,7 @@ func TestDrain(t *testing.T) {
 		n.Stop()
 		l.wait.Wait()
 		l.check()
-		if err := idle.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+		if err := idle.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		if answer, err := idle.Read(); err == nil {
@@ -128,7 +129,7 @@ func TestOverload(t *testing.T) {
 	const places = 4
 	p, addr := testenv.StartPostgres(t), testenv.ReserveAddr(t)
 	n := node.StartReady(t, t.TempDir(), "SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL="+p.URL(), "SEQD_RESP_ADDR="+addr,
-		`SEQD_BIZTYPES=[{"name":"order"}]`, fmt.Sprintf("SEQD_SERVER_MAXINFLIGHT=%d", places), "SEQD_SEGMENT_ACQUIRETIMEOUT=10s", "SEQD_STORE_POSTGRES_TIMEOUT=10s", "SEQD_SERVER_WRITETIMEOUT=5m")
+		`SEQD_BIZTYPES=[{"name":"order"}]`, fmt.Sprintf("SEQD_SERVER_MAXINFLIGHT=%d", places))
 	c, err := respconn.Dial(addr, patience, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -147,21 +148,16 @@ func TestOverload(t *testing.T) {
 		waiting = append(waiting, w)
 	}
 	full := fmt.Sprintf("\nseqd_http_requests_in_flight %d\n", places)
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if _, metrics := n.Status("/metrics"); strings.Contains(metrics, full) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("not all places are taken")
-		}
-	}
+	await.True(t, "all places are taken", func() bool {
+		_, metrics := n.Status("/metrics")
+		return strings.Contains(metrics, full)
+	})
 	if status, body := n.Status("/seq/order"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"overloaded"`) {
 		t.Errorf("HTTP without a place: %d %s", status, body)
 	}
-	began := time.Now()
 	answer, err := c.Do("INCR order")
-	if took := time.Since(began); !strings.HasPrefix(fmt.Sprint(err), "BUSY overloaded: ") || took > 5*time.Second {
-		t.Errorf("without a place: %v, %v after %v", answer, err, took)
+	if !strings.HasPrefix(fmt.Sprint(err), "BUSY overloaded: ") {
+		t.Errorf("without a place: %v, %v", answer, err)
 	}
 	if answer, err = c.Do("PING"); answer != "PONG" || err != nil {
 		t.Errorf("PING: %v, %v", answer, err)

@@ -32,7 +32,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 const (
 	rawCallers = 8
 	redisPools = 8
-	patience   = 5 * time.Second
+	patience   = await.Patience
 )
 
 // load takes numbers of the biz type order on many connections until stop, or until a node ends if
@@ -103,11 +103,15 @@ func (l *load) fails(n int64) {
 func (l *load) await(counter *atomic.Int64, n int64) {
 	l.t.Helper()
 	want := counter.Load() + n
-	for deadline := time.Now().Add(time.Minute); counter.Load() < want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) || l.t.Failed() {
-			l.t.Fatalf("%d numbers were taken, %d calls failed, and no more do", l.taken.Load(), l.failed.Load())
+	await.Eventually(l.t, "callers get on", func() error {
+		switch {
+		case l.t.Failed():
+			l.t.FailNow()
+		case counter.Load() < want:
+			return fmt.Errorf("%d numbers were taken, %d calls failed", l.taken.Load(), l.failed.Load())
 		}
-	}
+		return nil
+	})
 }
 
 // add records the numbers of one call.

@@ -173,7 +173,7 @@ func rejected(addr string, send func(io.Writer) error) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
 	}
 	sent := make(chan error, 1)

@@ -2,11 +2,13 @@ package sqlfaults
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -86,15 +88,15 @@ func hold(s *system, statements ...string) (end func()) {
 	s.Helper()
 	run, close := session(s)
 	for _, statement := range statements {
-		if err := run(statement); err != nil {
+		if _, err := run(statement); err != nil {
 			s.Fatalf("%s: %v", statement, err)
 		}
 	}
 	return close
 }
 
-// session opens one connection of the superuser.
-func session(s *system) (run func(string) error, close func()) {
+// session opens one connection of the superuser. run returns the first column of the first row.
+func session(s *system) (run func(string) (string, error), close func()) {
 	s.Helper()
 	run, close, err := trySession(s)
 	if err != nil {
@@ -104,22 +106,35 @@ func session(s *system) (run func(string) error, close func()) {
 }
 
 // trySession is like session, for a server that may have no connection left.
-func trySession(s *system) (run func(string) error, close func(), err error) {
-	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Second)
+func trySession(s *system) (run func(string) (string, error), close func(), err error) {
+	ctx, cancel := context.WithTimeout(s.Context(), await.Patience)
 	defer cancel()
 	if p, ok := s.db.(*testenv.Postgres); ok {
 		conn, err := p.TryConnect(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		return func(statement string) error { _, err := conn.Exec(s.Context(), statement); return err },
-			func() { _ = conn.Close(context.Background()) }, nil
+		run = func(statement string) (string, error) {
+			results, err := conn.PgConn().Exec(s.Context(), statement).ReadAll()
+			if err != nil || len(results) == 0 || len(results[0].Rows) == 0 {
+				return "", err
+			}
+			return string(results[0].Rows[0][0]), nil
+		}
+		return run, func() { _ = conn.Close(context.Background()) }, nil
 	}
 	conn, err := s.db.(*testenv.MariaDB).TryConnect(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return func(statement string) error { _, err := conn.ExecContext(s.Context(), statement); return err }, func() { _ = conn.Close() }, nil
+	run = func(statement string) (first string, err error) {
+		err = conn.QueryRowContext(s.Context(), statement).Scan(&first)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = nil
+		}
+		return first, err
+	}
+	return run, func() { _ = conn.Close() }, nil
 }
 
 func lockRow(s *system) func() {
@@ -163,11 +178,13 @@ func (s *system) disconnect() {
 	}
 }
 
-func (s *system) terminate(run func(string) error) error {
+func (s *system) terminate(run func(string) (string, error)) error {
+	statement := "KILL CONNECTION USER seqd"
 	if isPostgres(s) {
-		return run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seqd'")
+		statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'seqd'"
 	}
-	return run("KILL CONNECTION USER seqd")
+	_, err := run(statement)
+	return err
 }
 
 // useUp takes all connections from the nodes.
@@ -175,7 +192,11 @@ func useUp(s *system) func() {
 	s.Helper()
 	run, close := session(s)
 	ends := []func(){close}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	of := "SELECT count(*) FROM information_schema.processlist WHERE user = 'seqd'"
+	if isPostgres(s) {
+		of = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'seqd'"
+	}
+	await.Eventually(s, "strangers have all connections", func() error {
 		for {
 			_, close, err := trySession(s)
 			if err != nil {
@@ -183,18 +204,11 @@ func useUp(s *system) func() {
 			}
 			ends = append(ends, close)
 		}
-		before := s.traffic[0].Acked() + s.traffic[1].Acked()
-		if err := s.terminate(run); err != nil {
-			s.Fatal(err)
+		if left, err := run(of); err != nil || left != "0" {
+			return errors.Join(err, s.terminate(run), fmt.Errorf("nodes have %s", left))
 		}
-		time.Sleep(300 * time.Millisecond) // a node that connects in time gets more than it has in hand
-		if s.traffic[0].Acked()+s.traffic[1].Acked()-before == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			s.Fatalf("nodes still have connections beside %d of strangers", len(ends))
-		}
-	}
+		return nil
+	})
 	s.Logf("%d connections of strangers", len(ends))
 	return func() {
 		for _, end := range ends {

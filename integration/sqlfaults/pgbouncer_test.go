@@ -37,7 +37,7 @@ func TestPgbouncerWithOneConnection(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
 	p := testenv.StartPostgres(t)
-	s := onPostgres(t, p, testenv.StartPgbouncer(t, p.Addr(), "default_pool_size = 1").Addr(), "SEQD_SEGMENT_ACQUIRETIMEOUT=20s")
+	s := onPostgres(t, p, testenv.StartPgbouncer(t, p.Addr(), "default_pool_size = 1").Addr(), "SEQD_SEGMENT_ACQUIRETIMEOUT=1m", "SEQD_STORE_POSTGRES_TIMEOUT=10s")
 	s.load()
 	for range 5 {
 		s.more()

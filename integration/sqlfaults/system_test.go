@@ -4,12 +4,14 @@
 package sqlfaults
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -44,10 +46,6 @@ type system struct {
 	nodes   []*node.Node
 	traffic []*node.Traffic
 }
-
-// back is the longest time until a node issues numbers again after a fault has ended. It is long
-// because the machine may be busy.
-const back = 30 * time.Second
 
 // onPostgres returns a system on a PostgreSQL server, without nodes.
 func onPostgres(t *testing.T, p *testenv.Postgres, addr string, more ...string) *system {
@@ -98,24 +96,30 @@ func (s *system) refused() {
 }
 
 // returns waits until both nodes are ready and issue numbers again, after a fault has ended. A
-// failover is reported until an operator confirms it, and existing counters continue.
+// failover is reported until an operator confirms it, and existing counters continue. A server that
+// ends meanwhile is started again.
 func (s *system) returns() {
 	s.Helper()
-	s.returnsWithin(back)
-}
-
-func (s *system) returnsWithin(most time.Duration) {
-	s.Helper()
 	ended := time.Now()
-	for _, n := range s.nodes {
-		for r := n.Readiness(); r.Status != 200 || r.Code != "" && r.Code != "store_failed_over"; r = n.Readiness() {
-			if time.Since(ended) > most {
-				s.Fatalf("not back after %v: %s\n%s", most, r.Body, n.Log())
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+	var wants []int64
+	for _, on := range s.traffic {
+		wants = append(wants, on.Acked()+500)
 	}
-	s.more()
+	await.Eventually(s, "both nodes are back", func() error {
+		if s.db.Ended() {
+			s.Log("the server has ended")
+			s.db.Start()
+		}
+		for i, n := range s.nodes {
+			if r := n.Readiness(); r.Status != 200 || r.Code != "" && r.Code != "store_failed_over" {
+				return fmt.Errorf("%s\n%s", r.Body, n.Log())
+			}
+			if got := s.traffic[i].Acked(); got < wants[i] {
+				return fmt.Errorf("%d numbers, want %d, refused %v", got, wants[i], s.traffic[i].Failures())
+			}
+		}
+		return nil
+	})
 	s.Logf("back after %v", time.Since(ended))
 }
 

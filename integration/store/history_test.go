@@ -4,11 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 )
@@ -33,15 +33,7 @@ func TestHistoryLostReply(t *testing.T) {
 		t.Errorf("without an answer: %v", err)
 	}
 	link.Restore()
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		err := s.History().Append(t.Context(), historyBatch(101, 310))
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	await.Eventually(t, "the server answers again", func() error { return s.History().Append(t.Context(), historyBatch(101, 310)) })
 	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1000})
 	if err != nil || len(list) != 310 || list[0].First != 310 || list[309].First != 1 {
 		t.Errorf("%d records, %v", len(list), err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -62,16 +63,13 @@ func TestMySQLCancelledCommit(t *testing.T) {
 // killWait ends the statement of the store that waits for the replica, as an operator may.
 func killWait(t *testing.T, primary *testenv.MariaDB) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for time.Now().Before(deadline) {
+	await.True(t, "a commit waits for the replica", func() bool {
 		id := primary.Query("SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for semi-sync ACK%'")
 		if id != "" {
 			primary.Query("KILL QUERY " + id)
-			return
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("no commit waits for the replica")
+		return id != ""
+	})
 }
 
 // A primary that becomes a replica keeps its connections. What it still has is not read any more,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 )
@@ -254,13 +255,5 @@ func TestMySQLLosslessIgnoresRecord(t *testing.T) {
 // awaitMySQL waits until a query has a result.
 func awaitMySQL(t *testing.T, server *testenv.MariaDB, query, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		got := server.Query(query)
-		if got == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %s, want %s", query, got, want)
-		}
-	}
+	await.True(t, query+" is "+want, func() bool { return server.Query(query) == want })
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -252,29 +253,21 @@ func TestPostgresAllocatesDurably(t *testing.T) {
 // cancelWait ends the wait of the one commit that waits for a standby, as an operator may.
 func cancelWait(t *testing.T, server *testenv.Postgres) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for server.Query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") != "t" {
-		if time.Now().After(deadline) {
-			t.Fatal("no commit waits for the standby")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(t, "a commit waits for the standby", func() bool {
+		return server.Query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "t"
+	})
 }
 
 // awaitStore waits until a store answers.
 func awaitStore(t *testing.T, s persist.Store) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for {
+	await.Eventually(t, "the store answers", func() error {
 		_, err := s.Now(t.Context())
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, persist.ErrUnavailable) || time.Now().After(deadline) {
+		if err != nil && !errors.Is(err, persist.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return err
+	})
 }
 
 func must(t testing.TB, err error) {

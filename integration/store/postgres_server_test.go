@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -228,14 +229,11 @@ func TestPostgresAllocatesByOneStatement(t *testing.T) {
 // offset, and returns what is behind it. The log arrives later than the answers.
 func awaitStatements(t *testing.T, server *testenv.Postgres, offset int, statement string, count int) (log string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if log = server.Log()[offset:]; strings.Count(log, statement) >= count {
-			return log
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%q is not %d times in the log:\n%s", statement, count, log)
-		}
-	}
+	await.True(t, fmt.Sprintf("%q is %d times in the log", statement, count), func() bool {
+		log = server.Log()[offset:]
+		return strings.Count(log, statement) >= count
+	})
+	return log
 }
 
 // While a stranger holds the row, a request ends in time, on the server too. Afterwards everything
@@ -257,7 +255,7 @@ func TestPostgresLockedRow(t *testing.T) {
 				callers.Go(func() {
 					begin := time.Now()
 					_, err := allocate(context.Background(), s)
-					if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 20*time.Second {
+					if !errors.Is(err, persist.ErrUnavailable) || time.Since(begin) > 2*time.Minute {
 						t.Errorf("%v after %s", err, time.Since(begin))
 					}
 				})
@@ -276,13 +274,7 @@ func TestPostgresLockedRow(t *testing.T) {
 // awaitQuery waits for what a query returns.
 func awaitQuery(t *testing.T, server *testenv.Postgres, query, want string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for server.Query(query) != want {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is not %s", query, want)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	await.True(t, query+" is "+want, func() bool { return server.Query(query) == want })
 }
 
 // A server that takes no writes is away, not broken, and is used again as soon as it takes them.
@@ -308,17 +300,13 @@ func TestPostgresReadOnlyServer(t *testing.T) {
 // awaitError waits until allocating fails because the server is away, with a text in the error.
 func awaitError(t *testing.T, s persist.Store, text string) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	await.Eventually(t, "the error has "+text, func() error {
 		_, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order"})
-		if errors.Is(err, persist.ErrUnavailable) && strings.Contains(err.Error(), text) {
-			return
+		if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), text) {
+			return fmt.Errorf("it is %w", err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("error %v, want %q", err, text)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return nil
+	})
 }
 
 // Many processes purge while records are added: each record goes once, and those that stay stay.
@@ -343,7 +331,7 @@ func TestPostgresPurgeUnderLoad(t *testing.T) {
 		}
 	})
 	const want = count * 3 / 4
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(await.Patience)
 	for range 3 {
 		work.Go(func() {
 			for done := false; !done && !t.Failed(); {

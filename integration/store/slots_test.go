@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 )
@@ -200,21 +201,14 @@ func TestSlotsLostReply(t *testing.T) {
 		"look": func() error { _, err := s.Slots().Look(t.Context(), registry); return err },
 	} {
 		began := time.Now()
-		if err := call(); !errors.Is(err, persist.ErrUnavailable) || time.Since(began) > 20*time.Second {
+		if err := call(); !errors.Is(err, persist.ErrUnavailable) || time.Since(began) > 2*time.Minute {
 			t.Errorf("%s: %v after %s", what, err, time.Since(began))
 		}
 	}
 	link.Restore()
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		table, err := s.Slots().Look(t.Context(), registry)
-		if err == nil {
-			if len(table.Slots) > 1 {
-				t.Errorf("%+v", table)
-			}
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+	var table persist.SlotTable
+	await.Eventually(t, "the server answers again", func() (err error) { table, err = s.Slots().Look(t.Context(), registry); return err })
+	if len(table.Slots) > 1 {
+		t.Errorf("%+v", table)
 	}
 }

@@ -4,11 +4,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -36,14 +37,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 				`SEQD_BIZTYPES=[{"name":"order","strategy":"snowflake"}]`, "SEQD_SERVER_ADDR="+testenv.ReserveAddr(t), "SEQD_SNOWFLAKE_HORIZON=3s",
 				"SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=500ms", "SEQD_SNOWFLAKE_OFFLINESTART=15s")}
 			n := node.Start(t, a.dir, a.env...)
-			for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) { // after the floor of a new registry
-				if status, body := n.Status("/readyz"); status == http.StatusOK {
-					break
-				} else if time.Now().After(end) {
-					t.Fatal(body)
-				}
-			}
-			a.takes(n)
+			a.takes(n) // after the floor of a new registry
 			a.awaitUser()
 			n.Kill()
 			test.kill()
@@ -51,7 +45,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 			n = node.Start(t, a.dir, a.env...)
 			a.takes(n)
 			test.start()
-			awaitLog(t, n, "store open")
+			n.AwaitLog("store open")
 			a.awaitRenewed()
 			a.takes(n)
 			if log := n.Log(); !strings.Contains(log, "begin without it") {
@@ -63,7 +57,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 			n = node.Start(t, a.dir, a.env...)
 			a.takes(n)
 			test.start()
-			awaitLog(t, n, "store open")
+			n.AwaitLog("store open")
 			a.awaitRenewed()
 			n.Kill()
 			test.empty()
@@ -127,16 +121,11 @@ func (a *alone) awaitRenewed() {
 // awaitState waits for what the state file of the node says.
 func (a *alone) awaitState(what string, says func(text string) bool) {
 	a.t.Helper()
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(10 * time.Millisecond) {
-		files, err := filepath.Glob(filepath.Join(a.dir, "data", "*.properties"))
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		for _, file := range files {
-			if text, err := os.ReadFile(file); err == nil && says(string(text)) {
-				return
-			}
-		}
-	}
-	a.t.Fatalf("no state file %s", what)
+	await.True(a.t, "the state file "+what, func() bool {
+		files, _ := filepath.Glob(filepath.Join(a.dir, "data", "*.properties")) // the pattern is right
+		return slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && says(string(text))
+		})
+	})
 }

@@ -54,7 +54,7 @@ func TestFailover(t *testing.T) {
 			}
 			run(t, with(after), 0, []string{"failover"}, "has not failed over")
 			fail(test.query)
-			awaitLog(t, n, "the store failed over and may have lost")
+			n.AwaitLog("the store failed over and may have lost")
 			if _, body := n.Status("/readyz"); !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, `"store":{"code":"store_failed_over"`) {
 				t.Errorf("/readyz says %s", body)
 			}
@@ -80,7 +80,7 @@ func TestFailover(t *testing.T) {
 			run(t, with(after), 0, []string{"failover", "--confirm"}, "confirmed: ", "create counters again")
 			run(t, with(after), 0, []string{"failover"}, "has not failed over")
 			run(t, with(snowflake), 0, []string{"restored"}, "user: ")
-			awaitLog(t, n, "an operator has confirmed the failover")
+			n.AwaitLog("an operator has confirmed the failover")
 			if _, body := n.Status("/readyz"); !strings.Contains(body, `"status":"ready"`) {
 				t.Errorf("/readyz says %s", body)
 			}

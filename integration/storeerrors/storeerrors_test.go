@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
@@ -159,7 +158,7 @@ func TestWaitsForAServer(t *testing.T) {
 			test.away()
 			n := node.Start(t, t.TempDir(), test.env...)
 			n.Await("/readyz", 503)
-			awaitLog(t, n, "the store cannot be opened yet", test.want)
+			n.AwaitLog("the store cannot be opened yet", test.want)
 			test.back()
 			n.Await("/readyz", 200)
 			if strings.Contains(n.Log(), "secret") {
@@ -167,16 +166,6 @@ func TestWaitsForAServer(t *testing.T) {
 			}
 			n.Stop()
 		})
-	}
-}
-
-// awaitLog waits for a line of the log with all parts.
-func awaitLog(t *testing.T, n *node.Node, parts ...string) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !containsAll(lineWith(n.Log(), parts[0]), parts); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no line with %q in:\n%s", parts, n.Log())
-		}
 	}
 }
 
@@ -216,7 +205,7 @@ func TestComesBackUnsafe(t *testing.T) {
 				last = got[0]
 			}
 			n.Await("/seq/order", 503)
-			awaitLog(t, n, test.want)
+			n.AwaitLog(test.want)
 			if n.Ended() {
 				t.Fatal("the service has ended")
 			}

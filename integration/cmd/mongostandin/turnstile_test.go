@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // newMessage returns an OP_MSG of the given size, with a checksum if the flags say so.
@@ -143,7 +145,7 @@ func startTurnstile(t *testing.T, f *fakeServer) func() net.Conn {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(await.Patience))
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}

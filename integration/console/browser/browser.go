@@ -22,10 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-const (
-	patience = 30 * time.Second // longest wait before the test fails
-	interval = 20 * time.Millisecond
-)
+const interval = 20 * time.Millisecond
 
 // The window of a page, in CSS pixels, unless a test wants another.
 const (

@@ -24,6 +24,8 @@ import (
 	"github.com/chromedp/cdproto/systeminfo"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
+
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 // ScreenshotsEnv is the environment variable with the folder for screenshots; without it none are
@@ -40,7 +42,6 @@ type Page struct {
 	ctx    context.Context
 	box    cdp.BrowserContextID
 	origin string
-	wait   time.Duration // longest wait before the test fails
 
 	mu       sync.Mutex // guards what follows
 	faults   []string
@@ -88,7 +89,7 @@ func open(t testing.TB, origin string, box cdp.BrowserContextID) *Page {
 		t.Fatalf("open a window: %v", err)
 	}
 	ctx, cancel := chromedp.NewContext(parent, chromedp.WithTargetID(tab))
-	p := &Page{t: t, ctx: ctx, box: box, origin: origin, wait: patience}
+	p := &Page{t: t, ctx: ctx, box: box, origin: origin}
 	p.page, p.what = p, "the page"
 	chromedp.ListenTarget(ctx, p.listen)
 	t.Cleanup(func() {
@@ -118,7 +119,7 @@ func (p *Page) run(what string, actions ...chromedp.Action) {
 }
 
 func (p *Page) try(actions ...chromedp.Action) error {
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, await.Patience)
 	defer cancel()
 	return chromedp.Run(ctx, actions...)
 }
@@ -259,9 +260,6 @@ func (p *Page) check() {
 	}
 }
 
-// Patient sets the longest wait for anything from now on.
-func (p *Page) Patient(wait time.Duration) { p.wait = wait }
-
 // Go opens a path of the origin, and waits until it is loaded.
 func (p *Page) Go(path string) {
 	p.t.Helper()
@@ -326,14 +324,14 @@ func (p *Page) AwaitThat(what string, condition func() bool) {
 // poll repeats f until it returns no error.
 func (p *Page) poll(what string, f func() error) {
 	p.t.Helper()
-	deadline := time.Now().Add(p.wait)
+	deadline := time.Now().Add(await.Patience)
 	for {
 		err := f()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.fatalf("not within %s: %s: %v", p.wait, what, err)
+			p.fatalf("not within %s: %s: %v", await.Patience, what, err)
 		}
 		time.Sleep(interval)
 	}
