@@ -299,7 +299,8 @@ func (c *checker) limits(url string) {
 // storeAway tests a node that cannot reach its store.
 func (c *checker) storeAway() {
 	c.Helper()
-	away := node.Start(c, c.TempDir(), "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://127.0.0.1:1/?directConnection=true", "SEQD_STORE_MONGO_TIMEOUT=200ms", "SEQD_SEGMENT_ORDERING=per-node")
+	away := node.Start(c, c.TempDir(), "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://127.0.0.1:1/?directConnection=true", "SEQD_STORE_MONGO_TIMEOUT=200ms",
+		"SEQD_SEGMENT_ACQUIRETIMEOUT=200ms", "SEQD_GAPLESS_ACQUIRETIMEOUT=200ms", "SEQD_SEGMENT_ORDERING=per-node")
 	away.Await("/readyz", http.StatusServiceUnavailable)
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
 		method, path, _ := strings.Cut(op, " ")
