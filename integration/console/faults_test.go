@@ -67,7 +67,7 @@ func TestAnsweringNodeDies(t *testing.T) {
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	p := w.visit("#/overview")
-	p.Expect("ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_SOCKET")
+	p.Expect("ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_CONTENT_LENGTH_MISMATCH|ERR_SOCKET")
 	expectStatus(p, "503")
 	p.See("The node issues numbers.")
 	w.nodes[0].Kill()

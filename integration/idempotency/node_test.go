@@ -33,8 +33,8 @@ type fleet struct {
 func newFleet(t *testing.T, withRedis bool) *fleet {
 	f := &fleet{T: t, mongo: testenv.StartMongo(t)}
 	f.env = []string{
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + f.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + f.mongo.Database(), "SEQD_STORE_MONGO_TIMEOUT=10s",
-		"SEQD_SEGMENT_ORDERING=per-node", "SEQD_SEGMENT_STEP=10", "SEQD_SEGMENT_MAXSTEP=10", "SEQD_SEGMENT_ACQUIRETIMEOUT=20s",
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + f.mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + f.mongo.Database(),
+		"SEQD_SEGMENT_ORDERING=per-node", "SEQD_SEGMENT_STEP=10", "SEQD_SEGMENT_MAXSTEP=10",
 		`SEQD_BIZTYPES=[{"name":"order","start":100},{"name":"other","start":100}]`,
 	}
 	if withRedis {

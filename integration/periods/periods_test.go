@@ -94,7 +94,7 @@ func TestOverMidnight(t *testing.T) {
 			f := &fleet{t: t, history: ordercheck.New()}
 			f.env = slices.Concat([]string{
 				bizTypes, "SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(),
-				"SEQD_REDIS_ADDRS=" + redis.Addr(), "SEQD_SEGMENT_ACQUIRETIMEOUT=10s",
+				"SEQD_REDIS_ADDRS=" + redis.Addr(),
 			}, settings)
 			for i, skew := range []time.Duration{-time.Second, 0, time.Hour} {
 				l := &life{name: string(rune('a' + i)), dir: t.TempDir(), skew: skew}

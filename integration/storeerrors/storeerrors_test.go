@@ -175,7 +175,7 @@ func TestComesBackUnsafe(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
 	postgres, mariaDB := testenv.StartPostgres(t), testenv.StartMariaDB(t)
-	small := []string{"SEQD_SEGMENT_STEP=10", "SEQD_SEGMENT_MAXSTEP=10", "SEQD_SEGMENT_RESERVESEGMENTS=0"}
+	small := []string{"SEQD_SEGMENT_ACQUIRETIMEOUT=2s", "SEQD_SEGMENT_STEP=10", "SEQD_SEGMENT_MAXSTEP=10", "SEQD_SEGMENT_RESERVESEGMENTS=0"}
 	for name, test := range map[string]struct {
 		env          []string
 		unsafe, safe func()

@@ -59,7 +59,7 @@ func spansOf(t *testing.T, env []string) []tracingtest.Span {
 
 func inMongo(mongo *testenv.Mongo) []string {
 	return []string{
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(), "SEQD_STORE_MONGO_TIMEOUT=10s",
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + mongo.URI(), "SEQD_STORE_MONGO_DATABASE=" + mongo.Database(),
 	}
 }
 
