@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
@@ -145,11 +146,15 @@ func (c *town) open(callers int) {
 func (c *town) more(n int64) {
 	c.t.Helper()
 	want := c.placed.Load() + n
-	for deadline := time.Now().Add(2 * time.Minute); c.placed.Load() < want; time.Sleep(5 * time.Millisecond) {
-		if c.t.Failed() || time.Now().After(deadline) {
-			c.t.Fatalf("%d orders are placed, want %d", c.placed.Load(), want)
+	await.Eventually(c.t, "orders are placed", func() error {
+		switch {
+		case c.t.Failed():
+			c.t.FailNow()
+		case c.placed.Load() < want:
+			return fmt.Errorf("%d are, want %d", c.placed.Load(), want)
 		}
-	}
+		return nil
+	})
 }
 
 // close ends the callers, once each has placed its order.
@@ -162,7 +167,7 @@ func (c *town) close() {
 func (c *town) settle() admin.Account {
 	c.t.Helper()
 	next := 1_000_000
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	for deadline := time.Now().Add(await.Patience); ; {
 		states := map[string]int{}
 		var account admin.Account
 		err := c.admin.EachPage(context.Background(), "invoice", admin.Counter{}, func(page admin.Account) error {

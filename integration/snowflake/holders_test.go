@@ -56,19 +56,18 @@ func TestPaused(t *testing.T) {
 // resumes, it issues nothing with that ID.
 func TestPausedAndSucceeded(t *testing.T) {
 	t.Parallel()
-	onBoth(t, 1, func(s system) { s.pauseAndSucceed(0) }, pausedSettings...)
+	onBoth(t, 1, func(s system) { s.pauseAndSucceed(0) }, pausedHorizon)
 }
 
 // The same with a pause that ends a minute after the lease.
 func TestPausedForAMinute(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
-	m := newOnMongo(t, 1, pausedSettings...)
+	m := newOnMongo(t, 1, pausedHorizon)
 	system{m.fleet, m}.pauseAndSucceed(time.Minute)
 }
 
-// pausedSettings are settings with which requests to a paused node are answered when it resumes.
-var pausedSettings = []string{"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SERVER_WRITETIMEOUT=5m"}
+const pausedHorizon = "SEQD_SNOWFLAKE_HORIZON=3s"
 
 // pauseAndSucceed pauses a node until another one has its machine ID, and a little longer.
 func (s system) pauseAndSucceed(more time.Duration) {
