@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 	for _, ordering := range []string{"strict", "per-node"} {
 		t.Run(ordering, func(t *testing.T) {
 			t.Parallel()
-			f := newFleet(t, degrade, "SEQD_STORE_MONGO_TIMEOUT=500ms", "SEQD_SEGMENT_ORDERING="+ordering)
+			f := newFleet(t, degrade, "SEQD_SEGMENT_ORDERING="+ordering)
 			settings := []string{}
 			if ordering == "strict" {
 				settings = append(settings, redisAt(testenv.StartRedis(t).Addr()))
@@ -106,7 +107,7 @@ func TestGiveBackWithoutAnAnswer(t *testing.T) {
 				f.suspendAlways()
 			}
 			link := testenv.NewLink(t, f.mongo.Addr())
-			a := f.add("a", append(settings, "SEQD_STORE_MONGO_URI=mongodb://"+link.Addr())...)
+			a := f.add("a", append(slices.Clone(settings), "SEQD_STORE_MONGO_TIMEOUT=2s", "SEQD_STORE_MONGO_URI=mongodb://"+link.Addr())...)
 			b := f.add("b", settings...)
 			for range 3 {
 				a.start()
