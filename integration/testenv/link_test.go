@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seqd/seqd/integration/respconn"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/respconn"
 )
 
 func TestLinkCut(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/check"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/sim"
 	"github.com/seqd/seqd/internal/testing/worlds"
 	_ "github.com/seqd/seqd/standard"
@@ -27,9 +26,9 @@ var (
 	repeats = flag.Int("sim.repeats", 1, "with -sim.seed, how often it runs")
 	first   = flag.Uint64("sim.first", 1, "the first seed")
 	step    = flag.Uint64("sim.step", 1, "the distance between seeds")
-	seeds   = flag.Int("sim.seeds", longtest.Or(4, 24), "how many seeds run")
+	seeds   = flag.Int("sim.seeds", 4, "how many seeds run")
 	budget  = flag.Duration("sim.for", 0, "run seeds for so long, in real time, instead of -sim.seeds")
-	length  = flag.Duration("sim.length", longtest.Or(3*time.Minute, 10*time.Minute), "how long the faults and the load of a seed last, in virtual time")
+	length  = flag.Duration("sim.length", 3*time.Minute, "how long the faults and the load of a seed last, in virtual time")
 	shrink  = flag.Duration("sim.shrink", 2*time.Minute, "how long the plan of a seed that failed is shortened, in real time")
 )
 
