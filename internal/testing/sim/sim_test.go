@@ -43,7 +43,14 @@ func world(t *testing.T, name string, o sim.Options) (report *check.Report) {
 
 // TestSimulation runs whole nodes under random faults, on all cores.
 func TestSimulation(t *testing.T) {
-	if *seed > 0 {
+	switch {
+	case *listed:
+		listRules()
+		return
+	case *without != "":
+		findRule(t)
+		return
+	case *seed > 0:
 		again(t)
 		return
 	}

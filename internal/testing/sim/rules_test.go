@@ -1,0 +1,204 @@
+package sim_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/sim"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+	"github.com/seqd/seqd/strategy/segment/storetake"
+)
+
+var (
+	listed  = flag.Bool("sim.rules", false, "print the rules that scripts/simulate --rules takes out, each with what is taken out with it")
+	without = flag.String("sim.rule", "", "run seeds, -sim.seeds at most, until one finds that this rule was taken out")
+)
+
+// rule is a rule of the product that a simulation finds when it is taken out.
+type rule struct {
+	name string
+	// also are rules that are taken out with it, because they hide what happens without it.
+	also []string
+	// redis is whether every seed has Redis, store whether none has.
+	redis, store bool
+	// only are the kinds of faults, nil for all.
+	only []string
+	// unfound says which tests find it instead; "" if the simulation does.
+	unfound string
+}
+
+// rules are all rules that can be taken out.
+var rules = []rule{
+	{name: "range-once"},
+	{name: "epoch-held", redis: true},
+	{name: "give-back-swap"},
+	{name: "failover-gap"},
+	{name: "lease-begin"},
+	{name: "rollback"},
+	{name: "sequence-once"},
+	{name: "claim"},
+	{name: "take-after-callers", store: true},
+	{name: "take-once", also: []string{"take-guard"}, store: true},
+	{name: "fence-compared"},
+	{name: "period"},
+
+	{name: "fence", redis: true},
+	{name: "role", redis: true},
+	{name: "gen", redis: true},
+	{name: "seed-gen", redis: true},
+	{name: "install-epoch", redis: true},
+	{name: "ceil", redis: true},
+	{name: "take-epoch", redis: true},
+
+	{name: "take-floor"},
+	{name: "take-guard"},
+	{name: "names-epoch", redis: true},
+	{name: "take-over-once", redis: true},
+	{name: "retire-first", redis: true},
+
+	{name: "guard", redis: true},
+	{name: "floor"},
+	{name: "abandon-unknown", redis: true},
+	{name: "young-spare", redis: true},
+	{name: "advance-first", redis: true},
+	{name: "ahead-kept", redis: true},
+	{name: "standby-above-ceil", redis: true},
+	{name: "ask-to-adopt", redis: true},
+	{name: "fresh-asks", redis: true},
+	{name: "answers-in-order", redis: true},
+	{name: "beliefs-age", redis: true},
+	{name: "drawn-anew", redis: true},
+	{name: "spare-epoch", redis: true},
+	{name: "patience", redis: true},
+
+	{name: "lowest-first"},
+	{name: "ended-once"},
+	{name: "due"},
+	{name: "awake"},
+	{name: "not-early"},
+	{name: "suspect"},
+	{name: "period-end"},
+	{name: "on-release"},
+	{name: "above-others"},
+	{name: "return-issued"},
+	{name: "look-up"},
+	{name: "dropped"},
+	{name: "durable-first"},
+	{name: "writers"},
+	{name: "same-bytes"},
+	{name: "evicted"},
+	{name: "fresh-refusal"},
+	{name: "copied-first"},
+	{name: "undo"},
+	{name: "went-back"},
+	{name: "ledger-fence"},
+	{name: "history"},
+	{name: "lineage"},
+	{name: "known"},
+	{name: "look-era"},
+	{name: "ahead"},
+}
+
+// taken returns the rules that are taken out of the build, as the variable names them.
+func (r rule) taken() []string { return append([]string{r.name}, r.also...) }
+
+// world returns the world of a seed.
+func (r rule) world(seed uint64) sim.Options {
+	o := sim.OfSeed(seed, *length)
+	o.Redis, o.Only = (o.Redis || r.redis) && !r.store, r.only
+	return o
+}
+
+// listRules prints the rules, for the script that takes them out.
+func listRules() {
+	for _, r := range rules {
+		if r.unfound == "" {
+			fmt.Println("rule:", r.name, strings.Join(r.taken(), ","))
+		}
+	}
+}
+
+// findRule runs seeds until one finds that a rule was taken out.
+func findRule(t *testing.T) {
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == *without })
+	if i < 0 {
+		t.Fatalf("no rule is called %q", *without)
+	}
+	r := rules[i]
+	if !slices.Equal(sabotage.Names(), r.taken()) {
+		t.Fatalf("this build lacks %v, not %v: use scripts/simulate --rules", sabotage.Names(), r.taken())
+	}
+	for n := range *seeds {
+		o := r.world(*first + uint64(n))
+		report := world(t, o.String(), o)
+		if report == nil {
+			return // the test has said why
+		}
+		if report.OfNumbers() > 0 {
+			fmt.Printf("found: %-20s after %2d seeds, %v: %s\n", r.name, n+1, o, strings.Join(broken(report.Counts), ", "))
+			return
+		}
+		if report.Total() > 0 {
+			t.Logf("%v: not about numbers: %v", o, broken(report.Counts))
+		}
+	}
+	t.Errorf("%s: not found in %d seeds", r.name, *seeds)
+}
+
+// broken returns what was broken, and how often.
+func broken[K ~string, V int | int64](counts map[K]V) (list []string) {
+	for name, count := range counts {
+		if count > 0 {
+			list = append(list, fmt.Sprint(name, " ", count))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Every rule that can be taken out is in the list, once.
+func TestRules(t *testing.T) {
+	var known, named []string
+	for _, r := range sabotage.Rules {
+		known = append(known, string(r))
+	}
+	for _, r := range cursor.AllRules() {
+		known = append(known, r.String())
+	}
+	for _, r := range storetake.AllRules() {
+		known = append(known, r.String())
+	}
+	for _, r := range ledger.AllRules() {
+		known = append(known, r.String())
+	}
+	for _, folder := range []string{"strategy/segment/rediscursor/lua", "server/idempotency/lua"} {
+		scripts, err := filepath.Glob(filepath.Join("../../..", folder, "*.lua"))
+		if err != nil || len(scripts) == 0 {
+			t.Fatalf("%s: %v", folder, err)
+		}
+		for _, script := range scripts {
+			text, err := os.ReadFile(script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range sabotage.RulesOf(string(text)) {
+				known = append(known, string(r))
+			}
+		}
+	}
+	for _, r := range rules {
+		named = append(named, r.name)
+	}
+	slices.Sort(known)
+	slices.Sort(named)
+	if known = slices.Compact(known); !slices.Equal(known, named) {
+		t.Errorf("the rules are\n%q, the list has\n%q", known, named)
+	}
+}
