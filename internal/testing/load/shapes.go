@@ -105,14 +105,14 @@ func Shapes(o Options) []Shape {
 	return all
 }
 
-// lossGap is above what a failover can lose here: batches of hammerCount for some seconds.
-const lossGap = 20_000_000
+// LossGap is above what a failover can lose here: batches of hammerCount for some seconds.
+const LossGap = 20_000_000
 
 // widen makes the gap above a failover so large that what is lost fits into it.
 func widen(all []Shape) {
 	for i := range all {
 		if s := &all[i]; s.Strategy == record.Segment {
-			s.Setting["restoreGap"], s.RestoreGap = lossGap, lossGap
+			s.Setting["restoreGap"], s.RestoreGap = LossGap, LossGap
 		}
 	}
 }

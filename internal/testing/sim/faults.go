@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -30,9 +31,9 @@ var (
 )
 
 func withRedis(o Options) bool { return o.Redis }
-func fenced(o Options) bool    { return o.Mode != storesim.Unfenced }
 
-// kinds are all kinds of faults. Those of Redis are in redis.go, those of operators in operate.go.
+// kinds are all kinds of faults. Those of Redis are in redis.go, failovers of the
+// store in failover.go, those of operators in operate.go.
 var kinds = append([]kind{
 	{name: "kill", weight: 6, holds: "seqd", targets: nodeNames, least: blink, most: some, begin: func(w *World, f *fault) { w.node(f).kill(false) }, end: start},
 	{name: "power-lost", weight: 2, holds: "seqd", targets: nodeNames, least: short, most: some, begin: func(w *World, f *fault) { w.node(f).kill(true) }, end: start},
@@ -52,7 +53,7 @@ var kinds = append([]kind{
 	{name: "callers-cut", weight: 3, holds: "callers", targets: nodeNames, ways: directions, least: blink, most: long, begin: cutCallers},
 	{name: "callers-reset", weight: 3, holds: "callers", targets: nodeNames, begin: func(w *World, f *fault) { w.net.Reset(callers, w.node(f).host) }},
 	{name: "isolated", weight: 3, holds: "link@all store@ partition", targets: nodeNames, least: blink, most: long, marks: cutOff, begin: isolate, end: wayTo(storesim.Up)},
-}, append(redisKinds, operatorKinds...)...)
+}, slices.Concat(redisKinds, failoverKinds, operatorKinds)...)
 
 // node returns the node that a fault is about.
 func (w *World) node(f *fault) *node { return w.named(f.planned.target) }

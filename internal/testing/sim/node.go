@@ -131,11 +131,11 @@ func (l *life) seams() seams.Seams {
 			}
 			return n.net.Listen(addr)
 		},
-		DialRedis: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		DialRedis: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			if l.over.Load() {
 				return nil, net.ErrClosed
 			}
-			return n.net.Dial(ctx, n.host, n.redisOf(n))
+			return n.net.Dial(ctx, n.host, n.serverAt(addr, n.redisOf(n)))
 		},
 		OpenStore: func(ctx context.Context, m seams.Manner) (persist.Store, error) {
 			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})

@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -38,12 +36,7 @@ var operatorKinds = []kind{
 // change returns an action that changes a definition, and gives all nodes time to learn of it.
 func change(name, body string) func(w *World, f *fault) {
 	return func(w *World, f *fault) {
-		ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
-		defer cancel()
-		w.load.UntilDone(ctx, rand.New(rand.NewPCG(w.options.Seed, uint64(f.ID))), name, http.MethodPatch, "", body)
-		if ctx.Err() != nil {
-			w.journal.Find("nobody changed %s to %s", name, body)
-		}
+		w.insist(f, name, http.MethodPatch, "", body)
 		time.Sleep(allKnow)
 	}
 }

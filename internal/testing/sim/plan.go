@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/server/ops"
 )
 
 // kind is a kind of fault, or of an action of an operator.
@@ -145,7 +146,8 @@ func (k *kind) draw(r *rand.Rand, at time.Duration) planned {
 type fault struct {
 	planned
 	record.Fault
-	undo []func() // what its end does, the last first
+	undo    []func()   // what its end does, the last first
+	missing []ops.Mark // the counters that a failover has lost, and how far they had come
 }
 
 // later adds what the end of the fault does.
@@ -168,6 +170,9 @@ func (w *World) suffer(id int, p planned) {
 	f := &fault{planned: p, Fault: p.kind.marks}
 	f.ID, f.Class, f.Target, f.Detail = id, p.kind.name, p.target, p.way
 	f.Redis = f.Redis && w.options.Redis
+	if !w.options.Redis { // answers for keys are kept in the store
+		f.LosesKeys = f.StoreLost || f.StoreBack
+	}
 	f.Begin = w.journal.Now()
 	if f.Store {
 		w.trouble(1)

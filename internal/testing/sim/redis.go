@@ -76,17 +76,29 @@ func (w *World) stopRedis() {
 	w.serving.Wait()
 }
 
-// redisOf returns the address of the server that a node reaches.
-func (w *World) redisOf(n *node) string {
+// redisOf returns the number of the server that a node reaches.
+func (w *World) redisOf(n *node) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return redisHost(n.route) + ":6379"
+	return n.route
 }
 
-func (w *World) primaryRedis() *redissim.Server {
+// primaryNumber returns the number of the primary.
+func (w *World) primaryNumber() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.redis.Server(w.primary)
+	return w.primary
+}
+
+func (w *World) primaryRedis() *redissim.Server { return w.redis.Server(w.primaryNumber()) }
+
+// serverAt returns the address of the server that a configured one leads to, given the number of the
+// server that it usually is.
+func (w *World) serverAt(addr string, number int) string {
+	if addr == redisAddr {
+		return redisHost(number) + ":6379"
+	}
+	return addr
 }
 
 // lead leads nodes to a server, and ends their connections to the others.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,6 +106,7 @@ type World struct {
 	troubles  int        // of the store, that go on
 	troubleAt int64      // when the last of them ended
 	primary   int        // the server of Redis that nodes are led to
+	late      string     // the definition of load.LateName, once it was to be created
 }
 
 // entries is the record of a world.
@@ -163,7 +164,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 	}
 	w.describe(shapes)
 	w.net.Delay = w.delay()
-	w.store = storesim.New(storesim.Options{Mode: o.Mode, Lag: 12, Without: o.Without})
+	w.store = storesim.New(storesim.Options{Mode: o.Mode, Without: o.Without})
 	if o.Redis {
 		w.startRedis()
 	}
@@ -271,9 +272,9 @@ func (w *World) run() {
 	loading, endLoad := context.WithCancel(ctx)
 	var loaded sync.WaitGroup
 	loaded.Go(func() { w.load.Run(loading) })
-	loaded.Go(func() {
-		w.load.UntilDone(loading, rand.New(rand.NewPCG(w.options.Seed, 1)), load.LateName, http.MethodPut, "", w.load.Definition(load.LateName, nil))
-	})
+	if !slices.ContainsFunc(plan, func(p planned) bool { return p.kind.marks.StoreBack }) { // which creates it
+		loaded.Go(func() { w.makeLate(&fault{planned: planned{kind: &kind{name: "the start"}}}) })
+	}
 	w.inflict(plan)
 	w.awaitReady("after the last fault")
 	time.Sleep(time.Until(w.journal.Began.Add(w.options.Length + quiet)))
