@@ -148,10 +148,19 @@ type fault struct {
 	record.Fault
 	undo    []func()   // what its end does, the last first
 	missing []ops.Mark // the counters that a failover has lost, and how far they had come
+	backup  backup     // to restore
 }
 
 // later adds what the end of the fault does.
 func (f *fault) later(undo func()) { f.undo = append(f.undo, undo) }
+
+// undoAll does what later has added.
+func (f *fault) undoAll() {
+	for _, undo := range slices.Backward(f.undo) {
+		undo()
+	}
+	f.undo = nil
+}
 
 // inflict lets the faults of a plan happen, and returns when all have ended.
 func (w *World) inflict(plan []planned) {
@@ -182,9 +191,7 @@ func (w *World) suffer(id int, p planned) {
 	w.journal.Say("+ %v", p)
 	p.kind.begin(w, f)
 	time.Sleep(p.length)
-	for _, undo := range slices.Backward(f.undo) {
-		undo()
-	}
+	f.undoAll()
 	if p.kind.end != nil {
 		p.kind.end(w, f)
 	}

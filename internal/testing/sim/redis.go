@@ -46,33 +46,45 @@ var redisKinds = []kind{
 // redisHost is the host of a server of Redis.
 func redisHost(i int) string { return fmt.Sprintf("127.0.0.%d", 31+i) }
 
+// otherHost is where a Redis is that belongs to something else.
+const otherHost = "127.0.0.39"
+
 // startRedis starts the servers of Redis, and their ports.
 func (w *World) startRedis() {
 	w.redis = redissim.New(redissim.Options{Servers: redisServers, Without: func(r sabotage.Rule) bool { return slices.Contains(w.options.Without, r) }})
 	for i, s := range w.redis.Servers() {
-		l, err := w.net.Listen(redisHost(i) + ":6379")
-		if err != nil {
-			panic(err) // nobody else listens there
-		}
-		w.serving.Go(func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go s.Serve(conn)
-			}
-		})
+		w.serveRedis(redisHost(i), s)
 	}
+	w.other = redissim.New(redissim.Options{Name: "other"})
+	w.serveRedis(otherHost, w.other.Server(0))
 	w.tellServers()
+}
+
+// serveRedis serves the connections to a server.
+func (w *World) serveRedis(host string, s *redissim.Server) {
+	l, err := w.net.Listen(host + ":6379")
+	if err != nil {
+		panic(err) // nobody else listens there
+	}
+	w.serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go s.Serve(conn)
+		}
+	})
 }
 
 // stopRedis ends the servers of Redis, and closes their ports.
 func (w *World) stopRedis() {
 	w.redis.Close()
+	w.other.Close()
 	for i := range redisServers {
 		w.net.Kill(redisHost(i))
 	}
+	w.net.Kill(otherHost)
 	w.serving.Wait()
 }
 

@@ -94,6 +94,7 @@ type World struct {
 	net     *netsim.Network
 	store   *storesim.Cluster
 	redis   *redissim.Deployment // nil without
+	other   *redissim.Deployment // that nodes use by mistake
 	nodes   []*node
 	load    *load.Load
 	journal *load.Journal
@@ -140,7 +141,7 @@ func Run(t *testing.T, o Options) *check.Report {
 		t.Fatal(err)
 	}
 	if w.redis != nil {
-		if unknown := w.redis.Unknown(); len(unknown) > 0 {
+		if unknown := append(w.redis.Unknown(), w.other.Unknown()...); len(unknown) > 0 {
 			t.Errorf("the simulated Redis does not know %q", unknown)
 		}
 	}

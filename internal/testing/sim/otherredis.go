@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/record"
+)
+
+// The other Redis that nodes are configured with, on purpose or by mistake.
+const (
+	otherServer = "another server"
+	otherPrefix = "another keyPrefix"
+)
+
+// allSettle is the longest time until nodes notice that there was another cursor.
+const allSettle = 6 * time.Second
+
+var otherRedises = []string{otherServer, otherPrefix}
+
+var otherRedisKinds = []kind{
+	// each Redis has its own keys
+	{name: "redis-moved", weight: 2, needs: withRedis, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
+		begin: moveRedis, end: moveRedisBack},
+	{name: "two-redises", weight: 2, needs: withRedis, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
+		marks: record.Fault{LosesKeys: true, Unordered: record.Every}, begin: misconfigure, end: correct},
+}
+
+// useRedis configures a node with the Redis that a way names, or with the usual one.
+func (n *node) useRedis(way string) {
+	n.configure("SEQD_REDIS_ADDRS", map[string]string{otherServer: otherHost + ":6379"}[way])
+	n.configure("SEQD_REDIS_KEYPREFIX", map[string]string{otherPrefix: "other:"}[way])
+}
+
+// moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start.
+func moveRedis(w *World, f *fault) {
+	w.onAll((*node).stop)
+	w.onAll(func(n *node) { n.useRedis(f.way) })
+	w.onAll((*node).start)
+}
+
+func moveRedisBack(w *World, _ *fault) { moveRedis(w, new(fault)) }
+
+// misconfigure restarts a node with another Redis than the others have.
+func misconfigure(w *World, f *fault) {
+	n := w.node(f)
+	n.stop()
+	n.useRedis(f.way)
+	n.start()
+}
+
+// correct corrects that, and gives the nodes time to notice.
+func correct(w *World, f *fault) {
+	n := w.node(f)
+	n.stop()
+	n.useRedis("")
+	n.start()
+	time.Sleep(allSettle)
+}

@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/ops"
+)
+
+// The ways of a restore: what happens to the nodes, and to what.
+const (
+	killed        = "killed"
+	cutOffAtStart = ", the first to start is cut off from Redis"
+	recovered     = ", recovered to a point in time"
+)
+
+const (
+	perNodeFor = 3 * time.Second // after a restore, until the ordering is strict again
+	// aloneFor is enough for a node without Redis to issue on its own for a while.
+	aloneFor = 6 * time.Second
+)
+
+// restoreWays are the ways of a restore that a world can have.
+func restoreWays(redis bool) (ways []string) {
+	for _, way := range []string{"stopped", killed} {
+		for _, start := range []string{"", cutOffAtStart} {
+			if start == "" || redis {
+				ways = append(ways, way+start, way+start+recovered)
+			}
+		}
+	}
+	return ways
+}
+
+var storeBack = record.Fault{Store: true, StoreBack: true, Unordered: load.SwitchedName}
+
+var restoreKinds = []kind{
+	{name: "restore", weight: 2, needs: withRedis, holds: undisturbed + "settings@ ordering@ sequencer@", targets: nodeNames, ways: restoreWays(true), least: short, most: some, after: 2 * time.Minute,
+		marks: storeBack, begin: beginRestore, end: endRestore},
+	{name: "restore", weight: 2, needs: withoutRedis, holds: undisturbed + "settings@ ordering@ sequencer@", targets: nodeNames, ways: restoreWays(false), least: short, most: some, after: 2 * time.Minute,
+		marks: storeBack, begin: beginRestore, end: endRestore},
+}
+
+// backup is a copy of the store.
+type backup struct {
+	storesim.Backup
+	late bool // load.LateName is in it
+}
+
+// beginRestore takes a backup while a biz type's ordering is per-node and, if possible, before another
+// biz type is created.
+func beginRestore(w *World, f *fault) {
+	w.order(f, record.PerNode)
+	f.backup = backup{w.store.Backup(), w.lateDefinition() != ""}
+	w.order(f, record.Strict)
+	if !f.backup.late {
+		w.makeLate(f)
+	}
+}
+
+// order changes the ordering of a biz type.
+func (w *World) order(f *fault, ordering string) {
+	w.insist(f, load.SwitchedName, http.MethodPatch, "", fmt.Sprintf(`{"ordering":%q}`, ordering))
+}
+
+// endRestore follows docs/OPERATIONS.md "Backup and restore". It does not change Redis.
+func endRestore(w *World, f *fault) {
+	w.endNodes(strings.HasPrefix(f.way, killed))
+	issued := enough(w.load.Shapes, w.journal.Highest(), w.counters(f))
+	w.store.Restore(f.backup.Backup, strings.HasSuffix(f.way, recovered))
+	w.raiseAll(f, issued)
+	w.operate(f, "say that the store was restored", func(ctx context.Context, cfg *config.Config) error {
+		return ops.Restored(ctx, cfg, func(bizType, done string) { w.journal.Say("  restored %s: %s", bizType, done) })
+	})
+	if w.options.Mode != storesim.Unfenced {
+		w.confirm(f)
+	}
+	if strings.Contains(f.way, cutOffAtStart) {
+		for i := range redisServers {
+			w.cut(f, w.node(f).host, redisHost(i))
+		}
+		w.node(f).start()
+		w.makeLateAbove(f, issued[load.LateName])
+		time.Sleep(aloneFor)
+		w.order(f, record.Strict)
+		w.onAll((*node).start)
+		time.Sleep(allKnow)
+		f.undoAll()
+		return
+	}
+	w.onAll((*node).start)
+	w.makeLateAbove(f, issued[load.LateName])
+	time.Sleep(perNodeFor)
+	w.order(f, record.Strict)
+	time.Sleep(allKnow)
+}
+
+// onAll calls a function for all nodes at once.
+func (w *World) onAll(do func(*node)) {
+	var all sync.WaitGroup
+	for _, n := range w.nodes {
+		all.Go(func() { do(n) })
+	}
+	all.Wait()
+}
+
+// endNodes ends all nodes, and waits until all their answers are in the journal.
+func (w *World) endNodes(kill bool) {
+	end := (*node).stop
+	if kill {
+		end = func(n *node) { n.kill(false) }
+	}
+	w.onAll(end)
+	time.Sleep(load.LongPatience + time.Second)
+}
+
+// enough returns the numbers for raise: the highest ones seen or, where that is not sufficient, the
+// values in the lost store. Display forms may hide numbers, and of the ranges of a node only an answer
+// for a key in Redis may be left.
+func enough(shapes []load.Shape, seen, lost map[string]int64) map[string]int64 {
+	numbers := maps.Clone(seen)
+	for i := range shapes {
+		s := &shapes[i]
+		for _, counter := range s.Counters() {
+			if number := lost[counter]; number > 0 && (s.Ordering == record.PerNode || numbers[counter] == 0) {
+				numbers[counter] = max(numbers[counter], number)
+			}
+		}
+	}
+	for counter := range lost {
+		if strings.Contains(counter, "@") && !strings.Contains(counter, "/@") {
+			numbers[counter] = max(numbers[counter], 1)
+		}
+	}
+	return numbers
+}
+
+// raiseAll runs seqd raise for each counter of the backup.
+func (w *World) raiseAll(f *fault, issued map[string]int64) {
+	var marks []ops.Mark
+	for _, counter := range slices.Sorted(maps.Keys(issued)) {
+		if counter != load.LateName || f.backup.late { // it is created again
+			marks = append(marks, ops.Mark{Counter: counter, Number: issued[counter]})
+		}
+	}
+	w.operate(f, "raise after a restore", func(ctx context.Context, cfg *config.Config) error {
+		return ops.RaiseAll(ctx, cfg, marks, w.tellRaised)
+	})
+}
+
+// makeLateAbove creates the biz type that the backup lacks, with a start above all that was issued.
+func (w *World) makeLateAbove(f *fault, issued int64) {
+	if f.backup.late {
+		return
+	}
+	w.mu.Lock()
+	w.late = w.load.Definition(load.LateName, load.Settings{"start": issued + 1})
+	w.mu.Unlock()
+	w.makeLate(f)
+}
