@@ -30,7 +30,7 @@ func (h *evidence) checkRefusals(r *Report) {
 		h.checkRefusal(r, &h.calls[i], changed)
 	}
 	for i := range h.bookings {
-		h.checkBookingRefusal(r, &h.bookings[i])
+		h.checkBookingRefusal(r, &h.bookings[i], changed)
 	}
 	for i := range h.parses {
 		if h.parses[i].code != "invalid_id" {
@@ -61,11 +61,11 @@ var bookingRefusals = map[string]int{
 
 // checkBookingRefusal is checkRefusal for a request about a reservation. Whether a code is right
 // for its reservation is left to checkReservations.
-func (h *evidence) checkBookingRefusal(r *Report, b *booking) {
+func (h *evidence) checkBookingRefusal(r *Report, b *booking, changed map[*bizType]bool) {
 	if status, known := bookingRefusals[b.code]; known && status == b.status || b.code == unknownReservation {
 		return
 	}
-	h.checkRefusal(r, &b.call, nil)
+	h.checkRefusal(r, &b.call, changed)
 }
 
 // checkDefect requires only that a rejected change has a code, and that the code is not that of a

@@ -30,7 +30,7 @@ func lossy(o Options) bool    { return o.Mode == storesim.Lossy }
 // what is lost was written during the fault, as the checker assumes.
 var failoverKinds = []kind{
 	{name: "store-failover", weight: 5, needs: lossless, holds: "store@", ways: []string{standbyHasAll}, least: blink, most: some, marks: storeAway, begin: failStoreOver},
-	{name: "store-failover-lossy", weight: 5, needs: lossy, holds: "store@", ways: []string{standbyHasAll, standbyLacks, standbyLacks, twiceInARow, wholeThenLacks}, least: blink, most: long, after: 100 * time.Second,
+	{name: "store-failover-lossy", weight: 5, needs: lossy, holds: "store@ definition@all", ways: []string{standbyHasAll, standbyLacks, standbyLacks, twiceInARow, wholeThenLacks}, least: blink, most: long, after: 100 * time.Second,
 		marks: record.Fault{Store: true, StoreLost: true}, begin: failStoreOver, end: confirmFailover},
 }
 

@@ -113,7 +113,13 @@ func (n *node) configuration() (*config.Config, error) {
 		env = append(env, "SEQD_REDIS_ADDRS="+redisAddr)
 	}
 	if n.name == nodeNames[len(nodeNames)-1] { // it drops and fetches biz types all the time
-		env = append(env, "SEQD_BIZTYPES="+n.sparse, "SEQD_LIVEBIZTYPES=6")
+		env = append(env, "SEQD_BIZTYPES="+n.sparse, "SEQD_LIVEBIZTYPES="+n.variant.live)
+	}
+	if n.variant.inStore {
+		env = append(env, "SEQD_BIZTYPES="+n.sparse)
+	}
+	if n.variant.idle != "" {
+		env = append(env, "SEQD_BIZTYPEIDLE="+n.variant.idle)
 	}
 	for key, value := range n.settings {
 		env = append(env, key+"="+value)

@@ -18,7 +18,8 @@ type kind struct {
 	name   string
 	weight int
 	// holds are the parts that it uses, as words: "seqd" is the one of its target, "seqd@all" the one of
-	// every node, "redis@" one of the world. Two faults that share a part never overlap.
+	// every node, "definition@all" that of every biz type, "redis@" one of the world. Two faults that
+	// share a part never overlap.
 	holds       string
 	targets     []string // one is drawn; nil for none
 	ways        []string // likewise
@@ -67,6 +68,8 @@ func (p planned) locks() (all []string) {
 		switch {
 		case !given:
 			places = []string{p.target}
+		case place == "all" && thing == "definition":
+			places = changeful
 		case place == "all":
 			places = nodeNames
 		}
@@ -179,6 +182,9 @@ func (w *World) suffer(id int, p planned) {
 	f := &fault{planned: p, Fault: p.kind.marks}
 	f.ID, f.Class, f.Target, f.Detail = id, p.kind.name, p.target, p.way
 	f.Redis = f.Redis && w.options.Redis
+	if f.Unordered == itsTarget {
+		f.Unordered = p.target
+	}
 	if !w.options.Redis { // answers for keys are kept in the store
 		f.LosesKeys = f.StoreLost || f.StoreBack
 	}

@@ -90,6 +90,7 @@ type World struct {
 	options          Options
 	dir              string // for state of the nodes
 	bizTypes, sparse string
+	variant          variant
 
 	net     *netsim.Network
 	store   *storesim.Cluster
@@ -157,6 +158,10 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		w.options.Say = io.Discard
 	}
 	shapes := load.Shapes(load.Options{NoRedis: !o.Redis, Lossy: o.Mode == storesim.Lossy})
+	w.variant = newVariant(o.Seed)
+	for i := range shapes {
+		w.variant.vary(&shapes[i])
+	}
 	if w.bizTypes, w.sparse, err = load.Configuration(shapes); err != nil {
 		return nil, err
 	}
@@ -270,6 +275,9 @@ func (w *World) run() {
 		watching.Go(func() { w.load.Watch(ctx, n, 2*time.Second) })
 	}
 	w.awaitReady("at the start")
+	if w.variant.inStore {
+		w.defineAll()
+	}
 	loading, endLoad := context.WithCancel(ctx)
 	var loaded sync.WaitGroup
 	loaded.Go(func() { w.load.Run(loading) })

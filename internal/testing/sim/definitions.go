@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/ops"
+)
+
+var (
+	// The biz types that operators change. The load itself changes others, and other actions the rest.
+	segments  = []string{"order", "tiny", "huge", "fenced", "local", "invoice", "ledger", "receipt", "bulk", "parcel", "shelf"}
+	books     = []string{"bill", "credit", "voucher", "rent"}
+	keyed     = []string{"parcel", "shelf", "rent"}
+	changeful = append([]string{"user", "guest", "device", "invite", "audit", load.CosIDName}, append(segments, books...)...)
+
+	limits = []string{`{"maxReserved":10}`, `{"maxReserved":40}`, `{"onRelease":"void"}`, `{"onRelease":"reuse"}`, `{"reservationTTL":"2s"}`}
+	tunes  = []string{`{"step":1}`, `{"targetDuration":"1s"}`, `{"targetDuration":"30m"}`, `{"threshold":0.1}`, `{"threshold":1}`, `{"reserveSegments":0}`}
+	lives  = []string{`{"liveKeys":1}`, `{"liveKeys":20}`}
+)
+
+// itsTarget stands for the target in the marks of a kind.
+const itsTarget = "the target"
+
+// definitionKinds change definitions while nodes may not learn of it at once. They overlap neither
+// restores nor failovers, which may undo what was changed.
+var definitionKinds = []kind{
+	{name: "limits-changed", weight: 3, holds: "definition", targets: books, ways: limits, least: short, most: long, after: 45 * time.Second, begin: patch, end: define},
+	{name: "live-keys-changed", weight: 2, holds: "definition", targets: keyed, ways: lives, least: short, most: long, after: 45 * time.Second, begin: patch, end: define},
+	{name: "tuned", weight: 3, holds: "definition", targets: segments, ways: tunes, least: short, most: long, after: 45 * time.Second, begin: patch, end: define},
+	{name: "disabled", weight: 3, holds: "definition", targets: changeful, least: blink, most: some, after: 45 * time.Second,
+		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodPost, "/disable", "") },
+		end:   func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodPost, "/enable", "") }},
+	// while a biz type is deleted and created again, a node may have either of the two
+	{name: "deleted", weight: 3, holds: "definition", targets: changeful, least: blink, most: some, after: time.Minute, marks: record.Fault{Unordered: itsTarget},
+		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodDelete, "", "") },
+		end:   func(w *World, f *fault) { define(w, f); time.Sleep(allKnow) }},
+	{name: "raised", weight: 3, holds: "definition", targets: append(books, segments...), ways: []string{"0", "10", "500"}, after: 45 * time.Second, begin: raise},
+
+	// Off until issue 31, A.2 is mended: a key gets two numbers when the strategy changes.
+	{name: "strategy-changed", needs: never, weight: 1, holds: "definition", targets: []string{"bulk"}, least: short, most: some, after: 4 * time.Minute, marks: record.Fault{Unordered: itsTarget},
+		begin: func(w *World, f *fault) { w.changeStrategy(f, `{"strategy":"gapless"}`) },
+		end:   func(w *World, f *fault) { w.changeStrategy(f, w.load.Definition(f.planned.target, nil)) }},
+	// Off until issue 31, A.3 is mended: numbers repeat while definitions come from the configuration
+	// of one node and from the store for the others.
+	{name: "mixed-definitions", needs: never, weight: 1, holds: "seqd settings@ definition@all", targets: nodeNames, least: short, most: long, after: time.Minute,
+		begin: func(w *World, f *fault) { w.node(f).restartWith("SEQD_BIZTYPESFROM", "config") },
+		end:   func(w *World, f *fault) { w.node(f).restartWith("SEQD_BIZTYPESFROM", "") }},
+}
+
+func never(Options) bool { return false }
+
+// changeStrategy follows docs/GAPLESS.md "Disabling, and changing the strategy".
+func (w *World) changeStrategy(f *fault, body string) {
+	name := f.planned.target
+	w.insist(f, name, http.MethodPost, "/disable", "")
+	time.Sleep(22 * time.Second)
+	w.insist(f, name, http.MethodPut, "?force=true", body)
+	w.insist(f, name, http.MethodPost, "/enable", "")
+}
+
+// restartWith restarts the node with a setting.
+func (n *node) restartWith(key, value string) {
+	n.stop()
+	n.configure(key, value)
+	n.start()
+}
+
+// patch changes a definition as the way says.
+func patch(w *World, f *fault) {
+	w.insist(f, f.planned.target, http.MethodPatch, "", f.way)
+}
+
+// define makes a definition what it is in the configuration.
+func define(w *World, f *fault) {
+	w.insist(f, f.planned.target, http.MethodPut, "", w.load.Definition(f.planned.target, nil))
+}
+
+// raise raises all counters of a biz type above all that the store knows, which nodes may not notice.
+func raise(w *World, f *fault) {
+	var by int64
+	if _, err := fmt.Sscan(f.way, &by); err != nil {
+		panic(err) // the ways are numbers
+	}
+	began := w.journal.Now()
+	w.operate(f, "raise "+f.planned.target, func(ctx context.Context, cfg *config.Config) error {
+		return ops.RaiseBy(ctx, cfg, ops.By{BizType: f.planned.target, Gap: by}, func(counter string, r ops.Raised) {
+			w.tellRaised(counter, r)
+			w.journal.Call(&record.Call{Start: began, End: w.journal.Now(), Node: nodeNames[0], BizType: base(counter), Kind: record.Admin, Key: fmt.Sprintf("raise start=%d", r.After), Status: http.StatusOK})
+		})
+	})
+}
