@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/testing/sim"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
@@ -28,26 +29,31 @@ type rule struct {
 	also []string
 	// redis is whether every seed has Redis, store whether none has.
 	redis, store bool
+	// lossy is whether failovers of the store lose something.
+	lossy bool
 	// only are the kinds of faults, nil for all.
 	only []string
 	// unfound says which tests find it instead; "" if the simulation does.
 	unfound string
 }
 
+// clocks are the kinds that turn clocks or need one that was turned.
+var clocks = []string{"clock-step", "clock-midnight", "clock-restart", "kill", "stop", "restart"}
+
 // rules are all rules that can be taken out.
 var rules = []rule{
 	{name: "range-once"},
 	{name: "epoch-held", redis: true},
 	{name: "give-back-swap"},
-	{name: "failover-gap"},
-	{name: "lease-begin"},
-	{name: "rollback"},
+	{name: "failover-gap", lossy: true},
+	{name: "lease-begin", only: clocks},
+	{name: "rollback", only: clocks},
 	{name: "sequence-once"},
 	{name: "claim"},
 	{name: "take-after-callers", store: true},
 	{name: "take-once", also: []string{"take-guard"}, store: true},
-	{name: "fence-compared"},
-	{name: "period"},
+	{name: "fence-compared", also: []string{"take-floor", "take-guard"}, lossy: true},
+	{name: "period", only: clocks},
 
 	{name: "fence", redis: true},
 	{name: "role", redis: true},
@@ -57,7 +63,7 @@ var rules = []rule{
 	{name: "ceil", redis: true},
 	{name: "take-epoch", redis: true},
 
-	{name: "take-floor"},
+	{name: "take-floor", lossy: true},
 	{name: "take-guard"},
 	{name: "names-epoch", redis: true},
 	{name: "take-over-once", redis: true},
@@ -83,7 +89,7 @@ var rules = []rule{
 	{name: "due"},
 	{name: "awake"},
 	{name: "not-early"},
-	{name: "suspect"},
+	{name: "suspect", lossy: true},
 	{name: "period-end"},
 	{name: "on-release"},
 	{name: "above-others"},
@@ -98,12 +104,12 @@ var rules = []rule{
 	{name: "copied-first"},
 	{name: "undo"},
 	{name: "went-back"},
-	{name: "ledger-fence"},
-	{name: "history"},
+	{name: "ledger-fence", lossy: true},
+	{name: "history", lossy: true},
 	{name: "lineage"},
-	{name: "known"},
-	{name: "look-era"},
-	{name: "ahead"},
+	{name: "known", lossy: true},
+	{name: "look-era", lossy: true},
+	{name: "ahead", lossy: true},
 }
 
 // taken returns the rules that are taken out of the build, as the variable names them.
@@ -113,6 +119,12 @@ func (r rule) taken() []string { return append([]string{r.name}, r.also...) }
 func (r rule) world(seed uint64) sim.Options {
 	o := sim.OfSeed(seed, *length)
 	o.Redis, o.Only = (o.Redis || r.redis) && !r.store, r.only
+	if r.lossy {
+		o.Mode = storesim.Lossy
+	}
+	if r.only != nil {
+		o.Pace = 40 // few faults, many calls
+	}
 	return o
 }
 
