@@ -133,12 +133,18 @@ var (
 	errUntried      = &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
 )
 
+// abandonedPatience is how long the strategy of an instance that was stopped while it began may take
+// to close. Nobody may be there any more to bound it, and its store may be away for good.
+const abandonedPatience = 30 * time.Second
+
 // try initialises once. If the instance was stopped meanwhile, try closes the strategy, which never
 // issues.
 func (is *Issuer) try(ctx context.Context, i *instance, a *attempt) {
 	defer close(a.done)
 	if is.tried(i, a, i.open(ctx)) == abandoned {
+		ctx, cancel := context.WithTimeout(ctx, abandonedPatience)
 		_ = i.callClose(ctx) // it has issued nothing
+		cancel()
 		i.on(end)
 	}
 }

@@ -209,3 +209,32 @@ func TestManyBizTypes(t *testing.T) {
 		t.Errorf("the error has %d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 }
+
+// stuck is a strategy whose Close ends with its context only, as that of a store that is away.
+type stuck struct{ *counting }
+
+func (s stuck) Close(ctx context.Context) error {
+	<-ctx.Done()
+	return s.counting.Close(ctx)
+}
+
+// A strategy that was stopped while it began does not try to close for ever.
+func TestCloseOfWhatBeganIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hanging(time.Second)
+		d := order(s)
+		d.Strategy = stuck{s}
+		is := newIssuer(t, seqd.Options{}, d)
+		go func() { _, _ = is.Next(t.Context(), "order", 1) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := is.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if closed := s.closed.Load(); closed != 1 {
+			t.Errorf("closed %d times", closed)
+		}
+	})
+}

@@ -306,6 +306,7 @@ func (w *World) stop() {
 	}
 	stopping.Wait()
 	w.running.Wait()
+	time.Sleep(time.Minute) // a strategy that was killed while it began closes later
 	w.load.HTTP.CloseIdleConnections()
 	if w.redis != nil {
 		w.stopRedis()
