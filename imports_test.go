@@ -416,6 +416,9 @@ var rules = map[string]rule{
 	"internal/testing/ordercheck": {
 		why: "a checker must not depend on what it checks",
 	},
+	"internal/testing/pipes": {
+		why: "it knows connections only",
+	},
 	"internal/testing/record": {
 		why: "a record does not depend on what is recorded",
 	},

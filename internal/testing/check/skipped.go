@@ -30,7 +30,8 @@ import (
 //   - a range of unknown outcome: while a back end fails, one of the smallest size for each attempt
 //     in each place that fetches ranges on each node; attempts are a second apart, except the first
 //     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
-//   - start was raised by a change;
+//   - start was raised by a change, or by seqd raise;
+//   - a change forced an increment, which skips numbers on purpose, and as many more of each range;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
 //   - the store lost writes in a failover: the gap, once because of the fence and once because a
@@ -53,7 +54,7 @@ func (h *evidence) checkSkipped(r *Report, issues []issue) {
 		}
 	}
 	for c, all := range byCounter {
-		s := Skipped{BizType: c.bizType.Name, Period: c.period, Bound: h.boundOf(c, all)}
+		s := Skipped{BizType: c.bizType.Name, Period: c.period, Bound: h.spaced(c.bizType, h.boundOf(c, all))}
 		var highest int64
 		for _, i := range all {
 			s.Issued += record.Runs(i.runs).Numbers()
@@ -208,6 +209,31 @@ func (h *evidence) unanswered(b *bizType) (asked int64) {
 		}
 	}
 	return asked
+}
+
+var incrementSetTo = regexp.MustCompile(`increment=([0-9]+)`)
+
+// spaced returns how many numbers may have been skipped, given how many if there was no increment. A
+// range for one number has as many as the largest increment.
+func (h *evidence) spaced(b *bizType, bound int64) int64 {
+	largest, first := int64(1), forever
+	for _, a := range h.admins {
+		m := incrementSetTo.FindStringSubmatch(a.what)
+		if a.bizType != b || m == nil {
+			continue
+		}
+		increment, err := strconv.ParseInt(m[1], 10, 64)
+		if err == nil && increment > 1 { // also if there is no answer
+			largest, first = max(largest, increment), min(first, a.start)
+		}
+	}
+	bound *= largest
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b && c.end >= first {
+			bound += int64(c.asked+1) * (largest - 1)
+		}
+	}
+	return bound
 }
 
 var startSetTo = regexp.MustCompile(`start=([0-9]+)`)

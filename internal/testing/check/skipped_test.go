@@ -70,6 +70,14 @@ func TestSkipped(t *testing.T) {
 			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 503, Code: "store_unavailable"}})
 			s.call(20, 21, "a", order, numbers(700_000, 1))
 		}, RuleSkipped},
+		{"an increment was forced", func(s *story) {
+			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: slip, Kind: record.Admin, Key: "PATCH?force=true increment=3 offset=1", Status: 200}})
+			s.call(20, 21, "a", slip, numbers(5, 1))
+		}, ""},
+		{"an increment was forced, and more was skipped", func(s *story) {
+			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: slip, Kind: record.Admin, Key: "PATCH?force=true increment=3 offset=1", Status: 200}})
+			s.call(20, 21, "a", slip, numbers(6, 1))
+		}, RuleSkipped},
 		{"a store that loses answers", func(s *story) {
 			s.fault(0, 2000, "lost replies", "m", breaksStore)
 			s.call(20, 21, "a", order, numbers(101+3*3*10+4*3*10*10, 1))

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,17 +108,19 @@ func (l *Load) Change(ctx context.Context, n Node, name, method, path, body stri
 	return c.Status >= 200 && c.Status < 300
 }
 
-// summary formats a body for the record, such as start=700000.
+// summary formats a body for the record, such as start=700000. That of a whole definition is empty.
 func summary(body string) string {
 	fields := map[string]any{}
-	if json.Unmarshal([]byte(body), &fields) != nil || len(fields) != 1 {
+	if json.Unmarshal([]byte(body), &fields) != nil || len(fields) > 2 {
 		return ""
 	}
-	for key, value := range fields {
-		if number, is := value.(float64); is {
-			return fmt.Sprintf("%s=%.0f", key, number)
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if number, is := fields[key].(float64); is {
+			parts = append(parts, fmt.Sprintf("%s=%.0f", key, number))
+		} else {
+			parts = append(parts, fmt.Sprintf("%s=%v", key, fields[key]))
 		}
-		return fmt.Sprintf("%s=%v", key, value)
 	}
-	return ""
+	return strings.Join(parts, " ")
 }

@@ -1,3 +1,5 @@
+// Package load makes the calls of callers and administrators to nodes, by every protocol that they
+// speak, and records each with its answer. The fault laboratory and the simulation share it.
 package load
 
 import (

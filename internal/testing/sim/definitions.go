@@ -17,10 +17,11 @@ var (
 	segments  = []string{"order", "tiny", "huge", "fenced", "local", "invoice", "ledger", "receipt", "bulk", "parcel", "shelf"}
 	books     = []string{"bill", "credit", "voucher", "rent"}
 	keyed     = []string{"parcel", "shelf", "rent"}
-	changeful = append([]string{"user", "guest", "device", "invite", "audit", load.CosIDName}, append(segments, books...)...)
+	changeful = append([]string{"user", "guest", "device", "invite", "audit", "limited", load.CosIDName}, append(segments, books...)...)
 
 	limits = []string{`{"maxReserved":10}`, `{"maxReserved":40}`, `{"onRelease":"void"}`, `{"onRelease":"reuse"}`, `{"reservationTTL":"2s"}`}
 	tunes  = []string{`{"step":1}`, `{"targetDuration":"1s"}`, `{"targetDuration":"30m"}`, `{"threshold":0.1}`, `{"threshold":1}`, `{"reserveSegments":0}`}
+	spaces = []string{`{"increment":2,"offset":1}`, `{"increment":3,"offset":0}`, `{"increment":5,"offset":4}`}
 	lives  = []string{`{"liveKeys":1}`, `{"liveKeys":20}`}
 )
 
@@ -40,6 +41,13 @@ var definitionKinds = []kind{
 	{name: "deleted", weight: 3, holds: "definition", targets: changeful, least: blink, most: some, after: time.Minute, marks: record.Fault{Unordered: itsTarget},
 		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodDelete, "", "") },
 		end:   func(w *World, f *fault) { define(w, f); time.Sleep(allKnow) }},
+	// of biz types of which nobody takes ranges: those have no increment
+	{name: "increment-forced", weight: 3, holds: "definition", targets: []string{"audit", "limited"}, ways: spaces, least: short, most: long, after: time.Minute, marks: record.Fault{Unordered: itsTarget},
+		begin: func(w *World, f *fault) { w.insist(f, f.planned.target, http.MethodPatch, "?force=true", f.way) },
+		end: func(w *World, f *fault) {
+			w.insist(f, f.planned.target, http.MethodPatch, "?force=true", `{"increment":1,"offset":0}`)
+			time.Sleep(allKnow)
+		}},
 	{name: "raised", weight: 3, holds: "definition", targets: append(books, segments...), ways: []string{"0", "10", "500"}, after: 45 * time.Second, begin: raise},
 
 	// Off until issue 31, A.2 is mended: a key gets two numbers when the strategy changes.

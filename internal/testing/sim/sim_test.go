@@ -27,6 +27,7 @@ var (
 	first   = flag.Uint64("sim.first", 1, "the first seed")
 	step    = flag.Uint64("sim.step", 1, "the distance between seeds")
 	seeds   = flag.Int("sim.seeds", 4, "how many seeds run")
+	only    = flag.String("sim.only", "", "the kinds of faults, with commas; empty for all that a world can have")
 	budget  = flag.Duration("sim.for", 0, "run seeds for so long, in real time, instead of -sim.seeds")
 	length  = flag.Duration("sim.length", 3*time.Minute, "how long the faults and the load of a seed last, in virtual time")
 	shrink  = flag.Duration("sim.shrink", 2*time.Minute, "how long the plan of a seed that failed is shortened, in real time")
