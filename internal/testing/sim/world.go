@@ -312,6 +312,7 @@ func (w *World) stop() {
 		w.stopRedis()
 	}
 	w.store.Close()
+	time.Sleep(time.Minute) // what nodes have abandoned ends by itself
 }
 
 // awaitReady waits until all nodes are ready, and finds a fault if they are not in time.
