@@ -141,6 +141,10 @@ func (l *life) seams() seams.Seams {
 			if l.over.Load() {
 				return nil, net.ErrClosed
 			}
+			// Where the network is cut it fails at once. The client dials for a subscription with a mutex,
+			// for which its health check waits: the clock of the bubble would stop.
+			ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
+			defer cancel()
 			return n.net.Dial(ctx, n.host, n.serverAt(addr, n.redisOf(n)))
 		},
 		OpenStore: func(ctx context.Context, m seams.Manner) (persist.Store, error) {
