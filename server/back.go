@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/audit"
@@ -130,9 +131,12 @@ func (b *back) openRedis(ctx context.Context) (err error) {
 // openFeed begins to follow changes. What is read from here on is followed.
 func (b *back) openFeed(ctx context.Context) error {
 	b.base.cleanups.add("background work", backgroundPatience, b.base.background.await)
-	store := b.store
+	store, publishing := b.store, b.env().Redis
+	if seams.Of(ctx).Poll {
+		publishing = nil
+	}
 	b.feed = feed.New(feed.Options{
-		Documents: store.Store.Documents(), Shared: store.Store.Shared(), Redis: b.env().Redis,
+		Documents: store.Store.Documents(), Shared: store.Store.Shared(), Redis: publishing,
 		Channel: b.base.cfg.Redis.Changes(store.Cluster), Now: b.base.opts.now, Log: b.base.log,
 	})
 	if store.BeganWithout() {

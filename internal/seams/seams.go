@@ -19,6 +19,9 @@ type Seams struct {
 	Listen func(ctx context.Context, addr string) (net.Listener, error)
 	// DialRedis connects to a Redis server.
 	DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Poll is whether nodes learn of changes by polling the store only, and not over Redis: go-redis
+	// holds a mutex of a subscription while it waits, which stops the time of a bubble.
+	Poll bool
 	// OpenStore opens the store. It may be called again.
 	OpenStore func(ctx context.Context, manner Manner) (persist.Store, error)
 }

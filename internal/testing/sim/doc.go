@@ -29,6 +29,8 @@
 // resumes. A node that is killed does not end in the middle of a computation, but nothing that it does
 // afterwards reaches anybody. Real servers, disks and processes are tested in integration/.
 //
+// Nodes learn of changes by polling the store, not over Redis: see seams.Seams.
+//
 // # Where to add something
 //
 // A fault or an action is a line of kinds in faults.go, redis.go or operate.go: its name, how often,

@@ -131,6 +131,7 @@ func (n *node) configuration() (*config.Config, error) {
 func (l *life) seams() seams.Seams {
 	n := l.node
 	return seams.Seams{
+		Poll: true,
 		Listen: func(_ context.Context, addr string) (net.Listener, error) {
 			if l.over.Load() {
 				return nil, net.ErrClosed

@@ -47,11 +47,9 @@ type Options struct {
 
 // OfSeed returns the world that a seed determines: what it has, and how busy its callers are.
 func OfSeed(seed uint64, length time.Duration) Options {
-	o := Options{Seed: seed, Length: length, Redis: seed%2 == 0, Pace: 40}
-	if seed/2%3 > 0 {
-		o.Pace = 200
-	}
-	return o
+	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
+	paces := []int{40, 200, 200}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // String names a world.
