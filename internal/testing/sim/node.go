@@ -288,7 +288,8 @@ func (l *life) Write(line []byte) (int, error) {
 }
 
 // excused reports whether an error of a stop is allowed: numbers cannot be given back to a store that
-// is away.
+// is away, or whose failover has lost the counter.
 func (w *World) excused(err error) bool {
-	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "store") && w.storeAway()
+	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
+		w.storeAway() && (strings.Contains(err.Error(), "store") || errors.Is(err, persist.ErrNotFound))
 }
