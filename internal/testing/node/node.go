@@ -164,7 +164,7 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: command(t, binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
+	n := &Node{t: t, cmd: command(t, binary, dir, slices.Concat(patient, env)), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 		Timeout:   await.Patience, // longer than any node is paused
 	}}
