@@ -426,9 +426,9 @@ var rules = map[string]rule{
 		why: "it shares no code with what it talks to",
 	},
 	"internal/testing/sim": {
-		may: "internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record " +
-			"internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config",
-		why: "it runs services as seqd does, and calls them from outside",
+		may: ". internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record " +
+			"internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config server/ops",
+		why: "it runs services and commands as seqd does, and calls them from outside",
 	},
 	"internal/testing/sim/boltsim": {
 		why: "it copies files, and needs of the store their names only",

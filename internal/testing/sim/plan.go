@@ -122,7 +122,7 @@ func Plan(o Options) (lines []string) {
 func kindsOf(o Options) (dealt []*kind) {
 	for i := range kinds {
 		k := &kinds[i]
-		if k.needs != nil && !k.needs(o) || o.Only != nil && !slices.Contains(o.Only, k.name) {
+		if k.needs != nil && !k.needs(o) || len(o.Only) > 0 && !slices.Contains(o.Only, k.name) {
 			continue
 		}
 		dealt = append(dealt, slices.Repeat([]*kind{k}, k.weight)...)

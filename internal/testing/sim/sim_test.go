@@ -66,6 +66,7 @@ func TestSimulation(t *testing.T) {
 					return
 				}
 				o := sim.OfSeed(*first+uint64(i)**step, *length)
+				o.Only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
 				report := world(t, o.String(), o)
 				if report == nil {
 					return // the test has said why
