@@ -123,8 +123,8 @@ func (e *entries) Write(one record.Entry) error {
 	return nil
 }
 
-// begins is when virtual time begins.
-var begins = time.Date(2026, 11, 27, 20, 0, 0, 0, time.UTC)
+// begins is when virtual time begins: every world passes midnight.
+var begins = time.Date(2026, 11, 27, 23, 58, 30, 0, time.UTC)
 
 // Run runs a world in the bubble of the test, and checks what callers got.
 func Run(t *testing.T, o Options) *check.Report {
