@@ -46,6 +46,8 @@ var kinds = append([]kind{
 	{name: "clock-midnight", weight: 2, holds: "clock", targets: nodeNames, least: short, most: some, begin: midnight, end: resetClock},
 	{name: "clock-restart", weight: 2, holds: "clock seqd", targets: nodeNames, amounts: behind, least: short, most: some, after: 30 * time.Second,
 		begin: func(w *World, f *fault) { w.node(f).stop(); turnClock(w, f); w.node(f).start() }, end: resetClock},
+	{name: "clock-kill", weight: 1, holds: "clock seqd", targets: nodeNames, amounts: behind, least: short, most: some,
+		begin: func(w *World, f *fault) { w.node(f).kill(false); turnClock(w, f); w.node(f).start() }, end: resetClock},
 
 	{name: "store-away", weight: 3, holds: "link@all store@", targets: everyNode, least: blink, most: long, marks: storeAway, begin: wayTo(storesim.Away), end: wayTo(storesim.Up)},
 	{name: "store-hangs", weight: 3, holds: "link@all store@", targets: everyNode, least: blink, most: long, marks: storeAway, begin: wayTo(storesim.Hung), end: wayTo(storesim.Up)},
