@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -46,8 +49,7 @@ var kinds = append([]kind{
 	{name: "clock-midnight", weight: 2, holds: "clock", targets: nodeNames, least: short, most: some, begin: midnight, end: resetClock},
 	{name: "clock-restart", weight: 2, holds: "clock seqd", targets: nodeNames, amounts: behind, least: short, most: some, after: 30 * time.Second,
 		begin: func(w *World, f *fault) { w.node(f).stop(); turnClock(w, f); w.node(f).start() }, end: resetClock},
-	{name: "clock-kill", weight: 1, holds: "clock seqd", targets: nodeNames, amounts: behind, least: short, most: some,
-		begin: func(w *World, f *fault) { w.node(f).kill(false); turnClock(w, f); w.node(f).start() }, end: resetClock},
+	{name: "clock-kill", weight: 1, holds: "clock seqd", targets: nodeNames, ways: []string{"", diskLost}, amounts: behind, least: short, most: some, begin: replace, end: resetClock},
 
 	{name: "store-away", weight: 3, holds: "link@all store@", targets: everyNode, least: blink, most: long, marks: storeAway, begin: wayTo(storesim.Away), end: wayTo(storesim.Up)},
 	{name: "store-hangs", weight: 3, holds: "link@all store@", targets: everyNode, least: blink, most: long, marks: storeAway, begin: wayTo(storesim.Hung), end: wayTo(storesim.Up)},
@@ -72,6 +74,22 @@ func (w *World) named(name string) *node {
 
 func start(w *World, f *fault) { w.node(f).start() }
 func stop(w *World, f *fault)  { w.node(f).stop() }
+
+// diskLost is the way of a node that begins again on another machine.
+const diskLost = "without its disk"
+
+// replace kills a node, and starts it with a clock that is behind.
+func replace(w *World, f *fault) {
+	n := w.node(f)
+	n.kill(false)
+	if dir := filepath.Join(w.dir, n.name); f.way == diskLost {
+		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+			w.journal.Find("the disk of %s: %v", n.name, err)
+		}
+	}
+	turnClock(w, f)
+	n.start()
+}
 
 func turnClock(w *World, f *fault)  { w.node(f).setClock(f.amount) }
 func resetClock(w *World, f *fault) { w.node(f).setClock(0) }
