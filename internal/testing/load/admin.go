@@ -105,7 +105,8 @@ func (l *Load) Change(ctx context.Context, n Node, name, method, path, body stri
 		c.Status, c.Code = resp.StatusCode, problem.Code
 	}
 	l.Journal.Call(c)
-	return c.Status >= 200 && c.Status < 300
+	gone := method == http.MethodDelete && c.Status == http.StatusNotFound // one whose answer was lost has done it
+	return gone || c.Status >= 200 && c.Status < 300
 }
 
 // summary formats a body for the record, such as start=700000. That of a whole definition is empty.
