@@ -187,10 +187,14 @@ func refusal(text string) answer {
 	return answer{status: 500, code: text}
 }
 
+// inOrder reports whether numbers of commands that follow each other increase. Those with texts may
+// be of several periods, gapless ones are in no order, and those of snowflake follow the clock, which
+// may be set back.
+func (s *Shape) inOrder() bool { return s.Display == "" && !s.Booked && s.Strategy != record.Snowflake }
+
 // calls returns what to record of a pipeline. Answers about one biz type are one call, because they
 // must be in order. So are refusals for one reason: a pipeline that is refused counts once for each
-// biz type, like any other request. Answers with texts are not, because each may be of another
-// period, nor are those of gapless biz types, which are in no order.
+// biz type, like any other request. Answers that need not be in order are calls of their own.
 func calls(of record.Call, commands []command, answers []answer, err error) (all []*record.Call) {
 	type outcome struct {
 		shape *Shape
@@ -210,7 +214,7 @@ func calls(of record.Call, commands []command, answers []answer, err error) (all
 			joined = &record.Call{Node: of.Node, Life: of.Life, Protocol: of.Protocol, Start: of.Start, End: of.End,
 				BizType: cmd.shape.Name, Of: cmd.of, Kind: record.Single, Status: a.status, Code: a.code}
 			all = append(all, joined)
-			if a.code != "" || cmd.shape.Display == "" && !cmd.shape.Booked {
+			if a.code != "" || cmd.shape.inOrder() {
 				together[outcome{cmd.shape, cmd.of, a.code}] = joined
 			}
 		}
