@@ -138,7 +138,7 @@ func trySession(s *system) (run func(string) (string, error), close func(), err 
 }
 
 func lockRow(s *system) func() {
-	return hold(s, "BEGIN", "SELECT * FROM seqd_counters WHERE name = 'order' FOR UPDATE")
+	return hold(s, "BEGIN", "SELECT name FROM seqd_counters WHERE name = 'order' FOR UPDATE")
 }
 
 func lockTable(s *system) func() {
