@@ -12,7 +12,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -44,15 +43,6 @@ func TestAllNodesAreTried(t *testing.T) {
 	err := l.onAll(func(n *seqd) error { tried <- n; return oops })
 	if !errors.Is(err, oops) || len(tried) != 3 {
 		t.Errorf("%v, %d nodes", err, len(tried))
-	}
-}
-
-func TestWhatRaiseIsGiven(t *testing.T) {
-	seen := map[string]int64{"order": 70, "local": 40, "invoice@20261121": 9}
-	lost := map[string]int64{"order": 1000, "local": 500, "invite": 300, "invoice@20261121": 200, "invoice@20261122": 100}
-	want := map[string]int64{"order": 70, "local": 500, "invite": 300, "invoice@20261121": 9, "invoice@20261122": 1}
-	if got := enough(load.Shapes(load.Options{}), seen, lost); !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -143,27 +142,7 @@ func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	lost, err := l.world.store.counters(ctx)
-	return enough(l.Shapes, l.Journal.Highest(), lost), err
-}
-
-// enough returns the arguments of `raise`: the highest numbers seen or, if that is not sufficient,
-// the values in the lost store. It includes every period, even one without issued numbers.
-func enough(shapes []load.Shape, seen, lost map[string]int64) map[string]int64 {
-	numbers := maps.Clone(seen)
-	for i := range shapes {
-		s := &shapes[i]
-		for _, counter := range s.Counters() {
-			if number := lost[counter]; number > 0 && (s.Ordering == record.PerNode || numbers[counter] == 0) {
-				numbers[counter] = max(numbers[counter], number)
-			}
-		}
-	}
-	for counter := range lost {
-		if strings.Contains(counter, "@") && !strings.Contains(counter, "/@") {
-			numbers[counter] = max(numbers[counter], 1)
-		}
-	}
-	return numbers
+	return load.Enough(l.Shapes, l.Journal.Highest(), lost), err
 }
 
 // raiseAll runs `seqd raise` for each counter of the backup, and `seqd restored`.

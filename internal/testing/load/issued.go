@@ -4,6 +4,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/seqd/seqd/internal/testing/record"
 )
@@ -78,4 +79,26 @@ func (j *Journal) Highest() map[string]int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.issued.highest)
+}
+
+// Enough returns the numbers for `seqd raise` after a restore: the highest numbers seen or, if that is
+// not sufficient, the values in the lost store. It includes every period, even one without issued
+// numbers. Display forms may hide numbers, and of the ranges of a node only an answer for a key in
+// Redis may be left.
+func Enough(shapes []Shape, seen, lost map[string]int64) map[string]int64 {
+	numbers := maps.Clone(seen)
+	for i := range shapes {
+		s := &shapes[i]
+		for _, counter := range s.Counters() {
+			if number := lost[counter]; number > 0 && (s.Ordering == record.PerNode || numbers[counter] == 0) {
+				numbers[counter] = max(numbers[counter], number)
+			}
+		}
+	}
+	for counter := range lost {
+		if strings.Contains(counter, "@") && !strings.Contains(counter, "/@") {
+			numbers[counter] = max(numbers[counter], 1)
+		}
+	}
+	return numbers
 }

@@ -28,3 +28,12 @@ func TestIssued(t *testing.T) {
 		t.Errorf("%v, want %v", s.highest, want)
 	}
 }
+
+func TestWhatRaiseIsGiven(t *testing.T) {
+	seen := map[string]int64{"order": 70, "local": 40, "invoice@20261121": 9}
+	lost := map[string]int64{"order": 1000, "local": 500, "invite": 300, "invoice@20261121": 200, "invoice@20261122": 100}
+	want := map[string]int64{"order": 70, "local": 500, "invite": 300, "invoice@20261121": 9, "invoice@20261122": 1}
+	if got := Enough(Shapes(Options{}), seen, lost); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

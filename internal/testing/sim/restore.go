@@ -76,7 +76,7 @@ func (w *World) order(f *fault, ordering string) {
 // endRestore follows docs/OPERATIONS.md "Backup and restore". It does not change Redis.
 func endRestore(w *World, f *fault) {
 	w.endNodes(strings.HasPrefix(f.way, killed))
-	issued := enough(w.load.Shapes, w.journal.Highest(), w.counters(f))
+	issued := load.Enough(w.load.Shapes, w.journal.Highest(), w.counters(f))
 	w.store.Restore(f.backup.Backup, strings.HasSuffix(f.way, recovered))
 	w.raiseAll(f, issued)
 	w.operate(f, "say that the store was restored", func(ctx context.Context, cfg *config.Config) error {
@@ -122,27 +122,6 @@ func (w *World) endNodes(kill bool) {
 	}
 	w.onAll(end)
 	time.Sleep(load.LongPatience + time.Second)
-}
-
-// enough returns the numbers for raise: the highest ones seen or, where that is not sufficient, the
-// values in the lost store. Display forms may hide numbers, and of the ranges of a node only an answer
-// for a key in Redis may be left.
-func enough(shapes []load.Shape, seen, lost map[string]int64) map[string]int64 {
-	numbers := maps.Clone(seen)
-	for i := range shapes {
-		s := &shapes[i]
-		for _, counter := range s.Counters() {
-			if number := lost[counter]; number > 0 && (s.Ordering == record.PerNode || numbers[counter] == 0) {
-				numbers[counter] = max(numbers[counter], number)
-			}
-		}
-	}
-	for counter := range lost {
-		if strings.Contains(counter, "@") && !strings.Contains(counter, "/@") {
-			numbers[counter] = max(numbers[counter], 1)
-		}
-	}
-	return numbers
 }
 
 // raiseAll runs seqd raise for each counter of the backup.
