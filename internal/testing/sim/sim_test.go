@@ -56,7 +56,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	began, cpu := time.Now(), used()
-	var next, ran, numbers, calls, faults atomic.Int64
+	var next, ran, numbers, calls, faults, lived atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
@@ -77,6 +77,7 @@ func TestSimulation(t *testing.T) {
 					return
 				}
 				ran.Add(1)
+				lived.Add(int64(report.Length))
 				numbers.Add(report.Numbers)
 				calls.Add(int64(report.Calls))
 				faults.Add(int64(report.Faults))
@@ -84,7 +85,7 @@ func TestSimulation(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	hours := float64(ran.Load()) * sim.NodeHours(*length)
+	hours := sim.Nodes * time.Duration(lived.Load()).Hours()
 	t.Logf("%d seeds from %d on, %d faults, %d calls, %d numbers: %.2f virtual node-hours in %v, %.1f in a minute of processor time",
 		ran.Load(), *first, faults.Load(), calls.Load(), numbers.Load(), hours, time.Since(began).Round(time.Second), hours/(used()-cpu).Minutes())
 }

@@ -69,6 +69,9 @@ const (
 
 var nodeNames = []string{"a", "b", "c"}
 
+// Nodes is how many nodes a world has.
+const Nodes = 3
+
 // The time-outs of a node.
 const (
 	storeTimeout = 2 * time.Second
@@ -327,9 +330,4 @@ func (w *World) awaitReady(when string) {
 			}
 		}
 	}
-}
-
-// NodeHours returns how much virtual time the nodes of a world live through.
-func NodeHours(length time.Duration) float64 {
-	return float64(len(nodeNames)) * (length + quiet).Hours()
 }
