@@ -28,6 +28,9 @@ func (h *evidence) checkParse(r *Report, issues []issue) {
 		if p.status == 0 {
 			continue
 		}
+		if _, spaced := h.increments(p.bizType); p.code == "invalid_id" && p.end >= spaced {
+			continue // it is not a number of the increment that was forced
+		}
 		if p.code == "invalid_id" {
 			h.fail(r, RuleParse, p.bizType.Name, 1, p.end, fmt.Sprintf("%q is no ID, says %s", p.id, p.node), &p.call)
 			continue

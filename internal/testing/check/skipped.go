@@ -216,7 +216,20 @@ var incrementSetTo = regexp.MustCompile(`increment=([0-9]+)`)
 // spaced returns how many numbers may have been skipped, given how many if there was no increment. A
 // range for one number has as many as the largest increment.
 func (h *evidence) spaced(b *bizType, bound int64) int64 {
-	largest, first := int64(1), forever
+	largest, first := h.increments(b)
+	bound *= largest
+	for n := range h.calls {
+		if c := &h.calls[n]; c.bizType == b && c.end >= first {
+			bound += int64(c.asked+1) * (largest - 1)
+		}
+	}
+	return bound
+}
+
+// increments returns the largest increment that changes forced, 1 for none, and when the first one was
+// asked for.
+func (h *evidence) increments(b *bizType) (largest, first int64) {
+	largest, first = 1, forever
 	for _, a := range h.admins {
 		m := incrementSetTo.FindStringSubmatch(a.what)
 		if a.bizType != b || m == nil {
@@ -227,13 +240,7 @@ func (h *evidence) spaced(b *bizType, bound int64) int64 {
 			largest, first = max(largest, increment), min(first, a.start)
 		}
 	}
-	bound *= largest
-	for n := range h.calls {
-		if c := &h.calls[n]; c.bizType == b && c.end >= first {
-			bound += int64(c.asked+1) * (largest - 1)
-		}
-	}
-	return bound
+	return largest, first
 }
 
 var startSetTo = regexp.MustCompile(`start=([0-9]+)`)

@@ -174,7 +174,7 @@ func readAnswer(c *respconn.Conn, cmd command) (answer, error) {
 // statuses are the statuses that HTTP has for codes of a refusal. The checker does not accept 500.
 var statuses = map[string]int{
 	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
-	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404, "too_many_reserved": 409, "store_failed_over": 409,
+	"rate_limited": 429, "disabled": 409, "unknown_biz_type": 404, "too_many_reserved": 409, "store_failed_over": 409, "conflict": 409,
 }
 
 // refusal reads an error such as "TRYAGAIN timeout: the request took too long".
