@@ -30,6 +30,7 @@ import (
 //   - a range of unknown outcome: while a back end fails, one of the smallest size for each attempt
 //     in each place that fetches ranges on each node; attempts are a second apart, except the first
 //     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
+//   - the record names ranges whose answers were lost: a simulated store knows them;
 //   - start was raised by a change, or by seqd raise;
 //   - a change forced an increment, which skips numbers on purpose, and as many more of each range;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
@@ -100,7 +101,7 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 	if strict {
 		cursor = (3 + b.Reserve) * segment
 	}
-	bound += cursor + h.unanswered(b)
+	bound += cursor + h.unanswered(b) + h.unheard(b)
 	if b.OnRedisDown == record.Degrade {
 		bound += int64(len(h.world.Nodes)) * (h.end/int64(time.Second) + 1) * h.standby(b)
 	}
@@ -145,7 +146,7 @@ func gapOf(b *bizType) int64 { return max(b.RestoreGap, 10*max(b.MaxStep, b.Step
 
 // boundOfStore is boundOf of a counter whose numbers the store orders.
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
-	bound = h.unanswered(c.bizType)
+	bound = h.unanswered(c.bizType) + h.unheard(c.bizType)
 	for _, f := range h.faults {
 		if f.Store {
 			bound += int64(len(h.world.Nodes)) * attempts(f) * h.mostWaiting(c.bizType)
@@ -209,6 +210,16 @@ func (h *evidence) unanswered(b *bizType) (asked int64) {
 		}
 	}
 	return asked
+}
+
+// unheard returns how many numbers of a biz type the store gave without an answer that arrived.
+func (h *evidence) unheard(b *bizType) (numbers int64) {
+	for _, l := range h.lines {
+		if l.What == record.Unheard && base(l.BizType) == b.Name {
+			numbers += l.Last - l.First + 1
+		}
+	}
+	return numbers
 }
 
 var incrementSetTo = regexp.MustCompile(`increment=([0-9]+)`)

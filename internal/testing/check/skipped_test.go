@@ -35,6 +35,16 @@ func TestSkipped(t *testing.T) {
 			s.fault(0, 10, "cut", "m", breaksStore)
 			s.call(20, 21, "a", slip, numbers(50, 2))
 		}, RuleSkipped},
+		{"by the store, answers that were lost", func(s *story) {
+			l := s.line(5, "", slip, record.Unheard)
+			l.First, l.Last = 1, 4
+			s.call(20, 21, "a", slip, numbers(5, 1))
+		}, ""},
+		{"by the store, more than that", func(s *story) {
+			l := s.line(5, "", slip, record.Unheard)
+			l.First, l.Last = 1, 4
+			s.call(20, 21, "a", slip, numbers(6, 1))
+		}, RuleSkipped},
 		{"a call that got nothing", func(s *story) {
 			fails(s.call(0, 1, "b", order), 5)
 			s.call(0, 1, "a", order, numbers(166, 1))

@@ -283,7 +283,10 @@ const (
 	// "the cursor offered numbers that are not above all this node has issued; they are skipped"
 	Guarded  = "guarded"
 	Restored = "restored" // "the store was restored from an older copy: …"
-	Other    = "other"    // any other line of level error
+	// Unheard is not in a log: the store gave First to Last, and the answer was lost. Only a
+	// simulated store knows that.
+	Unheard = "unheard"
+	Other   = "other" // any other line of level error
 )
 
 // Offset is a new offset of a node's clock from World.Began + At. Without a node it is the offset

@@ -295,6 +295,9 @@ func (w *World) run() {
 	endWatch()
 	watching.Wait()
 	w.stop()
+	for _, u := range w.store.Unheard() {
+		w.journal.Write(record.Entry{Line: &record.Line{At: w.journal.Now(), BizType: u.Counter, What: record.Unheard, First: u.Range.First, Last: u.Range.Last}})
+	}
 	w.journal.Write(record.Entry{Done: &record.Done{At: w.journal.Now()}})
 }
 

@@ -54,6 +54,7 @@ type Cluster struct {
 	unsent   []write   // that the standby lacks
 	promoted int       // how often a server took over or was restored; operations of before do not arrive
 	timeline int       // the highest that was ever used
+	unheard  map[*Unheard]struct{}
 }
 
 // write is a change that was applied to the primary.
@@ -67,7 +68,7 @@ func New(opts Options) *Cluster {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	c := &Cluster{opts: opts, changed: make(chan struct{}), timeline: 1}
+	c := &Cluster{opts: opts, changed: make(chan struct{}), timeline: 1, unheard: make(map[*Unheard]struct{})}
 	c.ctx, c.close = context.WithCancel(context.Background())
 	c.primary = newDatabase(c.rules())
 	c.follow()
@@ -151,6 +152,29 @@ func (c *Cluster) SetLag(n int) {
 	if c.standby != nil {
 		c.replicate(c.mayLack())
 	}
+}
+
+// Unheard is a range that the database gave, and of which the node that asked never heard.
+type Unheard struct {
+	Counter string
+	persist.Range
+}
+
+// Unheard returns all such ranges so far. They include those that are on their way.
+func (c *Cluster) Unheard() (all []Unheard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for u := range c.unheard {
+		all = append(all, *u)
+	}
+	return all
+}
+
+// told notes that a node has heard of a range.
+func (c *Cluster) told(u *Unheard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.unheard, u)
 }
 
 // Lost is what a failover loses of one counter.

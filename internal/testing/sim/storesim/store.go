@@ -85,8 +85,19 @@ func (c counters) Allocate(ctx context.Context, req persist.Request) (persist.Ra
 	if !c.s.view.c.rules().once {
 		return c.readThenWrite(ctx, req)
 	}
-	now := c.s.client.Now().UnixMilli()
-	return ask(ctx, c.s, Call{"allocate", req.BizTag, true}, func(db *database) (persist.Range, error) { return db.allocate(req, now) })
+	now, taken := c.s.client.Now().UnixMilli(), &Unheard{Counter: req.BizTag}
+	r, err := ask(ctx, c.s, Call{"allocate", req.BizTag, true}, func(db *database) (persist.Range, error) {
+		r, err := db.allocate(req, now)
+		if err == nil && r.Size() > 0 && db == c.s.view.c.primary {
+			taken.Range = r
+			c.s.view.c.unheard[taken] = struct{}{}
+		}
+		return r, err
+	})
+	if err == nil {
+		c.s.view.c.told(taken)
+	}
+	return r, err
 }
 
 // readThenWrite allocates in two steps, between which another node may do the same. Only a cluster
