@@ -30,6 +30,7 @@ type Options struct {
 	// because only they show that it was noticed.
 	Sabotaged bool
 	Only      []string // the classes of faults; none for all
+	Pace      int      // see [load.Load]
 	Out       io.Writer
 }
 
@@ -73,7 +74,7 @@ type laboratory struct {
 // Run creates a world, breaks it under load, stops it and runs the checker. The code is 0 without a
 // violation, 1 with one, and 2 if the laboratory itself failed.
 func Run(ctx context.Context, o Options) (code int, err error) {
-	calls := &load.Load{Seed: o.Seed, Shapes: load.Shapes(o.System.load()), HTTP: load.NewHTTPClient(), Loops: load.Usual}
+	calls := &load.Load{Seed: o.Seed, Shapes: load.Shapes(o.System.load()), HTTP: load.NewHTTPClient(), Loops: load.Usual, Pace: o.Pace}
 	l := &laboratory{Options: o, Load: calls, broken: map[*redisServer]bool{}}
 	if err := l.makeFolders(); err != nil {
 		return 2, err

@@ -42,6 +42,7 @@ func run() (int, error) {
 	redis := flag.String("redis", "sentinel", "sentinel, or none: the store orders the numbers")
 	failover := flag.String("failover", "lossless", "lossless, or lossy: the standby of the store is asynchronous")
 	lacking := flag.String("sabotage", "", "the rules that seqd, built with the tag "+sabotage.Tag+", lacks: only violations of promises about numbers count")
+	flag.IntVar(&o.Pace, "pace", 1, "multiplies the pauses of callers, for machines that do something else as well")
 	only := flag.String("only", "", "the classes of faults, separated by commas; by default all")
 	record := flag.String("check", "", "check this record of an earlier run, print the report and exit")
 	plan := flag.Bool("plan", false, "print the schedule and exit")

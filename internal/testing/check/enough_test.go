@@ -38,7 +38,7 @@ func TestTooLittle(t *testing.T) {
 	fails(s.entries[len(s.entries)-1].Call, 1)
 	want(t, s.check(t), map[string]int64{})
 
-	for range 7 {
+	for range 32 {
 		fails(s.call(4, 5, "a", order), 1)
 	}
 	want(t, s.check(t), map[string]int64{RuleRecord: 1})
