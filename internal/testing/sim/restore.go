@@ -60,6 +60,8 @@ type backup struct {
 // beginRestore takes a backup while a biz type's ordering is per-node and, if possible, before another
 // biz type is created.
 func beginRestore(w *World, f *fault) {
+	// A store that was recovered has failed over as well: counters begin above the gap.
+	f.StoreLost = lossy(w.options) && strings.HasSuffix(f.way, recovered)
 	w.order(f, record.PerNode)
 	f.backup = backup{w.store.Backup(), w.lateDefinition() != ""}
 	w.order(f, record.Strict)
