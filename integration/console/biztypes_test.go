@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // The list of biz types is searched, and has pages.
@@ -55,6 +57,7 @@ func TestBizTypes(t *testing.T) {
 
 // A service without biz types says how to begin.
 func TestNoBizTypes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, "SEQD_BIZTYPESFROM=store", "SEQD_BIZTYPES=[]")
 	p := w.visit("#/biz-types")

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // A biz type is created on the form: problems are at their fields, the difference is shown before.
@@ -95,6 +97,7 @@ func TestEdit(t *testing.T) {
 // Another administrator changes the biz type while somebody edits it: nothing is overwritten, and
 // nothing that was typed is lost.
 func TestEditConflict(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	p := w.visit("#/biz-types/order/edit")
@@ -131,6 +134,7 @@ func TestEditConflict(t *testing.T) {
 
 // A definition whose IDs could repeat is not saved without the name being typed.
 func TestEditRepeats(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	w.curl(http.StatusOK, "GET", "/seq/order", "")

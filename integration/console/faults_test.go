@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/console/browser"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // take takes numbers on every node that runs.
@@ -27,6 +28,7 @@ func (w *world) take(bizType string, count int) {
 // The overview shows the figures of all nodes, also while one of them is dead and another hangs, and
 // after they are back.
 func TestNodesLost(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := three(t, withTokens()...)
 	p := w.visit("#/overview")
@@ -64,6 +66,7 @@ func TestNodesLost(t *testing.T) {
 // The node that answers dies while somebody types: the page says so, keeps what was typed, and goes
 // on when the node is back.
 func TestAnsweringNodeDies(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	p := w.visit("#/overview")
@@ -120,6 +123,7 @@ const hold = `
 // A dialog stays until it is known what became of it. An answer that comes after the page was left
 // changes nothing on the next one.
 func TestSlowAnswers(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	p := w.visit("#/biz-types/order")
@@ -159,6 +163,7 @@ func TestSlowAnswers(t *testing.T) {
 
 // The store is away: that is explained, and what was typed stays.
 func TestStoreAway(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := threeOnPostgres(t, withTokens()...)
 	p := w.visit("#/biz-types/order/edit")
@@ -206,6 +211,7 @@ func (w *world) visitAgain(p *browser.Page, hash string) *browser.Page {
 // A node of an older version: the page says what is missing, and that the files are those of another
 // version.
 func TestOlderNode(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := three(t)
 	p := browser.Open(t, w.url)

@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd/integration/console/browser"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // expectStatus says that requests of the page may get these statuses.
@@ -90,6 +91,7 @@ func TestSignIn(t *testing.T) {
 // Somebody signs out while the store is away: the browser forgets the session, and the page says what
 // that does not do.
 func TestSignOutStoreAway(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := threeOnPostgres(t, withTokens()...)
 	p := w.visit("#/biz-types")
@@ -108,6 +110,7 @@ func TestSignOutStoreAway(t *testing.T) {
 
 // Guessing is slowed down, and the page says so.
 func TestSignInTooOften(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	p := browser.Open(t, w.url)
@@ -130,6 +133,7 @@ func TestSignInTooOften(t *testing.T) {
 // A session that has ended asks for sign-in over the page: what was typed stays, and then the
 // request is sent.
 func TestSessionEnds(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	p := w.visit("#/biz-types/order/numbers")
@@ -152,6 +156,7 @@ func TestSessionEnds(t *testing.T) {
 
 // A token that is disabled ends its sessions.
 func TestTokenDisabled(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w, p, secret := asGuest(t)
 	p.See("guest", "order")
@@ -170,6 +175,7 @@ func TestTokenDisabled(t *testing.T) {
 
 // A token that expires ends its sessions, too.
 func TestTokenExpires(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w, p, _ := asGuest(t)
 	p.Type("Search", "ord")

@@ -70,6 +70,7 @@ func stored(w *world, method, path string, body any, headers ...string) bool {
 
 // Whatever somebody stores with the API, the console shows as text.
 func TestStoredTexts(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	var reasons, templates []string
@@ -156,6 +157,7 @@ func number(name string) (n int) {
 
 // Whatever stands in an address or is typed, the console shows as text.
 func TestReflectedTexts(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	p := w.visit("")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -56,6 +57,7 @@ func TestPostgres(t *testing.T) {
 
 // A standby is shown to be one. Its primary shows it, and with failover lossless needs it.
 func TestStandby(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	primary := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, primary)

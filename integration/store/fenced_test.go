@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -70,6 +71,7 @@ func TestLedgersStandStillAfterAFailover(t *testing.T) {
 
 // With failover lossless the fence is not compared: a ledger continues on the new server.
 func TestLedgersContinueIfNothingIsLost(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
@@ -90,6 +92,7 @@ func TestLedgersContinueIfNothingIsLost(t *testing.T) {
 
 // On MySQL too, although another server is on record.
 func TestMySQLLedgersContinueIfNothingIsLost(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	primary, _ := startPair(t)
 	o := newMySQL(t, primary)
@@ -105,6 +108,7 @@ func TestMySQLLedgersContinueIfNothingIsLost(t *testing.T) {
 
 // A change of a ledger is durable although the server was told meanwhile not to wait for commits.
 func TestPostgresLedgersAreDurable(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
@@ -127,6 +131,7 @@ func TestPostgresLedgersAreDurable(t *testing.T) {
 
 // If commits cease to wait for a standby, a store that must lose nothing does not change a ledger.
 func TestPostgresLedgersWaitForTheStandby(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	synchronous(t, server)
@@ -149,6 +154,7 @@ func TestPostgresLedgersWaitForTheStandby(t *testing.T) {
 
 // Documents whose commit did not wait for the standby are not kept until a later one has.
 func TestPostgresKeepsDurably(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/strategy/gapless/gaplesstest"
@@ -21,6 +22,7 @@ func TestGaplessOnPostgres(t *testing.T) {
 }
 
 func TestGaplessOnMySQL(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartMySQL(t)
 	gaplesstest.Run(t, func(t *testing.T) (one, two persist.Store) {
@@ -30,6 +32,7 @@ func TestGaplessOnMySQL(t *testing.T) {
 }
 
 func TestGaplessOnMongo(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartMongo(t)
 	gaplesstest.Run(t, func(t *testing.T) (one, two persist.Store) {

@@ -221,6 +221,7 @@ func awaitRange(t *testing.T, s persist.Store) (r persist.Range) {
 
 // Every operation times out while the server hangs, and acknowledged writes survive kill -9.
 func TestServerHangsDiesAndReturns(t *testing.T) {
+	longtest.Only(t)
 	server := testenv.StartMongo(t)
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Timeout = brief })
 	create(t, s)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -53,6 +54,7 @@ func askMySQL(t testing.TB, db *sql.DB, query string) (value string) {
 
 // The suite passes whatever a server has as defaults of its sessions.
 func TestMySQLOddDefaults(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartMySQL(t,
 		"sql-mode=ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,IGNORE_SPACE", "character-set-server=latin1",
@@ -376,6 +378,7 @@ func TestMySQLConnectionsThatEnded(t *testing.T) {
 
 // Many processes purge while records are added: each record goes once, and those that stay stay.
 func TestMySQLPurgeUnderLoad(t *testing.T) {
+	longtest.Only(t)
 	o := newMySQL(t, testenv.StartMySQL(t))
 	s := openMySQL(t, o)
 	const count, expired = 400, 1000

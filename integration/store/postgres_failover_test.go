@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -105,6 +106,7 @@ func TestPostgresFailover(t *testing.T) {
 // counter is again as it was before both. Then one gap is not enough: the next range would be the
 // same.
 func TestPostgresFailoverLosesTheGap(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	first := testenv.StartPostgres(t)
 	second := testenv.StartStandby(t, first)
@@ -138,6 +140,7 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 
 // With a synchronous standby and failover lossless nothing is skipped.
 func TestPostgresLosslessFailover(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
@@ -287,6 +290,7 @@ func wants(t testing.TB, err, want error) {
 // Behind a pooler a connection can lead to a standby from one statement to the next. What the
 // standby has may be out of date, so it is away.
 func TestPostgresPoolerLeadsToStandby(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, server)
@@ -320,6 +324,7 @@ func TestPostgresPoolerLeadsToStandby(t *testing.T) {
 // The server says by a warning that a commit did not wait for the standby. A user who gets no
 // warnings does not get ranges that the standby lacks either.
 func TestPostgresCancelledCommitWithoutWarnings(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
@@ -344,6 +349,7 @@ func TestPostgresCancelledCommitWithoutWarnings(t *testing.T) {
 // If commits cease to wait for a standby while connections are open, as when a pooler leads to a
 // server that has none, a store that must lose nothing is away at once.
 func TestPostgresCommitsCeaseToWait(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	synchronous(t, server)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -31,6 +32,7 @@ func tryPostgres(t *testing.T, url string, change func(*postgres.Options)) (*pos
 
 // Several nodes that start at once on an empty database create one schema.
 func TestPostgresStartsAtOnce(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
@@ -65,6 +67,7 @@ func TestPostgresStartsAtOnce(t *testing.T) {
 // A newer schema is refused, at the start and by a store that was opened before the server could be
 // reached. Nothing is changed.
 func TestPostgresNewerSchema(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	openPostgres(t, server.URL(), nil)
@@ -99,6 +102,7 @@ func TestPostgresCreatesNothing(t *testing.T) {
 
 // A row of a newer format is refused, a damaged one is an error, and neither is changed.
 func TestPostgresOddRows(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)
@@ -239,6 +243,7 @@ func awaitStatements(t *testing.T, server *testenv.Postgres, offset int, stateme
 // While a stranger holds the row, a request ends in time, on the server too. Afterwards everything
 // works, and no number was taken.
 func TestPostgresLockedRow(t *testing.T) {
+	longtest.Only(t)
 	server := testenv.StartPostgres(t)
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {
@@ -280,6 +285,7 @@ func awaitQuery(t *testing.T, server *testenv.Postgres, query, want string) {
 // A server that takes no writes is away, not broken, and is used again as soon as it takes them.
 // Connections of before are not.
 func TestPostgresReadOnlyServer(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)
@@ -311,6 +317,7 @@ func awaitError(t *testing.T, s persist.Store, text string) {
 
 // Many processes purge while records are added: each record goes once, and those that stay stay.
 func TestPostgresPurgeUnderLoad(t *testing.T) {
+	longtest.Only(t)
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)
 	const count, expired = 400, 1000
@@ -356,6 +363,7 @@ func TestPostgresPurgeUnderLoad(t *testing.T) {
 
 // No statement needs a scan of a table that grows, and no update of a counter changes an index.
 func TestPostgresUsesIndexes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := openPostgres(t, server.URL(), nil)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/persist/postgres"
@@ -42,7 +43,11 @@ func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *pos
 func TestPostgresConformance(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
-	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
+	urls := map[string]string{"direct": server.URL()}
+	if longtest.Tests() {
+		urls["pgbouncer"] = testenv.StartPgbouncer(t, server.Addr()).URL()
+	}
+	for name, url := range urls {
 		t.Run(name, func(t *testing.T) {
 			persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 				emptyPostgres(server)

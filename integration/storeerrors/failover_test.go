@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -36,6 +37,7 @@ func run(t *testing.T, env []string, code int, args []string, want ...string) st
 // An operator is told of a failover everywhere, raises what was lost, confirms, and the nodes go
 // on. The failover is one in name: the rows say that another server wrote them.
 func TestFailover(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	postgres, mariaDB := testenv.StartPostgres(t), testenv.StartMariaDB(t)
 	for name, test := range map[string]struct {

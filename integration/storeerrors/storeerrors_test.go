@@ -141,6 +141,7 @@ func TestMariaDBMistakes(t *testing.T) {
 // A server that cannot be reached, is a standby or is read only may be well later: the service
 // waits, says so, and begins by itself.
 func TestWaitsForAServer(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	postgres, mariaDB := testenv.StartPostgres(t), testenv.StartMariaDB(t)
 	for name, test := range map[string]struct {
