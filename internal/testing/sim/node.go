@@ -288,8 +288,10 @@ func (l *life) Write(line []byte) (int, error) {
 }
 
 // excused reports whether an error of a stop is allowed: numbers cannot be given back to a store that
-// is away, or whose failover has lost the counter.
+// is away, or whose failover has lost the counter, and a Redis that is away does not say which.
 func (w *World) excused(err error) bool {
+	var network net.Error
 	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
-		w.storeAway() && (strings.Contains(err.Error(), "store") || errors.Is(err, persist.ErrNotFound))
+		w.away(&w.storeOutage) && (strings.Contains(err.Error(), "store") || errors.Is(err, persist.ErrNotFound)) ||
+		w.away(&w.redisOutage) && errors.As(err, &network)
 }

@@ -190,8 +190,10 @@ func (w *World) suffer(id int, p planned) {
 	}
 	f.Begin = w.journal.Now()
 	if f.Store {
-		w.trouble(1)
-		defer w.trouble(-1)
+		defer w.trouble(&w.storeOutage)()
+	}
+	if f.Redis {
+		defer w.trouble(&w.redisOutage)()
 	}
 	w.tell(f) // before it begins: its effects are excused from here on
 	w.journal.Say("+ %v", p)
@@ -212,17 +214,27 @@ func (w *World) tell(f *fault) {
 	w.journal.Write(record.Entry{Fault: &now})
 }
 
-// trouble counts the faults that make the store unavailable.
-func (w *World) trouble(by int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.troubles += by
-	w.troubleAt = w.journal.Now()
+// outage counts the faults that make a server unavailable. The world's mu guards it.
+type outage struct {
+	going int   // that go on
+	at    int64 // when one began or ended last
 }
 
-// storeAway reports whether the store is away, or was shortly before.
-func (w *World) storeAway() bool {
+// trouble notes that a fault makes a server unavailable, until the function that it returns is called.
+func (w *World) trouble(o *outage) (over func()) {
+	change := func(by int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		o.going += by
+		o.at = w.journal.Now()
+	}
+	change(1)
+	return func() { change(-1) }
+}
+
+// away reports whether a server is unavailable, or was shortly before.
+func (w *World) away(o *outage) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.troubles > 0 || w.troubleAt > 0 && w.journal.Now()-w.troubleAt < int64(20*time.Second)
+	return o.going > 0 || o.at > 0 && w.journal.Now()-o.at < int64(20*time.Second)
 }

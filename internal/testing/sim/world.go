@@ -105,11 +105,11 @@ type World struct {
 	serving sync.WaitGroup // the ports of Redis
 	ended   atomic.Bool    // no life begins any more
 
-	mu        sync.Mutex // guards what follows
-	troubles  int        // of the store, that go on
-	troubleAt int64      // when the last of them ended
-	primary   int        // the server of Redis that nodes are led to
-	late      string     // the definition of load.LateName, once it was to be created
+	mu          sync.Mutex // guards what follows
+	storeOutage outage
+	redisOutage outage
+	primary     int    // the server of Redis that nodes are led to
+	late        string // the definition of load.LateName, once it was to be created
 }
 
 // entries is the record of a world.
