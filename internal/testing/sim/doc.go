@@ -23,6 +23,9 @@
 // the order in which Go runs goroutines that can run at the same instant: the same seed has the same
 // faults, and fails again often, but not always.
 //
+// Machine IDs are leased in the store and, with every eighth seed, in Redis. There are few of them, so
+// that nodes take over those of others.
+//
 // # What it does not show
 //
 // A node that is paused sends and receives nothing, but its timers go on: what they do arrives when it

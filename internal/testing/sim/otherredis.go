@@ -17,11 +17,15 @@ const allSettle = 6 * time.Second
 
 var otherRedises = []string{otherServer, otherPrefix}
 
+// withoutRegistry leaves out what would need a registry of machine IDs in each Redis: nodes must not
+// use two at once, nor return to one that they have left.
+func withoutRegistry(o Options) bool { return o.Redis && !o.Registry }
+
 var otherRedisKinds = []kind{
 	// each Redis has its own keys
-	{name: "redis-moved", weight: 2, needs: withRedis, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
+	{name: "redis-moved", weight: 2, needs: withoutRegistry, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
 		begin: moveRedis, end: moveRedisBack},
-	{name: "two-redises", weight: 2, needs: withRedis, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
+	{name: "two-redises", weight: 2, needs: withoutRegistry, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
 		marks: record.Fault{LosesKeys: true, Unordered: record.Every}, begin: misconfigure, end: correct},
 }
 

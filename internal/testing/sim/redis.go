@@ -51,7 +51,12 @@ const otherHost = "127.0.0.39"
 
 // startRedis starts the servers of Redis, and their ports.
 func (w *World) startRedis() {
-	w.redis = redissim.New(redissim.Options{Servers: redisServers, Without: func(r sabotage.Rule) bool { return slices.Contains(w.options.Without, r) }})
+	o := redissim.Options{Servers: redisServers, Without: func(r sabotage.Rule) bool { return slices.Contains(w.options.Without, r) }}
+	if w.options.Registry {
+		// A registry needs these. A failover loses what was written within half the length of its fault.
+		o.Settings = map[string]string{"min-replicas-to-write": "1", "min-replicas-max-lag": fmt.Sprint(int(some / 2 / time.Second))}
+	}
+	w.redis = redissim.New(o)
 	for i, s := range w.redis.Servers() {
 		w.serveRedis(redisHost(i), s)
 	}

@@ -130,6 +130,7 @@ func (r rule) taken() []string { return append([]string{r.name}, r.also...) }
 func (r rule) world(seed uint64) sim.Options {
 	o := sim.OfSeed(seed, *length)
 	o.Redis, o.Only = (o.Redis || r.redis) && !r.store, r.only
+	o.Registry = o.Registry && o.Redis
 	if r.lossy {
 		o.Mode = storesim.Lossy
 	}

@@ -16,6 +16,9 @@ type variant struct {
 	inStore bool   // most biz types are in no configuration: an operator creates them
 }
 
+// fewBits is the width of machine IDs: one more than there are nodes.
+const fewBits = 2
+
 // newVariant draws the variant of a world.
 func newVariant(seed uint64) variant {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -27,8 +30,11 @@ func newVariant(seed uint64) variant {
 
 // vary adapts a biz type.
 func (v variant) vary(s *load.Shape) {
-	if s.Strategy == record.Segment {
+	switch s.Strategy {
+	case record.Segment:
 		s.Setting["targetDuration"] = v.target
+	case record.Snowflake: // few machine IDs: nodes take over those of others
+		s.BitsMachine, s.Setting["bitsMachine"] = fewBits, fewBits
 	}
 }
 

@@ -31,6 +31,8 @@ type Options struct {
 	Length time.Duration
 	// Redis is whether a cursor in Redis orders numbers.
 	Redis bool
+	// Registry is whether machine IDs are leased in that Redis, and not in the store.
+	Registry bool
 	// Mode is what a failover of the store can lose.
 	Mode storesim.Mode
 	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
@@ -49,7 +51,7 @@ type Options struct {
 func OfSeed(seed uint64, length time.Duration) Options {
 	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
 	paces := []int{40, 200, 200}
-	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // String names a world.
@@ -57,6 +59,9 @@ func (o Options) String() string {
 	text := map[storesim.Mode]string{storesim.Unfenced: "unfenced store", storesim.Lossy: "lossy store", storesim.Lossless: "lossless store"}[o.Mode]
 	if o.Redis {
 		text += " and Redis"
+	}
+	if o.Registry {
+		text += " with machine IDs"
 	}
 	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
 }
