@@ -1,9 +1,9 @@
 // Command clockseqd is seqd with a clock that a test can change while it runs. The environment
 // variable SEQD_TEST_CLOCK names a file with the offset of the clock in ns, as 8 bytes in
 // little-endian order, which the time may follow in the same way, in ns since the Unix epoch: then
-// the clock stands still there. SEQD_TEST_NODES is the number of nodes in the process; the default is 1. All
-// settings come from the environment. The command is in the main module, and not next to its tests,
-// so that it is built from the same versions of all dependencies as seqd.
+// the clock stands still there. All settings come from the environment. The command is in the main
+// module, and not next to its tests, so that it is built from the same versions of all dependencies as
+// seqd.
 package main
 
 import (
@@ -56,21 +56,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	nodes := 1
-	if text := os.Getenv("SEQD_TEST_NODES"); text != "" {
-		if nodes, err = strconv.Atoi(text); err != nil {
-			return fmt.Errorf("SEQD_TEST_NODES: %w", err)
-		}
-	}
-	logger := logging.New(cfg.Log, errs)
-	ended := make(chan error, nodes)
-	for range nodes {
-		go func() { ended <- server.Run(ctx, cfg, server.WithLogger(logger), server.WithClock(now)) }()
-	}
-	for range nodes {
-		err = errors.Join(err, <-ended)
-	}
-	return err
+	return server.Run(ctx, cfg, server.WithLogger(logging.New(cfg.Log, errs)), server.WithClock(now))
 }
 
 // raise does what `seqd raise` does.
