@@ -1,3 +1,5 @@
+// Package resp tests the memory of a node whose clients of the Redis protocol do not read, or send far
+// more than a command may have.
 package resp
 
 import (
@@ -15,10 +17,15 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/respconn"
 )
+
+func TestMain(m *testing.M) { node.Main(m) }
+
+const patience = await.Patience
 
 // mostGrown is how much more memory a node may take from the system because of clients that
 // misbehave, in bytes. Without bounds it is gigabytes.
@@ -54,7 +61,7 @@ func TestClientsThatNeverRead(t *testing.T) {
 		flood.Go(func() { pour(c, ended) })
 	}
 	served := 0
-	for end := time.Now().Add(time.Duration(longtest.Or(5, 20)) * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(time.Duration(longtest.Or(3, 10)) * time.Second); time.Now().Before(end); {
 		mustServe(t, n, addr)
 		served++
 	}

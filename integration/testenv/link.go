@@ -29,7 +29,6 @@ const (
 	faultHangDown = "hang replies"
 	faultDrop     = "drop replies"
 	faultLatency  = "latency"
-	faultLimit    = "limit replies"
 )
 
 // hold is a toxic that holds back everything, data and the end of a connection, until it is
@@ -116,20 +115,10 @@ func (l *Link) Latency(d time.Duration) {
 	}
 }
 
-// LimitReplies closes each connection after so many further bytes of replies, until Restore or
-// LimitReplies(0).
-func (l *Link) LimitReplies(bytes int64) {
-	l.t.Helper()
-	l.end(faultLimit)
-	if bytes > 0 {
-		l.add(faultLimit, "limit_data", "downstream", 1, map[string]int64{"bytes": bytes})
-	}
-}
-
 // Restore ends all faults. The address stays the same.
 func (l *Link) Restore() {
 	l.t.Helper()
-	l.end(faultHangDown, faultHangUp, faultDrop, faultLatency, faultLimit)
+	l.end(faultHangDown, faultHangUp, faultDrop, faultLatency)
 	eventually(l.t, "restore a link", func(context.Context) error {
 		// The closed listener of Cut may still hold the port for a moment.
 		if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
