@@ -1,3 +1,5 @@
+//go:build java
+
 package compat
 
 import (
@@ -22,13 +24,13 @@ import (
 type crowd struct {
 	t       *testing.T
 	nodes   []*fleet.Member
-	token   string // empty if nobody needs one
+	token   string
 	http    *http.Client
 	ended   chan struct{}
 	once    sync.Once
 	wait    sync.WaitGroup
 	all     *ordercheck.Record // every number
-	ordered *ordercheck.Record // those of calls whose order is promised
+	ordered *ordercheck.Record // those of calls whose order is promised: not those of the clients in Java
 
 	mu    sync.Mutex // guards taken
 	taken map[string]*atomic.Int64
@@ -59,7 +61,7 @@ func (c *crowd) counter(kind string) *atomic.Int64 {
 var errNotAnswered = errors.New("not answered")
 
 // enter starts callers. Each calls take again and again, with another node each time, until leave.
-func (c *crowd) enter(kind string, callers int, ordered bool, take func(addr string) ([]int64, error)) {
+func (c *crowd) enter(kind string, callers int, take func(addr string) ([]int64, error)) {
 	counter := c.counter(kind)
 	for caller := range callers {
 		c.wait.Go(func() {
@@ -81,9 +83,7 @@ func (c *crowd) enter(kind string, callers int, ordered bool, take func(addr str
 				default:
 					call := ordercheck.Call{Start: began, End: c.all.Now(), Who: who, Numbers: numbers}
 					c.all.AddCall(call)
-					if ordered {
-						c.ordered.AddCall(call)
-					}
+					c.ordered.AddCall(call)
 					counter.Add(int64(len(numbers)))
 				}
 			}
@@ -142,17 +142,15 @@ func keys[V any](m map[string]V) func(yield func(string) bool) {
 	}
 }
 
-// ask sends a request without a body and returns the answer.
-func (c *crowd) ask(method, url string) (status int, kind, body string, err error) {
-	req, err := http.NewRequest(method, url, http.NoBody)
+// ask gets the answer of a node.
+func (c *crowd) ask(url string) (status int, kind, body string, err error) {
+	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return 0, "", "", err
 	}
 	if strings.Contains(url, "/seq/") {
 		req.Header.Set("Accept", "text/plain")
-		if c.token != "" {
-			req.Header.Set("Authorization", "Bearer "+c.token)
-		}
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
@@ -166,25 +164,23 @@ func (c *crowd) ask(method, url string) (status int, kind, body string, err erro
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(text), nil
 }
 
-// seq takes numbers by GET /seq.
-func (c *crowd) seq(count int) func(addr string) ([]int64, error) {
-	return func(addr string) ([]int64, error) {
-		status, _, body, err := c.ask(http.MethodGet, fmt.Sprintf("http://%s/seq/%s?count=%d", addr, bizType, count))
-		switch {
-		case err != nil:
-			return nil, err
-		case status == http.StatusServiceUnavailable:
-			return nil, errNotAnswered
-		case status != http.StatusOK:
-			return nil, fmt.Errorf("GET /seq answers %d: %s", status, body)
-		}
-		return parse(strings.Split(strings.TrimSuffix(body, "\n"), "\n"))
+// seq takes a number by GET /seq.
+func (c *crowd) seq(addr string) ([]int64, error) {
+	status, _, body, err := c.ask("http://" + addr + "/seq/" + bizType)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == http.StatusServiceUnavailable:
+		return nil, errNotAnswered
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("GET /seq answers %d: %s", status, body)
 	}
+	return parse(strings.TrimSuffix(body, "\n"))
 }
 
 // leaf takes a number as Leaf's callers do.
 func (c *crowd) leaf(addr string) ([]int64, error) {
-	status, kind, body, err := c.ask(http.MethodGet, "http://"+addr+"/api/segment/get/"+bizType)
+	status, kind, body, err := c.ask("http://" + addr + "/api/segment/get/" + bizType)
 	switch {
 	case err != nil:
 		return nil, err
@@ -193,70 +189,13 @@ func (c *crowd) leaf(addr string) ([]int64, error) {
 	case status != http.StatusOK || kind != "text/plain;charset=UTF-8":
 		return nil, fmt.Errorf("the route of Leaf answers %d, %s: %s", status, kind, body)
 	}
-	return parse([]string{body})
+	return parse(body)
 }
 
-// cosid takes a range as CosId's proxy client does: step numbers up to the new maximum.
-func (c *crowd) cosid(step int64) func(addr string) ([]int64, error) {
-	namespace, name, _ := strings.Cut(bizType, ".")
-	return func(addr string) ([]int64, error) {
-		status, kind, body, err := c.ask(http.MethodPatch, fmt.Sprintf("http://%s/segments/%s/%s?step=%d", addr, namespace, name, step))
-		switch {
-		case err != nil:
-			return nil, err
-		case status >= http.StatusInternalServerError && strings.Contains(body, `"code"`):
-			return nil, errNotAnswered
-		case status != http.StatusOK || !strings.HasPrefix(kind, "application/json"):
-			return nil, fmt.Errorf("the route of CosId answers %d, %s: %s", status, kind, body)
-		}
-		highest, err := parse([]string{body})
-		if err != nil {
-			return nil, err
-		}
-		return span(highest[0]-step+1, highest[0]), nil
+func parse(text string) ([]int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text {
+		return nil, fmt.Errorf("%q is no number", text)
 	}
-}
-
-// tinyid takes a segment as Tinyid's client does, and all numbers from it.
-func (c *crowd) tinyid(addr string) ([]int64, error) {
-	url := fmt.Sprintf("http://%s/tinyid/id/nextSegmentIdSimple?token=%s&bizType=%s", addr, c.token, bizType)
-	status, _, body, err := c.ask(http.MethodPost, url)
-	switch {
-	case err != nil:
-		return nil, err
-	case status == http.StatusOK && body == "":
-		return nil, errNotAnswered
-	case status != http.StatusOK:
-		return nil, fmt.Errorf("the route of Tinyid answers %d: %s", status, body)
-	}
-	v, err := parse(strings.Split(body, ","))
-	if err != nil || len(v) != 5 {
-		return nil, fmt.Errorf("the segment %q: %w", body, err)
-	}
-	current, loading, highest, delta, remainder := v[0], v[1], v[2], v[3], v[4]
-	if current < 0 || highest <= current || loading > highest || loading <= current || delta != 1 || remainder != 0 {
-		return nil, fmt.Errorf("a segment that a client cannot use: %s", body)
-	}
-	return span(current+1, highest), nil
-}
-
-// span returns the numbers from first to last.
-func span(first, last int64) []int64 {
-	numbers := make([]int64, 0, last-first+1)
-	for n := first; n <= last; n++ {
-		numbers = append(numbers, n)
-	}
-	return numbers
-}
-
-func parse(texts []string) ([]int64, error) {
-	numbers := make([]int64, len(texts))
-	for i, text := range texts {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || strconv.FormatInt(n, 10) != text {
-			return nil, fmt.Errorf("%q is no number", text)
-		}
-		numbers[i] = n
-	}
-	return numbers, nil
+	return []int64{n}, nil
 }

@@ -1,10 +1,14 @@
 //go:build java
 
+// Package compat tests the clients of Tinyid and CosId, in Java: they take numbers from three real nodes
+// that are killed, beside callers of Leaf's route and of GET /seq. scripts/compat runs it.
 package compat
 
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
@@ -22,35 +27,58 @@ import (
 // scripts/compat compiles.
 const classpathEnv = "SEQD_TEST_JAVA_CLASSPATH"
 
-// The same as TestNoNumberTwice, with programs in Java beside the callers of GET /seq.
+func TestMain(m *testing.M) { node.Main(m) }
+
+// bizType is taken by all callers. CosId's namespace is shop, and the name order.
+const (
+	bizType = "shop.order"
+	token   = "seqd_compat0000000000000000000000"
+)
+
+// settings let all three clients in. They require tokens, and give Leaf's and CosId's clients, which send
+// none, the scopes of one.
+func settings() []string {
+	return []string{
+		`SEQD_BIZTYPES=[{"name":"` + bizType + `","step":1000,"maxStep":5000}]`,
+		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
+		"SEQD_AUTH_MODE=token", "SEQD_COMPAT_TOKEN=shop",
+		fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"shop","sha256":"%x","scopes":["issue:%s"]}]`, sha256.Sum256([]byte(token)), bizType),
+	}
+}
+
+// Nodes are killed and come back while callers take numbers of one biz type. No number comes twice, and
+// those of single calls are in order.
 func TestJavaClients(t *testing.T) {
 	if os.Getenv(classpathEnv) == "" {
 		t.Fatalf("%s is not set; run scripts/compat", classpathEnv)
 	}
 	namespace, name, _ := strings.Cut(bizType, ".")
-	for _, s := range systems {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			c := newCrowd(t, fleet.Start(t, 3, slices.Concat(s.start(t), settings())...), s.token)
-			var addrs []string
-			for _, n := range c.nodes {
-				addrs = append(addrs, n.HTTP)
-			}
-			c.enter("seq", 6, true, c.seq(1))
-			c.enter("leaf", 6, true, c.leaf)
-			servers := strings.Join(addrs, ",")
-			programs := []*program{
-				c.run("Tinyid", servers, bizType, s.token),
-				c.run("CosId", servers, namespace, name),
-			}
-			c.kill(longtest.Or(2, 6))
-			for _, p := range programs {
-				p.end()
-			}
-			c.leave()
-			c.check()
-		})
+	c := newCrowd(t, fleet.Start(t, 3, slices.Concat(fleet.Postgres(t), settings())...), token)
+	var addrs []string
+	for _, n := range c.nodes {
+		addrs = append(addrs, n.HTTP)
 	}
+	c.enter("seq", 6, c.seq)
+	c.enter("leaf", 6, c.leaf)
+	servers := strings.Join(addrs, ",")
+	programs := []*program{
+		c.run("Tinyid", servers, bizType, token),
+		c.run("CosId", servers, namespace, name),
+	}
+	for range longtest.Or(2, 4) {
+		for _, n := range c.nodes {
+			c.more(50)
+			n.Kill()
+			c.more(50)
+			n.Start()
+		}
+	}
+	c.more(50)
+	for _, p := range programs {
+		p.end()
+	}
+	c.leave()
+	c.check()
 }
 
 // program is a program in Java that prints numbers.

@@ -48,13 +48,3 @@ func (m *Member) Kill() { m.Node.Kill() }
 func Postgres(t testing.TB) []string {
 	return []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL()}
 }
-
-// MongoAndRedis starts a MongoDB and a Redis, which orders the numbers, and returns the settings of
-// nodes that share them.
-func MongoAndRedis(t testing.TB) []string {
-	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
-	return []string{
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=" + m.URI(), "SEQD_STORE_MONGO_DATABASE=" + m.Database(),
-		"SEQD_REDIS_ADDRS=" + r.Addr(),
-	}
-}
