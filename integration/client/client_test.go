@@ -18,7 +18,6 @@ import (
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -60,83 +59,79 @@ func take(next func() (string, error), who string, records ...*ordercheck.Record
 }
 
 // Sixteen callers take numbers from three nodes in strict order, half of them from two buffers, while
-// one node after the other is killed or stopped, until one is left. No call fails, and no number is
-// given out twice. Numbers are in order over all unbuffered callers, and over those of each buffer.
+// one node is killed and then one is stopped. No call fails, and no number is given out twice. Numbers
+// are in order over all unbuffered callers, and over those of each buffer.
 func TestNodesEnd(t *testing.T) {
-	for name, end := range map[string]func(*node.Node){"killed": (*node.Node).Kill, "stopped": (*node.Node).Stop} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			env := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL(), `SEQD_BIZTYPES=[{"name":"order"}]`}
-			nodes := make([]*node.Node, 3)
-			for i := range nodes {
-				nodes[i] = node.StartReady(t, t.TempDir(), env...)
-			}
-			c := dial(t, client.Config{Wait: await.Patience, Timeout: time.Minute}, nodes...)
-			all, unbuffered := ordercheck.New(), ordercheck.New()
-			records := []*ordercheck.Record{ordercheck.New(), ordercheck.New()}
-			var buffers []*client.Buffer
-			for range records {
-				b, err := c.Buffer("order", client.BufferOptions{Size: 200})
-				if err != nil {
-					t.Fatal(err)
+	t.Parallel()
+	env := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL(), `SEQD_BIZTYPES=[{"name":"order"}]`}
+	nodes := make([]*node.Node, 3)
+	for i := range nodes {
+		nodes[i] = node.StartReady(t, t.TempDir(), env...)
+	}
+	c := dial(t, client.Config{Wait: await.Patience, Timeout: time.Minute}, nodes...)
+	all, unbuffered := ordercheck.New(), ordercheck.New()
+	records := []*ordercheck.Record{ordercheck.New(), ordercheck.New()}
+	var buffers []*client.Buffer
+	for range records {
+		b, err := c.Buffer("order", client.BufferOptions{Size: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		buffers = append(buffers, b)
+	}
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 16 {
+		record, next := unbuffered, func() (string, error) { return c.Next(context.Background(), "order") }
+		if i%2 == 1 {
+			b := buffers[i/2%2]
+			record, next = records[i/2%2], func() (string, error) { return b.Next(context.Background()) }
+		}
+		callers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
 				}
-				buffers = append(buffers, b)
-			}
-			stop := make(chan struct{})
-			var callers sync.WaitGroup
-			for i := range 16 {
-				record, next := unbuffered, func() (string, error) { return c.Next(context.Background(), "order") }
-				if i%2 == 1 {
-					b := buffers[i/2%2]
-					record, next = records[i/2%2], func() (string, error) { return b.Next(context.Background()) }
-				}
-				callers.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						if err := take(next, fmt.Sprint("caller ", i), all, record); err != nil {
-							t.Error(err)
-							return
-						}
-						time.Sleep(time.Millisecond) // the buffers would hand out millions
-					}
-				})
-			}
-			more := func(n int) {
-				t.Helper()
-				wants := []int{all.Numbers() + n, unbuffered.Numbers() + n/20}
-				await.Eventually(t, "callers get on", func() error {
-					switch {
-					case t.Failed():
-						t.FailNow()
-					case all.Numbers() < wants[0] || unbuffered.Numbers() < wants[1]:
-						return fmt.Errorf("%d numbers, %d of them unbuffered, want %d", all.Numbers(), unbuffered.Numbers(), wants)
-					}
-					return nil
-				})
-			}
-			more(1000)
-			for i := range 2 {
-				end(nodes[i])
-				more(1000 * longtest.Or(1, 5))
-			}
-			close(stop)
-			callers.Wait()
-			for i, b := range buffers {
-				t.Logf("buffer %d: %d handed out, %d skipped by Close", i, records[i].Numbers(), b.Close())
-			}
-			if err := all.Duplicates(); err != nil {
-				t.Error(err)
-			}
-			for _, r := range append(records, unbuffered) {
-				if err := r.Check(); err != nil {
+				if err := take(next, fmt.Sprint("caller ", i), all, record); err != nil {
 					t.Error(err)
+					return
 				}
+				time.Sleep(time.Millisecond) // the buffers would hand out millions
 			}
 		})
+	}
+	more := func() {
+		t.Helper()
+		wants := []int{all.Numbers() + 1000, unbuffered.Numbers() + 50}
+		await.Eventually(t, "callers get on", func() error {
+			switch {
+			case t.Failed():
+				t.FailNow()
+			case all.Numbers() < wants[0] || unbuffered.Numbers() < wants[1]:
+				return fmt.Errorf("%d numbers, %d of them unbuffered, want %d", all.Numbers(), unbuffered.Numbers(), wants)
+			}
+			return nil
+		})
+	}
+	more()
+	nodes[0].Kill()
+	more()
+	nodes[1].Stop()
+	more()
+	close(stop)
+	callers.Wait()
+	for i, b := range buffers {
+		t.Logf("buffer %d: %d handed out, %d skipped by Close", i, records[i].Numbers(), b.Close())
+	}
+	if err := all.Duplicates(); err != nil {
+		t.Error(err)
+	}
+	for _, r := range append(records, unbuffered) {
+		if err := r.Check(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

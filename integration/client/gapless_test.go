@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
-	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/internal/testing/await"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -204,138 +199,4 @@ func TestReservations(t *testing.T) {
 	if account, err := adm.Account(ctx, "bill", admin.Counter{Key: "t.2"}, admin.Page{}); err != nil || account.Key != "t.2" || account.Issued != 1 {
 		t.Errorf("got %+v, %v", account, err)
 	}
-}
-
-// Callers reserve, confirm, release and forget numbers while one node after the other is killed. No
-// number is confirmed twice, and afterwards exactly those are issued that were confirmed.
-func TestReservationsWhileNodesEnd(t *testing.T) {
-	t.Parallel()
-	nodes := fleet.Start(t, 3, append(fleet.Postgres(t), `SEQD_BIZTYPES=[{"name":"invoice","strategy":"gapless","reservationTTL":"3s"}]`)...)
-	var addrs []string
-	for _, n := range nodes {
-		addrs = append(addrs, "http://"+n.HTTP)
-	}
-	c, err := client.New(client.Config{Addrs: addrs, Wait: await.Patience, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.CloseIdleConnections)
-	var mu sync.Mutex
-	confirmed := map[int64]string{} // the reservation by number
-	note := func(r *client.Reservation) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, id := range r.IDs {
-			n, err := strconv.ParseInt(id, 10, 64)
-			if err != nil || confirmed[n] != "" {
-				t.Errorf("%s was confirmed by %s and %s, %v", id, r.ID, confirmed[n], err)
-			}
-			confirmed[n] = r.ID
-		}
-	}
-	done := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(confirmed)
-	}
-	stop := make(chan struct{})
-	var callers sync.WaitGroup
-	for range 8 {
-		callers.Go(func() {
-			ctx := context.Background()
-			for !t.Failed() {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				r, err := c.Reserve(ctx, "invoice", client.ReserveOptions{Count: 1 + rand.IntN(3)})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				switch lot := rand.IntN(10); {
-				case lot < 6:
-					if err := r.Confirm(ctx); err == nil {
-						note(r)
-					} else if !errors.Is(err, client.ErrReservationExpired) {
-						t.Error(err)
-					}
-				case lot < 9:
-					if err := r.Release(ctx); err != nil && !errors.Is(err, client.ErrReservationExpired) {
-						t.Error(err)
-					}
-				}
-			}
-		})
-	}
-	more := func(n int) {
-		t.Helper()
-		want := done() + n
-		await.Eventually(t, "numbers are confirmed", func() error {
-			switch {
-			case t.Failed():
-				t.FailNow()
-			case done() < want:
-				return fmt.Errorf("%d are, want %d", done(), want)
-			}
-			return nil
-		})
-	}
-	for range longtest.Or(1, 5) {
-		for _, n := range nodes {
-			more(30)
-			n.Kill()
-			more(10)
-			n.Start()
-		}
-	}
-	more(30)
-	close(stop)
-	callers.Wait()
-
-	issued := awaitExpiry(t, admin.New(c))
-	var want []int64
-	for n := range confirmed {
-		want = append(want, n)
-	}
-	slices.Sort(want)
-	if !slices.Equal(issued, want) {
-		t.Errorf("issued %d\nconfirmed %d", issued, want)
-	}
-	t.Logf("%d numbers were confirmed", len(want))
-}
-
-// awaitExpiry waits until no number is reserved, and returns those that are issued.
-func awaitExpiry(t *testing.T, a *admin.Admin) (issued []int64) {
-	t.Helper()
-	await.Eventually(t, "no number is reserved", func() error {
-		reserved, next := 0, int64(1)
-		issued = nil
-		add := func(to int64) {
-			for ; next <= to; next++ {
-				issued = append(issued, next)
-			}
-		}
-		var last admin.Account
-		err := a.EachPage(context.Background(), "invoice", admin.Counter{}, func(page admin.Account) error {
-			last = page
-			for _, g := range page.Gaps {
-				add(g.From - 1)
-				next = g.To + 1
-				if g.State == "reserved" {
-					reserved++
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if add(last.Last); reserved > 0 {
-			return fmt.Errorf("%d are reserved", reserved)
-		}
-		return nil
-	})
-	return issued
 }
