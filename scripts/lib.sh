@@ -148,7 +148,7 @@ allocating() {
 # in_process prints the packages of integration/ whose tests run concurrent code of seqd themselves.
 # The tests of the others run it as processes.
 in_process() {
-	go -C integration list ./client ./cursor ./failover ./idempotency ./ratelimit ./snowflake ./store
+	go -C integration list ./client ./cursor ./idempotency ./ratelimit ./snowflake ./store
 }
 
 # pure prints the packages whose tests have no concurrency. The race detector would only slow them

@@ -1,23 +1,17 @@
 // Package failover tests nodes whose store is a PostgreSQL or MariaDB server that fails over to a
-// standby or is restored, and so may lose changes that it has acknowledged (S2 in docs/DESIGN.md).
-// No number, no machine ID and no answer to an Idempotency-Key may come twice.
+// standby or is restored to a point in time, and so loses numbers that it has acknowledged (S2 in
+// docs/DESIGN.md). No number may come twice. The simulation has whatever else a failover can lose.
 package failover
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/mysql"
-	"github.com/seqd/seqd/persist/postgres"
-	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -33,14 +27,10 @@ type server interface {
 // pair is a server and its standby, behind one address.
 type pair struct {
 	t                *testing.T
-	kind             string
 	primary, standby server
 	link             *testenv.Link              // to the server in charge
 	reach            func()                     // waits until the standby has everything
-	secure           func()                     // makes commits wait for the standby
-	succeed          func()                     // gives the standby, which was promoted, one that commits wait for
 	env              func(addr string) []string // the settings of nodes that reach the store there
-	open             func(addr string) persist.Store
 
 	record *ordercheck.Record // the numbers; each call begins with the name of the node
 }
@@ -49,7 +39,7 @@ type pair struct {
 func onBoth(t *testing.T, test func(*pair)) {
 	t.Helper()
 	t.Parallel()
-	for kind, build := range map[string]func(*testing.T, ...string) *pair{"postgres": onPostgres, "mariadb": onMariaDB} {
+	for kind, build := range map[string]func(*testing.T) *pair{"postgres": onPostgres, "mariadb": onMariaDB} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(build(t))
@@ -57,58 +47,24 @@ func onBoth(t *testing.T, test func(*pair)) {
 	}
 }
 
-func onPostgres(t *testing.T, settings ...string) *pair {
-	primary := testenv.StartPostgres(t, settings...)
+func onPostgres(t *testing.T) *pair {
+	primary := testenv.StartPostgres(t)
 	standby := testenv.StartStandby(t, primary)
-	p := newPair(t, "postgres", primary, standby)
+	p := newPair(t, primary, standby, postgresAt)
 	p.reach = func() { primary.AwaitStandby(standby) }
-	p.secure = func() {
-		primary.Query("GRANT pg_read_all_stats TO seqd") // without it, nodes cannot see the standby
-		primary.Synchronous()
-	}
-	p.succeed = func() {
-		testenv.StartStandby(t, standby)
-		standby.Synchronous()
-	}
-	p.env = func(addr string) []string { return postgresAt(addr) }
-	p.open = func(addr string) persist.Store {
-		s, err := postgres.Open(t.Context(), postgres.Options{
-			URL:     testenv.PostgresURL(addr),
-			Options: sqlstore.Options{Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
 	return p
 }
 
 // postgresAt returns the settings of a store in PostgreSQL.
-func postgresAt(addrs ...string) []string {
-	return []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.PostgresURL(addrs...), "SEQD_STORE_POSTGRES_TIMEOUT=2s"}
+func postgresAt(addr string) []string {
+	return []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.PostgresURL(addr), "SEQD_STORE_POSTGRES_TIMEOUT=2s"}
 }
 
-func onMariaDB(t *testing.T, settings ...string) *pair {
-	primary := testenv.StartMariaDB(t, append(testenv.Replicated, settings...)...)
+func onMariaDB(t *testing.T) *pair {
+	primary := testenv.StartMariaDB(t, testenv.Replicated...)
 	standby := testenv.StartMariaDBReplica(t, primary)
-	p := newPair(t, "mariadb", primary, standby)
+	p := newPair(t, primary, standby, mariaDBAt)
 	p.reach = func() { primary.AwaitReplica(standby) }
-	p.secure = func() { primary.SemiSynchronous(standby) }
-	p.succeed = func() { standby.SemiSynchronous(testenv.StartMariaDBReplica(t, standby)) }
-	p.env = mariaDBAt
-	p.open = func(addr string) persist.Store {
-		s, err := mysql.Open(t.Context(), mysql.Options{
-			DSN:     testenv.MariaDBDSN(addr),
-			Options: sqlstore.Options{Timeout: 20 * time.Second, MaxConnections: 4, Now: time.Now},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		return s
-	}
 	return p
 }
 
@@ -117,25 +73,16 @@ func mariaDBAt(addr string) []string {
 	return []string{"SEQD_STORE_DRIVER=mysql", "SEQD_STORE_MYSQL_DSN=" + testenv.MariaDBDSN(addr), "SEQD_STORE_MYSQL_TIMEOUT=2s"}
 }
 
-func newPair(t *testing.T, kind string, primary, standby server) *pair {
-	return &pair{
-		t: t, kind: kind, primary: primary, standby: standby, link: testenv.NewLink(t, primary.Addr()),
-		record: ordercheck.New(),
-	}
+func newPair(t *testing.T, primary, standby server, env func(addr string) []string) *pair {
+	return &pair{t: t, primary: primary, standby: standby, link: testenv.NewLink(t, primary.Addr()), env: env, record: ordercheck.New()}
 }
 
 // start starts a node and waits until it is ready.
-func (p *pair) start(name string, settings ...string) *node.Node {
+func (p *pair) start(settings ...string) *node.Node {
 	p.t.Helper()
-	n := p.launch(name, p.link.Addr(), settings...)
+	n := node.Start(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), settings...)...)
 	n.Await("/readyz", http.StatusOK)
 	return n
-}
-
-// launch starts a node that reaches the store at an address, and does not wait until it is ready.
-func (p *pair) launch(name, addr string, settings ...string) *node.Node {
-	p.t.Helper()
-	return node.Start(p.t, p.t.TempDir(), append(p.env(addr), settings...)...)
 }
 
 // take requests numbers from a node and records the answer.
@@ -148,11 +95,6 @@ func (p *pair) take(n *node.Node, name string, count int) []int64 {
 	}
 	p.record.Add(began, name, numbers)
 	return numbers
-}
-
-// traffic starts callers on a node. They continue after errors.
-func (p *pair) traffic(n *node.Node, name string) *node.Traffic {
-	return node.StartTraffic(n, "order", p.record, name, node.Pace{Callers: 4, Pause: time.Millisecond, Largest: 20})
 }
 
 // cutOff makes the standby the server in charge. The old primary continues, and no node reaches it.
@@ -174,21 +116,9 @@ func (p *pair) highest(s server) int64 {
 	return highest
 }
 
-// confirm does what an operator does after a failover.
-func (p *pair) confirm() {
-	p.t.Helper()
-	out, code := node.Command(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), settings("per-node")...), "failover", "--confirm")
-	if code != 0 {
-		p.t.Fatalf("failover --confirm ended with %d: %s", code, out)
-	}
-}
-
 // lives returns the calls by life of a node.
 func (p *pair) lives() map[string]*ordercheck.Record {
-	return p.record.Split(func(c ordercheck.Call) string {
-		name, _, _ := strings.Cut(c.Who, " ")
-		return name
-	})
+	return p.record.Split(func(c ordercheck.Call) string { return c.Who })
 }
 
 // check checks every number: it was issued once, and in order on its node.
@@ -226,9 +156,8 @@ func (p *pair) skipped(before int64) int64 {
 }
 
 // settings are those of nodes that issue from small ranges.
-func settings(ordering string, more ...string) []string {
-	return append([]string{
-		"SEQD_SEGMENT_ORDERING=" + ordering, "SEQD_SEGMENT_STEP=100", "SEQD_SEGMENT_MAXSTEP=1000",
-		fmt.Sprintf("SEQD_SEGMENT_ACQUIRETIMEOUT=%s", 5*time.Second),
-	}, more...)
+func settings() []string {
+	return []string{
+		"SEQD_SEGMENT_ORDERING=per-node", "SEQD_SEGMENT_STEP=100", "SEQD_SEGMENT_MAXSTEP=1000", "SEQD_SEGMENT_ACQUIRETIMEOUT=5s",
+	}
 }

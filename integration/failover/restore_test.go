@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -21,7 +20,7 @@ func (r *restored) issue(count int) {
 	r.t.Helper()
 	r.life++
 	name := string(rune('a' + r.life))
-	n := r.start(name, settings("per-node")...)
+	n := r.start(settings()...)
 	for range count / 500 {
 		r.take(n, name, 500)
 	}
@@ -31,7 +30,7 @@ func (r *restored) issue(count int) {
 // raise runs the steps after the restore.
 func (r *restored) raise(number string) {
 	r.t.Helper()
-	env := append(r.env(r.link.Addr()), settings("per-node")...)
+	env := append(r.env(r.link.Addr()), settings()...)
 	out, code := node.Command(r.t, r.t.TempDir(), env, "raise", "order", number)
 	if code != 0 || !strings.Contains(out, " → ") {
 		r.t.Fatalf("raise ended with %d: %s", code, out)
@@ -42,18 +41,11 @@ func (r *restored) raise(number string) {
 	}
 }
 
-// newRestored returns a server without a standby.
-func newRestored(t *testing.T, s server, addr string, env func(addr string) []string) *restored {
-	p := newPair(t, "restored", s, s)
-	p.link, p.env = testenv.NewLink(t, addr), env
-	return &restored{pair: p}
-}
-
 func TestRestoreToAPointInTime(t *testing.T) {
 	t.Parallel()
 	archive := testenv.NewArchive(t)
 	p := testenv.StartPostgres(t, archive.Settings()...)
-	r := newRestored(t, p, p.Addr(), func(addr string) []string { return postgresAt(addr) })
+	r := &restored{pair: newPair(t, p, p, postgresAt)}
 	r.issue(500)
 	archive.Backup(p)
 	r.issue(1000)
@@ -65,26 +57,6 @@ func TestRestoreToAPointInTime(t *testing.T) {
 	if after := r.highest(p); after >= before {
 		t.Fatalf("the restore has %d of %d: this tests nothing", after, before)
 	}
-	r.raise("10000")
-	r.issue(5000)
-	r.check()
-	r.skipped(before)
-}
-
-func TestRestoredSnapshotOfMariaDB(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	m := testenv.StartMariaDB(t)
-	r := newRestored(t, m, m.Addr(), mariaDBAt)
-	r.issue(500)
-	m.Stop()
-	backup := m.Snapshot()
-	m.Start()
-	r.issue(5000)
-	before := r.highest(r.primary)
-	m.Stop()
-	m.RestoreSnapshot(backup)
-	m.Start()
 	r.raise("10000")
 	r.issue(5000)
 	r.check()
