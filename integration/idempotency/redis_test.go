@@ -27,10 +27,10 @@ import (
 const calm = await.Patience
 
 // connect returns a client as the product builds it.
-func connect(t testing.TB, addr string, timeout time.Duration) *redis.Client {
+func connect(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, Protocol: 2,
+		Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: calm, ReadTimeout: calm, WriteTimeout: calm, Protocol: 2,
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -85,7 +85,7 @@ func TestRedis(t *testing.T) {
 	server := testenv.StartRedis(t)
 	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
 		prefix := testenv.Unique() + ":"
-		return open(connect(t, server.Addr(), calm), prefix), open(connect(t, server.Addr(), calm), prefix),
+		return open(connect(t, server.Addr()), prefix), open(connect(t, server.Addr()), prefix),
 			func(d time.Duration) { age(t, server.Client(), prefix, d) }
 	})
 }
@@ -202,7 +202,7 @@ func TestMongoAndClocks(t *testing.T) {
 func TestScriptsLost(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	b := open(connect(t, server.Addr(), calm), "seqd:")
+	b := open(connect(t, server.Addr()), "seqd:")
 	for i := range 3 {
 		id := fmt.Sprint(i)
 		_, err1 := b.Claim(t.Context(), id, "claim", time.Hour)
@@ -216,82 +216,11 @@ func TestScriptsLost(t *testing.T) {
 	}
 }
 
-// Concurrent commands share few pipelines.
-func TestPipelines(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	link := testenv.NewLink(t, server.Addr())
-	link.Latency(20 * time.Millisecond)
-	client := connect(t, link.Addr(), calm)
-	var counted pipelines
-	client.AddHook(&counted)
-	b := open(client, "seqd:")
-	const callers = 200
-	var wg sync.WaitGroup
-	for i := range callers {
-		wg.Go(func() {
-			if held, err := b.Claim(context.Background(), fmt.Sprint(i), "claim", time.Hour); held != "" || err != nil {
-				t.Error(held, err)
-			}
-		})
-	}
-	wg.Wait()
-	if counted.sent > callers/4 {
-		t.Errorf("%d pipelines for %d callers at once", counted.sent, callers)
-	}
-}
-
-// pipelines counts the pipelines that are sent. One is under way at a time.
-type pipelines struct{ sent int }
-
-func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		p.sent++
-		return next(ctx, cmds)
-	}
-}
-
-// If Redis is away, every operation fails: at once if that is known, otherwise within the client's
-// time-out. Operations work again when it is back.
-func TestRedisAway(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	link := testenv.NewLink(t, server.Addr())
-	b := open(connect(t, link.Addr(), 300*time.Millisecond), "seqd:")
-	all := func(b *idempotency.Redis) map[string]error {
-		_, claim := b.Claim(t.Context(), "a", "claim", time.Hour)
-		_, swap := b.Swap(t.Context(), "a", "claim", "done", time.Hour)
-		return map[string]error{"claim": claim, "swap": swap, "drop": b.Drop(t.Context(), "a", "claim")}
-	}
-	for name, fault := range map[string]func(){"cut off": link.Cut, "hanging": link.Hang} {
-		fault()
-		for what, err := range all(b) {
-			if seqd.CodeOf(err) != seqd.CodeRedisUnavailable || seqd.AsError(err).RetryAfter <= 0 {
-				t.Errorf("%s: %s: %v", name, what, err)
-			}
-		}
-		link.Restore()
-	}
-	known := idempotency.NewRedis(idempotency.RedisOptions{Client: connect(t, server.Addr(), calm), Prefix: "seqd:", Away: func() (time.Time, error) {
-		return time.Now(), errors.New("since noon")
-	}})
-	for what, err := range all(known) {
-		if seqd.CodeOf(err) != seqd.CodeRedisUnavailable || !strings.Contains(err.Error(), "since noon") {
-			t.Errorf("known to be away: %s: %v", what, err)
-		}
-	}
-	if keys := keysOf(t, server.Client(), "seqd:"); len(keys) != 0 {
-		t.Errorf("keys in a Redis that was away: %v", keys)
-	}
-}
-
 // A key that Redis lost is new. A lost claim does not lead to two different answers.
 func TestRedisLost(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	client := connect(t, server.Addr(), calm)
+	client := connect(t, server.Addr())
 	answers := idempotency.New(idempotency.Options{Backend: open(client, "seqd:"), Cluster: "c", TTL: time.Hour, Wait: calm, Log: slog.New(slog.DiscardHandler)})
 	next := int64(0)
 	ask := func(during func()) string {
