@@ -31,7 +31,7 @@ import (
 //     in each place that fetches ranges on each node; attempts are a second apart, except the first
 //     ones (DESIGN §3 "Any error or time-out means the range is abandoned");
 //   - the record names ranges whose answers were lost: a simulated store knows them;
-//   - start was raised by a change, or by seqd raise;
+//   - start was raised by a change, even one that was not answered, or by seqd raise;
 //   - a change forced an increment, which skips numbers on purpose, and as many more of each range;
 //   - an older copy of the store was restored: the numbers in hand and in the cursor
 //     (docs/OPERATIONS.md "Backup and restore": what waits counts as issued);
@@ -109,7 +109,7 @@ func (h *evidence) boundOf(c counter, all []*issue) (bound int64) {
 		bound += ended // running processes hold as much at the end of the run
 	}
 	for _, a := range h.admins {
-		if a.bizType == b && a.answered() {
+		if a.bizType == b && a.mayHaveChanged() {
 			bound += ended*int64(len(h.world.Nodes)) + cursor + h.raised(a, all)
 		}
 	}
@@ -156,7 +156,7 @@ func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
 		}
 	}
 	for _, a := range h.admins {
-		if a.bizType == c.bizType && a.answered() {
+		if a.bizType == c.bizType && a.mayHaveChanged() {
 			bound += h.raised(a, all)
 		}
 	}
@@ -253,6 +253,9 @@ func (h *evidence) increments(b *bizType) (largest, first int64) {
 	}
 	return largest, first
 }
+
+// mayHaveChanged reports whether a change was made, or its answer does not say that it was not.
+func (a *admin) mayHaveChanged() bool { return a.answered() || a.status == 0 || a.status >= 500 }
 
 var startSetTo = regexp.MustCompile(`start=([0-9]+)`)
 

@@ -77,9 +77,14 @@ func TestSkipped(t *testing.T) {
 		}, ""},
 		{"start was raised, and that was refused", func(s *story) {
 			s.call(0, 1, "a", order, numbers(1, 10))
-			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 503, Code: "store_unavailable"}})
+			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 409, Code: "conflict"}})
 			s.call(20, 21, "a", order, numbers(700_000, 1))
 		}, RuleSkipped},
+		{"start was raised, and nobody knows", func(s *story) {
+			s.call(0, 1, "a", order, numbers(1, 10))
+			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH start=700000", Status: 503, Code: "store_unavailable"}})
+			s.call(20, 21, "a", order, numbers(700_000, 1))
+		}, ""},
 		{"an increment was forced", func(s *story) {
 			s.add(record.Entry{Call: &record.Call{Start: 2 * ms, End: 3 * ms, Node: "a", BizType: slip, Kind: record.Admin, Key: "PATCH?force=true increment=3 offset=1", Status: 200}})
 			s.call(20, 21, "a", slip, numbers(5, 1))

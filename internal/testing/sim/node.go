@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -296,5 +297,5 @@ func (w *World) excused(err error) bool {
 	var network net.Error
 	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
 		w.away(&w.storeOutage) && (strings.Contains(err.Error(), "store") || errors.Is(err, persist.ErrNotFound)) ||
-		w.away(&w.redisOutage) && errors.As(err, &network)
+		w.away(&w.redisOutage) && (errors.As(err, &network) || errors.Is(err, io.EOF))
 }

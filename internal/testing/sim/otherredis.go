@@ -13,7 +13,7 @@ const (
 )
 
 // allSettle is the longest time until nodes notice that there was another cursor.
-const allSettle = 6 * time.Second
+const allSettle = 15 * time.Second
 
 var otherRedises = []string{otherServer, otherPrefix}
 
