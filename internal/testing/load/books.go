@@ -63,49 +63,49 @@ func (l *Load) books(ctx context.Context, d *Dice) {
 
 // reserve reserves numbers, mostly under a key, so that it can insist on an answer.
 func (l *Load) reserve(ctx context.Context, r *rand.Rand, d *Dice, s *Shape) (b booking, got bool) {
-	count := Pick(r, s.counts)
-	query := url.Values{"count": {strconv.Itoa(count)}}
-	b = booking{shape: s, of: s.key(r), count: count}
-	if b.of != "" {
-		query.Set("key", b.of)
-	}
+	q := Question{Count: Pick(r, s.counts), Of: s.key(r)}
+	ttl := ""
 	if r.IntN(4) == 0 {
-		query.Set("ttl", Pick(r, []string{"1s", "2s", "30s"}))
+		ttl = Pick(r, []string{"1s", "2s", "30s"})
 	}
-	key, times := "", 1
+	times := 1
 	if r.IntN(10) < 7 {
-		key, times = fmt.Sprintf("book-%d-%d-%d", d.seed, d.loop, d.round), attempts
+		q.Key, times = fmt.Sprintf("book-%d-%d-%d", d.seed, d.loop, d.round), attempts
 	}
 	nodes := r.Perm(len(l.Nodes))
 	for i := range times {
-		c := &record.Call{BizType: s.Name, Of: b.of, Kind: record.Reserve, Asked: count, Key: key}
-		l.ask(ctx, l.Nodes[nodes[i%len(nodes)]], s, c, http.MethodPost, "/seq/"+s.Name+"/reservations?"+query.Encode(), "")
+		c := l.book(ctx, l.Nodes[nodes[i%len(nodes)]], s, q, ttl)
 		if c.Status == http.StatusCreated && c.Reservation != "" {
-			b.id = c.Reservation
-			return b, true
+			return booking{shape: s, of: q.Of, id: c.Reservation, count: q.Count}, true
 		}
 		if c.Status >= 400 && c.Status < 500 || ctx.Err() != nil {
 			break
 		}
 		Rest(ctx, 20*time.Millisecond+UpTo(r, 200*time.Millisecond))
 	}
-	return b, false
+	return booking{}, false
+}
+
+// book asks a node to reserve numbers. A ttl of "" is that of the definition.
+func (l *Load) book(ctx context.Context, n Node, s *Shape, q Question, ttl string) *record.Call {
+	query := url.Values{"count": {strconv.Itoa(max(1, q.Count))}}
+	if q.Of != "" {
+		query.Set("key", q.Of)
+	}
+	if ttl != "" {
+		query.Set("ttl", ttl)
+	}
+	c := &record.Call{BizType: s.Name, Of: q.Of, Kind: record.Reserve, Asked: max(1, q.Count), Key: q.Key}
+	l.ask(ctx, n, s, c, http.MethodPost, "/seq/"+s.Name+"/reservations?"+query.Encode(), "")
+	return c
 }
 
 // settle asks for a reservation, through several nodes until one answers.
 func (l *Load) settle(ctx context.Context, r *rand.Rand, b booking, kind string) {
-	method, path := http.MethodGet, "/seq/"+b.shape.Name+"/reservations/"+b.id
-	switch kind {
-	case record.Confirm:
-		method, path = http.MethodPost, path+"/confirm"
-	case record.Release:
-		method = http.MethodDelete
-	}
 	nodes := r.Perm(len(l.Nodes))
 	times := Pick(r, []int{1, attempts, attempts})
 	for i := range times {
-		c := &record.Call{BizType: b.shape.Name, Of: b.of, Kind: kind, Asked: b.count, Reservation: b.id}
-		l.ask(ctx, l.Nodes[nodes[i%len(nodes)]], b.shape, c, method, path, "")
+		c := l.end(ctx, l.Nodes[nodes[i%len(nodes)]], b, kind)
 		if c.Status >= 200 && c.Status < 500 || ctx.Err() != nil {
 			return
 		}
@@ -113,37 +113,53 @@ func (l *Load) settle(ctx context.Context, r *rand.Rand, b booking, kind string)
 	}
 }
 
+// end asks a node to confirm, release or find a reservation.
+func (l *Load) end(ctx context.Context, n Node, b booking, kind string) *record.Call {
+	method, path := http.MethodGet, "/seq/"+b.shape.Name+"/reservations/"+b.id
+	switch kind {
+	case record.Confirm:
+		method, path = http.MethodPost, path+"/confirm"
+	case record.Release:
+		method = http.MethodDelete
+	}
+	c := &record.Call{BizType: b.shape.Name, Of: b.of, Kind: kind, Asked: b.count, Reservation: b.id}
+	l.ask(ctx, n, b.shape, c, method, path, "")
+	return c
+}
+
 // void makes a number void that was issued for that purpose: a caller whose invoice is cancelled.
 func (l *Load) void(ctx context.Context, r *rand.Rand, d *Dice, s *Shape) {
 	q := request{node: Pick(r, l.Nodes), shape: s, of: s.key(r), kind: record.Single, count: 1, timeout: UsualPatience}
-	c := l.send(ctx, q)
-	id := ""
-	switch {
-	case len(c.Texts) == 1:
-		id = c.Texts[0]
-	case len(c.Runs) == 1:
-		id = strconv.FormatInt(c.Runs[0].First, 10)
-	default:
+	got := l.send(ctx, q)
+	if len(got.Texts) != 1 && len(got.Runs) != 1 {
 		return
 	}
 	reason := fmt.Sprintf("cancelled %d-%d", d.loop, d.round)
-	v := &record.Call{BizType: s.Name, Of: q.of, Kind: record.VoidOne, Asked: 1, Key: reason, Texts: []string{id}}
-	if s.Display == "" {
-		v.Runs = c.Runs
-	}
-	query := ""
-	if q.of != "" {
-		query = "?key=" + q.of
-	}
-	body, _ := json.Marshal(map[string]string{"id": id, "reason": reason}) // two texts never fail
 	for range attempts {
-		one := *v
-		l.ask(ctx, Pick(r, l.Nodes), s, &one, http.MethodPost, "/biz-types/"+s.Name+"/voids"+query, string(body))
-		if one.Status >= 200 && one.Status < 500 || ctx.Err() != nil {
+		c := l.cancel(ctx, Pick(r, l.Nodes), s, got, reason)
+		if c.Status >= 200 && c.Status < 500 || ctx.Err() != nil {
 			return
 		}
 		Rest(ctx, 50*time.Millisecond)
 	}
+}
+
+// cancel asks a node to make the first number of an answer void.
+func (l *Load) cancel(ctx context.Context, n Node, s *Shape, got *record.Call, reason string) *record.Call {
+	c := &record.Call{BizType: s.Name, Of: got.Of, Kind: record.VoidOne, Asked: 1, Key: reason}
+	if s.Display == "" {
+		c.Runs = record.Runs{{First: got.Runs[0].First, Count: 1, Step: 1}}
+		c.Texts = []string{strconv.FormatInt(c.Runs[0].First, 10)}
+	} else {
+		c.Texts = got.Texts[:1]
+	}
+	query := ""
+	if c.Of != "" {
+		query = "?key=" + c.Of
+	}
+	body, _ := json.Marshal(map[string]string{"id": c.Texts[0], "reason": reason}) // two texts never fail
+	l.ask(ctx, n, s, c, http.MethodPost, "/biz-types/"+s.Name+"/voids"+query, string(body))
+	return c
 }
 
 // ask makes a call about a reservation, and records it with its answer.

@@ -120,9 +120,14 @@ func (l *Load) tinyid(ctx context.Context, n Node, s *Shape) {
 	})
 }
 
-// cosid takes a range of a size of its choice: the numbers up to the answer.
+// cosid takes a range of a size of its choice.
 func (l *Load) cosid(ctx context.Context, r *rand.Rand, n Node, s *Shape) {
-	step := Pick(r, cosIDSteps)
+	l.takeRange(ctx, n, s, Pick(r, cosIDSteps))
+}
+
+// takeRange takes a range of step numbers as CosId does.
+func (l *Load) takeRange(ctx context.Context, n Node, s *Shape, step int64) {
+	// the numbers up to the answer
 	c := &record.Call{BizType: s.Name, Kind: record.Range, Protocol: record.CosID, Asked: int(step)}
 	path := fmt.Sprintf("/segments/%s?step=%d", strings.Replace(s.Name, ".", "/", 1), step)
 	l.foreignCall(ctx, n, c, http.MethodPatch, path, func(status int, header http.Header, body string) bool {
