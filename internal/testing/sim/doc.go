@@ -26,6 +26,12 @@
 // Machine IDs are leased in the store and, with every eighth seed, in Redis. There are few of them, so
 // that nodes take over those of others.
 //
+// # Scripts
+//
+// A world can have a Script instead of a plan and random load: faults and calls, step by step, at times
+// of the world. So a bug that was found once has a schedule that shows it in a tenth of a second
+// (bugs_test.go). Its world has only the biz types that it names.
+//
 // # What it does not show
 //
 // A node that is paused sends and receives nothing, but its timers go on: what they do arrives when it

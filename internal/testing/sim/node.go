@@ -116,7 +116,7 @@ func (n *node) configuration() (*config.Config, error) {
 	if n.options.Registry {
 		env = append(env, "SEQD_SNOWFLAKE_REGISTRY=redis")
 	}
-	if n.name == nodeNames[len(nodeNames)-1] { // it drops and fetches biz types all the time
+	if n.name == nodeNames[len(nodeNames)-1] && n.variant.live != "" { // it drops and fetches biz types all the time
 		env = append(env, "SEQD_BIZTYPES="+n.sparse, "SEQD_LIVEBIZTYPES="+n.variant.live)
 	}
 	if n.variant.inStore {

@@ -34,6 +34,8 @@ type rule struct {
 	lossy bool
 	// only are the kinds of faults, nil for all.
 	only []string
+	// script is whether a schedule finds it that is written for it, instead of seeds.
+	script bool
 	// unfound says which tests find it instead; "" if the simulation does.
 	unfound string
 }
@@ -48,16 +50,15 @@ var (
 const (
 	byModel  = "integration/model"
 	byLedger = "strategy/gapless/ledger and integration/model/gapless"
-	byLeases = "strategy/snowflake"
 )
 
 // rules are all rules that can be taken out.
 var rules = []rule{
 	{name: "range-once"},
-	{name: "epoch-held", unfound: byModel},
+	{name: "epoch-held", script: true},
 	{name: "give-back-swap"},
 	{name: "failover-gap", lossy: true},
-	{name: "lease-begin", unfound: byLeases},
+	{name: "lease-begin", script: true},
 	{name: "rollback", only: []string{"clock-step"}},
 	{name: "sequence-once"},
 	{name: "claim"},
@@ -74,11 +75,11 @@ var rules = []rule{
 	{name: "ceil", redis: true, also: []string{"gen", "guard"}, only: ofRedis},
 	{name: "take-epoch", redis: true},
 
-	{name: "take-floor", unfound: byModel},
-	{name: "take-guard", unfound: byModel},
-	{name: "names-epoch", unfound: byModel},
+	{name: "take-floor", also: []string{"take-guard"}, script: true},
+	{name: "take-guard", also: []string{"take-floor"}, script: true},
+	{name: "names-epoch", script: true},
 	{name: "take-over-once", unfound: byModel},
-	{name: "retire-first", unfound: byModel},
+	{name: "retire-first", script: true},
 
 	{name: "guard", redis: true, also: []string{"ask-to-adopt"}},
 	{name: "floor", unfound: byModel},
@@ -91,19 +92,19 @@ var rules = []rule{
 	{name: "fresh-asks", redis: true},
 	{name: "answers-in-order", unfound: byModel},
 	{name: "beliefs-age", unfound: byModel},
-	{name: "drawn-anew", unfound: byModel},
+	{name: "drawn-anew", script: true},
 	{name: "spare-epoch", unfound: byModel},
 	{name: "patience", unfound: byModel},
 
-	{name: "lowest-first", unfound: byLedger},
+	{name: "lowest-first", script: true},
 	{name: "ended-once"},
 	{name: "due", unfound: byLedger},
 	{name: "awake", unfound: byLedger},
 	{name: "not-early"},
 	{name: "suspect", lossy: true, only: ofFails},
-	{name: "period-end", unfound: byLedger},
-	{name: "on-release", unfound: byLedger},
-	{name: "above-others", unfound: byLedger},
+	{name: "period-end", script: true},
+	{name: "on-release", script: true},
+	{name: "above-others", script: true},
 	{name: "return-issued", unfound: byLedger},
 	{name: "look-up"},
 	{name: "dropped", unfound: byLedger},
@@ -114,7 +115,7 @@ var rules = []rule{
 	{name: "fresh-refusal"},
 	{name: "copied-first", unfound: byLedger},
 	{name: "undo", unfound: byLedger},
-	{name: "went-back", unfound: byLedger},
+	{name: "went-back", script: true},
 	{name: "ledger-fence", lossy: true, only: ofFails},
 	{name: "history", unfound: byLedger},
 	{name: "lineage", unfound: byLedger},
@@ -159,6 +160,10 @@ func findRule(t *testing.T) {
 	if !slices.Equal(sabotage.Names(), r.taken()) {
 		t.Fatalf("this build lacks %v, not %v: use scripts/simulate --rules", sabotage.Names(), r.taken())
 	}
+	if r.script {
+		findByScript(t, r)
+		return
+	}
 	for n := range *seeds {
 		o := r.world(*first + uint64(n))
 		report := world(t, o.String(), o)
@@ -178,6 +183,30 @@ func findRule(t *testing.T) {
 		}
 	}
 	t.Errorf("%s: not found in %d seeds", r.name, *seeds)
+}
+
+// findByScript runs the schedule that is written for a rule.
+func findByScript(t *testing.T, r rule) {
+	name, o := r.schedule()
+	report := world(t, name, o)
+	switch {
+	case report == nil: // the test has said why
+	case report.Total() == 0:
+		t.Errorf("%s: not found by %q", r.name, name)
+	default:
+		fmt.Printf("found: %-20s by the schedule %q: %s\n", r.name, name, strings.Join(broken(report.Counts), ", "))
+	}
+}
+
+// schedule returns the schedule that finds the rule, and its world.
+func (r rule) schedule() (name string, o sim.Options) {
+	all := r.taken()
+	slices.Sort(all)
+	name, o, found := sim.ScheduleOf(strings.Join(all, ","))
+	if !found {
+		panic("no schedule is written for " + r.name)
+	}
+	return name, o
 }
 
 // broken returns what was broken, and how often.
@@ -223,6 +252,9 @@ func TestRules(t *testing.T) {
 	}
 	for _, r := range rules {
 		named = append(named, r.name)
+		if r.script {
+			r.schedule() // there is one
+		}
 	}
 	slices.Sort(known)
 	slices.Sort(named)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -43,6 +44,12 @@ type Options struct {
 	Kept []int
 	// Without are rules that are taken out of the store and the scripts.
 	Without []sabotage.Rule
+	// Script is what happens instead of a drawn plan and random load; nil for those.
+	Script Script
+	// BizTypes are those of a world with a script, each with settings besides the usual ones.
+	BizTypes map[string]load.Settings
+	// Settings are those of all nodes besides the usual ones, such as SEQD_IDEMPOTENCY_TTL.
+	Settings map[string]string
 	// Log gets the log of the nodes; nil for nobody. Say gets what happens; nil for nobody.
 	Log, Say io.Writer
 }
@@ -109,6 +116,7 @@ type World struct {
 	running sync.WaitGroup // what belongs to lives
 	serving sync.WaitGroup // the ports of Redis
 	ended   atomic.Bool    // no life begins any more
+	begun   int            // how many faults a script has begun
 
 	mu          sync.Mutex // guards what follows
 	storeOutage outage
@@ -164,9 +172,13 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		w.options.Say = io.Discard
 	}
 	shapes := load.Shapes(load.Options{NoRedis: !o.Redis, Lossy: o.Mode == storesim.Lossy})
-	w.variant = newVariant(o.Seed)
-	for i := range shapes {
-		w.variant.vary(&shapes[i])
+	if o.Script != nil {
+		shapes = load.Some(shapes, o.BizTypes)
+	} else {
+		w.variant = newVariant(o.Seed)
+		for i := range shapes {
+			w.variant.vary(&shapes[i])
+		}
 	}
 	if w.bizTypes, w.sparse, err = load.Configuration(shapes); err != nil {
 		return nil, err
@@ -186,7 +198,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		Loops: load.Loops{Mixed: 3, Burst: 1, Admin: 1, RESP: 1, DropIn: 1, Books: 2, Audit: 1},
 	}
 	for i, name := range nodeNames {
-		n := &node{World: w, name: name, host: fmt.Sprintf("127.0.0.%d", 11+i)}
+		n := &node{World: w, name: name, host: fmt.Sprintf("127.0.0.%d", 11+i), settings: maps.Clone(o.Settings)}
 		if err := os.MkdirAll(filepath.Join(w.dir, name), 0o700); err != nil {
 			return nil, err
 		}
@@ -266,12 +278,13 @@ func (l *life) fates() func(storesim.Call) storesim.Fate {
 	}
 }
 
-// over reports whether all faults have ended.
-func (w *World) over() bool { return time.Duration(w.journal.Now()) > w.options.Length+quiet }
+// over reports whether all faults have ended. In a world with a script only that one makes faults.
+func (w *World) over() bool {
+	return w.options.Script != nil || time.Duration(w.journal.Now()) > w.options.Length+quiet
+}
 
 // run runs the world to its end.
 func (w *World) run() {
-	plan := newPlan(w.options)
 	for _, n := range w.nodes {
 		n.start()
 	}
@@ -281,6 +294,25 @@ func (w *World) run() {
 		watching.Go(func() { w.load.Watch(ctx, n, 2*time.Second) })
 	}
 	w.awaitReady("at the start")
+	if w.options.Script != nil {
+		w.options.Script(w)
+		w.awaitReady("after the script")
+	} else {
+		w.improvise(ctx)
+	}
+	w.load.CloseBooks(ctx)
+	endWatch()
+	watching.Wait()
+	w.stop()
+	for _, u := range w.store.Unheard() {
+		w.journal.Write(record.Entry{Line: &record.Line{At: w.journal.Now(), BizType: u.Counter, What: record.Unheard, First: u.Range.First, Last: u.Range.Last}})
+	}
+	w.journal.Write(record.Entry{Done: &record.Done{At: w.journal.Now()}})
+}
+
+// improvise lets the faults of the seed happen, under load.
+func (w *World) improvise(ctx context.Context) {
+	plan := newPlan(w.options)
 	if w.variant.inStore {
 		w.defineAll()
 	}
@@ -296,14 +328,6 @@ func (w *World) run() {
 	time.Sleep(20 * time.Second) // everything is issued once more
 	endLoad()
 	loaded.Wait()
-	w.load.CloseBooks(ctx)
-	endWatch()
-	watching.Wait()
-	w.stop()
-	for _, u := range w.store.Unheard() {
-		w.journal.Write(record.Entry{Line: &record.Line{At: w.journal.Now(), BizType: u.Counter, What: record.Unheard, First: u.Range.First, Last: u.Range.Last}})
-	}
-	w.journal.Write(record.Entry{Done: &record.Done{At: w.journal.Now()}})
 }
 
 // stop ends everything that the world has begun.

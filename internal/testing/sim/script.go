@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/record"
+)
+
+// Script is what happens in a world, step by step, instead of a drawn plan and random load. It runs
+// once all nodes are ready, and returns once its faults have ended. Callers call only as it says,
+// and what they get is checked as in every world.
+type Script func(*World)
+
+// begin lets a fault begin, of the kind with a name, on a target and in a way, if the kind has
+// those. It lasts for a while, and then ends as the kind says. The returned function waits for its
+// end.
+func (w *World) begin(name, target, way string, length time.Duration, amount ...time.Duration) (wait func()) {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name && (k.needs == nil || k.needs(w.options)) })
+	if i < 0 {
+		panic("no kind for this world is called " + name)
+	}
+	p := planned{kind: &kinds[i], at: time.Duration(w.journal.Now()), length: length, target: target, way: way}
+	if amount != nil {
+		p.amount = amount[0]
+	}
+	w.begun++
+	id, ended := w.begun, make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.suffer(id, p)
+	}()
+	return func() { <-ended }
+}
+
+// while does something between the begin and the end of a fault that is no kind.
+func (w *World) while(name string, marks record.Fault, do func(f *fault)) {
+	w.begun++
+	w.suffer(w.begun, planned{kind: &kind{name: name, marks: marks, begin: func(_ *World, f *fault) { do(f) }}, at: time.Duration(w.journal.Now())})
+}
+
+// at waits until a time of the world.
+func (w *World) at(t time.Duration) { time.Sleep(time.Until(w.journal.Began.Add(t))) }
+
+// since returns the time of the world.
+func (w *World) since() time.Duration { return time.Duration(w.journal.Now()) }
+
+// until repeats a call until it is answered and not refused, and finds a fault if that takes too
+// long.
+func (w *World) until(try func() *record.Call) *record.Call {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		c := try()
+		switch {
+		case c.Status >= 200 && c.Status < 300:
+			return c
+		case time.Now().After(end):
+			w.journal.Find("no answer to %s of %s at %s: %d %s", c.Kind, c.BizType, c.Node, c.Status, c.Code)
+			return c
+		}
+	}
+}
+
+// ask asks a node for numbers, once.
+func (w *World) ask(node string, q load.Question) *record.Call {
+	return w.load.Ask(context.Background(), w.named(node), q)
+}
+
+// issue asks a node for numbers until they come.
+func (w *World) issue(node, bizType string, count int) *record.Call {
+	return w.until(func() *record.Call { return w.ask(node, load.Question{BizType: bizType, Count: count}) })
+}
+
+// issueOf does the same for a key of a keyed biz type.
+func (w *World) issueOf(node, bizType, key string, count int) *record.Call {
+	return w.until(func() *record.Call {
+		return w.ask(node, load.Question{BizType: bizType, Of: key, Count: count})
+	})
+}
+
+// once does the same under an Idempotency-Key.
+func (w *World) once(node, bizType, key string) *record.Call {
+	return w.until(func() *record.Call { return w.ask(node, load.Question{BizType: bizType, Key: key}) })
+}
+
+// reserve reserves a number at a node.
+func (w *World) reserve(node, bizType, ttl string) *record.Call {
+	return w.until(func() *record.Call {
+		return w.load.Reserve(context.Background(), w.named(node), load.Question{BizType: bizType}, ttl)
+	})
+}
+
+// settle confirms, releases or finds a reservation at a node, once.
+func (w *World) settle(node string, got *record.Call, kind string) *record.Call {
+	return w.load.Settle(context.Background(), w.named(node), got, kind)
+}
+
+// try asks a node to change a definition, once, and reports whether it has.
+func (w *World) try(node, bizType, method, path, body string) bool {
+	return w.load.Change(context.Background(), w.named(node), bizType, method, path, body)
+}
+
+// patch changes a definition at any node, and waits until all nodes know.
+func (w *World) patch(bizType, path, body string) {
+	w.insist(new(fault), bizType, http.MethodPatch, path, body)
+	time.Sleep(allKnow)
+}
+
+// accounts returns the pages of accounts that were read so far.
+func (w *World) accounts() (all []record.Account) {
+	w.entries.mu.Lock()
+	defer w.entries.mu.Unlock()
+	for _, e := range w.entries.all {
+		if e.Account != nil {
+			all = append(all, *e.Account)
+		}
+	}
+	return all
+}
+
+// busy asks each node in turn for numbers, at a distance, until it is stopped.
+func (w *World) busy(distance time.Duration, bizType string, count int) (stop func()) {
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		load.Every(ctx, distance, func() {
+			w.each(func(n string) { w.ask(n, load.Question{BizType: bizType, Count: count}) })
+		})
+	}()
+	return func() { end(); <-ended }
+}
+
+// each does something for each node, one after the other.
+func (w *World) each(do func(node string)) {
+	for _, name := range nodeNames {
+		do(name)
+	}
+}
