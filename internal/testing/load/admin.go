@@ -57,17 +57,18 @@ func (l *Load) UntilDone(ctx context.Context, r *rand.Rand, name, method, path, 
 // Definition returns the configured definition of a biz type without its name, with some Settings
 // changed.
 func (l *Load) Definition(name string, but Settings) string {
+	rest := maps.Clone(l.Shape(name).Setting)
+	delete(rest, "name")
+	maps.Copy(rest, but)
+	text, _ := json.Marshal(rest) // cannot fail: it was marshaled for the configuration
+	return string(text)
+}
+
+// Shape returns the biz type with a name, which must be under load.
+func (l *Load) Shape(name string) *Shape {
 	for i := range l.Shapes {
 		if l.Shapes[i].Name == name {
-			rest := Settings{}
-			for key, value := range l.Shapes[i].Setting {
-				if key != "name" {
-					rest[key] = value
-				}
-			}
-			maps.Copy(rest, but)
-			text, _ := json.Marshal(rest) // cannot fail: it was marshaled for the configuration
-			return string(text)
+			return &l.Shapes[i]
 		}
 	}
 	panic("no shape has the name " + name)

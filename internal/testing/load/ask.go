@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/seqd/seqd/internal/testing/record"
 )
@@ -19,7 +18,7 @@ type Question struct {
 
 // Ask asks a node for numbers, once, and returns what it has recorded of that.
 func (l *Load) Ask(ctx context.Context, n Node, q Question) *record.Call {
-	r := request{node: n, shape: l.shape(q.BizType), kind: record.Single, count: max(1, q.Count), key: q.Key, of: q.Of, timeout: LongPatience}
+	r := request{node: n, shape: l.Shape(q.BizType), kind: record.Single, count: max(1, q.Count), key: q.Key, of: q.Of, timeout: LongPatience}
 	switch {
 	case q.Key != "":
 		r.kind = record.Idempotent
@@ -31,31 +30,22 @@ func (l *Load) Ask(ctx context.Context, n Node, q Question) *record.Call {
 
 // Take takes a range of numbers from a node as CosId does, once.
 func (l *Load) Take(ctx context.Context, n Node, bizType string, numbers int64) {
-	l.takeRange(ctx, n, l.shape(bizType), numbers)
+	l.takeRange(ctx, n, l.Shape(bizType), numbers)
 }
 
 // Reserve asks a node to reserve numbers, once. A ttl of "" is that of the definition.
 func (l *Load) Reserve(ctx context.Context, n Node, q Question, ttl string) *record.Call {
-	return l.book(ctx, n, l.shape(q.BizType), q, ttl)
+	return l.book(ctx, n, l.Shape(q.BizType), q, ttl)
 }
 
 // Settle asks a node to confirm, release or find what a call of Reserve got, once.
 func (l *Load) Settle(ctx context.Context, n Node, got *record.Call, kind string) *record.Call {
-	return l.end(ctx, n, booking{l.shape(got.BizType), got.Of, got.Reservation, got.Asked}, kind)
+	return l.end(ctx, n, booking{l.Shape(got.BizType), got.Of, got.Reservation, got.Asked}, kind)
 }
 
 // Void asks a node to make the first number of an answer void, once.
 func (l *Load) Void(ctx context.Context, n Node, got *record.Call) *record.Call {
-	return l.cancel(ctx, n, l.shape(got.BizType), got, fmt.Sprint("cancelled at ", n.Name()))
-}
-
-// shape returns the biz type with a name.
-func (l *Load) shape(name string) *Shape {
-	i := slices.IndexFunc(l.Shapes, func(s Shape) bool { return s.Name == name })
-	if i < 0 {
-		panic("no shape has the name " + name)
-	}
-	return &l.Shapes[i]
+	return l.cancel(ctx, n, l.Shape(got.BizType), got, fmt.Sprint("cancelled at ", n.Name()))
 }
 
 // Some returns the shapes that have a name in some, with the settings that it gives them.

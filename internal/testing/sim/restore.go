@@ -126,8 +126,8 @@ func (w *World) endNodes(kill bool) {
 	time.Sleep(load.LongPatience + time.Second)
 }
 
-// raiseAll runs seqd raise for each counter of the backup.
-func (w *World) raiseAll(f *fault, issued map[string]int64) {
+// raiseAll runs seqd raise for each counter of the backup, with a configuration that adapt may change.
+func (w *World) raiseAll(f *fault, issued map[string]int64, adapt ...func(*config.Config)) {
 	var marks []ops.Mark
 	for _, counter := range slices.Sorted(maps.Keys(issued)) {
 		if counter != load.LateName || f.backup.late { // it is created again
@@ -135,6 +135,9 @@ func (w *World) raiseAll(f *fault, issued map[string]int64) {
 		}
 	}
 	w.operate(f, "raise after a restore", func(ctx context.Context, cfg *config.Config) error {
+		for _, change := range adapt {
+			change(cfg)
+		}
 		return ops.RaiseAll(ctx, cfg, marks, w.tellRaised)
 	})
 }

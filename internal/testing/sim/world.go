@@ -44,9 +44,11 @@ type Options struct {
 	Kept []int
 	// Without are rules that are taken out of the store and the scripts.
 	Without []sabotage.Rule
-	// Script is what happens instead of a drawn plan and random load; nil for those.
+	// Script is what happens instead of a drawn plan and random load; nil for those. Loaded is whether a
+	// world with a script has the random load all the same.
 	Script Script
-	// BizTypes are those of a world with a script, each with settings besides the usual ones.
+	Loaded bool
+	// BizTypes are those of a world without random load, each with settings besides the usual ones.
 	BizTypes map[string]load.Settings
 	// Settings are those of all nodes besides the usual ones, such as SEQD_IDEMPOTENCY_TTL.
 	Settings map[string]string
@@ -60,6 +62,9 @@ func OfSeed(seed uint64, length time.Duration) Options {
 	paces := []int{40, 200, 200}
 	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
+
+// quiet reports whether nothing happens but what the script says.
+func (o Options) quiet() bool { return o.Script != nil && !o.Loaded }
 
 // String names a world.
 func (o Options) String() string {
@@ -172,7 +177,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		w.options.Say = io.Discard
 	}
 	shapes := load.Shapes(load.Options{NoRedis: !o.Redis, Lossy: o.Mode == storesim.Lossy})
-	if o.Script != nil {
+	if o.quiet() {
 		shapes = load.Some(shapes, o.BizTypes)
 	} else {
 		w.variant = newVariant(o.Seed)
@@ -278,9 +283,9 @@ func (l *life) fates() func(storesim.Call) storesim.Fate {
 	}
 }
 
-// over reports whether all faults have ended. In a world with a script only that one makes faults.
+// over reports whether all faults have ended. In a quiet world only the script makes faults.
 func (w *World) over() bool {
-	return w.options.Script != nil || time.Duration(w.journal.Now()) > w.options.Length+quiet
+	return w.options.quiet() || time.Duration(w.journal.Now()) > w.options.Length+quiet
 }
 
 // run runs the world to its end.
@@ -294,7 +299,7 @@ func (w *World) run() {
 		watching.Go(func() { w.load.Watch(ctx, n, 2*time.Second) })
 	}
 	w.awaitReady("at the start")
-	if w.options.Script != nil {
+	if w.options.quiet() {
 		w.options.Script(w)
 		w.awaitReady("after the script")
 	} else {
@@ -310,19 +315,23 @@ func (w *World) run() {
 	w.journal.Write(record.Entry{Done: &record.Done{At: w.journal.Now()}})
 }
 
-// improvise lets the faults of the seed happen, under load.
+// improvise runs the usual load, and lets the faults of the seed happen, or those of the script.
 func (w *World) improvise(ctx context.Context) {
-	plan := newPlan(w.options)
 	if w.variant.inStore {
 		w.defineAll()
 	}
 	loading, endLoad := context.WithCancel(ctx)
 	var loaded sync.WaitGroup
 	loaded.Go(func() { w.load.Run(loading) })
-	if !slices.ContainsFunc(plan, func(p planned) bool { return p.kind.marks.StoreBack }) { // which creates it
-		loaded.Go(func() { w.makeLate(&fault{planned: planned{kind: &kind{name: "the start"}}}) })
+	if w.options.Script != nil {
+		w.options.Script(w)
+	} else {
+		plan := newPlan(w.options)
+		if !slices.ContainsFunc(plan, func(p planned) bool { return p.kind.marks.StoreBack }) { // which creates it
+			loaded.Go(func() { w.makeLate(&fault{planned: planned{kind: &kind{name: "the start"}}}) })
+		}
+		w.inflict(plan)
 	}
-	w.inflict(plan)
 	w.awaitReady("after the last fault")
 	time.Sleep(time.Until(w.journal.Began.Add(w.options.Length + quiet)))
 	time.Sleep(20 * time.Second) // everything is issued once more
