@@ -102,22 +102,6 @@ func Code(err error) string {
 	return "connection"
 }
 
-// Soon calls take again as long as it is refused because a back end is away or slow, and returns its
-// last error.
-func Soon(take func() error) error {
-	for end := time.Now().Add(await.Patience); ; time.Sleep(5 * time.Millisecond) {
-		err := take()
-		if err == nil || time.Now().After(end) {
-			return err
-		}
-		switch Code(err) {
-		case "timeout", "starting", "store_unavailable", "redis_unavailable":
-		default:
-			return err
-		}
-	}
-}
-
 // Acked returns how many numbers were acknowledged.
 func (t *Traffic) Acked() int64 { return t.acked.Load() }
 
