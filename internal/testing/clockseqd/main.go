@@ -1,9 +1,7 @@
 // Command clockseqd is seqd with a clock that a test can change while it runs. The environment
 // variable SEQD_TEST_CLOCK names a file with the offset of the clock in ns, as 8 bytes in
-// little-endian order, which the time may follow in the same way, in ns since the Unix epoch: then
-// the clock stands still there. All settings come from the environment. The command is in the main
-// module, and not next to its tests, so that it is built from the same versions of all dependencies as
-// seqd.
+// little-endian order. All settings come from the environment. The command is in the main module, and
+// not next to its tests, so that it is built from the same versions of all dependencies as seqd.
 package main
 
 import (
@@ -72,8 +70,7 @@ func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io
 	return err
 }
 
-// clock returns a clock that adds the current offset in the file to the time, or to the time in the
-// file. The file stays open.
+// clock returns a clock that adds the current offset in the file to the time. The file stays open.
 func clock(path string) (now func() time.Time, err error) {
 	if path == "" {
 		return time.Now, nil
@@ -83,14 +80,10 @@ func clock(path string) (now func() time.Time, err error) {
 		return nil, err
 	}
 	return func() time.Time {
-		var raw [16]byte
-		if n, err := file.ReadAt(raw[:], 0); n < 8 {
+		var raw [8]byte
+		if _, err := file.ReadAt(raw[:], 0); err != nil {
 			panic(fmt.Sprintf("the clock's file: %v", err)) // the test has ended
 		}
-		now := time.Now()
-		if still := int64(binary.LittleEndian.Uint64(raw[8:])); still != 0 {
-			now = time.Unix(0, still)
-		}
-		return now.Add(time.Duration(binary.LittleEndian.Uint64(raw[:8])))
+		return time.Now().Add(time.Duration(binary.LittleEndian.Uint64(raw[:])))
 	}, nil
 }
