@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -42,6 +43,7 @@ type back struct {
 	issuer    *seqd.Issuer
 	nodes     *nodes.Nodes
 	figures   *figures.Figures
+	left      sync.Map // see [strategy.Env]
 }
 
 // open opens the back ends, builds the biz types and lets requests in. It returns an error if ctx
@@ -303,7 +305,7 @@ func (b *back) env() strategy.Env {
 	env := strategy.Env{
 		Now: b.base.opts.now, Log: b.base.log, Observer: b.base.opts.observer,
 		RedisPrefix: b.base.cfg.Redis.KeyPrefix, Addr: b.front.addr,
-		AnswerTTL: b.base.cfg.Idempotency.TTL,
+		AnswerTTL: b.base.cfg.Idempotency.TTL, Left: &b.left,
 	}
 	if b.store != nil {
 		env.Store, env.Cluster = b.store.Store, b.store.Cluster

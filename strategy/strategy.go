@@ -6,6 +6,7 @@ package strategy
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,6 +51,9 @@ type Env struct {
 	// Attendance says since when nodes have watched that clock without a break. If it is nil, they
 	// always have.
 	Attendance *storeclock.Attendance
+	// Left is what strategies of this process leave for those that come after them, by keys that
+	// begin with the name of the kind. If it is nil, they leave nothing.
+	Left *sync.Map
 	// AnswerTTL is how long a strategy that keeps the answer to a request keeps it. 0 means 24 h.
 	AnswerTTL time.Duration
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -52,6 +53,8 @@ type generatorOptions struct {
 	// onRollback is called when the generator begins to refuse because the clock was set back by
 	// gap, and when the clock has passed the last time. It is called without locks. It may be nil.
 	onRollback func(begins bool, gap time.Duration)
+	// left is the last time that a generator of this process used which has been stopped. It may be nil.
+	left *atomic.Int64
 }
 
 // patience is the longest that one call waits for numbers.
@@ -62,19 +65,24 @@ func newGenerator(l *layout, opts generatorOptions) *generator {
 	if opts.onRollback == nil {
 		opts.onRollback = func(bool, time.Duration) {}
 	}
+	if opts.left == nil {
+		opts.left = new(atomic.Int64)
+	}
 	return &generator{layout: l, options: opts, turn: make(chan struct{}, 1), many: make(chan struct{}, 1), stopped: errSeeking}
 }
 
 var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
 
 // set installs or extends a lease: a machine ID and the times above lower up to bound. The last
-// time stays, so numbers of a node increase even if its machine ID changes.
+// time stays, so numbers of a node increase even if its machine ID changes. They also do if the clock
+// is set back while the node has no biz type that uses the generator, and makes another one later.
 func (g *generator) set(machine, lower, bound int64, floored bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if machine != g.machine || g.stopped != nil {
 		// skip the rest of the last time: another machine ID may make a lower number
 		g.used = 1 << g.layout.bitsSequence
+		g.last = max(g.last, g.options.left.Load())
 	}
 	g.machine, g.lower, g.bound, g.floored, g.stopped, g.lastError = machine, lower, bound, floored, nil, nil
 }
@@ -84,6 +92,9 @@ func (g *generator) stop(reason *seqd.Error) (last int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stopped, g.lastError = reason, nil
+	for left := g.options.left.Load(); left < g.last && !g.options.left.CompareAndSwap(left, g.last); {
+		left = g.options.left.Load()
+	}
 	return g.last
 }
 

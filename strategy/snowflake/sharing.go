@@ -122,6 +122,7 @@ func (r *registered) leave(s *Strategy) (last bool) {
 		last = shared.active == 0
 	}
 	if last || shared.active == 0 && shared.made == 0 {
+		shared.tenure.gen.stop(errStopping) // before there can be another one
 		delete(r.of, s.key)
 	}
 	return last

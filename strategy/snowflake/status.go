@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -13,6 +14,17 @@ import (
 
 // environment is the environment of a holder, shared by its parts.
 type environment struct{ strategy.Env }
+
+// lastTime returns the last time that this process used in a registry, in ms since the Unix epoch, among
+// the generators that have been stopped.
+func (e *environment) lastTime(registry string) *atomic.Int64 {
+	last := new(atomic.Int64)
+	if e.Left != nil {
+		kept, _ := e.Left.LoadOrStore(Name+" "+registry, last)
+		last, _ = kept.(*atomic.Int64)
+	}
+	return last
+}
 
 // ms returns the node's time.
 func (e *environment) ms() int64 { return e.Now().UnixMilli() }
