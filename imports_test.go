@@ -427,7 +427,7 @@ var rules = map[string]rule{
 	},
 	"internal/testing/sim": {
 		may: ". internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record " +
-			"internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config server/ops",
+			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config server/ops",
 		why: "it runs services and commands as seqd does, and calls them from outside",
 	},
 	"internal/testing/sim/boltsim": {

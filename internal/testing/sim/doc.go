@@ -11,6 +11,9 @@
 //   - sim/storesim: a database that is slow, hangs, loses replies, fails over or is restored
 //   - sim/redissim: servers of Redis that run the product's scripts, replicate, fail over, and lose data
 //
+// A world with Options.Bolt has one node, on real files of bolt: sim/boltsim copies what a kill leaves
+// of them.
+//
 // Callers are those of the laboratory (internal/testing/load): HTTP, pipelines of the Redis protocol,
 // Idempotency-Keys repeated at other nodes, reservations, drop-ins, callers that leave, changes of
 // definitions. What they got is checked by the checker of the laboratory (internal/testing/check).

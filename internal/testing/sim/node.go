@@ -36,6 +36,7 @@ type node struct {
 	now      *life         // nil while none runs
 	settings map[string]string
 	endPause func()
+	files    int // how many files of bolt it has left behind
 }
 
 var _ load.Node = (*node)(nil)
@@ -105,7 +106,11 @@ func (n *node) configuration() (*config.Config, error) {
 		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
 		"SEQD_SNOWFLAKE_HORIZON=6s", "SEQD_SNOWFLAKE_RENEWINTERVAL=2s", "SEQD_SNOWFLAKE_POLLINTERVAL=1s", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
 		"SEQD_SNOWFLAKE_STATEDIR=" + filepath.Join(n.dir, n.name),
-		"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=postgres://simulated@127.0.0.1/seqd",
+	}
+	if n.options.Bolt {
+		env = append(env, "SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH="+n.file())
+	} else {
+		env = append(env, "SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=postgres://simulated@127.0.0.1/seqd")
 	}
 	if n.options.Mode == storesim.Lossless {
 		env = append(env, "SEQD_STORE_POSTGRES_FAILOVER=lossless")
@@ -134,7 +139,7 @@ func (n *node) configuration() (*config.Config, error) {
 // seams connect the life with the world.
 func (l *life) seams() seams.Seams {
 	n := l.node
-	return seams.Seams{
+	s := seams.Seams{
 		Poll: true,
 		Listen: func(_ context.Context, addr string) (net.Listener, error) {
 			if l.over.Load() {
@@ -156,6 +161,10 @@ func (l *life) seams() seams.Seams {
 			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})
 		},
 	}
+	if n.options.Bolt {
+		s.OpenStore = nil
+	}
+	return s
 }
 
 // run runs the process. One that ends by itself is started again after a second, as a supervisor
@@ -200,6 +209,9 @@ func (n *node) die(l *life, how string) {
 	n.journal.Lived(n.name, l.number, how)
 	n.now = nil
 	n.unpause()
+	if n.options.Bolt {
+		n.leaveFile()
+	}
 	l.stopIt()
 	n.running.Go(func() { _ = l.server.Stop() }) // its errors reach nobody either
 }

@@ -96,6 +96,9 @@ func newPlan(o Options) (all []planned) {
 		collides := func(other planned) bool {
 			return p.at < other.ends() && slices.ContainsFunc(p.locks(), func(lock string) bool { return slices.Contains(other.locks(), lock) })
 		}
+		if o.Bolt && slices.Contains(nodeNames[1:], p.target) {
+			continue // it has no such node
+		}
 		if p.ends() < quiet+o.Length && !slices.ContainsFunc(all, collides) {
 			all = append(all, p)
 		}
@@ -122,7 +125,7 @@ func Plan(o Options) (lines []string) {
 func kindsOf(o Options) (dealt []*kind) {
 	for i := range kinds {
 		k := &kinds[i]
-		if k.needs != nil && !k.needs(o) || len(o.Only) > 0 && !slices.Contains(o.Only, k.name) {
+		if o.Bolt && !slices.Contains(onBolt, k.name) || k.needs != nil && !k.needs(o) || len(o.Only) > 0 && !slices.Contains(o.Only, k.name) {
 			continue
 		}
 		dealt = append(dealt, slices.Repeat([]*kind{k}, k.weight)...)

@@ -36,6 +36,8 @@ type Options struct {
 	Registry bool
 	// Mode is what a failover of the store can lose.
 	Mode storesim.Mode
+	// Bolt is whether there is one node only, whose store is a file of its own.
+	Bolt bool
 	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
 	Pace int
 	// Only names the kinds of faults; nil is all that the world can have.
@@ -69,13 +71,24 @@ func (o Options) quiet() bool { return o.Script != nil && !o.Loaded }
 // String names a world.
 func (o Options) String() string {
 	text := map[storesim.Mode]string{storesim.Unfenced: "unfenced store", storesim.Lossy: "lossy store", storesim.Lossless: "lossless store"}[o.Mode]
-	if o.Redis {
+	switch {
+	case o.Bolt:
+		text = "one node on bolt"
+	case o.Redis:
 		text += " and Redis"
 	}
 	if o.Registry {
 		text += " with machine IDs"
 	}
 	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
+}
+
+// nodes returns the names of the nodes.
+func (o Options) nodes() []string {
+	if o.Bolt {
+		return nodeNames[:1]
+	}
+	return nodeNames
 }
 
 // The hosts of a world.
@@ -169,7 +182,7 @@ func Run(t *testing.T, o Options) *check.Report {
 }
 
 func newWorld(t *testing.T, o Options) (w *World, err error) {
-	w = &World{options: o, dir: t.TempDir(), net: netsim.New(), entries: new(entries)}
+	w = &World{options: o, dir: fastFolder(t), net: netsim.New(), entries: new(entries)}
 	if o.Pace == 0 {
 		o.Pace = 40
 	}
@@ -184,6 +197,9 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		for i := range shapes {
 			w.variant.vary(&shapes[i])
 		}
+	}
+	if o.Bolt {
+		inHand(shapes)
 	}
 	if w.bizTypes, w.sparse, err = load.Configuration(shapes); err != nil {
 		return nil, err
@@ -202,7 +218,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 		HTTP:  &http.Client{Transport: &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}},
 		Loops: load.Loops{Mixed: 3, Burst: 1, Admin: 1, RESP: 1, DropIn: 1, Books: 2, Audit: 1},
 	}
-	for i, name := range nodeNames {
+	for i, name := range o.nodes() {
 		n := &node{World: w, name: name, host: fmt.Sprintf("127.0.0.%d", 11+i), settings: maps.Clone(o.Settings)}
 		if err := os.MkdirAll(filepath.Join(w.dir, name), 0o700); err != nil {
 			return nil, err
@@ -215,7 +231,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 
 // describe begins the record.
 func (w *World) describe(shapes []load.Shape) {
-	world := record.World{Seed: int64(w.options.Seed), Store: w.options.String(), Began: w.journal.Began.UnixNano(), Duration: int64(w.options.Length), Nodes: nodeNames}
+	world := record.World{Seed: int64(w.options.Seed), Store: w.options.String(), Began: w.journal.Began.UnixNano(), Duration: int64(w.options.Length), Nodes: w.options.nodes()}
 	for i := range shapes {
 		world.BizTypes = append(world.BizTypes, shapes[i].BizType)
 	}
