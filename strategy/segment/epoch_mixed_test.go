@@ -2,220 +2,26 @@ package segment
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
-	"math/rand/v2"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// jitterStore and jitterCursor take a while for each call, before and after.
-type jitterStore struct {
-	persist.Store
-	wait func()
-}
+// movable is a cursor behind a name that can lead to another server.
+type movable struct{ at *atomic.Pointer[redisModel] }
 
-func (s jitterStore) Counters() persist.Counters { return jitterCounters{s.Store.Counters(), s.wait} }
-
-type jitterCounters struct {
-	persist.Counters
-	wait func()
-}
-
-func (c jitterCounters) Epoch(ctx context.Context, b string) (string, error) {
-	c.wait()
-	defer c.wait()
-	return c.Counters.Epoch(context.WithoutCancel(ctx), b)
-}
-
-func (c jitterCounters) Read(ctx context.Context, b string) (persist.Counter, error) {
-	c.wait()
-	defer c.wait()
-	return c.Counters.Read(context.WithoutCancel(ctx), b)
-}
-
-func (c jitterCounters) Allocate(ctx context.Context, r persist.Request) (persist.Range, error) {
-	c.wait()
-	defer c.wait()
-	return c.Counters.Allocate(context.WithoutCancel(ctx), r)
-}
-
-func (c jitterCounters) GiveBack(ctx context.Context, b string, r persist.Range) (bool, error) {
-	c.wait()
-	defer c.wait()
-	return c.Counters.GiveBack(context.WithoutCancel(ctx), b, r)
-}
-
-type jitterCursor struct {
-	at   *atomic.Pointer[redisModel]
-	wait func()
-}
-
-func (c jitterCursor) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
-	c.wait()
-	defer c.wait()
+func (c movable) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
 	return c.at.Load().Take(ctx, t)
 }
 
-func (c jitterCursor) Install(ctx context.Context, in rediscursor.Install) (rediscursor.Answer, error) {
-	c.wait()
-	defer c.wait()
+func (c movable) Install(ctx context.Context, in rediscursor.Install) (rediscursor.Answer, error) {
 	return c.at.Load().Install(ctx, in)
-}
-
-// Nodes are configured with different Redis servers and orderings for a while, and change in life.
-// No number comes twice, each process keeps its order, and 5 s after the last of them was put right
-// order holds over all nodes, above all that was issued before.
-func TestEpochMixedConfigurations(t *testing.T) {
-	for seed := range *seeds * 4 {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { t.Parallel(); mixed(t, uint64(seed)) })
-	}
-}
-
-func mixed(t *testing.T, seed uint64) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		rng := rand.New(rand.NewPCG(seed, 7))
-		n := func(most int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(most) }
-		storeWait, redisWait := 1+n(60), 1+n(40)
-		store := jitterStore{memory.New(time.Now), func() { time.Sleep(time.Duration(n(storeWait*1000)) * time.Microsecond) }}
-		servers := []*redisModel{{}, {}}
-		all, o := ordercheck.New(), &observer{}
-		type life struct {
-			seqd.Strategy
-			h    *ordercheck.Record
-			good bool // strict and on server 0
-		}
-		const count = 4
-		var nodes [count]atomic.Pointer[life]
-		begin := func(before *life, good bool) *life {
-			settings := DefaultSettings()
-			settings.Step = int64(1 + n(50))
-			settings.MaxStep = settings.Step * int64(1+n(4))
-			settings.ReserveSegments = n(3)
-			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-			b := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
-			l := &life{h: ordercheck.New(), good: true}
-			if !good && n(2) == 0 {
-				s, err := New(env, b)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l.Strategy, l.good = s, false
-			} else {
-				at := &atomic.Pointer[redisModel]{}
-				at.Store(servers[0])
-				if !good && n(2) == 0 {
-					at.Store(servers[1])
-					l.good = false
-				}
-				s, err := NewShared(env, b, jitterCursor{at, func() { time.Sleep(time.Duration(n(redisWait*1000)) * time.Microsecond) }})
-				if err != nil {
-					t.Fatal(err)
-				}
-				l.Strategy = s
-			}
-			inherits := before != nil && n(2) == 0
-			if inherits { // the same process: the old strategy ends before the heir begins
-				l.h = before.h
-				_ = before.Close(context.Background())
-				if h, ok := l.Strategy.(interface{ Inherit(seqd.Strategy) }); ok {
-					h.Inherit(before.Strategy)
-				}
-			}
-			if err := l.Init(context.Background(), true); err != nil {
-				t.Fatal(err)
-			}
-			return l
-		}
-		for i := range nodes {
-			nodes[i].Store(begin(nil, false))
-		}
-		stop := make(chan struct{})
-		var settled atomic.Bool
-		after := ordercheck.New()
-		var wg sync.WaitGroup
-		pauses := []int{5, 50, 500, 3000, 9000}
-		for i := range nodes {
-			for range 3 {
-				pause := pauses[n(len(pauses))]
-				wg.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						case <-time.After(time.Duration(n(pause)) * time.Millisecond):
-						}
-						l := nodes[i].Load()
-						counts, began := settled.Load(), all.Now()
-						var seq seqd.Sequence
-						if err := l.Generate(context.Background(), 1+n(20), &seq); err != nil {
-							continue
-						}
-						call := ordercheck.Call{Start: began, End: all.Now(), Who: fmt.Sprint(i), Numbers: slices.Collect(seq.Numbers())}
-						all.AddCall(call)
-						l.h.AddCall(call)
-						if counts {
-							after.AddCall(call)
-						}
-					}
-				})
-			}
-		}
-		change := func(i int, good bool) {
-			before := nodes[i].Load()
-			next := begin(before, good)
-			nodes[i].Store(next)
-			_ = before.Close(context.Background())
-		}
-		for range 3 + n(20) {
-			time.Sleep(time.Duration(n(6000)) * time.Millisecond)
-			change(n(count), false)
-		}
-		for i := range nodes {
-			if !nodes[i].Load().good {
-				time.Sleep(time.Duration(n(2000)) * time.Millisecond)
-				change(i, true)
-			}
-		}
-		time.Sleep(cursor.TrustEpoch + 100*time.Millisecond) // and what the calls take
-		top := all.Highest()
-		settled.Store(true)
-		time.Sleep(time.Minute)
-		close(stop)
-		wg.Wait()
-		for i := range nodes {
-			_ = nodes[i].Load().Close(context.Background())
-		}
-		if err := all.Duplicates(); err != nil {
-			t.Error(err)
-		}
-		for i := range nodes {
-			if err := nodes[i].Load().h.Order(); err != nil {
-				t.Errorf("node %d: %v", i, err)
-			}
-		}
-		if err := after.Order(); err != nil {
-			t.Error("after all: ", err)
-		}
-		after.Each(func(c ordercheck.Call) {
-			if c.Numbers[0] <= top {
-				t.Errorf("%v, up to %d came before", c, top)
-			}
-		})
-	})
 }
 
 // cutOffStore can be cut off altogether.
@@ -276,7 +82,7 @@ func TestEpochOldCursorBehindTheSameName(t *testing.T) {
 		var away atomic.Bool
 		at := &atomic.Pointer[redisModel]{}
 		at.Store(right)
-		b := node(t, cutOffStore{restored, &away}, jitterCursor{at, func() {}}, &observer{}, nil)
+		b := node(t, cutOffStore{restored, &away}, movable{at}, &observer{}, nil)
 		c := node(t, restored, right, &observer{}, nil)
 		seen := map[int64]bool{}
 		for _, n := range numbers(t, b, 1) {

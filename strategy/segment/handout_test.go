@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -463,7 +464,7 @@ func TestNoRangesOfNumbersThatReset(t *testing.T) {
 // Nodes with buffers of their own, ranges and a store that restarts: no number twice, each node in
 // order, and all numbers are accounted for.
 func TestRangesAmongBuffers(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(longtest.Or(5, 20)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 9))

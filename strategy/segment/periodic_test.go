@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -168,7 +169,7 @@ func TestDaysOfTimeZones(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for end := c.Now().Add(5 * 24 * time.Hour); c.Now().Before(end); c.turn(61 * time.Second) {
+		for end := c.Now().Add(5 * 24 * time.Hour); c.Now().Before(end); c.turn(longtest.Or(11*time.Minute+time.Second, 61*time.Second)) {
 			got, want := dated(t, s, 1), c.Now().In(location).Format("2006-01-02[")
 			if !strings.HasPrefix(got, want) {
 				t.Fatalf("%s at %s: %s", zone, c.Now().In(location), got)
@@ -189,7 +190,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 				var mu sync.Mutex
 				skews := []time.Duration{-time.Hour, -time.Second, 0, 3 * time.Second, time.Hour}
 				nodes := make([]*Periodic, len(skews))
-				for range 60 {
+				for range longtest.Or(25, 60) {
 					var wg sync.WaitGroup
 					for i, skew := range skews {
 						if nodes[i] == nil {
@@ -222,7 +223,7 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 						}
 					}
 					wg.Wait()
-					c.turn(time.Minute + time.Duration(rand.IntN(120))*time.Second)
+					c.turn(3*time.Minute + time.Duration(rand.IntN(240))*time.Second)
 					if stopped := rand.IntN(len(nodes) * 2); stopped < len(nodes) {
 						closed(t, nodes[stopped])
 						nodes[stopped] = nil

@@ -120,7 +120,7 @@ func TestSharedStandbyAfterRestore(t *testing.T) {
 func TestSharedRestoreGapTooSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, redis := memory.New(time.Now), &redisModel{}
-		big := func(s *Settings) { s.Step = 3_000_000 }
+		big := func(s *Settings) { s.Step, s.RestoreGap = 30_000, 10_000 }
 		a := node(t, mem, redis, &observer{}, big)
 		cb := &rcursor{redisModel: redis}
 		b := node(t, mem, cb, &observer{}, big)
@@ -130,16 +130,15 @@ func TestSharedRestoreGapTooSmall(t *testing.T) {
 		cb.take = func(rediscursor.Take) error { return errDown }
 		numbers(t, b, 1)
 		given := map[int64]bool{}
-		for range 200 { // past its standby range, and 2,000,000 numbers further
-			for _, n := range numbers(t, b, 10_000) {
+		for range 20 { // past its standby range, and twice the gap further
+			for _, n := range numbers(t, b, 1000) {
 				given[n] = true
 			}
 		}
 		synctest.Wait()
-		t.Log("max", counter(t, mem).Max)
-		restore(t, mem, 2_000_000)
-		for range 1000 {
-			for _, n := range numbers(t, a, 10_000) {
+		restore(t, mem, 20_000)
+		for range 100 {
+			for _, n := range numbers(t, a, 1000) {
 				if given[n] {
 					t.Fatalf("%d was given twice", n)
 				}
