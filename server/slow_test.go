@@ -75,14 +75,14 @@ func (s *service) meanwhile(wait func()) (served int) {
 		select {
 		case <-done:
 			return served
-		default:
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
 func TestSlowClientsAreCutOff(t *testing.T) {
 	t.Parallel()
-	const each = 50
+	const each = 8
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
 	var crowd sync.WaitGroup
@@ -121,7 +121,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
 	var crowd sync.WaitGroup
-	for range 8 {
+	for range 3 {
 		c := s.connect()
 		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ func bloated(t *testing.T) (opts Options) {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		doc := persist.Document{Kind: "answer", Key: fmt.Sprint(i), Revision: 1, Body: strings.Repeat("x", 1<<20), Expires: int64(1 + i)}
+		doc := persist.Document{Kind: "answer", Key: fmt.Sprint(i), Revision: 1, Body: strings.Repeat("x", 1<<17), Expires: int64(1 + i)}
 		if err := s.Documents().Create(t.Context(), doc); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func holds(t *testing.T, path string) {
 	if err != nil || r.First != 11 {
 		t.Errorf("%s issues %v, %v", path, r, err)
 	}
-	if doc, err := s.Documents().Read(t.Context(), "answer", "4"); err != nil || len(doc.Body) != 1<<20 {
+	if doc, err := s.Documents().Read(t.Context(), "answer", "4"); err != nil || len(doc.Body) != 1<<17 {
 		t.Errorf("%s: %v", path, err)
 	}
 	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 1 || err != nil {

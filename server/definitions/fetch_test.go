@@ -383,7 +383,7 @@ func dropsOnThreeNodes(t *testing.T) {
 		for range 4 {
 			issuing.Go(func() {
 				last := make(map[string]int64)
-				for range 400 {
+				for range 100 {
 					time.Sleep(rand.N(time.Millisecond))
 					name := names[rand.IntN(len(names))]
 					seq, err := n.issuer.Next(t.Context(), name, 1+rand.IntN(3))

@@ -142,10 +142,10 @@ func TestListMatch(t *testing.T) {
 func TestListMatchIsBounded(t *testing.T) {
 	store := newFaulty(true)
 	var names []string
-	for i := range 100_000 {
+	for i := range 30_000 {
 		names = append(names, fmt.Sprintf("name%06d", i))
 	}
-	keep(t, store, names, func(name string) bool { return strings.HasPrefix(name, "name05") })
+	keep(t, store, names, func(name string) bool { return strings.HasPrefix(name, "name01") })
 	e, docs := lister(store)
 	for _, tt := range []struct {
 		match, after     string
@@ -157,16 +157,16 @@ func TestListMatchIsBounded(t *testing.T) {
 		{"*99", "", 10, "name000099", "name000999", 10, 2100},
 		{"*none*", "", 10, "", "name009999", 0, mostLooked},
 		{"*none*", "name009999", 10, "", "name019999", 0, mostLooked},
-		{"*none*", "name095000", 10, "", "", 0, 5000},
-		{"name05*", "", 10, "", "name059999", 0, mostLooked}, // all were deleted
-		{"name0600*", "", 1000, "name060000", "", 100, 1001},
-		{"name0600*99", "", 10, "name060099", "", 1, 1100},
-		{"name099999*", "", 10, "name099999", "", 1, 1},
+		{"*none*", "name025000", 10, "", "", 0, 5000},
+		{"name01*", "", 10, "", "name019999", 0, mostLooked}, // all were deleted
+		{"name0200*", "", 1000, "name020000", "", 100, 1001},
+		{"name0200*99", "", 10, "name020099", "", 1, 1100},
+		{"name029999*", "", 10, "name029999", "", 1, 1},
 		{"name100*", "", 10, "", "", 0, 0},
-		{"name06*7*", "name065000", 10, "name065007", "name065072", 10, 1100},
-		{"name060001", "", 10, "name060001", "", 1, 0},
-		{"name060001", "name060001", 10, "", "", 0, 0},
-		{"name050001", "", 10, "", "", 0, 0},
+		{"name02*7*", "name025000", 10, "name025007", "name025072", 10, 1100},
+		{"name020001", "", 10, "name020001", "", 1, 0},
+		{"name020001", "name020001", 10, "", "", 0, 0},
+		{"name010001", "", 10, "", "", 0, 0},
 		{"b*", "", 10, "", "", 0, 11},
 		{"z*", "", 10, "", "", 0, 0},
 	} {

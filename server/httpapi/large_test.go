@@ -132,7 +132,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 // TestNothingIsHeldBesideAnswers checks that only the bytes of answers are held while they are
 // written.
 func TestNothingIsHeldBesideAnswers(t *testing.T) {
-	const answers, count, width = 40, 10_000, 40
+	const answers, count, width = 10, 10_000, 40
 	api := roomy(t, 0, define("order", newCounter(100), wide(width), wide(width)))
 	for _, request := range [][]string{{"GET", "Accept: */*"}, {"GET", "Accept: text/plain"}, {"POST", "Idempotency-Key: once"}} {
 		do(t, api, request[0], "/seq/order?count=10000", request[1])

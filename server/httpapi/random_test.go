@@ -21,7 +21,7 @@ import (
 )
 
 // randomRequests is how many requests each route gets.
-var randomRequests = longtest.Or(2_000, 10_000)
+var randomRequests = longtest.Or(400, 10_000)
 
 // TestRandomRequests sends random requests to each route. None may be an internal error, and every
 // error must be a problem document. The seed of a route is its name, so each run sends the same

@@ -134,7 +134,7 @@ var spare = []rule{
 
 func TestSpareRules(t *testing.T) {
 	for _, r := range spare {
-		if sum := survey(leaveOut("", r), 0, 1, min(*seedsFlag, longtest.Or(300, 2000)), 1); len(sum.failures) > 0 {
+		if sum := survey(leaveOut("", r), 0, 1, min(*seedsFlag, longtest.Or(100, 2000)), 1); len(sum.failures) > 0 {
 			t.Errorf("without %q: %+v: it is needed after all", r, sum.failures)
 		}
 	}
