@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/internal/testing/load"
@@ -307,7 +309,8 @@ func (l *life) Write(line []byte) (int, error) {
 // is away, or whose failover has lost the counter, and a Redis that is away does not say which.
 func (w *World) excused(err error) bool {
 	var network net.Error
+	var refused redis.Error // NOREPLICAS, LOADING and the like
 	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
 		w.away(&w.storeOutage) && (strings.Contains(err.Error(), "store") || errors.Is(err, persist.ErrNotFound)) ||
-		w.away(&w.redisOutage) && (errors.As(err, &network) || errors.Is(err, io.EOF))
+		w.away(&w.redisOutage) && (errors.As(err, &network) || errors.As(err, &refused) || errors.Is(err, io.EOF))
 }
