@@ -86,21 +86,6 @@ func wantCode(t *testing.T, err error, code seqd.Code) {
 	}
 }
 
-func TestNumbersFollowOneAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBuffer(&source{size: 10}, 0.2)
-		want := int64(1)
-		for i := range 500 {
-			for _, got := range take(t, b, 1+i%7) { // batches run over the ends of segments
-				if got != want {
-					t.Fatalf("got %d, want %d", got, want)
-				}
-				want++
-			}
-		}
-	})
-}
-
 func TestBatchLargerThanSegments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10}
@@ -149,20 +134,6 @@ func TestSecondBufferOpensAtThreshold(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A batch that jumps over the mark opens buffer 2 as well.
-func TestBatchOverTheMark(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 100}
-		b := newBuffer(s, 0.2)
-		take(t, b, 1)
-		take(t, b, 50)
-		synctest.Wait()
-		if s.fetches() != 2 {
-			t.Errorf("%d fetches", s.fetches())
-		}
-	})
 }
 
 // With a store that answers in time, nobody waits at the joins.
@@ -355,14 +326,6 @@ func TestCloseReturnsTheRest(t *testing.T) {
 			t.Errorf("a second close returned %v", rest)
 		}
 	})
-}
-
-func TestCloseOfAnIdleBuffer(t *testing.T) {
-	b := newBuffer(&source{size: 10}, 0.2)
-	if rest := b.close(t.Context(), errStopping); rest != nil {
-		t.Errorf("the rest is %v", rest)
-	}
-	wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
 }
 
 // Callers that wait when the buffer is closed are told at once.

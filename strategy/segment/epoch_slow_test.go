@@ -52,34 +52,6 @@ func (c slowEpochCounters) Allocate(ctx context.Context, req persist.Request) (p
 	return r, err
 }
 
-// A node whose belief is old meets a stub. The store answers questions in 300 ms and allocates at
-// once. It must seed.
-func TestEpochStubAndSlowAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
-		s := node(t, store, redis, &observer{}, small)
-		numbers(t, s, 1)
-		synctest.Wait()
-		// somebody empties the epoch, as raise and a node per-node do; or drew one and died
-		own(t, store, 1)
-		store.slow.Store(int64(300 * time.Millisecond))
-		redis.lose()
-		var refused int
-		began := time.Now()
-		for time.Since(began) < 10*time.Minute {
-			if _, code := try(t, s, 1); code != "" {
-				refused++
-				continue
-			}
-			break
-		}
-		if refused > 5 {
-			t.Errorf("%d calls refused in %s, health %v", refused, time.Since(began), s.Health())
-		}
-		closeAll(t, s)
-	})
-}
-
 // A node with sparse traffic over a store that answers questions in 300 ms never learns that its
 // cursor does not count.
 func TestEpochSparseTrafficAndSlowAnswers(t *testing.T) {
@@ -128,33 +100,6 @@ func TestEpochOneFailedQuestion(t *testing.T) {
 		}
 		if worst > cursor.TrustEpoch {
 			t.Errorf("%s after", worst)
-		}
-		closeAll(t, s)
-	})
-}
-
-// An allocation whose answer takes long makes the belief look newer than it is.
-func TestEpochDrawnLongAgo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
-		s := node(t, store, redis, &observer{}, func(s *Settings) { s.AcquireTimeout = time.Minute })
-		store.alloc.Store(int64(9 * time.Second))
-		var theirs persist.Range
-		var at time.Time
-		var wg sync.WaitGroup
-		wg.Go(func() { time.Sleep(time.Second); theirs = own(t, store.Store, 10); at = time.Now() })
-		n := numbers(t, s, 1)[0]
-		wg.Wait()
-		if n <= theirs.Last && time.Since(at) > cursor.TrustEpoch {
-			t.Errorf("%d %s after %d", n, time.Since(at), theirs.Last)
-		}
-		store.alloc.Store(0)
-		for range 100 {
-			began := time.Since(at)
-			if n := numbers(t, s, 1)[0]; n <= theirs.Last && began > cursor.TrustEpoch {
-				t.Errorf("%d %s after %d", n, began, theirs.Last)
-			}
-			time.Sleep(100 * time.Millisecond)
 		}
 		closeAll(t, s)
 	})
@@ -339,25 +284,6 @@ func count64(t *testing.T, store persist.Store) int64 {
 		t.Fatal(err)
 	}
 	return c.Max
-}
-
-// A node does not wait for its own claim: Redis that has lost everything costs its callers no more
-// than the calls take.
-func TestEpochOwnClaim(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		s := node(t, memory.New(time.Now), redis, &observer{}, nil)
-		for range 3 {
-			began := time.Now()
-			numbers(t, s, 1)
-			if d := time.Since(began); d > 100*time.Millisecond {
-				t.Errorf("the only node waited %s for itself", d)
-			}
-			time.Sleep(time.Minute)
-			redis.lose()
-		}
-		closeAll(t, s)
-	})
 }
 
 // After the epoch was emptied a single node, which learns that and draws one, does not wait for

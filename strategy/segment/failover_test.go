@@ -288,3 +288,16 @@ func TestFailoverNearTheEnd(t *testing.T) {
 		}
 	})
 }
+
+// restore takes the counter down to an older copy.
+func restore(t testing.TB, store persist.Store, most int64) {
+	t.Helper()
+	old := counter(t, store)
+	old.Max = most
+	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Counters().Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -189,23 +189,6 @@ func TestRangeThenRestoredStore(t *testing.T) {
 	}
 }
 
-// The first range of a process also begins above all that it has seen.
-func TestRangeOfARestoredStore(t *testing.T) {
-	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
-		s, _ := node(func(s *Settings) { small(s); s.RestoreGap = 5000 })
-		var last int64
-		for range 10 {
-			last = numbers(t, s, 10)[9]
-		}
-		synctest.Wait()
-		restore(t, w.store, 5)
-		if r := rangeOf(t, s, 10); r.First <= last+5000 {
-			t.Errorf("got %v after %d", r, last)
-		}
-		end(t, s)
-	})
-}
-
 // An empty epoch is no evidence that the store was restored, but a maximum below a range is.
 func TestRangeThenRestoredStoreWithoutEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -226,29 +209,6 @@ func TestRangeThenRestoredStoreWithoutEpoch(t *testing.T) {
 		}
 		closeAll(t, s)
 	})
-}
-
-// After a failover a range begins above a gap too.
-func TestRangeAfterAFailover(t *testing.T) {
-	for name, make := range shapes {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := newFailingOver()
-				s, _ := make(t, &world{store: store, redis: &redisModel{}}, func(s *Settings) { small(s); s.RestoreGap = 5000 })
-				_ = numbers(t, s, 1)
-				synctest.Wait()
-				copied, most := store.copied(), counter(t, store).Max
-				lost := rangeOf(t, s, 1000)
-				store.failOver(copied)
-				other, _ := make(t, &world{store: store, redis: &redisModel{}}, func(s *Settings) { small(s); s.RestoreGap = 5000 })
-				if r := rangeOf(t, other, 10); r.First != most+5001 {
-					t.Errorf("after %v was lost the range is %v", lost, r)
-				}
-				end(t, other)
-				end(t, s)
-			})
-		})
-	}
 }
 
 // A range that a failover may lose is no larger than the gap, so that no other node issues its numbers.

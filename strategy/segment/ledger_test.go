@@ -226,22 +226,6 @@ func TestPartOfACursorIsSkipped(t *testing.T) {
 	})
 }
 
-// Numbers below a start that was raised are skipped.
-func TestNumbersBelowStartAddUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis, l := memory.New(time.Now), &redisModel{}, &ledger{events: &observer{}}
-		for i, first := range []int64{1, 15, 39, 1000} {
-			s := node(t, store, redis, l.events, func(s *Settings) { small(s); s.Start = first })
-			for range 3 {
-				l.ask(s, 2, time.Minute)
-			}
-			synctest.Wait()
-			closeAll(t, s)
-			l.check(t, fmt.Sprint("node ", i), redis.left())
-		}
-	})
-}
-
 // A standby range of a period that was removed while it was allocated is abandoned: the node never
 // issues it, nor gives it back.
 func TestStandbyOfRemovedPeriodIsAbandoned(t *testing.T) {

@@ -192,26 +192,6 @@ func TestLostPeriodStopsNoOther(t *testing.T) {
 	_ = is.Close(context.Background())
 }
 
-// A node that could not open the day is out of rotation (readyz), so nobody asks it any more: it
-// must notice by itself that it can issue again.
-func TestPeriodBeginsUnasked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(time.Now)
-		away := &awayStore{Store: store}
-		s := periodic(t, away, time.Now, nil, daily)
-		wantDated(t, s, 1, "2000-01-01[1]")
-		away.set(persist.ErrUnavailable)
-		time.Sleep(24 * time.Hour)
-		wantRefused(t, s, seqd.CodeStoreUnavailable)
-		away.set(nil)
-		time.Sleep(time.Hour)
-		if err := s.Health(); err != nil {
-			t.Errorf("the store has been back for an hour, and nobody may ask this node: %v", err)
-		}
-		closed(t, s)
-	})
-}
-
 type awayStore struct {
 	persist.Store
 	mu  sync.Mutex
@@ -236,40 +216,6 @@ func (c awayCounters) Read(ctx context.Context, id string) (persist.Counter, err
 		return persist.Counter{}, err
 	}
 	return c.Counters.Read(ctx, id)
-}
-
-// The same with a cursor that nodes share; the third node has even been refused before.
-func TestPurgedPeriodStaysGoneInTheCursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), make(map[string]*redisModel)
-		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
-		day1 := periodic(t, store, time.Now, redis, short)
-		wantDated(t, day1, 3, "2000-01-01[1 2 3]")
-		closed(t, day1)
-		time.Sleep(3 * 24 * time.Hour)
-		late := func() time.Time { return time.Now().AddDate(0, 0, -3) }
-		idle := periodic(t, store, late, redis, short)
-		if err := idle.Init(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
-		right := periodic(t, store, time.Now, redis, short)
-		opening := periodic(t, claimHook{store, new(sync.Once), func() {
-			if _, err := right.purgeBefore(context.Background()); err != nil {
-				t.Error(err)
-			}
-			redisMu.Lock()
-			*redis["order@20000101"] = redisModel{} // dropped, as drop.lua does
-			redisMu.Unlock()
-		}}, late, redis, short)
-		wantRefused(t, opening, seqd.CodeClockRollback)
-		var seq seqd.Sequence
-		if err := idle.Generate(t.Context(), 3, &seq); err == nil {
-			t.Errorf("%s %v was issued again", seq.Period(), slices.Collect(seq.Numbers()))
-		}
-		closed(t, idle)
-		closed(t, right)
-		closed(t, opening)
-	})
 }
 
 // stuckClock is a store that does not say what time it is: who asks waits until its time is over.

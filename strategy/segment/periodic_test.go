@@ -252,29 +252,6 @@ func TestClocksApartAroundMidnight(t *testing.T) {
 	}
 }
 
-// A clock that jumps between many days: each period continues where it was.
-func TestClockJumpsAround(t *testing.T) {
-	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
-	s := periodic(t, store, c.Now, nil, daily)
-	h := map[seqd.Period]int64{}
-	for range 500 {
-		c.set("2026-11-20T12:00:00Z")
-		c.turn(time.Duration(rand.IntN(6*24)) * time.Hour)
-		var seq seqd.Sequence
-		if err := s.Generate(t.Context(), 1, &seq); err != nil {
-			t.Fatal(err)
-		}
-		if p := seq.Period(); seq.First() <= h[p] {
-			t.Fatalf("%s: %d after %d", p, seq.First(), h[p])
-		}
-		h[seq.Period()] = seq.First()
-	}
-	if len(h) != 7 || s.set.Len() > mostSpans {
-		t.Errorf("%d periods, %d of them open", len(h), s.set.Len())
-	}
-	closed(t, s)
-}
-
 // listed are the counters and claims that the store holds.
 func listed(t testing.TB, store persist.Store) (counters, claims []string) {
 	t.Helper()
@@ -440,22 +417,6 @@ func TestRemovedWhileItBegins(t *testing.T) {
 		wantRefused(t, late, seqd.CodeClockRollback)
 		closed(t, late)
 	})
-}
-
-// The counter of a period that the store knew is gone: it is not created a second time.
-func TestLostPeriod(t *testing.T) {
-	store, c := memory.New(time.Now), clockAt("2026-11-20T12:00:00Z")
-	s := periodic(t, store, c.Now, nil, daily)
-	wantDated(t, s, 1, "2026-11-20[1]")
-	closed(t, s)
-	if err := store.Counters().Delete(t.Context(), "order@20261120"); err != nil {
-		t.Fatal(err)
-	}
-	s = periodic(t, store, c.Now, nil, daily)
-	wantRefused(t, s, seqd.CodeConflict)
-	c.turn(24 * time.Hour)
-	wantDated(t, s, 1, "2026-11-21[1]")
-	closed(t, s)
 }
 
 // The next period is prepared in time, to the millisecond.

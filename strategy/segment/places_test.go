@@ -278,36 +278,6 @@ func TestRaisedCounter(t *testing.T) {
 	}
 }
 
-// TestRestoredCounter checks that a store that was restored is noticed, and that the gap is as many
-// numbers of the installation.
-func TestRestoredCounter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, o := memory.New(time.Now), &observer{}
-		s := spacedNode(t, store, nil, o, func(s *Settings) {
-			thirds(2)(s)
-			s.Ordering, s.RestoreGap, s.Step, s.MaxStep = PerNode, 1000, 10, 10
-		})
-		seen := numbers(t, s, 10)[9]
-		synctest.Wait() // no range is being fetched while the counter is away
-		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 4, Step: 10}); err != nil {
-			t.Fatal(err)
-		}
-		var got int64
-		for range 100 {
-			if got = numbers(t, s, 1)[0]; o.count(seqd.EventStoreBehind) > 0 && got > seen+100 {
-				break
-			}
-		}
-		if o.count(seqd.EventStoreBehind) != 1 || got <= seen+3*1000 || got > seen+3*1000+3*50 || got%3 != 2 {
-			t.Errorf("%d after %d, %d reports", got, seen, o.count(seqd.EventStoreBehind))
-		}
-		_ = s.Close(t.Context())
-	})
-}
-
 // TestEndOfSpacedNumbers checks that an installation ends with its last number, in every ordering and
 // wherever the counter stands.
 func TestEndOfSpacedNumbers(t *testing.T) {
@@ -453,86 +423,6 @@ func TestSpacedMeasures(t *testing.T) {
 		t.Errorf("measured %v", got)
 	}
 	_ = s.Close(t.Context())
-}
-
-// TestSpacedPeriods checks that each period of an installation begins with its first number.
-func TestSpacedPeriods(t *testing.T) {
-	clock := clockAt("2026-11-21T12:00:00Z")
-	settings := DefaultSettings()
-	daily(&settings)
-	thirds(2)(&settings)
-	settings.Start = 10
-	env := strategy.Env{Store: memory.New(time.Now), Now: clock.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
-	s, err := build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		var seq seqd.Sequence
-		if err := s.Generate(t.Context(), 25, &seq); err != nil {
-			t.Fatal(err)
-		}
-		var want []int64
-		for n := int64(11); len(want) < 25; n += 3 {
-			want = append(want, n)
-		}
-		if got := slices.Collect(seq.Numbers()); !slices.Equal(got, want) || seq.Period() != seqd.ResetDaily.Of(clock.Now()) {
-			t.Errorf("%v in %s", got, seq.Period())
-		}
-		clock.turn(24 * time.Hour)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestSpacedIssuer checks what an issuer refuses of a biz type with an increment, and that its
-// pipelines get the numbers.
-func TestSpacedIssuer(t *testing.T) {
-	settings := DefaultSettings()
-	thirds(1)(&settings)
-	bizType := seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}
-	made, err := build(strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}, bizType)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := made.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	is, err := seqd.NewIssuer([]seqd.Definition{{BizType: bizType, Strategy: made}}, seqd.Options{Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	is.Init(t.Context())
-	for _, test := range []struct {
-		want  seqd.Want
-		count int
-		code  seqd.Code
-		ids   string
-	}{
-		{seqd.AnyNumbers, 3, "", "[1 4 7]"}, {seqd.Consecutive, 1, "", "[10]"}, {seqd.Consecutive, 2, seqd.CodeInvalidRequest, "[]"},
-		{seqd.AnyNumbers, 2, "", "[13 16]"}, {seqd.OneRange, 2, "", "[3001 3004]"},
-	} {
-		call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want}
-		err := is.Issue(t.Context(), call)
-		if seqd.CodeOf(err) != test.code || fmt.Sprint(call.Sequence.IDs()) != test.ids {
-			t.Errorf("%+v: %v, %v", test, call.Sequence.IDs(), err)
-		}
-	}
-	for id, good := range map[string]bool{"1": true, "4": true, "3001": true, "2": false, "3": false, "0": false, "9007199254740991": true, "9007199254740990": false, "9007199254740993": false} {
-		if p, err := is.Parse("order", id); good != (err == nil) || !good && seqd.CodeOf(err) != seqd.CodeInvalidID {
-			t.Errorf("%s is parsed as %+v, %v", id, p, err)
-		}
-	}
-	if n, err := is.Increment("order"); n != 3 || err != nil {
-		t.Errorf("increment %d, %v", n, err)
-	}
-	if err := is.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestSpacedKeys checks that each key of an installation counts through its own numbers, in every

@@ -57,34 +57,6 @@ func cuttable(redis *redisModel) (*rcursor, *atomic.Bool) {
 	}, cut
 }
 
-// Reject: three takes in a row fail while looks work (Redis out of memory for a second). When Redis
-// is well again the node must issue again by itself.
-func TestSharedRejectRecoversFromFailingTakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var oom atomic.Bool
-		c := &rcursor{redisModel: &redisModel{}}
-		c.take = func(tk rediscursor.Take) error {
-			if tk.Count > 0 && oom.Load() {
-				time.Sleep(100 * time.Millisecond)
-				return errOOM
-			}
-			return nil
-		}
-		s := node(t, memory.New(time.Now), c, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		numbers(t, s, 10)
-		synctest.Wait()
-		oom.Store(true)
-		_, code := try(t, s, 1)
-		t.Log("while out of memory:", code)
-		oom.Store(false)
-		time.Sleep(time.Hour)
-		if _, code := try(t, s, 1); code != "" {
-			t.Errorf("an hour after Redis is well again: %s, health %v", code, s.Health())
-		}
-		closeAll(t, s)
-	})
-}
-
 // Three takes fail within redisPatience, looks work; then Redis has lost its state, so that a take
 // succeeds and brings nothing.
 func TestSharedStepPanics(t *testing.T) {
@@ -115,82 +87,6 @@ func TestSharedStepPanics(t *testing.T) {
 		c.lose()
 		numbers(t, s, 1)
 		closeAll(t, s)
-	})
-}
-
-// A node that issued on its own, began to go back, and left again before it had moved the cursor,
-// is still ahead of the cursor.
-func TestSharedAheadSurvivesASecondLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		ca := &rcursor{redisModel: redis}
-		a := node(t, store, ca, &observer{}, small) // reserveSegments 1, the default
-		b := node(t, store, redis, &observer{}, func(s *Settings) { small(s); s.OnRedisDown = Reject })
-		numbers(t, a, 1)
-		synctest.Wait()
-		// Node b has got a range from the store, whose install is slow on its way; the cursor is
-		// used up.
-		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside})
-		if err != nil {
-			t.Fatal(err)
-		}
-		gen, epoch := "", ""
-		redis.change(func(r *redisModel) {
-			r.hash.cur, r.hash.queue, gen, epoch = r.hash.last, nil, r.hash.gen, r.hash.epoch
-		})
-		var down atomic.Bool
-		down.Store(true)
-		looks := 0
-		ca.take = func(tk rediscursor.Take) error {
-			if down.Load() {
-				return errDown
-			}
-			if looks++; looks == 2 { // one look worked (reachable), then it fails again
-				down.Store(true)
-				return errDown
-			}
-			return nil
-		}
-		issued := numbers(t, a, 50)[49]
-		if issued <= older.Last {
-			t.Fatal(issued, older)
-		}
-		down.Store(false)
-		for a.local.Load() != nil { // goes back...
-			time.Sleep(time.Millisecond)
-		}
-		for a.local.Load() == nil { // ... and leaves again
-			time.Sleep(time.Millisecond)
-		}
-		down.Store(false)
-		ca.install = func(in rediscursor.Install) error {
-			t.Log("a installs", in.Mode, in.Range)
-			if in.Mode == rediscursor.Append {
-				// b's range arrives just before.
-				answer, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Epoch: epoch, Range: older, Reserve: 5})
-				t.Log("b appends", older, answer, err)
-			}
-			return nil
-		}
-		ca.install = func(f func(rediscursor.Install) error) func(rediscursor.Install) error {
-			once := false
-			return func(in rediscursor.Install) error {
-				if once {
-					return nil
-				}
-				once = true
-				return f(in)
-			}
-		}(ca.install)
-		for a.Degraded() != nil {
-			time.Sleep(time.Millisecond)
-		}
-		synctest.Wait()
-		redis.change(func(r *redisModel) { t.Logf("%+v issued %d", *r.hash, issued) })
-		if got := numbers(t, b, 1)[0]; got <= issued {
-			t.Errorf("b got %d after a, which is back, had issued %d on its own", got, issued)
-		}
-		closeAll(t, a, b)
 	})
 }
 
@@ -255,66 +151,6 @@ func TestSharedCloseWhileLeaving(t *testing.T) {
 	})
 }
 
-// While the store is away and the cursor is used up, how often is Redis asked?
-func TestSharedLooksWhileStoreAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		store := &flaky{Store: memory.New(time.Now)}
-		store.well.Store(true)
-		s := node(t, store, redis, &observer{}, func(s *Settings) { small(s); s.OnRedisDown = Reject })
-		numbers(t, s, 5)
-		synctest.Wait()
-		store.down.Store(true)
-		for {
-			if _, code := try(t, s, 1); code != "" {
-				break
-			}
-		}
-		redis.change(func(r *redisModel) { r.calls = 0 })
-		time.Sleep(time.Minute) // nobody asks for anything
-		redis.change(func(r *redisModel) {
-			if r.calls > 600 {
-				t.Errorf("%d looks in a minute in which nobody wanted a number", r.calls)
-			}
-		})
-		store.down.Store(false)
-		time.Sleep(3 * time.Second)
-		closeAll(t, s)
-	})
-}
-
-// The store was away, another node got ranges since: a node that nobody asks stays degraded.
-func TestSharedStoreAwaySticks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		mem := memory.New(time.Now)
-		store := &flaky{Store: mem}
-		store.well.Store(true)
-		a := node(t, store, redis, &observer{}, func(s *Settings) { small(s); s.OnRedisDown = Reject })
-		b := node(t, mem, redis, &observer{}, func(s *Settings) { small(s); s.OnRedisDown = Reject })
-		numbers(t, a, 5)
-		synctest.Wait()
-		store.down.Store(true)
-		for a.Degraded() == nil {
-			_, _ = try(t, a, 1)
-			synctest.Wait()
-		}
-		time.Sleep(5 * time.Second)
-		redis.lose()
-		time.Sleep(5 * time.Second)
-		numbers(t, b, 1) // seeds
-		store.down.Store(false)
-		time.Sleep(time.Hour)
-		numbers(t, b, 100)
-		time.Sleep(time.Hour)
-		t.Log(a.Health(), a.Degraded())
-		if a.Degraded() != nil {
-			t.Errorf("hours after all is well: %v", a.Degraded())
-		}
-		closeAll(t, a, b)
-	})
-}
-
 // An observer that asks back.
 type asking struct {
 	seqd.NopObserver
@@ -365,37 +201,6 @@ func (c hangingCounters) Read(ctx context.Context, tag string) (persist.Counter,
 		return persist.Counter{}, ctx.Err()
 	}
 	return c.Counters.Read(ctx, tag)
-}
-
-func TestSharedHangingStoreOfOneNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		mem := memory.New(time.Now)
-		h := &hanging{Store: mem}
-		a := node(t, h, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		b := node(t, mem, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		numbers(t, a, 5)
-		synctest.Wait()
-		h.hang.Store(true)
-		redis.lose()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		_ = a.Generate(ctx, 1, &seqd.Sequence{}) // a claims the seed
-		time.Sleep(time.Second)
-		numbers(t, b, 1) // b has seeded
-		failed := 0
-		began := time.Now()
-		for {
-			if _, code := try(t, a, 1); code == "" {
-				break
-			}
-			failed++
-		}
-		if failed > 0 {
-			t.Errorf("the cursor had numbers, but node a refused %d calls in a row for %v", failed, time.Since(began))
-		}
-		closeAll(t, a, b)
-	})
 }
 
 // A take that panics in the goroutine of its caller, which the issuer recovers from, leaves nobody
@@ -464,37 +269,5 @@ func TestSharedWaitsOnce(t *testing.T) {
 		h.hang.Store(false)
 		time.Sleep(30 * time.Second)
 		closeAll(t, s)
-	})
-}
-
-// A node on its own found the store away, and goes back to the cursor without asking it again: it
-// finds out when the store is back.
-func TestSharedStoreAwayFoundOnItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem, redis := memory.New(time.Now), &redisModel{}
-		storeA := &flaky{Store: mem}
-		storeA.well.Store(true)
-		ca, cut := cuttable(redis)
-		a := node(t, storeA, ca, &observer{}, nil)
-		b := node(t, mem, redis, &observer{}, nil)
-		numbers(t, a, 10)
-		numbers(t, b, 10)
-		time.Sleep(5 * time.Second)
-		redis.change(func(r *redisModel) { r.down = errDown })
-		cut.Store(true)
-		storeA.down.Store(true)
-		numbers(t, a, 50) // of its standby range; its buffer 2 cannot be filled
-		numbers(t, b, 300)
-		redis.change(func(r *redisModel) { r.down = nil })
-		time.Sleep(5 * time.Second) // b is back, and has moved the cursor above a's numbers
-		numbers(t, b, 1)
-		cut.Store(false)
-		time.Sleep(5 * time.Second) // a is back, without a range of its own
-		storeA.down.Store(false)
-		time.Sleep(time.Hour)
-		if a.Degraded() != nil || a.Health() != nil {
-			t.Errorf("an hour after all is well: health %v, degraded %v", a.Health(), a.Degraded())
-		}
-		closeAll(t, a, b)
 	})
 }

@@ -72,67 +72,6 @@ func starved(t *testing.T, every time.Duration) {
 	})
 }
 
-// Redis is out of memory from the moment at which a refill is on its way: it can be looked at, and
-// takes no range. The store is asked for few.
-func TestSharedOutOfMemoryBurnsNoRanges(t *testing.T) {
-	for _, reserve := range []int{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			redis := &redisModel{}
-			var oom atomic.Bool
-			c := &rcursor{redisModel: redis}
-			c.take = func(tk rediscursor.Take) error {
-				time.Sleep(time.Millisecond)
-				if !oom.Load() {
-					return nil
-				}
-				// a look that writes nothing but reads goes through when Redis is out of memory
-				claims := false
-				redis.change(func(r *redisModel) { claims = tk.Claim > 0 && !r.hash.claim.After(time.Now()) })
-				if tk.Count > 0 || claims {
-					return errOOM
-				}
-				return nil
-			}
-			c.install = func(rediscursor.Install) error {
-				time.Sleep(time.Millisecond)
-				if oom.Load() {
-					return errOOM
-				}
-				return nil
-			}
-			store := memory.New(time.Now)
-			o := &observer{}
-			s := node(t, store, c, o, func(s *Settings) { s.ReserveSegments = reserve; s.OnRedisDown = Reject })
-			numbers(t, s, 1)
-			time.Sleep(5 * time.Second)
-			// The cursor is used up by others; the take that finds out claims the refill, then
-			// Redis is full.
-			redis.change(func(r *redisModel) {
-				r.hash.cur, r.hash.queue, r.hash.claim = r.hash.last, r.hash.queue[:0], time.Time{}
-			})
-			before := counter(t, store)
-			fired := false
-			inner := c.install
-			c.install = func(in rediscursor.Install) error {
-				if !fired {
-					fired = true
-					oom.Store(true)
-				}
-				return inner(in)
-			}
-			_, code := try(t, s, 1)
-			time.Sleep(10 * time.Second)
-			after := counter(t, store)
-			if burned := after.Max - before.Max; burned > 20*before.Step || after.Step > 2*before.Step {
-				t.Errorf("reserve %d: %s; one request burned %d numbers in %d ranges, step %d → %d", reserve, code, burned, o.count(seqd.EventRefilled), before.Step, after.Step)
-			}
-			oom.Store(false)
-			time.Sleep(10 * time.Second)
-			closeAll(t, s)
-		})
-	}
-}
-
 // Only installs fail, for long: the node does without Redis, and hardly asks the store for what it
 // cannot install.
 func TestSharedInstallsThatFailBurnFewRanges(t *testing.T) {
@@ -219,103 +158,70 @@ func grow(t testing.TB, store persist.Store, step int64) {
 // grown is a step that must not be burned again and again.
 const grown = 50_000_000
 
-// A store that takes writes and cannot say so is asked for small ranges: for a beginning of the
-// cursor,
-func TestUnheardStoreBurnsNoSpares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		store := &unheard{Store: memory.New(time.Now)}
-		s := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		numbers(t, s, 1)
-		time.Sleep(5 * time.Second)
-		grow(t, store, grown)
-		store.lost.Store(true)
-		redis.lose()
-		before := counter(t, store).Max
-		_, _ = try(t, s, 1) // the only request
-		time.Sleep(10 * time.Minute)
-		burned := counter(t, store).Max - before
-		if burned > 2*grown {
-			t.Errorf("one request burned %d numbers in ten minutes", burned)
-		}
-		store.lost.Store(false)
-		time.Sleep(5 * time.Second)
-		closeAll(t, s)
-	})
-}
-
-// ... for the way back of a node that is on its own,
-func TestUnheardStoreWhileComingBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		store := &unheard{Store: memory.New(time.Now)}
-		s := node(t, store, redis, &observer{}, nil)
-		numbers(t, s, 1)
-		time.Sleep(5 * time.Second)
-		grow(t, store, grown)
-		redis.change(func(r *redisModel) { r.down = errDown })
-		numbers(t, s, 1)
-		store.lost.Store(true)
-		redis.change(func(r *redisModel) { r.down = nil })
-		before := counter(t, store).Max
-		time.Sleep(10 * time.Minute) // nobody asks for anything
-		burned := counter(t, store).Max - before
-		if burned > 2*grown {
-			t.Errorf("an idle node burned %d numbers in ten minutes", burned)
-		}
-		store.lost.Store(false)
-		time.Sleep(5 * time.Second)
-		closeAll(t, s)
-	})
-}
-
-// ... while callers wait,
-func TestUnheardStoreWhileCallersWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		store := &unheard{Store: memory.New(time.Now)}
-		s := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		numbers(t, s, 1)
-		time.Sleep(5 * time.Second)
-		grow(t, store, grown)
-		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil })
-		store.lost.Store(true)
-		before := counter(t, store).Max
+// A store that takes writes and cannot say so is asked for small ranges, whatever they are for.
+func TestUnheardStoreBurnsLittle(t *testing.T) {
+	reject := func(s *Settings) { s.OnRedisDown = Reject }
+	askFor10Minutes := func(t *testing.T, s seqd.Strategy) {
 		for began := time.Now(); time.Since(began) < 10*time.Minute; {
 			if _, code := try(t, s, 1); code == "" {
 				t.Fatal("a number came")
 			}
 		}
-		burned := counter(t, store).Max - before
-		if burned > 2*grown {
-			t.Errorf("callers who wait for one number each burned %d in ten minutes", burned)
-		}
-		store.lost.Store(false)
-		time.Sleep(5 * time.Second)
-		closeAll(t, s)
-	})
-}
-
-// ... and for a node's own buffer.
-func TestUnheardStorePerNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &unheard{Store: memory.New(time.Now)}
-		s, _ := newStrategy(t, store, nil)
-		start(t, s, true)
-		grow(t, store, grown)
-		store.lost.Store(true)
-		before := counter(t, store).Max
-		for began := time.Now(); time.Since(began) < 10*time.Minute; {
-			if _, code := try(t, s, 1); code == "" {
-				t.Fatal("a number came")
-			}
-		}
-		burned := counter(t, store).Max - before
-		if burned > 2*grown {
-			t.Errorf("callers who wait for one number each burned %d in ten minutes", burned)
-		}
-		store.lost.Store(false)
-		time.Sleep(5 * time.Second)
-		_ = s.Close(t.Context())
-	})
+	}
+	for name, test := range map[string]struct {
+		perNode bool
+		change  func(*Settings)
+		before  func(t *testing.T, s seqd.Strategy, r *redisModel) // before the store loses its answers
+		after   func(t *testing.T, s seqd.Strategy, r *redisModel)
+	}{
+		"a beginning of the cursor": {change: reject, after: func(t *testing.T, s seqd.Strategy, r *redisModel) {
+			r.lose()
+			_, _ = try(t, s, 1) // the only request
+			time.Sleep(10 * time.Minute)
+		}},
+		"the way back of a node that is on its own": {
+			before: func(t *testing.T, s seqd.Strategy, r *redisModel) {
+				r.change(func(r *redisModel) { r.down = errDown })
+				numbers(t, s, 1)
+			},
+			after: func(_ *testing.T, _ seqd.Strategy, r *redisModel) {
+				r.change(func(r *redisModel) { r.down = nil })
+				time.Sleep(10 * time.Minute) // nobody asks for anything
+			},
+		},
+		"callers who wait": {change: reject, after: func(t *testing.T, s seqd.Strategy, r *redisModel) {
+			r.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil })
+			askFor10Minutes(t, s)
+		}},
+		"a node's own buffer": {perNode: true, after: func(t *testing.T, s seqd.Strategy, _ *redisModel) { askFor10Minutes(t, s) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store, redis := &unheard{Store: memory.New(time.Now)}, &redisModel{}
+				var s seqd.Strategy
+				if test.perNode {
+					own, _ := newStrategy(t, store, nil)
+					start(t, own, true)
+					s = own
+				} else {
+					s = node(t, store, redis, &observer{}, test.change)
+					numbers(t, s, 1)
+				}
+				time.Sleep(5 * time.Second)
+				grow(t, store, grown)
+				if test.before != nil {
+					test.before(t, s, redis)
+				}
+				store.lost.Store(true)
+				before := counter(t, store).Max
+				test.after(t, s, redis)
+				if burned := counter(t, store).Max - before; burned > 2*grown {
+					t.Errorf("%d numbers were burned in ten minutes", burned)
+				}
+				store.lost.Store(false)
+				time.Sleep(5 * time.Second)
+				end(t, s)
+			})
+		})
+	}
 }

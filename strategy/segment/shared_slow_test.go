@@ -2,14 +2,12 @@ package segment
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -53,66 +51,6 @@ func TestSharedSlowRedis(t *testing.T) {
 		}
 		if _, code := try(t, s, 1); code != "" || s.Degraded() != nil {
 			t.Errorf("after %d numbers from the store: %v", o.numbers(seqd.EventRefilled), s.Degraded())
-		}
-		closeAll(t, s)
-	})
-}
-
-// What an allocation meets that ends after another node has mended the cursor is not what later
-// callers are told.
-func TestSharedFailureEndsWithTheMending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem, redis := memory.New(time.Now), &redisModel{}
-		h := &hanging{Store: mem}
-		a := node(t, h, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		b := node(t, mem, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		numbers(t, a, 5)
-		time.Sleep(5 * time.Second)
-		h.hang.Store(true)
-		redis.lose()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		defer cancel()
-		_ = a.Generate(ctx, 1, &seqd.Sequence{}) // a claims the seed, its store hangs
-		time.Sleep(2 * time.Second)
-		numbers(t, b, 1)             // b seeds
-		time.Sleep(20 * time.Second) // a's attempt ends
-		h.hang.Store(false)
-		time.Sleep(time.Hour)
-		a.mu.Lock()
-		late, mode := a.machine.Late(), a.machine.Mode()
-		a.mu.Unlock()
-		if late.Code != seqd.CodeTimeout || mode != cursor.Online {
-			t.Errorf("an hour after all is well: %v, %v", mode, late)
-		}
-		closeAll(t, a, b)
-	})
-}
-
-// Redis was away, came back for one take between two of the server's looks, and is away again: a
-// node that nobody asks for numbers finds out when it is asked how it is.
-func TestRedisAwayAfterABlink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		s := node(t, memory.New(time.Now), redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
-		numbers(t, s, 10)
-		time.Sleep(time.Second)
-		since := time.Now()
-		s.env.RedisAway = func() (time.Time, error) { return since, errors.New("away") }
-		time.Sleep(500 * time.Millisecond)
-		numbers(t, s, 1) // Redis is there for a moment
-		redis.change(func(r *redisModel) { r.down = errDown })
-		time.Sleep(time.Hour)
-		_ = s.Health() // has it looked at
-		synctest.Wait()
-		if s.Health() == nil {
-			t.Error("Redis has been away for an hour, the watch knows it, every request would be refused, and the node calls itself well")
-		}
-		redis.change(func(r *redisModel) { r.down = nil })
-		time.Sleep(2 * time.Second)
-		_ = s.Health()
-		synctest.Wait()
-		if err := s.Health(); err != nil {
-			t.Error("the server of this counter is well again, whatever the watch finds elsewhere:", err)
 		}
 		closeAll(t, s)
 	})

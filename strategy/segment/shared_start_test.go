@@ -2,20 +2,15 @@ package segment
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 func from(start int64) func(*Settings) { return func(s *Settings) { s.Start = start } }
@@ -82,160 +77,6 @@ func TestSharedStartIsRaised(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Nodes with the old start continue above the new one; no number comes twice and the order holds.
-// So it does when the nodes with another start come and go.
-func TestSharedStartIsRaisedOnSomeNodes(t *testing.T) {
-	for _, start := range []int64{150, 5000, 1_000_000} {
-		t.Run(fmt.Sprint(start), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, redis := memory.New(time.Now), &redisModel{}
-				redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
-				h := ordercheck.New()
-				events := &observer{}
-				var callers sync.WaitGroup
-				life := func(name string, start int64) {
-					s := node(t, store, redis, events, func(s *Settings) { s.Step, s.MaxStep, s.Start = 20, 100, start })
-					for i := range 4 {
-						callers.Go(func() {
-							for range 50 {
-								began := h.Now()
-								got := numbers(t, s, 1+i)
-								if got[0] < start {
-									t.Errorf("%s issued %d", name, got)
-								}
-								h.Add(began, name, got)
-							}
-						})
-					}
-					callers.Go(func() { time.Sleep(10 * time.Minute); closeAll(t, s) })
-				}
-				life("old", 1)
-				time.Sleep(20 * time.Millisecond)
-				life("new", start)
-				life("late", 1)
-				time.Sleep(20 * time.Millisecond)
-				life("newer", start+100)
-				callers.Wait()
-				if err := h.Check(); err != nil {
-					t.Error(err)
-				}
-				if events.count(seqd.EventGuard) != 0 || events.count(seqd.EventStoreBehind) != 0 || events.count(seqd.EventOutOfOrder) != 0 {
-					t.Errorf("false alarms: %v", events.counts)
-				}
-			})
-		})
-	}
-}
-
-// Nodes that get a new start at the same time, as nodes do that share their definitions, do not
-// skip beyond it.
-func TestSharedStartIsRaisedEverywhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		old, _ := newShared(t, store, redis, func(s *Settings) { s.Step = 100_000 })
-		numbers(t, old, 5)
-		synctest.Wait()
-		closeAll(t, old)
-		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
-		h := ordercheck.New()
-		var nodes sync.WaitGroup
-		for i := range 5 {
-			nodes.Go(func() {
-				s, _ := newShared(t, store, redis, func(s *Settings) { s.Step, s.Start = 100_000, 50_000 })
-				began := h.Now()
-				h.Add(began, fmt.Sprint(i), numbers(t, s, 1))
-				closeAll(t, s)
-			})
-		}
-		nodes.Wait()
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
-		if got := h.Highest(); got < 50_004 || got > 50_050 {
-			t.Errorf("five nodes issued up to %d", got)
-		}
-	})
-}
-
-// While Redis is away, nothing below the new start is issued either, and the cursor is moved up
-// when it is back.
-func TestSharedStartIsRaisedWhileRedisIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		old, _ := newShared(t, store, redis, from(1))
-		numbers(t, old, 5)
-		synctest.Wait()
-		closeAll(t, old)
-		c, cut := cuttable(redis)
-		cut.Store(true)
-		o := &observer{}
-		s := node(t, store, c, o, from(5000))
-		got := numbers(t, s, 3)
-		if !slices.Equal(got, []int64{5000, 5001, 5002}) {
-			t.Errorf("got %d", got)
-		}
-		cut.Store(false)
-		time.Sleep(time.Hour)
-		if s.Degraded() != nil {
-			t.Errorf("degraded: %v", s.Degraded())
-		}
-		if again := numbers(t, s, 1); again[0] <= got[2] {
-			t.Errorf("got %d after %d", again, got)
-		}
-		if o.count(seqd.EventGuard) != 0 || o.count(seqd.EventStoreBehind) != 0 {
-			t.Errorf("false alarms: %v", o.counts)
-		}
-		closeAll(t, s)
-	})
-}
-
-// A Redis that can be looked at but gives no numbers counts as away, also while numbers below the
-// start are in it.
-func TestSharedStartIsRaisedWhileTakesFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		old, _ := newShared(t, store, redis, from(1))
-		numbers(t, old, 5)
-		synctest.Wait()
-		closeAll(t, old)
-		var takes atomic.Int64
-		c := &rcursor{redisModel: redis, take: func(take rediscursor.Take) error {
-			if take.Count > 0 && takes.Add(1) > 1 {
-				return errOOM
-			}
-			return nil
-		}}
-		s := node(t, store, c, &observer{}, from(100))
-		if got := numbers(t, s, 1); got[0] < 100 {
-			t.Errorf("got %d", got)
-		}
-		takes.Store(-1 << 40)
-		time.Sleep(time.Hour)
-		if numbers(t, s, 1); s.Degraded() != nil {
-			t.Errorf("degraded: %v", s.Degraded())
-		}
-		closeAll(t, s)
-	})
-}
-
-// What is below both the start and what was issued is a false offer of the cursor, and an alarm.
-func TestSharedStartHidesNoAlarm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		s, o := newShared(t, memory.New(time.Now), redis, from(100))
-		numbers(t, s, 50)
-		synctest.Wait()
-		redis.change(func(r *redisModel) { r.hash.cur = 119 })
-		if got := numbers(t, s, 1); got[0] <= 149 {
-			t.Errorf("got %d again", got)
-		}
-		if o.numbers(seqd.EventGuard) != 1 {
-			t.Errorf("alarms: %v", o.counts)
-		}
-		closeAll(t, s)
-	})
 }
 
 // In a period that has begun, a raised start counts too.

@@ -55,33 +55,6 @@ func numbers(t testing.TB, s seqd.Strategy, n int) []int64 {
 	return slices.Collect(seq.Numbers())
 }
 
-func TestSharedNodesCountTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		from100 := func(s *Settings) { small(s); s.Start = 100 }
-		a, _ := newShared(t, store, redis, from100)
-		b, _ := newShared(t, store, redis, from100)
-		var last int64 = 99
-		for i := range 50 {
-			for _, s := range []*Shared{a, b} {
-				for _, n := range numbers(t, s, 1+i%3) {
-					if n <= last {
-						t.Fatalf("%d came after %d", n, last)
-					}
-					last = n
-				}
-			}
-			synctest.Wait()
-		}
-		if err := a.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := b.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // small is a strategy whose segments end often.
 func small(s *Settings) { s.Step, s.MaxStep = 10, 10 }
 
@@ -102,84 +75,91 @@ func closeAll(t testing.TB, nodes ...*Shared) {
 	}
 }
 
+// sharedTakes are the strategies that send one take for several callers. Each returns how to slow takes
+// down, and how many were sent.
+var sharedTakes = map[string]func(t *testing.T) (s seqd.Strategy, o *observer, slow func(time.Duration), takes func() int){
+	"cursor": func(t *testing.T) (seqd.Strategy, *observer, func(time.Duration), func() int) {
+		redis := &redisModel{}
+		s, o := newShared(t, memory.New(time.Now), redis, nil)
+		return s, o, func(d time.Duration) {
+			redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(d); return nil } })
+		}, func() int { return redis.calls }
+	},
+	"store": func(t *testing.T) (seqd.Strategy, *observer, func(time.Duration), func() int) {
+		store := newHooked()
+		s, o := newStored(t, store, nil, nil)
+		return s, o, func(d time.Duration) {
+			store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(d); return nil } })
+		}, func() int { return store.called("allocate") }
+	},
+}
+
 // Callers that arrive while a take is under way share the next one; one that arrives alone does not
 // wait.
 func TestCallersShareATake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		s, _ := newShared(t, memory.New(time.Now), redis, nil)
-		numbers(t, s, 1)
-		synctest.Wait()
-		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Millisecond); return nil } })
-		redis.calls = 0
-		h := ordercheck.New()
-		var wg sync.WaitGroup
-		for i := range 50 {
-			wg.Go(func() {
-				began := h.Now()
-				h.Add(began, fmt.Sprint(i), numbers(t, s, 1+i%3))
+	for name, make := range sharedTakes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _, slow, takes := make(t)
+				numbers(t, s, 1)
+				synctest.Wait()
+				slow(time.Millisecond)
+				before, h := takes(), ordercheck.New()
+				var wg sync.WaitGroup
+				for i := range 50 {
+					wg.Go(func() {
+						began := h.Now()
+						h.Add(began, fmt.Sprint(i), numbers(t, s, 1+i%3))
+					})
+				}
+				wg.Wait()
+				if sent := takes() - before; sent > 2 {
+					t.Errorf("50 callers took %d takes, want 2 at most", sent)
+				}
+				began := time.Now()
+				h.Add(h.Now(), "alone", numbers(t, s, 1))
+				if took := time.Since(began); took != time.Millisecond {
+					t.Errorf("a caller alone waited %v", took)
+				}
+				if err := h.Check(); err != nil {
+					t.Error(err)
+				}
+				if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
+					t.Errorf("the highest number is %d: numbers were skipped", got)
+				}
+				end(t, s)
 			})
-		}
-		wg.Wait()
-		if redis.calls > 2 {
-			t.Errorf("50 callers took %d calls, want 2 at most", redis.calls)
-		}
-		began := time.Now()
-		h.Add(h.Now(), "alone", numbers(t, s, 1))
-		if took := time.Since(began); took != time.Millisecond {
-			t.Errorf("a caller alone waited %v", took)
-		}
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
-		if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
-			t.Errorf("the highest number is %d: numbers were skipped", got)
-		}
-		closeAll(t, s)
-	})
+		})
+	}
 }
 
 // A caller that goes away leaves its numbers to nobody.
 func TestNumbersOfCallersThatLeaveAreSkipped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		redis := &redisModel{}
-		s, o := newShared(t, memory.New(time.Now), redis, nil)
-		numbers(t, s, 1)
-		redis.change(func(r *redisModel) { r.before = func(string) error { time.Sleep(time.Second); return nil } })
-		// 2: the take under way
-		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }()
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		var seq seqd.Sequence
-		if err := s.Generate(ctx, 5, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || seq.Len() != 0 {
-			t.Errorf("got %v, %d numbers", err, seq.Len())
-		}
-		if got := numbers(t, s, 1); got[0] != 8 {
-			t.Errorf("got %v, want 8: 3 to 7 belong to a caller that left", got)
-		}
-		if got := o.numbers(seqd.EventAbandoned); got != 5 {
-			t.Errorf("%d numbers were reported as skipped, want 5", got)
-		}
-		closeAll(t, s)
-	})
-}
-
-// A batch larger than all that is in hand keeps what it got while it waits for more.
-func TestPartialNumbersAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, o := newShared(t, memory.New(time.Now), &redisModel{}, small)
-		for _, n := range []int{3, 100, 1, 1000, 7} {
-			got := numbers(t, s, n)
-			if len(got) != n || !slices.IsSorted(got) {
-				t.Errorf("%d numbers instead of %d, sorted: %v", len(got), n, slices.IsSorted(got))
-			}
-		}
-		if got := o.numbers(seqd.EventAbandoned) - o.numbers(seqd.EventFenced); got != 0 {
-			t.Errorf("%d numbers were skipped", got)
-		}
-		closeAll(t, s)
-	})
+	for name, make := range sharedTakes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, o, slow, _ := make(t)
+				numbers(t, s, 1)
+				slow(time.Second)
+				// 2: the take under way
+				go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				var seq seqd.Sequence
+				if err := s.Generate(ctx, 5, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || seq.Len() != 0 {
+					t.Errorf("got %v, %d numbers", err, seq.Len())
+				}
+				if got := numbers(t, s, 1); got[0] != 8 {
+					t.Errorf("got %v, want 8: 3 to 7 belong to a caller that left", got)
+				}
+				if got := o.numbers(seqd.EventAbandoned); got != 5 {
+					t.Errorf("%d numbers were reported as skipped, want 5", got)
+				}
+				end(t, s)
+			})
+		})
+	}
 }
 
 // One node brings the range that many were told is wanted.
@@ -275,44 +255,6 @@ func TestReturnWithoutAdvance(t *testing.T) {
 			t.Errorf("events %v", o.counts)
 		}
 		closeAll(t, s)
-	})
-}
-
-// A cursor that is used up when a node comes back must not be appended to: another node's range
-// that is still on its way could go before.
-func TestReturnToAnEmptyCursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis := memory.New(time.Now), &redisModel{}
-		a, _ := newShared(t, store, redis, func(s *Settings) { small(s); s.ReserveSegments = 0 })
-		b, _ := newShared(t, store, redis, func(s *Settings) { small(s); s.OnRedisDown = Reject })
-		numbers(t, a, 1)
-		synctest.Wait()
-		// Another node has a range that is slow on its way; the cursor is used up.
-		older, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, To: persist.Beside})
-		if err != nil {
-			t.Fatal(err)
-		}
-		gen, epoch := "", ""
-		redis.change(func(r *redisModel) {
-			r.hash.cur, r.hash.queue, gen, epoch = r.hash.last, nil, r.hash.gen, r.hash.epoch
-			r.down = errDown
-		})
-		issued := numbers(t, a, 1)[0] // above older
-		if issued <= older.Last {
-			issued = numbers(t, a, 50)[49]
-		}
-		redis.change(func(r *redisModel) { r.down = nil })
-		time.Sleep(5 * time.Second)
-		if _, err := redis.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Append, Gen: gen, Epoch: epoch, Range: older, Reserve: 5}); err != nil {
-			t.Fatal(err)
-		}
-		if a.Degraded() != nil {
-			t.Fatalf("still degraded: %v", a.Degraded())
-		}
-		if got := numbers(t, b, 1)[0]; got <= issued {
-			t.Errorf("the other node got %d after %d", got, issued)
-		}
-		closeAll(t, a, b)
 	})
 }
 
@@ -440,42 +382,6 @@ func TestForeignCursor(t *testing.T) {
 	}
 }
 
-// All numbers up to the largest are issued, and then no more.
-func TestEndOfAllNumbersUnderTheCursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := newShared(t, memory.New(time.Now), &redisModel{}, func(s *Settings) { s.Start = seqd.MaxNumber - 24; small(s); s.OnRedisDown = Reject })
-		for i := range 25 {
-			if got := numbers(t, s, 1)[0]; got != seqd.MaxNumber-24+int64(i) {
-				t.Fatalf("got %d", got)
-			}
-		}
-		for range 3 {
-			if _, code := try(t, s, 1); code != seqd.CodeExhausted {
-				t.Errorf("code %s", code)
-			}
-		}
-		if s.Health() != nil {
-			t.Errorf("health %v", s.Health())
-		}
-		closeAll(t, s)
-	})
-}
-
-// A lost counter is refused, not begun again.
-func TestLostCounterUnderTheCursor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(time.Now)
-		s, _ := newShared(t, store, &redisModel{}, small)
-		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-			t.Fatal(err)
-		}
-		if _, code := try(t, s, 1); code != seqd.CodeConflict {
-			t.Errorf("code %s", code)
-		}
-		closeAll(t, s)
-	})
-}
-
 // A node alone that stops cleanly and starts again continues with the next number: what waits in
 // Redis stays there, its standby range goes back.
 func TestCleanStopUnderTheCursor(t *testing.T) {
@@ -525,35 +431,6 @@ func TestFlapping(t *testing.T) {
 			t.Errorf("left the cursor %d times in ten minutes", n)
 		}
 		closeAll(t, s)
-	})
-}
-
-// A node that nobody has asked knows from the server's looks whether it could answer; one whose
-// takes come back needs no looks.
-func TestRedisAwayBeforeAnybodyAsks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, mode := range []string{Degrade, Reject} {
-			s, _ := newShared(t, memory.New(time.Now), &redisModel{}, func(s *Settings) { s.OnRedisDown = mode })
-			var cause error
-			since := time.Now()
-			s.env.RedisAway = func() (time.Time, error) { return since, cause }
-			if s.Health() != nil || s.Degraded() != nil {
-				t.Errorf("%s: health %v, degraded %v", mode, s.Health(), s.Degraded())
-			}
-			cause = errDown
-			if refused := s.Health() != nil; refused != (mode == Reject) {
-				t.Errorf("%s: health %v", mode, s.Health())
-			}
-			if seqd.CodeOf(s.Degraded()) != seqd.CodeRedisUnavailable {
-				t.Errorf("%s: degraded %v", mode, s.Degraded())
-			}
-			time.Sleep(time.Millisecond)
-			numbers(t, s, 1)
-			if s.Health() != nil || s.Degraded() != nil {
-				t.Errorf("%s, asked: health %v, degraded %v", mode, s.Health(), s.Degraded())
-			}
-			closeAll(t, s)
-		}
 	})
 }
 

@@ -141,71 +141,6 @@ func TestStoredNodesCountTogether(t *testing.T) {
 	}
 }
 
-// Callers that arrive while a take is under way share the next one; one that arrives alone does not
-// wait.
-func TestStoredCallersShareATake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newHooked()
-		s, _ := newStored(t, store, nil, nil)
-		numbers(t, s, 1)
-		store.change(func(h *hookedStore) {
-			h.before = func(string) error { time.Sleep(time.Millisecond); return nil }
-			h.calls["allocate"] = 0
-		})
-		h := ordercheck.New()
-		var wg sync.WaitGroup
-		for i := range 50 {
-			wg.Go(func() {
-				began := h.Now()
-				h.Add(began, fmt.Sprint(i), numbers(t, s, 1+i%3))
-			})
-		}
-		wg.Wait()
-		if got := store.called("allocate"); got > 2 {
-			t.Errorf("50 callers took %d calls, want 2 at most", got)
-		}
-		began := time.Now()
-		h.Add(h.Now(), "alone", numbers(t, s, 1))
-		if took := time.Since(began); took != time.Millisecond {
-			t.Errorf("a caller alone waited %v", took)
-		}
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
-		if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
-			t.Errorf("the highest number is %d: numbers were skipped", got)
-		}
-		_ = s.Close(t.Context())
-	})
-}
-
-// A caller that goes away leaves its numbers to nobody.
-func TestStoredCallersThatLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newHooked()
-		s, o := newStored(t, store, nil, nil)
-		numbers(t, s, 1)
-		store.change(func(h *hookedStore) {
-			h.before = func(op string) error { time.Sleep(time.Second); return nil }
-		})
-		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }() // 2
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		var seq seqd.Sequence
-		if err := s.Generate(ctx, 5, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || seq.Len() != 0 {
-			t.Errorf("got %v, %d numbers", err, seq.Len())
-		}
-		if got := numbers(t, s, 1); got[0] != 8 {
-			t.Errorf("got %v, want 8: 3 to 7 belong to a caller that left", got)
-		}
-		if got := o.numbers(seqd.EventAbandoned); got != 5 {
-			t.Errorf("%d numbers were reported as skipped, want 5", got)
-		}
-		_ = s.Close(t.Context())
-	})
-}
-
 // While the store is away callers are refused after acquireTimeout, the store gets about one call a
 // second, and the node is back by itself; only numbers in flight are skipped.
 func TestStoredStoreAwayAndBack(t *testing.T) {
@@ -266,30 +201,6 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 	}
 }
 
-// A store that hangs makes the node unhealthy although no call has failed yet.
-func TestStoredStoreHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newHooked()
-		s, _ := newStored(t, store, nil, func(s *Settings) { s.AcquireTimeout = 5 * time.Second })
-		numbers(t, s, 1)
-		hangs := make(chan struct{})
-		store.change(func(h *hookedStore) { h.before = func(string) error { <-hangs; return errDown } })
-		go func() { _ = s.Generate(context.Background(), 1, &seqd.Sequence{}) }()
-		time.Sleep(7 * time.Second)
-		if err := s.Health(); seqd.CodeOf(err) != seqd.CodeTimeout {
-			t.Errorf("health %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		_ = s.Close(ctx)
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("close took %s", took)
-		}
-		close(hangs)
-	})
-}
-
 // Only numbers above all that this process has seen are issued from a store that was restored.
 func TestStoredRestored(t *testing.T) {
 	store := memory.New(time.Now)
@@ -305,33 +216,6 @@ func TestStoredRestored(t *testing.T) {
 	}
 	if got := numbers(t, a, 1)[0]; got != 5153 || o.count(seqd.EventStoreBehind) != 1 {
 		t.Errorf("then got %d; events %v", got, o.counts)
-	}
-}
-
-// After a failover that lost numbers, they begin above a gap, and the store continues to sequence.
-func TestStoredFailover(t *testing.T) {
-	store := newFailingOver()
-	gap := func(s *Settings) { s.RestoreGap = 5000; s.Step = 1 }
-	a, o := newStored(t, store, nil, gap)
-	b, _ := newStored(t, store, nil, gap)
-	numbers(t, a, 100)
-	copied := store.copied()
-	last := numbers(t, a, 50)[49]
-	store.failOver(copied)
-	// b has seen nothing, and the store has 100.
-	first := numbers(t, b, 1)[0]
-	if first != 100+5000+1 {
-		t.Errorf("got %d after the failover; %d was issued before it", first, last)
-	}
-	if got := numbers(t, a, 1)[0]; got != first+1 {
-		t.Errorf("the other node got %d, want %d", got, first+1)
-	}
-	if o.count(seqd.EventStoreFailedOver) != 0 {
-		t.Error("the other node found no gap, and reported one")
-	}
-	counter, err := store.Counters().Read(t.Context(), "order")
-	if err != nil || counter.Epoch != persist.StoreEpoch {
-		t.Errorf("%+v, %v", counter, err)
 	}
 }
 
@@ -690,24 +574,6 @@ func TestStoredCloseCancelsReads(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A stop waits no longer than its context allows.
-func TestStoredCloseEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := newHooked()
-		s, _ := newStored(t, store, nil, nil)
-		store.change(func(h *hookedStore) { h.before = func(string) error { time.Sleep(time.Second); return nil } })
-		go func() { _, _ = try(t, s, 3) }()
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		if err := s.Close(ctx); err != nil || time.Since(began) != 300*time.Millisecond {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-		time.Sleep(time.Second)
-	})
 }
 
 // Nothing is in hand, and the rate is that of the store.
