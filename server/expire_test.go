@@ -10,33 +10,23 @@ import (
 )
 
 // Reservations expire after a restart, and their webhook is told, although nobody has asked for the biz
-// type since.
+// type since and it is in no configuration.
 func TestReservationsExpireAfterARestart(t *testing.T) {
-	for _, configured := range []bool{true, false} {
-		t.Run(fmt.Sprint("configured=", configured), func(t *testing.T) {
-			told := newHook(t)
-			text := fmt.Sprintf("bizTypesFrom: store\nstore: {bolt: {path: %s}}\n", filepath.Join(t.TempDir(), "seqd.db"))
-			definition := fmt.Sprintf(`{"strategy":"gapless","rejected":[{"name":"webhook","url":%q,"timeout":"1m"}]}`, told.URL)
-			if configured {
-				text += fmt.Sprintf("bizTypes: [{name: invoice, strategy: gapless, rejected: [{name: webhook, url: %q, timeout: 1m}]}]\n", told.URL)
-			}
-			s := start(t, load(t, text))
-			s.await("/readyz", http.StatusOK)
-			if !configured {
-				s.do(201, "PUT", "/biz-types/invoice", definition)
-			}
-			s.do(201, "POST", "/seq/invoice/reservations?count=3&ttl=3s", "")
-			if err := s.stop(); err != nil {
-				t.Fatal(err)
-			}
-			s = start(t, load(t, text))
-			s.await("/readyz", http.StatusOK)
-			// An expiry has no request, so the hook finds what it is told incomplete.
-			await.True(t, "the webhook is told", func() bool { return told.times("invoice incomplete") == 1 })
-			if err := s.stop(); err != nil {
-				t.Fatal(err)
-			}
-		})
+	told := newHook(t)
+	text := fmt.Sprintf("bizTypesFrom: store\nstore: {bolt: {path: %s}}\n", filepath.Join(t.TempDir(), "seqd.db"))
+	s := start(t, load(t, text))
+	s.await("/readyz", http.StatusOK)
+	s.do(201, "PUT", "/biz-types/invoice", fmt.Sprintf(`{"strategy":"gapless","rejected":[{"name":"webhook","url":%q,"timeout":"1m"}]}`, told.URL))
+	s.do(201, "POST", "/seq/invoice/reservations?count=3&ttl=1s", "")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, load(t, text))
+	s.await("/readyz", http.StatusOK)
+	// An expiry has no request, so the hook finds what it is told incomplete.
+	await.True(t, "the webhook is told", func() bool { return told.times("invoice incomplete") == 1 })
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 
