@@ -120,7 +120,7 @@ binaries=
 build_binaries() {
 	[ -z "${SEQD_TEST_BINARIES:-}" ] || return 0
 	binaries=$(mktemp -d)
-	go build -o "$binaries/" ./cmd/seqd ./internal/testing/clockseqd
+	go build -o "$binaries/" ./cmd/seqd
 	scripts/standin "$binaries/mongostandin"
 	# Go's cache keeps these two, which render deploy/helm and deploy/k8s.
 	go tool -n -modfile=scripts/tools/kube/go.mod helm >/dev/null

@@ -26,19 +26,16 @@ import (
 )
 
 // BinariesEnv is the environment variable with the folder of the binaries to use instead of
-// building them: seqd, clockseqd and mongostandin. scripts/test builds them once for all packages.
+// building them: seqd and mongostandin. scripts/test builds them once for all packages.
 // scripts/long builds those of seqd with the race detector.
 const BinariesEnv = "SEQD_TEST_BINARIES"
-
-// program is the package of the binary.
-var program = "./cmd/seqd"
 
 // built is the folder that build created, if any.
 var built string
 
 // build returns the path of the binary. It builds the binary once per test process if needed.
 var build = sync.OnceValues(func() (string, error) {
-	name := filepath.Base(program)
+	const name = "seqd"
 	if folder := os.Getenv(BinariesEnv); folder != "" {
 		return filepath.Join(folder, name), nil
 	}
@@ -48,7 +45,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	binary := filepath.Join(built, name)
 	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command("go", "build", "-o", binary, program)
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/seqd")
 	// the tests may be in another module
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -67,13 +64,6 @@ func Run(m *testing.M) int {
 		_ = os.RemoveAll(built)
 	}
 	return code
-}
-
-// MainOf is like [Main], for tests of another program than seqd. pkg is its package, by its path
-// from the root of this module, such as ./cmd/seqd.
-func MainOf(m *testing.M, pkg string) {
-	program = pkg
-	Main(m)
 }
 
 // Node is one seqd process.

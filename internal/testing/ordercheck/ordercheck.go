@@ -99,21 +99,10 @@ func (r *Record) Duplicates() error {
 	return nil
 }
 
-// Window is a span of time, by the clock of the record.
-type Window struct{ From, To int64 }
-
-// touches reports whether a call was under way at some time within the window.
-func (w Window) touches(c Call) bool { return c.End >= w.From && c.Start <= w.To }
-
 // Order returns an error for the first violation of strict order. In strict order the numbers
 // within a call increase, and a call that begins after another has ended gets only larger numbers
 // (linearizability of an increasing counter).
-func (r *Record) Order() error { return r.OrderOutside() }
-
-// OrderOutside is like [Record.Order], but suspends order within the windows: a call that overlaps
-// a window may get smaller numbers than earlier calls. Calls that begin after the window must still
-// get larger numbers than it got.
-func (r *Record) OrderOutside(windows ...Window) error {
+func (r *Record) Order() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.calls {
@@ -132,8 +121,7 @@ func (r *Record) OrderOutside(windows ...Window) error {
 				highest = byEnd[ended]
 			}
 		}
-		excused := slices.ContainsFunc(windows, func(w Window) bool { return w.touches(c) })
-		if len(c.Numbers) > 0 && c.Numbers[0] <= last(highest) && !excused {
+		if len(c.Numbers) > 0 && c.Numbers[0] <= last(highest) {
 			return fmt.Errorf("%s began after %s had ended", c, highest)
 		}
 	}

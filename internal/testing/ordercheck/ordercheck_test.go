@@ -35,38 +35,6 @@ func TestViolationsAreFound(t *testing.T) {
 	}
 }
 
-func TestOrderIsSuspended(t *testing.T) {
-	window := Window{10, 20}
-	tests := []struct {
-		name   string
-		calls  []Call
-		broken bool
-	}{
-		{"smaller within", []Call{{0, 1, "a", []int64{9}}, {12, 13, "b", []int64{3}}}, false},
-		{"smaller, begun before the window", []Call{{0, 1, "a", []int64{9}}, {8, 13, "b", []int64{3}}}, false},
-		{"smaller, ended after the window", []Call{{0, 1, "a", []int64{9}}, {19, 30, "b", []int64{3}}}, false},
-		{"smaller, all through the window", []Call{{0, 1, "a", []int64{9}}, {5, 30, "b", []int64{3}}}, false},
-		{"smaller, at the edge", []Call{{0, 1, "a", []int64{9}}, {20, 30, "b", []int64{3}}}, false},
-		{"smaller before", []Call{{0, 1, "a", []int64{9}}, {2, 3, "b", []int64{3}}}, true},
-		{"smaller after", []Call{{21, 22, "a", []int64{9}}, {23, 24, "b", []int64{3}}}, true},
-		{"after, smaller than before", []Call{{0, 1, "a", []int64{9}}, {21, 22, "b", []int64{3}}}, true},
-		{"after, smaller than within", []Call{{12, 13, "a", []int64{9}}, {21, 22, "b", []int64{3}}}, true},
-		{"after, larger than all", []Call{{0, 1, "a", []int64{9}}, {12, 13, "b", []int64{3}}, {21, 22, "c", []int64{10}}}, false},
-		{"falling within a call", []Call{{12, 13, "a", []int64{5, 4}}}, true},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			h := New()
-			for _, c := range test.calls {
-				h.AddCall(c)
-			}
-			if err := h.OrderOutside(Window{-9, -1}, window); (err != nil) != test.broken {
-				t.Errorf("%v, want an error: %v", err, test.broken)
-			}
-		})
-	}
-}
-
 func TestSplit(t *testing.T) {
 	h := New()
 	for _, c := range []Call{{0, 1, "a", []int64{9}}, {2, 3, "b", []int64{3}}, {4, 5, "a", []int64{10}}} {
