@@ -50,8 +50,15 @@ func (l *limit) set(at time.Time, look func()) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	if l.at = at; !at.IsZero() {
-		l.timer = time.AfterFunc(time.Until(at), look)
+	l.at = at
+	switch wait := time.Until(at); {
+	case at.IsZero():
+	case wait <= 0:
+		// Not a timer: in a bubble it would run at once, and the race detector crashes if several run at
+		// once on different threads (Go 1.26, bubble.timers.raceCtx in runtime/time.go).
+		go look()
+	default:
+		l.timer = time.AfterFunc(wait, look)
 	}
 }
 
