@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -117,19 +115,6 @@ func BenchmarkSharedNextParallel(b *testing.B) {
 	issueInParallel(b, s)
 }
 
-// BenchmarkSharedIdle shows what a strict biz type takes that nobody uses.
-func BenchmarkSharedIdle(b *testing.B) {
-	settings := DefaultSettings()
-	env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
-	cursor := &endless{}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, cursor); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // endlessStore is a store whose counters cost nothing: what is left is the path of a biz type that
 // takes from the store, within the process.
 type endlessStore struct {
@@ -171,19 +156,4 @@ func BenchmarkStoredNextParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.SetParallelism(16)
 	issueInParallel(b, s)
-}
-
-// BenchmarkFollowingIdle shows what a strict biz type takes that nobody uses, on a node with Redis.
-func BenchmarkFollowingIdle(b *testing.B) {
-	settings := DefaultSettings()
-	env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
-	redis := &redisModel{}
-	b.ReportAllocs()
-	for b.Loop() {
-		o, err := originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order")
-		if err != nil {
-			b.Fatal(err)
-		}
-		newFollowing(o, redis)
-	}
 }

@@ -78,6 +78,29 @@ func TestHeirFindsTheStoreRestored(t *testing.T) {
 	})
 }
 
+// What was in the cursor may have been issued by others: an heir continues above it although it has
+// issued nothing of that.
+func TestHeirOfWhatWasInTheCursor(t *testing.T) {
+	every(t, func(t *testing.T, before, after one) {
+		store, redis := memory.New(time.Now), &redisModel{}
+		first, _ := newShared(t, store, redis, small)
+		numbers(t, first, 5)
+		synctest.Wait()
+		ceil := redis.hash.ceil
+		closeAll(t, first)
+		restore(t, store, 7)
+		redis.lose()
+		second, _ := before.begin(t, store, redis, first)
+		end(t, second)
+		heir, o := after.begin(t, store, redis, second)
+		if got := numbers(t, heir, 1); got[0] <= ceil || o.count(seqd.EventStoreBehind) == 0 {
+			t.Errorf("got %d, want above %d; events %v", got, ceil, o.counts)
+		}
+		synctest.Wait()
+		end(t, heir)
+	})
+}
+
 // Each period inherits for itself, and only the latest are remembered.
 func TestHeirOfPeriods(t *testing.T) {
 	for _, strict := range []bool{false, true} {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
-	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -39,9 +37,6 @@ func clockAt(text string) *clock {
 func (c *clock) Now() time.Time       { return time.UnixMilli(c.ms.Load()) }
 func (c *clock) turn(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 func (c *clock) set(text string)      { c.ms.Store(clockAt(text).ms.Load()) }
-func (c *clock) shifted(d time.Duration) func() time.Time {
-	return func() time.Time { return c.Now().Add(d) }
-}
 
 func daily(s *Settings) { s.Reset, s.Step, s.MaxStep = seqd.ResetDaily, 10, 10 }
 
@@ -176,79 +171,6 @@ func TestDaysOfTimeZones(t *testing.T) {
 			}
 		}
 		closed(t, s)
-	}
-}
-
-// Many nodes with clocks apart issue around several midnights: no number twice in a period, and
-// ascending on each node, whatever stops.
-func TestClocksApartAroundMidnight(t *testing.T) {
-	for name, redis := range map[string]map[string]*redisModel{"per node": nil, "strict": {}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store, c := memory.New(time.Now), clockAt("2026-12-30T22:30:00Z")
-				histories := map[string]*ordercheck.Record{}
-				var mu sync.Mutex
-				skews := []time.Duration{-time.Hour, -time.Second, 0, 3 * time.Second, time.Hour}
-				nodes := make([]*Periodic, len(skews))
-				for range longtest.Or(25, 60) {
-					var wg sync.WaitGroup
-					for i, skew := range skews {
-						if nodes[i] == nil {
-							nodes[i] = periodic(t, store, c.shifted(skew), redis, daily)
-						}
-						for worker := range 3 {
-							wg.Go(func() {
-								var seq seqd.Sequence
-								for k := range 20 {
-									seq.Reset()
-									mu.Lock()
-									began := map[string]int64{}
-									for p, h := range histories {
-										began[p] = h.Now()
-									}
-									mu.Unlock()
-									if err := nodes[i].Generate(t.Context(), 1+k%7, &seq); err != nil {
-										t.Error(err)
-										return
-									}
-									mu.Lock()
-									p := seq.Period().String()
-									if histories[p] == nil {
-										histories[p] = ordercheck.New()
-									}
-									histories[p].Add(began[p], fmt.Sprint("node ", i, " worker ", worker), slices.Collect(seq.Numbers()))
-									mu.Unlock()
-								}
-							})
-						}
-					}
-					wg.Wait()
-					c.turn(3*time.Minute + time.Duration(rand.IntN(240))*time.Second)
-					if stopped := rand.IntN(len(nodes) * 2); stopped < len(nodes) {
-						closed(t, nodes[stopped])
-						nodes[stopped] = nil
-					}
-				}
-				for _, s := range nodes {
-					if s != nil {
-						closed(t, s)
-					}
-				}
-				if len(histories) < 2 {
-					t.Errorf("only %v", slices.Collect(maps.Keys(histories)))
-				}
-				for p, h := range histories {
-					if err := h.Duplicates(); err != nil {
-						t.Errorf("%s: %v", p, err)
-					}
-					if redis != nil {
-						if err := h.Order(); err != nil {
-							t.Errorf("%s: %v", p, err)
-						}
-					}
-				}
-			})
-		})
 	}
 }
 
