@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,36 @@ func TestSharedSlowRedis(t *testing.T) {
 		}
 		if _, code := try(t, s, 1); code != "" || s.Degraded() != nil {
 			t.Errorf("after %d numbers from the store: %v", o.numbers(seqd.EventRefilled), s.Degraded())
+		}
+		closeAll(t, s)
+	})
+}
+
+// Redis was away, came back for one take between two of the server's looks, and is away again: a
+// node that nobody asks for numbers finds out when it is asked how it is.
+func TestRedisAwayAfterABlink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &redisModel{}
+		s := node(t, memory.New(time.Now), redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
+		numbers(t, s, 10)
+		time.Sleep(time.Second)
+		since := time.Now()
+		s.env.RedisAway = func() (time.Time, error) { return since, errors.New("away") }
+		time.Sleep(500 * time.Millisecond)
+		numbers(t, s, 1) // Redis is there for a moment
+		redis.change(func(r *redisModel) { r.down = errDown })
+		time.Sleep(time.Hour)
+		_ = s.Health() // has it looked at
+		synctest.Wait()
+		if s.Health() == nil {
+			t.Error("Redis has been away for an hour, the watch knows it, every request would be refused, and the node calls itself well")
+		}
+		redis.change(func(r *redisModel) { r.down = nil })
+		time.Sleep(2 * time.Second)
+		_ = s.Health()
+		synctest.Wait()
+		if err := s.Health(); err != nil {
+			t.Error("the server of this counter is well again, whatever the watch finds elsewhere:", err)
 		}
 		closeAll(t, s)
 	})
