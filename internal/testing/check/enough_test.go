@@ -127,6 +127,11 @@ func TestRefusals(t *testing.T) {
 		{"exhausted", refused(409, "exhausted"), RuleRefusal},
 		{"disabled by nobody", refused(409, "disabled"), RuleRefusal},
 		{"disabled", func(s *story) { refused(409, "disabled")(s); change(s, 200, "") }, ""},
+		{"another shape", refused(409, "conflict"), RuleRefusal},
+		{"another shape, after one was forced", func(s *story) {
+			refused(409, "conflict")(s)
+			s.add(record.Entry{Call: &record.Call{Start: 0, End: 1, Node: "a", BizType: order, Kind: record.Admin, Key: "PATCH increment=3", Status: 503, Code: "store_unavailable"}})
+		}, ""},
 		{"a change that conflicts", func(s *story) { change(s, 409, "conflict") }, ""},
 		{"a change that is a defect", func(s *story) { change(s, 500, "internal") }, RuleRefusal},
 		{"a parse that is a defect", func(s *story) {

@@ -47,6 +47,8 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 		return
 	case c.code == "conflict" && c.status == 409 && h.storeLost(0, c.end): // a counter that is gone begins nowhere
 		return
+	case c.code == "conflict" && c.status == 409 && h.forced(c.bizType, c.end):
+		return
 	case c.code == "store_failed_over" && c.status == 409 && h.storeLost(0, c.end):
 		return
 	case !known || status != c.status:
@@ -54,6 +56,14 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	case administered[c.code] && !changed[c.bizType]:
 		h.fail(r, RuleRefusal, c.bizType.Name, 1, c.end, fmt.Sprintf("%s, and it was not changed", c.code), c)
 	}
+}
+
+// forced reports whether an increment was forced upon a biz type before. Two such changes at once, and
+// a store that does not answer, may leave a shape on record that is not that of the definition. The biz
+// type is refused then until somebody forces one of them.
+func (h *evidence) forced(b *bizType, at int64) bool {
+	_, first := h.increments(b)
+	return first <= at
 }
 
 // bookingRefusals are further codes with which a node may reject requests about reservations.
