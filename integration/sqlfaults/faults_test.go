@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
@@ -187,7 +189,8 @@ func (s *system) terminate(run func(string) (string, error)) error {
 	return err
 }
 
-// useUp takes all connections from the nodes.
+// useUp takes all connections from the nodes. A connection that has ended may count for a while, so
+// strangers go on: otherwise a node could get it.
 func useUp(s *system) func() {
 	s.Helper()
 	run, close := session(s)
@@ -196,7 +199,7 @@ func useUp(s *system) func() {
 	if isPostgres(s) {
 		of = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'seqd'"
 	}
-	await.Eventually(s, "strangers have all connections", func() error {
+	take := func() error {
 		for {
 			_, close, err := trySession(s)
 			if err != nil {
@@ -208,9 +211,24 @@ func useUp(s *system) func() {
 			return errors.Join(err, s.terminate(run), fmt.Errorf("nodes have %s", left))
 		}
 		return nil
+	}
+	await.Eventually(s, "strangers have all connections", take)
+	until, endTaking := context.WithCancel(s.Context())
+	var taking sync.WaitGroup
+	taking.Go(func() {
+		for {
+			select {
+			case <-until.Done():
+				return
+			case <-time.After(20 * time.Millisecond):
+				_ = take() // it is tried again
+			}
+		}
 	})
-	s.Logf("%d connections of strangers", len(ends))
 	return func() {
+		endTaking()
+		taking.Wait()
+		s.Logf("%d connections of strangers", len(ends))
 		for _, end := range ends {
 			end()
 		}
