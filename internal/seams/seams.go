@@ -13,7 +13,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Seams are what takes the place. What is nil stays as it is.
+// Seams are functions that a simulation gives to a service. If one is nil, the service uses the real
+// thing.
 type Seams struct {
 	// Listen opens a port.
 	Listen func(ctx context.Context, addr string) (net.Listener, error)

@@ -16,8 +16,7 @@ const fewAnswers = 1000
 // no other rule. Every node, biz type and protocol must have issued numbers, there must have been
 // faults, a fifth of the calls must have been answered, and order over nodes must have been suspended
 // for less than half of the answers. These limits are far below what a run reaches. They are not
-// promises of seqd. The rule is skipped for worlds without a duration, which do not come from the
-// laboratory.
+// promises of seqd. A script has no duration, so the rule is skipped for it.
 func (h *evidence) checkEnough(r *Report) {
 	if !h.done || h.world.Duration == 0 {
 		return

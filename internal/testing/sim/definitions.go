@@ -89,7 +89,8 @@ func define(w *World, f *fault) {
 	w.insist(f, f.planned.target, http.MethodPut, "", w.load.Definition(f.planned.target, nil))
 }
 
-// raise raises all counters of a biz type above all that the store knows, which nodes may not notice.
+// raise runs seqd raise for all counters of a biz type. The new number is above all that the store
+// knows. Nodes may not notice the raise.
 func raise(w *World, f *fault) {
 	var by int64
 	if _, err := fmt.Sscan(f.way, &by); err != nil {

@@ -45,7 +45,10 @@
 //
 // # Where to add something
 //
-// A fault or an action is a line of kinds in faults.go, redis.go or operate.go: its name, how often,
-// what it holds, how long it lasts, its effects for the checker, and the functions that begin and end
-// it. What callers do is added to internal/testing/load, and then the laboratory does it too.
+// A fault or an action of an operator is a line in a list of kinds: its name, how often, what it
+// holds, how long it lasts, its effects for the checker, and the functions that begin and end it. The
+// type kind in plan.go explains these. The lists are in faults.go (nodes, clocks, the way to the
+// store), redis.go, otherredis.go, failover.go, restore.go, definitions.go (an operator changes or
+// raises a biz type) and operate.go (restarts, ordering, sequencer). If the store shall fail in a new
+// way, first add a State in storesim/view.go. What callers do is added to internal/testing/load, and then the laboratory does it too.
 package sim

@@ -36,8 +36,7 @@ var (
 func withRedis(o Options) bool    { return o.Redis }
 func withoutRedis(o Options) bool { return !o.Redis }
 
-// kinds are all kinds of faults. Those of Redis are in redis.go, failovers of the
-// store in failover.go, those of operators in operate.go.
+// kinds are all kinds of faults and of actions of operators. doc.go says in which files the others are.
 var kinds = append([]kind{
 	{name: "kill", weight: 6, holds: "seqd", targets: nodeNames, least: blink, most: some, begin: func(w *World, f *fault) { w.node(f).kill(false) }, end: start},
 	{name: "power-lost", weight: 2, holds: "seqd", targets: nodeNames, least: short, most: some, begin: func(w *World, f *fault) { w.node(f).kill(true) }, end: start},

@@ -11,7 +11,7 @@ import (
 )
 
 // allKnow is the longest time until every node has a change. docs/API.md "Biz types at run time" says
-// 5 s, unless the store does not answer: now and then it does not, also between faults.
+// 5 s. It takes longer if the store does not answer, and the simulated store fails now and then.
 const allKnow = 20 * time.Second
 
 // undisturbed are the parts that an action holds after which all nodes must know something: nothing may

@@ -48,7 +48,7 @@ func (w *World) at(t time.Duration) { time.Sleep(time.Until(w.journal.Began.Add(
 // since returns the time of the world.
 func (w *World) since() time.Duration { return time.Duration(w.journal.Now()) }
 
-// until repeats a call until it is answered and not refused, and finds a fault if that takes too
+// until repeats a call until it is answered and not refused, and reports a finding if that takes too
 // long.
 func (w *World) until(try func() *record.Call) *record.Call {
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

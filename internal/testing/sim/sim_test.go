@@ -22,7 +22,7 @@ import (
 
 var (
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, and print what happens")
-	kept    = flag.String("sim.kept", "", "with -sim.seed, the numbers of the faults that happen, such as 3,17")
+	kept    = flag.String("sim.kept", "all", "with -sim.seed, the lines of the plan that happen, from 0, such as 3,17; empty for none")
 	repeats = flag.Int("sim.repeats", 1, "with -sim.seed, how often it runs")
 	first   = flag.Uint64("sim.first", 1, "the first seed")
 	step    = flag.Uint64("sim.step", 1, "the distance between seeds")
@@ -66,7 +66,7 @@ func TestSimulation(t *testing.T) {
 					return
 				}
 				o := sim.OfSeed(*first+uint64(i)**step, *length)
-				o.Only = strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+				o.Only = kinds()
 				report := world(t, o.String(), o)
 				if report == nil {
 					return // the test has said why
@@ -90,9 +90,16 @@ func TestSimulation(t *testing.T) {
 		ran.Load(), *first, faults.Load(), calls.Load(), numbers.Load(), hours, time.Since(began).Round(time.Second), hours/(used()-cpu).Minutes())
 }
 
+// kinds returns the kinds of faults of -sim.only.
+func kinds() []string { return strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }) }
+
 // again runs one seed, and says how often it fails.
 func again(t *testing.T) {
 	o := sim.OfSeed(*seed, *length)
+	o.Only = kinds()
+	if *kept != "all" {
+		o.Kept = []int{}
+	}
 	for number := range strings.SplitSeq(*kept, ",") {
 		if i, err := strconv.Atoi(number); err == nil {
 			o.Kept = append(o.Kept, i)
@@ -102,7 +109,9 @@ func again(t *testing.T) {
 	for i := range *repeats {
 		if i == 0 {
 			o.Say = os.Stdout
-			fmt.Println(strings.Join(sim.Plan(o), "\n"))
+			for line, fault := range sim.Plan(o) {
+				fmt.Printf("%4d %s\n", line, fault)
+			}
 		}
 		report := world(t, o.String(), o)
 		o.Say = nil
@@ -119,22 +128,19 @@ func again(t *testing.T) {
 // explain shortens the plan of a world that failed, and says how to run it again.
 func explain(t *testing.T, o sim.Options, report *check.Report) {
 	end, plan := time.Now().Add(*shrink), sim.Plan(o)
-	rule := func(r *check.Report) string {
-		for name, count := range r.Counts {
-			if count > 0 {
-				return name
-			}
+	broken := check.RuleDuplicate
+	for name, count := range report.Counts {
+		if count > 0 && report.Counts[broken] == 0 {
+			broken = name
 		}
-		return ""
 	}
-	broken := rule(report)
 	needed := worlds.Shorten(len(plan), func(kept []int) bool {
 		if time.Now().After(end) {
 			return false
 		}
 		o.Kept = kept
 		report := world(t, "shorter", o)
-		return report != nil && rule(report) == broken
+		return report != nil && report.Counts[broken] > 0
 	})
 	var list []string
 	text := ""
@@ -142,8 +148,8 @@ func explain(t *testing.T, o sim.Options, report *check.Report) {
 		list = append(list, strconv.Itoa(i))
 		text += fmt.Sprintf("%4d %s\n", i, plan[i])
 	}
-	t.Logf("these faults are enough:\n%sAgain:\n  go test ./internal/testing/sim -run TestSimulation -sim.seed %d -sim.length %v -sim.kept %s -sim.repeats 10 -v",
-		text, o.Seed, o.Length, strings.Join(list, ","))
+	t.Logf("these faults are enough:\n%sAgain:\n  go test ./internal/testing/sim -run TestSimulation -sim.seed %d -sim.length %v -sim.only=%s -sim.kept=%s -sim.repeats 10 -v",
+		text, o.Seed, o.Length, *only, strings.Join(list, ","))
 }
 
 // used returns the processor time of the process so far.

@@ -271,7 +271,8 @@ func hash(text string) uint64 {
 	return h
 }
 
-// fates returns what happens to the operations of a life in the store. Which operation of which record
+// fates returns what happens to the operations of a life in the store, also between planned faults. A
+// world that only plays a script has no such failures, and commands of operators have none. Which operation of which record
 // meets what is drawn for each of them, however many others there are.
 func (l *life) fates() func(storesim.Call) storesim.Fate {
 	w, of := l.node.World, make(map[storesim.Call]*worlds.Dice)
@@ -373,7 +374,7 @@ func (w *World) stop() {
 	time.Sleep(time.Minute) // what nodes have abandoned ends by itself
 }
 
-// awaitReady waits until all nodes are ready, and finds a fault if they are not in time.
+// awaitReady waits until all nodes are ready, and reports a finding if they are not in time.
 func (w *World) awaitReady(when string) {
 	for _, n := range w.nodes {
 		for end := time.Now().Add(settle); ; time.Sleep(100 * time.Millisecond) {

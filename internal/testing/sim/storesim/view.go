@@ -9,7 +9,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// State is what the way to the database carries: of all nodes ([Cluster.Set]) or of one ([View.Set]).
+// State is what the way to the database carries: of all nodes ([Cluster.Set]) or of one ([View.Set]). It
+// lasts until somebody changes it. Planned faults and scripts set it.
 type State int
 
 const (
