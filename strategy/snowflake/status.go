@@ -16,13 +16,13 @@ import (
 type environment struct{ strategy.Env }
 
 // lastTime returns the last time that this process used in a registry, in ms since the Unix epoch, among
-// the generators that have been stopped.
+// the generators that have been stopped. It is nil if strategies leave nothing.
 func (e *environment) lastTime(registry string) *atomic.Int64 {
-	last := new(atomic.Int64)
-	if e.Left != nil {
-		kept, _ := e.Left.LoadOrStore(Name+" "+registry, last)
-		last, _ = kept.(*atomic.Int64)
+	if e.Left == nil {
+		return nil
 	}
+	kept, _ := e.Left.LoadOrStore(Name+" "+registry, new(atomic.Int64))
+	last, _ := kept.(*atomic.Int64)
 	return last
 }
 
