@@ -128,6 +128,32 @@ build_binaries() {
 	export SEQD_TEST_BINARIES=$binaries
 }
 
+# need_laboratory STORE REDIS installs what the laboratory needs for a topology of scripts/chaos.
+need_laboratory() {
+	need ip iproute2
+	need iptables iptables
+	[ "$2" = none ] || need redis-server redis-server
+	case $1 in
+	postgres) need postgres postgresql && need setpriv util-linux ;;
+	mysql) need mariadbd mariadb-server ;;
+	esac
+}
+
+# build_laboratory FOLDER OPTION... builds the laboratory, and with these options its seqd.
+build_laboratory() {
+	go -C integration build -o "$1/chaos" ./cmd/chaos &&
+		CGO_ENABLED=0 go build "${@:2}" -o "$1/seqd" ./internal/testing/clockseqd
+}
+
+# build_standin FOLDER puts the MongoDB stand-in there, which another script may have built.
+build_standin() {
+	if [ -n "${SEQD_TEST_BINARIES:-}" ]; then
+		ln -s "$SEQD_TEST_BINARIES/mongostandin" "$1/"
+	else
+		scripts/standin "$1/mongostandin"
+	fi
+}
+
 # go test runs with these options. The linters have vetted everything, and no debugger looks at the
 # tests.
 fast=(-vet=off -ldflags=-w -count=1)
