@@ -45,9 +45,7 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 		return
 	case c.code == "too_many_reserved" && c.status == 409 && c.bizType.Strategy == record.Gapless:
 		return
-	case c.code == "conflict" && c.status == 409 && h.storeLost(0, c.end): // a counter that is gone begins nowhere
-		return
-	case c.code == "conflict" && c.status == 409 && h.forced(c.bizType, c.end):
+	case c.code == "conflict" && c.status == 409 && (h.storeLost(0, c.end) || h.forced(c.bizType, c.end)): // a counter that is gone begins nowhere
 		return
 	case c.code == "store_failed_over" && c.status == 409 && h.storeLost(0, c.end):
 		return

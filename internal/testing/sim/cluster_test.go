@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -75,7 +74,7 @@ func (s *scripted) during(marks record.Fault, do func()) {
 
 // take makes a call for numbers.
 func (s *scripted) take(n *node, name string, count int) *record.Call {
-	return s.load.Ask(s.Context(), n, load.Question{BizType: name, Count: count})
+	return s.ask(n.name, load.Question{BizType: name, Count: count})
 }
 
 // issues fails the test if a node does not issue a number now.
@@ -139,26 +138,7 @@ func (s *scripted) awaitServing(when string) {
 
 // do sends a request to a node. The status is 0 if there is no answer.
 func (s *scripted) do(n *node, method, path, body string, headers ...string) (status int, header http.Header, answer string) {
-	req, err := http.NewRequestWithContext(s.Context(), method, n.URL()+path, strings.NewReader(body))
-	if err != nil {
-		panic(err) // it is built from constants
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := s.load.HTTP.Do(req)
-	if err != nil {
-		return 0, nil, ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, nil, ""
-	}
-	return resp.StatusCode, resp.Header, string(text)
+	return s.request(s.Context(), n, method, path, body, headers...)
 }
 
 // While the store is away, numbers in hand are issued. Whoever needs more is refused, and so are
@@ -359,7 +339,7 @@ func TestRaisedWithoutRedis(t *testing.T) {
 			s.endNodes(false)
 			issued := load.Enough(s.load.Shapes, s.journal.Highest(), s.counters(f))
 			s.store.Restore(f.backup.Backup, false)
-			s.raiseAll(f, map[string]int64{"limited": issued["limited"]}, func(*config.Config) {}) // it needs Redis
+			s.raiseAll(f, map[string]int64{"limited": issued["limited"]}) // it needs Redis
 			delete(issued, "limited")
 			s.raiseAll(f, issued, func(cfg *config.Config) { cfg.Redis.Addrs = nil })
 			mend := s.cutOff(s.nodes[0])

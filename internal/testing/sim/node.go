@@ -159,12 +159,11 @@ func (l *life) seams() seams.Seams {
 			defer cancel()
 			return n.net.Dial(ctx, n.host, n.serverAt(addr, n.redisOf(n)))
 		},
-		OpenStore: func(ctx context.Context, m seams.Manner) (persist.Store, error) {
-			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})
-		},
 	}
-	if n.options.Bolt {
-		s.OpenStore = nil
+	if !n.options.Bolt {
+		s.OpenStore = func(ctx context.Context, m seams.Manner) (persist.Store, error) {
+			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})
+		}
 	}
 	return s
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Script is what happens in a world, step by step, instead of a drawn plan and random load. It runs
-// once all nodes are ready, and returns once its faults have ended. Callers call only as it says,
-// and what they get is checked as in every world.
+// once all nodes are ready, and must wait for every fault that it begins. Unless the world is loaded,
+// callers call only as it says. What they get is checked as in every world.
 type Script func(*World)
 
 // begin lets a fault begin, of the kind with a name, on a target and in a way, if the kind has
@@ -45,9 +45,6 @@ func (w *World) while(name string, marks record.Fault, do func(f *fault)) {
 // at waits until a time of the world.
 func (w *World) at(t time.Duration) { time.Sleep(time.Until(w.journal.Began.Add(t))) }
 
-// since returns the time of the world.
-func (w *World) since() time.Duration { return time.Duration(w.journal.Now()) }
-
 // until repeats a call until it is answered and not refused, and reports a finding if that takes too
 // long.
 func (w *World) until(try func() *record.Call) *record.Call {
@@ -73,14 +70,14 @@ func (w *World) issue(node, bizType string, count int) *record.Call {
 	return w.until(func() *record.Call { return w.ask(node, load.Question{BizType: bizType, Count: count}) })
 }
 
-// issueOf does the same for a key of a keyed biz type.
+// issueOf asks a node for numbers of a key of a keyed biz type until they come.
 func (w *World) issueOf(node, bizType, key string, count int) *record.Call {
 	return w.until(func() *record.Call {
 		return w.ask(node, load.Question{BizType: bizType, Of: key, Count: count})
 	})
 }
 
-// once does the same under an Idempotency-Key.
+// once asks a node for a number under an Idempotency-Key until it comes.
 func (w *World) once(node, bizType, key string) *record.Call {
 	return w.until(func() *record.Call { return w.ask(node, load.Question{BizType: bizType, Key: key}) })
 }

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,6 +25,9 @@ const (
 	sequences   = 12 // bits
 )
 
+// offlineStart lets nodes begin without the registry.
+var offlineStart = map[string]string{"SEQD_SNOWFLAKE_OFFLINESTART": reserved.String()}
+
 // flakes is a world of nodes that issue snowflake numbers. One caller asks each node all the time, and
 // a test inflicts the faults.
 type flakes struct {
@@ -42,20 +44,20 @@ type flakes struct {
 }
 
 // onRegistries runs a test with the registry in the store, and with the registry in Redis.
-func onRegistries(t *testing.T, machineBits int, test func(s *flakes), settings ...string) {
+func onRegistries(t *testing.T, machineBits int, settings map[string]string, test func(s *flakes)) {
 	for _, registry := range []string{"store", "redis"} {
 		t.Run(registry, func(t *testing.T) {
-			playFlakes(t, machineBits, Options{Redis: registry == "redis", Registry: registry == "redis"}, settings, test)
+			playFlakes(t, machineBits, Options{Redis: registry == "redis", Registry: registry == "redis", Settings: settings}, test)
 		})
 	}
 }
 
 // playFlakes runs a test in a world of its own, and checks the numbers.
-func playFlakes(t *testing.T, machineBits int, o Options, settings []string, test func(s *flakes)) {
-	synctest.Test(t, func(t *testing.T) { runFlakes(t, machineBits, o, settings, test) })
+func playFlakes(t *testing.T, machineBits int, o Options, test func(s *flakes)) {
+	synctest.Test(t, func(t *testing.T) { runFlakes(t, machineBits, o, test) })
 }
 
-func runFlakes(t *testing.T, machineBits int, o Options, settings []string, test func(s *flakes)) {
+func runFlakes(t *testing.T, machineBits int, o Options, test func(s *flakes)) {
 	time.Sleep(time.Until(begins))
 	o.Seed, o.Say = 1, t.Output()
 	w, err := newWorld(t, o)
@@ -69,10 +71,6 @@ func runFlakes(t *testing.T, machineBits int, o Options, settings []string, test
 	ctx, end := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for _, n := range s.nodes {
-		for _, setting := range settings {
-			key, value, _ := strings.Cut(setting, "=")
-			n.configure(key, value)
-		}
 		callers.Go(func() {
 			for ctx.Err() == nil {
 				s.ask(n)
@@ -95,23 +93,12 @@ func runFlakes(t *testing.T, machineBits int, o Options, settings []string, test
 func (s *flakes) get(n *node, path string) (status int, body string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL()+path, nil)
-	if err != nil {
-		panic(err) // it is built from constants
-	}
+	var headers []string
 	if strings.HasPrefix(path, "/seq/") {
-		req.Header.Set("Accept", "text/plain")
+		headers = []string{"Accept", "text/plain"}
 	}
-	resp, err := s.load.HTTP.Do(req)
-	if err != nil {
-		return 0, ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, ""
-	}
-	return resp.StatusCode, string(text)
+	status, _, body = s.request(ctx, n, http.MethodGet, path, "", headers...)
+	return status, body
 }
 
 // ask asks for numbers, and checks them: a life issues ascending numbers, and nobody issues a number
@@ -267,7 +254,7 @@ func (s *flakes) allAway() (back func()) {
 // The registry is away when a node starts, then for a moment, and then for longer than a lease. Within
 // a lease no call is refused.
 func TestRegistryAway(t *testing.T) {
-	onRegistries(t, 10, func(s *flakes) {
+	onRegistries(t, 10, nil, func(s *flakes) {
 		a := s.nodes[0]
 		back := s.allAway()
 		a.start()
@@ -304,7 +291,7 @@ func TestRegistryAway(t *testing.T) {
 // With offlineStart a node that was killed gets its own machine ID back, and issues without the
 // registry until its reservation ends, also over restarts. After that a restart does not help.
 func TestReservation(t *testing.T) {
-	onRegistries(t, 10, func(s *flakes) {
+	onRegistries(t, 10, offlineStart, func(s *flakes) {
 		a := s.nodes[0]
 		restart := func() { a.kill(false); a.start() }
 		a.start()
@@ -336,15 +323,15 @@ func TestReservation(t *testing.T) {
 		back()
 		s.becomes(a, http.StatusOK, "")
 		s.issues(a)
-	}, "SEQD_SNOWFLAKE_OFFLINESTART="+reserved.String())
+	})
 }
 
 // There are two machine IDs and three nodes. One node is paused, or cut off from the registry, and the
 // node that stands by takes its machine ID over. When the first node is back, it has lost it.
 func TestMachineIDTakenOver(t *testing.T) {
-	for what, settings := range map[string][]string{"lease": nil, "reservation": {"SEQD_SNOWFLAKE_OFFLINESTART=" + reserved.String()}} {
+	for what, settings := range map[string]map[string]string{"lease": nil, "reservation": offlineStart} {
 		t.Run(what, func(t *testing.T) {
-			onRegistries(t, 1, func(s *flakes) {
+			onRegistries(t, 1, settings, func(s *flakes) {
 				a, b, c := s.nodes[0], s.nodes[1], s.nodes[2]
 				for _, n := range []*node{a, b} {
 					n.start()
@@ -375,7 +362,7 @@ func TestMachineIDTakenOver(t *testing.T) {
 				b.stop() // what is released is taken at once
 				s.issues(c)
 				s.issues(a)
-			}, settings...)
+			})
 		})
 	}
 }
@@ -396,7 +383,7 @@ func TestRegistryLost(t *testing.T) {
 	for way, lose := range ways {
 		t.Run(way, func(t *testing.T) {
 			redis := way != "restored"
-			playFlakes(t, 1, Options{Redis: redis, Registry: redis}, nil, func(s *flakes) {
+			playFlakes(t, 1, Options{Redis: redis, Registry: redis}, func(s *flakes) {
 				s.losesRegistry(func(old storesim.Backup) { lose(s, old) })
 			})
 		})
@@ -434,7 +421,7 @@ func (s *flakes) losesRegistry(lose func(old storesim.Backup)) {
 // Redis fails over before it has replicated the last lease, whose holder still reaches only the former
 // primary. The other nodes take all machine IDs, and the holder finds out that it has lost its own.
 func TestRegistryFailsOver(t *testing.T) {
-	playFlakes(t, 1, Options{Redis: true, Registry: true}, nil, func(s *flakes) {
+	playFlakes(t, 1, Options{Redis: true, Registry: true}, func(s *flakes) {
 		a, b, c := s.nodes[0], s.nodes[1], s.nodes[2]
 		b.start()
 		s.issues(b)
@@ -462,7 +449,7 @@ func TestRegistryFailsOver(t *testing.T) {
 // The store fails over to a standby that never got the last lease. Its holder is cut off, and issues
 // until the lease ends. Nobody else begins within the time that the documents say.
 func TestStoreFailsOverWithoutTheLease(t *testing.T) {
-	playFlakes(t, 1, Options{Mode: storesim.Lossy}, nil, func(s *flakes) {
+	playFlakes(t, 1, Options{Mode: storesim.Lossy}, func(s *flakes) {
 		a, b, c := s.nodes[0], s.nodes[1], s.nodes[2]
 		b.start()
 		s.becomes(b, http.StatusOK, "")
@@ -487,7 +474,7 @@ func TestStoreFailsOverWithoutTheLease(t *testing.T) {
 
 // Nodes that are killed and started again, all at once, have machine IDs of their own each time.
 func TestKilledTogether(t *testing.T) {
-	onRegistries(t, 3, func(s *flakes) {
+	onRegistries(t, 3, nil, func(s *flakes) {
 		for range 4 {
 			s.onAll((*node).start)
 			var had []int64

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,43 +16,25 @@ import (
 
 // A token that is made and revoked on one node is known and unknown on another one as soon as that node
 // has asked the store again, also on connections that are open.
-func TestTokenRevokedElsewhere(t *testing.T) { synctest.Test(t, tokenRevokedElsewhere) }
-
-func tokenRevokedElsewhere(t *testing.T) {
-	time.Sleep(time.Until(begins))
-	w, err := newWorld(t, Options{Seed: 1, Say: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.stop()
-	w.bizTypes = `[{"name":"order"}]`
-	w.sparse = w.bizTypes
+func TestTokenRevokedElsewhere(t *testing.T) {
 	const admin = "seqd_admin0000000000000000000000000"
-	here, there := w.nodes[0], w.nodes[1]
-	for _, n := range w.nodes {
-		n.configure("SEQD_AUTH_MODE", "token")
-		n.configure("SEQD_COMPAT_TOKEN", "ops")
-		n.configure("SEQD_AUTH_TOKENS", fmt.Sprintf(`[{"name":"ops","sha256":"%x","scopes":["admin"]}]`, sha256.Sum256([]byte(admin))))
-		n.start()
+	settings := map[string]string{
+		"SEQD_AUTH_MODE": "token", "SEQD_COMPAT_TOKEN": "ops",
+		"SEQD_AUTH_TOKENS": fmt.Sprintf(`[{"name":"ops","sha256":"%x","scopes":["admin"]}]`, sha256.Sum256([]byte(admin))),
 	}
-	w.awaitReady("at the start")
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Seed: 1, Say: t.Output(), BizTypes: only("order"), Settings: settings, Script: func(w *World) { revokeElsewhere(t, w, admin) }}
+		if report := Run(t, o); report.Total() > 0 {
+			t.Error(report)
+		}
+	})
+}
+
+func revokeElsewhere(t *testing.T, w *World, admin string) {
+	here, there := w.nodes[0], w.nodes[1]
 	ask := func(n *node, token, method, path, body string) (status int, answer string) {
-		req, err := http.NewRequestWithContext(t.Context(), method, n.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := w.load.HTTP.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(text)
+		status, _, answer = w.request(t.Context(), n, method, path, body, "Authorization", "Bearer "+token)
+		return status, answer
 	}
 	var made struct{ Secret string }
 	status, body := ask(here, admin, http.MethodPost, "/tokens", `{"name":"shop","scopes":["issue:order"]}`)

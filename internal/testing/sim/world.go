@@ -272,8 +272,8 @@ func hash(text string) uint64 {
 }
 
 // fates returns what happens to the operations of a life in the store, also between planned faults. A
-// world that only plays a script has no such failures, and commands of operators have none. Which operation of which record
-// meets what is drawn for each of them, however many others there are.
+// world that only plays a script has no such failures, and commands of operators have none. Which
+// operation of which record meets what is drawn for each of them, however many others there are.
 func (l *life) fates() func(storesim.Call) storesim.Fate {
 	w, of := l.node.World, make(map[storesim.Call]*worlds.Dice)
 	return func(c storesim.Call) storesim.Fate {

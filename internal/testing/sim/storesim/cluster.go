@@ -50,11 +50,11 @@ type Cluster struct {
 	changed  chan struct{}
 	state    State
 	primary  *database
-	standby  *database // nil if Unfenced
-	unsent   []write   // that the standby lacks
-	promoted int       // how often a server took over or was restored; operations of before do not arrive
-	timeline int       // the highest that was ever used
-	unheard  map[*Unheard]struct{}
+	standby  *database             // nil if Unfenced
+	unsent   []write               // that the standby lacks
+	promoted int                   // how often a server took over or was restored; operations of before do not arrive
+	timeline int                   // the highest that was ever used
+	unheard  map[*Unheard]struct{} // see the method
 }
 
 // write is a change that was applied to the primary.
