@@ -79,6 +79,9 @@ func (w *World) order(f *fault, ordering string) {
 func endRestore(w *World, f *fault) {
 	w.endNodes(strings.HasPrefix(f.way, killed))
 	issued := load.Enough(w.load.Shapes, w.journal.Highest(), w.counters(f))
+	for _, counter := range w.booksNow() {
+		issued[counter] = max(issued[counter], 0) // also of one whose first numbers reached no caller
+	}
 	w.store.Restore(f.backup.Backup, strings.HasSuffix(f.way, recovered))
 	w.raiseAll(f, issued)
 	w.operate(f, "say that the store was restored", func(ctx context.Context, cfg *config.Config) error {
