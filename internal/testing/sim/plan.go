@@ -80,6 +80,11 @@ func (p planned) locks() (all []string) {
 	return all
 }
 
+// shares reports whether two faults use the same part.
+func (p planned) shares(other planned) bool {
+	return slices.ContainsFunc(p.locks(), func(lock string) bool { return slices.Contains(other.locks(), lock) })
+}
+
 // pause is the mean time between the begins of two faults.
 const pause = 12 * time.Second
 
@@ -93,9 +98,7 @@ func newPlan(o Options) (all []planned) {
 	}
 	for at := quiet; at < quiet+o.Length; at += load.UpTo(r, 2*pause) {
 		p := dealt[r.IntN(len(dealt))].draw(r, at)
-		collides := func(other planned) bool {
-			return p.at < other.ends() && slices.ContainsFunc(p.locks(), func(lock string) bool { return slices.Contains(other.locks(), lock) })
-		}
+		collides := func(other planned) bool { return p.at < other.ends() && p.shares(other) }
 		if o.Bolt && slices.Contains(nodeNames[1:], p.target) {
 			continue // it has no such node
 		}
@@ -168,12 +171,21 @@ func (f *fault) undoAll() {
 	f.undo = nil
 }
 
-// inflict lets the faults of a plan happen, and returns when all have ended.
+// inflict lets the faults of a plan happen, and returns when all have ended. A fault that uses a part
+// of an earlier one waits for the end of that, which may be later than planned.
 func (w *World) inflict(plan []planned) {
 	var under sync.WaitGroup
+	ended := make([]chan struct{}, len(plan))
 	for i, p := range plan {
+		ended[i] = make(chan struct{})
 		under.Go(func() {
+			defer close(ended[i])
 			time.Sleep(time.Until(w.journal.Began.Add(p.at)))
+			for j, earlier := range plan[:i] {
+				if p.shares(earlier) {
+					<-ended[j]
+				}
+			}
 			w.suffer(i+1, p)
 		})
 	}
