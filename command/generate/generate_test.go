@@ -367,7 +367,7 @@ func TestFullDevice(t *testing.T) {
 func TestHalfAWrite(t *testing.T) {
 	for _, room := range []int{0, 1, 2, 3, 4, 700, 300_000, 300_001, 600_000} {
 		s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
-		o := options(s, path, 200_000)
+		o := options(s, path, 100_000)
 		o.Resume = true
 		if err := o.complete(); err != nil {
 			t.Fatal(err)
@@ -503,6 +503,7 @@ func TestForce(t *testing.T) {
 
 // The memory of a run does not depend on its length.
 func TestMemoryIsFlat(t *testing.T) {
+	longtest.Only(t)
 	s := serve(t)
 	s.maxCount = 10_000
 	heap := func() uint64 {

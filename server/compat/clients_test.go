@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // tinyidSegment is a segment as Tinyid's client uses it: it has issued current, and issues what
@@ -152,7 +154,7 @@ func TestClientsTogether(t *testing.T) {
 					func(int) (int64, error) { return tinyid.nextID() }, func(int) (int64, error) { return cosid.nextID() },
 					text("/seq/shop.order"), text("/api/segment/get/shop.order"), text("/tinyid/id/nextIdSimple?bizType=shop.order"))
 			}
-			const each = 400
+			each := longtest.Or(60, 400)
 			issued := make([][]int64, len(callers))
 			var wg sync.WaitGroup
 			for i, next := range callers {
