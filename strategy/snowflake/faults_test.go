@@ -20,12 +20,21 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
-// failing is a registry of which one operation fails: it is not carried out, or only its answer is lost.
+// failing is a registry of which one operation fails.
 type failing struct {
 	*registry
 	calls, fails atomic.Int64 // fails is the number of the operation, from 1; 0 for none
-	made         bool         // only the answer is lost
+	how          failure
 }
+
+// failure is what becomes of the operation that fails.
+type failure int
+
+const (
+	notMade    failure = iota // it is not carried out
+	unanswered                // only the answer is lost
+	contested                 // it is a change, and somebody else was faster; looks do not count
+)
 
 func (f *failing) Slots() persist.SlotStore { return f }
 
@@ -34,13 +43,19 @@ func (f *failing) do(op func() error) error {
 	if f.calls.Add(1) != f.fails.Load() {
 		return op()
 	}
-	if f.made {
+	switch f.how {
+	case unanswered:
 		_ = op()
+	case contested:
+		return nil
 	}
 	return errAway
 }
 
 func (f *failing) Look(ctx context.Context, name string, ids ...int64) (t persist.SlotTable, err error) {
+	if f.how == contested {
+		return f.registry.Look(ctx, name, ids...)
+	}
 	failed := f.do(func() error { t, err = f.registry.Look(ctx, name, ids...); return err })
 	if failed != nil {
 		t = persist.SlotTable{}
@@ -56,7 +71,7 @@ func (f *failing) Swap(ctx context.Context, name string, swap persist.SlotSwap) 
 // A node whose lease was granted although it got no answer continues with that lease.
 func TestPendingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &failing{registry: newRegistry(true), made: true}
+		r := &failing{registry: newRegistry(true), how: unanswered}
 		r.fails.Store(5) // two looks, the bootstrap part, a look, the lease
 		s := instanceWith(t, r, time.Now, "1", nil)
 		closes(t, s)
@@ -104,6 +119,47 @@ func TestPreparedLooksAtAll(t *testing.T) {
 			t.Errorf("%+v, %v", table, err)
 		}
 	})
+}
+
+// Operators are warned if leases begin later because of a floor, and of nothing else that the bootstrap
+// part gets.
+func TestNewFloorIsLogged(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		s := instance(t, newRegistry(shared), "1", nil)
+		closes(t, s)
+		r := &s.held().registry
+		var log strings.Builder
+		r.env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		for _, test := range []struct {
+			reach int64
+			warns bool
+		}{{0, shared}, {60_000, false}} {
+			log.Reset()
+			r.reach = test.reach
+			table, err := r.prepared(t.Context())
+			if err != nil || table.Set.Ahead < test.reach || (log.Len() > 0) != test.warns {
+				t.Errorf("shared %t, %+v, %v, logged %q", shared, *table.Set, err, log.String())
+			}
+		}
+	}
+}
+
+// The parts of the node that the strategy needs are there, or New says what is missing.
+func TestNewNeeds(t *testing.T) {
+	for want, change := range map[string]func(*strategy.Env, *Settings){
+		`"nowhere"`:     func(env *strategy.Env, _ *Settings) { env.Addr = "nowhere" },
+		`"127.0.0.1:x"`: func(env *strategy.Env, _ *Settings) { env.Addr = "127.0.0.1:x" },
+		"redis.addrs":   func(_ *strategy.Env, s *Settings) { s.Registry = registryRedis },
+	} {
+		s := instance(t, newRegistry(true), "1", nil)
+		closes(t, s)
+		env, settings := s.held().env.Env, *s.held().settings
+		env.Store = newRegistry(true) // another holder
+		change(&env, &settings)
+		if _, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
 }
 
 // Redis that cannot be used as it is configured is refused. If it only does not answer, a node with a
@@ -231,12 +287,12 @@ func TestRestored(t *testing.T) {
 				t.Errorf("operation %d fails, and nobody is told", n+1)
 			}
 		}
-		r.fails.Store(0)
-		contested := &contested{failing: r}
+		r.how = contested
+		r.calls.Store(0)
+		r.fails.Store(1)
 		env := s.held().env.Env
-		env.Store = contested
-		if _, err := factory.Restored(t.Context(), env, bizType); err != nil || contested.swaps.Load() != 2 {
-			t.Errorf("%v after %d changes", err, contested.swaps.Load())
+		if _, err := factory.Restored(t.Context(), env, bizType); err != nil || r.calls.Load() != 2 {
+			t.Errorf("%v after %d changes", err, r.calls.Load())
 		}
 		if _, err := factory.Restored(t.Context(), env, seqd.BizType{Settings: 1}); err == nil {
 			t.Error("other settings pass")
@@ -252,21 +308,6 @@ func TestRestored(t *testing.T) {
 			t.Error("a registry that is not there passes")
 		}
 	})
-}
-
-// contested is a registry that somebody else changes before the first change.
-type contested struct {
-	*failing
-	swaps atomic.Int64
-}
-
-func (c *contested) Slots() persist.SlotStore { return c }
-
-func (c *contested) Swap(ctx context.Context, name string, swap persist.SlotSwap) (bool, error) {
-	if c.swaps.Add(1) == 1 {
-		return false, nil
-	}
-	return c.failing.Swap(ctx, name, swap)
 }
 
 // A node may begin without the store only if it has a reservation, and says so.
@@ -419,30 +460,28 @@ func TestReach(t *testing.T) {
 	})
 }
 
-// Whichever operation of the registry fails once, before or after it was made: a node that begins, renews,
-// is killed, begins again, and stops, makes ascending numbers, is never without a machine ID for long, and
-// leaves it free at the end. With a file it keeps the machine ID, unless it could not free it when it
-// stopped.
+// Whichever operation of the registry fails once, in whatever way: a node that begins, renews, is killed,
+// begins again, and stops, makes ascending numbers, is never without a machine ID for long, and leaves it
+// free at the end. With a file it keeps the machine ID, unless it could not free it when it stopped.
 func TestOneFailure(t *testing.T) {
 	for _, offline := range []time.Duration{0, 10 * time.Second} {
 		each := int64(1)
 		if offline > 0 { // files are slow
 			each = int64(longtest.Or(9, 1))
 		}
-		calls := life(t, offline, false, 0)
-		for n := int64(1); n <= calls; n += each {
-			t.Run(fmt.Sprintf("offline=%v,%d", offline, n), func(t *testing.T) {
-				life(t, offline, false, n)
-				life(t, offline, true, n)
-			})
+		for _, how := range []failure{notMade, unanswered, contested} {
+			calls := life(t, offline, how, 0)
+			for n := int64(1); n <= calls; n += each {
+				t.Run(fmt.Sprintf("offline=%v,%d,%d", offline, how, n), func(t *testing.T) { life(t, offline, how, n) })
+			}
 		}
 	}
 }
 
 // life is that of TestOneFailure. It returns how many operations there were.
-func life(t *testing.T, offline time.Duration, made bool, fails int64) (calls int64) {
+func life(t *testing.T, offline time.Duration, how failure, fails int64) (calls int64) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &failing{registry: newRegistry(offline == 0), made: made}
+		r := &failing{registry: newRegistry(offline == 0), how: how}
 		r.fails.Store(fails)
 		dir := t.TempDir()
 		begin := func() *Strategy {
@@ -474,7 +513,7 @@ func life(t *testing.T, offline time.Duration, made bool, fails int64) (calls in
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		kept = kept && (fails <= before || fails > r.calls.Load())
+		kept = kept && (fails <= before || fails > r.calls.Load() || how == contested)
 		s = begin()
 		time.Sleep(20 * time.Second)
 		issue(s, "after a stop")
@@ -484,7 +523,7 @@ func life(t *testing.T, offline time.Duration, made bool, fails int64) (calls in
 		calls = r.calls.Load()
 		table := slots(t, s, r.registry)
 		held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })
-		if held && fails < calls-1 || kept && len(table.Slots) != 1 {
+		if held && (fails < calls-1 || how == contested) || kept && len(table.Slots) != 1 {
 			t.Errorf("the machine IDs on record are %+v", table.Slots)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
 // registry is a store whose registry can be away, and whose clock can be off.
@@ -335,6 +336,35 @@ func TestWhatWasNeverInitialisedMakesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		closes(t, instance(t, r, "1", reserving(2*time.Minute)))
+	})
+}
+
+// TestReservationOfBefore checks that a node whose offlineStart was switched off invalidates its
+// reservation, but not that of another biz type of the process.
+func TestReservationOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		with := func(offline time.Duration) *Strategy {
+			return instance(t, r, "1", func(s *Settings) { s.StateDir, s.OfflineStart = dir, offline })
+		}
+		reserves := func(s *Strategy) bool {
+			_, _, err := statefile.Peek(dir, s.held().file.name)
+			return err == nil
+		}
+		a, b := with(time.Minute), with(0)
+		_ = a.Init(t.Context(), true)
+		time.Sleep(1500 * time.Millisecond)
+		ready(t, b)
+		if !reserves(a) {
+			t.Error("the reservation of another biz type is gone")
+		}
+		crash(a)
+		crash(b)
+		ready(t, with(0))
+		if reserves(a) {
+			t.Error("the reservation is still there")
+		}
 	})
 }
 

@@ -67,7 +67,7 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 		if err != nil {
 			return t, err
 		}
-		if made && swap.NewSet.Floor > 0 {
+		if made && swap.NewSet.Floor > 0 && (swap.OldSet == nil || swap.NewSet.Floor > swap.OldSet.Floor) {
 			r.env.Log.Warn("the registry of machine IDs is new or may have lost something: leases begin later, except those that have not ended",
 				"registry", r.name, "from", at(swap.NewSet.Floor+1))
 		}

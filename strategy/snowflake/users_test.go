@@ -79,7 +79,7 @@ func TestAloneOverRestarts(t *testing.T) {
 }
 
 // TestNotAloneAfterAConflict checks that the biz type is removed from the file when the store has
-// another shape on record, whatever the holder is doing.
+// another shape on record, whatever the holder is doing, and that the node can use the file afterwards.
 func TestNotAloneAfterAConflict(t *testing.T) {
 	for name, conflict := range map[string]func(t *testing.T, r *registry, s *Strategy){
 		"before Init": func(_ *testing.T, _ *registry, s *Strategy) { s.OnRecord("") },
@@ -126,6 +126,12 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 				if _, _, err := statefile.Peek(dir, s.held().file.name); err != nil {
 					t.Errorf("the reservation is gone: %v", err)
 				}
+				r.away.Store(false)
+				s = instance(t, r, "1", offline)
+				closes(t, s)
+				if err := s.Init(t.Context(), false); s.machineID() < 0 {
+					t.Errorf("it has no machine ID: %v", err)
+				}
 			})
 		})
 	}
@@ -139,14 +145,14 @@ func TestUsersWithoutShape(t *testing.T) {
 	}
 }
 
-// TestManyUsers checks that the list always fits into the file.
+// TestManyUsers checks that the list always fits into the file, and fills it.
 func TestManyUsers(t *testing.T) {
 	u := newUsers()
 	for range 200 {
-		u.hashes[drawn()] = shapeHash("shape")
+		u.hashes[drawn()[:30]] = shapeHash("shape") // 64 bytes in the list, with = and a comma
 	}
 	names := u.names()
-	if len(names) > mostUsers || len(parseUsers(names)) < 50 {
+	if len(names) > mostUsers || len(parseUsers(names)) != mostUsers/64 {
 		t.Errorf("%d names in %d bytes", len(parseUsers(names)), len(names))
 	}
 	f, err := statefile.Open(filepath.Join(t.TempDir(), "state"), "f", statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"})
