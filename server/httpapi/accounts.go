@@ -159,11 +159,7 @@ func readVoid(c *gin.Context) (id string, v seqd.Voiding, err error) {
 	if v.Key, v.Period, err = counterIn(values); err != nil {
 		return "", v, err
 	}
-	text, err := body(c)
-	if err != nil {
-		return "", v, err
-	}
-	o, err := readObject(text, "id", "reason")
+	o, err := readObject(body(c), "id", "reason")
 	if err != nil {
 		return "", v, err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
+	"testing"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/httpapi"
@@ -75,4 +77,64 @@ type alone struct{}
 
 func (alone) Nodes(context.Context) ([]httpapi.Node, bool) {
 	return []httpapi.Node{{ID: "x", Self: true}}, true
+}
+
+// TestBizTypes checks what becomes of requests about the biz type order, of version 1, and about new,
+// which is none.
+func TestBizTypes(t *testing.T) {
+	for _, tt := range []struct {
+		request, headers string
+		status           int
+		answer           string // the ETag, or the code of an error
+	}{
+		{"GET order", "", 200, `"1"`},
+		{"GET new", "", 404, "unknown_biz_type"},
+		{"GET order?dryRun=true", "", 400, "invalid_request"},
+		{"GET a,b", "", 400, "invalid_biz_type"},
+		{"PUT order", "", 200, `"2"`},
+		{"PUT new", "", 201, `"1"`},
+		{"PUT new?dryRun=true", "", 200, `"1"`},
+		{"PUT new?dryRun=false&force=true", "", 201, `"1"`},
+		{"PUT new?dryRun=1", "", 400, "invalid_request"},
+		{"PUT new?dryrun=true", "", 400, "invalid_request"},
+		{"PUT a,b", "", 400, "invalid_biz_type"},
+		{"PUT order", `If-Match: "1"`, 200, `"2"`},
+		{"PUT order", `If-Match: "2"`, 412, "precondition_failed"},
+		{"PUT order", `If-Match: 1`, 400, "invalid_request"},
+		{"PUT new", "If-Match: *", 412, "precondition_failed"},
+		{"PUT new", "If-None-Match: *", 201, `"1"`},
+		{"PUT order", "If-None-Match: *", 412, "precondition_failed"},
+		{"PUT new", `If-None-Match: "1"`, 400, "invalid_request"},
+		{"PUT new", "If-None-Match: *\r\nIf-None-Match: *", 400, "invalid_request"},
+		{"PUT new", "If-None-Match: *\r\nIf-Match: *", 400, "invalid_request"},
+		{"PATCH order", "", 200, `"2"`},
+		{"PATCH order", `If-Match: "2"`, 412, "precondition_failed"},
+		{"PATCH new", "", 404, "unknown_biz_type"},
+		{"PATCH order?x=y", "", 400, "invalid_request"},
+		{"POST order/enable", "", 200, `"2"`},
+		{"POST order/disable", `If-Match: "1"`, 200, `"2"`},
+		{"POST order/disable", `If-Match: "2"`, 412, "precondition_failed"},
+		{"POST order/enable?dryRun=true", "", 400, "invalid_request"},
+		{"DELETE order", "", 204, ""},
+		{"DELETE order", `If-Match: "2"`, 412, "precondition_failed"},
+		{"DELETE new", "", 404, "unknown_biz_type"},
+		{"DELETE order?force=true", "", 400, "invalid_request"},
+	} {
+		api := newStarting(t)
+		api.Administer(newDefinitions(), alone{})
+		method, target, _ := strings.Cut(tt.request, " ")
+		headers := []string{"X-Request-Id: x"}
+		if tt.headers != "" {
+			headers = append(headers, tt.headers)
+		}
+		w := sendJSON(t, api, method, "/biz-types/"+target, "{}", headers...)
+		switch {
+		case w.Code != tt.status || w.Header().Get("Cache-Control") != "no-store":
+			t.Errorf("%s, %s: %d %s, headers %v", tt.request, tt.headers, w.Code, w.Body, w.Header())
+		case tt.status >= 400:
+			wantProblem(t, w, tt.status, seqd.Code(tt.answer))
+		case w.Header().Get("Etag") != tt.answer:
+			t.Errorf("%s, %s: ETag %s, want %s", tt.request, tt.headers, w.Header().Get("Etag"), tt.answer)
+		}
+	}
 }

@@ -209,11 +209,8 @@ func bizTypeOf(c *gin.Context) (string, error) {
 // definitionOf reads a request that changes a definition: the name of the biz type, the body, and
 // what the query and the headers ask for.
 func definitionOf(c *gin.Context) (name string, text []byte, change Change, err error) {
-	if name, change, err = changeOf(c, "dryRun", "force"); err != nil {
-		return "", nil, change, err
-	}
-	text, err = body(c)
-	return name, text, change, err
+	name, change, err = changeOf(c, "dryRun", "force")
+	return name, body(c), change, err
 }
 
 // changeOf reads the name and the options of a change. flags are the query parameters that are

@@ -123,11 +123,7 @@ func (v *Visit) Parameters() (url.Values, error) {
 	if !v.api.middleware.extras.readsForm(v.c) {
 		return values, nil
 	}
-	text, err := body(v.c)
-	if err != nil {
-		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the form cannot be read")
-	}
-	form, err := url.ParseQuery(string(text))
+	form, err := url.ParseQuery(string(body(v.c)))
 	if err != nil {
 		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "the form cannot be read")
 	}
@@ -140,11 +136,7 @@ func (v *Visit) Parameters() (url.Values, error) {
 // Text returns the text under a key of the JSON object that is the body, if the route reads one.
 // The object has no other key.
 func (v *Visit) Text(key string) (text string, err error) {
-	object, err := body(v.c)
-	if err != nil {
-		return "", err
-	}
-	o, err := readObject(object, key)
+	o, err := readObject(body(v.c), key)
 	if err != nil {
 		return "", err
 	}

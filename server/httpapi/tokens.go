@@ -124,11 +124,7 @@ func readNewToken(c *gin.Context) (want access.Token, err error) {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return want, err
 	}
-	text, err := body(c)
-	if err != nil {
-		return want, err
-	}
-	o, err := readObject(text, "name", "scopes", "expires", "enabled")
+	o, err := readObject(body(c), "name", "scopes", "expires", "enabled")
 	if err != nil {
 		return want, err
 	}
@@ -169,11 +165,7 @@ func readTokenPatch(c *gin.Context) (o object, match ifMatch, err error) {
 	if match, err = readIfMatch(c.Request); err != nil {
 		return o, match, err
 	}
-	text, err := body(c)
-	if err != nil {
-		return o, match, err
-	}
-	if o, err = readObject(text, "scopes", "expires", "enabled"); err != nil {
+	if o, err = readObject(body(c), "scopes", "expires", "enabled"); err != nil {
 		return o, match, err
 	}
 	var dry access.Token // a malformed body is an error whatever the token is
