@@ -321,6 +321,30 @@ func TestAnswersRace(t *testing.T) {
 	}
 }
 
+// Whatever byte of an answer is damaged, and wherever it is cut off, is noticed, as is an answer under the
+// ID of another.
+func TestUnsealed(t *testing.T) {
+	whole := sealed("a", "text")
+	if text, err := unsealed("a", whole); text != "text" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	damaged := [][]byte{sealed("b", "text"), sealed("a", "")}
+	for i := range whole {
+		other := bytes.Clone(whole)
+		other[i] = 0
+		damaged = append(damaged, other, whole[:i])
+	}
+	for _, data := range damaged {
+		if text, err := unsealed("a", data); text != "" || !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("%q: %q, %v", data, text, err)
+		}
+	}
+	whole[0]++
+	if _, err := unsealed("a", whole); !errors.Is(err, persist.ErrNewer) {
+		t.Errorf("a later format: %v", err)
+	}
+}
+
 // A file that is missing or damaged is named, with what to do; counters go on.
 func TestDamagedAnswers(t *testing.T) {
 	for name, test := range map[string]struct {

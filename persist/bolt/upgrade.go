@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"bytes"
-	"cmp"
 	"strings"
 
 	"go.etcd.io/bbolt"
@@ -76,8 +75,8 @@ func upgradeShapes(tx *bbolt.Tx) error {
 		if err == nil && s.BizTag != key {
 			err = persist.ErrInvalid
 		}
-		d, invalid := persist.FormerShape(key, s.Shape, s.Timestamp)
-		return d, cmp.Or(err, invalid)
+		d, _ := persist.FormerShape(key, s.Shape, s.Timestamp)
+		return d, err
 	})
 }
 
