@@ -195,6 +195,9 @@ func TestNoClock(t *testing.T) {
 	if n, err := b.Purge(t.Context()); n != 0 || !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("purged %d, %v", n, err)
 	}
+	if err := b.Skew(t.Context()); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("the skew is known: %v", err)
+	}
 	slots.err = nil
 	if held, err := b.Claim(t.Context(), "k", pending, time.Second); held != "" || err != nil {
 		t.Errorf("claimed: %q, %v", held, err)
@@ -209,7 +212,10 @@ func TestNoClock(t *testing.T) {
 }
 
 func TestSkew(t *testing.T) {
-	for ahead, want := range map[time.Duration]string{0: "", 59 * time.Minute: "", -59 * time.Minute: "", 25 * time.Hour: "25h0m0s ahead", -2 * time.Hour: "2h0m0s behind"} {
+	for ahead, want := range map[time.Duration]string{
+		0: "", time.Hour: "", -time.Hour: "", 25 * time.Hour: "25h0m0s ahead", -2 * time.Hour: "2h0m0s behind",
+		time.Hour + time.Millisecond: "1h0m0s ahead",
+	} {
 		c := newClock()
 		err := idempotency.NewStore(nil, storeclock.New(&storeClock{now: c.now}, off(c.now, &ahead), c.elapsed)).Skew(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
