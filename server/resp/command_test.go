@@ -51,10 +51,12 @@ func TestAnswers(t *testing.T) {
 		{"reset", form("RESET"), "+RESET\r\n"},
 		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
 		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
-		{"maps and booleans of RESP3", form("HELLO", "3", "SETNAME", "a") + form("SEQ.PARSE", "order", "1") + form("RESET") + form("CLIENT", "GETNAME"),
+		{"parse what is not valid", form("SEQ.PARSE", "wrong", "1"), "*8\r\n$7\r\nbizType\r\n$5\r\nwrong\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n:0\r\n"},
+		{"maps and booleans of RESP3", form("HELLO", "3", "SETNAME", "a") + form("SEQ.PARSE", "order", "1") + form("SEQ.PARSE", "wrong", "1") + form("RESET") + form("CLIENT", "GETNAME"),
 			"%7\r\n$6\r\nserver\r\n$4\r\nseqd\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" +
 				"$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" +
-				"%4\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n#t\r\n+RESET\r\n$-1\r\n"},
+				"%4\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n#t\r\n" +
+				"%4\r\n$7\r\nbizType\r\n$5\r\nwrong\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n#f\r\n+RESET\r\n$-1\r\n"},
 		{"another protocol", form("HELLO", "4") + form("HELLO", "x"), strings.Repeat("-NOPROTO invalid_request: unsupported protocol version: it is 2 or 3\r\n", 2)},
 		{"half a HELLO", form("HELLO", "3", "AUTH", "x"), "-ERR invalid_request: syntax error in HELLO: it is HELLO [2|3] [AUTH user token] [SETNAME name]\r\n"},
 		{"a wrong name changes nothing", form("HELLO", "3", "SETNAME", "a b") + form("CLIENT", "GETNAME"),
@@ -67,11 +69,12 @@ func TestAnswers(t *testing.T) {
 			":" + itoa(len(resp.CommandNames())) + "\r\n*1\r\n$-1\r\n*2\r\n$4\r\nping\r\n*6\r\n$7\r\nsummary\r\n$26\r\nReturns PONG, or the text.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$7\r\ngeneric\r\n" +
 				"-ERR invalid_request: unknown subcommand \"GETKEYS\": it is COMMAND [COUNT | LIST | DOCS | INFO]\r\n"},
 		{"what INCR is", form("COMMAND", "INFO", "incr"), "*1\r\n*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
+		{"escapes before digits", `ECHO "\n41"` + "\r\n" + `ECHO "\x4"` + "\r\n" + `ECHO "\x"` + "\r\n", "$3\r\n\n41\r\n$2\r\nx4\r\n$1\r\nx\r\n"},
 		{"escapes", `ECHO "\x41\n\r\t\b\a\"\\\xZZ"` + "\r\n" + `ECHO '\x41\'"'` + "\r\n" + `ECHO a"b"` + "\r\n", "$11\r\nA\n\r\t\b\a\"\\xZZ\r\n$6\r\n\\x41'\"\r\n$2\r\nab\r\n"},
 		{"parse nonsense", form("SEQ.PARSE", "order", "x"), "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := serve(t, nil, define("order", newCounter(100)), define("ticket", newCounter(7), prefixed))
+			s := serve(t, nil, define("order", newCounter(100)), define("ticket", newCounter(7), prefixed), define("wrong", invalid{newCounter(1)}))
 			p := s.dial(t)
 			if !strings.Contains(test.send, "QUIT") {
 				test.send, test.want = test.send+form("QUIT"), test.want+"+OK\r\n"
@@ -83,6 +86,11 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 }
+
+// invalid is a strategy whose numbers are all invalid to Parse.
+type invalid struct{ *counter }
+
+func (invalid) Parse(number int64) (seqd.Parsed, error) { return seqd.Parsed{Number: number}, nil }
 
 // unknown returns the answer to a command that there is not.
 func unknown(name string) string {

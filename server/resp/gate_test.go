@@ -144,6 +144,17 @@ func TestStarting(t *testing.T) {
 	}
 }
 
+// TestTokensStarting: while the tokens are not known, a client is not told that its own is not valid.
+func TestTokensStarting(t *testing.T) {
+	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	p := serve(t, func(set *settings) { set.gate.Guard = tokens }, define("order", newCounter(1))).dial(t)
+	for _, words := range [][]string{{"AUTH", "x"}, {"HELLO", "3", "AUTH", "default", "x"}, {"HELLO"}, {"PING"}, {"INCR", "order"}, {"SEQ.RELEASE", "order", "r0"}} {
+		if got := p.ask(words...); !strings.HasPrefix(got, "-LOADING starting: ") {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
+}
+
 // TestOverload: requests above the limit are refused at once, on other connections too, and a
 // client that comes back at once is delayed.
 func TestOverload(t *testing.T) {

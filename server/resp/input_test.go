@@ -127,6 +127,12 @@ func TestTLSToPlainPort(t *testing.T) {
 	if header, ok := errors.AsType[tls.RecordHeaderError](err); !ok || string(header.RecordHeader[:]) != "-ERR " {
 		t.Errorf("got %v", err)
 	}
+	p := servePiped(t, nil).dial(t)
+	p.send("\x16") // when it returns, the server has read that
+	p.send("\x03")
+	if got := p.lines(1)[0]; got != "-ERR Protocol error: this port does not speak TLS" {
+		t.Errorf("byte by byte: %s", got)
+	}
 }
 
 // TestHalfACommand: a client that does not finish its command is cut off after the read time-out,

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -44,10 +45,7 @@ func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx contex
 		if err != nil && notAdmin != nil {
 			return err
 		}
-		if err != nil {
-			name = admin
-		}
-		r.caller = name
+		r.caller = cmp.Or(name, admin)
 		if !g.Requests.Enter() {
 			g.Requests.Refused.Count()
 			c.slowDown()
@@ -59,7 +57,7 @@ func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx contex
 			return err
 		}
 		call.BizType, call.Key = r.bizType, seqd.ReservationKey(id)
-		call.Caller = seqd.Caller{Name: name, Addr: c.addr, RequestID: c.requestID}
+		call.Caller = seqd.Caller{Name: r.caller, Addr: c.addr, RequestID: c.requestID}
 		return f(ctx, issuer, id, notAdmin == nil)
 	}()
 	r.numbers = call.Sequence.Len()
