@@ -297,6 +297,7 @@ func TestManyThatDoNotRead(t *testing.T) {
 			t.Fatalf("%d bytes are held", held)
 		}
 	}
+	await.True(t, "answers are held and not what made them", func() bool { return live()-before < most+clients*(8<<10) })
 }
 
 // TestLargeBuffers: what a large answer needed is not kept for the small ones behind it, which
