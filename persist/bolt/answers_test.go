@@ -321,6 +321,26 @@ func TestAnswersRace(t *testing.T) {
 	}
 }
 
+// A caller that leaves while another works on its ID is told so, and holds nothing up.
+func TestAnswersAwaitTheirTurn(t *testing.T) {
+	k := newKept(t)
+	a := &k.store.answers
+	e, err := a.enter(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if held, err := a.Claim(ctx, "k", "claim", lease); held != "" || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%q, %v", held, err)
+	}
+	a.leave("k", e)
+	if len(a.entries) != 0 {
+		t.Errorf("left are %v", a.entries)
+	}
+	k.claims("k", "claim", "")
+}
+
 // Whatever byte of an answer is damaged, and wherever it is cut off, is noticed, as is an answer under the
 // ID of another.
 func TestUnsealed(t *testing.T) {

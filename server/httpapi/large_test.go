@@ -93,6 +93,9 @@ func TestLargeAnswersNeedRoom(t *testing.T) {
 			wantBody(t, do(t, api, "GET", "/seq/other"), jsonType, `{"bizType":"other","id":"100"}`)
 			wantBody(t, do(t, api, "GET", "/seq/other?count=16"), jsonType, `{"bizType":"other","ids":[`+numbers(101, 16, `"`, ",")+"]}")
 			wantBody(t, do(t, api, "GET", "/seq/other?count=20"), jsonType, `{"bizType":"other","ids":[`+numbers(117, 20, `"`, ",")+"]}")
+			if w := do(t, api, "GET", "/biz-types?limit=1"); w.Code != 200 {
+				t.Errorf("a small page: %d %s", w.Code, w.Body)
+			}
 			if shed := api.Load().Shed; shed != 4 {
 				t.Errorf("%d requests were refused, want 4", shed)
 			}

@@ -59,6 +59,17 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
+// TestClientIsReadToTheEnd: after its last answer a connection is read for a while, because closing it with
+// unread data would take the answer from the client.
+func TestClientIsReadToTheEnd(t *testing.T) {
+	p := serve(t, patient).dial(t)
+	p.send("*-1\r\n")
+	p.rest()
+	for range 16 {
+		p.send(strings.Repeat("x", 64<<10))
+	}
+}
+
 // TestLargestCommand: a command of the largest size is answered, and one that is a byte larger is
 // not, whether it comes at once or in pieces.
 func TestLargestCommand(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,6 +159,29 @@ func TestNewNeeds(t *testing.T) {
 		change(&env, &settings)
 		if _, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// The address that identifies a node is that of its settings, of its listener or of its machine.
+func TestAddressOfTheNode(t *testing.T) {
+	for _, test := range []struct{ configured, host, want string }{
+		{"10.0.0.1", "10.0.0.2", "10.0.0.1"}, {"", "10.0.0.2", "10.0.0.2"}, {"", "::ffff:10.0.0.2", "10.0.0.2"}, {"", "fe80::1%eth0", "fe80::1"},
+	} {
+		if got := ownIP(test.configured, test.host).String(); got != test.want {
+			t.Errorf("configured %q, listening on %q: %s, want %s", test.configured, test.host, got, test.want)
+		}
+	}
+	for machine, want := range map[string]string{
+		"": "127.0.0.1", "127.0.0.2/8 ::1/128 fe80::1/64 169.254.0.1/16": "127.0.0.1", "fd00::1/8 fd00::2/8": "fd00::1",
+		"nonsense fd00::1/8 127.0.0.1/8 10.0.0.1/8 10.0.0.2/8": "10.0.0.1",
+	} {
+		var addrs []net.Addr
+		for _, text := range strings.Fields(machine) {
+			addrs = append(addrs, &net.UnixAddr{Name: text})
+		}
+		if got := firstOf(addrs).String(); got != want {
+			t.Errorf("of %q: %s, want %s", machine, got, want)
 		}
 	}
 }

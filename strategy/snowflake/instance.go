@@ -53,15 +53,21 @@ func openRegistry(env strategy.Env, settings *Settings) (persist.SlotStore, erro
 }
 
 // ownIP returns the address that identifies this node: the configured one, else the one it listens
-// on, else the first non-loopback address of the machine, IPv4 before IPv6, else 127.0.0.1.
+// on, else one of the machine.
 func ownIP(configured, host string) netip.Addr {
 	for _, text := range []string{configured, host} {
 		if ip, err := netip.ParseAddr(text); err == nil && !ip.IsUnspecified() {
 			return ip.Unmap().WithZone("")
 		}
 	}
-	best := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	addrs, _ := net.InterfaceAddrs() // none if they cannot be read
+	return firstOf(addrs)
+}
+
+// firstOf returns the first address that is neither loopback nor link-local, IPv4 before IPv6, else
+// 127.0.0.1.
+func firstOf(addrs []net.Addr) netip.Addr {
+	best := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	for _, a := range addrs {
 		prefix, err := netip.ParsePrefix(a.String())
 		if err != nil {

@@ -117,7 +117,6 @@ func (r *registered) leave(s *Strategy) (last bool) {
 	}
 	shared.made--
 	if s.counted {
-		s.counted = false
 		shared.active--
 		last = shared.active == 0
 	}

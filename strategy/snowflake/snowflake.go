@@ -119,7 +119,7 @@ type Strategy struct {
 	layout *layout
 	key    holderKey
 	closed atomic.Bool
-	// counted is true if the strategy counts as a user of its holder; the lock of holders guards
+	// counted is true once the strategy counted as a user of its holder; the lock of holders guards
 	// it.
 	counted bool
 }
