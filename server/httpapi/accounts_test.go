@@ -447,6 +447,7 @@ func TestKeyList(t *testing.T) {
 		do(t, api, "GET", "/seq/tenant?key="+key)
 	}
 	wantJSON(t, do(t, api, "GET", "/biz-types/tenant/keys"), 200, `{"bizType":"tenant","keys":["C","a","b"]}`)
+	wantJSON(t, do(t, api, "GET", "/biz-types/tenant/keys?limit=3"), 200, `{"bizType":"tenant","keys":["C","a","b"]}`)
 	wantJSON(t, do(t, api, "GET", "/biz-types/tenant/keys?limit=2"), 200, `{"bizType":"tenant","keys":["C","a"],"next":"a"}`)
 	wantJSON(t, do(t, api, "GET", "/biz-types/tenant/keys?limit=2&after=a"), 200, `{"bizType":"tenant","keys":["b"]}`)
 }

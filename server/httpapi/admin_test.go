@@ -21,7 +21,7 @@ type definitions struct {
 var _ httpapi.Catalogue = (*definitions)(nil)
 
 func newDefinitions() *definitions {
-	return &definitions{list: map[string]httpapi.BizType{"order": {Name: "order", Version: 1, Enabled: true, Definition: json.RawMessage("{}")}}}
+	return &definitions{list: map[string]httpapi.BizType{"order": {Name: "order", Version: 1, Enabled: true, Definition: json.RawMessage("{}")}, "fixed": {Name: "fixed", Definition: json.RawMessage("{}")}}}
 }
 
 func (d *definitions) List(context.Context, httpapi.Listing) ([]httpapi.BizType, string, error) {
@@ -79,8 +79,8 @@ func (alone) Nodes(context.Context) ([]httpapi.Node, bool) {
 	return []httpapi.Node{{ID: "x", Self: true}}, true
 }
 
-// TestBizTypes checks what becomes of requests about the biz type order, of version 1, and about new,
-// which is none.
+// TestBizTypes checks what becomes of requests about the biz types order, of version 1, and fixed, which
+// only the configuration defines, and about new, which is none.
 func TestBizTypes(t *testing.T) {
 	for _, tt := range []struct {
 		request, headers string
@@ -88,6 +88,7 @@ func TestBizTypes(t *testing.T) {
 		answer           string // the ETag, or the code of an error
 	}{
 		{"GET order", "", 200, `"1"`},
+		{"GET fixed", "", 200, ""},
 		{"GET new", "", 404, "unknown_biz_type"},
 		{"GET order?dryRun=true", "", 400, "invalid_request"},
 		{"GET a,b", "", 400, "invalid_biz_type"},

@@ -52,8 +52,9 @@ func TestDiscreet(t *testing.T) {
 			t.Errorf("%s is shown as %s, want %s", query, got, want)
 		}
 	}
-	if got := loggedMethod(strings.Repeat("M", 33)); got != strings.Repeat("M", 32)+"…" {
-		t.Error(got)
+	method := strings.Repeat("M", 32)
+	if whole, long := loggedMethod(method), loggedMethod(method+"M"); whole != method || long != method+"…" {
+		t.Errorf("%s and %s", whole, long)
 	}
 }
 

@@ -248,6 +248,9 @@ func TestBodies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if method == "POST" {
+					r.Header.Set("Expect", "100-continue")
+				}
 				w := httptest.NewRecorder()
 				newAPI(t).ServeHTTP(w, withBody(r, strings.Repeat("x", tt.size), tt.chunked))
 				if tt.status == http.StatusOK {

@@ -69,7 +69,7 @@ func TestAnswers(t *testing.T) {
 			":" + itoa(len(resp.CommandNames())) + "\r\n*1\r\n$-1\r\n*2\r\n$4\r\nping\r\n*6\r\n$7\r\nsummary\r\n$26\r\nReturns PONG, or the text.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$7\r\ngeneric\r\n" +
 				"-ERR invalid_request: unknown subcommand \"GETKEYS\": it is COMMAND [COUNT | LIST | DOCS | INFO]\r\n"},
 		{"what INCR is", form("COMMAND", "INFO", "incr"), "*1\r\n*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
-		{"escapes before digits", `ECHO "\n41"` + "\r\n" + `ECHO "\x4"` + "\r\n" + `ECHO "\x"` + "\r\n", "$3\r\n\n41\r\n$2\r\nx4\r\n$1\r\nx\r\n"},
+		{"escapes before digits", `ECHO "\n41\x40"` + "\r\n" + `ECHO "\x4"` + "\r\n" + `ECHO "\x"` + "\r\n", "$4\r\n\n41@\r\n$2\r\nx4\r\n$1\r\nx\r\n"},
 		{"escapes", `ECHO "\x41\n\r\t\b\a\"\\\xZZ"` + "\r\n" + `ECHO '\x41\'"'` + "\r\n" + `ECHO a"b"` + "\r\n", "$11\r\nA\n\r\t\b\a\"\\xZZ\r\n$6\r\n\\x41'\"\r\n$2\r\nab\r\n"},
 		{"parse nonsense", form("SEQ.PARSE", "order", "x"), "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros\r\n"},
 	} {

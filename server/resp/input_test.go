@@ -93,10 +93,10 @@ func TestLargestCommand(t *testing.T) {
 // TestByteByByte: commands that arrive in the smallest pieces are answered as others.
 func TestByteByByte(t *testing.T) {
 	p := serve(t, nil, define("order", newCounter(1))).dial(t)
-	for _, b := range []byte(form("INCR", "order") + "INCR 'or\\'der'\r\nINCR \"order\"\r\n" + form("PING", "\r\n")) {
+	for _, b := range []byte(form("INCR", "order") + "INCR 'or\\'der'\r\nINCR \"order\"\r\n" + form("ECHO", "") + form("PING", "\r\n")) {
 		p.send(string(b))
 	}
-	want := []string{":1", `-ERR invalid_biz_type: `, ":2", "$2", "", ""}
+	want := []string{":1", `-ERR invalid_biz_type: `, ":2", "$0", "", "$2", "", ""}
 	for i, line := range p.lines(len(want)) {
 		if !strings.HasPrefix(line, want[i]) {
 			t.Errorf("line %d is %q, want %q", i, line, want[i])

@@ -151,6 +151,7 @@ func TestKeysAndReservations(t *testing.T) {
 		{"no biz type", form("SEQ.RELEASE", "nope", "r0"), "-ERR unknown_biz_type: no biz type is called \"nope\"\r\n"},
 		{"short", form("SEQ.RESERVE", "invoice", "TTL", "999"), "-ERR invalid_ttl: TTL is \"999\" and must be milliseconds from 1000 to 86400000\r\n"},
 		{"long", form("SEQ.RESERVE", "invoice", "TTL", "86400001"), "-ERR invalid_ttl: TTL is \"86400001\" and must be milliseconds from 1000 to 86400000\r\n"},
+		{"the longest", form("SEQ.RESERVE", "invoice", "TTL", "86400000"), "*10\r\n$7\r\nbizType"},
 		{"not a time", form("SEQ.RESERVE", "invoice", "TTL", "1m"), "-ERR invalid_ttl: TTL is \"1m\" and must be milliseconds from 1000 to 86400000\r\n"},
 		{"two times", form("SEQ.RESERVE", "invoice", "TTL", "1000", "TTL", "1000"), "-ERR invalid_ttl: TTL is given more than once\r\n"},
 		{"too many", form("SEQ.RESERVE", "invoice", "COUNT", "10001"), "-ERR invalid_count: count is 10001 and must be a whole number from 1 to 10000\r\n"},
