@@ -188,6 +188,15 @@ func TestAccountCSVInPages(t *testing.T) {
 	}
 }
 
+// TestAccountStarting checks that there is no account before the service is ready.
+func TestAccountStarting(t *testing.T) {
+	api := newStarting(t)
+	for _, target := range []string{"gaps", "keys"} {
+		wantProblem(t, do(t, api, "GET", "/biz-types/order/"+target), 503, seqd.CodeStarting)
+	}
+	wantProblem(t, sendJSON(t, api, "POST", "/biz-types/order/voids", `{"id":"1","reason":"x"}`), 503, seqd.CodeStarting)
+}
+
 // TestAccountCSVBreaksOff checks that a caller does not take a part of an account for all of it.
 func TestAccountCSVBreaksOff(t *testing.T) {
 	var log bytes.Buffer

@@ -384,6 +384,7 @@ func TestCauseInTheLog(t *testing.T) {
 	if !strings.Contains(log.String(), "the true cause") || !strings.Contains(log.String(), "mine") || strings.Contains(w.Body.String(), "the true cause") {
 		t.Errorf("the log says %s, the answer %s", &log, w.Body)
 	}
+	wantProblem(t, do(t, api, "GET", "/biz-types"), 409, "conflict")
 	log.Reset()
 	wantProblem(t, do(t, api, "GET", "/biz-types/order?x=y"), 400, "invalid_request")
 	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, "starting")
@@ -397,6 +398,10 @@ type failing struct{ httpapi.Catalogue }
 
 func (failing) Get(context.Context, string) (httpapi.BizType, error) {
 	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "the log says more", Err: errors.New("the true cause")}
+}
+
+func (failing) List(context.Context, httpapi.Listing) ([]httpapi.BizType, string, error) {
+	return nil, "", &seqd.Error{Code: seqd.CodeConflict, Detail: "no list"}
 }
 
 // TestNoSecretInTheLog checks that no log line contains a secret, wherever somebody put one.

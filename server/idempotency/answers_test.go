@@ -123,6 +123,18 @@ func TestContended(t *testing.T) {
 	}
 }
 
+// unpurgeable is documents that fail to purge all.
+type unpurgeable struct{ persist.Documents }
+
+func (unpurgeable) Purge(context.Context, string, int64, int) (int, error) { return 3, errAway }
+
+// TestPurgeFails checks that the error of a purge is returned, with what was removed.
+func TestPurgeFails(t *testing.T) {
+	if n, err := idempotency.NewStore(unpurgeable{}, rightClock(time.Now)).Purge(t.Context()); n != 3 || err == nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+}
+
 // seenTwice is a backend that finds the claim that it has just made, as after a lost reply.
 type seenTwice struct{ idempotency.Backend }
 

@@ -61,7 +61,7 @@ func TestGoodSettings(t *testing.T) {
 	if problems := s.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)
 	}
-	s.BitsRack, s.Rack, s.MachineID = 2, "3", "255"
+	s.BitsRack, s.Rack, s.MachineID, s.OfflineStart = 2, "3", "255", time.Second
 	if problems := s.Validate(); len(problems) > 0 {
 		t.Errorf("%v", problems)
 	}

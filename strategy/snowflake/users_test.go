@@ -56,7 +56,7 @@ func TestAloneOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
 		dir := t.TempDir()
-		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir }
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir, s.MachineID = time.Hour, dir, "3" }
 		s := instance(t, r, "1", offline)
 		s.OnRecord("shape")
 		if err := s.Init(t.Context(), false); err != nil {
