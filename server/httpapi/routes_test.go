@@ -328,6 +328,25 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// A line says how many lines before it were left out.
+func TestAccessLogSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		api := newStarting(t, func(o *options) {
+			o.AccessLog, o.AccessLogPerSecond, o.Log = true, 1, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
+		for range 3 {
+			do(t, api, "GET", "/seq/order")
+		}
+		time.Sleep(time.Minute)
+		do(t, api, "GET", "/seq/order")
+		if text := log.String(); strings.Count(text, "\n") != 2 || strings.Count(text, " skipped=2\n") != 1 {
+			t.Error(text)
+		}
+	})
+}
+
 // A log of warnings has no line of a request.
 func TestAccessLogOfWarnings(t *testing.T) {
 	var log bytes.Buffer

@@ -68,6 +68,7 @@ func TestAnswers(t *testing.T) {
 		{"COMMAND", form("COMMAND", "COUNT") + form("COMMAND", "INFO", "nope") + form("COMMAND", "DOCS", "ping", "nope") + form("COMMAND", "GETKEYS"),
 			":" + itoa(len(resp.CommandNames())) + "\r\n*1\r\n$-1\r\n*2\r\n$4\r\nping\r\n*6\r\n$7\r\nsummary\r\n$26\r\nReturns PONG, or the text.\r\n$5\r\nsince\r\n$5\r\n1.0.0\r\n$5\r\ngroup\r\n$7\r\ngeneric\r\n" +
 				"-ERR invalid_request: unknown subcommand \"GETKEYS\": it is COMMAND [COUNT | LIST | DOCS | INFO]\r\n"},
+		{"COMMAND LIST", form("COMMAND", "LIST"), list()},
 		{"what INCR is", form("COMMAND", "INFO", "incr"), "*1\r\n*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
 		{"escapes before digits", `ECHO "\n41\x40"` + "\r\n" + `ECHO "\x4"` + "\r\n" + `ECHO "\x"` + "\r\n", "$4\r\n\n41@\r\n$2\r\nx4\r\n$1\r\nx\r\n"},
 		{"escapes", `ECHO "\x41\n\r\t\b\a\"\\\xZZ"` + "\r\n" + `ECHO '\x41\'"'` + "\r\n" + `ECHO a"b"` + "\r\n", "$11\r\nA\n\r\t\b\a\"\\xZZ\r\n$6\r\n\\x41'\"\r\n$2\r\nab\r\n"},
@@ -91,6 +92,16 @@ func TestAnswers(t *testing.T) {
 type invalid struct{ *counter }
 
 func (invalid) Parse(number int64) (seqd.Parsed, error) { return seqd.Parsed{Number: number}, nil }
+
+// list returns the answer to COMMAND LIST.
+func list() string {
+	names := resp.CommandNames()
+	text := "*" + itoa(len(names)) + "\r\n"
+	for _, name := range names {
+		text += "$" + itoa(len(name)) + "\r\n" + strings.ToLower(name) + "\r\n"
+	}
+	return text
+}
 
 // unknown returns the answer to a command that there is not.
 func unknown(name string) string {

@@ -49,6 +49,28 @@ func TestRegistryOfAnotherCluster(t *testing.T) {
 	})
 }
 
+// TestReservationOfAnotherCluster checks that a node does not write over the reservation of another
+// cluster's node.
+func TestReservationOfAnotherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir }
+		s := instance(t, newRegistry(true), "1", offline)
+		_ = s.Init(t.Context(), true)
+		crash(s)
+		env := s.held().env.Env
+		env.Store, env.Cluster = newRegistry(true), strings.Repeat("f", 32)
+		other, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: s.held().settings})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closes(t, other)
+		if err := other.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeConflict || other.machineID() >= 0 {
+			t.Errorf("machine ID %d, %v", other.machineID(), err)
+		}
+	})
+}
+
 // TestRegistryBecomesAnotherClusters checks the same while the node runs.
 func TestRegistryBecomesAnotherClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

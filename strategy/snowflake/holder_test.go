@@ -168,6 +168,9 @@ func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
 		if err != nil || n <= before || !p.Time.Equal(time.Now().Truncate(time.Millisecond)) || *p.MachineID != s.machineID() {
 			t.Errorf("%d is read as %+v, %v", n, p, err)
 		}
+		if p, err := s.Parse(-1); err == nil {
+			t.Errorf("-1 is read as %+v", p)
+		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

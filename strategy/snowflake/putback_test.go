@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -178,7 +179,8 @@ func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 func TestCoveredAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &putBack{registry: newRegistry(true)}
-		a := instanceWith(t, r, time.Now, "1", nil)
+		a, o := instanceWith(t, r, time.Now, "1", nil), hears{kinds: make(chan seqd.EventKind, 10)}
+		a.held().env.Observer = o
 		_ = a.Init(t.Context(), true)
 		time.Sleep(20500 * time.Millisecond)
 		floor := slots(t, a, r.registry).Set.Floor
@@ -189,6 +191,7 @@ func TestCoveredAtTheEnd(t *testing.T) {
 		if now := slots(t, a, r.registry).Set.Floor; now == floor {
 			t.Errorf("the floor is still %d", floor)
 		}
+		o.wants(t, seqd.EventStoreBehind)
 	})
 }
 
