@@ -484,6 +484,40 @@ func TestReach(t *testing.T) {
 	})
 }
 
+// Longer leases come later, and one of them is in use when the registry loses everything. A node that
+// has only short ones makes the registry anew, and nobody gets a time of the long lease.
+func TestReachOfLaterLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		behind := memory.New(time.Now)
+		var processes []*registry
+		begin := func(port string, change func(*Settings)) *Strategy {
+			r := &registry{Store: behind, shared: true}
+			processes = append(processes, r)
+			s := instance(t, r, port, change)
+			closes(t, s)
+			_ = s.Init(t.Context(), true)
+			return s
+		}
+		long := func(s *Settings) { s.MachineID, s.Horizon, s.RenewInterval = "7", time.Minute, 20*time.Second }
+		begin("1", nil)
+		time.Sleep(500 * time.Millisecond)
+		holds, takes := begin("2", long), begin("3", long)
+		time.Sleep(21200 * time.Millisecond) // the lease has just been renewed, and the short one is next
+		empty := memory.New(time.Now)
+		for _, r := range processes {
+			r.other.Store(empty)
+		}
+		for range 40 {
+			time.Sleep(time.Second)
+			x, errX := try(holds)
+			y, errY := try(takes)
+			if errX == nil && errY == nil && x == y {
+				t.Fatalf("%d was issued by both", x)
+			}
+		}
+	})
+}
+
 // Whichever operation of the registry fails once, in whatever way: a node that begins, renews, is killed,
 // begins again, and stops, makes ascending numbers, is never without a machine ID for long, and leaves it
 // free at the end. With a file it keeps the machine ID, unless it could not free it when it stopped.

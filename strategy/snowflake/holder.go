@@ -98,7 +98,6 @@ func (h *holder) ready(ctx context.Context) error {
 func (h *holder) run(ctx context.Context) {
 	defer close(h.worker.done)
 	defer h.registry.surveys.Wait()
-	h.registry.reach = holders.reach(h)
 	first := sync.OnceFunc(func() { close(h.worker.first) })
 	defer first()
 	h.fromFile = true

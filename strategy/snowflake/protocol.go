@@ -53,7 +53,8 @@ type member struct {
 	horizon     int64 // how far a lease reaches beyond the node's clock
 	maxSkew     int64 // how far the clock may be from the registry's
 	offline     int64 // how far it reserves times beyond its lease; 0 for no reservation
-	// reach is the largest ahead of all members of this process on the registry.
+	// reach is the largest ahead of all members of this process on the registry, and of those that
+	// the registry had on record.
 	reach int64
 	// floored is true if a new registry may be one that was lost, and so needs a floor. It is false
 	// if only this process can reach the registry.

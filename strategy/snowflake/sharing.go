@@ -37,12 +37,12 @@ func (r *registered) admit(h *holder) error {
 	return nil
 }
 
-// reach returns the largest ahead of all holders of this process on the registry of h.
-func (r *registered) reach(h *holder) (most int64) {
+// reach returns the largest ahead of all holders of this process on a registry.
+func (r *registered) reach(on *slotRegistry) (most int64) {
 	r.Lock()
 	defer r.Unlock()
 	for _, other := range r.of {
-		if other.registry.name == h.registry.name && other.env.Store == h.env.Store {
+		if other.registry.name == on.name && other.env.Store == on.env.Store {
 			most = max(most, other.registry.ahead())
 		}
 	}

@@ -48,9 +48,11 @@ func (r *slotRegistry) look(ctx context.Context, ids ...int64) (persist.SlotTabl
 	return t, r.skewed(before, after, t)
 }
 
-// prepared reads the registry after making the changes that its bootstrap part needs.
+// prepared reads the registry after making the changes that its bootstrap part needs. What the node
+// knows by then says how far leases reach: biz types come at any time, on other nodes too.
 func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
 	for {
+		r.reach = max(r.reach, holders.reach(r))
 		t, err := r.look(ctx, ids...)
 		if err == nil && t.Set == nil {
 			// without a bootstrap part, only all slots show whether the registry is new
@@ -60,6 +62,9 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 			return t, err
 		}
 		swap, err := r.prepare(t)
+		if err == nil && swap == nil {
+			r.reach = max(r.reach, t.Set.Ahead)
+		}
 		if err != nil || swap == nil {
 			return t, err
 		}
