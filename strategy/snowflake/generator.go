@@ -53,7 +53,8 @@ type generatorOptions struct {
 	// onRollback is called when the generator begins to refuse because the clock was set back by
 	// gap, and when the clock has passed the last time. It is called without locks. It may be nil.
 	onRollback func(begins bool, gap time.Duration)
-	// left is the last time that a generator of this process used which has been stopped. It may be nil.
+	// left is the last time that a biz type of this process may have used before it left its generator.
+	// It may be nil.
 	left *atomic.Int64
 }
 
@@ -74,15 +75,13 @@ func newGenerator(l *layout, opts generatorOptions) *generator {
 var errSeeking = &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "there is no machine ID yet", RetryAfter: time.Second}
 
 // set installs or extends a lease: a machine ID and the times above lower up to bound. The last
-// time stays, so numbers of a node increase even if its machine ID changes. They also do if the clock
-// is set back while the node has no biz type that uses the generator, and makes another one later.
+// time stays, so numbers of a node increase even if its machine ID changes.
 func (g *generator) set(machine, lower, bound int64, floored bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if machine != g.machine || g.stopped != nil {
 		// skip the rest of the last time: another machine ID may make a lower number
 		g.used = 1 << g.layout.bitsSequence
-		g.last = max(g.last, g.options.left.Load())
 	}
 	g.machine, g.lower, g.bound, g.floored, g.stopped, g.lastError = machine, lower, bound, floored, nil, nil
 }
@@ -92,10 +91,28 @@ func (g *generator) stop(reason *seqd.Error) (last int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stopped, g.lastError = reason, nil
+	return g.last
+}
+
+// leave leaves the last time to whatever generator a biz type uses next. It is called after the biz type has
+// used this one.
+func (g *generator) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for left := g.options.left.Load(); left < g.last && !g.options.left.CompareAndSwap(left, g.last); {
 		left = g.options.left.Load()
 	}
-	return g.last
+}
+
+// join continues above the times that biz types of this process left. It is called before a biz type
+// uses this generator, so its numbers increase even if it used one of another machine ID before, and
+// the clock was set back.
+func (g *generator) join() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if left := g.options.left.Load(); left >= g.last {
+		g.last, g.used = left, 1<<g.layout.bitsSequence
+	}
 }
 
 // take adds n numbers to seq, in ascending order. If it fails, the numbers it took are skipped.

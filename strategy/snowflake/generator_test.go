@@ -443,20 +443,3 @@ func BenchmarkTake(b *testing.B) {
 		})
 	}
 }
-
-// A node whose clock is set back while it has dropped a biz type continues above the last number.
-func TestClockSetBackBetweenGenerators(t *testing.T) {
-	var left atomic.Int64
-	g, _ := testGenerator(t, generatorOptions{left: &left})
-	before := numbers(t, g, 1)[0]
-	g.stop(errStopping)
-	g, clock := testGenerator(t, generatorOptions{left: &left})
-	g.stop(errSeeking)
-	clock.ms.Add(-100)
-	g.set(2, someTime-1000, someTime+10_000, false)
-	refused(t, g, 1, seqd.CodeClockRollback)
-	clock.ms.Add(101)
-	if after := numbers(t, g, 1)[0]; after <= before {
-		t.Errorf("%d follows %d", after, before)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,14 @@ func instance(t *testing.T, r *registry, port string, change func(*Settings)) *S
 // instanceWith is instance with any store and clock.
 func instanceWith(t *testing.T, store persist.Store, now func() time.Time, port string, change func(*Settings)) *Strategy {
 	t.Helper()
+	return made(t, strategy.Env{
+		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
+	}, change)
+}
+
+// made returns the strategy of a biz type.
+func made(t *testing.T, env strategy.Env, change func(*Settings)) *Strategy {
+	t.Helper()
 	s := DefaultSettings()
 	s.Epoch = "1999-12-31T00:00:00Z"
 	s.StateDir = filepath.Join(t.TempDir(), "state")
@@ -86,9 +95,6 @@ func instanceWith(t *testing.T, store persist.Store, now func() time.Time, port 
 	}
 	if problems := s.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
-	}
-	env := strategy.Env{
-		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:" + port, Cluster: cluster,
 	}
 	made, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &s})
 	if err != nil {
@@ -408,6 +414,74 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 				t.Errorf("still held: %+v", slot)
 			}
 		}
+	})
+}
+
+// TestBizTypeGetsAnotherGenerator checks that the numbers of a biz type increase although it is closed, gets
+// other settings, and the clock is set back meanwhile: whether or not other biz types have those settings,
+// or had the former ones.
+func TestBizTypeGetsAnotherGenerator(t *testing.T) {
+	for _, others := range [][]time.Duration{nil, {0}, {time.Millisecond}, {0, time.Millisecond}} {
+		synctest.Test(t, func(t *testing.T) {
+			var clock hands
+			clock.ms.Store(time.Now().UnixMilli())
+			env := strategy.Env{
+				Store: memory.New(clock.now), Now: clock.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
+				Addr: "127.0.0.1:1", Cluster: cluster, Left: new(sync.Map),
+			}
+			dir := t.TempDir()
+			with := func(wait time.Duration) *Strategy {
+				s := made(t, env, func(s *Settings) { s.StateDir, s.MaxWaitRollback = dir, wait })
+				closes(t, s)
+				_ = s.Init(t.Context(), true)
+				return s
+			}
+			for _, wait := range others {
+				with(wait)
+			}
+			s := with(0)
+			last := one(t, s)
+			for n := range 3 {
+				if err := s.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				clock.ms.Add(-100)
+				s = with(time.Duration((n+1)%2) * time.Millisecond)
+				cannot(t, s, seqd.CodeClockRollback)
+				clock.ms.Add(101)
+				next := one(t, s)
+				if next <= last {
+					t.Errorf("others %v: %d follows %d", others, next, last)
+				}
+				last = next
+			}
+		})
+	}
+}
+
+// TestCloseWhileACallerWaits checks that a caller who has waited for its numbers gets none if the biz type
+// was closed meanwhile: it may have issued from another generator since.
+func TestCloseWhileACallerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		dir := t.TempDir()
+		same := func(s *Settings) { s.StateDir = dir }
+		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		ready(t, a)
+		ready(t, b)
+		waiting := make(chan error)
+		go func() {
+			var seq seqd.Sequence
+			waiting <- a.Generate(t.Context(), 5000, &seq) // of two milliseconds
+		}()
+		synctest.Wait()
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waiting; seqd.CodeOf(err) != seqd.CodeStopping {
+			t.Errorf("got %v", err)
+		}
+		one(t, b)
 	})
 }
 

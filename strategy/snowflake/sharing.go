@@ -81,6 +81,7 @@ func (r *registered) count(s *Strategy) error {
 	}
 	s.counted = true
 	r.of[s.key].active++
+	s.held().tenure.gen.join()
 	return nil
 }
 
@@ -117,11 +118,11 @@ func (r *registered) leave(s *Strategy) (last bool) {
 	}
 	shared.made--
 	if s.counted {
+		shared.tenure.gen.leave()
 		shared.active--
 		last = shared.active == 0
 	}
 	if last || shared.active == 0 && shared.made == 0 {
-		shared.tenure.gen.stop(errStopping) // before there can be another one
 		delete(r.of, s.key)
 	}
 	return last

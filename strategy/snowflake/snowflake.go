@@ -178,7 +178,13 @@ func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 	if s.closed.Load() {
 		return errStopping
 	}
-	return s.held().tenure.gen.take(ctx, n, seq)
+	if err := s.held().tenure.gen.take(ctx, n, seq); err != nil {
+		return err
+	}
+	if s.closed.Load() { // they may be above what the biz type has left to its next generator
+		return errStopping
+	}
+	return nil
 }
 
 // Health returns why the next request would be refused.

@@ -15,8 +15,8 @@ import (
 // environment is the environment of a holder, shared by its parts.
 type environment struct{ strategy.Env }
 
-// lastTime returns the last time that this process used in a registry, in ms since the Unix epoch, among
-// the generators that have been stopped. It is nil if strategies leave nothing.
+// lastTime returns the last time that this process may have used in a registry, in ms since the Unix
+// epoch, before a biz type left a generator. It is nil if strategies leave nothing.
 func (e *environment) lastTime(registry string) *atomic.Int64 {
 	if e.Left == nil {
 		return nil
