@@ -432,8 +432,7 @@ func TestBizTypeGetsAnotherGenerator(t *testing.T) {
 			dir := t.TempDir()
 			with := func(wait time.Duration) *Strategy {
 				s := made(t, env, func(s *Settings) { s.StateDir, s.MaxWaitRollback = dir, wait })
-				closes(t, s)
-				_ = s.Init(t.Context(), true)
+				ready(t, s)
 				return s
 			}
 			for _, wait := range others {

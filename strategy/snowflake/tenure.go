@@ -71,6 +71,14 @@ func (t *tenure) clear() (id int64) {
 
 // health returns an error if no number can be made now. It does no I/O.
 func (t *tenure) health() *seqd.Error {
+	if err := t.usable(); err != nil {
+		return err
+	}
+	return t.gen.health(t.env.ms())
+}
+
+// usable returns an error if no lease can be used now.
+func (t *tenure) usable() *seqd.Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.env.ms()
@@ -84,7 +92,7 @@ func (t *tenure) health() *seqd.Error {
 	case time.Duration(t.lease.lower+1-now)*time.Millisecond > t.maxWait:
 		return t.early(now)
 	}
-	return t.gen.health(now)
+	return nil
 }
 
 // early is the error before the lease begins. mu is held.
