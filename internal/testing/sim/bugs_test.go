@@ -367,6 +367,21 @@ var bugs = []schedule{
 			c.setClock(0)
 		}},
 	},
+	{
+		name: "a clock set back before a change", was: "A snowflake biz type got the settings of another one after the clock was set back, and issued a lower number.", found: "a review",
+		world: Options{BizTypes: only("user", "guest"), Script: func(w *World) {
+			longer := func(bizType string) { w.try("c", bizType, http.MethodPatch, "", `{"horizon":"10s"}`) }
+			longer("guest")
+			w.issue("c", "guest", 1)
+			time.Sleep(2 * time.Second)
+			w.issue("c", "user", 1)
+			c := w.named("c")
+			c.setClock(-1200 * time.Millisecond)
+			longer("user")
+			w.issue("c", "user", 1)
+			c.setClock(0)
+		}},
+	},
 
 	// What is still there.
 	{
