@@ -3,8 +3,11 @@ package testenv_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
 )
@@ -65,13 +68,11 @@ func TestForeignMongoIsNotKilled(t *testing.T) {
 	theirs := testenv.StartMongo(t)
 	t.Setenv(testenv.MongoEnv, theirs.URI())
 	for name, run := range map[string]func(*testenv.Mongo){
-		"Addr":            func(m *testenv.Mongo) { m.Addr() },
-		"Kill":            func(m *testenv.Mongo) { m.Kill() },
-		"Pause":           func(m *testenv.Mongo) { m.Pause() },
-		"Resume":          func(m *testenv.Mongo) { m.Resume() },
-		"Restart":         func(m *testenv.Mongo) { m.Restart() },
-		"Snapshot":        func(m *testenv.Mongo) { m.Snapshot() },
-		"RestoreSnapshot": func(m *testenv.Mongo) { m.RestoreSnapshot(testenv.MongoSnapshot{}) },
+		"Addr":    func(m *testenv.Mongo) { m.Addr() },
+		"Kill":    func(m *testenv.Mongo) { m.Kill() },
+		"Pause":   func(m *testenv.Mongo) { m.Pause() },
+		"Resume":  func(m *testenv.Mongo) { m.Resume() },
+		"Restart": func(m *testenv.Mongo) { m.Restart() },
 	} {
 		if said := fatal(t, func(t testing.TB) { run(testenv.StartMongo(t)) }); !strings.HasPrefix(said, name+" needs a server of the test's own") {
 			t.Errorf("%s: it says %q", name, said)
@@ -79,10 +80,23 @@ func TestForeignMongoIsNotKilled(t *testing.T) {
 	}
 }
 
-func TestSnapshotWhileMongoRuns(t *testing.T) {
-	t.Parallel()
-	said := fatal(t, func(t testing.TB) { testenv.StartMongo(t).Snapshot() })
-	if !strings.Contains(said, "Kill it first") {
-		t.Errorf("it says %q", said)
+// The database of a test on a server of others is dropped at its end.
+func TestForeignMongo(t *testing.T) {
+	theirs := testenv.StartMongo(t)
+	t.Setenv(testenv.MongoEnv, theirs.URI())
+	var database string
+	t.Run("use", func(t *testing.T) {
+		m := testenv.StartMongo(t)
+		database = m.Database()
+		if m.URI() != theirs.URI() || database == theirs.Database() {
+			t.Errorf("%s, %s", m.URI(), database)
+		}
+		if _, err := m.Client().Database(database).Collection("counters").InsertOne(t.Context(), bson.M{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	names, err := theirs.Client().ListDatabaseNames(t.Context(), bson.M{})
+	if err != nil || slices.Contains(names, database) {
+		t.Errorf("left behind: %v, %v", names, err)
 	}
 }

@@ -3,15 +3,71 @@ package testenv_test
 import (
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/respconn"
 )
+
+// set writes a key, and fails the test on an error.
+func set(t *testing.T, client redis.Cmdable, key, value string) {
+	t.Helper()
+	if err := client.Set(t.Context(), key, value, 0).Err(); err != nil {
+		t.Fatalf("SET %s: %v", key, err)
+	}
+}
+
+// want checks the value of a key; "" stands for a missing key.
+func want(t *testing.T, client redis.Cmdable, key, value string) {
+	t.Helper()
+	got, err := client.Get(t.Context(), key).Result()
+	if err != nil && err != redis.Nil || got != value {
+		t.Fatalf("GET %s: %q, %v; want %q", key, got, err, value)
+	}
+}
+
+// once returns a client without retries, like that of code under test.
+func once(t *testing.T, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: await.Patience, ReadTimeout: await.Patience})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// raw returns a connection on which a test sends commands and reads their answers.
+func raw(t *testing.T, addr string) *respconn.Conn {
+	t.Helper()
+	conn, err := respconn.Dial(addr, await.Patience, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// send sends a command and does not wait for its answer.
+func send(t *testing.T, conn *respconn.Conn, command string) {
+	t.Helper()
+	if err := conn.Send(command); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// silent fails the test if an answer comes in the time that one usually takes, and longer.
+func silent(t *testing.T, conn *respconn.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if answer, err := conn.Read(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an answer came: %v, %v", answer, err)
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+}
 
 func TestLinkCut(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -140,32 +139,4 @@ func (m *Mongo) Restart() {
 	m.own("Restart")
 	m.process.kill()
 	m.start()
-}
-
-// MongoSnapshot is a copy of the data of a stand-in.
-type MongoSnapshot struct{ folder string }
-
-// Snapshot copies the data of a killed server.
-func (m *Mongo) Snapshot() MongoSnapshot {
-	m.t.Helper()
-	m.stopped("Snapshot")
-	s := MongoSnapshot{folder: filepath.Join(m.t.TempDir(), "snapshot")}
-	must(m.t, m, "copy the data", copyFolder(m.data, s.folder))
-	return s
-}
-
-// RestoreSnapshot replaces the data of a killed server, as the restore of a backup does. Call
-// Restart after it.
-func (m *Mongo) RestoreSnapshot(s MongoSnapshot) {
-	m.t.Helper()
-	m.stopped("RestoreSnapshot")
-	must(m.t, m, "restore the snapshot", errors.Join(os.RemoveAll(m.data), copyFolder(s.folder, m.data)))
-}
-
-func (m *Mongo) stopped(what string) {
-	m.t.Helper()
-	m.own(what)
-	if m.process.alive() {
-		m.t.Fatalf("%s while the server runs: Kill it first", what)
-	}
 }

@@ -1,0 +1,44 @@
+package testenv_test
+
+import (
+	"testing"
+
+	"github.com/seqd/seqd/integration/testenv"
+)
+
+func TestPostgresIsDurable(t *testing.T) {
+	t.Parallel()
+	p := testenv.StartPostgres(t)
+	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
+		if value := p.Query("SHOW " + setting); value != "on" {
+			t.Errorf("%s is %s", setting, value)
+		}
+	}
+	if got := p.Query("SELECT rolsuper FROM pg_roles WHERE rolname = 'seqd'"); got != "f" {
+		t.Errorf("the owner of the database is a superuser: %s", got)
+	}
+}
+
+func TestMariaDBIsDurable(t *testing.T) {
+	t.Parallel()
+	m := testenv.StartMariaDB(t)
+	if got := m.Query("SELECT @@innodb_flush_log_at_trx_commit"); got != "1" {
+		t.Errorf("innodb_flush_log_at_trx_commit is %s", got)
+	}
+	if got := m.Query("SELECT @@innodb_flush_method"); got != "fsync" && got != "O_DIRECT" {
+		t.Errorf("innodb_flush_method is %s", got)
+	}
+}
+
+func TestPostgresSettings(t *testing.T) {
+	t.Parallel()
+	p := testenv.StartPostgres(t, "synchronous_commit = off")
+	if got := p.Query("SHOW synchronous_commit"); got != "off" {
+		t.Errorf("it is %s", got)
+	}
+	p.Configure("synchronous_commit = local")
+	p.Reload()
+	if got := p.Query("SHOW synchronous_commit"); got != "local" {
+		t.Errorf("it is %s after a reload", got)
+	}
+}
