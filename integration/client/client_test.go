@@ -6,20 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
-	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
-	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -36,103 +29,6 @@ func dial(t *testing.T, cfg client.Config, nodes ...*node.Node) *client.Client {
 	}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
-}
-
-// take returns the next number, recorded in both records.
-func take(next func() (string, error), who string, records ...*ordercheck.Record) error {
-	began := make([]int64, len(records))
-	for i, r := range records {
-		began[i] = r.Now()
-	}
-	id, err := next()
-	if err != nil {
-		return err
-	}
-	number, err := strconv.ParseInt(id, 10, 64)
-	if err != nil {
-		return err
-	}
-	for i, r := range records {
-		r.Add(began[i], who, []int64{number})
-	}
-	return nil
-}
-
-// Sixteen callers take numbers from three nodes in strict order, half of them from two buffers, while
-// one node is killed and then one is stopped. No call fails, and no number is given out twice. Numbers
-// are in order over all unbuffered callers, and over those of each buffer.
-func TestNodesEnd(t *testing.T) {
-	t.Parallel()
-	env := []string{"SEQD_STORE_DRIVER=postgres", "SEQD_STORE_POSTGRES_URL=" + testenv.StartPostgres(t).URL(), `SEQD_BIZTYPES=[{"name":"order"}]`}
-	nodes := make([]*node.Node, 3)
-	for i := range nodes {
-		nodes[i] = node.StartReady(t, t.TempDir(), env...)
-	}
-	c := dial(t, client.Config{Wait: await.Patience, Timeout: time.Minute}, nodes...)
-	all, unbuffered := ordercheck.New(), ordercheck.New()
-	records := []*ordercheck.Record{ordercheck.New(), ordercheck.New()}
-	var buffers []*client.Buffer
-	for range records {
-		b, err := c.Buffer("order", client.BufferOptions{Size: 200})
-		if err != nil {
-			t.Fatal(err)
-		}
-		buffers = append(buffers, b)
-	}
-	stop := make(chan struct{})
-	var callers sync.WaitGroup
-	for i := range 16 {
-		record, next := unbuffered, func() (string, error) { return c.Next(context.Background(), "order") }
-		if i%2 == 1 {
-			b := buffers[i/2%2]
-			record, next = records[i/2%2], func() (string, error) { return b.Next(context.Background()) }
-		}
-		callers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if err := take(next, fmt.Sprint("caller ", i), all, record); err != nil {
-					t.Error(err)
-					return
-				}
-				time.Sleep(time.Millisecond) // the buffers would hand out millions
-			}
-		})
-	}
-	more := func() {
-		t.Helper()
-		wants := []int{all.Numbers() + 1000, unbuffered.Numbers() + 50}
-		await.Eventually(t, "callers get on", func() error {
-			switch {
-			case t.Failed():
-				t.FailNow()
-			case all.Numbers() < wants[0] || unbuffered.Numbers() < wants[1]:
-				return fmt.Errorf("%d numbers, %d of them unbuffered, want %d", all.Numbers(), unbuffered.Numbers(), wants)
-			}
-			return nil
-		})
-	}
-	more()
-	nodes[0].Kill()
-	more()
-	nodes[1].Stop()
-	more()
-	close(stop)
-	callers.Wait()
-	for i, b := range buffers {
-		t.Logf("buffer %d: %d handed out, %d skipped by Close", i, records[i].Numbers(), b.Close())
-	}
-	if err := all.Duplicates(); err != nil {
-		t.Error(err)
-	}
-	for _, r := range append(records, unbuffered) {
-		if err := r.Check(); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // Every call of package admin, and what the service says to those who must not make them.
@@ -247,46 +143,6 @@ func TestTokens(t *testing.T) {
 	}
 	if _, err := a.Token(ctx, "shop"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// IDs of every kind pass: plugins show them as they like, and what they say is read back.
-func TestIDs(t *testing.T) {
-	t.Parallel()
-	n := node.StartReady(t, t.TempDir(), `SEQD_BIZTYPES=[{"name":"order"},{"name":"user","strategy":"snowflake"},`+
-		`{"name":"note","plugins":[{"name":"format","template":"N-{date:2006}-{seq:08}"}]},{"name":"invite","plugins":[{"name":"obfuscate","digits":8,"key":"00112233445566778899aabbccddeeff"}]}]`)
-	c := dial(t, client.Config{}, n)
-	ctx := context.Background()
-	for _, name := range []string{"order", "user", "note", "invite"} {
-		ids, err := c.NextN(ctx, name, 5000)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		text, err := c.AppendText(ctx, nil, name, 5000)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		ids = append(ids, strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")...)
-		one, err := c.Next(ctx, name, client.IdempotencyKey(client.NewIdempotencyKey()))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		ids = append(ids, one)
-		last := int64(-1)
-		for i, id := range ids {
-			if i%1000 != 0 && i != len(ids)-1 {
-				continue
-			}
-			p, err := c.Parse(ctx, name, id)
-			if err != nil || !p.Valid || p.Number <= last {
-				t.Fatalf("%s: %q after %d: got %+v, %v", name, id, last, p, err)
-			}
-			last = p.Number
-		}
-		slices.Sort(ids)
-		if len(slices.Compact(ids)) != 10_001 {
-			t.Errorf("%s: an ID twice", name)
-		}
 	}
 }
 

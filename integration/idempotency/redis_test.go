@@ -1,11 +1,8 @@
-// Package idempotency tests Idempotency-Key on real servers: answers in Redis, in MongoDB and in
-// the bolt file.
+// Package idempotency tests Idempotency-Key on real servers: answers in Redis and in MongoDB.
 package idempotency
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -165,55 +162,6 @@ func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Stor
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// A node whose clock is a day off does not remove or take over answers of others, and does not
-// write answers that others remove.
-func TestMongoAndClocks(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartMongo(t)
-	const done = "1 d someone 1 n7:1:1"
-	for _, off := range []time.Duration{25 * time.Hour, -25 * time.Hour} {
-		database := testenv.Unique()
-		node := func(off time.Duration) *idempotency.Store {
-			s := openMongo(t, server, database)
-			return idempotency.NewStore(s.Documents(), storeclock.New(s, func() time.Time { return time.Now().Add(off) }, nil))
-		}
-		nodes := map[string]*idempotency.Store{"right": node(0), "wrong": node(off)}
-		for name, n := range nodes {
-			if held, err := n.Swap(t.Context(), name, "1 p someone 1", done, 24*time.Hour); held != "" || err != nil {
-				t.Fatal(held, err)
-			}
-		}
-		for id := range nodes {
-			for name, n := range nodes {
-				if purged, err := n.Purge(t.Context()); purged != 0 || err != nil {
-					t.Errorf("%s off: the %s node removed %d, %v", off, name, purged, err)
-				}
-				if held, err := n.Claim(t.Context(), id, "1 p another 1", time.Second); held != done || err != nil {
-					t.Errorf("%s off: the %s node finds %q of the %s one, %v", off, name, held, id, err)
-				}
-			}
-		}
-	}
-}
-
-// A server that has lost its scripts gets them again.
-func TestScriptsLost(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	b := open(connect(t, server.Addr()), "seqd:")
-	for i := range 3 {
-		id := fmt.Sprint(i)
-		_, err1 := b.Claim(t.Context(), id, "claim", time.Hour)
-		held, err2 := b.Swap(t.Context(), id, "claim", "done", time.Hour)
-		if err := errors.Join(err1, err2); err != nil || held != "" {
-			t.Fatal(held, err)
-		}
-		if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // A key that Redis lost is new. A lost claim does not lead to two different answers.
