@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -255,30 +253,6 @@ func TestSecretsOfDefinitions(t *testing.T) {
 	if strings.Contains(all, "horse") {
 		t.Errorf("a secret is shown: %s", all)
 	}
-}
-
-// A definition that this node cannot use is rejected, also for a new name, and does not make the
-// node unready. Reading creates no files.
-func TestDefinitionThatCannotBeUsed(t *testing.T) {
-	dir := t.TempDir()
-	wrong, missing := filepath.Join(dir, "wrong"), filepath.Join(dir, "new", "key")
-	if err := os.WriteFile(wrong, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
-	s.await("/readyz", http.StatusOK)
-	const definition = `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":%q}]}`
-	for _, target := range []string{"/biz-types/new?dryRun=true", "/biz-types/new", "/biz-types/new?force=true", "/biz-types/order?dryRun=true"} {
-		answer, _ := s.do(409, "PUT", target, fmt.Sprintf(definition, wrong))
-		wantCode(t, answer, seqd.CodeConflict)
-	}
-	s.do(200, "PUT", "/biz-types/new?dryRun=true", fmt.Sprintf(definition, missing))
-	s.do(409, "PUT", "/biz-types/order", fmt.Sprintf(definition, missing))
-	if _, err := os.Stat(filepath.Dir(missing)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("files were made: %v", err)
-	}
-	s.do(404, "GET", "/biz-types/new", "")
-	s.await("/readyz", http.StatusOK)
 }
 
 // A definition that is too large for nodes or their store is rejected, whatever the limit of

@@ -1,23 +1,18 @@
 package server_test
 
 import (
-	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server"
-	"github.com/seqd/seqd/server/config"
 )
 
 // browser keeps cookies, and sends what the page sends.
@@ -112,33 +107,6 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestConsoleOverTLS(t *testing.T) {
-	dir := t.TempDir()
-	files := config.TLS{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: certificateFiles(t, files), ServerName: "seqd.example"}}
-	t.Cleanup(transport.CloseIdleConnections)
-	s := start(t, load(t, withToken(filepath.Join(dir, "seqd.db"))+fmt.Sprintf("server: {tls: {certFile: %s, keyFile: %s}}\n", files.CertFile, files.KeyFile)))
-	address := strings.Replace(s.url, "http://", "https://", 1)
-	b := newBrowser(t, transport)
-	await.True(t, "the token signs in", func() bool {
-		status, text := b.do("POST", address+"/console/session", `{"token":"ops-secret"}`)
-		if status != http.StatusOK && status != http.StatusServiceUnavailable {
-			t.Fatalf("the sign-in got %d: %s", status, text)
-		}
-		return status == http.StatusOK
-	})
-	if text := b.want(200, "GET", address+"/console/session", ""); !strings.Contains(text, `"signedIn":true`) || !strings.Contains(text, `"encrypted":true`) {
-		t.Errorf("the session is %s", text)
-	}
-	u, err := url.Parse(address + "/console/api/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if list := b.client.Jar.Cookies(u); len(list) != 1 || !strings.HasPrefix(list[0].Name, "__Secure-") {
-		t.Errorf("the cookies are %v", list)
-	}
-}
-
 func TestWithoutConsole(t *testing.T) {
 	s := start(t, load(t, "server: {console: false}\nstore: {driver: memory}\nbizTypes: [{name: order}]\n"))
 	s.await("/readyz", http.StatusOK)
@@ -147,22 +115,4 @@ func TestWithoutConsole(t *testing.T) {
 		wantCode(t, b.want(404, "GET", s.url+path, ""), seqd.CodeNotFound)
 	}
 	b.want(200, "GET", s.url+"/seq/order", "")
-}
-
-// The page works while nobody is asked for a token, whoever leads to it.
-func TestConsoleWithoutTokens(t *testing.T) {
-	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]\n"))
-	s.await("/readyz", http.StatusOK)
-	if got := s.raw("GET /console HTTP/1.1", "Host: 127.0.0.1", "Sec-Fetch-Site: cross-site", "Connection: close"); got != 200 {
-		t.Errorf("a link to the page got %d", got)
-	}
-	if got := s.raw("GET /console/api/seq/order HTTP/1.1", "Host: 127.0.0.1", "Seqd-Console: 1", "Sec-Fetch-Site: cross-site", "Connection: close"); got != 403 {
-		t.Errorf("a foreign page got %d", got)
-	}
-	if got := s.raw("GET /console HTTP/1.1", "Host: evil.example", "Connection: close"); got != 403 {
-		t.Errorf("a foreign name got %d", got)
-	}
-	b := newBrowser(t, nil)
-	b.want(200, "GET", s.url+"/console/api/seq/order", "")
-	wantCode(t, b.want(409, "POST", s.url+"/console/session", `{"token":"x"}`), seqd.CodeConflict)
 }

@@ -215,13 +215,6 @@ func (s *service) send(method, path string) {
 	}
 }
 
-// Metrics are served before the store is open.
-func TestMetricsWhileStarting(t *testing.T) {
-	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
-	s.get("/seq/order")
-	s.awaitMetrics(scraped{`seqd_http_requests_total{code="503",method="GET",route="/seq/{bizType}"}`: 1, `seqd_backend_up{backend="store"}`: 0})
-}
-
 // Metrics show a store that accepts connections and never answers, and a request that does not end,
 // and do not wait for them.
 //

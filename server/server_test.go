@@ -175,25 +175,6 @@ func wantCode(t *testing.T, body string, code seqd.Code) {
 	}
 }
 
-func TestRunIssuesAndGoesOnAfterARestart(t *testing.T) {
-	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, start: 100}, {name: invite}]",
-		filepath.Join(t.TempDir(), "seqd.db")))
-	next := 100
-	for range 3 {
-		s := start(t, cfg)
-		s.await("/readyz", http.StatusOK)
-		for range 5 {
-			if _, body := s.get("/seq/order"); body != fmt.Sprintf(`{"bizType":"order","id":"%d"}`, next) {
-				t.Fatalf("got %s, want %d", body, next)
-			}
-			next++
-		}
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // While the store waits for its lock, the port is open and answers say so. A stop then is clean.
 func TestPortOpensBeforeTheStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
@@ -315,30 +296,6 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-// U6: a biz type whose shape changed is rejected, the others work, and it works again when the
-// change is undone.
-func TestChangedShapeIsRefused(t *testing.T) {
-	text := fmt.Sprintf("bizTypesFrom: config\nstore: {bolt: {path: %s}}\nbizTypes: [{name: quick}, {name: order, strategy: %%s}]", filepath.Join(t.TempDir(), "seqd.db"))
-	for _, strategyName := range []string{"segment", "other", "segment"} {
-		s := start(t, load(t, fmt.Sprintf(text, strategyName)))
-		s.await("/seq/quick", http.StatusOK)
-		if strategyName == "segment" {
-			s.await("/seq/order", http.StatusOK)
-			s.await("/readyz", http.StatusOK)
-		} else {
-			for range 2 {
-				wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeConflict)
-			}
-			if body := s.await("/readyz", http.StatusServiceUnavailable); !strings.Contains(body, `"name":"order"`) {
-				t.Errorf("readyz says %s", body)
-			}
-		}
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // stamp is a plugin that shows a text before each number and rejects batches of thirteen.
 type stamp struct{ text string }
 
@@ -423,26 +380,6 @@ func TestPlugins(t *testing.T) {
 			t.Errorf("error %v; the log does not say: %s", err, want)
 		}
 	}
-}
-
-// A counter that was removed from the store does not restart.
-func TestLostCounterIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "seqd.db")
-	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path))
-	s := start(t, cfg)
-	s.await("/seq/order", http.StatusOK)
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(store.Counters().Delete(t.Context(), "order"), store.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s = start(t, cfg)
-	wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeConflict)
 }
 
 func TestOptionsAreUsed(t *testing.T) {

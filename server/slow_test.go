@@ -1,16 +1,12 @@
 package server_test
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,9 +19,6 @@ server: {readHeaderTimeout: 3s, readTimeout: 3s, writeTimeout: 5s, idleTimeout: 
 store: {driver: memory}
 bizTypes: [{name: order, start: 1000000000, acquireTimeout: 2s}]
 `
-
-// ordinary starts a server whose time-outs limit nobody.
-const ordinary = "store: {driver: memory}\nbizTypes: [{name: order, start: 1000000000}]"
 
 // connect opens a connection that is closed at the end of the test. Its operations end with an error when
 // no more is to be expected.
@@ -142,107 +135,6 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 	if n := s.meanwhile(crowd.Wait); n == 0 {
 		t.Error("nobody else was served")
-	}
-}
-
-// endless is a body of any length without a cost to its reader.
-type endless struct{ chunked bool }
-
-// send writes a body of size bytes until it is sent or the server stops reading.
-func (e endless) send(c net.Conn, size int) (sent int) {
-	block := bytes.Repeat([]byte("x"), 64<<10)
-	if e.chunked {
-		block = append(append([]byte("10000\r\n"), block...), "\r\n"...)
-	}
-	for sent < size {
-		n, err := c.Write(block)
-		sent += n
-		if err != nil {
-			return sent
-		}
-	}
-	return sent
-}
-
-// A body that is far too large is rejected after maxBodyBytes of it were read. The rest is never
-// read.
-func TestHugeBodies(t *testing.T) {
-	const size = 1 << 30
-	s := start(t, load(t, ordinary))
-	s.await("/readyz", http.StatusOK)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	var crowd sync.WaitGroup
-	var sent atomic.Int64
-	for i := range 16 {
-		c, chunked := s.connect(), i%2 == 0
-		length := fmt.Sprintf("Content-Length: %d\r\n\r\n", size)
-		if chunked {
-			length = "Transfer-Encoding: chunked\r\n\r\n"
-		}
-		crowd.Go(func() {
-			var sending sync.WaitGroup
-			defer sending.Wait()
-			sending.Go(func() {
-				_, _ = io.WriteString(c, "POST /seq/order HTTP/1.1\r\nHost: localhost\r\n"+length)
-				sent.Add(int64(endless{chunked}.send(c, size)))
-			})
-			defer c.Close() // ends the sending
-			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				t.Errorf("chunked %t: %v", chunked, err)
-				return
-			}
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			if err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge || !bytes.Contains(body, []byte("body_too_large")) {
-				t.Errorf("chunked %t: %d %s %v, want 413 body_too_large", chunked, answer.StatusCode, body, err)
-			}
-		})
-	}
-	crowd.Wait()
-	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
-		t.Errorf("16 bodies of 1 GiB made client and server allocate %d bytes", allocated)
-	}
-	if sent.Load() > size { // of 16 times as much; most of it is in buffers of the system
-		t.Errorf("server and system took %d bytes", sent.Load())
-	}
-	if status, _ := s.get("/seq/order"); status != http.StatusOK {
-		t.Errorf("afterwards: status %d", status)
-	}
-}
-
-func TestHeaderBombs(t *testing.T) {
-	s := start(t, load(t, ordinary))
-	s.await("/readyz", http.StatusOK)
-	const begin = "GET /seq/order HTTP/1.1\r\nHost: localhost\r\n"
-	for name, raw := range map[string]string{
-		"one giant header":     begin + "X: " + strings.Repeat("x", 8<<20) + "\r\n\r\n",
-		"one giant name":       begin + strings.Repeat("x", 8<<20) + ": x\r\n\r\n",
-		"a million headers":    begin + strings.Repeat("a:b\r\n", 1_000_000) + "\r\n",
-		"one name many times":  begin + strings.Repeat("X-Forwarded-For: 192.0.2.1\r\n", 100_000) + "\r\n",
-		"a giant request line": "GET /seq/order?" + strings.Repeat("x", 8<<20) + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := s.connect()
-			var sending sync.WaitGroup
-			defer sending.Wait()
-			defer c.Close()
-			sending.Go(func() { _, _ = io.WriteString(c, raw) })
-			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			if err != nil || answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge || !bytes.Contains(body, []byte("headers_too_large")) {
-				t.Errorf("%d %s %v, want 431 headers_too_large", answer.StatusCode, body, err)
-			}
-		})
-	}
-	if status, _ := s.get("/seq/order"); status != http.StatusOK {
-		t.Errorf("afterwards: status %d", status)
 	}
 }
 

@@ -11,12 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/plugin"
-	"github.com/seqd/seqd/server"
-	"github.com/seqd/seqd/server/config"
 )
 
 // hook is a receiver of rejections.
@@ -147,56 +144,5 @@ bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{nam
 	}
 	if got := fmt.Sprint(h.rejected); got != "map[a rate_limited:1]" {
 		t.Errorf("the receiver got %s", got)
-	}
-}
-
-// Over the limit, the answer has the usual headers.
-func TestRateLimit(t *testing.T) {
-	now := time.Now()
-	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order, plugins: [{name: rate-limit, rate: 0.4, burst: 2, per: number}]}]"),
-		server.WithClock(func() time.Time { return now }))
-	s.await("/readyz", http.StatusOK)
-	for _, want := range []struct {
-		query, remaining, retryAfter string
-		status                       int
-	}{
-		{"", "1", "", http.StatusOK},
-		{"?count=2", "1", "3", http.StatusTooManyRequests},
-		{"?count=3", "1", "", http.StatusBadRequest},
-		{"", "0", "", http.StatusOK},
-		{"", "0", "3", http.StatusTooManyRequests},
-	} {
-		resp, err := http.Get(s.url + "/seq/order" + want.query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		h := resp.Header
-		if resp.StatusCode != want.status || h.Get("RateLimit-Limit") != "2" || h.Get("RateLimit-Remaining") != want.remaining || h.Get("Retry-After") != want.retryAfter {
-			t.Errorf("%+v: %d, %v", want, resp.StatusCode, h)
-		}
-	}
-}
-
-// Mistakes in the settings of built-in plugins are reported at load, without secrets.
-func TestWrongBuiltIns(t *testing.T) {
-	for list, want := range map[string]string{
-		`plugins: [{name: rate-limit}]`:                                   "bizTypes[0].plugins[0].rate: 0 is not above 0",
-		`plugins: [{name: rate-limit, rate: fast}]`:                       "bizTypes[0].plugins[0].rate: \"fast\" is not a number",
-		`plugins: [{name: rate-limit, rate: 1, scope: cluster}]`:          "bizTypes[0].plugins[0].scope: it needs Redis: set redis.addrs",
-		`plugins: [{name: stats}, {name: stats}]`:                         "bizTypes[0].plugins[0].name: stats is bound more than once",
-		`plugins: [{name: stats, window: 1m}]`:                            "bizTypes[0].plugins[0].window: there is no such key for the plugin stats",
-		`rejected: [{name: webhook}]`:                                     "bizTypes[0].rejected[0].url: it must be set",
-		`rejected: [{name: webhook, url: "hunter2://x"}]`:                 "bizTypes[0].rejected[0].url: it does not begin with http",
-		`rejected: [{name: webhook, url: [hunter2]}]`:                     "bizTypes[0].rejected[0].url: its value, which is not shown",
-		`rejected: [{name: webhook, url: "http://a", secret: [hunter2]}]`: "bizTypes[0].rejected[0].secret: its value, which is not shown",
-		`rejected: [{name: webhook, url: "http://hunter2@a", queue: 0}]`:  "bizTypes[0].rejected[0].queue: 0 is outside",
-		`rejected: [{name: webhook, url: "http://a", timeout: 5, }]`:      "bizTypes[0].rejected[0].timeout: 5 is not a duration",
-		`rejected: [{name: webhook, url: "http://a"}, {name: web-hook}]`:  "bizTypes[0].rejected[1].name: ",
-	} {
-		_, err := config.LoadYAML([]byte("bizTypes: [{name: order, "+list+"}]\n"), config.Sources{})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: error %v, want %s", list, err, want)
-		}
 	}
 }
