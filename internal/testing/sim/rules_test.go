@@ -49,7 +49,6 @@ var (
 // Where rules are found that the simulation does not find.
 const (
 	byModel  = "integration/model"
-	byLedger = "strategy/gapless/ledger and integration/model/gapless"
 )
 
 // rules are all rules that can be taken out.
@@ -98,30 +97,30 @@ var rules = []rule{
 
 	{name: "lowest-first", script: true},
 	{name: "ended-once"},
-	{name: "due", unfound: byLedger},
-	{name: "awake", unfound: byLedger},
+	{name: "due", script: true},
+	{name: "awake", script: true},
 	{name: "not-early"},
 	{name: "suspect", lossy: true, only: ofFails},
 	{name: "period-end", script: true},
 	{name: "on-release", script: true},
 	{name: "above-others", script: true},
-	{name: "return-issued", unfound: byLedger},
+	{name: "return-issued", script: true},
 	{name: "look-up"},
-	{name: "dropped", unfound: byLedger},
+	{name: "dropped", script: true},
 	{name: "durable-first"},
-	{name: "writers", unfound: byLedger},
-	{name: "same-bytes", unfound: byLedger},
-	{name: "evicted", unfound: byLedger},
+	{name: "writers", script: true},
+	{name: "same-bytes", script: true},
+	{name: "evicted", script: true},
 	{name: "fresh-refusal"},
-	{name: "copied-first", unfound: byLedger},
-	{name: "undo", unfound: byLedger},
+	{name: "copied-first", script: true},
+	{name: "undo", script: true},
 	{name: "went-back", script: true},
 	{name: "ledger-fence", lossy: true, only: ofFails},
-	{name: "history", unfound: byLedger},
-	{name: "lineage", unfound: byLedger},
-	{name: "known", unfound: byLedger},
-	{name: "look-era", unfound: byLedger},
-	{name: "ahead", unfound: byLedger},
+	{name: "history", script: true},
+	{name: "lineage", also: []string{"ledger-fence"}, script: true},
+	{name: "known", script: true},
+	{name: "look-era", script: true},
+	{name: "ahead", script: true},
 }
 
 // taken returns the rules that are taken out of the build, as the variable names them.

@@ -27,7 +27,7 @@ type schedule struct {
 func TestBugs(t *testing.T) { play(t, bugs) }
 
 // TestTemptations shows that what would happen without some rules does not happen with them.
-func TestTemptations(t *testing.T) { play(t, temptations) }
+func TestTemptations(t *testing.T) { play(t, slices.Concat(temptations, ledgerTemptations)) }
 
 func play(t *testing.T, all []schedule) {
 	for _, s := range all {
@@ -47,7 +47,7 @@ func play(t *testing.T, all []schedule) {
 
 // ScheduleOf returns the first schedule that shows what happens without some rules.
 func ScheduleOf(rules string) (name string, o Options, found bool) {
-	for _, s := range slices.Concat(bugs, temptations) {
+	for _, s := range slices.Concat(bugs, temptations, ledgerTemptations) {
 		if slices.Contains(s.rules, rules) {
 			return s.name, s.world, true
 		}

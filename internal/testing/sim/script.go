@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
 )
 
 // Script is what happens in a world, step by step, instead of a drawn plan and random load. It runs
@@ -42,6 +44,38 @@ func (w *World) while(name string, marks record.Fault, do func(f *fault)) {
 	w.suffer(w.begun, planned{kind: &kind{name: name, marks: marks, begin: func(_ *World, f *fault) { do(f) }}, at: time.Duration(w.journal.Now())})
 }
 
+// meet lets the next operations in the store that a node begins and that are called so meet some fates,
+// one each. What an operation is called is what it does and, after a space, what it is about, or how
+// these begin: see [storesim.Call].
+func (w *World) meet(node, operation string, fates ...storesim.Fate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range fates {
+		w.meetings = append(w.meetings, meeting{node, operation, f})
+	}
+}
+
+// meeting is that an operation of a node will meet a fate.
+type meeting struct {
+	node, operation string
+	fate            storesim.Fate
+}
+
+// meets returns the fate that a script has for an operation.
+func (w *World) meets(node string, c storesim.Call) (f storesim.Fate, found bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.IndexFunc(w.meetings, func(m meeting) bool {
+		return m.node == node && strings.HasPrefix(c.Op+" "+c.ID, m.operation)
+	})
+	if i < 0 {
+		return f, false
+	}
+	f = w.meetings[i].fate
+	w.meetings = slices.Delete(w.meetings, i, i+1)
+	return f, true
+}
+
 // at waits until a time of the world.
 func (w *World) at(t time.Duration) { time.Sleep(time.Until(w.journal.Began.Add(t))) }
 
@@ -63,6 +97,13 @@ func (w *World) until(try func() *record.Call) *record.Call {
 // ask asks a node for numbers, once.
 func (w *World) ask(node string, q load.Question) *record.Call {
 	return w.load.Ask(context.Background(), w.named(node), q)
+}
+
+// leave asks a node for numbers, and gives up before the answer can come.
+func (w *World) leave(node string, q load.Question) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	w.load.Ask(ctx, w.named(node), q)
 }
 
 // issue asks a node for numbers until they come.

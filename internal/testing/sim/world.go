@@ -141,6 +141,7 @@ type World struct {
 	redisOutage outage
 	primary     int    // the server of Redis that nodes are led to
 	late        string // the definition of load.LateName, once it was to be created
+	meetings    []meeting
 }
 
 // entries is the record of a world.
@@ -277,6 +278,9 @@ func hash(text string) uint64 {
 func (l *life) fates() func(storesim.Call) storesim.Fate {
 	w, of := l.node.World, make(map[storesim.Call]*worlds.Dice)
 	return func(c storesim.Call) storesim.Fate {
+		if f, found := w.meets(l.node.name, c); found {
+			return f
+		}
 		d := of[c]
 		if d == nil {
 			fresh := w.dice("store", l.node.name, l.number, c.Op, c.ID)
