@@ -239,15 +239,6 @@ func TestRedisAwayForOneNode(t *testing.T) {
 	})
 }
 
-// cutOff cuts a node off from Redis.
-func (s *scripted) cutOff(n *node) (mend func()) {
-	f := new(fault)
-	for i := range redisServers {
-		s.cut(f, n.host, redisHost(i))
-	}
-	return f.undoAll
-}
-
 // awaitRedisAway waits until a node says that Redis is away, and checks what it still issues.
 func (s *scripted) awaitRedisAway(n *node) {
 	s.Helper()

@@ -33,7 +33,8 @@
 //
 // A world can have a Script instead of a plan and random load: faults and calls, step by step, at times
 // of the world. So a bug that was found once has a schedule that shows it in a tenth of a second
-// (bugs_test.go). Its world has only the biz types that it names.
+// (bugs_test.go). Its world has only the biz types that it names. Between a node and the store a script
+// decides about single operations (meet), and between hosts about how long the network takes (slow).
 //
 // # What it does not show
 //

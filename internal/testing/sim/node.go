@@ -61,13 +61,14 @@ func (n *node) DialRESP() (net.Conn, error) {
 
 // life is one process of a node.
 type life struct {
-	node   *node
-	number int
-	server *server.Server
-	view   *storesim.View
-	over   atomic.Bool // it was killed: nothing that it does matters any more
-	asked  atomic.Bool // it was asked to end
-	stopIt context.CancelFunc
+	node     *node
+	number   int
+	server   *server.Server
+	view     *storesim.View
+	patience time.Duration // with the store
+	over     atomic.Bool   // it was killed: nothing that it does matters any more
+	asked    atomic.Bool   // it was asked to end
+	stopIt   context.CancelFunc
 }
 
 // start begins the next life, unless one runs.
@@ -88,6 +89,7 @@ func (n *node) begin() {
 		n.journal.Find("%s cannot be configured: %v", n.name, err)
 		return
 	}
+	_, l.patience = cfg.Store.Timeout()
 	log := slog.New(slog.NewJSONHandler(l, nil))
 	l.server = server.New(cfg, server.WithLogger(log), server.WithClock(n.clock))
 	var ctx context.Context
@@ -162,7 +164,7 @@ func (l *life) seams() seams.Seams {
 	}
 	if !n.options.Bolt {
 		s.OpenStore = func(ctx context.Context, m seams.Manner) (persist.Store, error) {
-			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})
+			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: l.patience, Unreached: m.Unreached, Admit: m.Admit})
 		}
 	}
 	return s

@@ -37,7 +37,7 @@ func (w *World) operate(f *fault, what string, command func(context.Context, *co
 			return w.net.Dial(ctx, operatorHost, w.serverAt(addr, w.primaryNumber()))
 		},
 		OpenStore: func(ctx context.Context, m seams.Manner) (persist.Store, error) {
-			return view.Open(ctx, storesim.Client{Timeout: storeTimeout, Unreached: m.Unreached, Admit: m.Admit})
+			return view.Open(ctx, storesim.Client{Unreached: m.Unreached, Admit: m.Admit})
 		},
 	})
 	for end := time.Now().Add(patience); err == nil; time.Sleep(time.Second) {

@@ -45,13 +45,37 @@ func (w *World) while(name string, marks record.Fault, do func(f *fault)) {
 }
 
 // meet lets the next operations in the store that a node begins and that are called so meet some fates,
-// one each. What an operation is called is what it does and, after a space, what it is about, or how
-// these begin: see [storesim.Call].
+// one each. What an operation is called is what it does and what it is about, or how these begin, without
+// the word fenced: see [storesim.Call].
 func (w *World) meet(node, operation string, fates ...storesim.Fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range fates {
 		w.meetings = append(w.meetings, meeting{node, operation, f})
+	}
+}
+
+// met waits until a node has begun all operations that will meet a fate.
+func (w *World) met(node string) {
+	under := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.ContainsFunc(w.meetings, func(m meeting) bool { return m.node == node })
+	}
+	for end := time.Now().Add(patience); under(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.journal.Find("%s does not come to what the script waits for", node)
+			return
+		}
+	}
+}
+
+// allMet reports a finding for each operation that no node has begun: then the script shows nothing.
+func (w *World) allMet() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range w.meetings {
+		w.journal.Find("%s does not come to %q", m.node, m.operation)
 	}
 }
 
@@ -65,8 +89,9 @@ type meeting struct {
 func (w *World) meets(node string, c storesim.Call) (f storesim.Fate, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	name := strings.Replace(c.Op, " fenced", "", 1) + " " + c.ID
 	i := slices.IndexFunc(w.meetings, func(m meeting) bool {
-		return m.node == node && strings.HasPrefix(c.Op+" "+c.ID, m.operation)
+		return m.node == node && strings.HasPrefix(name, m.operation)
 	})
 	if i < 0 {
 		return f, false
@@ -74,6 +99,26 @@ func (w *World) meets(node string, c storesim.Call) (f storesim.Fate, found bool
 	f = w.meetings[i].fate
 	w.meetings = slices.Delete(w.meetings, i, i+1)
 	return f, true
+}
+
+// cutOff cuts a node off from Redis.
+func (w *World) cutOff(n *node) (mend func()) {
+	f := new(fault)
+	for i := range redisServers {
+		w.cut(f, n.host, redisHost(i))
+	}
+	return f.undoAll
+}
+
+// slow makes what a host sends to another one from now on take longer, until end is called.
+func (w *World) slow(from, to string, by time.Duration) (end func()) {
+	set := func(by time.Duration) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.slower[[2]string{from, to}] = by
+	}
+	set(by)
+	return func() { set(0) }
 }
 
 // at waits until a time of the world.

@@ -11,8 +11,9 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
-// temptations are what would happen without some rules. Nobody has seen it.
-var temptations = []schedule{
+// someTemptations are those of numbers that the store orders, of machine IDs, and of gapless numbers
+// that callers see at once.
+var someTemptations = []schedule{
 	{
 		name: "the lowest number first", was: "A free number above another free one is issued first.",
 		rules: []string{"lowest-first"},

@@ -102,11 +102,7 @@ var nodeNames = []string{"a", "b", "c"}
 // Nodes is how many nodes a world has.
 const Nodes = 3
 
-// The time-outs of a node.
-const (
-	storeTimeout = 2 * time.Second
-	redisServers = 2
-)
+const redisServers = 2
 
 // quiet is how long there are no faults at the beginning of a world, and settle how long after the
 // last fault nodes may take until they issue everything again. Snowflake waits for a minute after a
@@ -142,6 +138,7 @@ type World struct {
 	primary     int    // the server of Redis that nodes are led to
 	late        string // the definition of load.LateName, once it was to be created
 	meetings    []meeting
+	slower      map[[2]string]time.Duration // how much longer what a host sends to another one takes
 }
 
 // entries is the record of a world.
@@ -183,7 +180,7 @@ func Run(t *testing.T, o Options) *check.Report {
 }
 
 func newWorld(t *testing.T, o Options) (w *World, err error) {
-	w = &World{options: o, dir: fastFolder(t), net: netsim.New(), entries: new(entries)}
+	w = &World{options: o, dir: fastFolder(t), net: netsim.New(), entries: new(entries), slower: make(map[[2]string]time.Duration)}
 	if o.Pace == 0 {
 		o.Pace = 40
 	}
@@ -254,7 +251,9 @@ func (w *World) delay() func(from, to string) time.Duration {
 			d := w.dice("delay", from, to)
 			way, ways[[2]string{from, to}] = &d, &d
 		}
-		return time.Duration(way.Below(500)) * time.Microsecond
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return time.Duration(way.Below(500))*time.Microsecond + w.slower[[2]string{from, to}]
 	}
 }
 
@@ -323,6 +322,9 @@ func (w *World) run() {
 	if w.options.quiet() {
 		w.options.Script(w)
 		w.awaitReady("after the script")
+		if len(sabotage.Names()) == 0 { // else other things may happen
+			w.allMet()
+		}
 	} else {
 		w.improvise(ctx)
 	}
