@@ -308,15 +308,24 @@ func TestWhatWasPutIsInitialised(t *testing.T) {
 	})
 }
 
-// A strategy that panics as it is closed does not keep the next one away.
+// A strategy that panics as it is closed does not keep the next one away, and can be disabled. Who
+// does that gets the error.
 func TestCloseOfAStrategyPanics(t *testing.T) {
-	is := newIssuer(t, seqd.Options{}, order(&lasting{shelf: &shelf{}, closing: func(context.Context) error { panic("no") }}))
-	is.Init(t.Context())
-	err := is.Put(t.Context(), "order", func() (seqd.Definition, error) { return order(&counting{}), nil })
-	wantCode(t, err, seqd.CodeInternal)
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Error(err)
+	panics := func() seqd.Definition {
+		return order(&lasting{shelf: &shelf{}, closing: func(context.Context) error { panic("no") }})
 	}
+	is := newIssuer(t, seqd.Options{}, panics())
+	is.Init(t.Context())
+	next := func(d seqd.Definition) error {
+		return is.Put(t.Context(), "order", func() (seqd.Definition, error) { return d, nil })
+	}
+	wantCode(t, next(panics()), seqd.CodeInternal)
+	_, err := is.Next(t.Context(), "order", 1)
+	wantCode(t, err, "")
+	wantCode(t, is.Disable(t.Context(), "order", errOff), seqd.CodeInternal)
+	_, err = is.Next(t.Context(), "order", 1)
+	wantCode(t, err, seqd.CodeDisabled)
+	wantCode(t, next(order(&counting{})), "")
 	shut(t, is)
 }
 

@@ -29,9 +29,6 @@ func (is *Issuer) Init(ctx context.Context) {
 func (is *Issuer) openAll(ctx context.Context, instances []*instance) (left []*instance) {
 	var mu sync.Mutex // guards left
 	each(instances, func(i *instance) {
-		if i.ready.Load() {
-			return
-		}
 		switch CodeOf(is.initialise(ctx, i, &walk{})) {
 		case "", CodeConflict, CodeStopping:
 		default:

@@ -480,6 +480,7 @@ func TestPipelineDuringChanges(t *testing.T) {
 		}
 		h.before = func(_ context.Context, call *seqd.Call) error {
 			call.Limit.Tighten(limit)
+			call.BizType, call.Count, call.Want = "else", 77, seqd.OneRange // it must not matter
 			return late(1)
 		}
 		h.after = func(_ context.Context, call *seqd.Call) error {
@@ -514,7 +515,9 @@ func TestPipelineDuringChanges(t *testing.T) {
 						t.Errorf("call %d: %v", k, err)
 					}
 				}
-				wantNumbers(t, calls, errs)
+				if total := wantNumbers(t, calls, errs); total != 15 {
+					t.Errorf("%d numbers", total)
+				}
 				mu.Lock()
 				for _, call := range calls {
 					for n := range call.Sequence.Numbers() {

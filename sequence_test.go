@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 )
@@ -34,9 +35,16 @@ func TestRunsJoin(t *testing.T) {
 	if len(s.Runs()) != 4 || s.Len() != 11 || s.First() != 5 {
 		t.Errorf("runs %v, length %d, first %d", s.Runs(), s.Len(), s.First())
 	}
+	s.For("de")
+	s.In(2026)
+	s.MadeAt(time.Now())
+	s.Stamp(1, 2)
 	s.Reset()
 	if s.Len() != 0 || s.First() != 0 || s.Shown() || len(s.AppendIDs(nil, "x", "y", "z")) != 0 {
 		t.Error("not empty after Reset")
+	}
+	if a, b := s.Stamped(); s.Key() != "" || s.Period() != 0 || !s.Made().IsZero() || a != 0 || b != 0 {
+		t.Errorf("Reset leaves the key %q, the period %s, the time %s and the stamp %d, %d", s.Key(), s.Period(), s.Made(), a, b)
 	}
 }
 
@@ -102,6 +110,17 @@ func TestShow(t *testing.T) {
 		if got := slices.Collect(s.Numbers()); !slices.Equal(got, []int64{7, 8, 9, 1000}) {
 			t.Errorf("the numbers changed to %v", got)
 		}
+	}
+}
+
+// Show takes the memory for many numbers at once.
+func TestShowAllocations(t *testing.T) {
+	if n := testing.AllocsPerRun(10, func() {
+		var s seqd.Sequence
+		s.Add(1, 10_000, 1)
+		s.Show(rewrite)
+	}); n > 12 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -16,11 +16,19 @@ import (
 
 // TestStatesOfTrouble checks that a biz type is either unready or degraded, with its reason.
 func TestStatesOfTrouble(t *testing.T) {
-	away := seqd.Errorf(seqd.CodeStoreUnavailable, "away")
+	away, lost := seqd.Errorf(seqd.CodeStoreUnavailable, "away"), seqd.Errorf(seqd.CodeStoreFailedOver, "lost")
+	refused := func(context.Context, bool) error { return seqd.Errorf(seqd.CodeConflict, "no") }
 	var definitions []seqd.Definition
-	for name, s := range map[string]*limping{"well": {}, "limps": {why: away}, "ill": {why: away, counting: counting{health: away}}} {
+	for name, s := range map[string]*limping{
+		"well": {}, "limps": {why: away}, "ill": {why: away, counting: counting{health: away}}, "lost": {counting: counting{health: lost}},
+		"refused": {counting: counting{init: refused}}, "aside": {counting: counting{init: refused}}, "aside and ill": {counting: counting{health: away}},
+		"off": {},
+	} {
 		d := order(s)
-		d.BizType.Name = name
+		d.BizType.Name, d.Aside = strings.ReplaceAll(name, " ", "-"), strings.HasPrefix(name, "aside")
+		if name == "off" {
+			d.Strategy, d.Disabled = nil, errOff
+		}
 		definitions = append(definitions, d)
 	}
 	is := newIssuer(t, seqd.Options{}, definitions...)
@@ -30,7 +38,11 @@ func TestStatesOfTrouble(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %v %v", s.BizType, s.Unready != nil, s.Degraded != nil))
 	})
 	slices.Sort(got)
-	if want := []string{"ill true false", "limps false true", "well false false"}; !slices.Equal(got, want) {
+	want := []string{
+		"aside false true", "aside-and-ill true false", "ill true false", "limps false true", "lost false true", "off false false",
+		"refused true false", "well false false",
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("states %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package seqd_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/seqd/seqd"
@@ -28,6 +29,8 @@ func TestWant(t *testing.T) {
 		"consecutive, with a plugin":       {&supply{left: 99}, []seqd.BoundPlugin{sees}, seqd.Consecutive, 9, 9, ""},
 		"consecutive of nothing":           {&supply{left: 99}, nil, seqd.Consecutive, 0, 0, seqd.CodeInvalidCount},
 		"too many consecutive":             {&supply{left: 99}, nil, seqd.Consecutive, seqd.MaxCount + 1, 0, seqd.CodeInvalidCount},
+		"one of many apart":                {&supply{left: 99}, nil, seqd.Consecutive, 1, 1, ""},
+		"many apart":                       {&supply{left: 99}, nil, seqd.Consecutive, 2, 0, seqd.CodeInvalidRequest},
 		"a broken run":                     {&broken{}, nil, seqd.Consecutive, 3, 0, seqd.CodeInternal},
 		"a range":                          {&supply{}, nil, seqd.OneRange, seqd.MaxRange, seqd.MaxRange, ""},
 		"a range, with a plugin":           {&supply{}, []seqd.BoundPlugin{blind}, seqd.OneRange, 5, 5, ""},
@@ -43,7 +46,11 @@ func TestWant(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := &losses{}
-			is := newIssuer(t, seqd.Options{Observer: o}, order(test.strategy, test.plugins...))
+			d := order(test.strategy, test.plugins...)
+			if strings.HasSuffix(name, "apart") {
+				d.BizType.Settings = apart{}
+			}
+			is := newIssuer(t, seqd.Options{Observer: o}, d)
 			call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want}
 			wantCode(t, is.Issue(t.Context(), call), test.code)
 			if call.Sequence.Len() != test.got || o.issued.Load() != int64(test.got) || call.Count != test.count || call.Want != test.want {
@@ -95,27 +102,38 @@ func TestPluginSeesTheSizeOfARange(t *testing.T) {
 	}
 }
 
+// apart is settings of a biz type whose numbers are 3 apart.
+type apart struct{}
+
+func (apart) Spacing() (increment, offset int64) { return 3, 1 }
+
+// TestPlain checks what is known of a biz type before it issues.
 func TestPlain(t *testing.T) {
 	rewrites := seqd.BoundPlugin{Name: "rewrites", Rewrites: true, Quick: true, Plugin: seqd.NopPlugin{}}
 	counts := seqd.BoundPlugin{Name: "counts", Quick: true, Plugin: seqd.NopPlugin{}}
 	shown := order(&counting{}, counts, rewrites)
-	shown.BizType.Name = "shown"
+	shown.BizType.Name, shown.BizType.Settings = "shown", apart{}
 	off := order(&counting{})
 	off.BizType.Name, off.Disabled = "off", seqd.Errorf(seqd.CodeDisabled, "off")
 	is := newIssuer(t, seqd.Options{}, order(&counting{}, counts), shown, off)
-	check := func(name string, want bool, code seqd.Code) {
+	check := func(name string, want bool, apart int64, code seqd.Code) {
 		t.Helper()
 		plain, err := is.Plain(name)
 		wantCode(t, err, code)
 		if plain != want {
 			t.Errorf("%s is plain: %t", name, plain)
 		}
+		increment, err := is.Increment(name)
+		wantCode(t, err, code)
+		if increment != apart {
+			t.Errorf("the numbers of %s are %d apart", name, increment)
+		}
 	}
-	check("order", true, "")
-	check("shown", false, "")
-	check("off", false, seqd.CodeDisabled)
-	check("other", false, seqd.CodeUnknownBizType)
-	check("no/name", false, seqd.CodeInvalidBizType)
+	check("order", true, 1, "")
+	check("shown", false, 3, "")
+	check("off", false, 0, seqd.CodeDisabled)
+	check("other", false, 0, seqd.CodeUnknownBizType)
+	check("no/name", false, 0, seqd.CodeInvalidBizType)
 	put(t, is, &counting{}, rewrites)
-	check("order", false, "")
+	check("order", false, 1, "")
 }
