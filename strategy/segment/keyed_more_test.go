@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +151,8 @@ func TestPurgedKeys(t *testing.T) {
 		store := memory.New(time.Now)
 		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
 		s := keyed(t, store, time.Now, nil, short)
+		var log strings.Builder
+		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		late := keyed(t, store, func() time.Time { return time.Now().AddDate(0, 0, -5) }, nil, short)
 		for day := range 8 {
 			for key := range 30 {
@@ -161,6 +164,9 @@ func TestPurgedKeys(t *testing.T) {
 		counters, err := store.Counters().List(t.Context(), "", 10_000)
 		if err != nil || len(counters) != 3*31 {
 			t.Errorf("%d counters are left, %v", len(counters), err)
+		}
+		if got := strings.Count(log.String(), "counters=31\n"); got != 5 {
+			t.Errorf("%d times it logs that 31 counters were removed", got)
 		}
 		for _, key := range []string{"k1-0", "k1-1", "new"} {
 			if got, p, err := of(t.Context(), late, key, 1); seqd.CodeOf(err) != seqd.CodeClockRollback {

@@ -31,7 +31,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 	if problems := settings.Validate(); problems != nil {
 		t.Fatal(problems)
 	}
-	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
+	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
 	s, err := newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, func(b seqd.BizType, part *keyPart) (counting, error) {
 		if redis == nil {
 			return count(env, b, "invoice", part)

@@ -60,6 +60,11 @@ func TestMeasureOwnBuffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeFill: 0})
+		s, _ = newStrategy(t, memory.New(time.Now), func(s *Settings) { s.Start = seqd.MaxNumber })
+		start(t, s, true)
+		generate(t, s, 1)
+		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeHighest: float64(seqd.MaxNumber)})
+		_ = s.Close(t.Context())
 	})
 }
 

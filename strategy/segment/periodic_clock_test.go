@@ -95,6 +95,16 @@ func TestKnownPeriodsAreBounded(t *testing.T) {
 			t.Errorf("period %d is remembered: %v", p, got)
 		}
 	}
+	c := clockAt("2026-11-22T09:00:00Z")
+	s := periodic(t, memory.New(time.Now), c.Now, nil, daily)
+	for range 2 * (mostKnown + mostBehind) {
+		dated(t, s, 1)
+		c.turn(24 * time.Hour)
+	}
+	closed(t, s)
+	if len(s.kept) > mostKnown+mostBehind {
+		t.Errorf("a biz type remembers %d periods", len(s.kept))
+	}
 }
 
 // A clock that is a century off makes no period: its date of two digits would be that of another

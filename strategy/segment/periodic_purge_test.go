@@ -17,27 +17,28 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// claimHook runs something once, just before a claim is read.
-type claimHook struct {
+// tombstoneHook runs something once, just after the tombstone was read.
+type tombstoneHook struct {
 	persist.Store
 	once *sync.Once
 	f    func()
 }
 
-type claimHookDocuments struct {
+type tombstoneHookDocuments struct {
 	persist.Documents
-	h claimHook
+	h tombstoneHook
 }
 
-func (h claimHook) Documents() persist.Documents {
-	return claimHookDocuments{h.Store.Documents(), h}
+func (h tombstoneHook) Documents() persist.Documents {
+	return tombstoneHookDocuments{h.Store.Documents(), h}
 }
 
-func (d claimHookDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
-	if kind == persist.PeriodKind {
+func (d tombstoneHookDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	doc, err := d.Documents.Read(ctx, kind, key)
+	if kind == persist.PurgedKind {
 		d.h.once.Do(d.h.f)
 	}
-	return d.Documents.Read(ctx, kind, key)
+	return doc, err
 }
 
 // U1: a node that opens a period while another purges it re-creates its counter before it sees the
@@ -58,7 +59,7 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		right := periodic(t, store, time.Now, nil, short) // B: purges
-		opening := periodic(t, claimHook{store, new(sync.Once), func() {
+		opening := periodic(t, tombstoneHook{store, new(sync.Once), func() {
 			// A has looked at the tombstone and not yet at the claim.
 			if _, err := right.purgeBefore(context.Background()); err != nil {
 				t.Error(err)
@@ -75,6 +76,28 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 		closed(t, right)
 		closed(t, opening)
 	})
+}
+
+// Nodes that raise the tombstone at the same time do not fail, and the highest period stays.
+func TestBuryTogether(t *testing.T) {
+	for _, before := range []seqd.Period{0, 20000101} {
+		for _, meanwhile := range []seqd.Period{20000103, 20000105, 20000107} {
+			store := memory.New(time.Now)
+			other := periodic(t, store, time.Now, nil, daily)
+			bury := func(s *Periodic, p seqd.Period) {
+				if err := s.bury(t.Context(), p); err != nil {
+					t.Errorf("%s, meanwhile %s: bury %s: %v", before, meanwhile, p, err)
+				}
+			}
+			if before > 0 {
+				bury(other, before)
+			}
+			bury(periodic(t, tombstoneHook{store, new(sync.Once), func() { bury(other, meanwhile) }}, time.Now, nil, daily), 20000105)
+			if p, _, err := other.tombstone(t.Context()); err != nil || p != max(meanwhile, 20000105) {
+				t.Errorf("%s, meanwhile %s: the tombstone is of %s, %v", before, meanwhile, p, err)
+			}
+		}
+	}
 }
 
 // After Close, even one that ran out of time, nothing is issued. Other strategies keep to that.
