@@ -2,6 +2,8 @@ package gapless_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
@@ -69,4 +72,31 @@ func readsAfterFailover(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// The fence is read once for all counters, unless a failover is to be confirmed: then it is read each
+// time, so that the node notices soon that it was.
+func TestFenceIsReadOnce(t *testing.T) {
+	const keys = 5
+	for confirmed, want := range map[string]struct {
+		reads int
+		code  seqd.Code
+	}{"f1": {1, ""}, "f0": {keys, seqd.CodeStoreFailedOver}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, true, keyed)
+			s.fence.Store(&persist.Fence{Current: "f1", Confirmed: confirmed})
+			_, err := s.on(func(node *gapless.Strategy) (string, error) {
+				for i := range keys {
+					if _, _, err := order(node, fmt.Sprint("k", i), seqd.Order{Count: 1}); seqd.CodeOf(err) != want.code {
+						t.Errorf("%s is confirmed: %v", confirmed, err)
+					}
+				}
+				return "", nil
+			})
+			reads := strings.Count(strings.Join(s.seen(), "\n"), "fence ")
+			if err != nil || reads != want.reads {
+				t.Errorf("%s is confirmed: %d reads of the fence, %v", confirmed, reads, err)
+			}
+		})
+	}
 }

@@ -255,8 +255,8 @@ func (c *counter) refresh() {
 	defer c.mu.Unlock()
 	if seen := c.machine.Seen(); !c.closing && seen.Revision < doc.Revision {
 		c.tally(ledger.Stats{
-			First: state.First, Last: state.Last, Issued: state.NumIssued(), Reserved: state.NumReserved(), Released: state.NumReleased(),
-			Voids: state.Voids, OldestReleased: state.OldestReleased(), Known: true,
+			Last: state.Last, Reserved: state.NumReserved(), Released: state.NumReleased(), Voids: state.Voids,
+			OldestReleased: state.OldestReleased(), Known: true,
 		})
 	}
 }

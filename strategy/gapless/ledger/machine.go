@@ -102,12 +102,10 @@ type Seen struct {
 
 // Stats are numbers of the last state that is known to be durable. Known is false if there is none.
 type Stats struct {
-	First, Last, Issued, Reserved, Released, Voids int64
+	Last, Reserved, Released, Voids int64
 	// OldestReleased is since when a number is released, in ms since the Unix epoch, 0 if none is.
 	OldestReleased int64
-	// Outbox is how many entries have not left the document.
-	Outbox int
-	Known  bool
+	Known          bool
 }
 
 // New returns a machine that has not read the document.
@@ -211,8 +209,7 @@ func (m *Machine) durable() {
 	m.retry = time.Time{}
 	m.seen = Seen{Born: s.Born, Era: s.Era, Revision: s.Revision, Last: max(m.seen.Last, s.Last)}
 	m.stats = Stats{
-		First: s.First, Last: s.Last, Issued: s.NumIssued(), Reserved: s.reserved, Released: s.released,
-		Voids: s.Voids, OldestReleased: s.OldestReleased(), Outbox: len(s.Outbox), Known: true,
+		Last: s.Last, Reserved: s.reserved, Released: s.released, Voids: s.Voids, OldestReleased: s.OldestReleased(), Known: true,
 	}
 	if len(s.Outbox) == 0 {
 		m.flush = false

@@ -212,7 +212,7 @@ func (m *Machine) missing(now time.Time) {
 		s := Fresh(&m.policy, m.cfg.Writer, m.fence.Current)
 		s.rules = m.rules
 		if m.resolve(now, s) {
-			m.stats = Stats{First: s.First, Last: s.Last, Known: true}
+			m.stats = Stats{Last: s.Last, Known: true}
 		}
 	}
 }

@@ -229,6 +229,17 @@ func (tl *tale) decoded() *State {
 	return s
 }
 
+// stats shows what a node knows of the ledger without the store.
+func (tl *tale) stats(n *teller) {
+	st := n.m.Stats()
+	if !st.Known {
+		tl.say("%s knows nothing", n.name)
+		return
+	}
+	tl.say("%s knows: up to %d, %d reserved, %d released since %s, %d void",
+		n.name, st.Last, st.Reserved, st.Released, moment(st.OldestReleased), st.Voids)
+}
+
 // account shows a page of the account.
 func (tl *tale) account(words []datadriven.CmdArg) {
 	after, limit := int64(0), int64(100)

@@ -40,6 +40,7 @@ import (
 //	server f2 confirmed          a failover to another server, f2; see tale.serverStep
 //	operator raise to=9          an operation is carried out on the document, without a machine
 //	document, records, account   shows more; recall order-1 shows what the request was given
+//	stats a                      what a knows without the store
 type tale struct {
 	*world
 	t      *testing.T
@@ -134,6 +135,8 @@ func (tl *tale) play(t *testing.T, step *scenario.Step) string {
 		tl.recall(words[0].Key)
 	case "account":
 		tl.account(words)
+	case "stats":
+		tl.stats(tl.node(words[0].Key))
 	default:
 		n := tl.node(step.Cmd)
 		tl.ask(n, words)
