@@ -260,13 +260,14 @@ var failures = map[string]error{
 
 func (s *story) changeRedis(t *testing.T, step *scenario.Step) {
 	r := &s.redis
+	if step.HasArg("lost") {
+		s.lose()
+	}
 	switch {
 	case step.HasArg("down"), step.HasArg("up"):
 		r.down = step.HasArg("down")
 	case step.HasArg("takes-fail"), step.HasArg("takes-work"):
 		r.takesDown = step.HasArg("takes-fail")
-	case step.HasArg("lost"):
-		s.lose()
 	}
 	r.err = failures[scenario.Arg(t, step, "says", "")]
 	if step.HasArg("epoch") {
