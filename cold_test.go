@@ -294,6 +294,12 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("idle", true)
+	plain("changing", &lasting{shelf: &shelf{}, closing: func(context.Context) error { want("changing", false); return nil }})
+	wantNext(t, is, "changing", "1")
+	if err := is.Disable(t.Context(), "changing", errOff); err != nil {
+		t.Fatal(err)
+	}
+	want("changing", true)
 }
 
 type resting struct{ seqd.NopPlugin }

@@ -510,6 +510,13 @@ func TestParse(t *testing.T) {
 	}
 	_, err = is.Parse("other", "1")
 	wantCode(t, err, seqd.CodeUnknownBizType)
+	d := order(&counting{})
+	d.BizType.Settings = apart{}
+	is = newIssuer(t, seqd.Options{}, d)
+	for id, code := range map[string]seqd.Code{"1": "", "2": seqd.CodeInvalidID, "3": seqd.CodeInvalidID, "3001": ""} {
+		_, err := is.Parse("order", id)
+		wantCode(t, err, code)
+	}
 }
 
 func TestErrorsKeepTheirCause(t *testing.T) {

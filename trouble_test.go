@@ -211,6 +211,30 @@ func TestUnreadIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// TestFailedInitIsLoggedOnce checks that the log has each reason why a biz type cannot issue, and has
+// it once if attempts in a row fail for it.
+func TestFailedInitIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := &counting{}
+		s.init = func(context.Context, bool) error {
+			if n := s.inits.Load(); n < 7 {
+				return seqd.Errorf(seqd.CodeStoreUnavailable, "reason %d", n/3)
+			}
+			return nil
+		}
+		is, err := seqd.NewIssuer([]seqd.Definition{order(s)}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is.Init(t.Context())
+		if n := strings.Count(log.String(), "biz type cannot issue"); n != 3 || !strings.Contains(log.String(), "reason 2") {
+			t.Errorf("logged %d times: %s", n, log.String())
+		}
+		shut(t, is)
+	})
+}
+
 // TestOpenedBesideWhatFails checks that a biz type that is put is initialised at once, although
 // another one that cannot be is tried again only later.
 func TestOpenedBesideWhatFails(t *testing.T) {
