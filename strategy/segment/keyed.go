@@ -328,9 +328,6 @@ func (s *Keyed) Measure(tell func(seqd.Measurement)) {
 
 // Close ends issuing and gives back the numbers that only this node had, and the places of keys.
 func (s *Keyed) Close(ctx context.Context) error {
-	if s.isClosed() {
-		return nil
-	}
 	err := s.family.close(ctx)
 	if parts := s.parts.Load(); parts != nil {
 		for _, part := range *parts {

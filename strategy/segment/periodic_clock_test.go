@@ -2,6 +2,8 @@ package segment
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -164,6 +166,36 @@ func TestPreparedPeriodReopens(t *testing.T) {
 		wantDated(t, s, 1, "2000-01-01[2]") // which has the next period prepared
 		until(-30 * time.Second)
 	})
+}
+
+// Only the present period and the next one, while it is prepared, are opened again, and only if the
+// reason may pass. What failed of others is forgotten.
+func TestDue(t *testing.T) {
+	away, lost := seqd.Errorf(seqd.CodeStoreUnavailable, "away"), seqd.Errorf(seqd.CodeConflict, "lost")
+	for _, test := range []struct {
+		at        string
+		why       *seqd.Error
+		due, kept []seqd.Period
+	}{
+		{"2026-11-22T12:00:00Z", away, []seqd.Period{20261122}, []seqd.Period{20261122}},
+		{"2026-11-22T23:58:00Z", away, []seqd.Period{20261122, 20261123}, []seqd.Period{20261122, 20261123}},
+		{"2026-11-22T23:58:00Z", lost, nil, []seqd.Period{20261122, 20261123}},
+		{"2026-11-25T12:00:00Z", away, nil, nil},
+	} {
+		c := clockAt(test.at)
+		s := periodic(t, memory.New(time.Now), c.Now, nil, daily)
+		s.again, s.failed = true, make(map[seqd.Period]failedOpening)
+		for _, p := range []seqd.Period{20261121, 20261122, 20261123} {
+			s.failed[p] = failedOpening{test.why, time.Now()}
+		}
+		due := s.due()
+		slices.Sort(due)
+		kept := slices.Sorted(maps.Keys(s.failed))
+		if !slices.Equal(due, test.due) || !slices.Equal(kept, test.kept) || s.again != (len(due) > 0) {
+			t.Errorf("%s, %v: due are %v, known %v, again %t", test.at, test.why, due, kept, s.again)
+		}
+		closed(t, s)
+	}
 }
 
 // The store is away from before midnight until after it: neither period can be opened.

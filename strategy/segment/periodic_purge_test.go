@@ -78,6 +78,55 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 	})
 }
 
+// Whichever operation of the store fails, a purge says so, and the next one removes what is left.
+func TestPurgeThatFails(t *testing.T) {
+	short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+	purge := func(t *testing.T, store persist.Store, keys bool) (removed int, err error) {
+		if keys {
+			s := keyed(t, store, time.Now, nil, short)
+			defer ended(t, s)
+			return s.purgeKeysBefore(t.Context())
+		}
+		s := periodic(t, store, time.Now, nil, short)
+		defer closed(t, s)
+		return s.purgeBefore(t.Context())
+	}
+	for _, keys := range []bool{false, true} {
+		for fails, failed := 1, true; failed; fails++ {
+			synctest.Test(t, func(t *testing.T) {
+				store := memory.New(time.Now)
+				periods := periodic(t, store, time.Now, nil, daily)
+				ofKeys := keyed(t, store, time.Now, nil, daily)
+				for range 2 {
+					dated(t, periods, 1)
+					wantOf(t, ofKeys, "a", 1, "[1]")
+					time.Sleep(24 * time.Hour)
+				}
+				closed(t, periods)
+				ended(t, ofKeys)
+				time.Sleep(48 * time.Hour)
+				failing := &chaos{Store: store, fails: fails}
+				removed, err := purge(t, failing, keys)
+				failed = failing.calls >= fails
+				if errors.Is(err, persist.ErrUnavailable) != failed {
+					t.Errorf("keys %t, operation %d fails: %d are removed, %v", keys, fails, removed, err)
+				}
+				more, err := purge(t, store, keys)
+				counters, claims := listed(t, store)
+				left, name := 0, map[bool]string{false: "order@", true: "invoice/"}[keys]
+				for _, of := range append(counters, claims...) {
+					if strings.HasPrefix(of, name) {
+						left++
+					}
+				}
+				if err != nil || left > 0 || removed+more == 0 {
+					t.Errorf("keys %t, operation %d failed: %d are left, %d and %d removed, %v", keys, fails, left, removed, more, err)
+				}
+			})
+		}
+	}
+}
+
 // Nodes that raise the tombstone at the same time do not fail, and the highest period stays.
 func TestBuryTogether(t *testing.T) {
 	for _, before := range []seqd.Period{0, 20000101} {

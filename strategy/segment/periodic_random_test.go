@@ -17,15 +17,26 @@ import (
 // seeds is how many seeds tests with random faults run.
 var seeds = longtest.Or(1, 20)
 
-// chaos is a store that is slow by chance and loses requests and replies.
+// chaos is a store that is slow by chance and loses requests and replies, or of which one operation
+// fails.
 type chaos struct {
 	persist.Store
-	mu  sync.Mutex
-	rnd *rand.Rand
+	mu    sync.Mutex
+	rnd   *rand.Rand
+	calls int
+	fails int // the number of the operation that fails, from 1, 0 for chance
 }
 
 func (c *chaos) do(ctx context.Context, f func() error) error {
 	c.mu.Lock()
+	if c.calls++; c.fails > 0 {
+		fails := c.calls == c.fails
+		c.mu.Unlock()
+		if fails {
+			return persist.ErrUnavailable
+		}
+		return f()
+	}
 	before, after, fate := time.Duration(c.rnd.IntN(30))*time.Millisecond, time.Duration(c.rnd.IntN(30))*time.Millisecond, c.rnd.IntN(40)
 	if c.rnd.IntN(20) == 0 {
 		before = time.Duration(c.rnd.IntN(3000)) * time.Millisecond
@@ -60,6 +71,10 @@ func (x chaosCounters) Create(ctx context.Context, m persist.Counter) error {
 func (x chaosCounters) Delete(ctx context.Context, id string) error {
 	return x.c.do(ctx, func() error { return x.Counters.Delete(ctx, id) })
 }
+func (x chaosCounters) List(ctx context.Context, after string, limit int) (list []persist.Counter, err error) {
+	err = x.c.do(ctx, func() (err error) { list, err = x.Counters.List(ctx, after, limit); return err })
+	return
+}
 func (x chaosCounters) Allocate(ctx context.Context, q persist.Request) (r persist.Range, err error) {
 	err = x.c.do(ctx, func() (err error) { r, err = x.Counters.Allocate(ctx, q); return err })
 	return
@@ -76,6 +91,10 @@ type chaosDocuments struct {
 
 func (x chaosDocuments) Read(ctx context.Context, kind, key string) (d persist.Document, err error) {
 	err = x.c.do(ctx, func() (err error) { d, err = x.Documents.Read(ctx, kind, key); return err })
+	return
+}
+func (x chaosDocuments) List(ctx context.Context, kind, after string, limit int) (list []persist.Document, err error) {
+	err = x.c.do(ctx, func() (err error) { list, err = x.Documents.List(ctx, kind, after, limit); return err })
 	return
 }
 func (x chaosDocuments) Create(ctx context.Context, d persist.Document) error {

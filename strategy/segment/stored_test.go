@@ -524,6 +524,53 @@ func TestStoredClose(t *testing.T) {
 	})
 }
 
+// Another node creates the counter just before this one does: then the counter is read again, and an
+// answer that does not come is no success.
+func TestInitBesideAnother(t *testing.T) {
+	for name, test := range map[string]struct {
+		lost string // the operation whose answer does not come, once the other node was there
+		code seqd.Code
+	}{"well": {"", ""}, "create": {"create", seqd.CodeStoreUnavailable}, "read": {"read", seqd.CodeStoreUnavailable}} {
+		synctest.Test(t, func(t *testing.T) {
+			store, settings := newHooked(), DefaultSettings()
+			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
+			s, err := NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			created := false
+			store.before = func(op string) error {
+				if op == "create" {
+					created = true
+					if err := store.Store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}); err != nil {
+						t.Error(err)
+					}
+				}
+				if created && op == test.lost {
+					return persist.ErrUnavailable
+				}
+				return nil
+			}
+			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != test.code {
+				t.Errorf("%s: %v", name, err)
+			}
+			if reads := store.called("read"); test.code == "" && reads != 2 {
+				t.Errorf("%s: %d reads", name, reads)
+			}
+			store.change(func(h *hookedStore) { h.before = nil })
+			if test.code != "" {
+				if err := s.Init(t.Context(), false); err != nil {
+					t.Errorf("%s, once more: %v", name, err)
+				}
+			}
+			if got := numbers(t, s, 1); got[0] != 501 {
+				t.Errorf("%s: got %v", name, got)
+			}
+			_ = s.Close(t.Context())
+		})
+	}
+}
+
 // patientStore is a store whose reads last until they are cancelled, once that is set.
 type patientStore struct {
 	*hookedStore
