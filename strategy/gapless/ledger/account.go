@@ -64,9 +64,6 @@ func (s *State) Account(p *Policy, after int64, limit int, voids []persist.Docum
 		next = gaps[limit-1].To
 	case end < s.Last:
 		next = end
-		if n := len(gaps); n > 0 {
-			next = max(next, gaps[n-1].To)
-		}
 	}
 	return gaps, next, nil
 }
@@ -85,21 +82,23 @@ func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter s
 		if i := slices.IndexFunc(page, others); i >= 0 {
 			page, more = page[:i], false
 		}
-		if own, err = s.own(page); err != nil || !more || len(own) > 0 {
+		if own, err = s.own(page, after); err != nil || !more || len(own) > 0 {
 			return own, more, err
 		}
 		key = page[len(page)-1].Key
 	}
 }
 
-// own returns the records that belong to this state.
-func (s *State) own(records []persist.Document) (own []persist.Document, err error) {
+// own returns the records of void numbers above after that belong to this state. The key of after with
+// an era is above that without one, so the record of after can be listed again. If it were the only one
+// of a page, the next page would begin where this one did.
+func (s *State) own(records []persist.Document, after int64) (own []persist.Document, err error) {
 	for i := range records {
 		e, err := DecodeEntry(&records[i])
 		if err != nil {
 			return nil, err
 		}
-		if s.owns(e) {
+		if s.owns(e) && e.Runs[0].To > after {
 			own = append(own, records[i])
 		}
 	}

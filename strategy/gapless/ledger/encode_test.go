@@ -63,7 +63,7 @@ func TestDamaged(t *testing.T) {
 
 // Nor is a record, whoever reads it.
 func TestDamagedRecord(t *testing.T) {
-	for _, body := range []string{"", "{", `{"k":"v"}`, `{"k":"v","n":[1]}`, `{"k":"","n":[1,1]}`, `{"k":"e","z":"xx","n":[1,1]}`} {
+	for _, body := range []string{"", "{", `{"k":"v"}`, `{"k":"v","n":[1]}`, `{"k":"v","n":[1,2,2,3]}`, `{"k":"","n":[1,1]}`, `{"k":"e","z":"xx","n":[1,1]}`} {
 		record := persist.Document{Kind: persist.VoidKind, Key: VoidKey(counter, 1), Body: body}
 		if e, err := DecodeEntry(&record); !errors.Is(err, persist.ErrInvalid) || e != nil {
 			t.Errorf("a record of %q: %+v, %v", body, e, err)
@@ -78,7 +78,7 @@ func TestDamagedRecord(t *testing.T) {
 		if _, _, err := s.Account(&plain, 0, 9, []persist.Document{record}, true); !errors.Is(err, persist.ErrInvalid) {
 			t.Errorf("an account with %q: %v", body, err)
 		}
-		if _, err := s.own([]persist.Document{record}); !errors.Is(err, persist.ErrInvalid) {
+		if _, err := s.own([]persist.Document{record}, 0); !errors.Is(err, persist.ErrInvalid) {
 			t.Errorf("whose is %q: %v", body, err)
 		}
 	}
