@@ -225,7 +225,6 @@ func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
 			return err
 		}
 		list, wake := m.Next(time.Now(), now)
-		m.Finished()
 		if m.Idle() {
 			return nil
 		}
@@ -233,7 +232,6 @@ func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
 			m.Done(time.Now(), now, &c, w.execute(ctx, &c))
 			w.fence.refused(m.Refusal())
 		}
-		m.Finished()
 		if len(list) > 0 {
 			continue
 		}

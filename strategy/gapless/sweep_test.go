@@ -156,6 +156,23 @@ func TestSweepBeginsLater(t *testing.T) {
 	})
 }
 
+// A process with a gapless biz type says so at once: it need not look for counters.
+func TestBizTypeNeedsSweeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, nil)
+		env := s.env()
+		env.Attendance = storeclock.NewAttendance(env.Store.Documents(), env.Clock)
+		if _, err := gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-env.Attendance.Needed():
+		default:
+			t.Error("nobody reclaims its reservations")
+		}
+	})
+}
+
 // hears keeps the kinds of events. It is safe for concurrent use.
 type hears struct {
 	seqd.NopObserver
