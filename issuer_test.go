@@ -517,6 +517,22 @@ func TestParse(t *testing.T) {
 		_, err := is.Parse("order", id)
 		wantCode(t, err, code)
 	}
+	is = newIssuer(t, seqd.Options{}, order(&parsing{}))
+	if p, err := is.Parse("order", "9223372036854775807"); err != nil || p.Number != math.MaxInt64 || p.Sequence == nil || *p.Sequence != 7 || !p.Valid {
+		t.Errorf("parsed %+v, %v", p, err)
+	}
+	_, err = is.Parse("order", "5")
+	wantCode(t, err, seqd.CodeInvalidID)
+}
+
+// parsing is a strategy that reads its numbers, except small ones.
+type parsing struct{ counting }
+
+func (*parsing) Parse(number int64) (seqd.Parsed, error) {
+	if number < 10 {
+		return seqd.Parsed{}, seqd.Errorf(seqd.CodeInvalidID, "too small")
+	}
+	return seqd.Parsed{Number: number, Sequence: new(int64(7)), Valid: true}, nil
 }
 
 func TestErrorsKeepTheirCause(t *testing.T) {

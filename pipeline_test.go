@@ -326,6 +326,7 @@ func TestMixedPipeline(t *testing.T) {
 	calls[7].BizType, calls[7].Want = "other", seqd.Consecutive
 	calls[8].BizType = "nothing"
 	calls[9].BizType = "no/name"
+	errs[0] = errors.New("of the pipeline before")
 	is.IssueAll(t.Context(), calls, errs)
 	want := []seqd.Code{"", seqd.CodeInvalidCount, "", seqd.CodeInvalidCount, "", "", "", seqd.CodeInvalidRequest,
 		seqd.CodeUnknownBizType, seqd.CodeInvalidBizType, ""}
