@@ -181,6 +181,34 @@ func TestPurgedKeys(t *testing.T) {
 	})
 }
 
+// The cursors of past periods are removed from Redis with their counters.
+func TestPurgedKeysLeaveNoCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), map[string]*redisModel{}
+		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+		for day := range 2 {
+			s := keyed(t, store, time.Now, redis, short)
+			wantOf(t, s, "t", 1, "[1]")
+			ended(t, s)
+			if day == 0 {
+				time.Sleep(96 * time.Hour)
+			}
+		}
+		s := keyed(t, store, time.Now, redis, short)
+		if n, err := s.purgeKeysBefore(t.Context()); err != nil || n == 0 {
+			t.Errorf("%d counters were removed, %v", n, err)
+		}
+		ended(t, s)
+		left := map[string]bool{}
+		for name, model := range redis {
+			model.change(func(r *redisModel) { left[name] = r.hash != nil })
+		}
+		if left["invoice/t@20000101"] || !left["invoice/t@20000105"] {
+			t.Errorf("cursors that are left: %v", left)
+		}
+	})
+}
+
 // A store that is away is reported once, not for each key, and found to be back without a request.
 func TestStoreAwayForKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -464,6 +464,37 @@ func TestCallerOfPlacesThatLeaves(t *testing.T) {
 }
 
 // A biz type is degraded if one of its keys is.
+// A node is well as long as one of its open keys gets numbers.
+func TestHealthOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := map[string]*redisModel{}
+		s := keyed(t, newHooked(), time.Now, redis, func(s *Settings) { s.OnRedisDown = Reject })
+		want := func(down string, unready bool) {
+			for _, key := range []string{"a", "b"} {
+				redis["invoice/"+key].change(func(r *redisModel) {
+					if r.down = nil; strings.Contains(down, key) {
+						r.down = errDown
+					}
+				})
+				_, _, _ = of(t.Context(), s, key, 1)
+			}
+			time.Sleep(5 * time.Second)
+			if err := s.Health(); (err != nil) != unready {
+				t.Errorf("down for %q, the health is %v", down, err)
+			}
+		}
+		wantOf(t, s, "a", 1, "[1]")
+		wantOf(t, s, "b", 1, "[1]")
+		for range 3 { // the keys are asked in any order
+			want("", false)
+			want("a", false)
+			want("b", false)
+			want("ab", true)
+		}
+		ended(t, s)
+	})
+}
+
 func TestDegradedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := map[string]*redisModel{}

@@ -81,6 +81,14 @@ func TestDamagedRecord(t *testing.T) {
 		if _, err := s.own([]persist.Document{record}, 0); !errors.Is(err, persist.ErrInvalid) {
 			t.Errorf("whose is %q: %v", body, err)
 		}
+		w := newWorld(1, 0)
+		w.docs[record.PersistID()] = record
+		if _, _, err := s.ListVoids(t.Context(), w, counter, 0, 9); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("a list with %q: %v", body, err)
+		}
+		if _, err := s.lookedVoids(&Looked{Docs: []persist.Document{record}}); !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("a look-up that finds %q: %v", body, err)
+		}
 	}
 }
 
