@@ -372,6 +372,9 @@ func TestDroppedUnderLoad(t *testing.T) {
 						break
 					}
 					seq, err := l.issuer.Next(t.Context(), name, 1+rand.IntN(3))
+					if seqd.CodeOf(err) == seqd.CodeStarting {
+						continue // on a slow machine it takes longer than callers wait
+					}
 					if err != nil {
 						t.Error(err)
 						return
