@@ -125,7 +125,7 @@ var bugs = []schedule{
 				issue(next)
 			}
 			w.store.SetLag(0)
-			w.confirm(new(fault))
+			w.confirm(byHand())
 			w.each(issue)
 		}},
 	},

@@ -324,7 +324,8 @@ func (s *scripted) takeMany() {
 // the same numbers from the store.
 func TestRaisedWithoutRedis(t *testing.T) {
 	playScript(t, func(s *scripted) {
-		f := &fault{planned: planned{kind: &kind{name: "scripted"}}, backup: backup{s.store.Backup(), true}}
+		f := byHand()
+		f.backup = backup{s.store.Backup(), true}
 		s.takeMany()
 		s.during(storeBack, func() {
 			s.endNodes(false)

@@ -125,13 +125,17 @@ func (w *World) cut(f *fault, from, to string) {
 	}
 }
 
+// cutOffRedis cuts a node off from the servers of Redis, as the way of the fault says.
+func (w *World) cutOffRedis(f *fault, n *node) {
+	for i := range redisServers {
+		w.cut(f, n.host, redisHost(i))
+	}
+}
+
 // isolate cuts a node off from all servers. Its callers still reach it.
 func isolate(w *World, f *fault) {
 	w.node(f).setStore(storesim.Hung)
-	for i := range redisServers {
-		f.later(w.net.Cut(w.node(f).host, redisHost(i)))
-		f.later(w.net.Cut(redisHost(i), w.node(f).host))
-	}
+	w.cutOffRedis(f, w.node(f))
 }
 
 // base is the name of the biz type of a counter.

@@ -36,11 +36,7 @@ var redisKinds = []kind{
 	}},
 	{name: "redis-replies-lost", weight: 3, needs: withRedis, holds: "redis@", least: blink, most: short, marks: redisAway, begin: func(w *World, f *fault) { w.primaryRedis().LoseReplies(1 + int(f.at/time.Millisecond)%5) }},
 	{name: "redis-failover", weight: 4, needs: withRedis, holds: "redis@", ways: []string{"lossless", "lossy", "two primaries"}, least: blink, most: some, after: 2 * time.Second, marks: redisLoses, begin: failRedisOver},
-	{name: "partition", weight: 4, needs: withRedis, holds: "partition", targets: nodeNames, ways: directions, least: blink, most: long, marks: redisAway, begin: func(w *World, f *fault) {
-		for i := range redisServers {
-			w.cut(f, w.node(f).host, redisHost(i))
-		}
-	}},
+	{name: "partition", weight: 4, needs: withRedis, holds: "partition", targets: nodeNames, ways: directions, least: blink, most: long, marks: redisAway, begin: func(w *World, f *fault) { w.cutOffRedis(f, w.node(f)) }},
 }
 
 // redisHost is the host of a server of Redis.

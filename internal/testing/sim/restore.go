@@ -91,9 +91,7 @@ func endRestore(w *World, f *fault) {
 		w.confirm(f)
 	}
 	if strings.Contains(f.way, cutOffAtStart) {
-		for i := range redisServers {
-			w.cut(f, w.node(f).host, redisHost(i))
-		}
+		w.cutOffRedis(f, w.node(f))
 		w.node(f).start()
 		w.makeLateAbove(f, issued[load.LateName])
 		time.Sleep(aloneFor)

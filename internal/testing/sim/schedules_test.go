@@ -30,9 +30,7 @@ var temptations = slices.Concat(someTemptations, redisTemptations, ledgerTemptat
 func TestBugs(t *testing.T) { play(t, bugs) }
 
 // TestTemptations shows that what would happen without some rules does not happen with them.
-func TestTemptations(t *testing.T) {
-	play(t, temptations)
-}
+func TestTemptations(t *testing.T) { play(t, temptations) }
 
 func play(t *testing.T, all []schedule) {
 	for _, s := range all {

@@ -44,6 +44,9 @@ func (w *World) while(name string, marks record.Fault, do func(f *fault)) {
 	w.suffer(w.begun, planned{kind: &kind{name: name, marks: marks, begin: func(_ *World, f *fault) { do(f) }}, at: time.Duration(w.journal.Now())})
 }
 
+// byHand is the fault of what a script lets an operator do at any time.
+func byHand() *fault { return &fault{planned: planned{kind: &kind{name: "scripted"}}} }
+
 // meet lets the next operations in the store that a node begins and that are called so meet some fates,
 // one each. What an operation is called is what it does and what it is about, or how these begin, without
 // the word fenced: see [storesim.Call].
@@ -89,6 +92,9 @@ type meeting struct {
 func (w *World) meets(node string, c storesim.Call) (f storesim.Fate, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.meetings) == 0 { // as in every world without a script, which has very many operations
+		return f, false
+	}
 	name := strings.Replace(c.Op, " fenced", "", 1) + " " + c.ID
 	i := slices.IndexFunc(w.meetings, func(m meeting) bool {
 		return m.node == node && strings.HasPrefix(name, m.operation)
@@ -104,9 +110,7 @@ func (w *World) meets(node string, c storesim.Call) (f storesim.Fate, found bool
 // cutOff cuts a node off from Redis.
 func (w *World) cutOff(n *node) (mend func()) {
 	f := new(fault)
-	for i := range redisServers {
-		w.cut(f, n.host, redisHost(i))
-	}
+	w.cutOffRedis(f, n)
 	return f.undoAll
 }
 

@@ -229,8 +229,8 @@ func (s *flakes) away(n *node, how storesim.State) (back func()) {
 		return func() { n.setStore(storesim.Up) }
 	}
 	f := new(fault)
+	s.cutOffRedis(f, n)
 	for i := range redisServers {
-		s.cut(f, n.host, redisHost(i))
 		if how == storesim.Away {
 			s.net.Reset(n.host, redisHost(i))
 		}

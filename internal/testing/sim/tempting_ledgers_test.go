@@ -197,16 +197,13 @@ var ledgerTemptations = []schedule{
 		world: Options{Mode: storesim.Lossy, BizTypes: patient("bill"), Script: func(w *World) {
 			w.issue("a", "bill", 1)
 			var under sync.WaitGroup
-			w.while("failover", record.Fault{Store: true, StoreLost: true}, func(*fault) {
-				w.store.SetLag(mayLack)
+			w.losing(func() {
 				w.issue("a", "bill", 1)
 				w.meet("a", writesBill, storesim.Fate{End: storesim.QuestionLost})
 				w.meet("a", "read document ledger/bill", storesim.Fate{End: storesim.QuestionLost, Reply: time.Second})
 				under.Go(func() { w.issue("a", "bill", 1) })
 				time.Sleep(100 * time.Millisecond)
 				w.issue("b", "bill", 3)
-				w.store.Failover(false)
-				w.store.SetLag(0)
 			})
 			w.raiseTo("bill", 5)
 			under.Wait()
@@ -236,12 +233,19 @@ func patient(name string) map[string]load.Settings {
 // it does something else.
 func (w *World) loseAnswer(node, bizType, of string, also func()) {
 	w.issueOf(node, bizType, of, 1)
-	w.while("failover", record.Fault{Store: true, StoreLost: true}, func(*fault) {
-		w.store.SetLag(mayLack)
+	w.losing(func() {
 		w.meet(node, "update document ledger/"+bizType, storesim.Fate{Reply: 50 * time.Millisecond})
 		w.leave(node, load.Question{BizType: bizType, Of: of, Key: "key"})
 		time.Sleep(50 * time.Millisecond)
 		also()
+	})
+}
+
+// losing does something that a failover of the store then loses.
+func (w *World) losing(do func()) {
+	w.while("failover", record.Fault{Store: true, StoreLost: true}, func(*fault) {
+		w.store.SetLag(mayLack)
+		do()
 		w.store.Failover(false)
 		w.store.SetLag(0)
 	})
@@ -249,7 +253,7 @@ func (w *World) loseAnswer(node, bizType, of string, also func()) {
 
 // raiseTo is what an operator does after a failover that lost something.
 func (w *World) raiseTo(counter string, number int64) {
-	f := &fault{planned: planned{kind: &kind{name: "scripted"}}}
+	f := byHand()
 	w.raiseAll(f, map[string]int64{counter: number})
 	w.confirm(f)
 }
