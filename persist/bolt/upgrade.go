@@ -75,7 +75,7 @@ func upgradeShapes(tx *bbolt.Tx) error {
 		if err == nil && s.BizTag != key {
 			err = persist.ErrInvalid
 		}
-		d, _ := persist.FormerShape(key, s.Shape, s.Timestamp)
+		d, _ := persist.FormerShape(key, s.Shape, s.Timestamp) // Decode has validated it
 		return d, err
 	})
 }

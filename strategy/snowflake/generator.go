@@ -94,8 +94,8 @@ func (g *generator) stop(reason *seqd.Error) (last int64) {
 	return g.last
 }
 
-// leave leaves the last time to whatever generator a biz type uses next. It is called after the biz type has
-// used this one.
+// leave leaves the last time to whatever generator a biz type uses next. It is called after the biz
+// type has used this one.
 func (g *generator) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

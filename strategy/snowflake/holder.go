@@ -80,9 +80,9 @@ func (h *holder) end(ctx context.Context) error {
 	return err
 }
 
-// ready waits for the end of the first attempt to get a machine ID, and returns an error if none can be
-// used. It is no error that the clock was set back: the generator says so once, and not at each attempt to
-// initialise the strategy.
+// ready waits for the end of the first attempt to get a machine ID, and returns an error if none can
+// be used. It is no error that the clock was set back: the generator says so once, and not at each
+// attempt to initialise the strategy.
 func (h *holder) ready(ctx context.Context) error {
 	select {
 	case <-h.worker.first:

@@ -458,14 +458,18 @@ func TestBizTypeGetsAnotherGenerator(t *testing.T) {
 	}
 }
 
+// pair returns two strategies of one holder.
+func pair(t *testing.T) (a, b *Strategy) {
+	r, dir := newRegistry(false), t.TempDir()
+	same := func(s *Settings) { s.StateDir = dir }
+	return instance(t, r, "1", same), instance(t, r, "1", same)
+}
+
 // TestCloseWhileACallerWaits checks that a caller who has waited for its numbers gets none if the biz type
 // was closed meanwhile: it may have issued from another generator since.
 func TestCloseWhileACallerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(false)
-		dir := t.TempDir()
-		same := func(s *Settings) { s.StateDir = dir }
-		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		a, b := pair(t)
 		ready(t, a)
 		ready(t, b)
 		waiting := make(chan error)
@@ -488,10 +492,7 @@ func TestCloseWhileACallerWaits(t *testing.T) {
 // conflict of shapes, does not affect the holder that others use.
 func TestCloseWithoutInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(false)
-		dir := t.TempDir()
-		same := func(s *Settings) { s.StateDir = dir }
-		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		a, b := pair(t)
 		ready(t, a)
 		if err := b.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -505,10 +506,7 @@ func TestCloseWithoutInit(t *testing.T) {
 
 func TestCloseTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRegistry(false)
-		dir := t.TempDir()
-		same := func(s *Settings) { s.StateDir = dir }
-		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
+		a, b := pair(t)
 		ready(t, a)
 		ready(t, b)
 		for range 2 {

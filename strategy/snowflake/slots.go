@@ -62,11 +62,12 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 			return t, err
 		}
 		swap, err := r.prepare(t)
-		if err == nil && swap == nil {
-			r.reach = max(r.reach, t.Set.Ahead)
-		}
-		if err != nil || swap == nil {
+		if err != nil {
 			return t, err
+		}
+		if swap == nil {
+			r.reach = max(r.reach, t.Set.Ahead)
+			return t, nil
 		}
 		made, err := r.swap(ctx, *swap)
 		if err != nil {
