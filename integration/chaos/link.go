@@ -76,7 +76,7 @@ func (l *link) restore() error {
 			_ = l.proxy.Toxics.RemoveToxic(context.Background(), name)
 		}
 	}
-	return within(5*time.Second, func() error {
+	return within(patience, func() error {
 		err := l.proxy.Start() // the closed listener of cut may still hold the port
 		if errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 			return nil

@@ -96,7 +96,7 @@ func (m *mariadb) rebuild() error {
 				"MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1; START SLAVE; SET GLOBAL read_only = 1", from.host.addr, mysqlPort))
 			return err
 		},
-		func() error { return within(startPatience, m.replicating) },
+		func() error { return within(patience, m.replicating) },
 	)
 }
 
@@ -126,7 +126,7 @@ func (m *mariadb) failOver() error {
 	}
 	return inOrder(
 		func() error { _, err := m.ask(s, "", "STOP SLAVE IO_THREAD"); return err },
-		func() error { return within(startPatience, func() error { return m.applied(s) }) },
+		func() error { return within(patience, func() error { return m.applied(s) }) },
 		func() error { _, err := m.ask(s, "", statements); return err },
 		m.swap,
 	)

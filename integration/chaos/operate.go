@@ -138,9 +138,6 @@ func sleep(d time.Duration) func() error {
 	return func() error { time.Sleep(d); return nil }
 }
 
-// patience is how long an operator's action is retried while other faults prevent it.
-const patience = 40 * time.Second
-
 // order changes the ordering of a biz type.
 func (l *laboratory) order(t *trouble, ordering string) error {
 	return l.insistOn(t, load.SwitchedName, http.MethodPatch, fmt.Sprintf(`{"ordering":%q}`, ordering))

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // pair is a primary and a standby of an SQL server. Nodes reach the primary by a proxy, which a
@@ -55,7 +54,7 @@ func (p *pair) swap() error {
 	p.present = 1 - p.present
 	p.front.proxy.Stop()
 	p.front.proxy.Upstream = p.primary().addr(p.port)
-	return within(5*time.Second, p.front.proxy.Start)
+	return within(patience, p.front.proxy.Start)
 }
 
 func (s *storeServer) data() string { return filepath.Join(s.disk, "data") }

@@ -166,7 +166,7 @@ func (p *postgres) rebuild() error {
 		},
 		func() error { return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o644) },
 		s.start,
-		func() error { return within(startPatience, p.streaming) },
+		func() error { return within(patience, p.streaming) },
 	)
 }
 

@@ -131,7 +131,7 @@ func (p *process) kill() {
 }
 
 // stop asks the process to end and waits for it. If it does not end, stop kills it.
-func (p *process) stop(patience time.Duration) error {
+func (p *process) stop() error {
 	_ = p.signal(syscall.SIGTERM)
 	select {
 	case <-p.exited:

@@ -48,8 +48,9 @@ func Vacant(dir string) error {
 // sampleEvery is the pause between two looks at /readyz.
 const sampleEvery = 200 * time.Millisecond
 
-// recovery is how long all nodes may take to be ready after the last fault.
-const recovery = 45 * time.Second
+// patience is how long anything may take that this machine must do: a server or a node starts or
+// ends, an operator's action is repeated, all nodes are ready after the last fault.
+const patience = 2 * time.Minute
 
 // laboratory is one run.
 type laboratory struct {
@@ -195,16 +196,17 @@ func (l *laboratory) startNodes(ctx context.Context) error {
 			return err
 		}
 	}
-	return l.awaitReady(ctx, startPatience+l.System.lag())
+	return l.awaitReady(ctx)
 }
 
 // awaitReady waits until all nodes are ready.
-func (l *laboratory) awaitReady(ctx context.Context, patience time.Duration) error {
+func (l *laboratory) awaitReady(ctx context.Context) error {
+	limit := patience + l.System.lag()
 	client := &http.Client{}
 	for _, n := range l.world.seqds {
-		err := within(patience, func() error {
+		err := within(limit, func() error {
 			if states, status := load.Readiness(ctx, client, n.URL()); status != http.StatusOK && ctx.Err() == nil {
-				return fmt.Errorf("%s is not ready after %v: %d %v", n.Name(), patience, status, states)
+				return fmt.Errorf("%s is not ready after %v: %d %v", n.Name(), limit, status, states)
 			}
 			return nil
 		})
@@ -264,7 +266,7 @@ func (l *laboratory) stopNodes() {
 // stop asks a node to end. The node must end in time and without an error. An error is allowed if
 // the store was away then or shortly before, because numbers that cannot be returned are an error.
 func (l *laboratory) stop(n *seqd) {
-	const shortly = 5 * time.Second
+	const shortly = 30 * time.Second
 	since := l.Journal.Now() - int64(shortly)
 	err := n.stop()
 	if _, ended := errors.AsType[*exec.ExitError](err); err == nil || ended && l.storeAway(since) {
@@ -283,7 +285,7 @@ func (l *laboratory) storeAway(since int64) bool {
 // awaitRecovery waits until all nodes are ready after the last fault.
 func (l *laboratory) awaitRecovery(ctx context.Context) {
 	began := time.Now()
-	if err := l.awaitReady(ctx, recovery+l.System.lag()); err != nil && ctx.Err() == nil {
+	if err := l.awaitReady(ctx); err != nil && ctx.Err() == nil {
 		l.Journal.Find("after the last fault: %v", err)
 	}
 	l.Journal.Say("all faults have ended; all nodes ready %v later", time.Since(began).Round(10*time.Millisecond))

@@ -170,7 +170,7 @@ func (n *seqd) stop() error {
 		return nil
 	}
 	n.process.asked = true
-	err := n.process.stop(stopPatience)
+	err := n.process.stop()
 	n.told(n.Life(), record.Stopped)
 	return named("a clean stop of "+n.Name(), err)
 }

@@ -90,7 +90,7 @@ func (s *redisServer) start() error {
 	s.mu.Lock()
 	s.process = process
 	s.mu.Unlock()
-	return named("start redis on "+s.host.name, within(startPatience, func() error { return s.dial() }))
+	return named("start redis on "+s.host.name, within(patience, func() error { return s.dial() }))
 }
 
 // dial returns an error until the server answers.

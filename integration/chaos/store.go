@@ -92,7 +92,7 @@ func (s *storeServer) start() (err error) {
 	if s.process, err = startProcess(s.command(), s.log, nil); err != nil {
 		return err
 	}
-	return named("start the store on "+s.host.name, within(startPatience, func() error {
+	return named("start the store on "+s.host.name, within(patience, func() error {
 		if !s.process.alive() {
 			return fmt.Errorf("it has ended: %w", s.process.err)
 		}

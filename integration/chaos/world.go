@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Binaries are the programs of the system under test.
@@ -29,9 +28,6 @@ const (
 	postgresPort = 5432
 	mysqlPort    = 3306
 	linkPort     = 27101 // port of the first node
-
-	startPatience = time.Minute
-	stopPatience  = 40 * time.Second // two phases of 15 s each
 )
 
 // world is the system: three hosts with a seqd and a Sentinel each, three with a Redis, one with
@@ -65,7 +61,7 @@ func newWorld(system System, logs string, binaries Binaries, bizTypes, sparse st
 			return w, err
 		}
 	}
-	return w, named("replication and Sentinels", within(startPatience, w.settled))
+	return w, named("replication and Sentinels", within(patience, w.settled))
 }
 
 // makeRedises prepares the servers of Redis, without the Sentinels.

@@ -38,7 +38,15 @@ func TestTooLittle(t *testing.T) {
 	fails(s.entries[len(s.entries)-1].Call, 1)
 	want(t, s.check(t), map[string]int64{})
 
-	for range 32 {
+	for range 200 { // one fault after the other
+		fails(s.call(0, 1, "a", order), 1)
+	}
+	want(t, s.check(t), map[string]int64{})
+	for range fewAsked - 2 {
+		fails(s.call(4, 5, "a", order), 1)
+	}
+	want(t, s.check(t), map[string]int64{})
+	for range 2 {
 		fails(s.call(4, 5, "a", order), 1)
 	}
 	want(t, s.check(t), map[string]int64{RuleRecord: 1})
@@ -74,7 +82,7 @@ func TestOrderHasToBeChecked(t *testing.T) {
 	for _, c := range []struct {
 		until int64
 		want  map[string]int64
-	}{{3000, map[string]int64{RuleRecord: 1}}, {1500, map[string]int64{}}} {
+	}{{2950, map[string]int64{RuleRecord: 1}}, {2850, map[string]int64{}}} {
 		s := ofLength()
 		s.everything()
 		s.line(500, "a", order, record.OnItsOwn)

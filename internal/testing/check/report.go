@@ -303,14 +303,12 @@ func (h *evidence) check() *Report {
 		Counts: make(map[string]int64), Refusals: make(map[string]int), Issued: make(map[string]int64), SuspendedBy: make(map[string]int), ByBizType: make(map[string]map[string]int64), ByProtocol: make(map[string]Served)}
 	h.totals(r)
 	h.checkRecord(r)
-	h.checkEnough(r)
 	h.checkFindings(r)
 	h.checkRefusals(r)
 	h.checkForms(r)
 	issues := h.issues(r)
 	h.checkDuplicates(r, issues)
 	h.checkOrder(r, issues)
-	h.checkShare(r)
 	h.checkBack(r)
 	h.checkGuard(r)
 	h.checkSnowflake(r, issues)
@@ -319,6 +317,7 @@ func (h *evidence) check() *Report {
 	h.checkLedgers(r, issues)
 	h.checkParse(r, issues)
 	h.availability(r)
+	h.checkEnough(r)
 	return r
 }
 
