@@ -195,9 +195,9 @@ var rules = map[string]rule{
 	},
 	"server/definitions": {
 		may: ". internal/glob internal/longlock internal/retry persist plugin server/config server/feed " +
-			"server/httpapi server/rejection strategy",
+			"server/httpapi server/nodes server/rejection strategy",
 		why: "it uses documents, the feed and the issuer, and no back end; httpapi declares the " +
-			"interface that it implements",
+			"interface that it implements; which nodes follow changes is known to nodes",
 	},
 	"server/doctor": {
 		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
@@ -256,7 +256,7 @@ var rules = map[string]rule{
 	},
 	"server/ops": {
 		may: ". internal/openfiles persist persist/bolt server/backends server/certificate " +
-			"server/config server/definitions server/doctor strategy " +
+			"server/config server/definitions server/doctor server/nodes strategy " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},

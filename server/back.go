@@ -15,9 +15,11 @@ import (
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/backends"
+	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/figures"
+	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
@@ -57,15 +59,21 @@ func (b *back) open(ctx context.Context) error {
 		}
 	}
 	b.openAnswers(ctx)
-	b.openNodes(ctx)
+	if err := b.openNodes(ctx); err != nil {
+		return err
+	}
 	b.openAudit(ctx)
-	b.front.gate.Watch(b.failedOver)
+	b.front.gate.Watch(b.failedOver, b.nodes.Mixed)
 	b.front.api.Administer(b.catalogue.Editor(), b.nodes)
 	b.front.api.Show(b.figures)
-	b.base.telemetry.watch(metrics.Source{
+	source := metrics.Source{
 		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
 		Feed: func() (number, failures int64) { return b.feed.Number(), b.feed.Failures() },
-	}, b.front)
+	}
+	if b.store.Store.Shared() {
+		source.Mixed = b.nodes.Mixed
+	}
+	b.base.telemetry.watch(source, b.front)
 	b.front.gate.Ready(b.issuer)
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.follow)
@@ -172,7 +180,7 @@ func (b *back) openIssuer(ctx context.Context) error {
 		Env: definitions.PluginEnv(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
 	})
 	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
-	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed}
+	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed, Others: b.others}
 	if b.store.BeganWithout() {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}
@@ -220,21 +228,26 @@ func (b *back) confirm(ctx context.Context) {
 	}
 }
 
-// openNodes counts this node among those of the cluster, and begins to keep figures.
-func (b *back) openNodes(ctx context.Context) {
+// others returns the other nodes. No biz type is opened before openNodes.
+func (b *back) others(ctx context.Context) ([]httpapi.Node, error) { return b.nodes.Others(ctx) }
+
+// openNodes counts this node among those of the cluster, and begins to keep figures. A node with
+// definitions of its own says that it is there before it issues: nodes that follow the store then
+// force no other shape on a biz type.
+func (b *back) openNodes(ctx context.Context) error {
 	store, opts := b.store.Store, &b.base.opts
 	clock := nodes.NewClock(store, opts.now)
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
-		Addr: b.front.addr, Build: opts.build(),
+		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
 		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: b.env().RedisAway,
 	})
 	id, _ := b.nodes.Self()
 	options := figures.Options{
 		Documents: store.Documents(), Shared: store.Shared(), ID: id, Nodes: b.nodes, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Addr: b.front.addr, Build: opts.build(), Issuer: b.issuer,
-		Stopping: b.front.gate.Draining, StoreTrouble: b.front.gate.StoreTrouble,
+		Stopping: b.front.gate.Draining, Trouble: b.front.gate.Trouble,
 	}
 	if counts := b.base.telemetry.metrics; counts != nil {
 		options.Counts = counts
@@ -243,9 +256,15 @@ func (b *back) openNodes(ctx context.Context) {
 	if store.Shared() {
 		b.base.background.run(ctx, clock.Follow)
 	}
+	if b.base.cfg.BizTypesFrom == config.FromConfig && store.Shared() && !b.store.BeganWithout() {
+		if err := b.opening.Await(ctx, b.nodes.Announce); err != nil {
+			return err
+		}
+	}
 	b.front.nodes.Store(b.nodes)
 	b.base.background.run(ctx, b.nodes.Beat)
 	b.base.background.run(ctx, b.figures.Run)
+	return nil
 }
 
 // clockOffset returns how far this node's clock is ahead of that of the store, or else of a

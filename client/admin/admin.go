@@ -276,6 +276,9 @@ type Node struct {
 	Build     string    `json:"build"`
 	StartedAt time.Time `json:"startedAt"`
 	SeenAt    time.Time `json:"seenAt"`
+	// BizTypesFrom is where its definitions come from: store or config; "" if it does not say, as a
+	// node of an earlier version.
+	BizTypesFrom string `json:"bizTypesFrom,omitempty"`
 	// Catalogue is the number of the newest change of biz types that it knows.
 	Catalogue int64 `json:"catalogue"`
 	// BizTypes is the number of biz types that it knows.

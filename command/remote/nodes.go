@@ -20,7 +20,8 @@ func nodesCommand(env *clitool.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "nodes", Short: "List the nodes of the service",
 		Long: `List the nodes of the service: where they listen, what they run, and the state of their back ends. *
-marks the one that answered. CHANGE is the newest change of biz types and tokens that a node knows.`,
+marks the one that answered. FROM is where its definitions of biz
+types come from, and CHANGE the newest change of biz types and tokens that a node knows.`,
 		Example: `  seqd nodes
   seqd nodes --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
@@ -45,7 +46,7 @@ marks the one that answered. CHANGE is the newest change of biz types and tokens
 }
 
 func printNodes(w io.Writer, nodes []admin.Node) error {
-	rows := [][]string{{"", "ID", "ADDRESS", "HOST", "VERSION", "STARTED", "BIZ TYPES", "CHANGE", "STORE", "REDIS"}}
+	rows := [][]string{{"", "ID", "ADDRESS", "HOST", "VERSION", "STARTED", "BIZ TYPES", "FROM", "CHANGE", "STORE", "REDIS"}}
 	for _, n := range nodes {
 		mark := ""
 		if n.Self {
@@ -53,7 +54,7 @@ func printNodes(w io.Writer, nodes []admin.Node) error {
 		}
 		rows = append(rows, []string{
 			mark, fmt.Sprintf("%.8s", n.ID), n.Addr, n.Host, n.Build, brief(n.StartedAt, "-"),
-			fmt.Sprint(n.BizTypes), fmt.Sprint(n.Catalogue), dash(n.Backends["store"].State), dash(n.Backends["redis"].State),
+			fmt.Sprint(n.BizTypes), dash(n.BizTypesFrom), fmt.Sprint(n.Catalogue), dash(n.Backends["store"].State), dash(n.Backends["redis"].State),
 		})
 	}
 	return table(w, rows)

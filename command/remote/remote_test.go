@@ -410,11 +410,11 @@ func TestTokens(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	const nodes = `{"nodes":[{"id":"0123456789","addr":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypes":2,"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"addr":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
+	const nodes = `{"nodes":[{"id":"0123456789","addr":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypesFrom":"store","bizTypes":2,"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"addr":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
 	l := answering(t, answerJSON(200, fmt.Sprintf(nodes, true))).line(t)
-	l.want(`   ID        ADDRESS        HOST  VERSION  STARTED               BIZ TYPES  CHANGE  STORE  REDIS
-   01234567  10.0.0.1:8080  a     v1       2026-11-20T12:00:00Z  2          4       ok     away
-*  abc       10.0.0.2:8080  b     v1       2026-11-20T12:00:00Z  0          0       ok     -
+	l.want(`   ID        ADDRESS        HOST  VERSION  STARTED               BIZ TYPES  FROM   CHANGE  STORE  REDIS
+   01234567  10.0.0.1:8080  a     v1       2026-11-20T12:00:00Z  2          store  4       ok     away
+*  abc       10.0.0.2:8080  b     v1       2026-11-20T12:00:00Z  0          -      0       ok     -
 `, "nodes")
 	l = answering(t, answerJSON(200, fmt.Sprintf(nodes, false))).line(t)
 	if got := l.run("nodes", "--json"); got.code != 0 || !json.Valid([]byte(got.out)) || !strings.Contains(got.errs, "its store is away") {

@@ -21,7 +21,7 @@ type Config struct {
 	Auth  Auth  `config:"auth"`
 	// BizTypesFrom is where definitions of biz types come from. `store`: `bizTypes` are only the
 	// first ones, and from then on the store decides. `config`: `bizTypes` are all of them, and
-	// only the configuration changes them.
+	// only the configuration changes them. All nodes that share a store need the same.
 	BizTypesFrom string `config:"bizTypesFrom" range:"store, config"`
 	// LiveBizTypes is how many biz types of the store a node keeps open, besides those in
 	// `bizTypes`. It opens one when it is first needed, and closes the one that was needed longest

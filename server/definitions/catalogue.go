@@ -6,6 +6,7 @@
 //   - seed.go: definitions of the configuration that the store does not have yet
 //   - builder.go, shape.go: the strategy and plugins of a definition, and their shape
 //   - claim.go: a biz type issues in one shape only (invariant U6)
+//   - sources.go: nodes whose definitions come from elsewhere do not follow changes
 //   - catalogue.go, state.go: this process follows the documents
 //   - fetch.go, residents.go: a definition is read when it is first needed, and dropped when idle
 //   - editor.go, list.go, check.go, patch.go: what administrators read and change
@@ -27,6 +28,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/feed"
+	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/rejection"
 	"github.com/seqd/seqd/strategy"
 )
@@ -66,6 +68,8 @@ type Options struct {
 	Env      strategy.Env
 	Handlers *rejection.Handlers
 	Feed     Feed
+	// Others returns the other nodes that use the store; nil if there are none.
+	Others func(ctx context.Context) ([]httpapi.Node, error)
 	// Unreached reports whether the store could not be reached at the start and has not been since.
 	// Nil if it was reached at the start.
 	Unreached func() bool
@@ -84,6 +88,7 @@ type Catalogue struct {
 	alone     map[string]bool
 
 	records records
+	sources sources
 	builder *builder
 	seeder  *seeder
 	states  *states
@@ -104,6 +109,7 @@ func New(opts Options) *Catalogue {
 		cfg: cfg, log: env.Log, locked: cfg.BizTypesFrom == config.FromConfig,
 		unreached: opts.Unreached, alone: opts.Alone,
 		records: records{env.Store.Documents(), env.Now},
+		sources: sources{opts.Others},
 		states:  newStates(),
 	}
 	c.configured = make(map[string]bool, len(cfg.BizTypes))
@@ -114,7 +120,9 @@ func New(opts Options) *Catalogue {
 	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
 	c.builder = &builder{
 		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log,
-		shapes: &shapes{onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, alone: c.isAlone, env: env},
+		shapes: &shapes{
+			onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, sources: c.sources, alone: c.isAlone, env: env,
+		},
 	}
 	return c
 }

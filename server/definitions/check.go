@@ -102,6 +102,21 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 	}
 }
 
+// unsettled reports whether a definition has a forced shape that is not on record.
+func (c *checker) unsettled(ctx context.Context, name string, said stored) (bool, error) {
+	if said.Deleted || said.Shape == "" {
+		return false, nil
+	}
+	known, err := c.shapes.Read(ctx, name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, storeError(err)
+	}
+	return known.Shape != said.Shape, nil
+}
+
 // settled returns why a biz type must not get another strategy yet, by force. If one of the two
 // hands its numbers over ([strategy.Factory].Handover), the next one continues above them; so no
 // node may issue with the previous one any more.

@@ -17,7 +17,8 @@ type shapes struct {
 	onRecord persist.Shapes
 	now      func() time.Time
 	// said returns what the store says of a biz type.
-	said func(ctx context.Context, name string) (persist.Document, stored, error)
+	said    func(ctx context.Context, name string) (persist.Document, stored, error)
+	sources sources
 	// alone reports whether a biz type issues without the store, which has not been reached yet.
 	alone func(name string) bool
 	env   strategy.Env
@@ -116,7 +117,9 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	if err := c.counts(ctx); err != nil { // it was changed back meanwhile, which needs no force
+	// It may have been changed back meanwhile, which needs no force. A node with definitions of its own
+	// that is not seen here reads the new shape: it says that it is there before it compares shapes.
+	if err := c.counts(ctx); err != nil {
 		_, back := c.shapes.onRecord.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
 		return errors.Join(err, back)
 	}
@@ -124,13 +127,17 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	return nil
 }
 
-// counts returns why the forced shape must not be put on record.
+// counts returns why the forced shape must not be put on record: it is no longer that of the
+// definition, or other nodes do not follow definitions.
 func (c claim) counts(ctx context.Context) error {
 	_, said, err := c.shapes.said(ctx, c.name)
 	if err == nil && (said.Shape != c.shape || said.Deleted) {
 		err = beingChanged(nil)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return c.shapes.sources.settle(ctx, c.name)
 }
 
 // overtaken returns nil if what another node put on record first is the forced shape too.

@@ -31,6 +31,7 @@ type Editor struct {
 	feed      Feed
 	check     *checker
 	examples  examples
+	sources   sources
 	catalogue *Catalogue
 	log       *slog.Logger
 }
@@ -41,7 +42,7 @@ var _ httpapi.Catalogue = (*Editor)(nil)
 func (c *Catalogue) Editor() *Editor {
 	store := c.builder.env.Store
 	return &Editor{
-		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log,
+		cfg: c.cfg, records: c.records, feed: c.seeder.feed, catalogue: c, log: c.log, sources: c.sources,
 		examples: examples{decode: c.builder.decode, now: c.builder.env.Now},
 		check: &checker{
 			decode: c.builder.decode, shared: store.Shared(), shapes: c.builder.shapes.onRecord, counters: store.Counters(),
@@ -274,8 +275,17 @@ func (e *Editor) plan(ctx context.Context, name string, change httpapi.Change, d
 		e.log.Warn("the IDs of a biz type get another shape, by force: they can repeat previous ones",
 			"bizType", name, "dryRun", change.DryRun)
 	}
-	p.nothing = doc.Revision > 0 && before.equal(p.said)
-	return p, nil
+	if p.nothing = doc.Revision > 0 && before.equal(p.said); p.nothing {
+		return p, nil
+	}
+	stops := there && before.Enabled && (p.said.Deleted || !p.said.Enabled)
+	forced, err := e.check.unsettled(ctx, name, p.said)
+	if err != nil {
+		return p, err
+	}
+	unfollowed, err := e.sources.change(ctx, name, stops, forced)
+	p.warnings = append(p.warnings, unfollowed...)
+	return p, err
 }
 
 // withoutName drops the name from a definition: it is that of the document.

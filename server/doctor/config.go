@@ -55,7 +55,7 @@ func (c configCheck) storeSettings(f *findings) {
 	case cfg.Store.Driver == "memory":
 		f.add(Warn, "store.driver", "use bolt, or a store that nodes share", "memory: numbers restart at every start of seqd")
 	case cfg.Store.Shared() && cfg.BizTypesFrom == config.FromConfig:
-		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypes; nothing compares them but the shapes of their numbers")
+		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypesFrom, and the same bizTypes, of which only the shapes of their numbers are compared")
 	}
 }
 

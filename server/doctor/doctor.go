@@ -115,6 +115,9 @@ type Doctor struct {
 	Shape func(seqd.BizType) (string, error)
 	// Definitions reads the biz types of a store.
 	Definitions func(context.Context, persist.Store) ([]Definition, error)
+	// Mixed returns why the nodes that use a store, or a node with this configuration beside them, would
+	// have their definitions from different places; nil if they have not.
+	Mixed func(context.Context, persist.Store) (*seqd.Error, error)
 	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
 	// The error is why it is not alive.
 	Ask func(context.Context) (said string, err error)

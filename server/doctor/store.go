@@ -59,10 +59,24 @@ func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Sto
 	default:
 		f.ok("store", "the cluster is %s", cluster.ID)
 	}
+	c.sources(ctx, f, store)
 	defined := c.definitions(ctx, f, store)
 	c.shapes(ctx, f, store, defined)
 	c.counters(ctx, f, store, defined)
 	c.ledgers(ctx, f, store, defined)
+}
+
+// sources compares where the nodes have their definitions from.
+func (c storeCheck) sources(ctx context.Context, f *findings, store persist.Store) {
+	if !store.Shared() {
+		return
+	}
+	switch mixed, err := c.d.Mixed(ctx, store); {
+	case err != nil:
+		f.add(Fail, "nodes", "", "they cannot be read: %v", err)
+	case mixed != nil:
+		f.add(Warn, "bizTypesFrom", "give all nodes the same", "%s", mixed.Detail)
+	}
 }
 
 // definitions compares the biz types of the store with those of the configuration, and returns the

@@ -46,11 +46,11 @@ type Options struct {
 	// Counts is what is counted; nil if nothing is.
 	Counts Counts
 	Issuer Issuer
-	// Stopping reports whether the node is about to stop. StoreTrouble returns why an operator has
-	// to look at the store, nil if nobody has to.
-	Stopping     func() bool
-	StoreTrouble func() *seqd.Error
-	Log          *slog.Logger
+	// Stopping reports whether the node is about to stop. Trouble returns why an operator has to look
+	// at something besides biz types, nil if nobody has to.
+	Stopping func() bool
+	Trouble  func() *seqd.Error
+	Log      *slog.Logger
 }
 
 // Counts is what a node counts, since its start unless stated otherwise. Its methods are those of
@@ -122,7 +122,7 @@ func (f *Figures) state(found *look) (state, []httpapi.Reason) {
 		return nodeStopping, reasons
 	case found.bizTypes.Unready > 0:
 		return nodeUnready, reasons
-	case found.bizTypes.Degraded > 0 || f.opts.StoreTrouble() != nil:
+	case found.bizTypes.Degraded > 0 || f.opts.Trouble() != nil:
 		return nodeDegraded, reasons
 	}
 	return nodeReady, reasons

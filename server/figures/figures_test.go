@@ -112,7 +112,7 @@ func join(t *testing.T, store persist.Store, ahead time.Duration) *member {
 	m.Figures = New(Options{
 		Documents: store.Documents(), Shared: true, ID: id, Nodes: m.nodes, Clock: clock.Now, ClockKnown: clock.Known, Log: log,
 		Counts: m.counter, Issuer: m.counter, Addr: id,
-		Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+		Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return nil },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -505,7 +505,7 @@ func TestWithoutCounts(t *testing.T) {
 		id, _ := n.Self()
 		m := &member{nodes: n, Figures: New(Options{
 			Documents: store.Documents(), Shared: true, ID: id, Nodes: n, Clock: time.Now, Issuer: issuer,
-			Stopping: func() bool { return true }, StoreTrouble: func() *seqd.Error { return nil },
+			Stopping: func() bool { return true }, Trouble: func() *seqd.Error { return nil },
 		})}
 		m.Run(t.Context()) // returns at once
 		s := m.overview(t)
@@ -526,7 +526,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 		id, _ := n.Self()
 		m := &member{Figures: New(Options{
 			ID: id, Nodes: n, Clock: time.Now, Issuer: c, Counts: c,
-			Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return seqd.Errorf(seqd.CodeStoreFailedOver, "look") },
+			Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return seqd.Errorf(seqd.CodeStoreFailedOver, "look") },
 		})}
 		s := m.overview(t)
 		wants(t, "the overview", fmt.Sprint(s.Metrics, s.newest(2), s.states(), s.Nodes[0].Figures == nil), "true [-1 -1] [degraded] true")
@@ -601,7 +601,7 @@ func TestLongLook(t *testing.T) {
 		c := newCounter()
 		f := New(Options{
 			Clock: time.Now, Issuer: slow{c},
-			Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+			Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return nil },
 		})
 		f.look()
 		began := time.Now()
@@ -716,7 +716,7 @@ func TestManyNodes(t *testing.T) {
 					Documents: store.Documents(), Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
 					Details: func(int) []seqd.Details { return nil },
 				}),
-				Stopping: func() bool { return false }, StoreTrouble: func() *seqd.Error { return nil },
+				Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return nil },
 			})
 			if _, err := f.Overview(t.Context()); err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -12,8 +13,11 @@ type Life struct {
 	issuer   atomic.Pointer[seqd.Issuer] // nil until the service is ready
 	waiting  atomic.Pointer[seqd.Error]  // why there is no issuer yet; never nil
 	draining atomic.Bool
-	store    atomic.Pointer[func() *seqd.Error] // nil until it is known
+	watched  atomic.Pointer[watched] // nil until it is known
 }
+
+// watched are the functions that [Life.Watch] has set.
+type watched struct{ store, definitions func() *seqd.Error }
 
 func (l *Life) begin() {
 	l.waiting.Store(&seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second})
@@ -25,8 +29,11 @@ func (l *Life) Ready(issuer *seqd.Issuer) { l.issuer.Store(issuer) }
 // Wait sets why there is no issuer yet.
 func (l *Life) Wait(reason *seqd.Error) { l.waiting.Store(reason) }
 
-// Watch sets what tells whether an operator has to look at the store: then the service is degraded.
-func (l *Life) Watch(store func() *seqd.Error) { l.store.Store(&store) }
+// Watch sets what tells whether an operator has to look at the store, or at where the definitions of
+// nodes come from: then the service is degraded.
+func (l *Life) Watch(store, definitions func() *seqd.Error) {
+	l.watched.Store(&watched{store, definitions})
+}
 
 // Drain says that the service is about to stop. Requests are still answered.
 func (l *Life) Drain() { l.draining.Store(true) }
@@ -45,10 +52,14 @@ func (l *Life) Issuer() (*seqd.Issuer, error) {
 // Waiting returns why there was no issuer when that was last known.
 func (l *Life) Waiting() *seqd.Error { return l.waiting.Load() }
 
-// StoreTrouble returns why an operator has to look at the store, nil if nobody has to.
-func (l *Life) StoreTrouble() *seqd.Error {
-	if trouble := l.store.Load(); trouble != nil {
-		return (*trouble)()
+// Troubles returns why an operator has to look at the store, and why at where the definitions of nodes
+// come from; nil if nobody has to.
+func (l *Life) Troubles() (store, definitions *seqd.Error) {
+	if w := l.watched.Load(); w != nil {
+		return w.store(), w.definitions()
 	}
-	return nil
+	return nil, nil
 }
+
+// Trouble returns the first of the troubles, nil if there is none.
+func (l *Life) Trouble() *seqd.Error { return cmp.Or(l.Troubles()) }

@@ -21,6 +21,9 @@ type Node struct {
 	// StartedAt and SeenAt are RFC 3339 in UTC.
 	StartedAt string `json:"startedAt"`
 	SeenAt    string `json:"seenAt"`
+	// BizTypesFrom is where its definitions come from: store or config; "" if it does not say, as a
+	// node of an earlier version.
+	BizTypesFrom string `json:"bizTypesFrom,omitempty"`
 	// Catalogue is the number of the newest change that it knows.
 	Catalogue int64 `json:"catalogue"`
 	// BizTypes is the number of biz types that it holds.

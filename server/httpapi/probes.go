@@ -68,14 +68,24 @@ type readiness struct {
 	Degraded int       `json:"degraded,omitempty"`
 	BizTypes []unready `json:"bizTypes,omitempty"`
 	// Store is what an operator has to look at in the store.
-	Store   *trouble `json:"store,omitempty"`
-	Details details  `json:"details,omitempty"`
+	Store *trouble `json:"store,omitempty"`
+	// Definitions is that the definitions of nodes come from different places.
+	Definitions *trouble `json:"definitions,omitempty"`
+	Details     details  `json:"details,omitempty"`
 }
 
 // trouble is something that an operator has to look at.
 type trouble struct {
 	Code   seqd.Code `json:"code"`
 	Detail string    `json:"detail"`
+}
+
+// troubleOf returns nil for nil.
+func troubleOf(why *seqd.Error) *trouble {
+	if why == nil {
+		return nil
+	}
+	return &trouble{why.Code, why.Detail}
 }
 
 // details are what strategies report to operators, by biz type.
@@ -97,14 +107,12 @@ func detailsOf(issuer *seqd.Issuer) details {
 func (p probes) ready(c *gin.Context, issuer *seqd.Issuer) {
 	answer := readiness{Status: "ready"}
 	list, total := issuer.Degraded(mostListed)
-	store := p.gate.StoreTrouble()
-	if total > 0 || store != nil {
+	store, definitions := p.gate.Troubles()
+	if total > 0 || store != nil || definitions != nil {
 		answer.Status = "degraded"
 	}
 	if p.admission.mayRead(c) {
-		if store != nil {
-			answer.Store = &trouble{store.Code, store.Detail}
-		}
+		answer.Store, answer.Definitions = troubleOf(store), troubleOf(definitions)
 		answer.Degraded, answer.BizTypes, answer.Details = total, lines(list), detailsOf(issuer)
 	}
 	c.Writer.Header()["Cache-Control"] = noStore

@@ -60,6 +60,23 @@ func TestReadinessOfStrangers(t *testing.T) {
 	}
 }
 
+// Nodes whose definitions come from different places are ready, and say so.
+func TestReadinessWithMixedDefinitions(t *testing.T) {
+	api := newGuarded(t)
+	issuer := newIssuer(t, define("invoice", newCounter(1)))
+	issuer.Init(t.Context())
+	api.Gate().Ready(issuer)
+	mixed := seqd.Errorf(seqd.CodeConflict, "config at a, store at b")
+	api.Gate().Watch(func() *seqd.Error { return nil }, func() *seqd.Error { return mixed })
+	for name, want := range map[string]string{
+		"shop": `{"status":"degraded"}`, "reader": `{"status":"degraded","definitions":{"code":"conflict","detail":"config at a, store at b"}}`,
+	} {
+		if w := do(t, api, "GET", "/readyz", auth(name)); w.Code != 200 || w.Body.String() != want {
+			t.Errorf("%s is told %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
 // After a failover of the store a node is degraded and not unready, also if a biz type cannot
 // begin: all nodes lack the same counters.
 func TestReadinessAfterAFailover(t *testing.T) {
@@ -70,7 +87,7 @@ func TestReadinessAfterAFailover(t *testing.T) {
 	issuer.Init(t.Context())
 	api.Gate().Ready(issuer)
 	var failedOver *seqd.Error
-	api.Gate().Watch(func() *seqd.Error { return failedOver })
+	api.Gate().Watch(func() *seqd.Error { return failedOver }, func() *seqd.Error { return nil })
 	for _, why := range []*seqd.Error{seqd.Errorf(seqd.CodeStoreFailedOver, "run seqd failover"), nil} {
 		failedOver = why
 		if w := do(t, api, "GET", "/readyz", auth("shop")); w.Code != 200 || w.Body.String() != `{"status":"degraded"}` {

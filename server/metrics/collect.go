@@ -23,6 +23,9 @@ type Source struct {
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is false
 	// if the store cannot fail over.
 	FailedOver func() (why *seqd.Error, ok bool)
+	// Mixed returns why an operator has to look at where the definitions of nodes come from, nil if
+	// nobody has to.
+	Mixed func() *seqd.Error
 	// Handlers reports what the rejection handlers measure, by the name of the handler.
 	Handlers func(tell func(handler string, m seqd.Measurement))
 	// Feed returns the number of the newest announced change, and how many attempts to read changes
@@ -129,6 +132,9 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		if why, ok := s.FailedOver(); ok {
 			storeFailedOver.send(to, truth(why != nil))
 		}
+	}
+	if s.Mixed != nil {
+		definitionsMixed.send(to, truth(s.Mixed() != nil))
 	}
 	if s.Feed != nil {
 		number, failures := s.Feed()

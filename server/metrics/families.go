@@ -134,13 +134,14 @@ var (
 
 // State.
 var (
-	bizTypes        = gauge(most, "seqd_biz_types", "Biz types that this node holds and that are ready, degraded, unready or disabled.", "state")
-	degraded        = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
-	unready         = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
-	backendUp       = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
-	storeFailedOver = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
-	feedNumber      = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
-	feedFailures    = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
+	bizTypes         = gauge(most, "seqd_biz_types", "Biz types that this node holds and that are ready, degraded, unready or disabled.", "state")
+	degraded         = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
+	unready          = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
+	backendUp        = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
+	storeFailedOver  = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
+	definitionsMixed = gauge(most, "seqd_definitions_mixed", "1 while some nodes follow the definitions of the store and others those of their configuration, else 0; missing if no other node can use the store.")
+	feedNumber       = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
+	feedFailures     = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
 )
 
 // Segments.

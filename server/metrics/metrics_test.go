@@ -413,6 +413,7 @@ func driven(t *testing.T) *Metrics {
 		RESPConnections: func() int64 { return 3 },
 		Backends:        func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
 		FailedOver:      func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
+		Mixed:           func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -53,8 +54,9 @@ type Options struct {
 	// it is not.
 	ClockOffset func() (offset time.Duration, ok bool)
 	Log         *slog.Logger
-	// Addr is what the node listens on, Build the version of the program.
-	Addr, Build string
+	// Addr is what the node listens on, Build the version of the program, and BizTypesFrom where its
+	// definitions come from.
+	Addr, Build, BizTypesFrom string
 	// Changes returns the number of the newest change that the node has seen, BizTypes how many biz
 	// types it has, and Details what their strategies say of themselves.
 	Changes  func() int64
@@ -72,6 +74,8 @@ type Nodes struct {
 	id      string
 	host    string
 	started time.Time
+	own     Own
+	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
 }
 
 var _ httpapi.Nodes = (*Nodes)(nil)
@@ -87,7 +91,9 @@ func New(opts Options) *Nodes {
 	if opts.ClockKnown == nil {
 		opts.ClockKnown = func() bool { return true }
 	}
-	return &Nodes{opts: opts, id: hex.EncodeToString(id[:]), host: host, started: opts.Now()}
+	n := &Nodes{opts: opts, id: hex.EncodeToString(id[:]), host: host, started: opts.Now()}
+	n.own = Own{Documents: opts.Documents, Kind: kind, Key: n.id}
+	return n
 }
 
 // Self returns the ID of this node and the name of its machine.
@@ -100,7 +106,7 @@ func (n *Nodes) self(store error) httpapi.Node {
 	self := httpapi.Node{
 		ID: n.id, Addr: o.Addr, Host: n.host, Build: o.Build,
 		StartedAt: httpapi.Time(started.UnixMilli()), SeenAt: httpapi.Time(now.UnixMilli()),
-		Catalogue: o.Changes(), BizTypes: o.BizTypes(),
+		BizTypesFrom: o.BizTypesFrom, Catalogue: o.Changes(), BizTypes: o.BizTypes(),
 		MachineIDs: make(map[string]int64), Backends: make(map[string]httpapi.Backend),
 	}
 	if o.ClockOffset != nil {
@@ -135,21 +141,35 @@ func backend(err error, detail string) httpapi.Backend {
 
 // Nodes implements [httpapi.Nodes].
 func (n *Nodes) Nodes(ctx context.Context) (list []httpapi.Node, complete bool) {
-	docs, err := n.opts.Documents.List(ctx, kind, "", mostNodes)
+	list, err := listed(ctx, n.opts.Documents, n.opts.Clock(), n.id)
 	self := n.self(err)
 	self.Self = true
 	list = append(list, self)
-	now := n.opts.Clock().UnixMilli()
+	slices.SortFunc(list, func(a, b httpapi.Node) int { return strings.Compare(a.ID, b.ID) })
+	return list, err == nil
+}
+
+// Others returns the other nodes that use the store. A node that has ended without a stop is among
+// them for up to 20 s.
+func (n *Nodes) Others(ctx context.Context) ([]httpapi.Node, error) {
+	if !n.opts.Shared {
+		return nil, nil
+	}
+	return listed(ctx, n.opts.Documents, n.opts.Clock(), n.id)
+}
+
+// listed returns the nodes that have said less than life ago that they are there, except one.
+func listed(ctx context.Context, documents persist.Documents, now time.Time, except string) (list []httpapi.Node, err error) {
+	docs, err := documents.List(ctx, kind, "", mostNodes)
 	for _, doc := range docs {
-		if doc.Key == n.id || doc.Expires < now {
+		if doc.Key == except || doc.Expires < now.UnixMilli() {
 			continue
 		}
 		if other, ok := readNode(doc.Key, doc.Body); ok {
 			list = append(list, other)
 		}
 	}
-	slices.SortFunc(list, func(a, b httpapi.Node) int { return strings.Compare(a.ID, b.ID) })
-	return list, err == nil
+	return list, err
 }
 
 // readNode returns what the document of another node says. ok is false if it is damaged.
@@ -167,28 +187,33 @@ func readNode(id, body string) (other httpapi.Node, ok bool) {
 	return other, true
 }
 
-// Beat writes this node's document at every interval until ctx ends, and removes those of nodes
-// that have stopped doing so. If no other node can use the store, it does nothing.
+// Announce writes this node's document. It must not be called any more when Beat runs.
+func (n *Nodes) Announce(ctx context.Context) error { return n.write(ctx) }
+
+// Beat writes this node's document at every interval until ctx ends, removes those of nodes that
+// have stopped doing so, and looks at the others. If no other node can use the store, it does
+// nothing.
 func (n *Nodes) Beat(ctx context.Context) {
 	if !n.opts.Shared {
 		return
 	}
 	ticker := time.NewTicker(beatInterval)
 	defer ticker.Stop()
-	own := Own{Documents: n.opts.Documents, Kind: kind, Key: n.id}
 	writing := logging.Trouble{Log: n.opts.Log, Begins: "this node cannot say that it is there; it is tried again"}
 	purging := logging.Trouble{Log: n.opts.Log, Begins: "nodes that have gone cannot be removed from the store; it is tried again"}
+	looking := logging.Trouble{Log: n.opts.Log, Begins: "definitions of biz types come from different places", Ends: "the definitions of all nodes come from the same place"}
 	for {
-		err := n.write(ctx, &own)
+		err := n.write(ctx)
 		note(ctx, &writing, err)
 		if err == nil && n.opts.ClockKnown() {
 			before := n.opts.Clock().Add(-life).UnixMilli()
 			_, err = n.opts.Documents.Purge(ctx, kind, before, mostNodes)
 			note(ctx, &purging, err)
 		}
+		n.look(ctx, &looking)
 		select {
 		case <-ctx.Done():
-			n.leave(&own)
+			n.leave()
 			return
 		case <-ticker.C:
 		}
@@ -203,19 +228,19 @@ func note(ctx context.Context, t *logging.Trouble, err error) {
 }
 
 // write writes this node's document.
-func (n *Nodes) write(ctx context.Context, own *Own) error {
+func (n *Nodes) write(ctx context.Context) error {
 	body, err := json.Marshal(n.self(nil))
 	if err != nil {
 		return err
 	}
-	return own.Write(ctx, string(body), n.opts.Clock(), life)
+	return n.own.Write(ctx, string(body), n.opts.Clock(), life)
 }
 
 // leave removes this node's document.
-func (n *Nodes) leave(own *Own) {
+func (n *Nodes) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
-	if err := own.Delete(ctx); err != nil {
+	if err := n.own.Delete(ctx); err != nil {
 		n.opts.Log.Debug("this node could not say that it leaves", "error", err)
 	}
 }

@@ -130,3 +130,55 @@ func TestForeignDocuments(t *testing.T) {
 		}
 	}
 }
+
+// Nodes whose definitions come from different places say so until all come from the same. A node that
+// does not say counts as neither, and one that was killed for 20 s.
+func TestMixedDefinitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		var log lockedText
+		begin := func(from string) (n *Nodes, end func()) {
+			n = New(Options{
+				Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Addr: ":" + from, BizTypesFrom: from,
+				Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); n.Beat(ctx) }()
+			return n, func() { cancel(); <-ended }
+		}
+		a, endA := begin("store")
+		_, endOld := begin("")
+		defer endA()
+		defer endOld()
+		wants := func(mixed bool, warnings int) {
+			t.Helper()
+			time.Sleep(beatInterval + time.Second)
+			inStore, err := MixedIn(t.Context(), store, "store")
+			if got := a.Mixed(); (got != nil) != mixed || (inStore != nil) != mixed || err != nil {
+				t.Errorf("it is said that %v, %v, %v", got, inStore, err)
+			}
+			if got := strings.Count(log.String(), "level=WARN"); got != warnings {
+				t.Errorf("there are %d warnings, want %d: %s", got, warnings, &log)
+			}
+		}
+		wants(false, 0)
+		b, endB := begin("config")
+		wants(true, 3) // of every node
+		if got := b.Mixed(); got == nil || !strings.Contains(got.Detail, "(:config), and store at") {
+			t.Errorf("the other node says %v", got)
+		}
+		endB()
+		wants(false, 3)
+		killed := New(Options{
+			Documents: store.Documents(), Shared: true, Now: time.Now, BizTypesFrom: "config",
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
+		})
+		if err := killed.Announce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wants(true, 5)
+		time.Sleep(life)
+		wants(false, 5)
+	})
+}

@@ -6,12 +6,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/openfiles"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/doctor"
+	"github.com/seqd/seqd/server/nodes"
 )
 
 // Doctor examines a configuration and everything that it names, and returns what it finds and
@@ -23,6 +25,9 @@ func Doctor(ctx context.Context, cfg *config.Config) []doctor.Section {
 		Host: doctor.ThisHost(openfiles.Limit), Now: time.Now,
 		Definitions: func(ctx context.Context, store persist.Store) ([]doctor.Definition, error) {
 			return storedDefinitions(ctx, cfg, store)
+		},
+		Mixed: func(ctx context.Context, store persist.Store) (*seqd.Error, error) {
+			return nodes.MixedIn(ctx, store, cfg.BizTypesFrom)
 		},
 		Ask: func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
 	}

@@ -122,6 +122,19 @@ export const tests = {
       ],
     );
   },
+  "definitions from different places": () => {
+    const o = overview([
+      node("a", { bizTypesFrom: "store" }),
+      node("b", { bizTypesFrom: "config", state: "degraded" }),
+      node("c"), // of an earlier version
+    ]);
+    const text = "Definitions come from the configuration at seq-b, and from the store at seq-a.";
+    equal(headline(o).kind, "warn");
+    equal(says(o), `${text} Numbers per second: 1,234.`);
+    equal(troubles(o)[0].text, text);
+    o.nodes[1].bizTypesFrom = "store";
+    equal(troubles(o), []);
+  },
   "nothing is said twice": () => {
     const said = (detail) =>
       troubles(overview([node("a", { backends: { store: { state: "away", detail } } })]))[0].text;

@@ -40,9 +40,18 @@ function state(o) {
       `${shortTime(gone[0].seenAt)}${issuing}`],
     [degraded > 0, "warn", () => `${count(degraded, "biz type")} ` +
       `${degraded === 1 ? "is" : "are"} degraded${issuing}`],
+    [mixed(o), "warn", () => mixed(o)],
     [weak.length > 0, "warn", () => `${say(weak, "is", "are")} ${weak[0].state}${issuing}`],
     [true, "good", () => (total > 0 ? issuing.slice(2) : "Ready. None is in use.")],
   ].find(([holds]) => holds);
+}
+
+/** Says where definitions come from, "" if all nodes have them from the same place. */
+function mixed(o) {
+  const from = (place) => namesOf(o.nodes.filter((node) => node.bizTypesFrom === place), o);
+  const [config, store] = ["config", "store"].map(from);
+  return config && store
+    && `Definitions come from the configuration at ${config}, and from the store at ${store}.`;
 }
 
 /** Reports whether no node reaches the store. */
@@ -84,6 +93,10 @@ function few(texts) {
 /** Returns what is not as it should be: [{kind, text, todo}], the worst first. todo may be "". */
 export function troubles(o, now = Date.now()) {
   const found = [...reasons(o), ...o.nodes.flatMap((node) => ofNode(node, o, now))];
+  const text = mixed(o);
+  if (text) {
+    found.push({ kind: "warn", text, todo: "Give all nodes the same bizTypesFrom." });
+  }
   const rank = ["bad", "warn", "info"];
   return found.sort((a, b) => rank.indexOf(a.kind) - rank.indexOf(b.kind));
 }

@@ -1,0 +1,95 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/logging"
+)
+
+// Sources are the names of nodes, by where their definitions of biz types come from.
+type Sources struct {
+	Store, Config []string
+	// Silent are the nodes that do not say, as those of an earlier version.
+	Silent []string
+}
+
+// The values of bizTypesFrom.
+const (
+	fromStore  = "store"
+	fromConfig = "config"
+)
+
+// SourcesOf returns where the definitions of nodes come from.
+func SourcesOf(list []httpapi.Node) (s Sources) {
+	for _, node := range list {
+		name := node.Host
+		if node.Addr != "" {
+			name += " (" + node.Addr + ")"
+		}
+		switch node.BizTypesFrom {
+		case fromStore:
+			s.Store = append(s.Store, name)
+		case fromConfig:
+			s.Config = append(s.Config, name)
+		default:
+			s.Silent = append(s.Silent, name)
+		}
+	}
+	return s
+}
+
+// Mixed returns why an operator has to look at the nodes: some follow the store and some their own
+// configuration. It returns nil if nobody has to. Nodes that do not say count as neither.
+func (s Sources) Mixed() *seqd.Error {
+	if len(s.Store) == 0 || len(s.Config) == 0 {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeConflict, "bizTypesFrom is config at %s, and store at %s: give all nodes the same; "+
+		"until then, biz types cannot be disabled, deleted or given another shape", Few(s.Config), Few(s.Store))
+}
+
+// Few returns the first few names.
+func Few(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// MixedIn returns why an operator has to look at the nodes that use a store, for commands that run
+// beside the service: see [Sources.Mixed]. from is bizTypesFrom of the configuration of this machine,
+// which counts as a node.
+func MixedIn(ctx context.Context, store persist.Store, from string) (*seqd.Error, error) {
+	now, err := store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := listed(ctx, store.Documents(), now, "")
+	return SourcesOf(append(list, httpapi.Node{Host: "this configuration", BizTypesFrom: from})).Mixed(), err
+}
+
+// Mixed returns why an operator has to look at the nodes, as far as this node knew a few seconds ago:
+// see [Sources.Mixed].
+func (n *Nodes) Mixed() *seqd.Error { return n.mixed.Load() }
+
+// look finds out what Mixed returns. If the other nodes cannot be listed, that stays as it was.
+func (n *Nodes) look(ctx context.Context, looking *logging.Trouble) {
+	list, err := n.Others(ctx)
+	if err != nil {
+		return // writing to the same store says so
+	}
+	list = append(list, httpapi.Node{Host: n.host, Addr: n.opts.Addr, BizTypesFrom: n.opts.BizTypesFrom})
+	mixed := SourcesOf(list).Mixed()
+	n.mixed.Store(mixed)
+	if mixed == nil {
+		looking.Note(nil)
+		return
+	}
+	looking.Note(mixed)
+}
