@@ -73,6 +73,9 @@ func (b *back) open(ctx context.Context) error {
 	if b.store.Store.Shared() {
 		source.Mixed = b.nodes.Mixed
 	}
+	if b.base.cfg.Store.Driver != "memory" { // which is new at every start
+		source.StoreCreated = b.store.Created
+	}
 	b.base.telemetry.watch(source, b.front)
 	b.front.gate.Ready(b.issuer)
 	b.base.background.run(ctx, b.issuer.Init)
@@ -98,7 +101,7 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	b.opening = backends.StoreOptions{
 		Now: b.base.opts.now, Log: b.base.log,
 		Monitor: b.base.telemetry.mongoMonitor(), Trace: b.base.telemetry.statements(b.base.cfg.Store.Driver),
-		Remembered: b.remembered, Waiting: b.front.gate.Wait,
+		Remembered: b.remembered, Prior: backends.Prior(b.base.cfg.Redis), Waiting: b.front.gate.Wait,
 	}
 	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)
 	if err != nil {

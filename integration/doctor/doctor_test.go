@@ -100,7 +100,7 @@ func TestChangesNothing(t *testing.T) {
 	t.Parallel()
 	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
 	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
-	doctor(t, env, 0, "no cluster ID yet", "a server of its own", "primary with 0 replicas", "every right")
+	doctor(t, env, 0, "no seqd has run on it", "a server of its own", "primary with 0 replicas", "every right")
 	if left := everything(t, m, r); left != "" {
 		t.Errorf("left behind: %s", left)
 	}

@@ -64,6 +64,20 @@ func CheckURI(uri string) error {
 	return err
 }
 
+// Place returns the addresses that a URI names, "" if it cannot be read. It does not use the network.
+func Place(uri string) string {
+	if CheckURI(uri) != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(uri, "://")
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority := rest[:end]
+	return authority[strings.LastIndex(authority, "@")+1:]
+}
+
 // The defaults of the connection pool. Many operations at once, such as those at the start with
 // many biz types, open as many connections, and the client library never closes one by default.
 const (

@@ -68,6 +68,16 @@ func parseDSN(dsn string) (*driver.Config, error) {
 	return cfg, checkParameters(cfg.Params)
 }
 
+// Place returns the address of the server that a data source name names, and the database; both are ""
+// if it cannot be read.
+func Place(dsn string) (addr, database string) {
+	cfg, err := parseDSN(dsn)
+	if err != nil {
+		return "", ""
+	}
+	return cfg.Addr, cfg.DBName
+}
+
 // checkParameters refuses the session variables that seqd cannot accept.
 func checkParameters(params map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(params)) {

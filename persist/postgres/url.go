@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -60,6 +62,23 @@ func parseURL(url string) (*pgxpool.Config, error) {
 		cfg.ConnConfig.ValidateConnect = nil // settingsCheck says it better
 	}
 	return cfg, nil
+}
+
+// Place returns the addresses of the servers that a connection string names, and the database; both are
+// "" if it cannot be read.
+func Place(url string) (addrs, database string) {
+	parsed, err := parseURL(url)
+	if err != nil {
+		return "", ""
+	}
+	cfg := parsed.ConnConfig
+	list := []string{net.JoinHostPort(cfg.Host, strconv.Itoa(int(cfg.Port)))}
+	for _, f := range cfg.Fallbacks {
+		if addr := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))); !slices.Contains(list, addr) {
+			list = append(list, addr)
+		}
+	}
+	return strings.Join(list, ", "), cfg.Database
 }
 
 // severalHosts reports whether the connection string names more than one server.

@@ -1,6 +1,7 @@
 // Package backends opens the store and Redis, and watches whether they answer.
 //
 //   - store.go: opening the store, and starting without it
+//   - fresh.go: a store that no seqd has run on
 //   - gate.go: a store that must not be used yet
 //   - fence.go: whether the store failed over
 //   - client.go: the client of Redis

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/event"
@@ -28,7 +29,14 @@ const closeTimeout = 5 * time.Second
 
 // NewStore opens a store, for commands that run beside the service.
 func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
-	return newStore(ctx, cfg, now, manner{})
+	store, err := newStore(ctx, cfg, now, manner{})
+	if err != nil {
+		return nil, err
+	}
+	if err := mustExist(ctx, cfg, store); err != nil {
+		return nil, errors.Join(err, discard(store))
+	}
+	return store, nil
 }
 
 // manner is how a store of a server is opened.
@@ -61,6 +69,9 @@ func newStore(ctx context.Context, cfg config.Store, now func() time.Time, how m
 			DSN: cfg.MySQL.DSN, Options: how.sql(cfg.MySQL.Timeout, cfg.MySQL.MaxConnections, cfg.MySQL.Failover, now),
 		}))
 	case "bolt":
+		if err := fileMustExist(cfg); err != nil {
+			return nil, err
+		}
 		return orNil(bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now}))
 	}
 	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
@@ -93,6 +104,8 @@ type StoreOptions struct {
 	// Remembered returns the biz types of this node that can issue without the store, and the
 	// cluster that they remember. Nil if none can.
 	Remembered func() (bizTypes []string, cluster string)
+	// Prior returns the ID of the cluster that Redis serves, "" for none; nil if there is no Redis.
+	Prior func(ctx context.Context) (cluster string, err error)
 	// Waiting is called with the reason whenever the store could not be opened and is tried again;
 	// nil for no call.
 	Waiting func(*seqd.Error)
@@ -105,6 +118,7 @@ type Store struct {
 	// Cluster is its ID, which data outside the store carries too.
 	Cluster string
 
+	created      atomic.Int64 // see Created, in ms since the Unix epoch; 0 if it is not known
 	gate         *Gate
 	beganWithout bool // it could not be reached at the start
 	fence        fence
@@ -134,15 +148,22 @@ func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Sto
 		return nil, err
 	}
 	opts.Log.Info("store open", "promise", store.Describe())
-	s := &Store{Store: store, log: opts.Log}
+	var cluster persist.Cluster
 	err = opts.Await(ctx, func(ctx context.Context) (err error) {
-		s.Cluster, err = persist.ClusterID(ctx, store, opts.Now)
+		cluster, err = opts.enter(ctx, cfg, store)
 		return err
 	})
 	if err != nil {
 		return nil, errors.Join(err, discard(store))
 	}
-	return s, nil
+	return opts.opened(store, cluster), nil
+}
+
+// opened returns a store that could be reached.
+func (o StoreOptions) opened(store persist.Store, cluster persist.Cluster) *Store {
+	s := &Store{Store: store, Cluster: cluster.ID, log: o.Log}
+	s.created.Store(cluster.Timestamp)
+	return s
 }
 
 // openOrBeginAlone opens the store if it can be reached now, and otherwise returns one that is
@@ -152,10 +173,10 @@ func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, 
 	how := manner{monitor: opts.Monitor, trace: opts.Trace, admit: gate.Admit}
 	store, err := newStore(ctx, cfg, opts.Now, how)
 	if err == nil {
-		var id string
-		if id, err = persist.ClusterID(ctx, store, opts.Now); err == nil {
+		var known persist.Cluster
+		if known, err = opts.enter(ctx, cfg, store); err == nil {
 			opts.Log.Info("store open", "promise", store.Describe())
-			return &Store{Store: store, Cluster: id, log: opts.Log}, nil
+			return opts.opened(store, known), nil
 		}
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store == nil {
@@ -257,5 +278,6 @@ func (s *Store) compare(ctx context.Context) error {
 	case known.ID != s.Cluster:
 		return seqd.Errorf(seqd.CodeConflict, "the store is that of the cluster %s, the reservation on disk is of %s", known.ID, s.Cluster)
 	}
+	s.created.Store(known.Timestamp)
 	return nil
 }

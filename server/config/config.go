@@ -4,9 +4,13 @@
 package config
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -146,15 +150,40 @@ type Log struct {
 type Store struct {
 	// Driver is the kind of store: `bolt` is one file on one node; `mongo`, `postgres` and `mysql`
 	// are shared by nodes; and `memory` keeps nothing when the process ends.
-	Driver   string   `config:"driver" range:"bolt, memory, mongo, postgres, mysql"`
-	Bolt     Bolt     `config:"bolt"`
-	Mongo    Mongo    `config:"mongo"`
-	Postgres Postgres `config:"postgres"`
-	MySQL    MySQL    `config:"mysql"`
+	Driver string `config:"driver" range:"bolt, memory, mongo, postgres, mysql"`
+	// MustExist refuses a store that no seqd has run on: a volume that is not mounted, a path or name
+	// that is mistyped, a database that was lost. Switch it on after the first start.
+	MustExist bool     `config:"mustExist"`
+	Bolt      Bolt     `config:"bolt"`
+	Mongo     Mongo    `config:"mongo"`
+	Postgres  Postgres `config:"postgres"`
+	MySQL     MySQL    `config:"mysql"`
 }
 
 // Shared reports whether the store is one that nodes share.
 func (s *Store) Shared() bool { return s.Driver != "bolt" && s.Driver != "memory" }
+
+// Place returns where the store is: the path of the file, or the addresses and the name of the
+// database. It has no credentials.
+func (s *Store) Place() string {
+	addrs, database := "", ""
+	switch s.Driver {
+	case "bolt":
+		if path, err := filepath.Abs(s.Bolt.Path); err == nil {
+			return path
+		}
+		return s.Bolt.Path
+	case "mongo":
+		addrs, database = mongo.Place(s.Mongo.URI), s.Mongo.Database
+	case "postgres":
+		addrs, database = postgres.Place(s.Postgres.URL)
+	case "mysql":
+		addrs, database = mysql.Place(s.MySQL.DSN)
+	default:
+		return "this process"
+	}
+	return "the database " + database + " at " + addrs
+}
 
 // Timeout returns the bound of an operation of a store that nodes share, and its key; 0 for another
 // store.

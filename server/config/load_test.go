@@ -137,6 +137,7 @@ var another = map[string]struct{ yaml, text string }{
 	"log.level":                {"warn", "warn"},
 	"log.format":               {"text", "text"},
 	"store.driver":             {"memory", "memory"},
+	"store.mustExist":          {"true", "true"},
 	"store.bolt.path":          {"x.db", "x.db"},
 	"store.bolt.lockTimeout":   {"7s", "7s"},
 	"store.mongo.uri":          {`"mongodb://x:1"`, "mongodb://x:1"},

@@ -66,3 +66,23 @@ segment: {ordering: per-node}
 		t.Errorf("%+v", m)
 	}
 }
+
+// The place of a store names it, and shows no credentials.
+func TestPlace(t *testing.T) {
+	for _, tt := range []struct{ driver, key, value, want string }{
+		{"bolt", "store.bolt.path", "/data/seqd.db", "/data/seqd.db"},
+		{"memory", "store.driver", "memory", "this process"},
+		{"postgres", "store.postgres.url", "postgres://u:secret@a:1,b:2/db?sslmode=disable", "the database db at a:1, b:2"},
+		{"postgres", "store.postgres.url", "host=a port=1 user=u password=secret dbname=db sslmode=disable", "the database db at a:1"},
+		{"mysql", "store.mysql.dsn", "u:secret@tcp(a:3306)/db", "the database db at a:3306"},
+		{"mongo", "store.mongo.uri", "mongodb://u:s%40ecret@a:1,b:2/?replicaSet=r", "the database seqd at a:1,b:2"},
+		{"mongo", "store.mongo.uri", "mongodb+srv://u:secret@a.example/db", "the database seqd at a.example"},
+	} {
+		cfg := mustLoad(t, someBizType, config.Sources{Flags: map[string]string{"store.driver": tt.driver, tt.key: tt.value}})
+		if got := cfg.Store.Place(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.value, got, tt.want)
+		}
+	}
+	_, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: map[string]string{"store.driver": "memory", "store.mustExist": "true"}})
+	wantError(t, err, "store.mustExist: ", "new at every start")
+}

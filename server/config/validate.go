@@ -262,6 +262,7 @@ func (t *Tracing) validate(p *problems) {
 
 func (s *Store) validate(p *problems) {
 	p.oneOf("store.driver", s.Driver, "bolt", "memory", "mongo", "postgres", "mysql")
+	p.check(s.Driver != "memory" || !s.MustExist, "store.mustExist", "a store in memory is new at every start")
 	p.check(s.Driver != "bolt" || s.Bolt.Path != "", "store.bolt.path", "it is empty")
 	p.duration("store.bolt.lockTimeout", s.Bolt.LockTimeout, time.Millisecond, time.Minute)
 	p.add("store.mongo.uri", mongo.CheckURI(s.Mongo.URI))

@@ -34,6 +34,10 @@ func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if c.d.Config.Store.MustExist {
+			c.fresh(f, "there is no "+path)
+			return
+		}
 		f.add(Info, boltKey, "where numbers were issued before, put the file back before seqd starts", "there is no %s: seqd makes it, and all numbers begin at their start", path)
 		return
 	case err != nil:

@@ -211,6 +211,26 @@ func TestStoredHistoryAndWebhook(t *testing.T) {
 	want(t, list, OK, "b.webhook.url", "hooks.example.com:443 answers")
 }
 
+// A store that must exist and does not is a failure; another one that is new is worth a line.
+func TestStoreThatIsNew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	text := func(more string) string {
+		return "store: {" + more + "bolt: {path: " + path + "}}\nbizTypes: [{name: order}]"
+	}
+	look := func(more string) []Finding { return run(t, storeCheck{examined(t, text(more))}.run) }
+	want(t, look("mustExist: true, "), Fail, "store.mustExist", "there is no "+path)
+	want(t, look(""), Info, boltKey, "begin at their start")
+	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, look("mustExist: true, "), Fail, "store.mustExist", path)
+	want(t, look(""), Info, "store", path)
+}
+
 // boltWith creates a store from which numbers were issued.
 func boltWith(t *testing.T, counter persist.Counter, shape string) string {
 	t.Helper()

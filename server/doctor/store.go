@@ -52,18 +52,34 @@ func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Sto
 	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
-		f.add(Info, "store", "", "it has no cluster ID yet: no seqd has run on it")
+		c.fresh(f, "no seqd has run on it: "+c.d.Config.Store.Place())
 	case err != nil:
 		f.add(Fail, "store", "", "the cluster's ID cannot be read: %v", err)
 		return
 	default:
-		f.ok("store", "the cluster is %s", cluster.ID)
+		made := time.UnixMilli(cluster.Timestamp)
+		f.ok("store", "the cluster is %s, and was made at %s", cluster.ID, made.UTC().Format(time.RFC3339))
+		if age := c.d.Now().Sub(made); age < newFor {
+			f.add(Info, "store", "where numbers were issued before, stop seqd and look which store it has", "it is new: seqd first ran on it %s ago", days(age))
+		}
 	}
 	c.sources(ctx, f, store)
 	defined := c.definitions(ctx, f, store)
 	c.shapes(ctx, f, store, defined)
 	c.counters(ctx, f, store, defined)
 	c.ledgers(ctx, f, store, defined)
+}
+
+// newFor is how long a store counts as new.
+const newFor = 24 * time.Hour
+
+// fresh reports a store that no seqd has run on.
+func (c storeCheck) fresh(f *findings, found string) {
+	if c.d.Config.Store.MustExist {
+		f.add(Fail, "store.mustExist", "look whether the volume is mounted and the store is the right one; if it shall be new, start once without store.mustExist", "%s", found)
+		return
+	}
+	f.add(Info, "store", "where numbers were issued before, give seqd the store that it had", "it is new, and all numbers begin at their start: %s", found)
 }
 
 // sources compares where the nodes have their definitions from.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,6 +24,8 @@ type Source struct {
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is false
 	// if the store cannot fail over.
 	FailedOver func() (why *seqd.Error, ok bool)
+	// StoreCreated returns when the store was new. ok is false if that is not known.
+	StoreCreated func() (at time.Time, ok bool)
 	// Mixed returns why an operator has to look at where the definitions of nodes come from, nil if
 	// nobody has to.
 	Mixed func() *seqd.Error
@@ -131,6 +134,11 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 	if s.FailedOver != nil {
 		if why, ok := s.FailedOver(); ok {
 			storeFailedOver.send(to, truth(why != nil))
+		}
+	}
+	if s.StoreCreated != nil {
+		if at, ok := s.StoreCreated(); ok {
+			storeCreated.send(to, float64(at.UnixMilli())/1000)
 		}
 	}
 	if s.Mixed != nil {

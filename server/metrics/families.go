@@ -139,6 +139,7 @@ var (
 	unready          = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
 	backendUp        = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
 	storeFailedOver  = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
+	storeCreated     = gauge(most, "seqd_store_created_time_seconds", "When the store was new, in seconds since 1970: the first seqd started on it then. Missing for a store in memory, and until it is known.")
 	definitionsMixed = gauge(most, "seqd_definitions_mixed", "1 while some nodes follow the definitions of the store and others those of their configuration, else 0; missing if no other node can use the store.")
 	feedNumber       = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
 	feedFailures     = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -413,6 +414,7 @@ func driven(t *testing.T) *Metrics {
 		RESPConnections: func() int64 { return 3 },
 		Backends:        func(tell func(string, bool)) { tell("store", true); tell("redis", false) },
 		FailedOver:      func() (*seqd.Error, bool) { return seqd.Errorf(seqd.CodeStoreFailedOver, "look"), true },
+		StoreCreated:    func() (time.Time, bool) { return time.Unix(1, 0), true },
 		Mixed:           func() *seqd.Error { return seqd.Errorf(seqd.CodeConflict, "look") },
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
