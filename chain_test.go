@@ -221,7 +221,9 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 			var text strings.Builder
 			log := slog.New(slog.NewTextHandler(&text, nil))
 			broken := seqd.BoundPlugin{Name: "broken", Quick: quick, Plugin: &hooks{before: func(context.Context, *seqd.Call) error { panic("boom") }}}
-			is, err := seqd.NewIssuer([]seqd.Definition{order(&counting{}, broken)}, seqd.Options{Log: log, Rejected: handler(log)})
+			definition := order(&counting{}, broken)
+			definition.Claim = &claims{}
+			is, err := seqd.NewIssuer([]seqd.Definition{definition}, seqd.Options{Log: log, Rejected: handler(log)})
 			if err != nil {
 				t.Fatal(err)
 			}

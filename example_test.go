@@ -20,7 +20,11 @@ func orderOf(start int64) (seqd.Definition, error) {
 	settings.Start = start
 	bizType := seqd.BizType{Name: "order", Strategy: segment.Name, Settings: &settings}
 	s, err := segment.New(env, bizType)
-	return seqd.Definition{BizType: bizType, Strategy: s}, err
+	if err != nil {
+		return seqd.Definition{}, err
+	}
+	claim, err := strategy.NewClaim(env, bizType, s)
+	return seqd.Definition{BizType: bizType, Strategy: s, Claim: claim}, err
 }
 
 // An Issuer needs no server: it issues inside any program.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 )
 
@@ -21,8 +22,9 @@ type Definition struct {
 	// here ([CodeConflict]), the node is degraded and not unready: one mistake of an administrator
 	// must not take every node out of service.
 	Aside bool
-	// Claim ties the biz type to its record in the store. If it is nil, nothing checks that the
-	// definition still fits the numbers issued by earlier processes.
+	// Claim ties the biz type to its record in the store; strategy.NewClaim makes one. If it is nil,
+	// the log warns once: nothing checks that the definition still fits the numbers issued by earlier
+	// processes, and a counter that is lost begins again.
 	Claim Claim
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
 	// disabled one needs no Strategy. Its Plugins only show what they know: see [Issuer.Resource].
@@ -69,6 +71,8 @@ type Issuer struct {
 	latency  LatencyObserver // the observer, nil if it is none
 	log      *slog.Logger
 	patience time.Duration // with plugins
+	// unclaimed warns of the first biz type without a Claim.
+	unclaimed sync.Once
 }
 
 // NewIssuer returns an issuer of these biz types, or an error that names the wrong one. It does no
@@ -109,6 +113,12 @@ func NewIssuer(definitions []Definition, opts Options) (*Issuer, error) {
 func (is *Issuer) contentOf(d Definition) content {
 	if d.Disabled != nil {
 		return refuse(d.Disabled, is.newInstance(d).atRest())
+	}
+	if d.Claim == nil {
+		is.unclaimed.Do(func() {
+			is.log.Warn("a biz type has no Claim: nothing checks that its definition still fits the numbers that it has issued; see strategy.NewClaim. Others like it are not named",
+				"bizType", d.BizType.Name)
+		})
 	}
 	return serve(is.newInstance(d))
 }

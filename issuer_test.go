@@ -328,6 +328,23 @@ func TestHandlerOfTheBizTypeWinsAndMayPanic(t *testing.T) {
 	}
 }
 
+// Biz types without a claim are a warning, once.
+func TestWithoutAClaim(t *testing.T) {
+	for _, claim := range []seqd.Claim{nil, &claims{}} {
+		var text strings.Builder
+		definitions := []seqd.Definition{order(&counting{}), order(&counting{})}
+		for i := range definitions {
+			definitions[i].BizType.Name, definitions[i].Claim = fmt.Sprint("order", i), claim
+		}
+		if _, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.NewTextHandler(&text, nil))}); err != nil {
+			t.Fatal(err)
+		}
+		if warnings := strings.Count(text.String(), "has no Claim"); warnings != 1 && claim == nil || warnings > 0 && claim != nil {
+			t.Errorf("with the claim %v there are %d warnings: %s", claim, warnings, &text)
+		}
+	}
+}
+
 // claims is a Claim that a test steers.
 type claims struct {
 	fresh    bool

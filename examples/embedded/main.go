@@ -54,25 +54,32 @@ func run(ctx context.Context, out io.Writer, path string) (err error) {
 // are shown with a prefix.
 func newIssuer(store persist.Store) (*seqd.Issuer, error) {
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.Default(), Observer: seqd.NopObserver{}}
-	orders, err := define(env, "order", 1)
+	orders, err := define(env, "order", 1) // its numbers are shown as they are
 	if err != nil {
 		return nil, err
 	}
-	invoices, err := define(env, "invoice", 1000)
+	shown := prefix{text: "INV-"}
+	invoices, err := define(env, "invoice", 1000, "prefix("+shown.text+")")
 	if err != nil {
 		return nil, err
 	}
-	invoices.Plugins = []seqd.BoundPlugin{{Name: "prefix", Rewrites: true, Quick: true, Plugin: prefix{text: "INV-"}}}
+	invoices.Plugins = []seqd.BoundPlugin{{Name: "prefix", Rewrites: true, Quick: true, Plugin: shown}}
 	return seqd.NewIssuer([]seqd.Definition{orders, invoices}, seqd.Options{})
 }
 
-// define returns a biz type that takes ranges of numbers from the store.
-func define(env strategy.Env, name string, start int64) (seqd.Definition, error) {
+// define returns a biz type that takes ranges of numbers from the store. Its claim refuses to issue if
+// the strategy, or a text of a plugin that changes how numbers are shown, is another one than in an
+// earlier run, and if the counter was lost.
+func define(env strategy.Env, name string, start int64, plugins ...string) (seqd.Definition, error) {
 	settings := segment.DefaultSettings()
 	settings.Start = start
 	bizType := seqd.BizType{Name: name, Strategy: segment.Name, Settings: &settings}
 	s, err := segment.New(env, bizType)
-	return seqd.Definition{BizType: bizType, Strategy: s}, err
+	if err != nil {
+		return seqd.Definition{}, err
+	}
+	claim, err := strategy.NewClaim(env, bizType, s, plugins...)
+	return seqd.Definition{BizType: bizType, Strategy: s, Claim: claim}, err
 }
 
 // issue prints three order numbers, one at a time, and two invoices at once.

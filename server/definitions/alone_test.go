@@ -73,10 +73,10 @@ func begun(t *testing.T, of func(persist.Store) persist.Store) (c *Catalogue, s 
 		Unreached: s.Unreached, Alone: map[string]bool{"user": true},
 	})
 	k = &keeps{}
-	c.claims = []claim{
-		{shapes: c.builder.shapes, name: "user", shape: "snowflake", keeper: k},
-		{shapes: c.builder.shapes, name: "order", shape: "segment"},
+	claimOf := func(name, shape string, keeper strategy.ShapeKeeper) claim {
+		return claim{shapes: c.builder.shapes, Claim: strategy.Claim{Shapes: c.builder.shapes.onRecord, Now: time.Now, BizType: name, Shape: shape, Keeper: keeper}}
 	}
+	c.claims = []claim{claimOf("user", "snowflake", k), claimOf("order", "segment", nil)}
 	return c, s, unreached, k
 }
 

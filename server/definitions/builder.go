@@ -42,12 +42,12 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
 	}
-	c := claim{shapes: b.shapes, name: bizType.Name}
+	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name}}
 	if d.Plugins, err = b.plugins(bizType); err == nil {
-		c.shape, err = Shape(bizType)
+		c.Shape, err = Shape(bizType)
 	}
 	if err != nil {
-		d.Strategy = unusable{err}
+		d.Strategy, d.Claim = unusable{err}, unusable{err}
 		return d, nil
 	}
 	factory, err := strategy.Lookup(bizType.Strategy)
@@ -58,7 +58,7 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 		return d, err
 	}
 	c.own = factory.Shape(bizType)
-	c.keeper, _ = d.Strategy.(strategy.ShapeKeeper)
+	c.Keeper, _ = d.Strategy.(strategy.ShapeKeeper)
 	d.Claim = c
 	return d, nil
 }
@@ -91,7 +91,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 		made.Claim = c
 	}
 	if err != nil {
-		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, nil
+		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, unusable{err}
 	}
 	_, state.unusable = made.Strategy.(unusable)
 	made.Aside = doc.Revision > 1 || said.Source != fromConfig
@@ -176,7 +176,18 @@ func disabled(name string) *seqd.Error {
 // unusable stands in for the strategy of a biz type that cannot be built.
 type unusable struct{ err error }
 
-var _ seqd.Strategy = unusable{}
+var (
+	_ seqd.Strategy = unusable{}
+	_ seqd.Claim    = unusable{}
+)
+
+// Check implements [seqd.Claim].
+func (u unusable) Check(ctx context.Context) (fresh bool, err error) {
+	return false, u.Init(ctx, false)
+}
+
+// Record implements [seqd.Claim].
+func (u unusable) Record(ctx context.Context) error { return u.Init(ctx, false) }
 
 // Init returns a conflict, which does not pass.
 func (u unusable) Init(context.Context, bool) error {

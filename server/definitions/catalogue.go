@@ -296,12 +296,12 @@ func (c *Catalogue) CatchUp(ctx context.Context) error {
 // (invariant U6).
 func (c *Catalogue) Confirm(ctx context.Context) error {
 	for _, claim := range c.claims {
-		if !c.alone[claim.name] {
+		if !c.alone[claim.BizType] {
 			continue
 		}
-		fresh, err := claim.compare(ctx)
+		fresh, err := claim.Claim.Check(ctx)
 		if err == nil && fresh { // an older copy of the store
-			err = claim.create(ctx)
+			err = claim.Claim.Record(ctx)
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package definitions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -24,63 +23,30 @@ type shapes struct {
 	env   strategy.Env
 }
 
-// claim keeps the shape of a biz type in the store (invariant U6).
+// claim is a claim of a definition, whose shape may be forced.
 type claim struct {
-	shapes      *shapes
-	name, shape string
-	own         string               // the strategy's part of the shape
-	forced      string               // the shape that was forced upon the definition, "" for none
-	keeper      strategy.ShapeKeeper // nil if the strategy is none
+	strategy.Claim
+	shapes *shapes
+	own    string // the strategy's part of the shape
+	forced string // the shape that was forced upon the definition, "" for none
 }
 
 var _ seqd.Claim = claim{}
 
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
-	fresh, err = c.compare(ctx)
-	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
-		if !c.sameStrategy(mismatch.known.Shape) {
+	fresh, err = c.Claim.Check(ctx)
+	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced == c.Shape {
+		if !c.sameStrategy(mismatch.Known.Shape) {
 			// The strategy may have nothing in the store yet. Record comes after it has.
-			return true, c.handOver(ctx, mismatch.known.Shape)
+			return true, c.handOver(ctx, mismatch.Known.Shape)
 		}
-		return false, c.settle(ctx, mismatch.known)
+		return false, c.settle(ctx, mismatch.Known)
 	}
-	if errors.Is(err, persist.ErrUnavailable) && c.shapes.alone(c.name) {
+	if errors.Is(err, persist.ErrUnavailable) && c.shapes.alone(c.BizType) {
 		return false, nil // it has issued in this shape before; Confirm compares it later
 	}
 	return fresh, err
-}
-
-// compare returns fresh = true if there is no shape on record, and a conflict if it is another one.
-func (c claim) compare(ctx context.Context) (fresh bool, err error) {
-	known, err := c.shapes.onRecord.Read(ctx, c.name)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		return true, nil
-	case err != nil:
-		return false, unavailable(err)
-	case known.Shape != c.shape:
-		c.remember("")
-		return false, &seqd.Error{
-			Code: seqd.CodeConflict,
-			Detail: c.name + " has issued numbers in another shape than the configuration now says, " +
-				"which could repeat them: use a new name, or put it back",
-			Err: &otherShape{known, c.shape}, // only in the log: it may contain something of a key
-		}
-	}
-	c.remember(c.shape)
-	return false, nil
-}
-
-// otherShape is why a biz type is refused: the store has another shape of its numbers on record.
-type otherShape struct {
-	known persist.Shape
-	said  string
-}
-
-// Error implements error.
-func (e *otherShape) Error() string {
-	return fmt.Sprintf("the store has %q, the configuration says %q", e.known.Shape, e.said)
 }
 
 // sameStrategy reports whether a shape is of the same strategy, with the same layout or periods.
@@ -100,7 +66,7 @@ func (c claim) handOver(ctx context.Context, shape string) error {
 	if err != nil || before == now || factory.Handover == nil {
 		return nil // a strategy that this program does not have made numbers that others do not make
 	}
-	return factory.Handover(ctx, c.shapes.env, c.name)
+	return factory.Handover(ctx, c.shapes.env, c.BizType)
 }
 
 // settle puts a forced shape on record, if it is that of the definition that counts. It is not put
@@ -110,7 +76,7 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	if err := c.counts(ctx); err != nil {
 		return err
 	}
-	next, err := c.shapes.onRecord.Replace(ctx, known, c.shape, c.shapes.now())
+	next, err := c.shapes.onRecord.Replace(ctx, known, c.Shape, c.shapes.now())
 	if errors.Is(err, persist.ErrConflict) {
 		return c.overtaken(ctx)
 	}
@@ -123,27 +89,27 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 		_, back := c.shapes.onRecord.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
 		return errors.Join(err, back)
 	}
-	c.remember(c.shape)
+	c.Remember(c.Shape)
 	return nil
 }
 
 // counts returns why the forced shape must not be put on record: it is no longer that of the
 // definition, or other nodes do not follow definitions.
 func (c claim) counts(ctx context.Context) error {
-	_, said, err := c.shapes.said(ctx, c.name)
-	if err == nil && (said.Shape != c.shape || said.Deleted) {
+	_, said, err := c.shapes.said(ctx, c.BizType)
+	if err == nil && (said.Shape != c.Shape || said.Deleted) {
 		err = beingChanged(nil)
 	}
 	if err != nil {
 		return err
 	}
-	return c.shapes.sources.settle(ctx, c.name)
+	return c.shapes.sources.settle(ctx, c.BizType)
 }
 
 // overtaken returns nil if what another node put on record first is the forced shape too.
 func (c claim) overtaken(ctx context.Context) error {
-	err := c.seen(ctx)
-	if mismatch, ok := errors.AsType[*otherShape](err); ok {
+	err := c.Seen(ctx)
+	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok {
 		return beingChanged(mismatch)
 	}
 	if err != nil {
@@ -160,41 +126,9 @@ func beingChanged(err error) error {
 
 // Record implements [seqd.Claim].
 func (c claim) Record(ctx context.Context) error {
-	err := c.create(ctx)
-	if mismatch, ok := errors.AsType[*otherShape](err); ok && c.forced == c.shape {
-		return c.settle(ctx, mismatch.known)
+	err := c.Claim.Record(ctx)
+	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced == c.Shape {
+		return c.settle(ctx, mismatch.Known)
 	}
 	return err
-}
-
-// create puts the shape on record.
-func (c claim) create(ctx context.Context) error {
-	err := c.shapes.onRecord.Create(ctx, c.name, c.shape, c.shapes.now())
-	if errors.Is(err, persist.ErrExists) {
-		return c.seen(ctx) // another node was first; it must have recorded the same
-	}
-	if err == nil {
-		c.remember(c.shape)
-	}
-	return unavailable(err)
-}
-
-// seen returns nil if what another node has recorded can be read and is the same shape.
-func (c claim) seen(ctx context.Context) error {
-	fresh, err := c.compare(ctx)
-	if err == nil && fresh {
-		err = unavailable(errUnseenShape)
-	}
-	return err
-}
-
-// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a
-// server that does not have it yet, or it is gone again.
-var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
-
-// remember tells the strategy which shape is on record.
-func (c claim) remember(shape string) {
-	if c.keeper != nil {
-		c.keeper.OnRecord(shape)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
 )
 
 // unread is a store whose shapes cannot be read.
@@ -24,7 +25,7 @@ func (unreadDocuments) Read(context.Context, string, string) (persist.Document, 
 
 func newClaim(store persist.Store, shape string) claim {
 	shapes := &shapes{onRecord: persist.ShapesIn(store.Documents()), now: time.Now, alone: func(string) bool { return false }}
-	return claim{shapes: shapes, name: "order", shape: shape}
+	return claim{shapes: shapes, Claim: strategy.Claim{Shapes: shapes.onRecord, Now: time.Now, BizType: "order", Shape: shape}}
 }
 
 // A store that cannot be asked has not said that the biz type is new: a lost counter would begin

@@ -1,0 +1,118 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+)
+
+// Claim keeps the shape of a biz type in a store, beside its numbers (invariant U6). It refuses a
+// definition that would make numbers in another shape than those that were issued, and lets a strategy
+// notice that its counter was lost. Programs that embed an [seqd.Issuer] get one from [NewClaim]. It is
+// safe for concurrent use.
+type Claim struct {
+	Shapes persist.Shapes
+	Now    func() time.Time
+	// BizType is the name, and Shape what its IDs look like: that of the strategy, and after it
+	// name(shape) of each plugin that changes how numbers are shown, in the order in which they run.
+	BizType, Shape string
+	// Keeper is the strategy, nil if it keeps no copy of the shape.
+	Keeper ShapeKeeper
+}
+
+var _ seqd.Claim = Claim{}
+
+// NewClaim returns the claim of a biz type that s issues, in the store of env. The strategy of the biz
+// type must be registered. plugins are texts, one for each plugin of the definition that changes how
+// numbers are shown, in the order in which they run. A text has the form name(shape), and changes with
+// every setting of the plugin that could show two numbers alike.
+func NewClaim(env Env, bizType seqd.BizType, s seqd.Strategy, plugins ...string) (Claim, error) {
+	factory, err := Lookup(bizType.Strategy)
+	if err != nil {
+		return Claim{}, err
+	}
+	shape := factory.Shape(bizType)
+	for _, text := range plugins {
+		shape += " " + text
+	}
+	keeper, _ := s.(ShapeKeeper)
+	return Claim{persist.ShapesIn(env.Store.Documents()), env.Now, bizType.Name, shape, keeper}, nil
+}
+
+// Check implements [seqd.Claim]. A conflict wraps an [OtherShape].
+func (c Claim) Check(ctx context.Context) (fresh bool, err error) {
+	known, err := c.Shapes.Read(ctx, c.BizType)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, unavailable(err)
+	case known.Shape != c.Shape:
+		c.Remember("")
+		return false, &seqd.Error{
+			Code: seqd.CodeConflict,
+			Detail: c.BizType + " has issued numbers in another shape than the configuration now says, " +
+				"which could repeat them: use a new name, or put it back",
+			Err: &OtherShape{known, c.Shape}, // only in the log: it may contain something of a key
+		}
+	}
+	c.Remember(c.Shape)
+	return false, nil
+}
+
+// OtherShape is why a biz type is refused: the store has another shape of its numbers on record.
+type OtherShape struct {
+	Known persist.Shape
+	Said  string
+}
+
+// Error implements error.
+func (e *OtherShape) Error() string {
+	return fmt.Sprintf("the store has %q, the configuration says %q", e.Known.Shape, e.Said)
+}
+
+// Record implements [seqd.Claim]. A conflict wraps an [OtherShape].
+func (c Claim) Record(ctx context.Context) error {
+	err := c.Shapes.Create(ctx, c.BizType, c.Shape, c.Now())
+	if errors.Is(err, persist.ErrExists) {
+		return c.Seen(ctx) // another node was first; it must have recorded the same
+	}
+	if err == nil {
+		c.Remember(c.Shape)
+	}
+	return unavailable(err)
+}
+
+// Seen returns nil if the shape on record can be read and is the same.
+func (c Claim) Seen(ctx context.Context) error {
+	fresh, err := c.Check(ctx)
+	if err == nil && fresh {
+		err = unavailable(errUnseenShape)
+	}
+	return err
+}
+
+// errUnseenShape is why a shape that exists does not count as agreed on. The read came from a
+// server that does not have it yet, or it is gone again.
+var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
+
+// Remember tells the strategy which shape is on record.
+func (c Claim) Remember(shape string) {
+	if c.Keeper != nil {
+		c.Keeper.OnRecord(shape)
+	}
+}
+
+// unavailable is the error for a store that cannot be asked, nil for nil.
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &seqd.Error{
+		Code: seqd.CodeStoreUnavailable, Detail: "the store cannot be asked", RetryAfter: time.Second, Err: err,
+	}
+}
