@@ -22,7 +22,7 @@ func BenchmarkAllocate(b *testing.B) {
 		{"direct", server.URL(), server.URL()},
 		{"pgbouncer", bouncer.URL(), bouncer.URL() + "&default_query_exec_mode=exec"},
 	} {
-		emptyPostgres(server)
+		dropTables(server)
 		s := openPostgres(b, way.url, nil)
 		if err := s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 10}); err != nil {
 			b.Fatal(err)

@@ -20,7 +20,7 @@ func TestPostgresAllocatesAsTheRule(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	for _, lossless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lossless %t", lossless), func(t *testing.T) {
-			emptyPostgres(server)
+			dropTables(server)
 			seed := time.Now().UnixNano()
 			t.Logf("seed %d", seed)
 			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), lossless: lossless}

@@ -37,7 +37,7 @@ func TestPostgresStartsAtOnce(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {
-			emptyPostgres(server)
+			dropTables(server)
 			ids := make([]string, 8)
 			var nodes sync.WaitGroup
 			for i := range ids {
@@ -208,11 +208,12 @@ func TestPostgresRights(t *testing.T) {
 // A range is allocated by one statement, which is prepared if the connection leads straight to the
 // server: pgbouncer gives each transaction another one, which does not know it.
 func TestPostgresAllocatesByOneStatement(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t, "log_statement = all")
 	for name, url := range map[string]string{"stmtcache_": server.URL(), "<unnamed>": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		before := len(server.Log())
-		emptyPostgres(server)
+		dropTables(server)
 		s := openPostgres(t, url, nil)
 		create(t, s)
 		awaitStatements(t, server, before, "INSERT INTO seqd_counters", 1)
@@ -247,7 +248,7 @@ func TestPostgresLockedRow(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {
-			emptyPostgres(server)
+			dropTables(server)
 			s := openPostgres(t, url, func(o *postgres.Options) { o.Timeout = brief })
 			create(t, s)
 			stranger, err := server.Connect().Begin(t.Context())
@@ -402,6 +403,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 
 // A store that is only looked at writes nothing, not even to the log of the server.
 func TestPostgresLooksOnly(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t, "autovacuum = off")
 	create(t, openPostgres(t, server.URL(), nil))

@@ -12,9 +12,18 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// emptyPostgres drops the tables of seqd.
-func emptyPostgres(server *testenv.Postgres) {
+// dropTables drops the tables of seqd.
+func dropTables(server *testenv.Postgres) {
 	server.Query("DROP TABLE IF EXISTS seqd_counters, seqd_documents, seqd_slots, seqd_history, seqd_schema")
+}
+
+// emptyPostgres removes all records of seqd. To drop the tables, and make them again, takes longer.
+func emptyPostgres(server *testenv.Postgres) {
+	server.Query(`DO $$ BEGIN
+		IF to_regclass('seqd_schema') IS NOT NULL THEN
+			DELETE FROM seqd_counters; DELETE FROM seqd_documents; DELETE FROM seqd_slots; DELETE FROM seqd_history;
+		END IF;
+	END $$`)
 }
 
 // sqlOptions are those of a store in an SQL database, unless a test says otherwise.

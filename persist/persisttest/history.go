@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -224,11 +225,11 @@ func testHistoryKey(s *historySuite) {
 // testHistoryPaging checks that every record that exists when paging begins is seen once, and no
 // record twice.
 func testHistoryPaging(s *historySuite) {
-	const there, more = 300, 300
+	there := longtest.Or[int64](100, 300)
 	s.append(historyRecords("order", 1, there)...)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for n := int64(there + 1); n <= there+more; n += 10 {
+		for n := there + 1; n <= 2*there; n += 10 {
 			if err := s.history.Append(context.Background(), historyRecords("order", n, n+9)); err != nil {
 				s.Error(err)
 			}
