@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -138,6 +139,7 @@ func (c *cluster) finish() {
 
 // Three nodes have nothing but a store. Numbers are in strict order over all of them throughout.
 func TestStoreOrders(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	c := start(t, 3, fleet.Postgres(t)...)
 	c.comeAndGo()

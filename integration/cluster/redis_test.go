@@ -9,10 +9,12 @@ import (
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // Sentinels promote a replica that lacks the last numbers.
 func TestSentinelFailover(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	a := testenv.StartRedis(t)
 	b := testenv.StartReplica(t, a)
@@ -60,6 +62,7 @@ func (c *cluster) awaitTakes(r *testenv.Redis) {
 // Under load, a Redis Cluster moves the slot of the cursor, which is lost meanwhile, and then fails
 // over.
 func TestRedisCluster(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	servers := testenv.StartCluster(t)
 	c := start(t, 2, append(fleet.Postgres(t), "SEQD_REDIS_ADDRS="+strings.Join(servers.Addrs(), ","))...)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/console/browser"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 var secretForm = regexp.MustCompile(`seqd_[A-Za-z0-9_-]{20,}`)
@@ -15,6 +16,7 @@ var secretForm = regexp.MustCompile(`seqd_[A-Za-z0-9_-]{20,}`)
 // A token is created, and its secret shown once; it works, is changed, and is deleted. The audit lines
 // show all of that.
 func TestTokens(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	p := w.visit("#/access")
@@ -120,6 +122,7 @@ func addScope(p *browser.Page, scope string) {
 
 // What a token does not allow is disabled, and says why.
 func TestScopes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	p := browser.Open(t, w.url)

@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/console/browser"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // Numbers that are taken on the page are those of the counter, and used up.
@@ -44,6 +45,7 @@ func TestTakeNumbers(t *testing.T) {
 
 // What an ID contains is shown in words, and its time in the reader's zone.
 func TestParse(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	w.curl(http.StatusCreated, "PUT", "/biz-types/user", `{"strategy":"snowflake"}`)
@@ -75,6 +77,7 @@ func TestParse(t *testing.T) {
 
 // A keyed biz type: keys are listed, found and used.
 func TestKeys(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	for i := range 130 {
@@ -115,6 +118,7 @@ func TestKeys(t *testing.T) {
 
 // The history says who got what, and stats count it.
 func TestHistory(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	w.curl(http.StatusOK, "POST", "/seq/order?count=5", "", "Authorization", "Bearer "+callerSecret)
@@ -139,6 +143,7 @@ func TestHistory(t *testing.T) {
 
 // The account of gapless numbers adds up, whatever somebody does to them on the page.
 func TestAccount(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	p := w.visit("#/biz-types/invoice/account")

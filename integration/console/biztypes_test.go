@@ -11,6 +11,7 @@ import (
 
 // The list of biz types is searched, and has pages.
 func TestBizTypes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	for i := range 120 {

@@ -56,6 +56,7 @@ func TestCreate(t *testing.T) {
 
 // A change shows what changes, also as JSON; leaving asks before anything typed is lost.
 func TestEdit(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	p := w.visit("#/biz-types/order/edit")
@@ -157,6 +158,7 @@ func TestEditRepeats(t *testing.T) {
 
 // A biz type is disabled, enabled, and deleted by typing its name.
 func TestDisableAndDelete(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t)
 	p := w.visit("#/biz-types/order")

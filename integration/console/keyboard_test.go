@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/console/browser"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 )
 
 // reachable fails the test unless Tab reaches everything that can be used on what is shown, and one
@@ -51,6 +52,7 @@ func within(e browser.Element) bool {
 
 // Everything on every page can be reached with the keyboard.
 func TestReachable(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	w := alone(t, withTokens()...)
 	w.curl(http.StatusCreated, "POST", "/tokens", `{"name":"till-7","scopes":["issue:order"]}`)

@@ -14,6 +14,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -28,6 +29,7 @@ var examples = map[string][]int{
 
 // helm lint has no complaint about the chart, with its defaults and each example.
 func TestChartLint(t *testing.T) {
+	longtest.Only(t)
 	values := [][]string{nil}
 	for name := range examples {
 		values = append(values, []string{"--values", example(name)})
@@ -65,6 +67,7 @@ func TestChart(t *testing.T) {
 
 // The chart and the overlays give the same nodes: only names and labels differ.
 func TestChartIsAsOverlays(t *testing.T) {
+	longtest.Only(t)
 	for name, args := range map[string][]string{"mongo": nil, "postgres": {"--values", example("postgres")}, "mysql": {"--values", example("mysql")}} {
 		t.Run(name, func(t *testing.T) {
 			a, b := overlay(t, name), chart(t, "seqd", args...)
@@ -111,6 +114,7 @@ func sameSettings(a, b *config.Config) bool {
 // Every combination of the values that decide what there is passes the checks, under another name
 // than the default.
 func TestChartCombinations(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	stores := map[string][]int{"bolt": {}, "mongo": {mongoPort}, "postgres": {postgresPort}, "mysql": {mysqlPort}}
 	for driver, ports := range stores {
@@ -153,6 +157,7 @@ func partsOf(parts string) []string {
 
 // Values reach their place.
 func TestChartValues(t *testing.T) {
+	longtest.Only(t)
 	r := chart(t, "a", "--values", writeValues(t, `
 replicas: 3
 image: {repository: registry.example/seqd, digest: "sha256:`+strings.Repeat("a", 64)+`"}
@@ -208,6 +213,7 @@ func write(t *testing.T, file, text string) {
 
 // A change of the configuration rolls out; a change of something else does not.
 func TestChartRollsOut(t *testing.T) {
+	longtest.Only(t)
 	sum := func(args ...string) string { return chart(t, "seqd", args...).pod().Annotations["checksum/config"] }
 	first := sum()
 	if first == "" || sum("--set", "replicas=5") != first || sum("--set", "config.server.maxCount=5") == first {
@@ -218,6 +224,7 @@ func TestChartRollsOut(t *testing.T) {
 // Values that cannot work are refused with a sentence that names them, secrets in the ConfigMap
 // above all.
 func TestChartRefuses(t *testing.T) {
+	longtest.Only(t)
 	refused := map[string]string{
 		"config.server.drainDelay=1s": "config.server.drainDelay",
 		"secretName=":                 "secretName is empty",
@@ -292,6 +299,7 @@ func TestChartSchema(t *testing.T) {
 
 // The notes after an installation name the Secret's keys for the store that was chosen.
 func TestChartNotes(t *testing.T) {
+	longtest.Only(t)
 	// helm template does not show them, so a copy of the chart has them as a manifest.
 	folder := t.TempDir()
 	if err := os.CopyFS(folder, os.DirFS(helm)); err != nil {
@@ -321,6 +329,7 @@ func TestChartNotes(t *testing.T) {
 // With resp.addr the port for Redis clients is opened everywhere: in the pod, the Service and the
 // NetworkPolicy.
 func TestChartResp(t *testing.T) {
+	longtest.Only(t)
 	r := chart(t, "seqd", "--set", "config.resp.addr=0.0.0.0:6380")
 	const port = 6380
 	if ports := r.pod().Spec.Containers[0].Ports; len(ports) != 2 || ports[1].Name != "resp" || ports[1].ContainerPort != port {

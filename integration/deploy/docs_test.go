@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -102,6 +103,7 @@ func onMySQL(addr string) []string {
 // The statements of docs/STORES.md make a database that nodes can use, and a user with the rights
 // that they need.
 func TestDocumentedPostgres(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	for heading, owner := range map[string]bool{"### Create the database and the user (PostgreSQL)": true, "### Least rights (PostgreSQL)": false} {
 		t.Run(heading, func(t *testing.T) {
@@ -122,6 +124,7 @@ func TestDocumentedPostgres(t *testing.T) {
 
 // The same for MySQL, on MariaDB.
 func TestDocumentedMySQL(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	for heading, creates := range map[string]bool{"### Create the database and the user (MySQL)": true, "### Least rights (MySQL)": false} {
 		t.Run(heading, func(t *testing.T) {
@@ -138,6 +141,7 @@ func TestDocumentedMySQL(t *testing.T) {
 
 // The scripts of the compositions make what their nodes need.
 func TestComposeSQL(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

@@ -76,6 +76,7 @@ func TestStandby(t *testing.T) {
 }
 
 func TestMariaDB(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartMariaDB(t)
 	env := onMariaDB(server.DSN())

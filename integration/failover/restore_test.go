@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -42,6 +43,7 @@ func (r *restored) raise(number string) {
 }
 
 func TestRestoreToAPointInTime(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	archive := testenv.NewArchive(t)
 	p := testenv.StartPostgres(t, archive.Settings()...)

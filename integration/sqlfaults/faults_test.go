@@ -39,7 +39,7 @@ var faults = []fault{
 	{name: "a stranger locks the table", felt: true, begin: lockTable},
 	{name: "statements time out", felt: true, begin: timeOut},
 	{name: "no connections are left", felt: true, postgres: []string{"max_connections = 30"}, mariadb: []string{"max-connections=30"}, begin: useUp},
-	{name: "read only", quick: true, felt: true, begin: readOnly},
+	{name: "read only", felt: true, begin: readOnly},
 	{name: "a standby", felt: true, begin: demote},
 }
 

@@ -13,6 +13,7 @@ import (
 // The strategy gapless accounts for every number on every store that nodes share.
 
 func TestGaplessOnPostgres(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	gaplesstest.Run(t, func(t *testing.T) (one, two persist.Store) {

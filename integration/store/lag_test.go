@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -18,6 +19,7 @@ type fencedStore interface {
 // A new registry in a new store has lost nothing. After a failover it may have, even if it is empty
 // and an operator has confirmed the failover.
 func TestLagOfANewRegistry(t *testing.T) {
+	longtest.Only(t)
 	for kind, start := range map[string]func(t *testing.T) (s fencedStore, failOver func()){
 		"PostgreSQL": func(t *testing.T) (fencedStore, func()) {
 			server := testenv.StartPostgres(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 )
@@ -49,6 +50,7 @@ func takeRanges(t *testing.T, s *mysql.Store, ranges int, taken map[int64]string
 // Servers take turns, and none has a number that the one before issued. What it has is that the one
 // before took over.
 func TestMySQLFailoversThatLoseEverything(t *testing.T) {
+	longtest.Only(t)
 	for name, turns := range map[string][]int{
 		"there and back": {1, 2, 1}, "on and on": {1, 2, 3}, "to and fro": {1, 2, 1, 2, 1},
 	} {
@@ -161,6 +163,7 @@ func TestMySQLOnRecordOnce(t *testing.T) {
 // before are still open. What is sent on them changes nothing, and they are closed: a new one puts
 // the server on record.
 func TestMySQLBackOnOldConnections(t *testing.T) {
+	longtest.Only(t)
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
 	o.MaxConnections = 1
@@ -218,6 +221,7 @@ func TestMySQLBackOnOldConnections(t *testing.T) {
 
 // Whoever only looks sees the fence that the server will have, and puts nobody on record.
 func TestMySQLLooksAtNewServer(t *testing.T) {
+	longtest.Only(t)
 	o := newMySQL(t, testenv.StartMySQL(t))
 	create(t, openMySQL(t, o))
 	db := connectMySQL(t, o.DSN)
@@ -240,6 +244,7 @@ func TestMySQLLooksAtNewServer(t *testing.T) {
 // If a failover loses nothing, the fence is written and not compared, and nobody is put on record:
 // several servers may take writes at once.
 func TestMySQLLosslessIgnoresRecord(t *testing.T) {
+	longtest.Only(t)
 	primary, _ := startPair(t)
 	o := newMySQL(t, primary)
 	o.Lossless, o.Timeout = true, 20*time.Second

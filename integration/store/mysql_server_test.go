@@ -70,6 +70,7 @@ func TestMySQLOddDefaults(t *testing.T) {
 
 // Several nodes that start at once on an empty database create one schema.
 func TestMySQLStartsAtOnce(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
@@ -101,6 +102,7 @@ func TestMySQLStartsAtOnce(t *testing.T) {
 // A newer schema is refused, at the start and by a store that was opened before the server could be
 // reached.
 func TestMySQLNewerSchema(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	o := newMySQL(t, testenv.StartMySQL(t))
 	openMySQL(t, o)
@@ -122,6 +124,7 @@ func TestMySQLNewerSchema(t *testing.T) {
 // to a database that has them; nor does one that is only looked at. A creation that ended half-way
 // is completed.
 func TestMySQLCreatesTables(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	o := newMySQL(t, testenv.StartMySQL(t))
 	db := connectMySQL(t, o.DSN)
@@ -149,6 +152,7 @@ func TestMySQLCreatesTables(t *testing.T) {
 
 // A row of a newer format is refused, a damaged one is an error, and neither is changed.
 func TestMySQLOddRows(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	o := newMySQL(t, testenv.StartMySQL(t))
 	s := openMySQL(t, o)
@@ -253,6 +257,7 @@ func TestMySQLRights(t *testing.T) {
 // A range is allocated by one statement in one round trip, and so are the other operations on
 // counters.
 func TestMySQLSendsOneStatement(t *testing.T) {
+	longtest.Only(t)
 	server := testenv.StartMySQL(t)
 	var mu sync.Mutex
 	traced := 0
@@ -288,6 +293,7 @@ func TestMySQLSendsOneStatement(t *testing.T) {
 // While a stranger holds the row, a request ends in time, on the server too. Afterwards everything
 // works. What the server took after its caller had left comes to nobody.
 func TestMySQLLockedRow(t *testing.T) {
+	longtest.Only(t)
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
 	o.Timeout = brief

@@ -230,6 +230,7 @@ func TestPostgresCancelledCommit(t *testing.T) {
 
 // A range and a lease are durable although the server was told meanwhile not to wait for commits.
 func TestPostgresAllocatesDurably(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)

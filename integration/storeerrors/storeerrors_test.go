@@ -112,6 +112,7 @@ func TestPostgresMistakes(t *testing.T) {
 }
 
 func TestMariaDBMistakes(t *testing.T) {
+	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartMariaDB(t)
 	unsafe := testenv.StartMariaDB(t, "innodb-flush-log-at-trx-commit=0", "log-bin=bin", "sync-binlog=0")

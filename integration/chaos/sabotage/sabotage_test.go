@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	switches "github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
@@ -73,6 +74,7 @@ func TestAll(t *testing.T) {
 
 // The build with the tag compiles, and its switches work.
 func TestSabotagedBuild(t *testing.T) {
+	longtest.Only(t)
 	for _, args := range [][]string{
 		{"build", "-tags", Tag, "./standard", "./server"}, // all of the program; linking takes most of the time
 		{"test", "-tags", Tag, "./internal/sabotage"},
