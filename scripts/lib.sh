@@ -24,6 +24,32 @@ die() {
 	exit 1
 }
 
+# beside FUNCTION starts a function beside what follows. await_beside waits for the end of all such
+# functions, prints what they have written, and fails if one failed. end_beside ends them; a script
+# that uses them calls it at its end. Their output is in the folder $work.
+running=()
+beside() {
+	set -m # a process group, so that it can be ended
+	{ section='' && "$1"; } >"$work/beside.${#running[@]}" 2>&1 </dev/null &
+	running+=($!)
+	set +m
+}
+await_beside() {
+	local i failed=0
+	for i in "${!running[@]}"; do
+		wait "${running[$i]}" || failed=1
+		cat "$work/beside.$i"
+	done
+	running=()
+	return "$failed"
+}
+end_beside() {
+	local group
+	for group in "${running[@]}"; do
+		kill -- "-$group" 2>/dev/null || true
+	done
+}
+
 # need COMMAND PACKAGE... installs the Debian packages if a command does not exist. Debian keeps
 # servers outside the PATH of ordinary users.
 need() {
@@ -157,6 +183,10 @@ build_standin() {
 # go test runs with these options. The linters have vetted everything, and no debugger looks at the
 # tests.
 fast=(-vet=off -ldflags=-w -count=1)
+
+# A program with the race detector sleeps for a second before it exits, so that other threads can end
+# their reports. There are so many of them that this would take minutes.
+export GORACE="atexit_sleep_ms=100 ${GORACE:-}"
 
 # differing prints the packages of the main module that do more in a long run: their tests use
 # internal/testing/longtest, themselves or by what they import.
