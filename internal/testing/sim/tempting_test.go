@@ -70,7 +70,7 @@ var someTemptations = []schedule{
 		rules: []string{"epoch-held", "names-epoch", "retire-first"},
 		world: Options{Redis: true, BizTypes: only(load.MovingName), Script: func(w *World) {
 			var stops []func()
-			for _, distance := range []time.Duration{3, 5, 7} {
+			for _, distance := range []time.Duration{11, 13, 17} {
 				stops = append(stops, w.busy(distance*time.Millisecond, load.MovingName, 10))
 			}
 			w.begin("sequencer-changed", "", "", 2*time.Second)()
