@@ -114,7 +114,7 @@ func (m *meter) pointAt(t *testing.T, n *node.Node) {
 // once. In the end the file has all lines, and none was lost on the way.
 func TestGenerateKilled(t *testing.T) {
 	// However late a run is stopped, it has not got all numbers: 20 × requests × batch are fewer.
-	const count, batch, requests = 2_000_000, 500, 150
+	const count, batch, requests = 800_000, 200, 150
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 1))
 	data := filepath.Join(dir, "node")
 	if err := os.Mkdir(data, 0o700); err != nil {
