@@ -44,7 +44,7 @@ func open(t *testing.T, uri string, change func(*mongo.Options)) *mongo.Store {
 }
 
 // patient is a time-out that is long enough for everything, on a loaded machine too.
-const patient = 10 * time.Second
+const patient = time.Minute
 
 // brief is the time-out of a store that meets a fault. What comes before and after the fault must fit
 // into it too.
