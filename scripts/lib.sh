@@ -184,8 +184,8 @@ build_standin() {
 # tests.
 fast=(-vet=off -ldflags=-w -count=1)
 
-# A program with the race detector sleeps for a second before it exits, so that other threads can end
-# their reports. There are so many of them that this would take minutes.
+# A program with the race detector sleeps for a second before it exits, so that other threads can
+# end their reports. There are so many such programs that this would take minutes.
 export GORACE="atexit_sleep_ms=100 ${GORACE:-}"
 
 # differing prints the packages of the main module that do more in a long run: their tests use
