@@ -204,7 +204,7 @@ func (s *Strategy) create(ctx context.Context) (err error) {
 	}
 	write := ledger.Command{Action: ledger.Write}
 	if write.Fenced = s.fenced != nil; write.Fenced {
-		fence, err := s.documents.present(ctx)
+		fence, err := s.fenced.Fence(ctx)
 		if err != nil {
 			return s.reach.noted(s, err)
 		}

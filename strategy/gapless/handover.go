@@ -36,7 +36,7 @@ func (d *documents) handOver(ctx context.Context, state *ledger.State, name stri
 		return err
 	}
 	if d.fenced != nil && state.Fence != "" {
-		if present, err := d.present(ctx); err != nil || state.Fence != present.Current {
+		if present, err := d.fenced.Fence(ctx); err != nil || state.Fence != present.Current {
 			return cmp.Or[error](err, unraised(name))
 		}
 	}

@@ -16,7 +16,8 @@ import (
 type documents struct {
 	persist.Documents
 	counters persist.Counters
-	// fenced is nil unless a failover can lose what the store has acknowledged.
+	// fenced is nil unless a failover can lose what the store has acknowledged. It reads the fence
+	// only if it must: see fence.
 	fenced persist.Fenced
 	fence  *fence
 }
@@ -36,62 +37,35 @@ func documentsOf(store persist.Store) documents {
 	d := documents{Documents: store.Documents(), counters: store.Counters(), fence: new(fence)}
 	if fenced, ok := store.(persist.Fenced); ok {
 		if l, ok := store.(persist.Lossy); !ok || l.Lossy() {
-			d.fenced = fenced
+			d.fenced = remembering{fenced, d.fence}
 		}
 	}
 	return d
 }
 
 // execute does what a command of the machine asks for.
-func (d *documents) execute(ctx context.Context, c *ledger.Command) (out ledger.Outcome) {
-	switch c.Action {
-	case ledger.Read:
-		return d.read(ctx, c.Doc.Key)
-	case ledger.Write:
-		if out.Err = d.write(ctx, c); errors.Is(out.Err, persist.ErrFailedOver) {
-			d.fence.forget()
-		}
-	case ledger.Keep:
-		out.Err = d.Keep(ctx, c.Docs)
-	case ledger.LookUp:
-		out.Docs, out.Err = c.Look.Do(ctx, d.Documents)
+func (d *documents) execute(ctx context.Context, c *ledger.Command) ledger.Outcome {
+	out := c.Execute(ctx, d.Documents, d.fenced)
+	if errors.Is(out.Err, persist.ErrFailedOver) {
+		d.fence.forget()
 	}
 	return out
 }
 
-// read reads the document of a counter, and the fence.
-func (d *documents) read(ctx context.Context, key string) (out ledger.Outcome) {
-	if out.Fenced = d.fenced != nil; out.Fenced {
-		if out.Fence, out.Err = d.present(ctx); out.Err != nil {
-			return out
-		}
-	}
-	out.Doc, out.Err = d.Read(ctx, persist.LedgerKind, key)
-	return out
+// remembering is a fenced store that remembers the fence.
+type remembering struct {
+	persist.Fenced
+	fence *fence
 }
 
-// write creates or updates a document.
-func (d *documents) write(ctx context.Context, c *ledger.Command) error {
-	created := c.Doc.Revision == 1
-	switch {
-	case c.Fenced && created:
-		return d.fenced.CreateFenced(ctx, c.Doc, c.Fence)
-	case c.Fenced:
-		return d.fenced.UpdateFenced(ctx, c.Doc, c.Fence)
-	case created:
-		return d.Create(ctx, c.Doc)
-	}
-	return d.Update(ctx, c.Doc)
-}
-
-// present returns the fence of the server.
-func (d *documents) present(ctx context.Context) (persist.Fence, error) {
-	if last, known := d.fence.get(); known {
+// Fence implements [persist.Fenced].
+func (r remembering) Fence(ctx context.Context) (persist.Fence, error) {
+	if last, known := r.fence.get(); known {
 		return last, nil
 	}
-	now, err := d.fenced.Fence(ctx)
+	now, err := r.Fenced.Fence(ctx)
 	if err == nil {
-		d.fence.set(now, !now.FailedOver())
+		r.fence.set(now, !now.FailedOver())
 	}
 	return now, err
 }

@@ -53,7 +53,7 @@ func (s *Strategy) raise(ctx context.Context, doc persist.Document) error {
 // raisedSince returns an error unless an operator has raised the ledger since a failover, which may
 // have lost numbers that another strategy gave.
 func (s *Strategy) raisedSince(ctx context.Context, name string, state *ledger.State) error {
-	present, err := s.documents.present(ctx)
+	present, err := s.fenced.Fence(ctx)
 	switch {
 	case err != nil:
 		return s.reach.noted(s, err)

@@ -9,11 +9,11 @@ import (
 // due returns when a reservation may be reclaimed. One that is suspect gets no more time: if it was
 // due, what the store has lost may have reclaimed it and handed its numbers out again.
 func (r *Reservation) due(s *State, p *Policy) int64 {
-	due := r.Made + r.TTL
-	if r.Made < p.Awake && !r.Suspect && !s.rules.Has(RuleAwake) {
-		due = max(due, p.Awake+r.TTL)
+	since := r.Made
+	if !r.Suspect && !s.rules.Has(RuleAwake) {
+		since = max(since, p.Awake)
 	}
-	return due
+	return since + r.TTL
 }
 
 // settle carries out Find, Confirm and Release.
