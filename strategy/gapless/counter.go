@@ -60,6 +60,8 @@ func (s *Strategy) counter(name live.Name) *counter {
 	c.machine = ledger.New(ledger.Config{
 		Counter: c.key, Writer: hex.EncodeToString(random[:]), Without: sabotaged(),
 	}, c.policy)
+	c.timer = time.AfterFunc(commandTimeout, c.tick)
+	c.timer.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if seen, ok := s.seen[name]; ok {
@@ -176,7 +178,6 @@ func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
 	if why == nil {
 		why = c.machine.Late()
 	}
-	c.step()
 	return ledger.Result{}, why
 }
 
@@ -195,12 +196,8 @@ func (c *counter) step() {
 		go c.run(command)
 	}
 	c.finish()
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
-	}
-	if !wake.IsZero() {
-		c.timer = time.AfterFunc(wake.Sub(now), c.tick)
+	if c.timer.Stop(); !wake.IsZero() {
+		c.timer.Reset(wake.Sub(now))
 	}
 	if c.closing && c.running == 0 && c.idle != nil && c.machine.Idle() {
 		close(c.idle)
@@ -249,10 +246,10 @@ func (c *counter) run(command ledger.Command) {
 	c.done(&command, out)
 	// Let the callers that are ready to run join the next write. An idle system has none, so it
 	// loses no time.
-	for before := -1; ; {
+	for before := 0; ; {
 		runtime.Gosched()
 		c.mu.Lock()
-		if c.arrived == before || c.arrived == 0 {
+		if c.arrived == before {
 			break
 		}
 		before = c.arrived
@@ -330,8 +327,5 @@ func (c *counter) close(ctx context.Context) error {
 func (c *counter) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
-	}
+	c.timer.Stop()
 }

@@ -65,9 +65,5 @@ func parsePeriod(digits string) (seqd.Period, error) {
 }
 
 func unknownReservation(id string) *seqd.Error {
-	const most = 120
-	if len(id) > most {
-		id = id[:most]
-	}
-	return seqd.Errorf(seqd.CodeUnknownReservation, "there is no reservation %q; one that ended is known for 24 hours", id)
+	return seqd.Errorf(seqd.CodeUnknownReservation, "there is no reservation %.120q; one that ended is known for 24 hours", id)
 }

@@ -1,12 +1,15 @@
 package gapless
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/live"
 )
 
@@ -16,14 +19,64 @@ func TestValidate(t *testing.T) {
 	if problems := good.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)
 	}
-	bad := Settings{Start: 0, Reset: "x", TimeZone: "Local", ReservationTTL: time.Millisecond, MaxReserved: 5001, OnRelease: "x", LiveKeys: 0, MaxKeys: 0, AcquireTimeout: 0}
-	var keys []string
-	for _, p := range bad.Validate() {
+	numbers := []string{"start", "reservationTTL", "maxReserved", "maxKeys", "liveKeys", "acquireTimeout"}
+	least := Settings{Start: 1, ReservationTTL: time.Second, MaxReserved: 1, MaxKeys: 1, LiveKeys: 1, AcquireTimeout: 10 * time.Millisecond}
+	most := Settings{
+		Start: seqd.MaxNumber, ReservationTTL: 24 * time.Hour, MaxReserved: 5000, MaxKeys: 1e9, LiveKeys: 1e6, AcquireTimeout: time.Minute,
+	}
+	beyond := func(s Settings, by int) Settings {
+		return Settings{
+			Start: s.Start + int64(by), ReservationTTL: s.ReservationTTL + time.Duration(by), MaxReserved: s.MaxReserved + by,
+			MaxKeys: s.MaxKeys + int64(by), LiveKeys: s.LiveKeys + by, AcquireTimeout: s.AcquireTimeout + time.Duration(by),
+		}
+	}
+	for name, test := range map[string]struct {
+		settings Settings
+		want     []string
+	}{"least": {least, nil}, "less": {beyond(least, -1), numbers}, "most": {most, nil}, "more": {beyond(most, 1), numbers}} {
+		s := test.settings
+		s.Reset, s.TimeZone, s.OnRelease = good.Reset, good.TimeZone, good.OnRelease
+		if keys := problems(&s); !slices.Equal(keys, test.want) {
+			t.Errorf("%s: problems of %q, want %q", name, keys, test.want)
+		}
+	}
+	for zone, want := range map[string][]string{
+		"": {"reset", "timeZone", "onRelease"}, "Local": {"reset", "timeZone", "onRelease"}, "UTC": {"reset", "onRelease"},
+	} {
+		s := most
+		s.Reset, s.TimeZone, s.OnRelease = "x", zone, "x"
+		if keys := problems(&s); !slices.Equal(keys, want) {
+			t.Errorf("time zone %q: problems of %q, want %q", zone, keys, want)
+		}
+	}
+}
+
+// problems returns the settings that are out of their ranges.
+func problems(s *Settings) (keys []string) {
+	for _, p := range s.Validate() {
 		keys = append(keys, p.Key)
 	}
-	want := []string{"start", "reset", "timeZone", "reservationTTL", "maxReserved", "onRelease", "maxKeys", "liveKeys", "acquireTimeout"}
-	if !slices.Equal(keys, want) {
-		t.Errorf("problems of %q, want %q", keys, want)
+	return keys
+}
+
+// What an error of the store means: whether the store is away, and what callers get.
+func TestStoreErrors(t *testing.T) {
+	refused := seqd.Errorf(seqd.CodeTooManyKeys, "a test")
+	for err, want := range map[error]struct {
+		away bool
+		code seqd.Code
+	}{
+		nil: {false, ""}, refused: {false, seqd.CodeTooManyKeys}, context.Canceled: {false, seqd.CodeCanceled},
+		context.DeadlineExceeded: {true, seqd.CodeStoreUnavailable}, persist.ErrClosed: {true, seqd.CodeStoreUnavailable},
+		persist.ErrInvalid: {false, seqd.CodeInternal}, persist.ErrNewer: {false, seqd.CodeInternal},
+		persist.ErrNotFound: {false, seqd.CodeStoreUnavailable}, persist.ErrFailedOver: {false, seqd.CodeStoreUnavailable},
+	} {
+		if err != nil && err != error(refused) {
+			err = fmt.Errorf("invoice: %w", err)
+		}
+		if away, code := isAway(err), seqd.CodeOf(unavailable(err)); away != want.away || code != want.code {
+			t.Errorf("%v: away %v, code %q, want %+v", err, away, code, want)
+		}
 	}
 }
 

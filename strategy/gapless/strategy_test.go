@@ -2,6 +2,7 @@ package gapless_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -150,11 +151,14 @@ func TestMeasure(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if err := node.Reclaim(t.Context(), "", 0); err != nil { // of a time without keys
+			t.Fatal(err)
+		}
 		time.Sleep(2 * time.Second)
 		want("with numbers", map[seqd.Gauge]float64{
 			seqd.GaugeReserved: 6, seqd.GaugeReleased: 4, seqd.GaugeVoids: 1, seqd.GaugeReservedShare: 0.7, seqd.GaugeReleasedAge: 3, seqd.GaugePeriodLeft: day - 4,
 		})
-		if got, want := fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:2 period:2000-01-01 released:4 reserved:6 voids:1]"; got != want {
+		if got, want := fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:3 period:2000-01-01 released:4 reserved:6 voids:1]"; got != want {
 			t.Errorf("details %s, want %s", got, want)
 		}
 	})
@@ -200,7 +204,7 @@ func TestMeasureOthers(t *testing.T) {
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := newScene(t, true, nil), new(hears)
-		s.observer = h
+		s.observer, s.id = h, strings.Repeat("0", 20)
 		node := s.begun(true)
 		for range 2 {
 			if err := node.Health(); err != nil {
@@ -210,24 +214,29 @@ func TestHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.away("*")
-		began := time.Now()
-		if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-			t.Errorf("without the store: %v", err)
+		for _, ask := range []func() error{
+			func() error { _, _, err := order(node, "", seqd.Order{Count: 1}); return err },
+			func() error { _, err := node.Find(t.Context(), s.id, &seqd.Sequence{}); return err }, // leaves nothing to be done
+		} {
+			s.away("*")
+			began := time.Now()
+			if err := ask(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+				t.Errorf("without the store: %v", err)
+			}
+			if waited := time.Since(began); waited != s.settings.AcquireTimeout {
+				t.Errorf("it waited %v", waited)
+			}
+			time.Sleep(time.Minute)
+			if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+				t.Errorf("without the store: %v", err)
+			}
+			s.away("")
+			time.Sleep(5 * time.Second)
+			if err := node.Health(); err != nil {
+				t.Errorf("with the store: %v", err)
+			}
 		}
-		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
-			t.Errorf("it waited %v", waited)
-		}
-		time.Sleep(time.Minute)
-		if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-			t.Errorf("without the store: %v", err)
-		}
-		s.away("")
-		time.Sleep(5 * time.Second)
-		if err := node.Health(); err != nil {
-			t.Errorf("with the store: %v", err)
-		}
-		want := []seqd.EventKind{seqd.EventStoreAway, seqd.EventStoreBack}
+		want := []seqd.EventKind{seqd.EventStoreAway, seqd.EventStoreBack, seqd.EventStoreAway, seqd.EventStoreBack}
 		if got := h.heard(); !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
 		}
@@ -241,6 +250,36 @@ func TestHealth(t *testing.T) {
 		if node.Degraded() != nil || !node.Idle() {
 			t.Errorf("degraded: %v, idle: %v", node.Degraded(), node.Idle())
 		}
+
+		other := s.node()
+		s.away("*")
+		if _, err := other.Find(t.Context(), s.id, &seqd.Sequence{}); err == nil || other.Close(t.Context()) != nil {
+			t.Errorf("without the store: %v", err)
+		}
+		time.Sleep(time.Minute)
+		s.begin(0, false)
+		time.Sleep(time.Minute)
+		if calls := s.seen(); len(calls) > 0 {
+			t.Errorf("a strategy that is closed asks %q", calls)
+		}
+	})
+}
+
+// Close waits for what is under way until its context ends, and says that it has not ended.
+func TestCloseWithoutStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, false, nil)
+		node := s.begun(true)
+		s.away("*")
+		if _, _, err := order(node, "", seqd.Order{Count: 1}); err == nil {
+			t.Error("a number without the store")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := node.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it is closed: %v", err)
+		}
+		s.away("")
 	})
 }
 

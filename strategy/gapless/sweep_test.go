@@ -263,6 +263,29 @@ func TestSweepMany(t *testing.T) {
 	})
 }
 
+// raise does what an operator does with seqd raise after a failover.
+func (s *scene) raise(fence string) {
+	s.t.Helper()
+	doc, err := s.Store.Documents().Read(s.t.Context(), persist.LedgerKind, "invoice")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	policy, now := state.Policy(), time.Now().UnixMilli()
+	if _, err = state.Apply(now, &policy, &ledger.Op{Kind: ledger.Raise, To: 9, Reason: "failover", Fence: fence}, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	if doc, err = state.Document("invoice", now); err == nil {
+		err = s.Store.Documents().Update(s.t.Context(), doc)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // A counter that cannot be reclaimed until an operator comes is asked for every few seconds only, and
 // as soon as its document changes.
 func TestSweepFruitless(t *testing.T) {
@@ -289,27 +312,19 @@ func TestSweepFruitless(t *testing.T) {
 		if n := log.count("cannot be reclaimed"); n != 0 {
 			t.Errorf("the log complains %d times, and its biz type says so already", n)
 		}
-		doc, err := s.Store.Documents().Read(t.Context(), persist.LedgerKind, "invoice")
-		if err != nil {
-			t.Fatal(err)
-		}
-		state, err := ledger.Decode(&doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		policy := state.Policy()
-		if _, err = state.Apply(time.Now().UnixMilli(), &policy, &ledger.Op{Kind: ledger.Raise, To: 9, Reason: "failover", Fence: "f2"}, nil); err != nil {
-			t.Fatal(err)
-		}
-		if doc, err = state.Document("invoice", time.Now().UnixMilli()); err == nil {
-			err = s.Store.Documents().Update(t.Context(), doc)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.raise("f2")
 		time.Sleep(2100 * time.Millisecond)
 		if n := s.reserved("invoice"); n != 0 {
 			t.Errorf("%d are reserved after the raise", n)
+		}
+
+		// after a failover that it does not notice itself, it does not believe in the old server for ever
+		s.reserve("", 10*time.Second)
+		s.failOver("f3")
+		s.raise("f3")
+		time.Sleep(18 * time.Second)
+		if n := s.reserved("invoice"); n != 0 {
+			t.Errorf("%d are reserved after another failover", n)
 		}
 	})
 }
