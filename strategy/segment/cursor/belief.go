@@ -158,7 +158,7 @@ func (m *Machine) target(look *rediscursor.Taken) persist.Target {
 // seed ([RulePatience]).
 func (b *belief) awaitsSeed(now instant) bool {
 	patience := SeedPatience * time.Duration(1+min(b.seeds, mostPatience))
-	return b.epoch != "" && !b.learnt.never() && now.sub(b.learnt) < patience && !b.without.Has(RulePatience)
+	return b.epoch != "" && now.sub(b.learnt) < patience && !b.without.Has(RulePatience)
 }
 
 // inquiry is a question to the store about a cursor whose epoch is not the one that the node

@@ -130,10 +130,5 @@ func (m *Machine) Closed(when time.Time, issued, top int64) {
 	m.highest = max(m.highest, issued)
 	m.see(top)
 	m.end(now, &t.work)
-	next := &mend{slow: t.slow}
-	if m.without(RuleAdvanceFirst) && m.begin(Mend, next) {
-		next.mended(now)
-		return
-	}
-	m.beginMend(now, next)
+	m.beginMend(now, &mend{slow: t.slow})
 }

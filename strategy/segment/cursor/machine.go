@@ -159,9 +159,6 @@ func (m *Machine) storeAnswers() {
 // cursor is still installed. Results of commands under way must still be passed on.
 func (m *Machine) Stop(when time.Time) {
 	now := at(when)
-	if m.mode == Closing {
-		return
-	}
 	m.enter(Closing)
 	m.emit(Resume{})
 	for _, t := range slices.Clone(m.running) {

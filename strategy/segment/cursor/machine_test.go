@@ -3,6 +3,7 @@ package cursor
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,6 +182,143 @@ func TestRemedy(t *testing.T) {
 		}
 		if got := m.remedy(at(began), &c.look, c.patient); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// edge is a machine with a value that may be beyond a bound.
+type edge struct {
+	*Machine
+	n   int64
+	ago instant // n ns before now
+}
+
+// mend is a mending of a machine that knows this of Redis.
+func (e edge) mend(r redisHealth) *mend {
+	t := &mend{look: &rediscursor.Taken{Next: 101, Hand: 5}, work: work{sent: at(began)}}
+	e.begin(Mend, t)
+	e.redis, e.failure = r, RedisError(errDown)
+	return t
+}
+
+func (e edge) comeback() *comeback {
+	t := &comeback{began: e.ago}
+	e.begin(Comeback, t)
+	return t
+}
+
+// Each bound is exactly what it is said to be: last is the last value before something happens.
+func TestBounds(t *testing.T) {
+	const patience = 2 * time.Second
+	now, old, away := at(began), at(began.Add(-time.Minute)), RedisAway{began.Add(-time.Hour), errDown}
+	for name, c := range map[string]struct {
+		last time.Duration
+		do   func(e edge)
+		then func(e edge) bool
+	}{
+		"a belief ages":             {TrustEpoch, func(e edge) { e.belief.asked = e.ago }, func(e edge) bool { return e.belief.outdated(now, false) }},
+		"a wait in vain is over":    {TrustEpoch, func(e edge) { e.belief.asked, e.belief.missed = old, e.ago }, func(e edge) bool { return e.belief.outdated(now, false) }},
+		"a wait is in vain":         {TrustEpoch, func(e edge) { e.belief.asked = e.ago; (&ask{work{Machine: e.Machine}}).resume(now) }, func(e edge) bool { return e.belief.missed > 0 }},
+		"a belief is checked":       {RecheckEpoch - 1, func(e edge) { e.belief.tried = e.ago; e.startRecheck(now) }, func(e edge) bool { return e.under(Ask) }},
+		"a question is hurried":     {TrustEpoch - hurryBefore - 1, func(e edge) { e.belief.asked = e.ago; e.startRecheck(now) }, func(e edge) bool { return !e.Commands()[0].(Question).Unhurried }},
+		"a question counts":         {-1, func(e edge) { e.belief.asked = now }, func(e edge) bool { return e.belief.inOrder(now.add(time.Duration(e.n))) }},
+		"a seed is late":            {SeedPatience - 1, func(e edge) { e.belief.epoch, e.belief.learnt = "e", e.ago }, func(e edge) bool { return !e.belief.awaitsSeed(now) }},
+		"a late seed is late":       {SeedPatience*(1+mostPatience) - 1, func(e edge) { e.belief = belief{epoch: "e", learnt: e.ago, seeds: 99} }, func(e edge) bool { return !e.belief.awaitsSeed(now) }},
+		"a contest begins anew":     {ContestedFor, func(e edge) { e.belief.seeds, e.belief.seeded = 1, e.ago; e.contest(now) }, func(e edge) bool { return e.belief.seeds == 1 }},
+		"a contest is told":         {manySeeds - 2, func(e edge) { e.belief.seeds, e.belief.seeded = int32(e.n), now; e.contest(now) }, func(e edge) bool { return len(e.Commands()) > 1 }},
+		"a contest is seen":         {manySeeds - 1, func(e edge) { e.belief.seeds, e.belief.seeded = int32(e.n), now }, func(e edge) bool { return e.belief.contested(now) != nil }},
+		"a contest is over":         {ContestedFor, func(e edge) { e.belief.seeds, e.belief.seeded = manySeeds, e.ago }, func(e edge) bool { return e.belief.contested(now) == nil }},
+		"a node looks again":        {LastHold - 1, func(e edge) { e.outage.left, e.outage.hold = e.ago, LastHold; e.comeback().tick(now) }, func(e edge) bool { return len(e.Commands()) > 0 }},
+		"a return is slow":          {PeekTimeout, func(e edge) { e.comeback().decide(now) }, func(e edge) bool { return e.find(Comeback).(*comeback).slow }},
+		"a cursor is above":         {100, func(e edge) { c := e.comeback(); c.issued, c.look.Next = 100, e.n; c.decide(now) }, func(e edge) bool { return e.mode == Mending }},
+		"looks fail for long":       {RedisPatience, func(e edge) { e.mend(redisHealth{failing: e.ago, failed: now}).lookFailed(now, errDown) }, func(e edge) bool { return e.refusal != nil }},
+		"takes fail for long":       {RedisPatience, func(e edge) { e.mend(redisHealth{failing: e.ago, failed: now, failures: 3}).step(now) }, func(e edge) bool { return e.refusal != nil }},
+		"takes fail often":          {manyFailures - 1, func(e edge) { e.mend(redisHealth{failing: old, failed: now, failures: int32(e.n)}).step(now) }, func(e edge) bool { return e.refusal != nil }},
+		"failures are over":         {oldFailure, func(e edge) { e.mend(redisHealth{failed: e.ago, failures: 1}).step(now) }, func(e edge) bool { return e.redis.failures == 0 }},
+		"Redis fails anew":          {oldFailure, func(e edge) { e.redis = redisHealth{failing: old, failed: e.ago}; e.redis.fails(now, now, now) }, func(e edge) bool { return e.redis.failing == now }},
+		"a claim is old":            {ClaimPatience - 1, func(e edge) {}, func(e edge) bool { return !(&mend{claimed: e.ago}).patient(now, rediscursor.Claimed) }},
+		"a refill is slow":          {slowStore, func(e edge) { e.begin(Refill, &refill{began: e.ago}) }, func(e edge) bool { return e.storeSlow(now) }},
+		"a refill is in vain":       {0, func(e edge) { e.mend(redisHealth{failures: int32(e.n)}).refilled(now) }, func(e edge) bool { return e.find(Mend).base().state == pausing }},
+		"callers were refused":      {patience - 1, func(e edge) { e.mode, e.mendBegan, e.failure = Mending, e.ago, RedisError(errDown) }, func(e edge) bool { return e.Health(began, RedisAway{}) != nil }},
+		"callers hang":              {patience + Hangs, func(e edge) { e.mode, e.mendBegan = Mending, e.ago }, func(e edge) bool { return e.Health(began, RedisAway{}) != nil }},
+		"takes are old":             {LastPause, func(e edge) { e.redis.served = e.ago; e.unasked(now, away) }, func(e edge) bool { return e.under(Check) }},
+		"a check is old":            {LastPause, func(e edge) { e.redis.served, e.redis.checked = old, e.ago; e.unasked(now, away) }, func(e edge) bool { return e.under(Check) }},
+		"an outage is new":          {steady, func(e edge) { e.outage.returned = e.ago; e.goAlone(now, errDown) }, func(e edge) bool { return e.outage.hold == 0 }},
+		"a standby range is old":    {standbyPause - 1, func(e edge) { e.outage.fetched = e.ago; e.startStandby(now) }, func(e edge) bool { return e.under(Standby) }},
+		"a standby range is above":  {100, func(e edge) { e.highest, e.outage.standby.First = 100, e.n; e.startStandby(now) }, func(e edge) bool { return !e.under(Standby) }},
+		"a spare range is above":    {100, func(e edge) { e.spare.First = e.n }, func(e edge) bool { return e.spareFits(&rediscursor.Taken{}, 100) }},
+		"a range is above all":      {100, func(e edge) { e.highest = 100 }, func(e edge) bool { return e.mayIssueAlone(persist.Range{First: e.n}) }},
+		"a range is above a cursor": {100, func(e edge) { e.ceil = 100 }, func(e edge) bool { return e.mayIssueAlone(persist.Range{First: e.n}) }},
+		"a cursor has higher ones":  {20, func(e edge) { e.highest, e.floor = 100, 100 }, func(e edge) bool { return e.below(&rediscursor.Taken{Next: 81, Hand: e.n}) > 0 }},
+	} {
+		for n := c.last; n <= c.last+1; n++ {
+			m := New(Config{Start: 1, Patience: patience, Step: 10, MaxStep: 10, Degrade: strings.Contains(name, "standby")})
+			e := edge{m, int64(n), now.add(-n)}
+			c.do(e)
+			if got := c.then(e); got != (n > c.last) {
+				t.Errorf("%s at %d: %t", name, n, got)
+			}
+		}
+	}
+}
+
+// A refill goes on only in the cursor that it began in.
+func TestRefillLooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		look  rediscursor.Taken
+		err   error
+		under bool
+		next  state
+	}{
+		"wanted":         {rediscursor.Taken{Gen: "g", Free: 1}, nil, true, allocating},
+		"claimed":        {rediscursor.Taken{Gen: "g", Free: 1, Low: rediscursor.Claimed}, nil, true, pausing},
+		"full":           {rediscursor.Taken{Gen: "g"}, nil, false, 0},
+		"not seen":       {rediscursor.Taken{Gen: "g", Free: 1}, errDown, false, 0},
+		"lost":           {rediscursor.Taken{Gen: "g", Free: 1, Stub: true}, nil, false, 0},
+		"of others":      {rediscursor.Taken{Gen: "g", Free: 1, Other: true}, nil, false, 0},
+		"another cursor": {rediscursor.Taken{Gen: "h", Free: 1}, nil, false, 0},
+	} {
+		m := New(Config{Start: 1})
+		task := &refill{free: 1, in: rediscursor.Install{Gen: "g"}}
+		m.begin(Refill, task)
+		task.looked(at(began), c.look, c.err)
+		if m.under(Refill) != c.under || c.under && task.state != c.next {
+			t.Errorf("%s: under way %t, state %d", name, m.under(Refill), task.state)
+		}
+	}
+}
+
+// Of two spare ranges the higher one stays, and the other one is reported.
+func TestKeepSpare(t *testing.T) {
+	low, high := persist.Range{First: 1, Last: 10}, persist.Range{First: 11, Last: 30}
+	for dropped, ranges := range map[int64][]persist.Range{10: {low, high}, 9: {high, {First: 2, Last: 10}}} {
+		w := newWorld(t, nil)
+		for _, r := range ranges {
+			w.m.keepSpare(r, "g", persist.Beside)
+		}
+		w.fetch()
+		if e := w.events; w.m.spare.Range != high || len(e) != 1 || e[0].Kind != seqd.EventAbandoned || e[0].Numbers != dropped {
+			t.Errorf("%v is kept, events %v", w.m.spare.Range, e)
+		}
+	}
+}
+
+// The store takes over, unless a cursor may take over from it: only if no cursor ever counted.
+func TestYields(t *testing.T) {
+	for name, c := range map[string]struct {
+		takeOver bool
+		before   []string
+		want     bool
+	}{
+		"as defined": {false, nil, true}, "taken over": {true, []string{""}, false}, "again": {true, []string{persist.StoreEpoch}, false},
+		"after a cursor": {true, []string{"e"}, true},
+	} {
+		m := New(Config{Start: 1, TakeOver: c.takeOver})
+		for _, epoch := range append(c.before, persist.StoreEpoch) {
+			m.belief.believe(at(began), epoch, at(began))
+		}
+		if got := m.Yields(); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

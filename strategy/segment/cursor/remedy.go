@@ -50,10 +50,10 @@ func (m *Machine) remedy(now instant, look *rediscursor.Taken, patient bool) rem
 // numbers.
 func (m *Machine) below(look *rediscursor.Taken) int64 {
 	n := m.floor - look.Next + 1
-	if n > 0 && m.highest == m.floor && look.Hand > n {
-		return n
+	if m.highest != m.floor || look.Hand <= n {
+		return 0
 	}
-	return 0
+	return max(n, 0)
 }
 
 // mustAdvance reports whether the cursor must be moved up, because a take from it could bring

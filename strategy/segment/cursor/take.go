@@ -75,9 +75,7 @@ func (m *Machine) Took(when, since time.Time, want int64, taken rediscursor.Take
 		m.lacks(now, taken, out, err)
 	}
 	m.wanted -= lacking
-	if out.Below > 0 {
-		m.tellBelow(out)
-	}
+	m.tellBelow(out)
 	if back {
 		m.redisBack()
 	}
@@ -96,7 +94,7 @@ func (m *Machine) lacks(now instant, taken rediscursor.Taken, out Outcome, err e
 	}
 }
 
-// tellBelow reports numbers that the guard skipped.
+// tellBelow reports numbers that the guard skipped, if there are any.
 func (m *Machine) tellBelow(out Outcome) {
 	if explained := out.Below - out.Wrong; explained > 0 {
 		m.skipped(explained, ErrBelow)

@@ -2,6 +2,7 @@ package cursor
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -185,13 +186,14 @@ func (w *work) pose(now instant, q Question) {
 
 // Deadline returns when Tick is due next, the zero time for never.
 func (s *schedule) Deadline() time.Time {
-	var due instant
+	const never = instant(math.MaxInt64)
+	due := never
 	for _, t := range s.running {
-		if wake := t.base().wake; !wake.never() && (due.never() || wake < due) {
-			due = wake
+		if wake := t.base().wake; !wake.never() {
+			due = min(due, wake)
 		}
 	}
-	if due.never() {
+	if due == never {
 		return time.Time{}
 	}
 	return due.time()
