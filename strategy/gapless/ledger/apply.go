@@ -61,7 +61,7 @@ func (s *State) adopt(now int64, p *Policy) (changed bool) {
 		s.First, s.Last = first, first-1
 	}
 	if s.Void != p.Void || s.Ends != p.Ends {
-		s.Void, s.Ends, changed = p.Void, p.Ends, s.Revision > 0
+		s.Void, s.Ends, changed = p.Void, p.Ends, true
 	}
 	if above := min(p.Start-1, seqd.MaxNumber); above > s.Last {
 		s.skip(above, now, "start was raised", "")

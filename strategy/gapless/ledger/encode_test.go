@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -14,7 +15,9 @@ func TestDamaged(t *testing.T) {
 	const good = `{"v":1,"b":"x","g":2,"h":[2,3],"f":1,"l":20,"n":1,"r":[{"i":"01","m":1,"n":[1,2,4,4]},{"i":"02","n":[5,5]}],` +
 		`"q":[6,7,1,9,9,1],"o":[{"k":"v","x":1,"n":[10,10]}]}`
 	for _, test := range []struct{ old, new string }{
-		{"", ""}, // nothing is damaged
+		{"", ""}, // nothing is damaged, nor here
+		{good, `{"v":1,"b":"x","f":1}`},
+		{good, `{"v":1,"f":9007199254740991,"l":9007199254740991,"n":1}`},
 		{`{"v"`, `"v"`},
 		{`"v":1`, `"v":0`},
 		{`"v":1`, `"v":99`},
@@ -46,10 +49,10 @@ func TestDamaged(t *testing.T) {
 		d := persist.Document{Kind: persist.LedgerKind, Key: counter, Revision: 3, Body: strings.Replace(good, test.old, test.new, 1)}
 		s, err := Decode(&d)
 		want := persist.ErrInvalid
-		switch test.new {
-		case "":
+		switch {
+		case test.old == "", test.old == good:
 			want = nil
-		case `"v":99`:
+		case test.new == `"v":99`:
 			want = persist.ErrNewer
 		}
 		if !errors.Is(err, want) || (s == nil) != (want != nil) {
@@ -135,8 +138,8 @@ func TestCheck(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	s := Fresh(&plain, "b", "f1")
 	for _, op := range []Op{
-		{Kind: Issue, Count: 9, Once: "k1", Caller: "caf\u00e9 \"1\"\\\x01"},
-		{Kind: Reserve, Count: 2, ID: id(1), Caller: "billing"}, {Kind: Reserve, Count: 3, ID: id(2), Once: "k2", TTL: 5000},
+		{Kind: Issue, Count: 9, Once: "k1"},
+		{Kind: Reserve, Count: 2, ID: id(1), Caller: "caf\u00e9 \"1\"\\\x01"}, {Kind: Reserve, Count: 3, ID: id(2), Once: "k2", TTL: 5000},
 		{Kind: Reserve, Count: 1, ID: id(3)}, {Kind: Raise, To: 20, Reason: "failover", Fence: "f2"}, {Kind: Void, Number: 4, Reason: "spoilt \u00e9"},
 		{Kind: Reserve, Count: 4, ID: id(4)}, {Kind: Release, ID: id(4)}, {Kind: Confirm, ID: id(1), Admin: true},
 		{Kind: Issue, Count: 1, Once: "k3", Recall: true},
@@ -173,6 +176,14 @@ func TestRoom(t *testing.T) {
 	needs += 2*partSize + 4 + 12*(2+3)
 	if !s.hasRoom(needs, op, 1) || s.hasRoom(needs-1, op, 1) {
 		t.Errorf("%d bytes are not exactly enough for an operation", needs)
+	}
+	s.Born += strings.Repeat("x", 1<<20-len(s.append(nil)))
+	if _, err := s.Document(counter, 1); err != nil {
+		t.Error(err)
+	}
+	s.Born += "x"
+	if _, err := s.Document(counter, 1); !errors.Is(err, persist.ErrInvalid) {
+		t.Errorf("a document of more than 1 MiB: %v", err)
 	}
 }
 
@@ -226,5 +237,17 @@ func TestFull(t *testing.T) {
 	s.size -= roomToEnd
 	if res, err := ended(s, Op{Kind: Reclaim}); err != nil || len(res.Expired) != 1 || s.NumReserved() != 0 {
 		t.Errorf("it does not reclaim: %+v, %v", res, err)
+	}
+
+	// A machine that lacks room copies the outbox at once, to make some.
+	s.size, s.Revision = s.size+roomToBegin, 1
+	m := New(Config{Counter: counter, Writer: "w"}, plain)
+	m.state = s
+	m.Submit(&Request{Op: Op{Kind: Issue, Count: 1, Once: "k"}})
+	list, _ := m.Next(time.Time{}, 1)
+	look := list[0]
+	m.Done(time.Time{}, 1, &look, Outcome{})
+	if list, _ = m.Next(time.Time{}, 1); look.Action != LookUp || len(list) != 1 || list[0].Action != Keep {
+		t.Errorf("after %+v the machine wants %+v", look, list)
 	}
 }

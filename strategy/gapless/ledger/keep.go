@@ -94,9 +94,7 @@ func (m *Machine) collect() {
 		}
 		k.docs = append(k.docs, e.Records(m.cfg.Counter)...)
 	}
-	if len(k.docs) > 0 {
-		k.active = true
-	}
+	k.active = true
 	if m.rules.Has(RuleCopied) {
 		m.markCopied()
 	}

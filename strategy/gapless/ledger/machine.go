@@ -156,7 +156,6 @@ func (m *Machine) Abandon(r *Request) (removed bool) {
 		return false
 	}
 	m.queue = slices.Delete(m.queue, i, i+1)
-	m.noLook(r)
 	return true
 }
 

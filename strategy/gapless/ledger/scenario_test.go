@@ -22,6 +22,7 @@ import (
 //
 //	policy max=3 ttl=10s void    changes the policy of all nodes; see tale.policyStep
 //	writers 2                    how many writers the document remembers
+//	expired 2                    how many reservations are reclaimed at once
 //	kept 2 5                     how many records are copied at once, and how many entries do not wait
 //	a issue 3 once=k             a caller asks node a, which is new if nobody has named it before. It
 //	                             goes on until the caller is told, or until it waits for the store
@@ -76,8 +77,8 @@ var plain = Policy{Start: 1, TTL: 600_000, Keep: 3_600_000, MaxReserved: 1000}
 func id(n int) string { return fmt.Sprintf("%020x", n) }
 
 func TestScenarios(t *testing.T) {
-	writers, kept, from := mostWriters, mostKept, keepFrom
-	reset := func() { mostWriters, mostKept, keepFrom = writers, kept, from }
+	writers, kept, from, expired := mostWriters, mostKept, keepFrom, mostExpired
+	reset := func() { mostWriters, mostKept, keepFrom, mostExpired = writers, kept, from, expired }
 	defer reset()
 	scenario.Run(t, "testdata", AllRules(), func(without ...Rule) scenario.Play {
 		reset()
@@ -98,6 +99,8 @@ func (tl *tale) play(t *testing.T, step *scenario.Step) string {
 		tl.policyStep(words)
 	case "writers":
 		mostWriters = int(number(words[0].Key))
+	case "expired":
+		mostExpired = int(number(words[0].Key))
 	case "kept":
 		mostKept, keepFrom = int(number(words[0].Key)), int(number(words[1].Key))
 	case "ask":

@@ -104,8 +104,8 @@ func (s *State) expire(r *Reservation, now int64, p *Policy) *Entry {
 	return e
 }
 
-// mostExpired is how many reservations one Reclaim ends.
-const mostExpired = 500
+// mostExpired is how many reservations one Reclaim ends. Tests make it smaller.
+var mostExpired = 500
 
 // reclaim ends reservations that are due.
 func (s *State) reclaim(now int64, p *Policy, res *Result) {
