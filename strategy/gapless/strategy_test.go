@@ -35,6 +35,21 @@ func (s *scene) begun(fresh bool) *gapless.Strategy {
 	return node
 }
 
+// A ledger that was there once is not created again. Those of keys and periods may not have been there.
+func TestLostLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for code, settings := range map[seqd.Code]func(*gapless.Settings){seqd.CodeConflict: nil, "": keyed} {
+			node := newScene(t, false, settings).node()
+			if err := node.Init(t.Context(), false); seqd.CodeOf(err) != code {
+				t.Errorf("%v, want %q", err, code)
+			}
+			if err := node.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // After Close everything is refused.
 func TestClosed(t *testing.T) {
 	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed, "daily": everyDay} {
@@ -418,7 +433,8 @@ func TestCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &readers{Store: memory.New(time.Now)}
 		node := newStrategy(t, store, nil)
-		if _, _, err := order(node, "", seqd.Order{Count: 1}); err != nil {
+		var first seqd.Sequence
+		if err := node.Generate(t.Context(), 1, &first); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -434,6 +450,11 @@ func TestCallerLeaves(t *testing.T) {
 		}
 		if err := node.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+		node.Return(&first, ctx.Err()) // also if it left so late
+		synctest.Wait()
+		if after, err := node.Account(t.Context(), seqd.AccountQuery{Limit: 9}); err != nil || after.Issued != a.Issued-1 {
+			t.Errorf("%+v, %v: a number was returned", after, err)
 		}
 		time.Sleep(time.Minute)
 	})

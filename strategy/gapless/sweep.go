@@ -131,10 +131,11 @@ func (w *sweeper) trouble(what string) func(error) {
 
 // reclaim ends what is due.
 func (w *sweeper) reclaim(ctx context.Context) error {
-	now, err := w.env.Clock.Now(ctx)
+	t, err := w.env.Clock.Times(ctx)
 	if err != nil {
 		return err
 	}
+	now := t.Store
 	due, err := w.Due(ctx, persist.LedgerKind, now+1, w.page)
 	if err != nil {
 		return err
@@ -154,11 +155,11 @@ func (w *sweeper) reclaim(ctx context.Context) error {
 	if w.page = sweepPage; len(due)-len(todo) > sweepPage/2 {
 		w.page = min(2*len(due), mostSweepPage)
 	}
-	return w.all(ctx, todo)
+	return w.all(ctx, t, todo)
 }
 
 // all reclaims counters, several at a time.
-func (w *sweeper) all(ctx context.Context, todo []persist.Document) error {
+func (w *sweeper) all(ctx context.Context, t storeclock.Times, todo []persist.Document) error {
 	var wg sync.WaitGroup
 	failed := make([]error, len(todo))
 	turns := make(chan struct{}, atOnce)
@@ -166,7 +167,7 @@ func (w *sweeper) all(ctx context.Context, todo []persist.Document) error {
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			failed[i] = w.one(ctx, d)
+			failed[i] = w.one(ctx, t, d)
 		})
 	}
 	wg.Wait()
@@ -175,7 +176,7 @@ func (w *sweeper) all(ctx context.Context, todo []persist.Document) error {
 
 // one reclaims what is due of one counter: through its biz type, so that callers and the timer share
 // one view of it, or, if there is none here, on the document itself.
-func (w *sweeper) one(ctx context.Context, doc persist.Document) error {
+func (w *sweeper) one(ctx context.Context, t storeclock.Times, doc persist.Document) error {
 	bizType, _, _ := strings.Cut(doc.Key, "@")
 	bizType, _, _ = strings.Cut(bizType, "/")
 	name, err := parseName(bizType, doc.Key)
@@ -189,21 +190,17 @@ func (w *sweeper) one(ctx context.Context, doc persist.Document) error {
 	case err != nil || done:
 		return err
 	}
-	return w.alone(ctx, doc)
+	return w.alone(ctx, t, doc)
 }
 
 // alone reclaims what is due of a counter that no biz type uses here.
-func (w *sweeper) alone(ctx context.Context, doc persist.Document) error {
+func (w *sweeper) alone(ctx context.Context, t storeclock.Times, doc persist.Document) error {
 	state, err := ledger.Decode(&doc)
 	if err != nil {
 		return err
 	}
 	policy := state.Policy()
 	policy.Keep = w.env.AnswerTTL.Milliseconds()
-	t, err := w.env.Clock.Times(ctx)
-	if err != nil {
-		return err
-	}
 	policy.Awake, policy.Ahead = w.env.Attendance.Since(t.Store), t.Latest-t.Store
 	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
 	req := &ledger.Request{Op: ledger.Op{Kind: ledger.Reclaim}}

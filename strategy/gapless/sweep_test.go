@@ -235,7 +235,8 @@ func TestSweepThroughBizType(t *testing.T) {
 // reclaimed, whatever the reason.
 func TestSweepMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, false, keyed)
+		s, log := newScene(t, false, keyed), new(lines)
+		s.log = slog.New(slog.NewTextHandler(log, nil))
 		for i := range 40 {
 			s.reserve(fmt.Sprint("k", i), 10*time.Second)
 		}
@@ -258,6 +259,11 @@ func TestSweepMany(t *testing.T) {
 		for i := range 40 {
 			if n := s.reserved(fmt.Sprint("invoice/k", i)); n != 0 {
 				t.Errorf("%d of counter %d are still reserved", n, i)
+			}
+		}
+		for _, why := range []string{"invoice/broken7: damaged", "not the name of a counter of invoice"} {
+			if log.count(why) == 0 {
+				t.Errorf("the log does not say %q", why)
 			}
 		}
 	})
@@ -371,35 +377,40 @@ func TestPurge(t *testing.T) {
 
 // While the store is away, the log says so once, and once that it is there again. Nothing is lost.
 func TestSweepWithoutStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, log := newScene(t, false, nil), new(lines)
-		s.log = slog.New(slog.NewTextHandler(log, nil))
-		s.reserve("", 20*time.Second)
-		_, stop := s.background(nil)
-		time.Sleep(10 * time.Second)
-		s.away("*")
-		time.Sleep(2 * time.Minute)
-		s.away("")
-		time.Sleep(2 * time.Minute)
-		if n := s.reserved("invoice"); n != 0 {
-			t.Errorf("%d are reserved", n)
+	for down, others := range map[string]int{"*": 1, "update": 0} {
+		synctest.Test(t, func(t *testing.T) { sweepWithout(t, down, others) })
+	}
+}
+
+// sweepWithout lets operations of a kind fail for a while, and expects others to fail as well, or not.
+func sweepWithout(t *testing.T, down string, others int) {
+	s, log := newScene(t, false, nil), new(lines)
+	s.log = slog.New(slog.NewTextHandler(log, nil))
+	s.reserve("", 20*time.Second)
+	_, stop := s.background(nil)
+	time.Sleep(10 * time.Second)
+	s.away(down)
+	time.Sleep(2 * time.Minute)
+	s.away("")
+	time.Sleep(2 * time.Minute)
+	if n := s.reserved("invoice"); n != 0 {
+		t.Errorf("%d are reserved", n)
+	}
+	for text, want := range map[string]int{
+		"reservations cannot be reclaimed; it is tried again": 1, "no longer: reservations cannot be reclaimed": 1,
+		"that this node is there cannot be written; it is": 1, "no longer: that this node is there": 1,
+		"records of gapless counters cannot be removed; it is": others, "no longer: records of gapless": others, "whether there are gapless": 0,
+	} {
+		if n := log.count(text); n != want {
+			t.Errorf("the log says %q %d times, want %d", text, n, want)
 		}
-		for text, want := range map[string]int{
-			"reservations cannot be reclaimed; it is tried again": 1, "no longer: reservations cannot be reclaimed": 1,
-			"that this node is there cannot be written; it is": 1, "no longer: that this node is there": 1,
-			"records of gapless counters cannot be removed; it is": 1, "no longer: records of gapless": 1, "whether there are gapless": 0,
-		} {
-			if n := log.count(text); n != want {
-				t.Errorf("the log says %q %d times, want %d", text, n, want)
-			}
-		}
-		stop()
-		s.begin(0, false)
-		time.Sleep(5 * time.Minute)
-		if calls := s.seen(); len(calls) > 0 {
-			t.Errorf("after its end it asks %q", calls)
-		}
-	})
+	}
+	stop()
+	s.begin(0, false)
+	time.Sleep(5 * time.Minute)
+	if calls := s.seen(); len(calls) > 0 {
+		t.Errorf("after its end it asks %q", calls)
+	}
 }
 
 // Whichever operation of the store fails once, what is due ends all the same.
