@@ -2,6 +2,8 @@ package seqd_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -413,14 +415,19 @@ func TestPluginCloseHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := make(chan struct{})
 		defer close(stuck)
-		is := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "stuck", Plugin: &closing{hooks{close: func(context.Context) error {
-			<-stuck
-			return nil
-		}}}}))
+		end := func(name string, f func(context.Context) error) seqd.BoundPlugin {
+			return seqd.BoundPlugin{Name: name, Plugin: &closing{hooks{close: f}}}
+		}
+		is := newIssuer(t, seqd.Options{}, order(&counting{},
+			end("stuck", func(context.Context) error { <-stuck; return nil }),
+			end("heedful", func(ctx context.Context) error { <-ctx.Done(); return errors.New("cut off") })))
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		_ = is.Close(ctx)
+		err := is.Close(ctx)
+		if text := fmt.Sprint(err); !strings.Contains(text, "plugin stuck: it did not close") || !strings.Contains(text, "plugin heedful: cut off") {
+			t.Error(err)
+		}
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("Close of the issuer took %v, and its context had 20 ms", took)
 		}

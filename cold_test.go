@@ -205,7 +205,10 @@ func TestFetchThatFails(t *testing.T) {
 		if _, total := l.issuer.Health(10); total != 0 {
 			t.Error("one failure makes the node unready")
 		}
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(4500 * time.Millisecond)
+		if n := l.times("order"); n != 5 {
+			t.Errorf("it was tried %d times in 4.5 s", n)
+		}
 		if list, total := l.issuer.Degraded(10); total != 0 {
 			t.Errorf("degraded: %v", list)
 		}

@@ -1,7 +1,9 @@
 package seqd_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -52,11 +54,20 @@ func TestExpired(t *testing.T) {
 		seqd.BoundPlugin{Name: "b", Order: 3, Quick: true, Plugin: &hearing{name: "b", heard: &heard}},
 	)
 	d.Rejected = &hearing{name: "handler", heard: &heard, fails: true}
-	is := newIssuer(t, seqd.Options{}, d)
+	var log bytes.Buffer
+	is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
 	expiry := seqd.Expiry{Reservation: seqd.Reservation{ID: "r1", Key: "k"}, Count: 3, Caller: "shop"}
 	l.tell(expiry)
 	if want := []string{"a order k shop reservation_expired r1", "b order k shop reservation_expired r1", "handler order k shop reservation_expired r1"}; !slices.Equal(heard, want) {
 		t.Errorf("heard %q, want %q", heard, want)
+	}
+	for _, text := range []string{"plugin failed to handle an expiry", "rejection handler failed"} {
+		if n := strings.Count(log.String(), text); n != 1 {
+			t.Errorf("the log says %q %d times", text, n)
+		}
 	}
 	if err := is.Close(t.Context()); err != nil {
 		t.Fatal(err)

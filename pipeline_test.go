@@ -88,7 +88,7 @@ func pipelineOf(counts ...int) ([]*seqd.Call, []error) {
 	for k, n := range counts {
 		calls[k] = &seqd.Call{BizType: "order", Count: n}
 	}
-	return calls, make([]error, len(counts))
+	return calls, slices.Repeat([]error{errors.New("of calls before")}, len(counts))
 }
 
 func same(n, count int) []int { return slices.Repeat([]int{count}, n) }
@@ -233,6 +233,9 @@ type losses struct {
 func (o *losses) Event(e seqd.Event) {
 	if e.Kind == seqd.EventAbandoned {
 		o.abandoned.Add(e.Numbers)
+		if e.Numbers < 1 {
+			panic("no number was abandoned")
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package seqd_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -143,9 +142,14 @@ func TestCallersOfAnAbandonedInit(t *testing.T) {
 	})
 }
 
-// TestErrorsOfALedger checks that no error of a ledger is taken for success.
+// TestErrorsOfALedger checks that no error of a ledger is taken for success, and that a panic is an error.
 func TestErrorsOfALedger(t *testing.T) {
-	b := &unable{why: seqd.Errorf(seqd.CodeStoreUnavailable, "away")}
+	for code, why := range map[seqd.Code]*seqd.Error{seqd.CodeStoreUnavailable: seqd.Errorf(seqd.CodeStoreUnavailable, "away"), seqd.CodeInternal: nil} {
+		errorsOfALedger(t, &unable{why: why}, code)
+	}
+}
+
+func errorsOfALedger(t *testing.T, b *unable, code seqd.Code) {
 	is := newIssuer(t, seqd.Options{Observer: &took{}}, order(b))
 	d := order(b)
 	d.BizType.Settings = keyedSettings{true}
@@ -153,40 +157,54 @@ func TestErrorsOfALedger(t *testing.T) {
 	ctx, call := t.Context(), func() *seqd.Call { return &seqd.Call{BizType: "order", Count: 1} }
 	once := call()
 	once.Once = "x"
+	run, some := call(), call()
+	run.Count, run.Want, some.Want = 2, seqd.Consecutive, seqd.OneRange
+	all := make([]error, 2)
+	is.IssueAll(ctx, []*seqd.Call{call(), call()}, all)
 	errs := map[string]error{
 		"issue": is.Issue(ctx, call()), "issue once": is.Issue(ctx, once), "find": is.Find(ctx, call(), "r1"), "confirm": is.Confirm(ctx, call(), "r1", true),
 		"release": is.Release(ctx, call(), "r1", true), "void": is.Void(ctx, "order", "1", seqd.Voiding{}),
+		"consecutive": is.Issue(ctx, run), "range": is.Issue(ctx, some), "together": all[0], "and together": all[1],
 	}
 	_, errs["keys"] = keyed.Keys(ctx, "order", "", 1)
 	_, errs["account"] = is.Account(ctx, "order", seqd.AccountQuery{})
 	for name, err := range errs {
-		if !errors.Is(err, b.why) {
-			t.Errorf("%s: %v", name, err)
+		if seqd.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %s", name, err, code)
 		}
 	}
 }
 
-// unable is a ledger of which everything fails.
+// unable is a ledger of which everything fails, or panics if why is nil.
 type unable struct {
 	book
 	why *seqd.Error
 }
 
-func (u *unable) Generate(context.Context, int, *seqd.Sequence) error { return u.why }
-func (u *unable) HandOut(context.Context, seqd.Order, *seqd.Sequence) (seqd.Reservation, bool, error) {
-	return seqd.Reservation{}, false, u.why
+func (u *unable) fail() error {
+	if u.why == nil {
+		panic("how rude")
+	}
+	return u.why
 }
-func (u *unable) Find(context.Context, string, *seqd.Sequence) (seqd.Reservation, error) {
-	return seqd.Reservation{}, u.why
+
+func (u *unable) Generate(context.Context, int, *seqd.Sequence) error            { return u.fail() }
+func (u *unable) GenerateConsecutive(context.Context, int, *seqd.Sequence) error { return u.fail() }
+func (u *unable) GenerateRange(context.Context, int64, *seqd.Sequence) error     { return u.fail() }
+func (u *unable) HandOut(context.Context, seqd.Order, *seqd.Sequence) (r seqd.Reservation, _ bool, _ error) {
+	return r, false, u.fail()
 }
-func (u *unable) Confirm(context.Context, seqd.Settlement, *seqd.Sequence) (seqd.Reservation, error) {
-	return seqd.Reservation{}, u.why
+func (u *unable) Find(context.Context, string, *seqd.Sequence) (r seqd.Reservation, _ error) {
+	return r, u.fail()
 }
-func (u *unable) Release(context.Context, seqd.Settlement) error      { return u.why }
-func (u *unable) Void(context.Context, seqd.Voiding) error            { return u.why }
-func (u *unable) Keys(context.Context, string, int) ([]string, error) { return nil, u.why }
-func (u *unable) Account(context.Context, seqd.AccountQuery) (seqd.Account, error) {
-	return seqd.Account{}, u.why
+func (u *unable) Confirm(context.Context, seqd.Settlement, *seqd.Sequence) (r seqd.Reservation, _ error) {
+	return r, u.fail()
+}
+func (u *unable) Release(context.Context, seqd.Settlement) error      { return u.fail() }
+func (u *unable) Void(context.Context, seqd.Voiding) error            { return u.fail() }
+func (u *unable) Keys(context.Context, string, int) ([]string, error) { return nil, u.fail() }
+func (u *unable) Account(context.Context, seqd.AccountQuery) (a seqd.Account, _ error) {
+	return a, u.fail()
 }
 
 // TestUnreadIsLoggedOnce checks that the log says when definitions begin to be unreadable, not for

@@ -58,6 +58,13 @@ func TestDamaged(t *testing.T) {
 		if !errors.Is(err, want) || (s == nil) != (want != nil) {
 			t.Errorf("%s: %v, want %v", d.Body, err, want)
 		}
+		m := New(Config{Counter: counter, Writer: "w"}, plain)
+		m.Submit(&Request{Op: Op{Kind: Find, ID: id(9)}})
+		list, _ := m.Next(time.Time{}, 1)
+		read := list[0]
+		if m.Done(time.Time{}, 1, &read, Outcome{Doc: d}); (m.Refusal() == nil) != (want == nil) {
+			t.Errorf("%s: requests get %v", d.Body, m.Refusal())
+		}
 	}
 	if _, err := Decode(&persist.Document{Revision: 0, Body: good}); !errors.Is(err, persist.ErrInvalid) {
 		t.Errorf("without a revision: %v", err)
@@ -159,6 +166,12 @@ func TestRoundTrip(t *testing.T) {
 	s.Revision = 1
 	if !reflect.DeepEqual(got, s) {
 		t.Errorf("%+v\nis read as\n%+v", s, got)
+	}
+	void := Entry{Kind: VoidEntry, Rev: 1, Runs: []Run{{1, 1}, {3, 4}}}
+	for i, d := range void.Records(counter) {
+		if e, err := DecodeEntry(&d); err != nil || !reflect.DeepEqual(e.Runs, void.Runs[i:i+1]) || d.Key != VoidKey(counter, e.Runs[0].To) {
+			t.Errorf("a record of %v: %+v, %v", void.Runs[i], d, err)
+		}
 	}
 	if len(d.Body) > got.Size() {
 		t.Errorf("%d bytes are more than %d", len(d.Body), got.Size())
