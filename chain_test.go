@@ -189,6 +189,7 @@ func TestChainQuickAndApart(t *testing.T) {
 			call.Limit.Tighten(seqd.Limit{Quota: 9, Remaining: 5})
 			call.Limit.Tighten(seqd.Limit{Quota: 100, Remaining: 50})
 			call.Limit.Tighten(seqd.Limit{Quota: 8, Remaining: 3, Reset: time.Second})
+			call.Limit.Tighten(seqd.Limit{Quota: 3, Remaining: 3})
 			return nil
 		}}
 		is := newIssuer(t, seqd.Options{}, order(&counting{}, bound("b", 2, &hooks{after: prefix("b")}), bound("a", 1, &hooks{after: prefix("a")}),

@@ -37,6 +37,9 @@ func (c *counting) Init(ctx context.Context, fresh bool) error {
 }
 
 func (c *counting) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
+	if n < 1 {
+		panic("no numbers are wanted")
+	}
 	if c.add != nil {
 		c.add(n, seq)
 		return c.fail

@@ -26,6 +26,9 @@ type supply struct {
 }
 
 func (s *supply) GenerateSome(_ context.Context, n int, seq *seqd.Sequence) error {
+	if n < 1 {
+		panic("no numbers are wanted")
+	}
 	s.made = append(s.made, n)
 	for range min(n, s.left) {
 		number := s.last.Add(1)

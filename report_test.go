@@ -28,12 +28,17 @@ func TestReportsThatPanic(t *testing.T) {
 		{BizType: seqd.BizType{Name: "b", Strategy: "vain"}, Strategy: &vain{}},
 		{BizType: seqd.BizType{Name: "c", Strategy: "detailed"}, Strategy: &lasting{shelf: &shelf{}, details: map[string]any{"x": 1}}},
 	}
+	for _, name := range []string{"d", "e", "f", "g"} {
+		definitions = append(definitions, seqd.Definition{
+			BizType: seqd.BizType{Name: name}, Strategy: &lasting{shelf: &shelf{}, details: map[string]any{"x": 1}},
+		})
+	}
 	is, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	is.Init(context.Background())
-	if list := is.Details(10); len(list) != 1 || list[0].BizType != "c" {
+	if list := is.Details(4); len(list) != 4 || list[0].BizType != "c" || list[1].BizType != "d" || list[2].BizType != "e" || list[3].BizType != "f" {
 		t.Errorf("details %+v", list)
 	}
 	if list, total := is.Health(10); total != 1 || list[0].BizType != "a" || list[0].Reason.Code != seqd.CodeInternal {

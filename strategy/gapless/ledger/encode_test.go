@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ func TestDamaged(t *testing.T) {
 		{`"k":"v"`, `"k":"vv"`},
 		{`"k":"v"`, `"k":"e","z":"xx"`},
 		{`[10,10]`, `[10]`},
+		{`"f":1`, `"d":"x","f":1`},
 	} {
 		d := persist.Document{Kind: persist.LedgerKind, Key: counter, Revision: 3, Body: strings.Replace(good, test.old, test.new, 1)}
 		s, err := Decode(&d)
@@ -73,7 +75,7 @@ func TestDamaged(t *testing.T) {
 
 // Nor is a record, whoever reads it.
 func TestDamagedRecord(t *testing.T) {
-	for _, body := range []string{"", "{", `{"k":"v"}`, `{"k":"v","n":[1]}`, `{"k":"v","n":[1,2,2,3]}`, `{"k":"","n":[1,1]}`, `{"k":"e","z":"xx","n":[1,1]}`} {
+	for _, body := range []string{"", "{", `{"k":"v"}`, `{"k":"v","n":[1]}`, `{"k":"v","n":[1,2,2,3]}`, `{"k":"","n":[1,1]}`, `{"k":"e","z":"xx","n":[1,1]}`, `{"k":"v","n":[1,1],"m":"x"}`} {
 		record := persist.Document{Kind: persist.VoidKind, Key: VoidKey(counter, 1), Body: body}
 		if e, err := DecodeEntry(&record); !errors.Is(err, persist.ErrInvalid) || e != nil {
 			t.Errorf("a record of %q: %+v, %v", body, e, err)
@@ -118,6 +120,10 @@ func TestCheck(t *testing.T) {
 	apply(Op{Kind: Void, Number: 2, Reason: "spoilt"})
 	if err := s.Check([]Run{{2, 2}}); err != nil {
 		t.Error(err)
+	}
+	back := Op{Kind: Return, Runs: []Run{{2, 2}}}
+	if res, err := s.Apply(1, &plain, &back, &Looked{}); err != nil || res.Changed {
+		t.Errorf("a void number comes back: %+v, %v", res, err)
 	}
 	for _, voids := range [][]Run{nil, {{2, 3}}, {{5, 5}}, {{7, 7}}, {{8, 8}}, {{0, 0}}} {
 		if s.Check(voids) == nil {
@@ -175,6 +181,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if len(d.Body) > got.Size() {
 		t.Errorf("%d bytes are more than %d", len(d.Body), got.Size())
+	}
+	got.Drop(func(int64) bool { return true })
+	d, err = got.Document(counter, 1000)
+	if again, damage := Decode(&d); err != nil || damage != nil || again.size != got.size {
+		t.Errorf("%v, %v: without an outbox it takes %d bytes, not %d", err, damage, got.size, again.size)
 	}
 }
 
@@ -254,13 +265,105 @@ func TestFull(t *testing.T) {
 
 	// A machine that lacks room copies the outbox at once, to make some.
 	s.size, s.Revision = s.size+roomToBegin, 1
-	m := New(Config{Counter: counter, Writer: "w"}, plain)
-	m.state = s
+	m, now := New(Config{Counter: counter, Writer: "w"}, plain), time.Unix(0, 0)
+	m.state, m.keeping.mine = s, map[int64]bool{1: true}
+	if list, wake := m.Next(now, 1); len(list) > 0 || !wake.Equal(now.Add(keepWithin)) {
+		t.Errorf("with room it wants %+v, and later more at %v", list, wake)
+	}
 	m.Submit(&Request{Op: Op{Kind: Issue, Count: 1, Once: "k"}})
-	list, _ := m.Next(time.Time{}, 1)
+	list, _ := m.Next(now, 1)
 	look := list[0]
-	m.Done(time.Time{}, 1, &look, Outcome{})
-	if list, _ = m.Next(time.Time{}, 1); look.Action != LookUp || len(list) != 1 || list[0].Action != Keep {
+	m.Done(now, 1, &look, Outcome{})
+	if list, _ = m.Next(now, 1); look.Action != LookUp || len(list) != 1 || list[0].Action != Keep {
 		t.Errorf("after %+v the machine wants %+v", look, list)
+	}
+}
+
+// A page of void numbers has at least one of this state, if there are more, and none of others.
+func TestListVoids(t *testing.T) {
+	w, s := newWorld(1, 0), Fresh(&plain, "b", "")
+	s.Revision = 1
+	for i, rev := range []int64{2, 2, 1, 1} {
+		void := Entry{Kind: VoidEntry, Rev: rev, Runs: []Run{{int64(i) + 1, int64(i) + 1}}}
+		_ = w.Keep(t.Context(), append(void.Records(counter), void.Records("other")...))
+	}
+	for _, test := range []struct {
+		after int64
+		limit int
+		want  []int64
+		more  bool
+	}{{0, 1, []int64{3, 4}, true}, {0, 2, []int64{3}, true}, {0, 4, []int64{3, 4}, false}, {3, 1, []int64{4}, false}, {4, 1, nil, false}} {
+		var got []int64
+		own, more, err := s.ListVoids(t.Context(), w, counter, test.after, test.limit)
+		for _, d := range own {
+			e, _ := DecodeEntry(&d)
+			got = append(got, e.Runs[0].To)
+		}
+		if err != nil || more != test.more || !slices.Equal(got, test.want) {
+			t.Errorf("%d after %d: %v, more %t, %v", test.limit, test.after, got, more, err)
+		}
+	}
+}
+
+// Of the released numbers those up to the limit are available.
+func TestAvailable(t *testing.T) {
+	s := &State{Released: []Released{{Run{3, 5}, 1}, {Run{8, 8}, 1}}}
+	for limit, want := range map[int64]int64{2: 0, 3: 1, 4: 2, 5: 3, 7: 3, 8: 4, 9: 4} {
+		if got, few := s.available(limit, 9), s.available(limit, 2); got != want || few != min(want, 2) {
+			t.Errorf("up to %d: %d, and %d of 2", limit, got, few)
+		}
+	}
+}
+
+// What a machine does with what it is told.
+func TestMachine(t *testing.T) {
+	now := time.Unix(0, 0)
+	begin := func(kind Kind, s *State) (m *Machine, r *Request, c Command) {
+		m, r = New(Config{Counter: counter, Writer: "w"}, plain), &Request{Op: Op{Kind: kind, Count: 1}}
+		m.state = s
+		m.Submit(r)
+		list, _ := m.Next(now, 1)
+		return m, r, list[0]
+	}
+	m, _, read := begin(Reclaim, nil)
+	m.Done(now, 1, &read, Outcome{Err: persist.ErrNotFound})
+	if list, wake := m.Next(now, 1); len(list) > 0 || !wake.IsZero() || !m.Idle() {
+		t.Errorf("nothing is to be reclaimed, and it wants %+v", list)
+	}
+
+	m, r, write := begin(Issue, Fresh(&plain, "b", "f1"))
+	if s, err := Decode(&write.Doc); err != nil || s.Fence != "" || write.Fenced {
+		t.Errorf("the store has no fence any more: %+v, %v", write, err)
+	}
+	m.Done(now, 1, &write, Outcome{Err: persist.ErrInvalid})
+	if list, wake := m.Next(now, 1); !errors.Is(r.Err, persist.ErrInvalid) || len(list) > 0 || !wake.IsZero() || !m.Idle() {
+		t.Errorf("the store refuses a write: %v, and the machine wants %+v", r.Err, list)
+	}
+
+	m.seen = Seen{Era: 1, Revision: 5}
+	for i, e := range []Entry{{Rev: 6}, {Era: 1, Rev: 5}, {Era: 2, Rev: 6}, {Era: 1, Rev: 6}} {
+		e.Kind, e.Runs = VoidEntry, []Run{{1, 1}}
+		m.ahead(append(e.Records(counter), persist.Document{Body: "damaged"}))
+		if ahead := m.seen.Revision > 5; ahead != (i == 3) {
+			t.Errorf("after a record of %d in era %d: seen is %d", e.Rev, e.Era, m.seen.Revision)
+		}
+	}
+}
+
+// The latest of what predecessors saw counts, and the highest number of all.
+func TestInherit(t *testing.T) {
+	for want, list := range map[Seen][]Seen{
+		{"a", 1, 5, 50}: {{"a", 1, 5, 50}, {"b", 1, 4, 40}, {"c", 0, 9, 30}, {"d", 1, 5, 20}},
+		{"b", 1, 6, 50}: {{"a", 1, 5, 50}, {"b", 1, 6, 40}},
+		{"b", 2, 1, 60}: {{"a", 1, 5, 50}, {"b", 2, 1, 60}},
+		{"a", 1, 5, 70}: {{"a", 1, 5, 50}, {"b", 1, 1, 70}},
+	} {
+		m := New(Config{}, plain)
+		for _, seen := range list {
+			m.Inherit(seen)
+		}
+		if m.Seen() != want {
+			t.Errorf("after %v: %v, want %v", list, m.Seen(), want)
+		}
 	}
 }
