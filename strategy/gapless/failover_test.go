@@ -13,7 +13,6 @@ import (
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless"
-	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
 // failingOver is a store whose server can fail over.
@@ -59,11 +58,7 @@ func readsAfterFailover(t *testing.T) {
 	_, n, _ := d.once(s, "order-1")
 
 	store.failOver("f2")
-	rewrite(d, "invoice@20261120", func(s *ledger.State) error {
-		policy := s.Policy()
-		_, err := s.Apply(d.at.Load(), &policy, &ledger.Op{Kind: ledger.Raise, Reason: "a test", Fence: "f2"}, nil)
-		return err
-	})
+	raise(t, d.store, "invoice@20261120", d.at.Load(), "f2")
 	await.Eventually(t, "the node issues again", func() error {
 		var seq seqd.Sequence
 		_, replayed, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-1"}, &seq)

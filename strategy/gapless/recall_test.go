@@ -89,7 +89,7 @@ func TestOnceAfterRaiseOverPeriods(t *testing.T) {
 	d := newDaily(t)
 	s := d.node(24 * time.Hour)
 	d.once(s, "order-1")
-	raise(d, "invoice@20261120")
+	raise(d.T, d.store, "invoice@20261120", d.at.Load(), "")
 	period, n, _ := d.once(s, "order-2")
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestRaiseOpensPeriod(t *testing.T) {
 	period, n, _ := d.once(s, "order-1")
 	d.at.Add(day)
 	d.once(s, "order-2")
-	raise(d, "invoice@20261120")
+	raise(d.T, d.store, "invoice@20261120", d.at.Load(), "")
 	d.at.Add(-day)
 	for range 2 {
 		var seq seqd.Sequence
@@ -156,7 +156,7 @@ func TestRaiseOpensPeriod(t *testing.T) {
 			t.Fatalf("%v: the period is closed", err)
 		}
 	}
-	raise(d, "invoice@20261120")
+	raise(d.T, d.store, "invoice@20261120", d.at.Load(), "")
 	if again, m, replayed := d.once(s, "order-3"); again != period || m != 11 || replayed {
 		t.Errorf("%d of %s, replayed %v; want 11 of %s", m, again, replayed, period)
 	}
@@ -233,34 +233,35 @@ func TestKeptWhileClocksWereWrong(t *testing.T) {
 	}
 }
 
-// rewrite changes a ledger in the store.
-func rewrite(d *daily, counter string, change func(*ledger.State) error) {
-	d.Helper()
-	docs := d.store.Documents()
-	doc, err := docs.Read(d.Context(), persist.LedgerKind, counter)
+// rewrite changes a ledger in a store.
+func rewrite(t *testing.T, store persist.Store, counter string, now int64, change func(*ledger.State) error) {
+	t.Helper()
+	docs := store.Documents()
+	doc, err := docs.Read(t.Context(), persist.LedgerKind, counter)
 	if err != nil {
-		d.Fatal(err)
+		t.Fatal(err)
 	}
 	state, err := ledger.Decode(&doc)
 	if err == nil {
 		err = change(state)
 	}
 	if err == nil {
-		doc, err = state.Document(counter, d.at.Load())
+		doc, err = state.Document(counter, now)
 	}
 	if err == nil {
-		err = docs.Update(d.Context(), doc)
+		err = docs.Update(t.Context(), doc)
 	}
 	if err != nil {
-		d.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
-func raise(d *daily, counter string) {
-	d.Helper()
-	rewrite(d, counter, func(s *ledger.State) error {
+// raise does what an operator does with seqd raise.
+func raise(t *testing.T, store persist.Store, counter string, now int64, fence string) {
+	t.Helper()
+	rewrite(t, store, counter, now, func(s *ledger.State) error {
 		policy := s.Policy()
-		_, err := s.Apply(d.at.Load(), &policy, &ledger.Op{Kind: ledger.Raise, To: 10, Reason: "a test"}, nil)
+		_, err := s.Apply(now, &policy, &ledger.Op{Kind: ledger.Raise, To: 10, Reason: "a test", Fence: fence}, nil)
 		return err
 	})
 }
@@ -268,7 +269,7 @@ func raise(d *daily, counter string) {
 // flush copies what is in the outbox, and drops it.
 func flush(d *daily, counter string) {
 	d.Helper()
-	rewrite(d, counter, func(s *ledger.State) (err error) {
+	rewrite(d.T, d.store, counter, d.at.Load(), func(s *ledger.State) (err error) {
 		for _, e := range s.Outbox {
 			err = errors.Join(err, d.store.Documents().Keep(d.Context(), e.Records(counter)))
 		}

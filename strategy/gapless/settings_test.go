@@ -19,34 +19,29 @@ func TestValidate(t *testing.T) {
 	if problems := good.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)
 	}
-	numbers := []string{"start", "reservationTTL", "maxReserved", "maxKeys", "liveKeys", "acquireTimeout"}
-	least := Settings{Start: 1, ReservationTTL: time.Second, MaxReserved: 1, MaxKeys: 1, LiveKeys: 1, AcquireTimeout: 10 * time.Millisecond}
-	most := Settings{
-		Start: seqd.MaxNumber, ReservationTTL: 24 * time.Hour, MaxReserved: 5000, MaxKeys: 1e9, LiveKeys: 1e6, AcquireTimeout: time.Minute,
-	}
-	beyond := func(s Settings, by int) Settings {
-		return Settings{
-			Start: s.Start + int64(by), ReservationTTL: s.ReservationTTL + time.Duration(by), MaxReserved: s.MaxReserved + by,
-			MaxKeys: s.MaxKeys + int64(by), LiveKeys: s.LiveKeys + by, AcquireTimeout: s.AcquireTimeout + time.Duration(by),
-		}
-	}
-	for name, test := range map[string]struct {
-		settings Settings
-		want     []string
-	}{"least": {least, nil}, "less": {beyond(least, -1), numbers}, "most": {most, nil}, "more": {beyond(most, 1), numbers}} {
-		s := test.settings
-		s.Reset, s.TimeZone, s.OnRelease = good.Reset, good.TimeZone, good.OnRelease
-		if keys := problems(&s); !slices.Equal(keys, test.want) {
-			t.Errorf("%s: problems of %q, want %q", name, keys, test.want)
-		}
-	}
-	for zone, want := range map[string][]string{
-		"": {"reset", "timeZone", "onRelease"}, "Local": {"reset", "timeZone", "onRelease"}, "UTC": {"reset", "onRelease"},
+	for key, c := range map[string]struct {
+		least, most int64
+		set         func(s *Settings, n int64)
+	}{
+		"start":          {1, seqd.MaxNumber, func(s *Settings, n int64) { s.Start = n }},
+		"reservationTTL": {int64(time.Second), int64(24 * time.Hour), func(s *Settings, n int64) { s.ReservationTTL = time.Duration(n) }},
+		"maxReserved":    {1, 5000, func(s *Settings, n int64) { s.MaxReserved = int(n) }},
+		"maxKeys":        {1, 1e9, func(s *Settings, n int64) { s.MaxKeys = n }},
+		"liveKeys":       {1, 1e6, func(s *Settings, n int64) { s.LiveKeys = int(n) }},
+		"acquireTimeout": {int64(10 * time.Millisecond), int64(time.Minute), func(s *Settings, n int64) { s.AcquireTimeout = time.Duration(n) }},
 	} {
-		s := most
+		for n, want := range map[int64][]string{c.least - 1: {key}, c.least: nil, c.most: nil, c.most + 1: {key}} {
+			s := good
+			if c.set(&s, n); !slices.Equal(problems(&s), want) {
+				t.Errorf("%s %d: problems of %q, want %q", key, n, problems(&s), want)
+			}
+		}
+	}
+	for _, zone := range []string{"", "Local"} {
+		s := good
 		s.Reset, s.TimeZone, s.OnRelease = "x", zone, "x"
-		if keys := problems(&s); !slices.Equal(keys, want) {
-			t.Errorf("time zone %q: problems of %q, want %q", zone, keys, want)
+		if keys := problems(&s); !slices.Equal(keys, []string{"reset", "timeZone", "onRelease"}) {
+			t.Errorf("time zone %q: problems of %q", zone, keys)
 		}
 	}
 }

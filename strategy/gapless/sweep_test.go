@@ -269,29 +269,6 @@ func TestSweepMany(t *testing.T) {
 	})
 }
 
-// raise does what an operator does with seqd raise after a failover.
-func (s *scene) raise(fence string) {
-	s.t.Helper()
-	doc, err := s.Store.Documents().Read(s.t.Context(), persist.LedgerKind, "invoice")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	state, err := ledger.Decode(&doc)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	policy, now := state.Policy(), time.Now().UnixMilli()
-	if _, err = state.Apply(now, &policy, &ledger.Op{Kind: ledger.Raise, To: 9, Reason: "failover", Fence: fence}, nil); err != nil {
-		s.t.Fatal(err)
-	}
-	if doc, err = state.Document("invoice", now); err == nil {
-		err = s.Store.Documents().Update(s.t.Context(), doc)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // A counter that cannot be reclaimed until an operator comes is asked for every few seconds only, and
 // as soon as its document changes.
 func TestSweepFruitless(t *testing.T) {
@@ -318,7 +295,7 @@ func TestSweepFruitless(t *testing.T) {
 		if n := log.count("cannot be reclaimed"); n != 0 {
 			t.Errorf("the log complains %d times, and its biz type says so already", n)
 		}
-		s.raise("f2")
+		raise(t, s.Store, "invoice", time.Now().UnixMilli(), "f2")
 		time.Sleep(2100 * time.Millisecond)
 		if n := s.reserved("invoice"); n != 0 {
 			t.Errorf("%d are reserved after the raise", n)
@@ -327,7 +304,7 @@ func TestSweepFruitless(t *testing.T) {
 		// after a failover that it does not notice itself, it does not believe in the old server for ever
 		s.reserve("", 10*time.Second)
 		s.failOver("f3")
-		s.raise("f3")
+		raise(t, s.Store, "invoice", time.Now().UnixMilli(), "f3")
 		time.Sleep(18 * time.Second)
 		if n := s.reserved("invoice"); n != 0 {
 			t.Errorf("%d are reserved after another failover", n)
