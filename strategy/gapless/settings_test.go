@@ -208,5 +208,8 @@ func TestPeriodEnds(t *testing.T) {
 		if before := s.calendar.Now(want); s.before(before) != test.p {
 			t.Errorf("%s comes after %s, want %s", before, s.before(before), test.p)
 		}
+		if never := s.ends(0); never != 0 {
+			t.Errorf("what never resets ends at %d", never)
+		}
 	}
 }

@@ -108,7 +108,7 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 	case err != nil:
 	case before.FailedOver && r.First == s.beginsAt(before, req)+1:
 		s.tellGap(before, req, r.First)
-	case req.Gap > 0 && r.First == floor+req.Gap+1:
+	case r.First == floor+req.Gap+1:
 		s.tellGap(persist.Counter{Max: floor - 1}, req, r.First)
 	}
 	return r, err

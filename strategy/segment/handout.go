@@ -166,8 +166,7 @@ func (s *ranges) endHandOut() {
 	s.noteMu.Lock()
 	defer s.noteMu.Unlock()
 	if s.beside.under--; s.beside.under == 0 && s.beside.idle != nil {
-		close(s.beside.idle)
-		s.beside.idle = nil
+		close(s.beside.idle) // once: no further one begins
 	}
 }
 

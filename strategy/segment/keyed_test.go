@@ -273,6 +273,11 @@ func TestKeysAreListed(t *testing.T) {
 			}
 			c.turn(24 * time.Hour)
 		}
+		if none, err := s.Keys(t.Context(), "", 0); len(none) > 0 || err != nil {
+			t.Errorf("%q, %v: none were asked for", none, err)
+		}
+		left := map[seqd.Reset]float64{seqd.ResetNever: missing, seqd.ResetDaily: 43200}
+		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: left[reset], seqd.GaugeMaxKeys: float64(s.settings.MaxKeys)})
 		for limit := 1; limit < 15; limit++ {
 			var all []string
 			for after := ""; ; {

@@ -54,7 +54,7 @@ func (m *remembered) keep(name live.Name, k known) {
 func (m *remembered) all() map[live.Name]known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make(map[live.Name]known, len(m.newer)+len(m.older))
+	all := make(map[live.Name]known, len(m.older))
 	maps.Copy(all, m.older)
 	maps.Copy(all, m.newer)
 	return all

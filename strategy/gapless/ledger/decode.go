@@ -201,12 +201,7 @@ func (s *State) disjoint(voids []Run) error {
 	for _, r := range s.Reserved {
 		all = append(all, r.Runs...)
 	}
-	slices.SortFunc(all, func(a, b Run) int {
-		if a.From < b.From || a.From == b.From && a.To < b.To {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b Run) int { return cmp.Compare(a.From, b.From) })
 	for i, r := range all {
 		switch {
 		case r.From > r.To || r.From < s.First || r.To > s.Last:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -161,6 +162,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	s.Drop(func(int64) bool { return false })
 	s.wrote("w1", 3)
+	s.Void, s.Ends = true, 1<<50
 	d, err := s.Document(counter, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -346,6 +348,70 @@ func TestMachine(t *testing.T) {
 		m.ahead(append(e.Records(counter), persist.Document{Body: "damaged"}))
 		if ahead := m.seen.Revision > 5; ahead != (i == 3) {
 			t.Errorf("after a record of %d in era %d: seen is %d", e.Rev, e.Era, m.seen.Revision)
+		}
+	}
+}
+
+// Next is due when the first pause ends that something waits for.
+func TestWake(t *testing.T) {
+	now := time.Unix(0, 0)
+	in := func(d time.Duration) time.Time { return now.Add(d) }
+	for name, c := range map[string]struct {
+		m    Machine
+		want time.Duration
+	}{
+		"nothing is to be done":    {Machine{retry: in(1)}, 0},
+		"a request waits":          {Machine{retry: in(1), queue: make([]*Request, 1)}, 1},
+		"a write is in doubt":      {Machine{retry: in(1), pending: &pending{}}, 1},
+		"the outbox waits":         {Machine{retry: in(1), flush: true}, 1},
+		"the pause is over":        {Machine{retry: now, flush: true}, 0},
+		"the store is asked":       {Machine{retry: in(1), flush: true, busy: true}, 0},
+		"a copy failed":            {Machine{state: &State{}, keeping: keeping{retry: in(2)}}, 2},
+		"a copy is under way":      {Machine{state: &State{}, keeping: keeping{retry: in(2), since: now, busy: true}}, 0},
+		"there is nothing to copy": {Machine{keeping: keeping{retry: in(2), since: now}}, 0},
+		"a copy is due later":      {Machine{retry: in(1), flush: true, state: &State{}, keeping: keeping{retry: in(2)}}, 1},
+		"a copy is due before":     {Machine{retry: in(3), flush: true, state: &State{}, keeping: keeping{retry: in(2)}}, 2},
+		"an entry waits":           {Machine{retry: in(time.Hour), flush: true, state: &State{}, keeping: keeping{since: in(-1)}}, keepWithin - 1},
+		"an entry waits for long":  {Machine{state: &State{}, keeping: keeping{since: in(-keepWithin)}}, 0},
+		"an entry waits in vain":   {Machine{state: &State{}, keeping: keeping{since: in(-keepWithin), retry: in(5)}}, 5},
+	} {
+		wake := c.m.wake(now)
+		if got := wake.Sub(now); wake.IsZero() != (c.want == 0) || c.want != 0 && got != c.want {
+			t.Errorf("%s: %v", name, wake)
+		}
+	}
+	for i, m := range []Machine{{queue: make([]*Request, 1)}, {pending: &pending{}}, {busy: true}, {flush: true}, {keeping: keeping{active: true}}, {looks: map[uint64]*Request{1: nil}}} {
+		if m.Idle() {
+			t.Errorf("machine %d is idle", i)
+		}
+	}
+}
+
+// What no ledger can carry out is refused.
+func TestOps(t *testing.T) {
+	issue := func(change func(*Op)) Op { op := Op{Count: 1}; change(&op); return op }
+	reserve := func(ttl int64, id string) Op { return Op{Kind: Reserve, Count: 1, TTL: ttl, ID: id} }
+	text := func(n int) string { return strings.Repeat("x", n) }
+	for code, ops := range map[seqd.Code][]Op{
+		"": {
+			{Count: 1}, {Count: seqd.MaxCount}, reserve(0, id(1)), reserve(1000, id(1)), reserve(day, "0123456789abcdef0000"),
+			issue(func(op *Op) { op.Once, op.Caller = text(63)+"!", text(256) }), issue(func(op *Op) { op.Once = "~" }),
+			{Kind: Void, Reason: "\u00e9"}, {Kind: Raise, Reason: text(200)}, {Kind: Reclaim}, {Kind: Return}, {Kind: Find, ID: id(1)},
+		},
+		seqd.CodeInvalidCount:       {{}, {Count: seqd.MaxCount + 1}, {Kind: Reserve, ID: id(1)}},
+		seqd.CodeInvalidTTL:         {reserve(999, id(1)), reserve(day+1, id(1)), reserve(-1, id(1))},
+		seqd.CodeUnknownReservation: {reserve(0, ""), reserve(0, text(20)), reserve(0, id(1)+"0"), {Kind: Confirm, ID: "A" + id(1)[1:]}, {Kind: Release, ID: "g" + id(1)[1:]}, {Kind: Find, ID: "/:`" + id(1)[3:]}},
+		seqd.CodeInvalidRequest: {
+			issue(func(op *Op) { op.Once = text(65) }), issue(func(op *Op) { op.Once = " " }), issue(func(op *Op) { op.Once = "\x7f" }),
+			issue(func(op *Op) { op.Caller = text(257) }), issue(func(op *Op) { op.Caller = "\xff" }),
+			{Kind: Void}, {Kind: Raise, Reason: text(201)}, {Kind: Void, Reason: "\n"}, {Kind: Void, Reason: "\xff"},
+		},
+		seqd.CodeInternal: {{Kind: Raise + 1}},
+	} {
+		for _, op := range ops {
+			if err := op.check(); seqd.CodeOf(err) != code {
+				t.Errorf("%+v: %v, want %q", op, err, code)
+			}
 		}
 	}
 }

@@ -108,7 +108,6 @@ func (m *Machine) markCopied() {
 	}
 	for _, rev := range k.revs {
 		k.copied[rev] = true
-		delete(k.mine, rev)
 	}
 }
 
