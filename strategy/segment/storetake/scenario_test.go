@@ -219,3 +219,16 @@ func (s *story) state() {
 		s.say("unhealthy: %s", health.Code)
 	}
 }
+
+func TestRuleNames(t *testing.T) {
+	var all string
+	for _, r := range AllRules() {
+		all += r.String() + ","
+	}
+	if set, err := ParseRules(all); err != nil || set != Rules(AllRules()...) {
+		t.Errorf("%b, %v", set, err)
+	}
+	if _, err := ParseRules("floor"); err == nil {
+		t.Error("a rule of another machine was accepted")
+	}
+}
