@@ -28,9 +28,9 @@ type counter struct {
 
 	mu      sync.Mutex // guards what follows
 	machine *ledger.Machine
-	policy  ledger.Policy // as the machine has it
-	timer   *time.Timer   // calls the machine again
-	running int           // commands under way
+	policy  ledger.Policy
+	timer   *time.Timer // calls the machine again
+	running int         // commands under way
 	// gathering is how many commands ended just now: then callers only join what they will step for
 	gathering int
 	arrived   int // callers since the last step
@@ -56,7 +56,6 @@ func (s *Strategy) counter(name live.Name) *counter {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
-	c.policy.Awake = s.env.Attendance.Since(s.now())
 	c.machine = ledger.New(ledger.Config{
 		Counter: c.key, Writer: hex.EncodeToString(random[:]), Without: sabotaged(),
 	}, c.policy)
@@ -185,11 +184,8 @@ func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
 func (c *counter) step() {
 	c.arrived = 0
 	now, clock := time.Now(), c.times()
-	awake, ahead := c.env.Attendance.Since(clock.Store), clock.Latest-clock.Store
-	if awake != c.policy.Awake || ahead != c.policy.Ahead {
-		c.policy.Awake, c.policy.Ahead = awake, ahead
-		c.machine.SetPolicy(c.policy)
-	}
+	c.policy.Awake, c.policy.Ahead = c.env.Attendance.Since(clock.Store), clock.Latest-clock.Store
+	c.machine.SetPolicy(c.policy)
 	list, wake := c.machine.Next(now, clock.Store)
 	for _, command := range list {
 		c.running++
@@ -266,10 +262,8 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 	defer c.mu.Unlock()
 	c.running--
 	c.gathering++
-	if command.Action == ledger.Read && errors.Is(out.Err, persist.ErrNotFound) && out.Floor != c.policy.Floor {
-		c.policy.Floor = out.Floor
-		c.machine.SetPolicy(c.policy)
-	}
+	c.policy.Floor = max(c.policy.Floor, out.Floor)
+	c.machine.SetPolicy(c.policy)
 	c.machine.Done(time.Now(), c.now(), command, out.Outcome)
 	c.documents.fence.refused(c.machine.Refusal())
 	c.finish()
@@ -278,7 +272,8 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 // outcome is that of a command, with what only a counter without a document needs.
 type outcome struct {
 	ledger.Outcome
-	// Floor is the highest number that another strategy has issued under the name of the counter.
+	// Floor is the highest number that another strategy has issued under the name of the counter, 0 if
+	// that was not asked for.
 	Floor int64
 }
 

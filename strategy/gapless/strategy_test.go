@@ -544,6 +544,19 @@ func TestHandOverAll(t *testing.T) {
 	})
 }
 
+// A ledger is handed over also if a failover could lose something only since it was written, or no more.
+func TestHandOverOfAnotherTime(t *testing.T) {
+	for _, lossy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, lossy, nil)
+			s.filled()
+			if s.lossy = !lossy; s.handOver() != nil {
+				t.Errorf("lossy then %t: %v", lossy, s.handOver())
+			}
+		})
+	}
+}
+
 // A key or a period that is new begins above what another strategy issued under its name.
 func TestBeginsAboveAnotherStrategy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,6 +73,17 @@ func TestEventsOfCursor(t *testing.T) {
 	})
 }
 
+// No event tells that no number is skipped.
+func TestEventsOfKeys(t *testing.T) {
+	s, o := observedKeys(t, memory.New(time.Now), small)
+	s.skipped(0, nil)
+	s.skipped(2, nil)
+	if o.count(seqd.EventAbandoned) != 1 || o.numbers(seqd.EventAbandoned) != 2 {
+		t.Errorf("events %+v", o.events)
+	}
+	ended(t, s)
+}
+
 // A range of a period that was removed while it was allocated is abandoned.
 func TestEventsOfRemovedPeriod(t *testing.T) {
 	s, o := newStrategy(t, memory.New(time.Now), small)

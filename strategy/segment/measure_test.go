@@ -267,6 +267,9 @@ func TestMeasurePeriods(t *testing.T) {
 				t.Fatal(err)
 			}
 			numbers(t, s, 1)
+			if k := s.knowsOf(); len(k) != 1 || k[s.calendar.Now(now)].issued != 1 {
+				t.Errorf("known are %+v", k)
+			}
 			wantGauges(t, s, map[seqd.Gauge]float64{
 				seqd.GaugePeriodLeft: left.Seconds(), seqd.GaugeInHand: 999, seqd.GaugeStep: 1000, seqd.GaugeHighest: 1000, seqd.GaugeLimit: float64(seqd.MaxNumber),
 			})
