@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/gapless"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
 var errBroken = errors.New("the connection broke")
@@ -405,7 +406,31 @@ func (s *scene) handOver() error {
 	return factory.Handover(s.t.Context(), s.env(), "invoice")
 }
 
-// played is what was answered, and what was asked of the store.
+// state returns what the store says of numbers.
+func (s *scene) state() (text string) {
+	counters, err := s.Store.Counters().List(s.t.Context(), "", 9)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range counters {
+		if !strings.HasPrefix(c.BizTag, "invoice/@") && c.BizTag != "invoice/" { // places may be lost
+			text += fmt.Sprintf(", %s at %d", c.BizTag, c.Max)
+		}
+	}
+	docs, err := s.Store.Documents().List(s.t.Context(), persist.LedgerKind, "", 9)
+	for _, d := range docs {
+		l, damage := ledger.Decode(&d)
+		if err = errors.Join(err, damage); err == nil {
+			text += fmt.Sprintf(", %s to %d: %d issued, %d reserved, %d void", d.Key, l.Last, l.NumIssued(), l.NumReserved(), l.Voids)
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
+}
+
+// played is what was answered, and what the store says then, and what was asked of the store.
 type played struct {
 	answer string
 	err    error
@@ -426,6 +451,9 @@ func (a *asked) play(t *testing.T, lossy bool, n int, stays bool) (p played) {
 		p.answer, p.err = a.ask(s)
 		p.calls = s.seen()
 		s.mend()
+		if p.err == nil {
+			p.answer += s.state()
+		}
 		if s.id != "" {
 			p.answer = strings.ReplaceAll(p.answer, s.id, "the reservation")
 		}

@@ -20,6 +20,7 @@
 package gapless
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,9 +121,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	if !ok {
 		return nil, fmt.Errorf("biz type %s: settings of type %T are not *gapless.Settings", bizType.Name, bizType.Settings)
 	}
-	if env.AnswerTTL == 0 {
-		env.AnswerTTL = answerTTL
-	}
+	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
 		env: env, name: bizType.Name, settings: settings, calendar: calendar{settings.Calendar()}, clock: env.Clock,
 		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen),
