@@ -192,6 +192,13 @@ func TestEndOfAllNumbers(t *testing.T) {
 	if o.numbers(seqd.EventNearlyExhausted) == 0 {
 		t.Error("nobody was warned")
 	}
+	warned, few := o.count(seqd.EventNearlyExhausted), seqd.MaxNumber/100
+	if s.tellLeft(seqd.MaxNumber - few); o.count(seqd.EventNearlyExhausted) != warned {
+		t.Errorf("%d numbers are left, and that is few", few)
+	}
+	if s.tellLeft(seqd.MaxNumber - few + 1); o.count(seqd.EventNearlyExhausted) != warned+1 {
+		t.Errorf("%d numbers are left, and nobody was warned", few-1)
+	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -387,6 +387,29 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// What a policy changes is a change, also if the operation is refused.
+func TestAdopt(t *testing.T) {
+	for name, change := range map[string]func(*Policy){
+		"nothing": func(*Policy) {}, "void": func(p *Policy) { p.Void = true }, "ends": func(p *Policy) { p.Ends = day }, "ended": func(p *Policy) { p.Ends = 1 },
+		"start at last": func(p *Policy) { p.Start = 5 }, "start": func(p *Policy) { p.Start = 6 },
+		"floor at last": func(p *Policy) { p.Floor = 4 }, "floor": func(p *Policy) { p.Floor = 5 },
+	} {
+		s, p := Fresh(&plain, "b", ""), plain
+		for _, op := range []Op{{Count: 3}, {Kind: Reserve, Count: 1, ID: id(1)}, {Kind: Release, ID: id(1)}} {
+			if _, err := s.Apply(1, &p, &op, &Looked{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(&p)
+		before := string(s.append(nil))
+		res, err := s.Apply(2, &p, &Op{Kind: Void, Reason: "spoilt"}, nil)
+		after := string(s.append(nil))
+		if want := name != "nothing" && !strings.HasSuffix(name, "at last"); err == nil || res.Changed != want || (after != before) != want {
+			t.Errorf("%s: changed %t, %v, from %s to %s", name, res.Changed, err, before, after)
+		}
+	}
+}
+
 // What no ledger can carry out is refused.
 func TestOps(t *testing.T) {
 	issue := func(change func(*Op)) Op { op := Op{Count: 1}; change(&op); return op }
