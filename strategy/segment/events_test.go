@@ -73,6 +73,43 @@ func TestEventsOfCursor(t *testing.T) {
 	})
 }
 
+// What becomes of the store is told when it changes. That a counter is at its end says nothing of it.
+func TestEventsOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, own := newStrategy(t, memory.New(time.Now), nil)
+		keys, watchers := &observer{}, 0
+		p := pulse{tell: keys.Event, log: func(error) {}, watch: func() { watchers++ }}
+		for i, step := range []struct {
+			err      error
+			p, s     error // what is said then
+			told     int   // how many events, of keys and then of one counter
+			toldOwn  int
+			watching bool
+		}{
+			{nil, nil, nil, 0, 0, false}, {persist.ErrExhausted, nil, nil, 0, 0, false}, {errDown, errDown, errDown, 1, 1, true},
+			{errBehind, errBehind, errBehind, 1, 1, true}, {persist.ErrExhausted, errBehind, nil, 1, 2, true}, {nil, nil, nil, 2, 2, false},
+		} {
+			p.note(step.err)
+			s.noteStore(step.err)
+			if p.why() != step.p || s.whyAway() != step.s || len(keys.events) != step.told || len(own.events) != step.toldOwn {
+				t.Errorf("after %d answers: %v and %v, events %v and %v", i+1, p.why(), s.whyAway(), keys.events, own.events)
+			}
+			if began := watchers; (began == 1) != (i >= 2) || p.watches() != step.watching {
+				t.Errorf("after %d answers: %d watchers began", i+1, began)
+			}
+		}
+		for _, pause := range []time.Duration{0, lookPause} {
+			if time.Sleep(pause); !p.looks() || p.looks() {
+				t.Errorf("after %v no counter, or two, are read", pause)
+			}
+			if time.Sleep(lookPause - 1); p.looks() {
+				t.Error("a counter is read too early")
+			}
+			time.Sleep(1)
+		}
+	})
+}
+
 // No event tells that no number is skipped.
 func TestEventsOfKeys(t *testing.T) {
 	s, o := observedKeys(t, memory.New(time.Now), small)
