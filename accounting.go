@@ -136,7 +136,7 @@ func (is *Issuer) with(ctx context.Context, bizType string, f func(context.Conte
 			err = call(ctx, i, f)
 		}
 		i.leave()
-		if err == nil || !is.replaced(s, i, err) {
+		if !is.replaced(s, i, err) {
 			if err != nil {
 				return AsError(err)
 			}

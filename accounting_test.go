@@ -221,6 +221,29 @@ func TestReturn(t *testing.T) {
 	}
 }
 
+// replacedBook is a ledger that another one replaces while it is asked for a reservation.
+type replacedBook struct {
+	book
+	replace func()
+}
+
+func (b *replacedBook) Find(context.Context, string, *seqd.Sequence) (r seqd.Reservation, _ error) {
+	b.replace()
+	return r, seqd.Errorf(seqd.CodeStopping, "closed")
+}
+
+// TestReplacedLedger checks that a request goes on with the ledger that takes the place of its own.
+func TestReplacedLedger(t *testing.T) {
+	first := &replacedBook{replace: func() {}}
+	is := newIssuer(t, seqd.Options{}, order(first))
+	call := &seqd.Call{BizType: "order"}
+	wantCode(t, is.Find(t.Context(), call, "r1"), seqd.CodeStopping)
+	first.replace = func() { put(t, is, &book{reserved: []int64{4}}) }
+	if err := is.Find(t.Context(), call, "r1"); err != nil || call.Sequence.First() != 4 {
+		t.Errorf("%d, %v", call.Sequence.First(), err)
+	}
+}
+
 // TestReplay checks that a repeated request runs only the plugins that change how numbers are shown,
 // and counts nothing.
 func TestReplay(t *testing.T) {

@@ -292,6 +292,9 @@ var everything = []asked{
 			return text, err
 		})
 	}},
+	{name: "take over only", before: func(s *scene) { s.counter(50) }, ask: func(s *scene) (string, error) {
+		return s.on(func(n *gapless.Strategy) (string, error) { return "", n.Init(s.t.Context(), true) })
+	}},
 	{name: "take over keys", settings: keyed, before: func(s *scene) { s.named("invoice/k1", 50) }, ask: func(s *scene) (string, error) {
 		return s.on(func(n *gapless.Strategy) (string, error) {
 			if err := n.Init(s.t.Context(), true); err != nil {

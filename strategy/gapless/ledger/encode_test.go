@@ -279,6 +279,18 @@ func TestFull(t *testing.T) {
 	if list, _ = m.Next(now, 1); look.Action != LookUp || len(list) != 1 || list[0].Action != Keep {
 		t.Errorf("after %+v the machine wants %+v", look, list)
 	}
+	full := s.Clone()
+	full.Drop(func(int64) bool { return true })
+	m = New(Config{Counter: counter, Writer: "w"}, plain)
+	r := &Request{Op: Op{Kind: Issue, Count: 1, Once: "k"}}
+	m.state, full.size = full, roomToBegin
+	m.Submit(r)
+	list, _ = m.Next(now, 1)
+	look = list[0]
+	m.Done(now, 1, &look, Outcome{})
+	if m.Next(now, 1); !errors.Is(r.Err, errFull) {
+		t.Errorf("without an outbox there will be no room: %v", r.Err)
+	}
 }
 
 // A page of void numbers has at least one of this state, if there are more, and none of others.

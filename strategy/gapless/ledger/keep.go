@@ -84,7 +84,6 @@ func (m *Machine) copies(e *Entry) bool {
 func (m *Machine) collect() {
 	k := &m.keeping
 	s := m.state
-	k.docs, k.revs = nil, k.revs[:0]
 	for _, e := range s.Outbox {
 		if !m.copies(e) {
 			continue
@@ -124,7 +123,7 @@ func (m *Machine) kept(now time.Time, c *Command, err error) {
 	if k.active {
 		m.markCopied()
 	}
-	k.docs, k.active = nil, false
+	k.docs, k.revs, k.active = nil, k.revs[:0], false
 }
 
 // forgetCopies forgets what was copied of another era.
