@@ -12,24 +12,6 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// The first take finds nothing: the cursor is seeded, and callers take again.
-func TestModesOnlineMendingOnline(t *testing.T) {
-	w := newWorld(t, nil)
-	w.is(Online)
-	if got := w.takeOnce(3); got != 0 {
-		t.Errorf("%d numbers came from nowhere", got)
-	}
-	w.is(Mending)
-	w.settle()
-	w.is(Online)
-	if w.wakes != 1 || w.count(seqd.EventSeeded) != 1 {
-		t.Errorf("%d wakes, %d seeds", w.wakes, w.count(seqd.EventSeeded))
-	}
-	if got := w.issue(3, 0); got != 3 {
-		t.Errorf("the last number is %d", got)
-	}
-}
-
 // goAlone brings a machine into the mode Alone.
 func goAlone(t *testing.T, change func(*Config)) *world {
 	t.Helper()
@@ -44,54 +26,6 @@ func goAlone(t *testing.T, change func(*Config)) *world {
 	w.pass(RedisPatience)
 	w.is(Alone)
 	return w
-}
-
-func TestModesMendingAloneMendingOnline(t *testing.T) {
-	w := goAlone(t, nil)
-	if w.count(seqd.EventRedisAway) != 1 || !w.local.open || len(w.local.ranges) != 1 {
-		t.Errorf("%d × redis_away, local buffer %+v", w.count(seqd.EventRedisAway), w.local)
-	}
-	alone := w.issue(25, 0)
-	w.redis.down = false
-	w.pass(2*time.Second, Mend, Standby, Refill, Spare, Watch, Ask) // the return does not look
-	w.is(Alone)
-	for w.m.Mode() == Alone {
-		w.do(w.next(Comeback), well)
-	}
-	w.is(Mending)
-	if d := w.m.Degraded(w.now, RedisAway{}); d == nil || d.Code != seqd.CodeRedisUnavailable {
-		t.Errorf("while it goes back it is degraded by %v", d)
-	}
-	w.settle()
-	w.is(Online)
-	if got := w.issue(1, 0); got <= alone || w.count(seqd.EventAdvanced) != 1 || w.count(seqd.EventRedisBack) != 1 {
-		t.Errorf("%d after %d, events %v", got, alone, w.events)
-	}
-	if d := w.m.Degraded(w.now, RedisAway{}); d != nil {
-		t.Errorf("still degraded: %v", d)
-	}
-}
-
-// A node that is configured to reject stays in the mode Mending while Redis is away.
-func TestModesReject(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Degrade = false })
-	w.issue(3, time.Second)
-	w.redis.down = true
-	w.takeOnce(1)
-	w.pass(time.Minute)
-	w.is(Mending)
-	if r := w.m.Refusal(); r == nil || r.Code != seqd.CodeRedisUnavailable || w.m.Health(w.now, RedisAway{}) != r {
-		t.Errorf("refusal %v, health %v", r, w.m.Health(w.now, RedisAway{}))
-	}
-	if n := w.count(seqd.EventRedisAway); n != 1 {
-		t.Errorf("%d × redis_away", n)
-	}
-	w.redis.down = false
-	w.pass(2 * time.Second)
-	w.is(Online)
-	if got := w.issue(1, 0); got != 4 || w.count(seqd.EventRedisBack) != 1 {
-		t.Errorf("number %d, %d × redis_back", got, w.count(seqd.EventRedisBack))
-	}
 }
 
 // Stop ends every mode, and whatever was in hand comes back once.
@@ -323,91 +257,6 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// Callers who wait count toward the range that is allocated for them.
-func TestWantedNumbersAreAllocated(t *testing.T) {
-	w := newWorld(t, nil)
-	w.takeOnce(50)
-	w.settle()
-	w.is(Online)
-	if got := w.redis.last - w.redis.cur; got != 50 {
-		t.Errorf("the cursor has %d numbers for a caller who wants 50", got)
-	}
-}
-
-// A look while callers wait is bounded, unless Redis was slow when the node decided to come back.
-func TestLooksAreBounded(t *testing.T) {
-	for _, slow := range []time.Duration{0, time.Second} {
-		w := goAlone(t, nil)
-		w.redis.down = false
-		for w.next(Comeback) < 0 {
-			w.pass(10*time.Millisecond, Mend, Standby, Watch)
-		}
-		w.now = w.now.Add(slow)
-		for w.m.Mode() == Alone {
-			w.do(w.next(Comeback), well)
-		}
-		w.do(w.next(Comeback), well) // the buffer is closed
-		look, ok := w.waiting[w.next(Mend)].(Take)
-		if want := map[bool]time.Duration{false: PeekTimeout}[slow > 0]; !ok || look.Timeout != want {
-			t.Errorf("after %v: %+v", slow, look)
-		}
-	}
-}
-
-// A take waits for the store's answer for a second at most, and not again for a while.
-func TestSendWaitsForTheStore(t *testing.T) {
-	for name, answer := range map[string]func(w *world){
-		"an answer": func(w *world) { w.do(w.next(Ask), well) },
-		"an error":  func(w *world) { w.do(w.next(Ask), never) },
-		"no answer": func(w *world) { w.pass(askPatience, Mend) },
-		"a stop":    func(w *world) { w.m.Stop(w.now); w.fetch() },
-	} {
-		w := newWorld(t, nil)
-		w.issue(3, time.Second)
-		w.pass(time.Minute)
-		if _, wait := w.m.Send(w.now, 1); !wait {
-			t.Fatal("a take is sent under an old belief")
-		}
-		w.fetch()
-		resumes := w.resumes
-		answer(w)
-		if w.resumes != resumes+1 {
-			t.Errorf("%s: resumed %d times", name, w.resumes-resumes)
-		}
-		if _, wait := w.m.Send(w.now, 1); wait {
-			t.Errorf("%s: the take waits again", name)
-		}
-	}
-}
-
-// A recheck in the background is unhurried. One that a take waits for, or is about to, is not.
-func TestHurriedQuestions(t *testing.T) {
-	w := newWorld(t, nil)
-	w.issue(3, time.Second)
-	for _, test := range []struct {
-		pause     time.Duration
-		send      func()
-		unhurried bool
-	}{
-		{RecheckEpoch, func() { w.takeOnce(1) }, true},
-		{TrustEpoch - hurryBefore/2, func() { w.takeOnce(1) }, false},
-		{time.Minute, func() { w.m.Send(w.now, 1) }, false},
-	} {
-		w.settle()
-		w.now = w.now.Add(test.pause)
-		test.send()
-		w.fetch()
-		i := w.next(Ask)
-		if i < 0 {
-			t.Fatal("the store is not asked")
-		}
-		if q, ok := w.waiting[i].(Question); !ok || q.Unhurried != test.unhurried {
-			t.Errorf("after %s: %+v", test.pause, w.waiting[i])
-		}
-		w.do(i, well)
-	}
-}
-
 // What was learnt counts by when it was asked.
 func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	m := New(Config{Start: 1})
@@ -429,50 +278,6 @@ func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	}
 }
 
-// A refill that brings the last numbers of the counter, and then finds that there are no more, does
-// not have callers refused who wait for what it brought.
-func TestLastRangeIsIssued(t *testing.T) {
-	w := newWorld(t, nil)
-	w.issue(5, time.Second)
-	w.redis.cur, w.redis.room = w.redis.last, 1
-	w.takeOnce(1) // the cursor is used up
-	w.is(Mending)
-	w.do(w.next(Refill), well) // it allocates
-	w.do(w.next(Refill), well) // and installs, and there is room for more
-	w.is(Mending)
-	w.waiting = slices.Delete(w.waiting, w.next(Refill), w.next(Refill)+1)
-	w.m.Allocated(w.now, Refill, persist.Range{}, persist.ErrExhausted)
-	if r := w.m.Refusal(); r != nil {
-		t.Errorf("callers are refused: %v", r)
-	}
-	w.pass(time.Second, Mend)
-	w.is(Online)
-}
-
-// If the store does not answer, only the epoch that followed the node's own is believed in.
-func TestInquiryWithoutAnAnswer(t *testing.T) {
-	for _, follows := range []bool{true, false} {
-		w := newWorld(t, nil)
-		w.issue(3, time.Second)
-		before := w.m.belief.epoch
-		w.redis.epoch, w.redis.gen = "theirs", w.redis.gen+1
-		w.redis.cur, w.redis.last, w.redis.ceil = 100, 200, 200
-		if follows {
-			w.redis.replaced = before
-		}
-		w.store.down = true
-		w.m.Store(w.now, errDown)
-		w.takeOnce(1)
-		w.pass(time.Second)
-		if believed := w.m.belief.epoch == "theirs"; believed != follows {
-			t.Errorf("follows %t: believed %t", follows, believed)
-		}
-		if (w.m.Mode() == Online) != follows {
-			t.Errorf("follows %t: %s", follows, w.m.Mode())
-		}
-	}
-}
-
 // A store that answered is not away any more, also before the shell has heard of it.
 func TestStoreAnswers(t *testing.T) {
 	w := newWorld(t, nil)
@@ -482,16 +287,6 @@ func TestStoreAnswers(t *testing.T) {
 	w.m.Read(w.now, Watch, nil)
 	if late := w.m.Late(); late.Code != seqd.CodeTimeout {
 		t.Errorf("callers get %v", late)
-	}
-}
-
-// Whoever found out that the store is away, the machine finds out that it answers.
-func TestStoreThatWasAwayIsWatched(t *testing.T) {
-	w := newWorld(t, nil)
-	w.m.Store(w.now, errDown)
-	w.pass(2 * time.Second)
-	if w.m.away != nil || !w.m.Deadline().IsZero() {
-		t.Errorf("away: %v, due at %v", w.m.away, w.m.Deadline())
 	}
 }
 
@@ -546,15 +341,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Every number that was issued exists, whatever the cursor says about its highest one.
-func TestIssuedNumbersAreKnown(t *testing.T) {
-	m := New(Config{Start: 1})
-	m.Took(began, began, 5, rediscursor.Taken{Runs: []persist.Range{{First: 5, Last: 9}}}, nil)
-	if v := m.Measure(); v.Seen != 9 {
-		t.Errorf("known are numbers up to %d", v.Seen)
-	}
-}
-
 // A machine that is not told how draws epochs as the store expects them.
 func TestDrawsEpochs(t *testing.T) {
 	m := New(Config{Start: 1, Step: 10, MaxStep: 10})
@@ -568,15 +354,6 @@ func TestDrawsEpochs(t *testing.T) {
 		}
 	}
 	t.Error("nothing is allocated")
-}
-
-// A range that no task waits for is reported.
-func TestUnexpectedRange(t *testing.T) {
-	w := newWorld(t, nil)
-	w.m.Allocated(w.now, Refill, persist.Range{First: 1, Last: 10}, nil)
-	if w.fetch(); w.count(seqd.EventAbandoned) != 1 || len(w.waiting) > 0 {
-		t.Errorf("events %v, under way %v", w.events, w.waiting)
-	}
 }
 
 // What callers get for an error of the store, and whether it is asked again.
@@ -599,6 +376,26 @@ func TestStoreErrors(t *testing.T) {
 		wrapped := fmt.Errorf("order: %w", c.err)
 		if got := StoreError(wrapped); got.Code != c.code || IsFinal(wrapped) != c.final {
 			t.Errorf("%v: %v, final %t", c.err, got, IsFinal(wrapped))
+		}
+	}
+}
+
+// The guard lets through what is above all that was issued. The floor explains the rest, or nothing does.
+func TestGuard(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs, want   []persist.Range
+		below, wrong int64
+	}{
+		"above":        {[]persist.Range{{First: 101, Last: 102}, {First: 105, Last: 105}}, []persist.Range{{First: 101, Last: 102}, {First: 105, Last: 105}}, 0, 0},
+		"one is above": {[]persist.Range{{First: 98, Last: 101}}, []persist.Range{{First: 101, Last: 101}}, 3, 3},
+		"none is":      {[]persist.Range{{First: 98, Last: 100}, {First: 101, Last: 101}, {First: 99, Last: 101}}, []persist.Range{{First: 101, Last: 101}}, 6, 6},
+		"skipped":      {[]persist.Range{{First: 80, Last: 92}, {First: 110, Last: 111}}, []persist.Range{{First: 110, Last: 111}}, 13, 2},
+	} {
+		n := numbers{highest: 100, floor: 90}
+		out := n.guard(slices.Clone(c.runs), 0)
+		last := c.want[len(c.want)-1].Last
+		if !slices.Equal(out.Runs, c.want) || out.Below != c.below || out.Wrong != c.wrong || n.highest != last || n.seen != last {
+			t.Errorf("%s: %+v, highest %d, seen %d", name, out, n.highest, n.seen)
 		}
 	}
 }
