@@ -356,6 +356,15 @@ func TestDrawsEpochs(t *testing.T) {
 	t.Error("nothing is allocated")
 }
 
+// A range that no task waits for is reported.
+func TestUnexpectedRange(t *testing.T) {
+	w := newWorld(t, nil)
+	w.m.Allocated(w.now, Refill, persist.Range{First: 1, Last: 10}, nil)
+	if w.fetch(); w.count(seqd.EventAbandoned) != 1 || len(w.waiting) > 0 {
+		t.Errorf("events %v, under way %v", w.events, w.waiting)
+	}
+}
+
 // What callers get for an error of the store, and whether it is asked again.
 func TestStoreErrors(t *testing.T) {
 	tooMany := &seqd.Error{Code: seqd.CodeTooManyKeys}
