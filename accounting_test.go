@@ -154,6 +154,11 @@ func TestKeys(t *testing.T) {
 	wantCode(t, plain.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a"}), seqd.CodeInvalidKey)
 	_, err := plain.Keys(ctx, "order", "", 1)
 	wantCode(t, err, seqd.CodeInvalidRequest)
+	none, errs := []*seqd.Call{{BizType: "order", Count: 1}, {BizType: "order", Count: 1}}, make([]error, 2)
+	is.IssueAll(t.Context(), none, errs)
+	for _, err := range errs {
+		wantCode(t, err, seqd.CodeInvalidKey)
+	}
 }
 
 // TestReserve checks what a reservation passes to the ledger and back.
