@@ -408,6 +408,9 @@ func TestMaxKeys(t *testing.T) {
 		s := newScene(t, false, func(s *gapless.Settings) { s.Keyed, s.Reset, s.MaxKeys = true, seqd.ResetDaily, 2 })
 		node := s.begun(true)
 		for range 2 {
+			if _, _, err := order(node, "k9", seqd.Order{Count: 1001, Reserve: true}); seqd.CodeOf(err) != seqd.CodeInvalidCount {
+				t.Errorf("k9 takes no place: %v", err)
+			}
 			for key, code := range map[string]seqd.Code{"k1": "", "k2": ""} {
 				if _, _, err := order(node, key, seqd.Order{Count: 1}); seqd.CodeOf(err) != code {
 					t.Errorf("%s: %v", key, err)

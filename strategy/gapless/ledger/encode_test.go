@@ -126,6 +126,13 @@ func TestCheck(t *testing.T) {
 	if res, err := s.Apply(1, &plain, &back, &Looked{}); err != nil || res.Changed {
 		t.Errorf("a void number comes back: %+v, %v", res, err)
 	}
+	for _, run := range []Run{{0, 1}, {4, 5}, {6, 6}, {7, 7}, {8, 8}, {4, 3}} { // released, reserved, or none at all
+		before := string(s.append(nil))
+		back.Runs = []Run{run}
+		if _, err := s.Apply(1, &plain, &back, &Looked{}); err == nil || string(s.append(nil)) != before {
+			t.Errorf("%v comes back: %v", run, err)
+		}
+	}
 	for _, voids := range [][]Run{nil, {{2, 3}}, {{5, 5}}, {{7, 7}}, {{8, 8}}, {{0, 0}}} {
 		if s.Check(voids) == nil {
 			t.Errorf("void numbers %v pass", voids)
@@ -343,6 +350,9 @@ func TestMachine(t *testing.T) {
 	m.Done(now, 1, &read, Outcome{Err: persist.ErrNotFound})
 	if list, wake := m.Next(now, 1); len(list) > 0 || !wake.IsZero() || !m.Idle() {
 		t.Errorf("nothing is to be reclaimed, and it wants %+v", list)
+	}
+	if m.Abandon(&Request{}) {
+		t.Error("a request is removed that does not wait")
 	}
 
 	m, r, write := begin(Issue, Fresh(&plain, "b", "f1"))
