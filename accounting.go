@@ -7,11 +7,11 @@ import (
 // What follows is for biz types whose strategy is a [Ledger]. The code is [CodeInvalidRequest] for
 // others.
 
-// KeepsAnswers reports whether a biz type keeps the answer to a request itself; see [Call.Once]. It
-// is false if nothing issues.
+// KeepsAnswers reports whether a biz type keeps the answers to all requests itself; see [Call.Once]. It
+// is false while some may be kept where it kept them before a change, and if nothing issues.
 func (is *Issuer) KeepsAnswers(bizType string) bool {
 	i, err := is.issuing(bizType)
-	return err == nil && i.keepsAnswers()
+	return err == nil && i.hasAllAnswers()
 }
 
 // Find fills call.Reservation and call.Sequence with those of a reservation of call.BizType.

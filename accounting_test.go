@@ -1,6 +1,7 @@
 package seqd_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,13 +271,47 @@ func TestReplay(t *testing.T) {
 	other := newIssuer(t, seqd.Options{}, order(&counting{}))
 	wantCode(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x"}), seqd.CodeStarting)
 
-	// A caller who took the biz type for another one must not keep the answer beside the ledger: the
-	// same request would get a second number when the ledger is asked.
-	for _, want := range []seqd.Want{seqd.AnyNumbers, seqd.ReservedNumbers} {
-		wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Want: want, AnswerKept: true}), seqd.CodeStarting)
+	// A caller who would keep the answer learns whether the ledger has.
+	for biz, is := range map[string]*seqd.Issuer{"with the ledger": is, "": other} {
+		call := &seqd.Call{BizType: "order", Count: 1, Once: "y", AnswerKept: true}
+		if err := is.Issue(ctx, call); err != nil || call.AnswerKept != (biz == "") {
+			t.Errorf("%v, kept by the caller: %v, want it kept %s", err, call.AnswerKept, cmp.Or(biz, "by the caller"))
+		}
 	}
-	if err := other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, AnswerKept: true}); err != nil {
-		t.Error(err)
+}
+
+// reshaped is the claim of a biz type that had another shape.
+type reshaped struct{}
+
+func (reshaped) Check(context.Context) (bool, error) { return false, nil }
+func (reshaped) Record(context.Context) error        { return nil }
+func (reshaped) Reshaped() bool                      { return true }
+
+// TestRecall checks that a biz type which had another shape looks for what was given then, and issues
+// for a repeated request only if its caller looks where it keeps answers.
+func TestRecall(t *testing.T) {
+	ctx := t.Context()
+	for name, strategy := range map[string]seqd.Strategy{"ledger": &book{}, "other": &counting{}} {
+		d := order(strategy)
+		d.Claim = reshaped{}
+		d.Recall = func(_ context.Context, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
+			if o.Once == "given" {
+				seq.Add(900, o.Count, 1)
+				return r, true, nil
+			}
+			return r, false, nil
+		}
+		is := newIssuer(t, seqd.Options{}, d)
+		if is.KeepsAnswers("order") {
+			t.Errorf("%s: it has all answers", name)
+		}
+		wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "given"}), seqd.CodeStarting)
+		for once, want := range map[string]int64{"given": 900, "new": 1} {
+			call := &seqd.Call{BizType: "order", Count: 1, Once: once, AnswerKept: true}
+			if err := is.Issue(ctx, call); err != nil || call.Sequence.First() != want || call.Replayed != (want == 900) {
+				t.Errorf("%s, %s: %v, %v, replayed: %v", name, once, err, call.Sequence.IDs(), call.Replayed)
+			}
+		}
 	}
 }
 

@@ -39,6 +39,33 @@ func (call *Call) order() Order {
 	return Order{Count: call.Count, Reserve: call.Want == ReservedNumbers, TTL: call.TTL, Once: call.Once, Caller: call.Caller}
 }
 
+// recall adds the numbers that an order was given before the biz type got its present shape, and sets
+// call.Replayed if there are any.
+func (i *instance) recall(ctx context.Context, o Order, call *Call) (err error) {
+	if o.Once == "" {
+		return nil
+	}
+	if !call.AnswerKept && !i.hasAllAnswers() {
+		return &Error{Code: CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
+	}
+	if i.recaller == nil || !i.reshaped() {
+		return nil
+	}
+	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
+	call.Reservation, call.Replayed, err = i.recaller(ctx, o, &call.Sequence)
+	return err
+}
+
+// reshaped reports whether the biz type lately had another shape, so that answers may be kept where that
+// kept them. It is known once the instance is ready.
+func (i *instance) reshaped() bool {
+	c, ok := i.claim.(Reshaped)
+	return ok && c.Reshaped()
+}
+
+// hasAllAnswers reports whether an answer to a repeated request is nowhere but with the strategy.
+func (i *instance) hasAllAnswers() bool { return i.keepsAnswers() && i.ready.Load() && !i.reshaped() }
+
 // handOut makes the numbers of an order. takes has allowed it.
 func handOut(ctx context.Context, i *instance, o Order, call *Call) (err error) {
 	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
@@ -52,10 +79,6 @@ func (i *instance) takes(call *Call) error {
 		if err := i.checkKey(call.Key); err != nil {
 			return err
 		}
-	}
-	if (call.Once != "" || call.AnswerKept) && call.AnswerKept == i.keepsAnswers() {
-		// it was of another strategy a moment ago, or it was not known of which
-		return &Error{Code: CodeStarting, Detail: "the biz type is being changed", RetryAfter: time.Second}
 	}
 	if call.Want == AnyNumbers {
 		return nil

@@ -28,6 +28,7 @@ type instance struct {
 	kind     string // the name of the strategy
 	rejected RejectedHandler
 	claim    Claim
+	recaller Recaller // see Definition
 	// see Spaced
 	increment, offset int64
 	calls             inflight // calls in the chain, if closes is set
@@ -52,7 +53,7 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim, plain: true, keyed: KeyedBy(d.BizType),
+		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, plain: true, keyed: KeyedBy(d.BizType),
 	}
 	i.increment, i.offset = SpacingOf(d.BizType)
 	if i.rejected == nil {

@@ -26,6 +26,10 @@ type Definition struct {
 	// the log warns once: nothing checks that the definition still fits the numbers issued by earlier
 	// processes, and a counter that is lost begins again.
 	Claim Claim
+	// Recall finds what was given to a request that may be repeated, before the biz type got its present
+	// shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is used only
+	// while Claim is [Reshaped].
+	Recall Recaller
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
 	// disabled one needs no Strategy. Its Plugins only show what they know: see [Issuer.Resource].
 	Disabled *Error
@@ -40,6 +44,17 @@ type Claim interface {
 	// Record stores the shape, after Strategy.Init and before the first number.
 	Record(ctx context.Context) error
 }
+
+// Reshaped is implemented by a [Claim] that knows whether the biz type lately had another shape.
+type Reshaped interface {
+	// Reshaped reports whether answers of that time may still be kept. It is known after Check, or after
+	// Record if there was one.
+	Reshaped() bool
+}
+
+// Recaller does what [Ledger.HandOut] does for an order that was carried out before under the same
+// [Order].Once, in whatever shape. Otherwise it returns replayed = false and changes nothing.
+type Recaller func(ctx context.Context, o Order, seq *Sequence) (r Reservation, replayed bool, err error)
 
 // Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by
 // defaults.
@@ -284,13 +299,10 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 		}
 	}
 	call.Sequence.For(key)
-	switch {
-	case ordered:
-		err = handOut(ctx, i, o, call)
-	case want == AnyNumbers:
-		err = generate(ctx, i, count, &call.Sequence)
-	default:
-		err = generateOne(ctx, i, want, count, &call.Sequence)
+	if ordered {
+		err = i.carryOut(ctx, o, want, call)
+	} else {
+		err = makeNumbers(ctx, i, want, count, &call.Sequence)
 	}
 	if err != nil {
 		return entered, err
@@ -331,6 +343,29 @@ func (is *Issuer) showAll(ctx context.Context, i *instance, call *Call, w *walk)
 		}
 	}
 	return nil
+}
+
+// carryOut answers a call that reserves, or that may be repeated.
+func (i *instance) carryOut(ctx context.Context, o Order, want Want, call *Call) error {
+	err := i.recall(ctx, o, call)
+	switch {
+	case err != nil || call.Replayed:
+		return err
+	case !i.keepsAnswers():
+		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
+	}
+	if err = handOut(ctx, i, o, call); err == nil {
+		call.AnswerKept = false
+	}
+	return err
+}
+
+// makeNumbers generates numbers of the kind that a caller wants.
+func makeNumbers(ctx context.Context, i *instance, want Want, n int, seq *Sequence) error {
+	if want == AnyNumbers {
+		return generate(ctx, i, n, seq)
+	}
+	return generateOne(ctx, i, want, n, seq)
 }
 
 func generate(ctx context.Context, i *instance, n int, seq *Sequence) (err error) {

@@ -32,15 +32,15 @@ type Call struct {
 	// Reservation is what they are reserved by.
 	TTL         time.Duration
 	Reservation Reservation
-	// Once identifies the request if it may be repeated; see [Order]. Only biz types whose strategy
-	// is a [Ledger] take it: see [Issuer.KeepsAnswers]. Replayed is true if the numbers are those of
-	// an earlier request. Then only plugins that change how numbers are shown run after the
-	// strategy.
+	// Once identifies the request if it may be repeated; see [Order]. Replayed is true if the numbers
+	// are those of an earlier request. Then only plugins that change how numbers are shown run after
+	// the strategy.
 	Once     string
 	Replayed bool
-	// AnswerKept is whether who calls Issue keeps the answer for a request that may be repeated. A
-	// strategy that is a [Ledger] keeps it itself, so it refuses the call with [CodeStarting]: the
-	// biz type has just been changed, and the same request must come with Once.
+	// AnswerKept is whether who calls Issue keeps the answer to a request with Once, and has found none.
+	// Issue clears it if the strategy has kept the answer itself. Without it, only a biz type that
+	// [Issuer.KeepsAnswers] takes the request; others refuse it with [CodeStarting], because they were
+	// changed a moment ago.
 	AnswerKept bool
 	// Caller is who asked.
 	Caller Caller

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -22,9 +24,25 @@ type Claim struct {
 	BizType, Shape string
 	// Keeper is the strategy, nil if it keeps no copy of the shape.
 	Keeper ShapeKeeper
+	// Since is when the shape on record replaced another one, in ms since the Unix epoch; 0 if it
+	// replaced none, or if that is not known yet.
+	Since *atomic.Int64
 }
 
-var _ seqd.Claim = Claim{}
+var (
+	_ seqd.Claim    = Claim{}
+	_ seqd.Reshaped = Claim{}
+)
+
+// answersLast is how long an answer may be kept after a change of the shape: the largest
+// idempotency.ttl, and a day for clocks that differ.
+const answersLast = (168 + 24) * time.Hour
+
+// Reshaped implements [seqd.Reshaped].
+func (c Claim) Reshaped() bool {
+	since := c.Since.Load()
+	return since != 0 && !sabotage.Off(sabotage.Recall) && c.Now().Before(time.UnixMilli(since).Add(answersLast))
+}
 
 // NewClaim returns the claim of a biz type that s issues, in the store of env. The strategy of the biz
 // type must be registered. plugins are texts, one for each plugin of the definition that changes how
@@ -40,7 +58,7 @@ func NewClaim(env Env, bizType seqd.BizType, s seqd.Strategy, plugins ...string)
 		shape += " " + text
 	}
 	keeper, _ := s.(ShapeKeeper)
-	return Claim{persist.ShapesIn(env.Store.Documents()), env.Now, bizType.Name, shape, keeper}, nil
+	return Claim{persist.ShapesIn(env.Store.Documents()), env.Now, bizType.Name, shape, keeper, new(atomic.Int64)}, nil
 }
 
 // Check implements [seqd.Claim]. A conflict wraps an [OtherShape].
@@ -60,7 +78,7 @@ func (c Claim) Check(ctx context.Context) (fresh bool, err error) {
 			Err: &OtherShape{known, c.Shape}, // only in the log: it may contain something of a key
 		}
 	}
-	c.Remember(c.Shape)
+	c.Agreed(known)
 	return false, nil
 }
 
@@ -99,6 +117,14 @@ func (c Claim) Seen(ctx context.Context) error {
 // errUnseenShape is why a shape that exists does not count as agreed on. The read came from a
 // server that does not have it yet, or it is gone again.
 var errUnseenShape = errors.New("another node has recorded a shape, which cannot be read yet")
+
+// Agreed notes that the shape on record is that of the claim.
+func (c Claim) Agreed(known persist.Shape) {
+	if known.Revision > 1 {
+		c.Since.Store(known.Timestamp)
+	}
+	c.Remember(known.Shape)
+}
 
 // Remember tells the strategy which shape is on record.
 func (c Claim) Remember(shape string) {

@@ -91,6 +91,9 @@ type Factory struct {
 	// another strategy is used for the biz type by force. It can be called again. It is nil for
 	// strategies that take numbers from a counter, or that make other numbers than counters.
 	Handover func(ctx context.Context, env Env, bizType string) error
+	// Recall returns what counters of this strategy gave to a request of the biz type, whatever its
+	// settings were then. It is nil for strategies that keep no answers.
+	Recall func(ctx context.Context, env Env, bizType string, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error)
 	// Background does what the strategy needs once per process, besides what its biz types do,
 	// until ctx ends. It may be nil. issuer has the biz types of any strategy, and fetches those that
 	// the node does not hold.
@@ -116,6 +119,22 @@ func Register(f Factory) {
 
 // Names returns the names of the registered strategies, sorted.
 func Names() []string { return factories.Names() }
+
+// Recall returns what finds an answer of a biz type that any strategy keeps.
+func Recall(env Env, bizType string) seqd.Recaller {
+	return func(ctx context.Context, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
+		for _, name := range Names() {
+			f, _ := Lookup(name)
+			if f.Recall == nil {
+				continue
+			}
+			if r, replayed, err = f.Recall(ctx, env, bizType, o, seq); replayed || err != nil {
+				return r, replayed, err
+			}
+		}
+		return r, false, nil
+	}
+}
 
 // Lookup returns a factory, or an error that lists the registered names.
 func Lookup(name string) (Factory, error) { return factories.Lookup(name) }

@@ -44,10 +44,12 @@ const (
 	FenceCompared Rule = "fence-compared"
 	// Period is: the numbers of a take belong to the period that it was sent in.
 	Period Rule = "period"
+	// Recall is: an answer is also looked for where the biz type kept it before it was reshaped.
+	Recall Rule = "recall"
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

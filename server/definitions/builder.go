@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -42,7 +43,7 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
 	}
-	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name}}
+	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64)}}
 	if d.Plugins, err = b.plugins(bizType); err == nil {
 		c.Shape, err = Shape(bizType)
 	}
@@ -59,7 +60,7 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 	}
 	c.own = factory.Shape(bizType)
 	c.Keeper, _ = d.Strategy.(strategy.ShapeKeeper)
-	d.Claim = c
+	d.Claim, d.Recall = c, strategy.Recall(b.env, bizType.Name)
 	return d, nil
 }
 

@@ -583,7 +583,8 @@ func TestForceGaplessWaits(t *testing.T) {
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
 	follow()
-	for _, next := range []string{`{"strategy":"gapless"}`, `{}`} {
+	daily := `{"strategy":"gapless","reset":"daily","plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`
+	for _, next := range []string{`{"strategy":"gapless"}`, daily, `{}`} {
 		now = now.Add(time.Hour)
 		refuses(c, next, "wait 20 s")
 		enable(c, false)

@@ -119,10 +119,11 @@ func (c *checker) unsettled(ctx context.Context, name string, said stored) (bool
 
 // settled returns why a biz type must not get another strategy yet, by force. If one of the two
 // hands its numbers over ([strategy.Factory].Handover), the next one continues above them; so no
-// node may issue with the previous one any more.
+// node may issue with the previous one any more. Nor with other periods, zones or keys of such a
+// strategy, which keeps answers with its counters: a repeated request would get a number of each.
 func (c *checker) settled(b seqd.BizType, revision int64, shape string) error {
 	before, _, _ := strings.Cut(shape, " ")
-	if !c.shared || before == "" || before == b.Strategy || !handsOver(before) && !handsOver(b.Strategy) {
+	if !c.shared || before == "" || !handsOver(before) && !handsOver(b.Strategy) || sameOwn(b, shape) {
 		return nil
 	}
 	wait := settleTime - c.stoppedFor(b.Name, revision)
@@ -135,6 +136,12 @@ func (c *checker) settled(b seqd.BizType, revision int64, shape string) error {
 			"disabled or deleted, wait %d s, force the change, and enable it", b.Name, before, int(math.Ceil(wait.Seconds()))),
 		RetryAfter: wait,
 	}
+}
+
+// sameOwn reports whether a shape differs from that of a biz type only by plugins.
+func sameOwn(b seqd.BizType, shape string) bool {
+	factory, err := strategy.Lookup(b.Strategy)
+	return err == nil && claim{own: factory.Shape(b)}.sameStrategy(shape)
 }
 
 func handsOver(name string) bool {

@@ -31,7 +31,10 @@ type claim struct {
 	forced string // the shape that was forced upon the definition, "" for none
 }
 
-var _ seqd.Claim = claim{}
+var (
+	_ seqd.Claim    = claim{}
+	_ seqd.Reshaped = claim{} // by its strategy.Claim
+)
 
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
@@ -89,7 +92,7 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 		_, back := c.shapes.onRecord.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
 		return errors.Join(err, back)
 	}
-	c.Remember(c.Shape)
+	c.Agreed(next)
 	return nil
 }
 

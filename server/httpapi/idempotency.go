@@ -18,7 +18,8 @@ import (
 type Answers interface {
 	// Once fills call by calling issue. If numbers were already issued for the same
 	// Idempotency-Key, biz type, key and caller, it returns their display forms instead, separated
-	// by line breaks and never "". After an error, call has no numbers.
+	// by line breaks and never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps
+	// no answer if issue clears that.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
 }
 
@@ -55,17 +56,18 @@ func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call
 	if err := seqd.CheckName(call.BizType); err != nil {
 		return "", err
 	}
-	call.AnswerKept = !issuer.KeepsAnswers(call.BizType)
+	call.Once = onceOf(call, keys[0])
 	switch {
-	case !call.AnswerKept:
-		call.Once = onceOf(call, keys[0])
+	case issuer.KeepsAnswers(call.BizType):
 		return "", issuer.Issue(c.Request.Context(), call)
-	case call.Want == seqd.ReservedNumbers:
-		return "", issuer.Issue(c.Request.Context(), call) // which says why there are no reservations
 	case k.answers == nil:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
 	}
-	return k.answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
+	replayed, err = k.answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
+	if replayed != "" && call.Want == seqd.ReservedNumbers {
+		return "", seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for numbers that were issued; a new request needs a new key")
+	}
+	return replayed, err
 }
 
 // onceOf returns what identifies a request in the ledger of its biz type; see [seqd.Order]. It is a

@@ -93,10 +93,11 @@ func New(opts Options) *Answers {
 // Once fills call by calling issue. If numbers were already issued for the same Idempotency-Key, biz
 // type, key and caller, it returns their display forms instead, separated by line breaks. It returns
 // [seqd.CodeIdempotencyKeyReused] if the count differs from that of the first request. An error of
-// issue is returned and not kept. After any error, call has no numbers.
+// issue is returned and not kept. After any error, call has no numbers. The answer is kept by the strategy,
+// and not here, if issue clears call.AnswerKept.
 func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
 	call.Sequence.Reset()
-	call.Limit = seqd.Limit{}
+	call.Limit, call.AnswerKept = seqd.Limit{}, true
 	r := request{Answers: a, id: a.id(call, key), call: call, issue: issue}
 	r.record = record{owner: a.owner + strconv.FormatUint(a.last.Add(1), 36), count: call.Count}
 	r.claim = r.record.text()
@@ -188,6 +189,12 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	}()
 	if err := r.issue(ctx, r.call); err != nil {
 		return "", err
+	}
+	if !r.call.AnswerKept {
+		issued = true
+		end()
+		r.drop(lasting)
+		return "", nil
 	}
 	answer := r.record
 	answer.done, answer.ids = true, write(&r.call.Sequence)

@@ -91,6 +91,21 @@ func (w *world) refused(got result, code seqd.Code) {
 	}
 }
 
+// An answer that the strategy has kept is kept there only, and the claim ends.
+func TestKeptElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, ctx := w.node(), t.Context()
+		elsewhere := func(ctx context.Context, call *seqd.Call) error {
+			call.AnswerKept = false
+			return w.issue(ctx, call)
+		}
+		w.wants(w.ask(ctx, a, "k", 1, elsewhere), "1", false)
+		w.wants(w.ask(ctx, a, "k", 1, w.issue), "2", false)
+		w.wants(w.ask(ctx, a, "k", 1, elsewhere), "2", true)
+	})
+}
+
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -13,6 +13,7 @@
 //   - period.go: when numbers reset
 //   - id.go: what is in the ID of a reservation
 //   - takeover.go, handover.go: the strategy of a biz type becomes gapless, or stops being it
+//   - recall.go: what a request was given before, in whatever period and by whatever settings
 //   - measure.go: health and metrics
 //   - sweep.go: what runs once per process: the timer of reservations
 //
@@ -50,6 +51,7 @@ func init() {
 		New:        func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
 		Shape:      shape,
 		Handover:   handOver,
+		Recall:     recall,
 		Background: sweep,
 	})
 }
@@ -123,12 +125,9 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	}
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
-		env: env, name: bizType.Name, settings: settings, calendar: calendar{settings.Calendar()}, clock: env.Clock,
+		env: env, name: bizType.Name, settings: settings, calendar: calendar{settings.Calendar()}, clock: clockOf(env),
 		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen),
 		looks: make(chan struct{}, mostLooks),
-	}
-	if s.clock == nil {
-		s.clock = storeclock.New(env.Store, env.Now, nil)
 	}
 	opts := live.Options[*counter]{
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
@@ -263,20 +262,35 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 	if name.Period, err = s.period(0); err != nil {
 		return r, false, err
 	}
-	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, Caller: o.Caller.Name}
 	if o.Reserve {
 		if err := s.settings.checkReserve(o); err != nil {
 			return r, false, err
 		}
+	}
+	op := orderOp(o)
+	var res ledger.Result
+	counter := name
+	if name.Period != 0 && o.Once != "" {
+		counter, res, err = s.recall(ctx, name, op)
+	}
+	if err == nil && len(res.Runs) == 0 {
+		counter = name
+		res, err = s.handOut(ctx, name, op)
+	}
+	if err != nil {
+		return r, false, err
+	}
+	r, replayed = handed(counter, res, seq)
+	return r, replayed, nil
+}
+
+// orderOp returns the operation that carries out an order.
+func orderOp(o seqd.Order) ledger.Op {
+	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, Caller: o.Caller.Name}
+	if o.Reserve {
 		op.Kind, op.TTL, op.ID = ledger.Reserve, o.TTL.Milliseconds(), newID()
 	}
-	if name.Period != 0 && o.Once != "" {
-		if before, res, err := s.recall(ctx, name, op); err != nil || len(res.Runs) > 0 {
-			return s.handed(before, res, err, seq)
-		}
-	}
-	res, err := s.handOut(ctx, name, op)
-	return s.handed(name, res, err, seq)
+	return op
 }
 
 // handOut carries out an operation that may be the first one of its key.
@@ -292,57 +306,13 @@ func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (l
 	return e.Counter().do(ctx, op)
 }
 
-// recall returns what an earlier period gave to an order that may be repeated: it may have been
-// carried out before midnight, and answers may be kept for longer than a period lasts. If it was not
-// carried out, it never will be in that period, although a write may still be under way.
-func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (before live.Name, res ledger.Result, err error) {
-	before = name
-	for op.Recall = true; ; {
-		before.Period = s.before(before.Period)
-		if s.now() > s.ends(before.Period)+s.env.AnswerTTL.Milliseconds() {
-			return before, res, nil
-		}
-		nothing, err := s.gaveNothing(ctx, before.Counter(s.name), op.Once)
-		if err != nil {
-			return before, res, s.reach.noted(s, err)
-		}
-		if nothing {
-			continue
-		}
-		if res, err = s.do(ctx, before, op); err != nil || len(res.Runs) > 0 {
-			return before, res, err
-		}
-	}
-}
-
-// gaveNothing reports whether a counter certainly has no answer for an order: no document, or one
-// that is closed. It reads the document before the records, so that what leaves the document is found.
-func (s *Strategy) gaveNothing(ctx context.Context, counter, once string) (bool, error) {
-	doc, err := s.Documents.Read(ctx, persist.LedgerKind, counter)
-	if errors.Is(err, persist.ErrNotFound) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	state, err := ledger.Decode(&doc)
-	if err != nil || !state.Closed {
-		return false, err
-	}
-	e, err := state.Recall(ctx, s.Documents, counter, once)
-	return e == nil, err
-}
-
 // handed adds what an operation handed out to seq.
-func (s *Strategy) handed(name live.Name, res ledger.Result, err error, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, _ error) {
-	if err != nil {
-		return r, false, err
-	}
+func handed(name live.Name, res ledger.Result, seq *seqd.Sequence) (r seqd.Reservation, replayed bool) {
 	add(seq, name, res)
 	if res.ID != "" {
 		r = reservation(name, res)
 	}
-	return r, res.Replayed, nil
+	return r, res.Replayed
 }
 
 // add adds the numbers of a result to seq.

@@ -277,3 +277,51 @@ func flush(d *daily, counter string) {
 		return err
 	})
 }
+
+// What was given to a request is found whatever the settings of the biz type were then, and are now.
+func TestRecallInAnyShape(t *testing.T) {
+	factory, err := strategy.Lookup(gapless.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reset := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+		for _, zone := range []string{"UTC", "Pacific/Kiritimati", "Pacific/Niue"} {
+			d := newDaily(t)
+			env := strategy.Env{
+				Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: 72 * time.Hour, Clock: d.clock(),
+			}
+			settings := gapless.DefaultSettings()
+			settings.Reset, settings.TimeZone, settings.Keyed = reset, zone, true
+			s, err := gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seq seqd.Sequence
+			seq.For("a")
+			order := seqd.Order{Count: 2, Reserve: true, TTL: time.Hour, Once: "order-1"}
+			first, _, err := s.HandOut(t.Context(), order, &seq)
+			if err = errors.Join(err, s.Close(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			recall := func(key, once string, count int) (seqd.Reservation, bool, error) {
+				var again seqd.Sequence
+				again.For(key)
+				r, found, err := factory.Recall(t.Context(), env, "invoice", seqd.Order{Count: count, Reserve: true, TTL: time.Hour, Once: once}, &again)
+				if found && again.First() != seq.First() {
+					t.Errorf("%s in %s: %d instead of %d", reset, zone, again.First(), seq.First())
+				}
+				return r, found, err
+			}
+			r, found, err := recall("a", "order-1", 2)
+			_, reused, other := recall("a", "order-1", 1)
+			_, another, err2 := recall("b", "order-1", 2)
+			_, unknown, err3 := recall("a", "order-2", 2)
+			if !found || r.ID != first.ID || reused || another || unknown || seqd.CodeOf(other) != seqd.CodeIdempotencyKeyReused {
+				t.Errorf("%s in %s: found %v %v, reused %v %v, of others %v %v", reset, zone, found, r, reused, other, another, unknown)
+			}
+			if err := errors.Join(err, err2, err3); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -155,11 +155,11 @@ func (w *sweeper) reclaim(ctx context.Context) error {
 	if w.page = sweepPage; len(due)-len(todo) > sweepPage/2 {
 		w.page = min(2*len(due), mostSweepPage)
 	}
-	return w.all(ctx, t, todo)
+	return w.all(ctx, todo)
 }
 
 // all reclaims counters, several at a time.
-func (w *sweeper) all(ctx context.Context, t storeclock.Times, todo []persist.Document) error {
+func (w *sweeper) all(ctx context.Context, todo []persist.Document) error {
 	var wg sync.WaitGroup
 	failed := make([]error, len(todo))
 	turns := make(chan struct{}, atOnce)
@@ -167,7 +167,7 @@ func (w *sweeper) all(ctx context.Context, t storeclock.Times, todo []persist.Do
 		turns <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turns }()
-			failed[i] = w.one(ctx, t, d)
+			failed[i] = w.one(ctx, d)
 		})
 	}
 	wg.Wait()
@@ -176,7 +176,7 @@ func (w *sweeper) all(ctx context.Context, t storeclock.Times, todo []persist.Do
 
 // one reclaims what is due of one counter: through its biz type, so that callers and the timer share
 // one view of it, or, if there is none here, on the document itself.
-func (w *sweeper) one(ctx context.Context, t storeclock.Times, doc persist.Document) error {
+func (w *sweeper) one(ctx context.Context, doc persist.Document) error {
 	bizType, _, _ := strings.Cut(doc.Key, "@")
 	bizType, _, _ = strings.Cut(bizType, "/")
 	name, err := parseName(bizType, doc.Key)
@@ -190,54 +190,17 @@ func (w *sweeper) one(ctx context.Context, t storeclock.Times, doc persist.Docum
 	case err != nil || done:
 		return err
 	}
-	return w.alone(ctx, t, doc)
+	return w.alone(ctx, doc)
 }
 
 // alone reclaims what is due of a counter that no biz type uses here.
-func (w *sweeper) alone(ctx context.Context, t storeclock.Times, doc persist.Document) error {
+func (w *sweeper) alone(ctx context.Context, doc persist.Document) error {
 	state, err := ledger.Decode(&doc)
 	if err != nil {
 		return err
 	}
-	policy := state.Policy()
-	policy.Keep = w.env.AnswerTTL.Milliseconds()
-	policy.Awake, policy.Ahead = w.env.Attendance.Since(t.Store), t.Latest-t.Store
-	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
-	req := &ledger.Request{Op: ledger.Op{Kind: ledger.Reclaim}}
-	m.Submit(req)
-	if err := w.drive(ctx, m); err != nil {
-		return err
-	}
-	for _, e := range m.Expired() {
-		w.env.Log.Info("a reservation expired", "counter", doc.Key, "reservation", e.ID, "numbers", ledger.Count(e.Runs), "caller", e.Caller)
-	}
-	return nil
-}
-
-// drive executes what a machine wants, one command after the other, until it wants nothing more.
-func (w *sweeper) drive(ctx context.Context, m *ledger.Machine) error {
-	for {
-		now, err := w.env.Clock.Now(ctx)
-		if err != nil {
-			return err
-		}
-		list, wake := m.Next(time.Now(), now)
-		if m.Idle() {
-			return nil
-		}
-		for _, c := range append([]ledger.Command(nil), list...) {
-			m.Done(time.Now(), now, &c, w.execute(ctx, &c))
-			w.fence.refused(m.Refusal())
-		}
-		if len(list) > 0 {
-			continue
-		}
-		select {
-		case <-time.After(time.Until(wake)):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	_, err = w.documents.alone(ctx, w.env, w.env.Clock, &document{doc, state}, ledger.Op{Kind: ledger.Reclaim})
+	return err
 }
 
 // purge removes the records of ended reservations and of answers whose time is over. They were

@@ -383,6 +383,28 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "a key over a change of strategy", was: "A key got a second number after the strategy was changed.", found: "issue 31, A.2",
+		rules: []string{"recall"},
+		world: Options{BizTypes: only("bulk"), Script: func(w *World) {
+			w.once("a", "bulk", "key")
+			w.redefine("bulk", `{"strategy":"gapless"}`)
+			w.once("b", "bulk", "key")
+			w.once("b", "bulk", "another")
+			w.redefine("bulk", w.load.Definition("bulk", nil))
+			w.once("a", "bulk", "another")
+			w.once("a", "bulk", "key")
+		}},
+	},
+	{
+		name: "a key over a change of the zone", was: "A key got a second number after a forced change of timeZone to the west.", found: "issue 31, A.12",
+		rules: []string{"recall"},
+		world: Options{BizTypes: map[string]load.Settings{"voucher": {"timeZone": "Asia/Tokyo"}}, Script: func(w *World) {
+			w.once("a", "voucher", "key")
+			w.redefine("voucher", w.load.Definition("voucher", load.Settings{"timeZone": "America/Los_Angeles"}))
+			w.once("a", "voucher", "key")
+		}},
+	},
+	{
 		name: "two sources of definitions", was: "Numbers repeated while one node had its definitions from the configuration, and the others from the store.", found: "issue 31, A.3",
 		world: Options{BizTypes: only("bulk"), Script: func(w *World) {
 			w.named("a").restartWith("SEQD_BIZTYPESFROM", "config")
@@ -442,14 +464,6 @@ var bugs = []schedule{
 			})
 		}},
 	},
-	{
-		name: "a key over a change of the zone", was: "A key gets a second number after a forced change of timeZone to the west.", found: "issue 31, A.12", open: "issue 31",
-		world: Options{BizTypes: map[string]load.Settings{"voucher": {"timeZone": "Asia/Tokyo"}}, Script: func(w *World) {
-			w.once("a", "voucher", "key")
-			w.patch("voucher", "?force=true", `{"timeZone":"America/Los_Angeles"}`)
-			w.once("a", "voucher", "key")
-		}},
-	},
 }
 
 // onOtherRedis lets a fault happen in which nodes have another Redis, while all of them issue.
@@ -465,9 +479,17 @@ func onOtherRedis(kind, target string) Script {
 
 // makeGapless makes a biz type gapless, as the documents say, and then does something.
 func (w *World) makeGapless(bizType string, then func()) {
+	w.reshape(bizType, `{"strategy":"gapless"}`, then)
+}
+
+// redefine forces another definition upon a biz type, as the documents say.
+func (w *World) redefine(bizType, body string) { w.reshape(bizType, body, func() {}) }
+
+// reshape forces another definition upon a biz type, as the documents say, and then does something.
+func (w *World) reshape(bizType, body string, then func()) {
 	w.while("strategy changed", record.Fault{Unordered: bizType}, func(f *fault) {
 		f.planned.target = bizType
-		w.changeStrategy(f, `{"strategy":"gapless"}`)
+		w.changeStrategy(f, body)
 		then()
 	})
 }

@@ -54,8 +54,7 @@ var definitionKinds = []kind{
 		begin: func(w *World, f *fault) { w.node(f).restartFrom("config", w.bizTypes) },
 		end:   func(w *World, f *fault) { w.node(f).restartFrom("", "") }},
 
-	// Off until issue 31, A.2 is mended: a key gets two numbers when the strategy changes.
-	{name: "strategy-changed", needs: never, weight: 1, holds: "definition", targets: []string{"bulk"}, least: short, most: some, after: 4 * time.Minute, marks: record.Fault{Unordered: itsTarget},
+	{name: "strategy-changed", weight: 1, holds: "definition", targets: []string{"bulk"}, least: short, most: some, after: 4 * time.Minute, marks: record.Fault{Unordered: itsTarget},
 		begin: func(w *World, f *fault) { w.changeStrategy(f, `{"strategy":"gapless"}`) },
 		end:   func(w *World, f *fault) { w.changeStrategy(f, w.load.Definition(f.planned.target, nil)) }},
 }

@@ -58,6 +58,7 @@ var rules = []rule{
 	{name: "take-once", also: []string{"take-guard"}, store: true},
 	{name: "fence-compared", also: []string{"take-floor", "take-guard"}, lossy: true},
 	{name: "period", only: []string{"clock-midnight"}},
+	{name: "recall", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},

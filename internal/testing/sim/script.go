@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -187,12 +186,6 @@ func (w *World) settle(node string, got *record.Call, kind string) *record.Call 
 // try asks a node to change a definition, once, and reports whether it has.
 func (w *World) try(node, bizType, method, path, body string) bool {
 	return w.load.Change(context.Background(), w.named(node), bizType, method, path, body)
-}
-
-// patch changes a definition at any node, and waits until all nodes know.
-func (w *World) patch(bizType, path, body string) {
-	w.insist(new(fault), bizType, http.MethodPatch, path, body)
-	time.Sleep(allKnow)
 }
 
 // accounts returns the pages of accounts that were read so far.

@@ -1,0 +1,182 @@
+package gapless
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// recall returns what an earlier period gave to an order that may be repeated: it may have been
+// carried out before midnight, and answers may be kept for longer than a period lasts. If it was not
+// carried out, it never will be in that period, although a write may still be under way.
+func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (before live.Name, res ledger.Result, err error) {
+	before = name
+	for op.Recall = true; ; {
+		before.Period = s.before(before.Period)
+		if s.now() > s.ends(before.Period)+s.env.AnswerTTL.Milliseconds() {
+			return before, res, nil
+		}
+		doc, e, err := s.gave(ctx, before.Counter(s.name), op.Once)
+		if err != nil {
+			return before, res, s.reach.noted(s, err)
+		}
+		if e == nil && (doc == nil || doc.state.Closed) {
+			continue
+		}
+		if res, err = s.do(ctx, before, op); err != nil || len(res.Runs) > 0 {
+			return before, res, err
+		}
+	}
+}
+
+// document is the document of a counter.
+type document struct {
+	persist.Document
+	state *ledger.State
+}
+
+// gave returns the document of a counter, nil if there is none, and what it gave to a request that may
+// be repeated, nil if nothing. It reads the document before the records, so that what leaves the
+// document is found.
+func (d *documents) gave(ctx context.Context, counter, once string) (*document, *ledger.Entry, error) {
+	doc, err := d.Read(ctx, persist.LedgerKind, counter)
+	if errors.Is(err, persist.ErrNotFound) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := ledger.Decode(&doc)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := state.Recall(ctx, d.Documents, counter, once)
+	return &document{doc, state}, e, err
+}
+
+// recall implements [strategy.Factory].Recall. The biz type may have had other periods, another time zone
+// or another strategy, and may have them again. So it looks into every counter of the key that was in use
+// while answers are kept. It closes none, and needs not: nodes have used none but those of the present
+// settings since before the change (settleTime in package definitions).
+func recall(ctx context.Context, env strategy.Env, bizType string, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	docs, clock := documentsOf(env.Store), clockOf(env)
+	now, err := clock.Now(ctx)
+	if err != nil {
+		return r, false, unavailable(err)
+	}
+	until := time.UnixMilli(now)
+	for _, p := range periodsIn(until.Add(-cmp.Or(env.AnswerTTL, answerTTL)), until) {
+		name := live.Name{Key: seq.Key(), Period: p}
+		doc, e, err := docs.gave(ctx, name.Counter(bizType), o.Once)
+		if err != nil {
+			return r, false, unavailable(err)
+		}
+		if e == nil {
+			continue
+		}
+		op := orderOp(o)
+		op.Recall = true
+		req, err := docs.alone(ctx, env, clock, doc, op)
+		if err == nil {
+			err = req.Err
+		}
+		if err != nil {
+			return r, false, unavailable(err)
+		}
+		r, replayed = handed(name, req.Result, seq)
+		return r, replayed, nil
+	}
+	return r, false, nil
+}
+
+// clockOf returns the clock of the store.
+func clockOf(env strategy.Env) *storeclock.Clock {
+	if env.Clock != nil {
+		return env.Clock
+	}
+	return storeclock.New(env.Store, env.Now, nil)
+}
+
+// Time zones are from 12 hours behind UTC to 14 hours ahead of it.
+const (
+	mostBehind = 12 * time.Hour
+	mostAhead  = 14 * time.Hour
+)
+
+// periodsIn returns the periods of each length that contain a moment from one time to another in some
+// time zone, and 0, which is that of numbers that never reset.
+func periodsIn(from, until time.Time) []seqd.Period {
+	periods := []seqd.Period{0}
+	last := until.Add(mostAhead).UTC()
+	for day := from.Add(-mostBehind).UTC(); ; day = day.AddDate(0, 0, 1) {
+		if day.After(last) {
+			day = last
+		}
+		for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+			if p := reset.Of(day); !slices.Contains(periods, p) {
+				periods = append(periods, p)
+			}
+		}
+		if day.Equal(last) {
+			return periods
+		}
+	}
+}
+
+// alone carries out an operation on a counter that no biz type uses here, or beside one that does.
+func (d *documents) alone(ctx context.Context, env strategy.Env, clock *storeclock.Clock, doc *document, op ledger.Op) (*ledger.Request, error) {
+	t, err := clock.Times(ctx)
+	if err != nil {
+		return nil, err
+	}
+	policy := doc.state.Policy()
+	policy.Keep = env.AnswerTTL.Milliseconds()
+	policy.Awake, policy.Ahead = env.Attendance.Since(t.Store), t.Latest-t.Store
+	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
+	req := &ledger.Request{Op: op}
+	m.Submit(req)
+	if err := d.drive(ctx, clock, m); err != nil {
+		return nil, err
+	}
+	for _, e := range m.Expired() {
+		env.Log.Info("a reservation expired", "counter", doc.Key, "reservation", e.ID, "numbers", ledger.Count(e.Runs), "caller", e.Caller)
+	}
+	return req, nil
+}
+
+// drive executes what a machine wants, one command after the other, until it wants nothing more.
+func (d *documents) drive(ctx context.Context, clock *storeclock.Clock, m *ledger.Machine) error {
+	for {
+		now, err := clock.Now(ctx)
+		if err != nil {
+			return err
+		}
+		list, wake := m.Next(time.Now(), now)
+		if m.Idle() {
+			return nil
+		}
+		for _, c := range append([]ledger.Command(nil), list...) {
+			m.Done(time.Now(), now, &c, d.execute(ctx, &c))
+			d.fence.refused(m.Refusal())
+		}
+		if len(list) > 0 {
+			continue
+		}
+		select {
+		case <-time.After(time.Until(wake)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
