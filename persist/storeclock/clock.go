@@ -25,10 +25,10 @@ type Clock struct {
 	last  reading
 }
 
-// reading is the store's clock, and the node's monotonic clock at that moment.
+// reading is the store's clock, and the node's monotonic clock before it asked and after it was told.
 type reading struct {
-	at      int64 // ms since the Unix epoch
-	elapsed time.Duration
+	at            int64 // ms since the Unix epoch
+	asked, answer time.Duration
 }
 
 // New returns the clock of a store. now is this node's time of day. elapsed is a clock that nobody
@@ -43,16 +43,15 @@ func New(stores persist.Clock, now func() time.Time, elapsed func() time.Duratio
 
 // Ask reads the store's clock.
 func (c *Clock) Ask(ctx context.Context) error {
+	asked := c.elapsed()
 	now, err := c.stores.Now(ctx)
-	// Not before the question: the answer may have been long on its way. What is due must not look
-	// due too early.
-	elapsed := c.elapsed()
+	answered := c.elapsed()
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = reading{now.UnixMilli(), elapsed}
+	c.last = reading{now.UnixMilli(), asked, answered}
 	if !c.asked {
 		c.first = c.last
 	}
@@ -63,7 +62,11 @@ func (c *Clock) Ask(ctx context.Context) error {
 // Times is one moment on the different clocks, in ms since the Unix epoch. Store is the store's
 // time. Earliest and Latest include the time of day of this node, and Earliest what the store's
 // clock would say if it had not been set since it was first asked.
-type Times struct{ Earliest, Store, Latest int64 }
+//
+// The answer of the store may have been on its way for all the time that it took. Store is the earliest
+// time that its clock can show, so that what is due does not look due too early. Bound is the latest: what
+// begins now must not end earlier than if it had begun then.
+type Times struct{ Earliest, Store, Bound, Latest int64 }
 
 // Times returns the current time. It asks the store if that has never succeeded.
 func (c *Clock) Times(ctx context.Context) (Times, error) {
@@ -92,7 +95,7 @@ func (c *Clock) times() Times {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	store, first := c.last.after(elapsed), c.first.after(elapsed)
-	return Times{min(own, store, first), store, max(own, store)}
+	return Times{min(own, store, first), store, store + c.last.doubt(), max(own, store)}
 }
 
 // Now returns the store's time in ms since the Unix epoch. It asks the store if that has never
@@ -103,7 +106,16 @@ func (c *Clock) Now(ctx context.Context) (int64, error) {
 }
 
 func (r reading) after(elapsed time.Duration) int64 {
-	return r.at + (elapsed - r.elapsed).Milliseconds()
+	return r.at + (elapsed - r.answer).Milliseconds()
+}
+
+// doubt returns by how many ms the store's clock can be ahead of what after returns. What was rounded
+// down there counts.
+func (r reading) doubt() int64 {
+	if r.answer == r.asked {
+		return 0
+	}
+	return (r.answer - r.asked).Milliseconds() + 3
 }
 
 // Offset returns how far the clock of this node is ahead of the store's.

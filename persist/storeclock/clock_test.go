@@ -19,7 +19,8 @@ func (s slow) Now(context.Context) (time.Time, error) {
 	return s.now(), nil
 }
 
-// However long an answer was on its way, nothing looks due before it is.
+// However long an answer was on its way, nothing looks due before it is, and the bound is no earlier than
+// the store's clock.
 func TestNeverAhead(t *testing.T) {
 	began := time.UnixMilli(1_800_000_000_000)
 	for _, ways := range [][2]time.Duration{{0, 0}, {time.Second, 0}, {0, time.Second}, {time.Second, time.Second}} {
@@ -32,12 +33,16 @@ func TestNeverAhead(t *testing.T) {
 				t.Fatal(err)
 			}
 			passed += 10 * time.Second
-			told, err := c.Now(t.Context())
+			told, err := c.Times(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if behind := now().UnixMilli() - told; behind < 0 || behind > ways[1].Milliseconds() {
+			if behind := now().UnixMilli() - told.Store; behind < 0 || behind > ways[1].Milliseconds() {
 				t.Errorf("answers take %v: %d ms behind", ways, behind)
+			}
+			both := (ways[0] + ways[1]).Milliseconds()
+			if ahead := told.Bound - now().UnixMilli(); ahead < 0 || ahead > both+3 {
+				t.Errorf("answers take %v: the bound is %d ms ahead", ways, ahead)
 			}
 		}
 	}

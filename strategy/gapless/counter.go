@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/live"
@@ -185,6 +186,9 @@ func (c *counter) step() {
 	c.arrived = 0
 	now, clock := time.Now(), c.times()
 	c.policy.Awake, c.policy.Ahead = c.env.Attendance.Since(clock.Store), clock.Latest-clock.Store
+	if c.policy.Doubt = clock.Bound - clock.Store; sabotage.Off(sabotage.Doubt) {
+		c.policy.Doubt = 0
+	}
 	c.machine.SetPolicy(c.policy)
 	list, wake := c.machine.Next(now, clock.Store)
 	for _, command := range list {

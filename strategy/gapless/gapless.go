@@ -235,7 +235,7 @@ func (s *Strategy) times() storeclock.Times {
 	t, err := s.clock.Times(context.Background()) // no I/O since Init has asked it
 	if err != nil {
 		own := s.env.Now().UnixMilli()
-		return storeclock.Times{Earliest: own, Store: own, Latest: own}
+		return storeclock.Times{Earliest: own, Store: own, Bound: own, Latest: own}
 	}
 	return t
 }

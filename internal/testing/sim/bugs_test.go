@@ -405,6 +405,24 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "a clock that was told late", was: "A reservation was reclaimed before its ttl was over, because the node that made it had been told the store's time late.", found: "issue 31, A.13",
+		rules: []string{"clock-doubt"},
+		world: Options{BizTypes: only("bill"), Script: func(w *World) {
+			w.each(func(n string) { w.issue(n, "bill", 1) })
+			w.meet("a", "read clock", storesim.Fate{Reply: 1900 * time.Millisecond})
+			w.met("a")
+			time.Sleep(2 * time.Second)
+			r, made := w.reserve("a", "bill", "2s"), time.Now()
+			for time.Since(made) < 1800*time.Millisecond {
+				if got := w.issue("b", "bill", 1); slices.Equal(got.Runs, r.Runs) {
+					w.journal.Find("%v is issued %s after it was reserved for 2s", got.Runs, time.Since(made))
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			w.settle("b", r, record.Confirm)
+		}},
+	},
+	{
 		name: "two sources of definitions", was: "Numbers repeated while one node had its definitions from the configuration, and the others from the store.", found: "issue 31, A.3",
 		world: Options{BizTypes: only("bulk"), Script: func(w *World) {
 			w.named("a").restartWith("SEQD_BIZTYPESFROM", "config")

@@ -59,6 +59,7 @@ var rules = []rule{
 	{name: "fence-compared", also: []string{"take-floor", "take-guard"}, lossy: true},
 	{name: "period", only: []string{"clock-midnight"}},
 	{name: "recall", script: true},
+	{name: "clock-doubt", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},

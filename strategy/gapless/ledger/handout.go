@@ -92,7 +92,7 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 	res.Runs, res.Made, res.Changed = s.take(op.Count, available), now, true
 	ttl := int64(0)
 	if op.Kind == Reserve {
-		ttl = cmp.Or(op.TTL, p.TTL)
+		ttl = cmp.Or(op.TTL, p.TTL) + p.Doubt
 		res.ID, res.Due = op.ID, now+ttl
 		s.addReservation(&Reservation{ID: op.ID, Runs: res.Runs, Made: now, TTL: ttl, Caller: op.Caller})
 	}

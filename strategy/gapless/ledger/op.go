@@ -76,6 +76,9 @@ type Policy struct {
 	// Ahead is how far the latest of the clocks is ahead of the store's, in ms. What becomes a
 	// record is kept for as much longer: so a clock of the store that is behind ends none early.
 	Ahead int64
+	// Doubt is by how much the store's clock may be ahead of what the shell takes for it, in ms. Numbers
+	// are reserved for as much longer: so nobody whose clock is right reclaims them early.
+	Doubt int64
 	// MaxReserved is how many numbers may be reserved.
 	MaxReserved int64
 	// Void is whether numbers that come back become void instead of released.
