@@ -43,6 +43,8 @@ const (
 	CodeReservationReleased  Code = "reservation_released"
 	CodeReservationConfirmed Code = "reservation_confirmed"
 
+	// CodeNumberVoid is for a request that is repeated after its number was made void.
+	CodeNumberVoid Code = "number_void"
 	// CodeIdempotencyKeyReused is for a request whose Idempotency-Key was used with another
 	// request.
 	CodeIdempotencyKeyReused Code = "idempotency_key_reused"

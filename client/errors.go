@@ -42,6 +42,7 @@ const (
 	ErrReservationExpired   Code = "reservation_expired"
 	ErrReservationReleased  Code = "reservation_released"
 	ErrReservationConfirmed Code = "reservation_confirmed"
+	ErrNumberVoid           Code = "number_void"
 
 	// An operator has to act.
 	ErrConflict        Code = "conflict"

@@ -44,7 +44,7 @@ var codes = map[seqd.Code]int{
 	"uri_too_long":           414,
 	"headers_too_large":      431,
 	"invalid_key":            400, "invalid_ttl": 400,
-	"unknown_reservation": 404, "reservation_expired": 409, "reservation_released": 409, "reservation_confirmed": 409,
+	"unknown_reservation": 404, "reservation_expired": 409, "reservation_released": 409, "reservation_confirmed": 409, "number_void": 409,
 	"too_many_keys": 409, "too_many_reserved": 409,
 	"rate_limited":           429,
 	"idempotency_key_reused": 422,

@@ -45,6 +45,7 @@ var status = map[seqd.Code]int{
 	seqd.CodeReservationExpired:   http.StatusConflict,
 	seqd.CodeReservationReleased:  http.StatusConflict,
 	seqd.CodeReservationConfirmed: http.StatusConflict,
+	seqd.CodeNumberVoid:           http.StatusConflict,
 	seqd.CodeRateLimited:          http.StatusTooManyRequests,
 	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
 	seqd.CodePluginPanic:          http.StatusInternalServerError,

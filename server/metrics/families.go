@@ -226,7 +226,7 @@ var reasons = [...]seqd.Code{
 	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,
 	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeInvalidKey, seqd.CodeInvalidTTL,
 	seqd.CodeTooManyKeys, seqd.CodeTooManyReserved, seqd.CodeUnknownReservation, seqd.CodeReservationExpired, seqd.CodeReservationReleased,
-	seqd.CodeReservationConfirmed, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
+	seqd.CodeReservationConfirmed, seqd.CodeNumberVoid, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
 	seqd.CodeExhausted, seqd.CodeStoreFailedOver, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
 	seqd.CodeCursorContested, seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
 }

@@ -63,10 +63,14 @@ func (c *checker) refused(r *request) {
 		return
 	}
 	c.w.count("refused: " + string(e.Code))
-	if how, ends := endOf[e.Code]; ends {
-		c.end(r.Op.ID, how)
+	id := r.Op.ID
+	if r.key != nil {
+		id = r.key.id // "" if nobody was told
 	}
-	b := c.w.bookings[r.Op.ID]
+	if how, ends := endOf[e.Code]; ends {
+		c.end(id, how)
+	}
+	b := c.w.bookings[id]
 	switch e.Code {
 	case seqd.CodeUnknownReservation:
 		if b != nil && b.told && b.lineage == c.lineage && !c.w.skewed && (b.outcome == ledger.Open || c.w.now-b.outcomeTime < day-margin) && !c.w.out[keepsAnswers] {

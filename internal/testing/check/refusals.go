@@ -43,7 +43,7 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	switch status, known := refusals[c.code]; {
 	case c.status == 0 || c.answered():
 		return
-	case c.code == "too_many_reserved" && c.status == 409 && c.bizType.Strategy == record.Gapless:
+	case (c.code == "too_many_reserved" || c.code == "number_void") && c.status == 409 && c.bizType.Strategy == record.Gapless:
 		return
 	case c.code == "conflict" && c.status == 409 && (h.storeLost(0, c.end) || h.forced(c.bizType, c.end)): // a counter that is gone begins nowhere
 		return
@@ -66,7 +66,7 @@ func (h *evidence) forced(b *bizType, at int64) bool {
 
 // bookingRefusals are further codes with which a node may reject requests about reservations.
 var bookingRefusals = map[string]int{
-	"too_many_reserved": 409, "reservation_expired": 409, "reservation_released": 409, "reservation_confirmed": 409,
+	"too_many_reserved": 409, "reservation_expired": 409, "reservation_released": 409, "reservation_confirmed": 409, "number_void": 409,
 }
 
 // checkBookingRefusal is checkRefusal for a request about a reservation. Whether a code is right

@@ -116,6 +116,7 @@ var rules = []rule{
 	{name: "known", script: true},
 	{name: "look-era", script: true},
 	{name: "ahead", script: true},
+	{name: "still-so", script: true},
 }
 
 // taken returns the rules that are taken out of the build, as the variable names them.

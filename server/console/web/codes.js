@@ -31,6 +31,7 @@ const codes = {
   too_many_reserved: ["Too many numbers are reserved", "Confirm or release reservations."],
   reservation_expired: ["The reservation has expired", "Reserve new numbers."],
   reservation_released: ["The reservation was released", "Reserve new numbers."],
+  number_void: ["The number is void", "A request with a new Idempotency-Key gets another one."],
   reservation_confirmed: ["The reservation is confirmed", "Its numbers can only be made void."],
   precondition_failed: ["Somebody else changed this meanwhile",
     "Nothing was done. Look at it, then do it all the same or cancel."],

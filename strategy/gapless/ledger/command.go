@@ -208,6 +208,9 @@ func (m *Machine) look(r *Request) {
 	if r.Op.Kind == Return {
 		c.looked.Voids = m.state.outboxVoids()
 	}
+	if l.Kind != persist.AnswerKind && r.Op.Once != "" {
+		c.looked.Answer, _ = m.state.answer(&r.Op, r.looked)
+	}
 	r.looking = c.ID
 	m.looks[c.ID] = r
 }

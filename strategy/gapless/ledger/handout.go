@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func isID(id string) bool {
 // handOut carries out Issue and Reserve.
 func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Result) error {
 	if op.Once != "" {
-		if answered, err := s.answered(op, looked, res); answered || err != nil {
+		if answered, err := s.answered(now, p, op, looked, res); answered || err != nil {
 			return err
 		}
 		switch {
@@ -127,24 +128,126 @@ func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error
 	return false, nil
 }
 
-// answered adds the numbers that a request with the same Once was given.
-func (s *State) answered(op *Op, looked *Looked, res *Result) (found bool, err error) {
-	e := s.answers[op.Once]
-	if e == nil {
-		if e, err = s.lookedAt(looked); e == nil || err != nil {
-			return false, err
-		}
+// answered adds the numbers that a request with the same Once was given, if they still are what it was
+// told: reserved or issued.
+func (s *State) answered(now int64, p *Policy, op *Op, looked *Looked, res *Result) (found bool, err error) {
+	e, err := s.answer(op, looked)
+	if e == nil || err != nil {
+		return false, err
 	}
-	res.known = true
 	if op.Count != Count(e.Runs) || (op.Kind == Reserve) != (e.ID != "") || op.TTL != e.Asked {
+		res.known = true
 		return false, seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used with another count, ttl or kind of request")
 	}
+	if err := s.stillSo(now, p, e, looked); err != nil && !s.rules.Has(RuleStill) {
+		res.known = !errors.Is(err, ErrLook)
+		return false, err
+	}
+	res.known = s.rules.Has(RuleStill) || s.rules.Has(RuleKnown)
 	res.Runs, res.Made, res.ID, res.Replayed = e.Runs, e.Made, e.ID, true
 	if e.ID != "" {
 		res.Due = e.Made + e.TTL
 	}
 	return true, nil
 }
+
+// answer returns what a request with the same Once was given, nil if nothing.
+func (s *State) answer(op *Op, looked *Looked) (*Entry, error) {
+	if e := s.answers[op.Once]; e != nil {
+		return e, nil
+	}
+	if looked != nil && looked.Answer != nil && s.sameEra(looked) {
+		return looked.Answer, nil
+	}
+	return s.lookedAt(looked)
+}
+
+// stillSo returns why numbers are no longer what the request was told that got them. An answer that was
+// found in the records and is newer than the state says what is so.
+func (s *State) stillSo(now int64, p *Policy, e *Entry, looked *Looked) error {
+	if e.Rev > s.Revision && s.answers[e.Once] == nil {
+		return nil
+	}
+	if e.ID == "" {
+		void, err := s.anyVoid(e, looked)
+		if void {
+			err = errVoid
+		}
+		return err
+	}
+	if r := s.Reservation(e.ID); r != nil {
+		switch {
+		case r.due(s, p) <= now:
+			return errExpired
+		case Count(r.Runs) != Count(e.Runs):
+			return errVoid
+		}
+		return nil
+	}
+	ended, err := s.endOf(e, looked)
+	switch {
+	case err != nil:
+		return err
+	case ended == nil:
+		return seqd.Errorf(seqd.CodeUnknownReservation, "the reservation %q has ended, and it is no longer known how", e.ID)
+	case ended.End == Confirmed:
+		return errConfirmed
+	case ended.End == Ungiven:
+		return errReleased
+	}
+	return errExpired
+}
+
+// endOf returns how the reservation of an answer ended, nil if that is no longer known. It is not open.
+func (s *State) endOf(e *Entry, looked *Looked) (*Entry, error) {
+	if ended := s.ended[e.ID]; ended != nil || s.hasAllSince(e) {
+		return ended, nil
+	}
+	if !looked.isFate() {
+		return nil, s.unlooked()
+	}
+	return s.lookedAt(looked)
+}
+
+// hasAllSince reports whether all that happened after an answer was given is still in the outbox. That is so
+// also while the answer is not durable, so nobody looks for what became of such an answer.
+func (s *State) hasAllSince(e *Entry) bool { return e.Rev > s.Dropped }
+
+// anyVoid reports whether a number of an answer is void.
+func (s *State) anyVoid(e *Entry, looked *Looked) (bool, error) {
+	if overlap(e.Runs, s.outboxVoids()) {
+		return true, nil
+	}
+	if s.Voids == 0 || s.hasAllSince(e) {
+		return false, nil
+	}
+	if !looked.isFate() {
+		return false, s.unlooked()
+	}
+	voids, err := VoidsOf(looked.Docs)
+	if err != nil {
+		return false, err
+	}
+	if s.sameEra(looked) && overlap(e.Runs, voids) {
+		return true, nil
+	}
+	_, err = s.lookedVoids(looked)
+	return false, err
+}
+
+// unlooked is the error if nobody has looked.
+func (s *State) unlooked() error {
+	if s.rules.Has(RuleLook) {
+		return nil
+	}
+	return ErrLook
+}
+
+var (
+	errVoid      = &seqd.Error{Code: seqd.CodeNumberVoid, Detail: "a number that this Idempotency-Key was given has been made void: a new request needs a new key"}
+	errReleased  = &seqd.Error{Code: seqd.CodeReservationReleased, Detail: "the reservation was released"}
+	errConfirmed = &seqd.Error{Code: seqd.CodeReservationConfirmed, Detail: "the reservation was confirmed: make its numbers void instead"}
+)
 
 func (s *State) addReservation(r *Reservation) {
 	r.text = string(r.append(nil))

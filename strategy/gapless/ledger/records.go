@@ -104,6 +104,8 @@ type Looked struct {
 	Since Since
 	// Voids are void numbers that were in the outbox of that state.
 	Voids []Run
+	// Answer is what the request was given, if the question was what became of that; else nil.
+	Answer *Entry
 	// Docs are the records.
 	Docs []persist.Document
 }
@@ -170,14 +172,16 @@ func (s *State) Recall(ctx context.Context, documents persist.Documents, counter
 
 // Needs returns what must be looked up before Apply can carry an operation out, nil if nothing.
 func (s *State) Needs(counter string, op *Op, looked *Looked) *Look {
-	if op.check() != nil || s.rules.Has(RuleLook) || s.conclusive(looked) {
+	if op.check() != nil || s.rules.Has(RuleLook) {
+		return nil
+	}
+	if op.Once != "" {
+		return s.needsOnce(counter, op, looked)
+	}
+	if s.conclusive(looked) {
 		return nil
 	}
 	switch op.Kind {
-	case Issue, Reserve:
-		if op.Once != "" && s.answers[op.Once] == nil {
-			return s.lookFor(persist.AnswerKind, AnswerKey(counter, op.Once))
-		}
 	case Find, Confirm, Release:
 		if s.Reservation(op.ID) == nil && s.ended[op.ID] == nil {
 			return s.lookFor(persist.EndedKind, EndedKey(counter, op.ID))
@@ -192,6 +196,35 @@ func (s *State) Needs(counter string, op *Op, looked *Looked) *Look {
 		}
 	}
 	return nil
+}
+
+// needsOnce is Needs for a request that may be repeated: first the answer, and then what became of that.
+func (s *State) needsOnce(counter string, op *Op, looked *Looked) *Look {
+	e, err := s.answer(op, looked)
+	switch {
+	case errors.Is(err, ErrLook):
+		return s.lookFor(persist.AnswerKind, AnswerKey(counter, op.Once))
+	case err != nil || e == nil || s.rules.Has(RuleStill):
+		return nil
+	case e.ID == "":
+		if _, err := s.anyVoid(e, looked); errors.Is(err, ErrLook) {
+			return s.lookVoids(counter, Run{e.Runs[0].From, e.Runs[len(e.Runs)-1].To})
+		}
+	case s.Reservation(e.ID) == nil:
+		if _, err := s.endOf(e, looked); errors.Is(err, ErrLook) {
+			return s.lookFor(persist.EndedKind, EndedKey(counter, e.ID))
+		}
+	}
+	return nil
+}
+
+// isFate reports whether a look-up was for what became of an answer.
+func (l *Looked) isFate() bool { return l != nil && l.Answer != nil }
+
+// sameEra reports whether what a look-up found belongs to the era of the state. In another one it may be
+// what a failover lost.
+func (s *State) sameEra(looked *Looked) bool {
+	return looked.Since.Era == s.Era || s.rules.Has(RuleLookEra)
 }
 
 // lookFor looks for a record with a key of any era, the latest first.
@@ -229,8 +262,7 @@ func (s *State) conclusive(looked *Looked) bool {
 // lookedAt returns the entry that was found in the records, nil if there is none, and ErrLook if
 // that is not known.
 func (s *State) lookedAt(looked *Looked) (*Entry, error) {
-	// in another era the same record may be one that a failover lost
-	if looked != nil && len(looked.Docs) > 0 && (looked.Since.Era == s.Era || s.rules.Has(RuleLookEra)) {
+	if looked != nil && len(looked.Docs) > 0 && s.sameEra(looked) {
 		return DecodeEntry(&looked.Docs[0])
 	}
 	if !s.conclusive(looked) {

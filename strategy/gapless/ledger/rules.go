@@ -69,6 +69,9 @@ const (
 	// RuleAhead: a record shows how far the document had come: if a failover can lose something, a
 	// document that is older than a record is not used (G2).
 	RuleAhead
+	// RuleStill: a repeated request is told its numbers again only while they are reserved or issued for
+	// it (G2).
+	RuleStill
 	rules
 )
 
@@ -99,6 +102,7 @@ var ruleNames = [rules]string{
 	RuleKnown:        "known",
 	RuleLookEra:      "look-era",
 	RuleAhead:        "ahead",
+	RuleStill:        "still-so",
 }
 
 // String returns the name of the rule, such as "same-bytes".

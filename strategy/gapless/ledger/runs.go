@@ -58,6 +58,9 @@ func cut(runs []Run, hole Run) (left [][]Run) {
 	return left
 }
 
+// overlap reports whether a number is in both.
+func overlap(runs, others []Run) bool { return Count(without(runs, others)) != Count(runs) }
+
 // has reports whether a number is in one of the runs.
 func has(runs []Run, n int64) bool {
 	return slices.ContainsFunc(runs, func(r Run) bool { return r.From <= n && n <= r.To })

@@ -73,9 +73,9 @@ func (s *State) settleEnded(op *Op, e *Entry, res *Result) error {
 	case op.Kind == Confirm && e.End == Expired:
 		return errExpired
 	case op.Kind == Confirm && e.End == Ungiven:
-		return &seqd.Error{Code: seqd.CodeReservationReleased, Detail: "the reservation was released"}
+		return errReleased
 	case op.Kind == Release && e.End == Confirmed:
-		return &seqd.Error{Code: seqd.CodeReservationConfirmed, Detail: "the reservation was confirmed: make its numbers void instead"}
+		return errConfirmed
 	}
 	res.Runs, res.Made, res.ID, res.Due, res.End, res.Caller = e.Runs, e.Made, e.ID, e.Made+e.TTL, e.End, e.Caller
 	return nil
@@ -92,7 +92,7 @@ func (s *State) end(r *Reservation, now int64, p *Policy, how End) *Entry {
 	s.removeReservation(r)
 	e := &Entry{
 		Kind: EndedEntry, ID: r.ID, Runs: r.Runs, End: how, Made: r.Made, TTL: r.TTL, Caller: r.Caller,
-		At: now, Keep: now + p.Ahead + day,
+		At: now, Keep: now + p.Ahead + max(day, p.Keep),
 	}
 	s.add(e)
 	return e

@@ -69,6 +69,7 @@ type ask struct {
 	gone  bool
 	most  int64 // the largest number of reserved numbers since
 	ended End   // of its reservation, when it was asked
+	void  bool  // a number that it was given before was void then
 	last  int64
 }
 
@@ -345,7 +346,16 @@ func (w *world) submit(n *simNode, op Op) {
 	if w.state != nil {
 		a.most = w.state.reserved
 	}
-	if r := w.open[op.ID]; r != nil {
+	id := op.ID
+	if was := w.once[op.Once]; op.Once != "" && was != nil {
+		id = was.ID
+		for _, run := range was.Runs {
+			for n := run.From; n <= run.To; n++ {
+				a.void = a.void || w.voided[n]
+			}
+		}
+	}
+	if r := w.open[id]; r != nil {
 		a.ended = r.end
 	}
 	r := &Request{Op: op, Tag: a}
@@ -356,6 +366,7 @@ func (w *world) submit(n *simNode, op Op) {
 
 // finished remembers what a caller was told, and checks it.
 func (w *world) finished(n *simNode, r *Request) {
+
 	a := r.Tag.(*ask)
 	if r.Err != nil {
 		w.refused(r, a)
@@ -393,6 +404,9 @@ func (w *world) issued(n *simNode, r *Request) {
 		if !slices.Equal(was.Runs, r.Result.Runs) {
 			w.fail("%s got %v and then %v", name, was.Runs, r.Result.Runs)
 		}
+		if r.Tag.(*ask).void {
+			w.fail("%s is told %v again, of which a number is void", name, was.Runs)
+		}
 		return
 	} else {
 		w.once[name] = &r.Result
@@ -420,6 +434,9 @@ func (w *world) reservedAs(r *Request) {
 		if was := w.once[once]; was != nil && was.ID != r.Result.ID {
 			w.fail("%s got %s and then %s", once, was.ID, r.Result.ID)
 		}
+		if how := r.Tag.(*ask).ended; how != Open {
+			w.fail("%s is told %s again, which ended as %c", once, r.Result.ID, how)
+		}
 		w.once[once] = &r.Result
 	}
 	if w.open[r.Result.ID] == nil {
@@ -446,10 +463,16 @@ func (w *world) settled(r *Request, a *ask) {
 
 // refused checks why a caller was refused.
 func (w *world) refused(r *Request, a *ask) {
-	known := w.open[r.Op.ID]
+	id := r.Op.ID
+	if was := w.once[r.Op.Once]; r.Op.Once != "" && was != nil {
+		id = was.ID
+	}
+	known := cmp.Or(w.open[id], new(told)) // nobody was told of the others
 	switch code := seqd.CodeOf(r.Err); {
 	case errors.Is(r.Err, errUnknown):
 		w.lossy = true
+	case code == seqd.CodeNumberVoid:
+		w.lossy = w.lossy || w.once[r.Op.Once] == nil // nobody is told of the others
 	case a.gone:
 	case code == seqd.CodeReservationExpired || code == seqd.CodeReservationReleased || code == seqd.CodeReservationConfirmed:
 		how := map[seqd.Code]End{seqd.CodeReservationExpired: Expired, seqd.CodeReservationReleased: Ungiven, seqd.CodeReservationConfirmed: Confirmed}[code]
