@@ -216,14 +216,14 @@ func TestPostgresAllocatesByOneStatement(t *testing.T) {
 		dropTables(server)
 		s := openPostgres(t, url, nil)
 		create(t, s)
-		awaitStatements(t, server, before, "INSERT INTO seqd_counters", 1)
+		awaitStatements(t, server, before, `INSERT INTO "public".seqd_counters`, 1)
 		before = len(server.Log())
 		for range 10 {
 			if _, err := allocate(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 		}
-		log := awaitStatements(t, server, before, "UPDATE seqd_counters", 10)
+		log := awaitStatements(t, server, before, `UPDATE "public".seqd_counters`, 10)
 		if n := strings.Count(log, "execute "+name); n != 10 || strings.Count(log, "execute ") != 10 || strings.Contains(log, " statement: ") {
 			t.Errorf("%d statements were sent as %s:\n%s", n, name, log)
 		}

@@ -104,6 +104,7 @@ func TestPostgresMistakes(t *testing.T) {
 		"nonsense":  {onPostgres("postgres://seqd:sec%zzret@a/b"), misconfigured, []string{key, "cannot be read"}},
 		"unsafe":    {onPostgres(unsafe.URL()), failed, []string{"fsync is off", "set it to on", "synchronous_commit is off"}},
 		"hasty":     {onPostgres(url("hasty", "secret", "seqd")), failed, []string{"synchronous_commit is off", "for the user"}},
+		"functions": {onPostgres(server.URL() + "&search_path=public,pg_catalog"), failed, []string{"search_path has pg_catalog behind another schema"}},
 		"lossless":  {onPostgres(server.URL(), "SEQD_STORE_POSTGRES_FAILOVER=lossless"), failed, []string{"store.postgres.failover is lossless, but synchronous_standby_names is empty"}},
 		"failover":  {onPostgres(server.URL(), "SEQD_STORE_POSTGRES_FAILOVER=perhaps"), misconfigured, []string{"store.postgres.failover: "}},
 		"unknown":   {onPostgres(server.URL() + "&sslmod=require"), misconfigured, []string{key, "a parameter that seqd does not know"}},

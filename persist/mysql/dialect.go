@@ -50,7 +50,7 @@ func dialect(opts Options) sqlstore.Dialect {
 		DeleteSome: func(table, where, order string) string {
 			return "DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ?"
 		},
-		HasTables: "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'",
+		HasTables: sqlstore.HasRow("SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'"),
 		Steps:     []string{schema},
 	}
 }

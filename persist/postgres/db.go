@@ -23,6 +23,7 @@ type db struct {
 	trace    func(ctx context.Context, statement string) func(error)
 	allocate string // statement
 	lossless bool
+	home     atomic.Pointer[home] // nil until it was looked for
 	closed   atomic.Bool
 	// bare is true if a pooler refuses parameters at the start of a connection.
 	bare atomic.Bool
@@ -179,7 +180,7 @@ func (d *db) Close() error {
 // Exec implements [sqlstore.Conn].
 func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (affected int64, err error) {
 	err = d.with(ctx, name, func(c *pgx.Conn) error {
-		affected, err = exec(ctx, c, statement, params)
+		affected, err = d.exec(ctx, c, statement, params)
 		return err
 	})
 	return affected, err
@@ -187,7 +188,7 @@ func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (a
 
 // Query implements [sqlstore.Conn].
 func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) error {
-	return d.with(ctx, name, func(c *pgx.Conn) error { return query(ctx, c, statement, row, params) })
+	return d.with(ctx, name, func(c *pgx.Conn) error { return d.query(ctx, c, statement, row, params) })
 }
 
 // Transact implements [sqlstore.DB].
@@ -216,7 +217,7 @@ const alone int64 = 0x73657164
 // Alone implements [sqlstore.DB].
 func (d *db) Alone(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
 	return d.Transact(ctx, name, func(c sqlstore.Conn) error {
-		lock := "SELECT 1 FROM pg_advisory_xact_lock(?)"
+		lock := "SELECT 1 FROM pg_advisory_xact_lock(?::bigint)"
 		if err := c.Query(ctx, "lock schema", lock, func(sqlstore.Scan) error { return nil }, alone); err != nil {
 			return err
 		}
@@ -234,23 +235,23 @@ type session struct {
 func (s session) Exec(ctx context.Context, name, statement string, params ...any) (affected int64, err error) {
 	done := s.db.trace(ctx, name)
 	defer func() { done(err) }()
-	return exec(ctx, s.conn, statement, params)
+	return s.db.exec(ctx, s.conn, statement, params)
 }
 
 // Query implements [sqlstore.Conn].
 func (s session) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) (err error) {
 	done := s.db.trace(ctx, name)
 	defer func() { done(err) }()
-	return query(ctx, s.conn, statement, row, params)
+	return s.db.query(ctx, s.conn, statement, row, params)
 }
 
-func exec(ctx context.Context, c *pgx.Conn, statement string, params []any) (int64, error) {
-	tag, err := c.Exec(ctx, numbered(statement), params...)
+func (d *db) exec(ctx context.Context, c *pgx.Conn, statement string, params []any) (int64, error) {
+	tag, err := c.Exec(ctx, d.named(numbered(statement)), params...)
 	return tag.RowsAffected(), translate(err)
 }
 
-func query(ctx context.Context, c *pgx.Conn, statement string, row func(sqlstore.Scan) error, params []any) error {
-	rows, err := c.Query(ctx, numbered(statement), params...)
+func (d *db) query(ctx context.Context, c *pgx.Conn, statement string, row func(sqlstore.Scan) error, params []any) error {
+	rows, err := c.Query(ctx, d.named(numbered(statement)), params...)
 	if err != nil {
 		return translate(err)
 	}

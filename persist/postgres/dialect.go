@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,12 +21,12 @@ var schema string
 // first checkpoint. On a standby pg_current_wal_lsn() fails.
 const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system())"
 
-func dialect(lossless bool) sqlstore.Dialect {
+func dialect(d *db) sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Fence:       fence,
 		SchemaFence: fence,
-		Holds:       holds(lossless),
-		Clock:       "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+		Holds:       holds(d.lossless),
+		Clock:       "(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint",
 		// A connection ends when its server becomes a standby, but a pooler hides that.
 		Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
 		// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
@@ -38,7 +37,7 @@ func dialect(lossless bool) sqlstore.Dialect {
 			return "DELETE FROM " + table + " WHERE ctid = ANY(ARRAY(SELECT ctid FROM " + table + " WHERE " + where +
 				" ORDER BY " + order + " LIMIT ? FOR UPDATE SKIP LOCKED))"
 		},
-		HasTables: "SELECT 1 WHERE to_regclass('seqd_schema') IS NOT NULL",
+		HasTables: d.findHome,
 		Steps:     []string{schema},
 	}
 }
@@ -55,20 +54,6 @@ func holds(lossless bool) string {
 		same = "?::text IS NOT NULL"
 	}
 	return "(SELECT " + same + " FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f)"
-}
-
-// numbered replaces each ? by $1, $2 and so on.
-func numbered(statement string) string {
-	var b strings.Builder
-	for n := 1; ; n++ {
-		before, after, found := strings.Cut(statement, "?")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		b.WriteString("$" + strconv.Itoa(n))
-		statement = after
-	}
 }
 
 // promotions is how many promotions there were since a counter was written, at least 1. The gap is
@@ -154,7 +139,7 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 		if epoch, ok := req.To.Needs(); ok {
 			held = &epoch
 		}
-		err := c.QueryRow(ctx, d.allocate, mode, []byte(req.BizTag), req.Size, req.Floor, req.Floor+min(req.Gap, persist.MaxNumber-req.Floor),
+		err := c.QueryRow(ctx, d.named(d.allocate), mode, []byte(req.BizTag), req.Size, req.Floor, req.Floor+min(req.Gap, persist.MaxNumber-req.Floor),
 			req.FailoverGap, req.Step, now, next, held, req.FailoverSteps, req.MostFailoverStep()).Scan(&highest)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return d.stillSafe(ctx, c)

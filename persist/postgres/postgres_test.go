@@ -101,6 +101,20 @@ func TestNumbered(t *testing.T) {
 	}
 }
 
+// The names of tables get the schema, and no other word that looks like one.
+func TestNamed(t *testing.T) {
+	d := &db{}
+	const statement = "SELECT 'seqd_schema' FROM seqd_counters c, seqd_documents_expiry WHERE EXISTS (SELECT 1 FROM seqd_schema)"
+	if got := d.named(statement); got != statement {
+		t.Errorf("without a schema it became %s", got)
+	}
+	d.home.Store(&home{`"a $1"`, true})
+	const want = `SELECT 'seqd_schema' FROM "a $1".seqd_counters c, seqd_documents_expiry WHERE EXISTS (SELECT 1 FROM "a $1".seqd_schema)`
+	if got := d.named(statement); got != want {
+		t.Errorf("it became %s", got)
+	}
+}
+
 // FuzzCheckURL checks that no error shows a part of the string: there are only these errors.
 func FuzzCheckURL(f *testing.F) {
 	for _, url := range []string{

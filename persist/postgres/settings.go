@@ -34,6 +34,8 @@ type settings struct {
 	values map[string]*string
 	// recovery is true on a standby, readOnly if transactions cannot write.
 	recovery, readOnly bool
+	// catalogLater is true if the search_path puts another schema before pg_catalog.
+	catalogLater bool
 	// standbys counts the servers that receive the log, inStep those of them that stream and that
 	// commits wait for. hidden is true if this user may not see which those are.
 	standbys, inStep int
@@ -80,6 +82,9 @@ func (s settings) unsafe() error {
 	// Without synchronous standbys every other value waits for the local disk.
 	if v := s.value("synchronous_commit"); v == "off" {
 		bad = append(bad, "synchronous_commit is off: a crash of the server loses acknowledged numbers; set it to on for the user, the database or the server")
+	}
+	if s.catalogLater {
+		bad = append(bad, "search_path has pg_catalog behind another schema: functions there can take the place of those of the server; leave pg_catalog out")
 	}
 	if len(bad) > 0 {
 		return sqlstore.Refused(strings.Join(bad, "; "))
@@ -128,6 +133,7 @@ var settingsQuery = func() string {
 		names = append(names, d.name)
 	}
 	return "SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_setting('transaction_read_only') = 'on', " +
+		"current_schemas(true)::text !~ '^{(pg_temp_[0-9]+,)?pg_catalog[,}]', " +
 		"(SELECT array_agg(n || '=' || current_setting(n, true)) FROM unnest(ARRAY['" + strings.Join(names, "','") + "']) AS n)"
 }()
 
@@ -143,7 +149,7 @@ type rower interface {
 // readSettings asks a server for its settings, and if it takes writes for its standbys.
 func readSettings(ctx context.Context, conn rower, standbys bool) (s settings, err error) {
 	var list []*string
-	if err = conn.QueryRow(ctx, settingsQuery).Scan(&s.version, &s.recovery, &s.readOnly, &list); err != nil {
+	if err = conn.QueryRow(ctx, settingsQuery).Scan(&s.version, &s.recovery, &s.readOnly, &s.catalogLater, &list); err != nil {
 		return s, err
 	}
 	s.values = make(map[string]*string)

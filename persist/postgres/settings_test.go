@@ -64,6 +64,8 @@ func TestSettings(t *testing.T) {
 		"a standby without fsync":   {settings: safe("fsync=off").with(func(s *settings) { s.recovery = true }), refused: "a standby", away: true},
 		"read only":                 {settings: safe().with(func(s *settings) { s.readOnly = true }), refused: "default_transaction_read_only", away: true},
 
+		"functions of others": {settings: safe().with(func(s *settings) { s.catalogLater = true }), refused: "search_path has pg_catalog behind"},
+
 		"lossless":                      {settings: safe("synchronous_standby_names=s1").with(inStep), lossless: true},
 		"lossless, remote_apply":        {settings: safe("synchronous_standby_names=s1", "synchronous_commit=remote_apply").with(inStep), lossless: true},
 		"lossless, no names":            {settings: safe().with(inStep), lossless: true, refused: "synchronous_standby_names is empty"},

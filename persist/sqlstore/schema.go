@@ -46,8 +46,7 @@ func (l *link) prepare(ctx context.Context) error {
 // version returns the version of the schema; 0 if there is none, or if a step was not finished.
 func (l *link) version(ctx context.Context, c Conn) (int, error) {
 	var version int64
-	found := false
-	err := c.Query(ctx, "find tables", l.dialect.HasTables, func(Scan) error { found = true; return nil })
+	found, err := l.dialect.HasTables(ctx, c)
 	if err == nil && found {
 		err = c.Query(ctx, "read schema version", "SELECT version FROM seqd_schema", func(scan Scan) error { return scan(&version) })
 	}

@@ -62,7 +62,7 @@ func (f *fake) Allocate(context.Context, persist.Request, int64) (int64, error) 
 
 func (f *fake) Close() error { return nil }
 
-var fakeDialect = Dialect{HasTables: "tables", Clock: "clock", Steps: []string{"step to 1", "step to 2", "step to 3"}}
+var fakeDialect = Dialect{HasTables: HasRow("tables"), Clock: "clock", Steps: []string{"step to 1", "step to 2", "step to 3"}}
 
 // The steps that are missing are run, in order, and only by those who may.
 func TestSchema(t *testing.T) {

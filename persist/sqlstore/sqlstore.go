@@ -105,11 +105,21 @@ type Dialect struct {
 	// DeleteSome returns a statement that deletes the first rows of a table that a condition
 	// selects, in an order. Its last parameter is how many at most.
 	DeleteSome func(table, where, order string) string
-	// HasTables is a query that returns a row if the table seqd_schema exists.
-	HasTables string
+	// HasTables reports whether the table seqd_schema exists. It is called before the first statement
+	// with a table, and not any more when the tables are known to be those that this build needs.
+	HasTables func(ctx context.Context, c Conn) (bool, error)
 	// Steps are the versions of the schema: the statements in Steps[n] lead from version n to
 	// version n+1, and end by recording that. They can be repeated.
 	Steps []string
+}
+
+// HasRow returns a function for [Dialect.HasTables] that sends a query, which returns a row if the
+// table exists.
+func HasRow(query string) func(context.Context, Conn) (bool, error) {
+	return func(ctx context.Context, c Conn) (found bool, err error) {
+		err = c.Query(ctx, "find tables", query, func(Scan) error { found = true; return nil })
+		return found, err
+	}
 }
 
 // Options are those that every driver has. It opens the connections as they say.
