@@ -24,15 +24,21 @@ import (
 // If a failover loses nothing, the fence is only written and nobody is put on record: the nodes of
 // a cluster may all take writes at once. A store that is only looked at puts nobody on record
 // either. It has the fence that the server will have.
+//
+// A server whose settings became unsafe has no fence. A new connection is refused by the name of the
+// setting.
 func fenceOf(opts Options) string {
 	switch {
 	case opts.Lossless:
-		return "CONCAT(" + identity + ", '/', generation)"
+		return "IF(" + safeNow + ", CONCAT(" + identity + ", '/', generation), NULL)"
 	case opts.ReadOnly:
 		return "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
 	}
-	return "IF(writer = " + identity + ", CONCAT(writer, '/', generation), NULL)"
+	return "IF(writer = " + identity + " AND " + safeNow + ", CONCAT(writer, '/', generation), NULL)"
 }
+
+// safeNow is the condition that the settings are safe that change without a restart on every server.
+const safeNow = "@@GLOBAL.innodb_flush_log_at_trx_commit IN (1, 3) AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1)"
 
 // holds returns the condition that a text is the present fence. It is not met while that is NULL.
 func holds(opts Options, fence string) string {

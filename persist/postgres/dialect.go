@@ -18,8 +18,9 @@ var schema string
 
 // fence is the system identifier, which all copies of a database share, and the timeline, which
 // changes with each promotion. pg_control_checkpoint() would show the former timeline until the
-// first checkpoint. On a standby pg_current_wal_lsn() fails.
-const fence = "(SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system())"
+// first checkpoint. On a standby pg_current_wal_lsn() fails. It is NULL if the settings of the server
+// are unsafe: they change without a new connection by a reload, and behind a pooler by a restart too.
+var fence = "(SELECT CASE WHEN " + safeNow + " THEN system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END FROM pg_control_system())"
 
 func dialect(d *db) sqlstore.Dialect {
 	return sqlstore.Dialect{
@@ -28,7 +29,7 @@ func dialect(d *db) sqlstore.Dialect {
 		Holds:       holds(d.lossless),
 		Clock:       "(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint",
 		// A connection ends when its server becomes a standby, but a pooler hides that.
-		Standby: "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
+		Standby: "CASE WHEN pg_is_in_recovery() OR NOT (" + safeNow + ") THEN 1 ELSE 0 END",
 		// A transaction that wrote to the log waits for the synchronous standby when it commits, and so
 		// for all that was logged before.
 		Proof:     "(SELECT 0 FROM pg_logical_emit_message(true, 'seqd', ''))",
@@ -49,9 +50,9 @@ func holds(lossless bool) string {
 	same := "f.present = ?::text"
 	switch {
 	case lossless:
-		same = "?::text IS NOT NULL AND " + standbyNamed
+		same = "?::text IS NOT NULL AND f.present IS NOT NULL AND " + standbyNamed
 	case sabotage.Off(sabotage.FenceCompared):
-		same = "?::text IS NOT NULL"
+		same = "?::text IS NOT NULL AND f.present IS NOT NULL"
 	}
 	return "(SELECT " + same + " FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f)"
 }
@@ -119,7 +120,7 @@ func allocateStatement(lossless bool) string {
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
 		"FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
-		"AND " + above + " <= " + most + " - $2 AND " + held + waits + " RETURNING c.highest"
+		"AND f.present IS NOT NULL AND " + above + " <= " + most + " - $2 AND " + held + waits + " RETURNING c.highest"
 }
 
 // Allocate implements [sqlstore.DB]. It is the one statement that is prepared: planning it takes

@@ -112,8 +112,12 @@ func (a away) Error() string { return persist.ErrUnavailable.Error() + ": " + a.
 // Unwrap makes it persist.ErrUnavailable.
 func (away) Unwrap() error { return persist.ErrUnavailable }
 
-// movedOn reports whether an error shows that this server takes no writes any more.
+// movedOn reports whether an error shows that this server takes no writes any more, or must not. A
+// new connection leads to another one, or says why it must not.
 func movedOn(err error) bool {
+	if errors.Is(err, sqlstore.ErrStandby) {
+		return true
+	}
 	a, ok := errors.AsType[away](err)
 	return ok && (a.code == readOnly || strings.HasPrefix(a.code, shutdown))
 }

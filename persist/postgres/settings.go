@@ -24,6 +24,15 @@ var durable = []struct{ name, value, otherwise string }{
 	{"ignore_checksum_failure", "off", "damaged pages are read as if they were well"},
 }
 
+// safeNow is the condition that the settings in durable have their values.
+var safeNow = func() string {
+	var all []string
+	for _, d := range durable {
+		all = append(all, "current_setting('"+d.name+"') = '"+d.value+"'")
+	}
+	return strings.Join(all, " AND ")
+}()
+
 // settings are what a server says about the settings that acknowledged writes depend on, as the
 // user of the store has them.
 type settings struct {

@@ -53,7 +53,7 @@ func scanCounter(scan Scan) (m persist.Counter, err error) {
 		return m, err
 	}
 	if standby != 0 {
-		return m, errStandby
+		return m, ErrStandby
 	}
 	m.BizTag = string(name)
 	if err := checkVersion(m.BizTag, version); err != nil {

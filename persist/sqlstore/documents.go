@@ -60,7 +60,7 @@ func scanDocument(scan Scan) (d persist.Document, err error) {
 		return d, err
 	}
 	if standby != 0 {
-		return d, errStandby
+		return d, ErrStandby
 	}
 	d.Key, d.Body = string(name), string(body)
 	if err := checkVersion(d.PersistID(), version); err != nil {

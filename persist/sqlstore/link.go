@@ -53,9 +53,10 @@ func (l *link) proof() string {
 	return l.dialect.Proof
 }
 
-// errStandby is returned for a server that is a standby, or that has become the one that takes the
-// writes without having been announced.
-var errStandby = fmt.Errorf("%w: the server takes no writes any more, or again since a moment ago", persist.ErrUnavailable)
+// ErrStandby is returned for a server that is a standby, that has become the one that takes the
+// writes without having been announced, or whose settings have become unsafe. A new connection to it
+// is refused, or announces it.
+var ErrStandby = fmt.Errorf("%w: the server takes no writes any more, or again since a moment ago, or its settings became unsafe", persist.ErrUnavailable)
 
 // presentFence is the fence in a statement that returns it: "" instead of NULL.
 func (l *link) presentFence() string { return "COALESCE(" + l.dialect.Fence + ", '')" }
@@ -67,7 +68,7 @@ func (l *link) missing(ctx context.Context) error {
 		var standby int64
 		err := scan(&standby)
 		if err == nil && standby != 0 {
-			err = errStandby // here, so that the driver ends the connection
+			err = ErrStandby // here, so that the driver ends the connection
 		}
 		return err
 	})

@@ -72,7 +72,7 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 	err = s.db.Query(ctx, "read fence", "SELECT "+s.presentFence()+", fence FROM seqd_schema", func(scan Scan) error {
 		err := scan(&f.Current, &f.Confirmed)
 		if err == nil && f.Current == "" {
-			err = errStandby
+			err = ErrStandby
 		}
 		return err
 	})

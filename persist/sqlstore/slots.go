@@ -59,7 +59,7 @@ func (s *slots) Look(ctx context.Context, registry string, ids ...int64) (t pers
 		case err != nil:
 			return err
 		case fence == "":
-			return errStandby
+			return ErrStandby
 		case id == nil:
 			return nil
 		}
@@ -197,7 +197,7 @@ func (s *slots) lock(ctx context.Context, c Conn, registry string) (fence string
 	err = c.Query(ctx, "lock registry", "SELECT "+s.presentFence()+" FROM seqd_slots s WHERE s.registry = ? AND s.id = ? FOR UPDATE",
 		func(scan Scan) error { return scan(&fence) }, []byte(registry), root)
 	if err == nil && fence == "" {
-		err = errStandby
+		err = ErrStandby
 	}
 	return fence, err
 }

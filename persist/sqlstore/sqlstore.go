@@ -29,7 +29,7 @@
 //   - DB.Allocate returns nil only if the commit is durable, with the standby if the store is
 //     lossless. If that is not certain, it returns persist.ErrUnavailable.
 //   - Each new connection is checked: a server that can lose what it acknowledges is [Refused]
-//     (S1).
+//     (S1). Settings that change while a connection is open make [Dialect.Fence] NULL.
 //   - [Dialect.Fence] changes at each failover, and is read in the statement that compares it (S2).
 package sqlstore
 
@@ -84,7 +84,8 @@ type DB interface {
 type Dialect struct {
 	// Fence is an expression for the fence of the server that runs the statement, a text of at most
 	// 64 ASCII characters; see [persist.Fence]. It is NULL if the server has not been announced as
-	// the one that takes the writes. Then it counts as a standby until a new connection does that.
+	// the one that takes the writes, or has settings now that can lose what it acknowledges (S1).
+	// Then it counts as a standby until a new connection announces or refuses it.
 	Fence string
 	// SchemaFence is Fence in a statement that changes the one row of seqd_schema.
 	SchemaFence string
