@@ -65,3 +65,21 @@ func TestPostgresConformance(t *testing.T) {
 		})
 	}
 }
+
+// Defaults that an operator gave to the database do not change what a store does, behind a pooler
+// neither, where no setting of the store lasts.
+func TestPostgresDefaultsOfOperators(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	for _, set := range []string{"default_transaction_isolation = serializable", "bytea_output = escape", "standard_conforming_strings = off", "transform_null_equals = on"} {
+		server.Query("ALTER DATABASE seqd SET " + set)
+	}
+	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
+		t.Run(name, func(t *testing.T) {
+			persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
+				emptyPostgres(server)
+				return openPostgres(t, url, func(o *postgres.Options) { o.Now = now })
+			})
+		})
+	}
+}

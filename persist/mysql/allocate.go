@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,11 @@ import (
 // the value in its answer to the UPDATE, so there is one round trip.
 func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
 	statement, params := allocation(req, now, d.lossless, d.fence)
-	result, err := d.exec(ctx, d.pool, "allocate", statement, params)
+	var result sql.Result
+	err = unlocked(func() error {
+		result, err = d.exec(ctx, d.pool, "allocate", statement, params)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/seqd/seqd/persist/sqlstore"
 )
 
-// db sends statements to a server. Neither pgx nor its pool repeats one.
+// db sends statements to a server. Neither pgx nor its pool repeats one. with repeats those that the
+// server has rolled back.
 type db struct {
 	pool     *pgxpool.Pool
 	trace    func(ctx context.Context, statement string) func(error)
@@ -71,6 +72,7 @@ func connect(opts Options) (d *db, where string, err error) {
 				return err
 			}
 		}
+		c.TypeMap().RegisterType(bytea)
 		return markDirect(ctx, c)
 	}
 	if d.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
@@ -91,11 +93,16 @@ func hosts(c *pgx.ConnConfig) string {
 	return strings.Join(list, ", ")
 }
 
-// ownParameters are what a session begins with, unless the connection string says otherwise: the
-// server ends what the client no longer waits for, and sends the warnings that notice needs.
+// ownParameters are what a session begins with, unless the connection string says otherwise. The
+// server ends what the client no longer waits for, and sends the warnings that notice needs. The
+// others keep the defaults of the server, the database and the user from changing what statements do.
+// Behind a pooler they do not last; with and byteaCodec need none of them.
 func ownParameters(timeout time.Duration, given map[string]string) map[string]string {
 	ms := strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)
-	own := map[string]string{"statement_timeout": ms, "idle_in_transaction_session_timeout": ms, "client_min_messages": "warning"}
+	own := map[string]string{
+		"statement_timeout": ms, "idle_in_transaction_session_timeout": ms, "client_min_messages": "warning",
+		"default_transaction_isolation": "read committed", "bytea_output": "hex", "client_encoding": "UTF8",
+	}
 	for name := range given {
 		delete(own, name)
 	}
@@ -137,8 +144,19 @@ func notice(c *pgconn.PgConn, n *pgconn.Notice) {
 // errUnproven is returned for a commit that a failover may take back.
 var errUnproven = fmt.Errorf("%w: the commit was cancelled while it waited for the synchronous standby", persist.ErrUnavailable)
 
-// with uses one connection for a statement or a transaction.
+// with uses one connection for a statement or a transaction. If the server has rolled it back because
+// of others, nothing has happened, and with does it again: others have made progress. At the level
+// READ COMMITTED that is a deadlock. Sessions of a pooler may have a stricter level.
 func (d *db) with(ctx context.Context, name string, use func(*pgx.Conn) error) error {
+	for {
+		if err := d.once(ctx, name, use); !rolledBack(err) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// once uses one connection once.
+func (d *db) once(ctx context.Context, name string, use func(*pgx.Conn) error) error {
 	pooled, err := d.acquire(ctx)
 	if err != nil {
 		if d.closed.Load() {
@@ -188,7 +206,14 @@ func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (a
 
 // Query implements [sqlstore.Conn].
 func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) error {
-	return d.with(ctx, name, func(c *pgx.Conn) error { return d.query(ctx, c, statement, row, params) })
+	return d.with(ctx, name, func(c *pgx.Conn) error {
+		rows := 0
+		err := d.query(ctx, c, statement, func(scan sqlstore.Scan) error { rows++; return row(scan) }, params)
+		if rows > 0 && rolledBack(err) {
+			err = fmt.Errorf("%w: %s", persist.ErrUnavailable, err) // the caller has seen rows
+		}
+		return err
+	})
 }
 
 // Transact implements [sqlstore.DB].

@@ -53,6 +53,8 @@ const (
 	recovering        = "55000" // a function that only a primary has
 	diskFull          = "53100"
 	tooMany           = "53300"
+	notSerializable   = "40001"
+	deadlock          = "40P01"
 	lockTimeout       = "55P03"
 	cancelled         = "57014"
 	shutdown          = "57P0" // the class of admin_shutdown, crash_shutdown and cannot_connect_now
@@ -111,6 +113,13 @@ func (a away) Error() string { return persist.ErrUnavailable.Error() + ": " + a.
 
 // Unwrap makes it persist.ErrUnavailable.
 func (away) Unwrap() error { return persist.ErrUnavailable }
+
+// rolledBack reports whether the server has ended a transaction because of others, so that nothing has
+// happened.
+func rolledBack(err error) bool {
+	a, ok := errors.AsType[away](err)
+	return ok && (a.code == notSerializable || a.code == deadlock)
+}
 
 // movedOn reports whether an error shows that this server takes no writes any more, or must not. A
 // new connection leads to another one, or says why it must not.

@@ -127,8 +127,9 @@ func (s *slots) Swap(ctx context.Context, registry string, swap persist.SlotSwap
 		}
 		next, made := old, false
 		if swap.Source == fence {
-			swap.Source = "" // [persist.Registry] knows none
-			next, made = old.Swapped(swap)
+			step := swap     // the driver may do this again
+			step.Source = "" // [persist.Registry] knows none
+			next, made = old.Swapped(step)
 		}
 		if !made {
 			return old, errUnlike

@@ -45,8 +45,9 @@ import (
 type Scan func(columns ...any) error
 
 // Conn sends statements. Each call sends one, in one round trip, and never repeats it unless it is
-// certain that the server did not get it. A parameter is written as "?" and is an int64, a string
-// for a column of text, or a []byte for a column of bytes. name is short and for people.
+// certain that it was not run, as when the server has rolled it back because of others. A parameter
+// is written as "?" and is an int64, a string for a column of text, or a []byte for a column of bytes.
+// name is short and for people.
 //
 // Errors are those of package persist. One that breaks a unique key wraps persist.ErrExists.
 type Conn interface {
@@ -62,7 +63,8 @@ type DB interface {
 	// Conn runs each statement in a transaction of its own.
 	Conn
 	// Transact runs f in a transaction in which each statement sees what others have committed by
-	// then, and commits it unless f returns an error.
+	// then, and commits it unless f returns an error. It calls f again if the server has rolled the
+	// transaction back because of others.
 	Transact(ctx context.Context, name string, f func(Conn) error) error
 	// Alone runs f while no other process runs Alone in the same database. f changes tables. It
 	// runs in a transaction if the database can change tables in one.
