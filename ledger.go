@@ -68,8 +68,8 @@ type Reservation struct {
 	ID    string
 	Key   string
 	State ReservationState
-	// By is the name of the caller who reserved.
-	By string
+	// Owner is the [Caller.OwnerID] of who reserved.
+	Owner string
 	// ExpiresAt is when the numbers may be reclaimed, by the clock of the store.
 	ExpiresAt time.Time
 }
@@ -77,7 +77,7 @@ type Reservation struct {
 // Settlement ends a reservation.
 type Settlement struct {
 	ID string
-	// Caller must have the name of the caller who reserved, unless Admin is set. Otherwise the code
+	// Caller must have the owner of the caller who reserved, unless Admin is set. Otherwise the code
 	// is [CodeForbidden].
 	Caller Caller
 	Admin  bool

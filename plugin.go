@@ -10,6 +10,9 @@ import (
 type Caller struct {
 	// Name is the name of the caller's token, "" if there is none.
 	Name string
+	// Owner is who owns the answers and reservations that the call makes. The name may be the same
+	// for two owners one after the other: see [OwnerOf]. If it is "", Name is the owner.
+	Owner string
 	// Addr is the caller's IP address as text, "" for a call from inside the process.
 	Addr string
 	// RequestID is the ID of this request in the log and in the answer.

@@ -161,7 +161,7 @@ func TestToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := regexp.MustCompile(`seqd_[A-Za-z0-9_-]{43}`).FindString(got.out)
-	if len(cfg.Auth.Tokens) != 1 || cfg.Auth.Tokens[0].Sha256 != access.DigestOf(secret) || strings.Contains(got.out[at:], secret) {
+	if len(cfg.Auth.Tokens) != 1 || cfg.Auth.Tokens[0].Secrets[0].Sha256 != access.DigestOf(secret) || strings.Contains(got.out[at:], secret) {
 		t.Errorf("printed %s", got.out)
 	}
 	if again := runWith(t, nil, "token"); again.out == got.out {

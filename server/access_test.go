@@ -152,7 +152,7 @@ func TestOpenAddress(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "server.addr: ") || !strings.Contains(err.Error(), "auth.tokens") || !strings.Contains(err.Error(), "auth.mode") {
 		t.Errorf("error %v", err)
 	}
-	open.Auth.Tokens = []access.Token{{Name: "ops", Sha256: access.DigestOf("ops-secret"), Scopes: []string{"admin"}, Enabled: true}}
+	open.Auth.Tokens = []access.Token{{Name: "ops", Secrets: access.SecretOf("ops-secret"), Scopes: []string{"admin"}, Enabled: true}}
 	var log syncLog
 	s := start(t, &open, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	if log.count("tokens cross the network in the clear") != 1 {

@@ -61,7 +61,8 @@ func TestRequests(t *testing.T) {
 	bizType := `{"name":"order","version":7,"enabled":true,"source":"api","updatedAt":"2026-11-21T12:20:11.048Z","definition":{"start":100},"warnings":["w"],"settingWarnings":[{"key":"start","text":"w"}],"example":"INV-1"}`
 	line := `{"at":"2026-11-23T00:00:00Z","node":"n","token":"ops","client":"192.0.2.1","requestId":"r","method":"PUT","path":"/biz-types/order","target":"order","status":200,"version":7,"leftOut":3}`
 	settings := `{"common":[],"strategies":[{"name":"segment","help":"h","settings":[{"key":"step","type":"integer","default":1000,"range":"1 to 5","min":1,"max":5,"help":"","secret":false,"required":false}]}],"plugins":[],"rejected":[]}`
-	token := `{"name":"shop","scopes":["read"],"enabled":true,"source":"api","version":1,"secret":"s"}`
+	token := `{"name":"shop","scopes":["read"],"enabled":true,"source":"api","version":1,"secrets":[{"id":"a1"}],"secret":"s"}`
+	secret := `{"id":"a2","createdAt":"2026-11-23T00:00:00Z","secret":"s"}`
 	account := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"9","issued":5,"gaps":[
 		{"from":"7","to":"8","state":"void","reason":"r","by":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
 	year := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -116,6 +117,9 @@ func TestRequests(t *testing.T) {
 		{"patch token", 200, token, func(a *admin.Admin) (any, error) {
 			return a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &yes, Expires: new(time.Time)}, 3)
 		}, `PATCH /tokens/shop Content-Type=application/json If-Match="3" {"enabled":true,"expires":null}`, token},
+		{"create secret", 201, secret, func(a *admin.Admin) (any, error) { return a.CreateSecret(ctx, "shop", year) },
+			`POST /tokens/shop/secrets Content-Type=application/json {"expires":"2027-01-01T00:00:00Z"}`, secret},
+		{"delete secret", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteSecret(ctx, "shop", "a1") }, "DELETE /tokens/shop/secrets/a1 ", "null"},
 		{"delete token", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteToken(ctx, "shop", 0) }, "DELETE /tokens/shop ", "null"},
 		{"void", 204, "", func(a *admin.Admin) (any, error) {
 			return nil, a.Void(ctx, "invoice", admin.Void{ID: "INV-7", Reason: "typed wrong", Counter: admin.Counter{Key: "t-1", Period: "2026"}})

@@ -21,7 +21,22 @@ type Token struct {
 	// Version and UpdatedAt are only set for a token of the store.
 	Version   int64     `json:"version,omitempty"`
 	UpdatedAt time.Time `json:"updatedAt,omitzero"`
+	// OwnsOpen is true if the token owns what was made while nobody was asked for a token.
+	OwnsOpen bool `json:"ownsOpen,omitempty"`
+	// Secrets are its secrets, without what callers send.
+	Secrets []Secret `json:"secrets"`
 	// Secret is what callers send. Only CreateToken returns it.
+	Secret string `json:"secret,omitempty"`
+}
+
+// Secret is one of the secrets of a token.
+type Secret struct {
+	ID string `json:"id"`
+	// CreatedAt is zero if it is not known.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// Expires is zero for never.
+	Expires time.Time `json:"expires,omitzero"`
+	// Secret is what callers send. Only CreateSecret returns it.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -33,6 +48,8 @@ type NewToken struct {
 	Expires time.Time
 	// Disabled makes a token that cannot be used yet.
 	Disabled bool
+	// OwnsOpen makes a token that owns what was made while nobody was asked for a token.
+	OwnsOpen bool
 }
 
 // TokenPatch is a change of a token. What is nil stays.
@@ -69,6 +86,9 @@ func (a *Admin) CreateToken(ctx context.Context, n NewToken) (t Token, err error
 	if !n.Expires.IsZero() {
 		body["expires"] = n.Expires
 	}
+	if n.OwnsOpen {
+		body["ownsOpen"] = true
+	}
 	err = a.changeToken(ctx, "create token", http.MethodPost, "/tokens", body, Change{}, &t)
 	return t, err
 }
@@ -98,11 +118,28 @@ func (a *Admin) DeleteToken(ctx context.Context, name string, ifMatch int64) err
 	return err
 }
 
-func (a *Admin) changeToken(ctx context.Context, op, method, target string, body any, c Change, t *Token) error {
+// CreateSecret adds a secret to a token and returns it with what callers send, which is shown this
+// once. expires may be zero for never. The other secrets stay valid.
+func (a *Admin) CreateSecret(ctx context.Context, name string, expires time.Time) (s Secret, err error) {
+	body := map[string]any{}
+	if !expires.IsZero() {
+		body["expires"] = expires
+	}
+	err = a.changeToken(ctx, "create secret", http.MethodPost, named("/tokens/", name)+"/secrets", body, Change{}, &s)
+	return s, err
+}
+
+// DeleteSecret revokes a secret of a token. The last one cannot be revoked.
+func (a *Admin) DeleteSecret(ctx context.Context, name, id string) error {
+	_, err := a.change(ctx, "delete secret", http.MethodDelete, named(named("/tokens/", name)+"/secrets/", id), nil, Change{}, nil)
+	return err
+}
+
+func (a *Admin) changeToken(ctx context.Context, op, method, target string, body any, c Change, made any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	_, err = a.change(ctx, op, method, target, text, c, t)
+	_, err = a.change(ctx, op, method, target, text, c, made)
 	return err
 }

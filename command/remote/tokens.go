@@ -20,9 +20,10 @@ With tokens changes need the scope admin, and reading needs read. For a token of
 see seqd token.`,
 		Example: `  seqd tokens list
   seqd tokens create till-7 --scope issue:order
-  seqd tokens change till-7 --disable`,
+  seqd tokens change till-7 --disable
+  seqd tokens secrets create till-7`,
 	}
-	cmd.AddCommand(listTokens(env), getToken(env), createToken(env), changeToken(env), deleteToken(env))
+	cmd.AddCommand(listTokens(env), getToken(env), createToken(env), changeToken(env), deleteToken(env), secretsCommand(env))
 	return cmd
 }
 
@@ -78,9 +79,10 @@ func showToken(env *clitool.Env, t admin.Token, err error) error {
 		if t.Version > 0 {
 			text += fmt.Sprintf(", version %d", t.Version)
 		}
-		if t.Secret != "" {
-			text += "\n\nThe secret is for the caller. It is shown only now and stored nowhere:\n\n  " + t.Secret
+		if len(t.Secrets) > 1 {
+			text += fmt.Sprintf(", %d secrets", len(t.Secrets))
 		}
+		text += newSecret(t.Secret)
 		_, err := fmt.Fprintln(w, text)
 		return err
 	})
@@ -89,7 +91,7 @@ func showToken(env *clitool.Env, t admin.Token, err error) error {
 func createToken(env *clitool.Env) *cobra.Command {
 	var scopes []string
 	var expires string
-	var disabled bool
+	var disabled, ownsOpen bool
 	cmd := &cobra.Command{
 		Use: "create NAME --scope SCOPE", Short: "Create a token and show its secret",
 		Long: `Create a token in the store of the service and show its secret, which is stored nowhere. Scopes are
@@ -110,13 +112,14 @@ issue:BIZTYPE, with * for any characters; read; and admin.`,
 			if err != nil {
 				return err
 			}
-			t, err := a.CreateToken(cmd.Context(), admin.NewToken{Name: args[0], Scopes: scopes, Expires: until, Disabled: disabled})
+			t, err := a.CreateToken(cmd.Context(), admin.NewToken{Name: args[0], Scopes: scopes, Expires: until, Disabled: disabled, OwnsOpen: ownsOpen})
 			return showToken(env, t, err)
 		},
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what it allows: `SCOPE`; several: repeat it, or put commas between")
 	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")
 	cmd.Flags().BoolVar(&disabled, "disabled", false, "create it disabled")
+	cmd.Flags().BoolVar(&ownsOpen, "owns-open", false, "it owns the answers and reservations that were made while nobody was asked for a token")
 	return cmd
 }
 

@@ -88,6 +88,7 @@ func TestTokens(t *testing.T) {
 	p.Find("heading", "Access")
 	w.curl(http.StatusOK, "GET", "/biz-types", "", "Authorization", "Bearer "+secret)
 
+	secret = rotate(p, w, secret)
 	p.Click("button", "Delete till-7")
 	dialog = p.In("dialog", "Delete the token till-7?")
 	dialog.Type("Type till-7*", "till-7")
@@ -108,6 +109,31 @@ func TestTokens(t *testing.T) {
 	if p.Shows(secret) {
 		t.Error("an audit line has the secret")
 	}
+}
+
+// rotate gives till-7 a new secret, which it returns, and revokes the old one.
+func rotate(p *browser.Page, w *world, old string) string {
+	id := w.get("/tokens/till-7/secrets")["secrets"].([]any)[0].(map[string]any)["id"].(string)
+	p.Click("link", "Edit till-7")
+	p.See("It is the only secret: make another one first.")
+	p.Click("button", "New secret")
+	dialog := p.In("dialog", "The secret of till-7")
+	fresh := secretForm.FindString(dialog.Text())
+	dialog.Click("button", "I have copied it")
+	p.AwaitNone("dialog", "*")
+	for _, secret := range []string{old, fresh} {
+		w.curl(http.StatusOK, "GET", "/seq/order", "", "Authorization", "Bearer "+secret)
+	}
+	p.Axe("token with two secrets")
+	p.Click("button", "Revoke "+id)
+	dialog = p.In("dialog", "Revoke the secret "+id+" of till-7?")
+	dialog.Click("button", "Revoke")
+	p.AwaitNone("dialog", "*")
+	p.See("It is the only secret: make another one first.")
+	w.curl(http.StatusUnauthorized, "GET", "/seq/order", "", "Authorization", "Bearer "+old)
+	w.curl(http.StatusOK, "GET", "/seq/order", "", "Authorization", "Bearer "+fresh)
+	p.Click("link", "Cancel")
+	return fresh
 }
 
 // addScope adds a scope to the form of a token.

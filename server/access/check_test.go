@@ -54,9 +54,9 @@ func TestAllowHeader(t *testing.T) {
 	texts := make(map[string]bool)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			name, err := tokens.Allow(tt.header, access.ScopeIssue, "order")
-			if name != tt.want || (err == nil) != (tt.want != "") {
-				t.Fatalf("got %q, %v; want %q", name, err, tt.want)
+			who, err := tokens.Allow(tt.header, access.ScopeIssue, "order")
+			if who.Name != tt.want || (err == nil) != (tt.want != "") {
+				t.Fatalf("got %q, %v; want %q", who.Name, err, tt.want)
 			}
 			if err != nil {
 				wantCode(t, err, seqd.CodeUnauthorized)
@@ -162,9 +162,9 @@ func TestAllowScopes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		tokens := newTokens(t, newStore(), token("shop", secret, strings.Fields(tt.scopes)...))
-		name, err := tokens.Allow(header(secret), tt.need, tt.bizType)
-		if (err == nil) != tt.want || name != "shop" {
-			t.Errorf("%s for %s %s: %q, %v", tt.scopes, tt.need, tt.bizType, name, err)
+		who, err := tokens.Allow(header(secret), tt.need, tt.bizType)
+		if (err == nil) != tt.want || who.Name != "shop" {
+			t.Errorf("%s for %s %s: %q, %v", tt.scopes, tt.need, tt.bizType, who.Name, err)
 		}
 		if err != nil {
 			wantCode(t, err, seqd.CodeForbidden)
@@ -195,11 +195,11 @@ func TestCheckScope(t *testing.T) {
 // two secrets whose digests share 8 bytes, but a test can write such digests.)
 func TestSamePrefix(t *testing.T) {
 	good, near := token("good", secret, "read"), token("a-near", secret, "admin")
-	near.Sha256[31] ^= 1
+	near.Secrets[0].Sha256[31] ^= 1
 	for _, list := range [][]access.Token{{good, near}, {near, good}} {
 		tokens := newTokens(t, newStore(), list...)
-		if name, err := tokens.Allow(header(secret), access.ScopeRead, ""); name != "good" || err != nil {
-			t.Errorf("got %q, %v", name, err)
+		if who, err := tokens.Allow(header(secret), access.ScopeRead, ""); who.Name != "good" || err != nil {
+			t.Errorf("got %q, %v", who.Name, err)
 		}
 	}
 	tokens := newTokens(t, newStore(), near)
@@ -237,7 +237,7 @@ func TestDigestText(t *testing.T) {
 		}
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
-		if shown := fmt.Sprintf(verb, access.Token{Sha256: want}); strings.Contains(shown, want.Hex()[:8]) {
+		if shown := fmt.Sprintf(verb, access.Token{Secrets: []access.Secret{{Sha256: want}}}); strings.Contains(shown, want.Hex()[:8]) {
 			t.Errorf("%s shows %s", verb, shown)
 		}
 	}
@@ -294,11 +294,11 @@ func FuzzAllow(f *testing.F) {
 	f.Add("Bearer "+secret, "invoice/t1/r")
 	tokens := newTokens(f, newStore(), token("shop", secret, "issue:o*r", "issue:invoice/t*"))
 	f.Fuzz(func(t *testing.T, value, counter string) {
-		name, err := tokens.Allow([]string{value}, access.ScopeIssue, counter)
+		who, err := tokens.Allow([]string{value}, access.ScopeIssue, counter)
 		bizType, key, _ := strings.Cut(counter, "/")
 		covered := strings.HasPrefix(bizType, "o") && strings.HasSuffix(bizType, "r") || bizType == "invoice" && strings.HasPrefix(key, "t") && !strings.Contains(key, "/")
-		if err == nil && (name != "shop" || !strings.HasSuffix(value, " "+secret) || !covered) {
-			t.Errorf("%q got in for %q as %q", value, counter, name)
+		if err == nil && (who.Name != "shop" || !strings.HasSuffix(value, " "+secret) || !covered) {
+			t.Errorf("%q got in for %q as %q", value, counter, who.Name)
 		}
 		if err != nil && seqd.CodeOf(err) == seqd.CodeInternal {
 			t.Error(err)

@@ -13,20 +13,51 @@ import (
 
 // body is the JSON in the document of a token.
 type body struct {
-	Sha256  string   `json:"sha256"`
-	Scopes  []string `json:"scopes"`
-	Expires string   `json:"expires,omitempty"` // RFC 3339
-	Enabled bool     `json:"enabled"`
+	// Sha256 is the only secret, in a document of an earlier version. It has no ID.
+	Sha256   string       `json:"sha256,omitempty"`
+	ID       string       `json:"id,omitempty"`
+	OwnsOpen bool         `json:"ownsOpen,omitempty"`
+	Secrets  []secretBody `json:"secrets,omitempty"`
+	Scopes   []string     `json:"scopes"`
+	Expires  string       `json:"expires,omitempty"` // RFC 3339
+	Enabled  bool         `json:"enabled"`
+}
+
+// secretBody is a secret in a document.
+type secretBody struct {
+	Sha256  string `json:"sha256"`
+	Made    string `json:"made,omitempty"` // RFC 3339, as Expires
+	Expires string `json:"expires,omitempty"`
 }
 
 // documentOf returns the document of a token.
 func documentOf(t Token) persist.Document {
-	b := body{Sha256: t.Sha256.Hex(), Scopes: t.Scopes, Enabled: t.Enabled}
-	if !t.Expires.IsZero() {
-		b.Expires = t.Expires.UTC().Format(time.RFC3339Nano)
+	b := body{ID: t.ID, OwnsOpen: t.OwnsOpen, Scopes: t.Scopes, Expires: timeText(t.Expires), Enabled: t.Enabled}
+	for _, s := range t.Secrets {
+		b.Secrets = append(b.Secrets, secretBody{Sha256: s.Sha256.Hex(), Made: timeText(s.Made), Expires: timeText(s.Expires)})
 	}
 	text, _ := json.Marshal(b) // it never fails
 	return persist.Document{Kind: Kind, Key: t.Name, Revision: t.Revision, Body: string(text), Timestamp: t.Updated.UnixMilli()}
+}
+
+// timeText returns a time in a document, "" for the zero time.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// readTime is the inverse of timeText.
+func readTime(key, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	var e Expiry
+	if err := e.UnmarshalText([]byte(text)); err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", key, err)
+	}
+	return e.Time, nil
 }
 
 // readDocument is the inverse of documentOf. It rejects anything it does not understand, including
@@ -42,20 +73,35 @@ func readDocument(doc persist.Document) (t Token, err error) {
 		return t, errors.New("there is something after the end of the document")
 	}
 	t = Token{
-		Name: doc.Key, Scopes: b.Scopes, Enabled: b.Enabled, Source: FromAPI, Revision: doc.Revision, Updated: time.UnixMilli(doc.Timestamp).UTC(),
+		Name: doc.Key, ID: b.ID, OwnsOpen: b.OwnsOpen, Scopes: b.Scopes, Enabled: b.Enabled, Source: FromAPI, Revision: doc.Revision, Updated: time.UnixMilli(doc.Timestamp).UTC(),
 	}
-	if err := t.Sha256.UnmarshalText([]byte(b.Sha256)); err != nil {
-		return t, fmt.Errorf("sha256: %w", err)
+	if b.Sha256 != "" {
+		b.Secrets = append(b.Secrets, secretBody{Sha256: b.Sha256})
 	}
-	if b.Expires != "" {
-		var e Expiry
-		if err := e.UnmarshalText([]byte(b.Expires)); err != nil {
-			return t, fmt.Errorf("expires: %w", err)
+	for _, s := range b.Secrets {
+		secret, err := s.read()
+		if err != nil {
+			return t, err
 		}
-		t.Expires = e.Time
+		t.Secrets = append(t.Secrets, secret)
+	}
+
+	if t.Expires, err = readTime("expires", b.Expires); err != nil {
+		return t, err
 	}
 	for _, problem := range t.Validate() {
 		return t, fmt.Errorf("%s: %s", problem.Key, problem.Text)
 	}
 	return t, nil
+}
+
+func (b *secretBody) read() (s Secret, err error) {
+	if err = s.Sha256.UnmarshalText([]byte(b.Sha256)); err != nil {
+		return s, fmt.Errorf("sha256: %w", err)
+	}
+	if s.Made, err = readTime("made", b.Made); err != nil {
+		return s, err
+	}
+	s.Expires, err = readTime("expires", b.Expires)
+	return s, err
 }

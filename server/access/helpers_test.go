@@ -17,7 +17,7 @@ var begin = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // token returns an enabled token of the configuration that never expires.
 func token(name, secret string, scopes ...string) access.Token {
-	return access.Token{Name: name, Sha256: access.DigestOf(secret), Scopes: scopes, Enabled: true}
+	return access.Token{Name: name, Secrets: access.SecretOf(secret), Scopes: scopes, Enabled: true}
 }
 
 func header(secret string) []string { return []string{"Bearer " + secret} }

@@ -6,7 +6,7 @@ import "github.com/seqd/seqd"
 // its secret. Its errors are those of [Tokens.Allow].
 func (t *Tokens) AllowNamed(name, scope, counter string) error {
 	s := t.known.Load()
-	c := s.named(name)
+	c := s.byName[name]
 	switch {
 	case c == nil && !s.complete:
 		return errStarting
@@ -14,20 +14,6 @@ func (t *Tokens) AllowNamed(name, scope, counter string) error {
 		return seqd.Errorf(seqd.CodeUnauthorized, "there is no token %.*s that is enabled and has not expired", seqd.MaxNameLength, name)
 	case !c.rights.allow(scope, counter):
 		return forbidden(scope, counter)
-	}
-	return nil
-}
-
-// named returns the token of this name, or nil.
-func (s *set) named(name string) *credential {
-	t, there := s.names[name]
-	if !there {
-		return nil
-	}
-	for _, c := range s.byPrefix[prefixOf(&t.Sha256)] {
-		if c.name == name {
-			return c
-		}
 	}
 	return nil
 }

@@ -24,33 +24,41 @@ type set struct {
 	// byPrefix finds tokens by the first 8 bytes of their digests. The time a check takes may
 	// reveal that a prefix exists, which does not help to find a secret.
 	byPrefix map[uint64][]*credential
+	byName   map[string]*credential // without a secret
 	names    map[string]Token
 	// complete is true if the tokens of the store have been read.
 	complete bool
 }
 
-// credential is a token in the form that checks need.
+// credential is a token with one of its secrets, in the form that checks need.
 type credential struct {
 	rights
-	name    string
+	Identity
 	digest  Digest
 	enabled bool
-	expires int64 // in ms since the Unix epoch, 0 for never
+	expires time.Time // the earlier expiry of the token and the secret; zero for never
+}
+
+func (t *Token) credential(s Secret) *credential {
+	c := &credential{rights: rightsOf(t.Scopes), Identity: t.Identity(), digest: s.Sha256, enabled: t.Enabled, expires: t.Expires}
+	if c.expires.IsZero() || !s.Expires.IsZero() && s.Expires.Before(c.expires) {
+		c.expires = s.Expires
+	}
+	return c
 }
 
 func newSet(names map[string]Token, complete bool) *set {
-	s := &set{byPrefix: make(map[uint64][]*credential, len(names)), names: names, complete: complete}
+	s := &set{byPrefix: make(map[uint64][]*credential, len(names)), byName: make(map[string]*credential, len(names)), names: names, complete: complete}
 	for _, t := range names {
-		c := &credential{rights: rightsOf(t.Scopes), name: t.Name, digest: t.Sha256, enabled: t.Enabled}
-		if !t.Expires.IsZero() {
-			c.expires = t.Expires.UnixMilli()
+		s.byName[t.Name] = t.credential(Secret{})
+		for _, secret := range t.Secrets {
+			prefix := prefixOf(&secret.Sha256)
+			s.byPrefix[prefix] = append(s.byPrefix[prefix], t.credential(secret))
 		}
-		prefix := prefixOf(&c.digest)
-		s.byPrefix[prefix] = append(s.byPrefix[prefix], c)
 	}
 	// if two tokens have the same secret, the one whose name is lower wins
 	for _, same := range s.byPrefix {
-		slices.SortFunc(same, func(a, b *credential) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(same, func(a, b *credential) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return s
 }
@@ -82,9 +90,9 @@ func (s *set) find(digest *Digest) *credential {
 	return found
 }
 
-// usable reports whether the token is enabled and has not expired.
+// usable reports whether the token is enabled, and neither it nor the secret has expired.
 func (c *credential) usable(now func() time.Time) bool {
-	return c.enabled && (c.expires == 0 || now().UnixMilli() < c.expires)
+	return c.enabled && (c.expires.IsZero() || now().Before(c.expires))
 }
 
 // longestSecret is the longest secret that is hashed, so that unknown callers cannot cost more.
@@ -117,26 +125,26 @@ func DigestOfSecret(secret string) (digest Digest, ok bool) {
 }
 
 // allow implements [Tokens.Allow].
-func (s *set) allow(now func() time.Time, authorization []string, scope, counter string) (name string, err error) {
+func (s *set) allow(now func() time.Time, authorization []string, scope, counter string) (who Identity, err error) {
 	digest, ok := bearer(authorization)
 	if !ok {
-		return "", errUnauthorized
+		return who, errUnauthorized
 	}
 	return s.allowDigest(now, &digest, scope, counter)
 }
 
 // allowDigest implements [Tokens.AllowDigest].
-func (s *set) allowDigest(now func() time.Time, digest *Digest, scope, counter string) (name string, err error) {
+func (s *set) allowDigest(now func() time.Time, digest *Digest, scope, counter string) (who Identity, err error) {
 	c := s.find(digest)
 	switch {
 	case c == nil && !s.complete:
-		return "", errStarting
+		return who, errStarting
 	case c == nil || !c.usable(now):
-		return "", errUnauthorized
+		return who, errUnauthorized
 	case !c.rights.allow(scope, counter):
-		return c.name, forbidden(scope, counter)
+		return c.Identity, forbidden(scope, counter)
 	}
-	return c.name, nil
+	return c.Identity, nil
 }
 
 // longestCounter is the longest name of a counter without a period, in bytes.

@@ -1,5 +1,5 @@
 // Package access authenticates callers by bearer tokens and authorizes them by scopes.
-//   - [Token] is one token: a name, the digest of its secret, and scopes.
+//   - [Token] is one token: a name, the digests of its secrets, an owner, and scopes.
 //   - [Tokens] holds all tokens. Its method Allow checks a request; the others manage tokens in the
 //     store while seqd runs.
 //
@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,13 +35,19 @@ const SecretPrefix = "seqd_"
 // secretBytes is the number of random bytes in a secret.
 const secretBytes = 32
 
-// Token authenticates a caller. Only the SHA-256 of its secret is kept.
+// Token authenticates a caller by one of its secrets.
 type Token struct {
 	// Name identifies the caller in logs, limits and histories. It follows the rules for names of
 	// biz types: [A-Za-z][A-Za-z0-9._-]{0,63}.
 	Name string
-	// Sha256 is the digest of the secret.
-	Sha256 Digest
+	// ID tells the token from others that had its name before: "" for a token of the configuration,
+	// and for one that an earlier version made. It stays when secrets change.
+	ID string
+	// OwnsOpen means that the token owns what was made while nobody was asked for a token, and not
+	// what its name and ID own.
+	OwnsOpen bool
+	// Secrets are 1 to 10. A caller gets a new one before the old one is removed.
+	Secrets []Secret
 	// Scopes says what the token allows. There is at least one; see [CheckScope].
 	Scopes []string
 	// Expires is when the token stops being valid, to the millisecond. The zero time means never.
@@ -55,8 +62,43 @@ type Token struct {
 	Updated  time.Time
 }
 
-// mostScopes is the largest number of scopes a token can have.
-const mostScopes = 100
+// Limits of a token.
+const (
+	mostScopes  = 100
+	mostSecrets = 10
+)
+
+// Secret is one secret of a token. Only its SHA-256 is kept.
+type Secret struct {
+	Sha256 Digest
+	// Made is when it was made, zero if that is not known.
+	Made time.Time
+	// Expires is when it stops being valid, to the millisecond. The zero time means never.
+	Expires time.Time
+}
+
+// ID names a secret. It says nothing about the secret or its digest.
+func (s *Secret) ID() string {
+	sum := sha256.Sum256(s.Sha256[:])
+	return hex.EncodeToString(sum[:6])
+}
+
+// SecretOf returns a list of one secret that never expires.
+func SecretOf(secret string) []Secret { return []Secret{{Sha256: DigestOf(secret)}} }
+
+// Identity says who calls.
+type Identity struct {
+	Name  string // of the token
+	Owner string // see [seqd.Caller]
+}
+
+// Identity returns who calls with the token.
+func (t *Token) Identity() Identity {
+	if t.OwnsOpen {
+		return Identity{Name: t.Name, Owner: seqd.OpenOwnerOf(t.Name)}
+	}
+	return Identity{Name: t.Name, Owner: seqd.OwnerOf(t.Name, t.ID)}
+}
 
 // Validate implements [seqd.Validator]. Its problems never contain a value, because people put
 // secrets into wrong places.
@@ -65,8 +107,11 @@ func (t Token) Validate() (problems []seqd.Problem) {
 	if seqd.CheckName(t.Name) != nil {
 		wrong("name", "it is not a letter followed by at most 63 letters, digits, '.', '_' or '-'")
 	}
-	if t.Sha256 == (Digest{}) {
+	if len(t.Secrets) == 0 || slices.ContainsFunc(t.Secrets, func(s Secret) bool { return s.Sha256 == Digest{} }) {
 		wrong("sha256", "there is none: it is the SHA-256 of the secret; seqd token makes both")
+	}
+	if len(t.Secrets) > mostSecrets {
+		wrong("secrets", fmt.Sprintf("there are %d, more than %d", len(t.Secrets), mostSecrets))
 	}
 	switch {
 	case len(t.Scopes) == 0:
@@ -78,6 +123,11 @@ func (t Token) Validate() (problems []seqd.Problem) {
 			if err := CheckScope(scope); err != nil {
 				wrong(fmt.Sprintf("scopes[%d]", i), err.Error())
 			}
+		}
+	}
+	for _, s := range t.Secrets {
+		if !s.Expires.IsZero() && !inYears(s.Expires) {
+			wrong("secrets", errYear.Error())
 		}
 	}
 	if !t.Expires.IsZero() && !inYears(t.Expires) {

@@ -2,6 +2,8 @@ package access
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -78,27 +80,33 @@ func New(opts Options) *Tokens {
 	return t
 }
 
-// Allow checks the values of a request's Authorization header and returns the name of the token.
-// With an error it returns the name too, if the token is known. scope is what the request needs:
+// Allow checks the values of a request's Authorization header and returns who calls. With an
+// error it returns that too, if the token is known. scope is what the request needs:
 // ScopeIssue for a counter, ScopeRead, ScopeAdmin, or "" if any token will do. counter is the name of
 // a biz type, or with a key what [seqd.CounterOf] returns. The errors are [seqd.CodeUnauthorized],
 // [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if it returns no error.
-func (t *Tokens) Allow(authorization []string, scope, counter string) (name string, err error) {
+func (t *Tokens) Allow(authorization []string, scope, counter string) (who Identity, err error) {
 	return t.known.Load().allow(t.opts.Now, authorization, scope, counter)
 }
 
 // AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller that
 // keeps its connection sends its secret once.
-func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (name string, err error) {
+func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (who Identity, err error) {
 	return t.known.Load().allowDigest(t.opts.Now, digest, scope, counter)
 }
 
-// Find returns the token whose secret has this digest. It returns [seqd.CodeUnauthorized] if there
+// Find returns the token one of whose secrets has this digest. Its Expires is that of the secret if
+// that is earlier. It returns [seqd.CodeUnauthorized] if there
 // is none that is valid, and [seqd.CodeStarting] as Allow does.
 func (t *Tokens) Find(digest *Digest) (Token, error) {
 	s := t.known.Load()
-	name, err := s.allowDigest(t.opts.Now, digest, "", "")
-	return s.names[name], err
+	who, err := s.allowDigest(t.opts.Now, digest, "", "")
+	if err != nil {
+		return Token{}, err
+	}
+	token := s.names[who.Name]
+	token.Expires = s.find(digest).expires
+	return token, nil
 }
 
 // Use sets the store that holds tokens.
@@ -247,17 +255,18 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 	return list[:min(limit, len(list))], len(list) > limit, nil
 }
 
-// Create creates a token and its secret, which it returns and does not keep. It uses Name, Scopes,
-// Expires and Enabled of want. It returns [seqd.CodeInvalidRequest] for an invalid token, and
+// Create creates a token and its secret, which it returns and does not keep. It uses Name, OwnsOpen,
+// Scopes, Expires and Enabled of want. It returns [seqd.CodeInvalidRequest] for an invalid token, and
 // [seqd.CodeConflict] if the name is taken.
 func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret string, err error) {
 	if _, fixed := t.config[want.Name]; fixed {
 		return made, "", errFixed
 	}
+	now := t.now()
 	secret, digest := NewSecret()
 	made = Token{
-		Name: want.Name, Sha256: digest, Scopes: want.Scopes, Expires: want.Expires, Enabled: want.Enabled,
-		Source: FromAPI, Revision: 1, Updated: t.opts.Now().UTC().Truncate(time.Millisecond),
+		Name: want.Name, ID: newID(), OwnsOpen: want.OwnsOpen, Secrets: []Secret{{Sha256: digest, Made: now}},
+		Scopes: want.Scopes, Expires: want.Expires, Enabled: want.Enabled, Source: FromAPI, Revision: 1, Updated: now,
 	}
 	if err := check(made); err != nil {
 		return Token{}, "", err
@@ -282,6 +291,50 @@ func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret str
 // mostAttempts is how often a change is tried if other nodes change the same token.
 const mostAttempts = 5
 
+func (t *Tokens) now() time.Time { return t.opts.Now().UTC().Truncate(time.Millisecond) }
+
+// newID returns the ID of a new token.
+func newID() string {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(random[:])
+}
+
+// AddSecret adds a secret to a token of the store, and returns the token and the secret, which it
+// does not keep. expires may be zero for never. may sees the current token and may refuse.
+func (t *Tokens) AddSecret(ctx context.Context, name string, expires time.Time, may func(*Token) error) (changed Token, secret string, err error) {
+	secret, digest := NewSecret()
+	changed, err = t.Change(ctx, name, func(token *Token) error {
+		if err := may(token); err != nil {
+			return err
+		}
+		if len(token.Secrets) == mostSecrets {
+			return seqd.Errorf(seqd.CodeConflict, "the token has %d secrets, the most that are possible: remove one first", mostSecrets)
+		}
+		token.Secrets = append(slices.Clone(token.Secrets), Secret{Sha256: digest, Made: t.now(), Expires: expires})
+		return nil
+	})
+	return changed, secret, err
+}
+
+// RemoveSecret removes a secret of a token of the store. may sees the current token and may refuse.
+func (t *Tokens) RemoveSecret(ctx context.Context, name, id string, may func(*Token) error) (changed Token, err error) {
+	return t.Change(ctx, name, func(token *Token) error {
+		if err := may(token); err != nil {
+			return err
+		}
+		i := slices.IndexFunc(token.Secrets, func(s Secret) bool { return s.ID() == id })
+		if i < 0 {
+			return errNoSecret
+		}
+		if len(token.Secrets) == 1 {
+			return seqd.Errorf(seqd.CodeConflict, "it is the only secret of the token: make another one first, or disable or delete the token")
+		}
+		token.Secrets = slices.Delete(slices.Clone(token.Secrets), i, i+1)
+		return nil
+	})
+}
+
 // Change calls edit to change scopes, expiry and enabled of a token of the store. edit sees the
 // current token and may refuse. It is called again if another node changed the token meanwhile.
 func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) error) (changed Token, err error) {
@@ -290,7 +343,7 @@ func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) erro
 	}
 	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) error {
 		token.Revision++
-		token.Updated = t.opts.Now().UTC().Truncate(time.Millisecond)
+		token.Updated = t.now()
 		doc := documentOf(token)
 		if err := store.Update(ctx, doc); err != nil {
 			return err
@@ -378,6 +431,7 @@ func check(t Token) error {
 
 var (
 	errNotFound = seqd.Errorf(seqd.CodeNotFound, "there is no token with this name")
+	errNoSecret = seqd.Errorf(seqd.CodeNotFound, "the token has no secret with this ID")
 	errFixed    = seqd.Errorf(seqd.CodeConflict, "the configuration has a token with this name, which is changed there")
 )
 

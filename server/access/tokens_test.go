@@ -31,15 +31,15 @@ func create(t *testing.T, tokens *access.Tokens, name string, scopes ...string) 
 }
 
 func isFor(tokens *access.Tokens, secret string) string {
-	name, err := tokens.Allow(header(secret), "", "")
+	who, err := tokens.Allow(header(secret), "", "")
 	digest, _ := access.DigestOfSecret(secret)
-	if found, otherwise := tokens.Find(&digest); found.Name != name || seqd.CodeOf(otherwise) != seqd.CodeOf(err) {
+	if found, otherwise := tokens.Find(&digest); found.Name != who.Name || seqd.CodeOf(otherwise) != seqd.CodeOf(err) {
 		return "another: " + found.Name
 	}
 	if err != nil {
 		return string(seqd.CodeOf(err))
 	}
-	return name
+	return who.Name
 }
 
 func disable(token *access.Token) error { token.Enabled = false; return nil }
@@ -69,7 +69,7 @@ func TestLife(t *testing.T) {
 	}
 	follow("created", "shop")
 	got, err := there.Get(t.Context(), "shop")
-	if err != nil || got.Revision != 1 || !got.Updated.Equal(begin) || got.Source != access.FromAPI || got.Sha256 != access.DigestOf(secret) || !got.Enabled {
+	if err != nil || got.Revision != 1 || !got.Updated.Equal(begin) || got.Source != access.FromAPI || got.Secrets[0].Sha256 != access.DigestOf(secret) || !got.Enabled {
 		t.Errorf("got %+v, %v", got, err)
 	}
 

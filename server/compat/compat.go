@@ -76,10 +76,10 @@ type guests struct {
 // enter returns the issuer, if clients without a token may use a biz type.
 func (g *guests) enter(v *httpapi.Visit, bizType string) (*seqd.Issuer, error) {
 	if g.gate.Guard == nil {
-		v.As("", bizType)
+		v.As(access.Identity{}, bizType)
 		return g.gate.Issuer()
 	}
-	v.As(g.token, bizType)
+	v.As(access.Identity{Name: g.token}, bizType)
 	if err := g.named.AllowNamed(g.token, access.ScopeIssue, bizType); err != nil {
 		if seqd.CodeOf(err) == seqd.CodeUnauthorized {
 			g.refused.Count()

@@ -81,8 +81,8 @@ func (t tinyid) enter(v *httpapi.Visit) (issuer *seqd.Issuer, bizType string, va
 	if err != nil {
 		return nil, "", nil, err
 	}
-	name, err := t.gate.Allow(secret, access.ScopeIssue, bizType)
-	v.As(name, bizType)
+	who, err := t.gate.Allow(secret, access.ScopeIssue, bizType)
+	v.As(who, bizType)
 	if err != nil {
 		return nil, "", nil, err
 	}

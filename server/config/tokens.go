@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
 
 	"github.com/seqd/seqd/server/access"
@@ -23,16 +24,52 @@ func (l *loader) token(path string, raw any) (t access.Token) {
 		return t
 	}
 	var expires access.Expiry
+	var only access.Digest
 	values = l.once(path+".", values)
-	for _, k := range []struct {
-		name  string
-		field any
-	}{{"name", &t.Name}, {"sha256", &t.Sha256}, {"scopes", &t.Scopes}, {"expires", &expires}, {"enabled", &t.Enabled}} {
+	secrets, several := takeKey(values, "secrets")
+	l.takeAllQuietly(values, path, "a token", hiddenKeys{
+		{"name", &t.Name}, {"sha256", &only}, {"scopes", &t.Scopes}, {"expires", &expires}, {"enabled", &t.Enabled}, {"ownsOpen", &t.OwnsOpen},
+	})
+	t.Expires = expires.Time
+	if only != (access.Digest{}) {
+		t.Secrets = []access.Secret{{Sha256: only}}
+	}
+	if several {
+		l.list(path+".secrets", secrets, func(i int, item any) {
+			if s := l.secret(fmt.Sprintf("%s.secrets[%d]", path, i), item); s.Sha256 != (access.Digest{}) {
+				t.Secrets = append(t.Secrets, s)
+			}
+		})
+	}
+	return t
+}
+
+// secret decodes one of several secrets of a token.
+func (l *loader) secret(path string, raw any) (s access.Secret) {
+	values, ok := raw.(map[string]any)
+	if !ok {
+		l.add(path, wrongKind("a section with sha256", raw))
+		return s
+	}
+	var expires access.Expiry
+	l.takeAllQuietly(l.once(path+".", values), path, "a secret", hiddenKeys{{"sha256", &s.Sha256}, {"expires", &expires}})
+	l.check(s.Sha256 != (access.Digest{}) || l.has(path+".sha256"), path+".sha256", "there is none: it is the SHA-256 of the secret; seqd token makes both")
+	s.Expires = expires.Time
+	return s
+}
+
+// hiddenKeys are the keys of a section whose values no message may show, and where they go.
+type hiddenKeys []struct {
+	name  string
+	field any
+}
+
+// takeAllQuietly takes all values of a section of an owner.
+func (l *loader) takeAllQuietly(values map[string]any, path, owner string, keys hiddenKeys) {
+	for _, k := range keys {
 		l.takeQuietly(values, path, k.name, k.field)
 	}
-	l.rest(values, path, "a token")
-	t.Expires = expires.Time
-	return t
+	l.rest(values, path, owner)
 }
 
 // kinds is what a field of a token must be, as its message says it.
@@ -67,9 +104,12 @@ func (a *Auth) validate(p *problems) {
 		if first, twice := names[t.Name]; twice && t.Name != "" {
 			p.check(false, tokenPath(i)+".name", "it is already the name of %s", tokenPath(first))
 		}
-		if first, twice := digests[t.Sha256]; twice && t.Sha256 != (access.Digest{}) {
-			p.check(false, tokenPath(i)+".sha256", "it is already that of %s: each token needs a secret of its own", tokenPath(first))
+		names[t.Name] = i
+		for _, s := range t.Secrets {
+			if first, twice := digests[s.Sha256]; twice && s.Sha256 != (access.Digest{}) {
+				p.check(false, tokenPath(i)+".sha256", "it is already that of %s: each token needs secrets of its own", tokenPath(first))
+			}
+			digests[s.Sha256] = i
 		}
-		names[t.Name], digests[t.Sha256] = i, i
 	}
 }

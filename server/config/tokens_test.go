@@ -15,9 +15,9 @@ var digestOfA, digestOfB = access.DigestOf("a").Hex(), access.DigestOf("b").Hex(
 
 func TestTokens(t *testing.T) {
 	want := []access.Token{
-		{Name: "shop", Sha256: access.DigestOf("a"), Scopes: []string{"issue:order*", "read"}, Enabled: true, Source: access.FromConfig,
+		{Name: "shop", Secrets: access.SecretOf("a"), Scopes: []string{"issue:order*", "read"}, Enabled: true, Source: access.FromConfig,
 			Expires: time.Date(2027, 1, 31, 10, 0, 0, 500e6, time.UTC)},
-		{Name: "ops", Sha256: access.DigestOf("b"), Scopes: []string{"admin"}, Source: access.FromConfig},
+		{Name: "ops", Secrets: access.SecretOf("b"), Scopes: []string{"admin"}, Source: access.FromConfig},
 	}
 	json := fmt.Sprintf(`[{"name":"shop","sha256":%q,"scopes":["issue:order*","read"],"expires":"2027-01-31T12:00:00.5004+02:00"},{"name":"ops","sha256":%q,"scopes":["admin"],"enabled":false}]`,
 		digestOfA, strings.ToUpper(digestOfB))

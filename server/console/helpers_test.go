@@ -165,9 +165,9 @@ func (w *world) node(change ...func(*settings)) *node {
 	}
 	log := slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n := &node{w: w, tokens: access.New(access.Options{Now: w.clock, Log: log, Config: []access.Token{
-		{Name: "ops", Sha256: access.DigestOf(opsSecret), Scopes: []string{"admin", "issue:*"}, Enabled: true},
-		{Name: "reader", Sha256: access.DigestOf(readerSecret), Scopes: []string{"read"}, Enabled: true},
-		{Name: "brief", Sha256: access.DigestOf(briefSecret), Scopes: []string{"admin"}, Enabled: true, Expires: w.clock().Add(time.Hour)},
+		{Name: "ops", Secrets: access.SecretOf(opsSecret), Scopes: []string{"admin", "issue:*"}, Enabled: true},
+		{Name: "reader", Secrets: access.SecretOf(readerSecret), Scopes: []string{"read"}, Enabled: true},
+		{Name: "brief", Secrets: access.SecretOf(briefSecret), Scopes: []string{"admin"}, Enabled: true, Expires: w.clock().Add(time.Hour)},
 	}})}
 	n.console = console.New(console.Options{
 		TokensAskedFor: !s.open, Tokens: n.tokens, TLS: s.tls, TrustedProxies: s.proxies,

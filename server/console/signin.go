@@ -64,7 +64,7 @@ func (c *Console) showSession(v *httpapi.Visit) error {
 		case err == nil:
 			shown.SignedIn, shown.Name, shown.Scopes = true, token.Name, token.Scopes
 			shown.Expires = httpapi.Time(until)
-			v.As(token.Name, "")
+			v.As(token.Identity(), "")
 		case seqd.CodeOf(err) != seqd.CodeUnauthorized:
 			return err
 		}
@@ -126,7 +126,7 @@ func (c *Console) signIn(v *httpapi.Visit) error {
 	}
 	secret := strings.TrimSpace(text)
 	token, err := c.admit(v.Request(), secret)
-	v.As(token.Name, "")
+	v.As(token.Identity(), "")
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (c *Console) signOut(v *httpapi.Visit) error {
 		return err
 	}
 	if token, err := c.tokenOf(of.Token); err == nil {
-		v.As(token.Name, "")
+		v.As(token.Identity(), "")
 	}
 	cookie, _ := c.cookieOf(v.Request()) // it is that of the session
 	if err := c.sessions.end(v.Context(), cookie); err != nil {

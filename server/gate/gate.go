@@ -45,10 +45,10 @@ type Guard interface {
 	// Allow checks the values of a request's Authorization header. scope is what the request needs:
 	// [access.ScopeIssue] for the counter, [access.ScopeRead], [access.ScopeAdmin], or "" if any
 	// token will do. counter is the name of a biz type, or with a key what [seqd.CounterOf] returns.
-	// It returns the name of the token, with an error too if the token is known.
-	Allow(authorization []string, scope, counter string) (name string, err error)
+	// It returns who calls, with an error too if the token is known.
+	Allow(authorization []string, scope, counter string) (who access.Identity, err error)
 	// AllowDigest is Allow for a caller whose secret has this digest.
-	AllowDigest(digest *access.Digest, scope, counter string) (name string, err error)
+	AllowDigest(digest *access.Digest, scope, counter string) (who access.Identity, err error)
 }
 
 var _ Guard = (*access.Tokens)(nil)
@@ -89,17 +89,17 @@ func New(opts Options) *Gate {
 	return g
 }
 
-// Allow checks the secret of a token, "" for none. It returns the name of the token, with an error
-// too if the token is known. If everybody may call, it returns "", and ignores the secret.
-func (g *Gate) Allow(secret, scope, counter string) (name string, err error) {
+// Allow checks the secret of a token, "" for none. It returns who calls, with an error too if the
+// token is known. If everybody may call, it returns the zero Identity, and ignores the secret.
+func (g *Gate) Allow(secret, scope, counter string) (who access.Identity, err error) {
 	digest, _ := access.DigestOfSecret(secret) // no token has the digest of a secret that is none
 	return g.AllowDigest(&digest, scope, counter)
 }
 
 // AllowDigest is Allow for a caller whose secret has this digest, the zero Digest for none.
-func (g *Gate) AllowDigest(digest *access.Digest, scope, counter string) (name string, err error) {
+func (g *Gate) AllowDigest(digest *access.Digest, scope, counter string) (who access.Identity, err error) {
 	if g.Guard == nil {
-		return "", nil
+		return who, nil
 	}
 	return g.Guard.AllowDigest(digest, scope, counter)
 }

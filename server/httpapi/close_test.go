@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -108,6 +109,6 @@ func TestRefusedInChunks(t *testing.T) {
 // shut is a guard that lets nobody in.
 type shut struct{ gate.Guard }
 
-func (shut) Allow([]string, string, string) (string, error) {
-	return "", seqd.Errorf(seqd.CodeUnauthorized, "a token is needed")
+func (shut) Allow([]string, string, string) (access.Identity, error) {
+	return access.Identity{}, seqd.Errorf(seqd.CodeUnauthorized, "a token is needed")
 }

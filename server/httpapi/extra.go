@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 )
 
 // Extra is a route that another package serves inside the middleware of the API: request IDs,
@@ -148,9 +149,9 @@ func (v *Visit) Text(key string) (text string, err error) {
 
 // As says which token a request was let in with, "" for none, and which biz type it is for. Traces
 // and the audit log show them.
-func (v *Visit) As(token, bizType string) {
-	if token != "" {
-		v.c.Params = append(v.c.Params, gin.Param{Key: callerParam, Value: token})
+func (v *Visit) As(who access.Identity, bizType string) {
+	if who.Name != "" {
+		setCaller(v.c, who)
 	}
 	v.c.Params = append(v.c.Params, gin.Param{Key: "bizType", Value: bizType})
 	if v.api.middleware.extras.changes(v.c) && seqd.CheckName(bizType) == nil {
@@ -162,9 +163,7 @@ func (v *Visit) As(token, bizType string) {
 func (v *Visit) Changed(version int64) { setRevision(v.c, version) }
 
 // Caller returns who sent the request.
-func (v *Visit) Caller() seqd.Caller {
-	return seqd.Caller{Name: callerName(v.c), Addr: v.api.issuing.clients.addr(v.c), RequestID: requestID(v.c)}
-}
+func (v *Visit) Caller() seqd.Caller { return callerOf(v.c, v.api.issuing.clients) }
 
 // Counted says how many numbers are requested. Traces show it.
 func (v *Visit) Counted(n int) { v.api.issuing.tracing.count(v.c, n) }

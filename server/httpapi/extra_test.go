@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -22,7 +23,7 @@ func extraRoutes() []httpapi.Extra {
 		if err != nil {
 			return err
 		}
-		v.As("shop", v.Param("name"))
+		v.As(access.Identity{Name: "shop"}, v.Param("name"))
 		v.Changed(7)
 		switch v.Param("name") {
 		case "panic":

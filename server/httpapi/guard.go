@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -10,12 +11,24 @@ import (
 	"github.com/seqd/seqd/server/gate"
 )
 
-// callerParam is the route parameter that holds the name of the token. No route has a parameter of
-// this name. Storing it in gin's own keys would allocate a map for each request.
-const callerParam = "the caller's token"
+// callerParam is the route parameter that holds the owner that the token stands for. No route has a
+// parameter of this name. Storing it in gin's own keys would allocate a map for each request, as a
+// second parameter would.
+const callerParam = "the caller's owner"
+
+// setCaller says who sent the request.
+func setCaller(c *gin.Context, who access.Identity) {
+	c.Params = append(c.Params, gin.Param{Key: callerParam, Value: cmp.Or(who.Owner, who.Name)})
+}
 
 // callerName returns the name of the request's token, "" if none was required.
-func callerName(c *gin.Context) string { return c.Param(callerParam) }
+func callerName(c *gin.Context) string { return seqd.OwnerName(c.Param(callerParam)) }
+
+// callerOf returns who sent the request.
+func callerOf(c *gin.Context, from clients) seqd.Caller {
+	owner := c.Param(callerParam)
+	return seqd.Caller{Name: seqd.OwnerName(owner), Owner: owner, Addr: from.addr(c), RequestID: requestID(c)}
+}
 
 // admission decides whether a caller may make a request.
 type admission struct {
@@ -53,14 +66,14 @@ func (a *admission) admitted(c *gin.Context) error {
 		return nil
 	}
 	authorization := c.Request.Header["Authorization"]
-	name, err := a.guard.Allow(authorization, needs.scope, needs.counter)
-	if err != nil && needs.or != "" && name != "" {
+	who, err := a.guard.Allow(authorization, needs.scope, needs.counter)
+	if err != nil && needs.or != "" && who.Name != "" {
 		if _, other := a.guard.Allow(authorization, needs.or, ""); other == nil {
 			err = nil
 		}
 	}
-	if name != "" {
-		c.Params = append(c.Params, gin.Param{Key: callerParam, Value: name})
+	if who.Name != "" {
+		setCaller(c, who)
 	}
 	return err
 }

@@ -32,11 +32,11 @@ func auth(name string) string { return "Authorization: Bearer " + name + "-secre
 func newTokens(tb testing.TB, store persist.Documents, log *slog.Logger) *access.Tokens {
 	tb.Helper()
 	list := []access.Token{
-		{Name: "expired", Sha256: access.DigestOf("expired-secret"), Scopes: []string{"admin"}, Enabled: true, Expires: now},
-		{Name: "disabled", Sha256: access.DigestOf("disabled-secret"), Scopes: []string{"admin"}},
+		{Name: "expired", Secrets: access.SecretOf("expired-secret"), Scopes: []string{"admin"}, Enabled: true, Expires: now},
+		{Name: "disabled", Secrets: access.SecretOf("disabled-secret"), Scopes: []string{"admin"}},
 	}
 	for name, scopes := range configured {
-		list = append(list, access.Token{Name: name, Sha256: access.DigestOf(name + "-secret"), Scopes: scopes, Enabled: true})
+		list = append(list, access.Token{Name: name, Secrets: access.SecretOf(name + "-secret"), Scopes: scopes, Enabled: true})
 	}
 	tokens := access.New(access.Options{Config: list, Now: func() time.Time { return now }, Log: log})
 	tokens.Use(access.Backing{Documents: store})
@@ -52,7 +52,7 @@ func newTokensOf(tb testing.TB, scopes map[string][]string) *access.Tokens {
 	tb.Helper()
 	var list []access.Token
 	for name, scopes := range scopes {
-		list = append(list, access.Token{Name: name, Sha256: access.DigestOf(name + "-secret"), Scopes: scopes, Enabled: true})
+		list = append(list, access.Token{Name: name, Secrets: access.SecretOf(name + "-secret"), Scopes: scopes, Enabled: true})
 	}
 	tokens := access.New(access.Options{Config: list, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: newDocuments()})
@@ -223,7 +223,7 @@ func TestCallerName(t *testing.T) {
 // error, and one of the configuration works.
 func TestTokensNotReadYet(t *testing.T) {
 	tokens := access.New(access.Options{
-		Config: []access.Token{{Name: "shop", Sha256: access.DigestOf("shop-secret"), Scopes: []string{"issue:*", "admin"}, Enabled: true}},
+		Config: []access.Token{{Name: "shop", Secrets: access.SecretOf("shop-secret"), Scopes: []string{"issue:*", "admin"}, Enabled: true}},
 		Now:    time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	api := newGuarded(t, func(o *options) { o.Guard, o.Tokens = tokens, tokens })

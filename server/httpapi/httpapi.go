@@ -155,6 +155,9 @@ func (a *API) tokenRoutes(t tokenRoutes) {
 	e.GET("/tokens/:name", a.lent(t.get))
 	e.PATCH("/tokens/:name", a.lent(t.change))
 	e.DELETE("/tokens/:name", a.lent(t.delete))
+	e.GET(secretsRoute, a.lent(t.listSecrets))
+	e.POST(secretsRoute, a.lent(t.addSecret))
+	e.DELETE(secretsRoute+"/:secret", a.lent(t.removeSecret))
 }
 
 // adminRoutes adds the routes of biz types and nodes.

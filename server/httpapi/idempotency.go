@@ -75,7 +75,7 @@ func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call
 // asked for, so that the ledger refuses a key that is used for something else.
 func onceOf(call *seqd.Call, key string) string {
 	buf := make([]byte, 0, 256)
-	for _, part := range [...]string{call.BizType, call.Key, call.Caller.Name, key} {
+	for _, part := range [...]string{call.BizType, call.Key, call.Caller.OwnerID(), key} {
 		buf = strconv.AppendInt(buf, int64(len(part)), 10)
 		buf = append(append(buf, ':'), part...)
 	}

@@ -129,9 +129,7 @@ func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, o *orde
 	x.call.BizType = c.Param("bizType")
 	x.call.Count, x.call.Want, x.call.Key, x.call.TTL, x.call.Once = o.count, o.want, o.key, o.ttl, ""
 	x.call.AnswerKept = false
-	x.call.Caller.Name = callerName(c)
-	x.call.Caller.Addr = i.clients.addr(c)
-	x.call.Caller.RequestID = requestID(c)
+	x.call.Caller = callerOf(c, i.clients)
 	replayed := ""
 	if len(keys) == 0 {
 		err = issuer.Issue(c.Request.Context(), &x.call)

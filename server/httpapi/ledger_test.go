@@ -99,7 +99,7 @@ func (b *book) HandOut(_ context.Context, o seqd.Order, seq *seqd.Sequence) (r s
 	add(seq, numbers)
 	if o.Reserve {
 		r = seqd.Reservation{
-			ID: fmt.Sprintf("%020x", c.last), Key: seq.Key(), State: seqd.Reserved, By: o.Caller.Name,
+			ID: fmt.Sprintf("%020x", c.last), Key: seq.Key(), State: seqd.Reserved, Owner: o.Caller.OwnerID(),
 			ExpiresAt: ledgerNow.Add(cmp.Or(o.TTL, 10*time.Minute)),
 		}
 		if r.Key != "" {
@@ -168,7 +168,7 @@ func (b *book) Find(_ context.Context, id string, seq *seqd.Sequence) (seqd.Rese
 // settle returns the reservation that a caller may settle.
 func (b *book) settle(s seqd.Settlement) (*counterBook, *reserved, error) {
 	c, r, err := b.find(s.ID)
-	if err == nil && r.By != s.Caller.Name && !s.Admin {
+	if err == nil && r.Owner != s.Caller.OwnerID() && !s.Admin {
 		err = seqd.Errorf(seqd.CodeForbidden, "another caller made this reservation")
 	}
 	return c, r, err

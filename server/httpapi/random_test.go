@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
@@ -76,11 +78,11 @@ func randomAPI(t *testing.T) *httpapi.API {
 		return map[string]string{}, nil
 	}}})
 	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	tokens.Use(access.Backing{Documents: memory.New(time.Now).Documents()})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := tokens.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}, Enabled: true}); err != nil {
+	documents := memory.New(time.Now).Documents()
+	shop := persist.Document{Kind: access.Kind, Key: "shop", Revision: 1, Body: fmt.Sprintf(`{"secrets":[{"sha256":%q},{"sha256":%q}],"scopes":["read"],"enabled":true}`,
+		shopSecrets[0].Sha256.Hex(), access.DigestOf("another").Hex())}
+	tokens.Use(access.Backing{Documents: documents})
+	if err := errors.Join(documents.Create(t.Context(), shop), tokens.Reload(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	api := newStarting(t, func(o *options) {
@@ -159,9 +161,12 @@ func (g generator) request(route httpapi.Route) (method, target string, headers 
 	return method, g.target(route.Path), headers, g.body(), g.IntN(8) == 0
 }
 
+var shopSecrets = access.SecretOf("of shop")
+
 // good are usual values of the parameters of routes.
 var good = map[string]string{
-	"{id}": "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop", "{reservation}": "00000000000000000001",
+	"{secret}": shopSecrets[0].ID(),
+	"{id}":     "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop", "{reservation}": "00000000000000000001",
 }
 
 // bizTypeFor returns the biz type for which a route can be good.

@@ -23,7 +23,7 @@ func (r reservations) find(c *gin.Context) error {
 		if err := issuer.Find(c.Request.Context(), call, id); err != nil {
 			return err
 		}
-		if call.Reservation.By != call.Caller.Name && !r.admission.mayRead(c) {
+		if call.Reservation.Owner != call.Caller.OwnerID() && !r.admission.mayRead(c) {
 			return seqd.Errorf(seqd.CodeForbidden, "another caller made this reservation")
 		}
 		writeReservation(c, call)
@@ -65,7 +65,7 @@ func (r reservations) with(c *gin.Context, f func(issuer *seqd.Issuer, call *seq
 	}
 	id := c.Param(reservationParam)
 	call := &seqd.Call{BizType: c.Param("bizType"), Key: seqd.ReservationKey(id)}
-	call.Caller = seqd.Caller{Name: callerName(c), Addr: r.clients.addr(c), RequestID: requestID(c)}
+	call.Caller = callerOf(c, r.clients)
 	return f(issuer, call, id)
 }
 

@@ -18,6 +18,8 @@ type Tokens interface {
 	Create(ctx context.Context, want access.Token) (made access.Token, secret string, err error)
 	Change(ctx context.Context, name string, edit func(*access.Token) error) (access.Token, error)
 	Delete(ctx context.Context, name string, may func(*access.Token) error) (access.Token, error)
+	AddSecret(ctx context.Context, name string, expires time.Time, may func(*access.Token) error) (changed access.Token, secret string, err error)
+	RemoveSecret(ctx context.Context, name, id string, may func(*access.Token) error) (access.Token, error)
 }
 
 var _ Tokens = (*access.Tokens)(nil)
@@ -31,35 +33,61 @@ type shownToken struct {
 	Scopes  []string `json:"scopes"`
 	Enabled bool     `json:"enabled"`
 	Expires string   `json:"expires,omitempty"`
-	Source  string   `json:"source"`
+	// OwnsOpen is true for a token that owns what was made while nobody was asked for a token.
+	OwnsOpen bool   `json:"ownsOpen,omitempty"`
+	Source   string `json:"source"`
 	// Version and UpdatedAt are only set for a token of the store.
-	Version   int64  `json:"version,omitempty"`
-	UpdatedAt string `json:"updatedAt,omitempty"`
+	Version   int64         `json:"version,omitempty"`
+	UpdatedAt string        `json:"updatedAt,omitempty"`
+	Secrets   []shownSecret `json:"secrets"`
 	// Secret is only set in the answer that creates the token.
 	Secret string `json:"secret,omitempty"`
 }
 
-func showToken(t access.Token) shownToken {
-	shown := shownToken{Name: t.Name, Scopes: t.Scopes, Enabled: t.Enabled, Source: t.Source, Version: t.Revision}
-	if !t.Expires.IsZero() {
-		shown.Expires = t.Expires.UTC().Format(timeFormat)
-	}
-	if t.Revision > 0 {
-		shown.UpdatedAt = t.Updated.UTC().Format(timeFormat)
+// shownSecret is a secret as callers see it.
+type shownSecret struct {
+	ID string `json:"id"`
+	// CreatedAt is missing if it is not known.
+	CreatedAt string `json:"createdAt,omitempty"`
+	Expires   string `json:"expires,omitempty"`
+	// Secret is only set in the answer that creates the secret.
+	Secret string `json:"secret,omitempty"`
+}
+
+func showSecret(s access.Secret) shownSecret {
+	return shownSecret{ID: s.ID(), CreatedAt: shownTime(s.Made), Expires: shownTime(s.Expires)}
+}
+
+func showSecrets(t access.Token) []shownSecret {
+	shown := make([]shownSecret, 0, len(t.Secrets))
+	for _, s := range t.Secrets {
+		shown = append(shown, showSecret(s))
 	}
 	return shown
 }
 
+func showToken(t access.Token) shownToken {
+	return shownToken{
+		Name: t.Name, Scopes: t.Scopes, Enabled: t.Enabled, Expires: shownTime(t.Expires), OwnsOpen: t.OwnsOpen,
+		Source: t.Source, Version: t.Revision, UpdatedAt: shownTime(t.Updated), Secrets: showSecrets(t),
+	}
+}
+
 // answerToken answers with a token, and with an ETag if it has a revision.
 func answerToken(c *gin.Context, status int, t access.Token, secret string) {
+	shown := showToken(t)
+	shown.Secret = secret
+	answerOf(c, status, t, shown)
+}
+
+// answerOf answers with something of a token, and with an ETag if the token has a revision.
+func answerOf(c *gin.Context, status int, t access.Token, shown any) {
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
 	if t.Revision > 0 {
 		setETag(header, t.Revision)
 		setRevision(c, t.Revision)
 	}
-	shown := showToken(t)
-	shown.Secret = secret
 	writeJSON(c, status, jsonType, shown)
 }
 
@@ -124,8 +152,11 @@ func readNewToken(c *gin.Context) (want access.Token, err error) {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return want, err
 	}
-	o, err := readObject(body(c), "name", "scopes", "expires", "enabled")
+	o, err := readObject(body(c), "name", "scopes", "expires", "enabled", "ownsOpen")
 	if err != nil {
+		return want, err
+	}
+	if err := o.take("ownsOpen", "true or false", &want.OwnsOpen); err != nil {
 		return want, err
 	}
 	want.Enabled = true
@@ -180,11 +211,16 @@ func editToken(o object, t *access.Token) error {
 	if err := o.take("enabled", "true or false", &t.Enabled); err != nil {
 		return err
 	}
+	return takeExpires(o, &t.Expires)
+}
+
+// takeExpires sets when something expires, if an object says so. null means never.
+func takeExpires(o object, to *time.Time) error {
 	if _, there := o["expires"]; !there {
 		return nil
 	}
 	if o.null("expires") {
-		t.Expires = time.Time{}
+		*to = time.Time{}
 		return nil
 	}
 	var text string
@@ -195,26 +231,95 @@ func editToken(o object, t *access.Token) error {
 	if err := expires.UnmarshalText([]byte(text)); err != nil {
 		return invalidBody("expires: %s", err)
 	}
-	t.Expires = expires.Time
+	*to = expires.Time
 	return nil
 }
 
 // delete answers DELETE /tokens/{name}.
 func (r tokenRoutes) delete(c *gin.Context) error {
-	_, err := readQuery(c.Request.URL.RawQuery)
+	may, err := readMatch(c)
 	if err != nil {
 		return err
+	}
+	removed, err := r.tokens.Delete(c.Request.Context(), c.Param("name"), may)
+	return answerRemoval(c, removed, err)
+}
+
+// readMatch reads a request without parameters, and returns what checks whether its If-Match is that
+// of the token.
+func readMatch(c *gin.Context) (may func(*access.Token) error, err error) {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return nil, err
 	}
 	match, err := readIfMatch(c.Request)
+	return func(t *access.Token) error { return match.check(t.Revision) }, err
+}
+
+// answerRemoval says that something was removed, and which version of its token that is.
+func answerRemoval(c *gin.Context, t access.Token, err error) error {
 	if err != nil {
 		return err
 	}
-	removed, err := r.tokens.Delete(c.Request.Context(), c.Param("name"), func(t *access.Token) error { return match.check(t.Revision) })
-	if err != nil {
-		return err
-	}
-	setRevision(c, removed.Revision)
+	setRevision(c, t.Revision)
 	c.Writer.Header()["Cache-Control"] = noStore
 	c.Writer.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// listSecrets answers GET /tokens/{name}/secrets.
+func (r tokenRoutes) listSecrets(c *gin.Context) error {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return err
+	}
+	t, err := r.tokens.Get(c.Request.Context(), c.Param("name"))
+	if err != nil {
+		return err
+	}
+	answerOf(c, http.StatusOK, t, struct {
+		Secrets []shownSecret `json:"secrets"`
+	}{showSecrets(t)})
+	return nil
+}
+
+const secretsRoute = "/tokens/:name/secrets"
+
+// hasBody reports whether a request has a body.
+func hasBody(c *gin.Context) bool { return c.Request.ContentLength != 0 }
+
+// addSecret answers POST /tokens/{name}/secrets, which needs no body. Only this answer contains the
+// secret.
+func (r tokenRoutes) addSecret(c *gin.Context) error {
+	may, err := readMatch(c)
+	if err != nil {
+		return err
+	}
+	var expires time.Time
+	if hasBody(c) {
+		o, err := readObject(body(c), "expires")
+		if err != nil {
+			return err
+		}
+		if err := takeExpires(o, &expires); err != nil {
+			return err
+		}
+	}
+	t, secret, err := r.tokens.AddSecret(c.Request.Context(), c.Param("name"), expires, may)
+	if err != nil {
+		return err
+	}
+	shown := showSecret(t.Secrets[len(t.Secrets)-1])
+	shown.Secret = secret
+	c.Writer.Header()["Location"] = []string{"/tokens/" + t.Name + "/secrets/" + shown.ID}
+	answerOf(c, http.StatusCreated, t, shown)
+	return nil
+}
+
+// removeSecret answers DELETE /tokens/{name}/secrets/{secret}.
+func (r tokenRoutes) removeSecret(c *gin.Context) error {
+	may, err := readMatch(c)
+	if err != nil {
+		return err
+	}
+	changed, err := r.tokens.RemoveSecret(c.Request.Context(), c.Param("name"), c.Param("secret"), may)
+	return answerRemoval(c, changed, err)
 }

@@ -21,9 +21,13 @@ import (
 // named is a guard that lets everybody in, as shop.
 type named struct{}
 
-func (named) Allow([]string, string, string) (string, error) { return "shop", nil }
+func (named) Allow([]string, string, string) (access.Identity, error) {
+	return access.Identity{Name: "shop"}, nil
+}
 
-func (named) AllowDigest(*access.Digest, string, string) (string, error) { return "shop", nil }
+func (named) AllowDigest(*access.Digest, string, string) (access.Identity, error) {
+	return access.Identity{Name: "shop"}, nil
+}
 
 // newTraced returns an API that traces all requests, and a function that ends the tracing and
 // returns the spans.

@@ -273,11 +273,11 @@ func (r *request) renew(ctx context.Context) (end func()) {
 }
 
 // id returns the ID under which an Idempotency-Key is kept. It depends on the biz type, its key and
-// the caller too. It is a hash, so it is short enough for the name of a document and contains
+// the caller's owner too. It is a hash, so it is short enough for the name of a document and contains
 // nothing that callers send.
 func (a *Answers) id(call *seqd.Call, key string) string {
 	buf := make([]byte, 0, 256)
-	parts := [...]string{a.opts.Cluster, call.BizType, call.Caller.Name, key, call.Key}
+	parts := [...]string{a.opts.Cluster, call.BizType, call.Caller.OwnerID(), key, call.Key}
 	kept := parts[:]
 	if call.Key == "" {
 		kept = parts[:4] // as before there were keys

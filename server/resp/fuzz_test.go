@@ -202,7 +202,7 @@ func TestNoAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := access.DigestOf("a secret")
-	tokens := access.New(access.Options{Config: []access.Token{{Name: "shop", Sha256: secret, Scopes: []string{"issue:*"}, Enabled: true}}, Now: time.Now})
+	tokens := access.New(access.Options{Config: []access.Token{{Name: "shop", Secrets: []access.Secret{{Sha256: secret}}, Scopes: []string{"issue:*"}, Enabled: true}}, Now: time.Now})
 	g := gate.New(gate.Options{MaxCount: 1000, MaxInFlight: 1, Guard: tokens, Log: slog.New(slog.DiscardHandler)})
 	g.Ready(issuer)
 	for _, test := range []struct {

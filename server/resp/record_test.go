@@ -124,11 +124,13 @@ func TestCounts(t *testing.T) {
 // asked is a guard that counts how often it is asked, and lets everybody in.
 type asked struct{ times atomic.Int64 }
 
-func (a *asked) Allow([]string, string, string) (string, error) { return "shop", nil }
+func (a *asked) Allow([]string, string, string) (access.Identity, error) {
+	return access.Identity{Name: "shop"}, nil
+}
 
-func (a *asked) AllowDigest(*access.Digest, string, string) (string, error) {
+func (a *asked) AllowDigest(*access.Digest, string, string) (access.Identity, error) {
 	a.times.Add(1)
-	return "shop", nil
+	return access.Identity{Name: "shop"}, nil
 }
 
 // TestTokensAreCheckedOnce: the token of commands that share a take is checked once.

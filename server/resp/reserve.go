@@ -40,12 +40,12 @@ func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx contex
 	r := run{bizType: c.names.of(args[1]), takes: []take{{command: cmd}}, errs: []error{nil}}
 	ctx, rec := c.server.begin()
 	r.errs[0] = func() error {
-		name, err := g.AllowDigest(&c.secret, access.ScopeIssue, seqd.CounterOf(r.bizType, seqd.ReservationKey(id)))
+		who, err := g.AllowDigest(&c.secret, access.ScopeIssue, seqd.CounterOf(r.bizType, seqd.ReservationKey(id)))
 		admin, notAdmin := g.AllowDigest(&c.secret, access.ScopeAdmin, "")
 		if err != nil && notAdmin != nil {
 			return err
 		}
-		r.caller = cmp.Or(name, admin)
+		r.caller = cmp.Or(who, admin)
 		if !g.Requests.Enter() {
 			g.Requests.Refused.Count()
 			c.slowDown()
@@ -57,7 +57,7 @@ func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx contex
 			return err
 		}
 		call.BizType, call.Key = r.bizType, seqd.ReservationKey(id)
-		call.Caller = seqd.Caller{Name: r.caller, Addr: c.addr, RequestID: c.requestID}
+		call.Caller = seqd.Caller{Name: r.caller.Name, Owner: r.caller.Owner, Addr: c.addr, RequestID: c.requestID}
 		return f(ctx, issuer, id, notAdmin == nil)
 	}()
 	r.numbers = call.Sequence.Len()

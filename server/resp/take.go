@@ -26,7 +26,7 @@ type run struct {
 	key     string // "" for none
 	integer bool   // all are answered by integers: INCR, INCRBY
 	numbers int    // how many the calls ask for
-	caller  string // the name of the client's token
+	caller  access.Identity
 	calls   []*seqd.Call
 	errs    []error
 	takes   []take
@@ -62,7 +62,7 @@ func (r *run) reset() {
 		call.Caller = seqd.Caller{}
 	}
 	r.calls, r.errs, r.takes, r.numbers = r.calls[:0], r.errs[:0], r.takes[:0], 0
-	r.caller = ""
+	r.caller = access.Identity{}
 }
 
 // forget frees the memory of the calls. What many numbers need is not kept, neither while a client
@@ -142,7 +142,7 @@ func (c *conn) issueRun(ctx context.Context, r *run) error {
 		}
 	}
 	for _, call := range r.calls {
-		call.Caller = seqd.Caller{Name: r.caller, Addr: c.addr, RequestID: c.requestID}
+		call.Caller = seqd.Caller{Name: r.caller.Name, Owner: r.caller.Owner, Addr: c.addr, RequestID: c.requestID}
 	}
 	if !r.integer && r.numbers > gate.Few && len(r.calls) == 1 {
 		return c.issueMany(ctx, issuer, r)

@@ -230,7 +230,7 @@ func (c *counter) tell(e *ledger.Entry) {
 		Reservation: seqd.Reservation{
 			ID: fullID(e.ID, c.name), Key: c.name.Key, State: seqd.Expired, ExpiresAt: time.UnixMilli(e.Made + e.TTL),
 		},
-		Count: int(ledger.Count(e.Runs)), Caller: e.Caller,
+		Count: int(ledger.Count(e.Runs)), Caller: seqd.OwnerName(e.Caller),
 	}
 	c.env.Observer.Event(seqd.Event{BizType: c.Strategy.name, Kind: seqd.EventReservationExpired, Numbers: int64(x.Count)})
 	// those who are told of rejections are told: a caller that crashes often must not fill the log

@@ -286,7 +286,7 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 
 // orderOp returns the operation that carries out an order.
 func orderOp(o seqd.Order) ledger.Op {
-	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, Caller: o.Caller.Name}
+	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, Caller: o.Caller.OwnerID()}
 	if o.Reserve {
 		op.Kind, op.TTL, op.ID = ledger.Reserve, o.TTL.Milliseconds(), newID()
 	}
@@ -328,7 +328,7 @@ func add(seq *seqd.Sequence, name live.Name, res ledger.Result) {
 // reservation returns the reservation of a result.
 func reservation(name live.Name, res ledger.Result) seqd.Reservation {
 	return seqd.Reservation{
-		ID: fullID(res.ID, name), Key: name.Key, State: states[res.End], By: res.Caller, ExpiresAt: time.UnixMilli(res.Due),
+		ID: fullID(res.ID, name), Key: name.Key, State: states[res.End], Owner: res.Caller, ExpiresAt: time.UnixMilli(res.Due),
 	}
 }
 
@@ -372,13 +372,13 @@ func (s *Strategy) Find(ctx context.Context, id string, seq *seqd.Sequence) (seq
 
 // Confirm implements [seqd.Ledger].
 func (s *Strategy) Confirm(ctx context.Context, p seqd.Settlement, seq *seqd.Sequence) (seqd.Reservation, error) {
-	return s.settle(ctx, p.ID, ledger.Op{Kind: ledger.Confirm, Caller: p.Caller.Name, Admin: p.Admin}, seq)
+	return s.settle(ctx, p.ID, ledger.Op{Kind: ledger.Confirm, Caller: p.Caller.OwnerID(), Admin: p.Admin}, seq)
 }
 
 // Release implements [seqd.Ledger].
 func (s *Strategy) Release(ctx context.Context, p seqd.Settlement) error {
 	var none seqd.Sequence
-	_, err := s.settle(ctx, p.ID, ledger.Op{Kind: ledger.Release, Caller: p.Caller.Name, Admin: p.Admin}, &none)
+	_, err := s.settle(ctx, p.ID, ledger.Op{Kind: ledger.Release, Caller: p.Caller.OwnerID(), Admin: p.Admin}, &none)
 	return err
 }
 

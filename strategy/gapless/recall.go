@@ -150,7 +150,7 @@ func (d *documents) alone(ctx context.Context, env strategy.Env, clock *storeclo
 		return nil, err
 	}
 	for _, e := range m.Expired() {
-		env.Log.Info("a reservation expired", "counter", doc.Key, "reservation", e.ID, "numbers", ledger.Count(e.Runs), "caller", e.Caller)
+		env.Log.Info("a reservation expired", "counter", doc.Key, "reservation", e.ID, "numbers", ledger.Count(e.Runs), "caller", seqd.OwnerName(e.Caller))
 	}
 	return req, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/respconn"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -17,20 +18,109 @@ import (
 // A token that is made and revoked on one node is known and unknown on another one as soon as that node
 // has asked the store again, also on connections that are open.
 func TestTokenRevokedElsewhere(t *testing.T) {
-	const admin = "seqd_admin0000000000000000000000000"
+	withTokens(t, only("order"), revokeElsewhere)
+}
+
+// A caller gets a new secret as OPERATIONS.md says, and keeps what it made.
+func TestTokenRotated(t *testing.T) {
+	withTokens(t, only("bill", "bulk"), rotate)
+}
+
+// admin is the secret of a token with the scope admin.
+const admin = "seqd_admin0000000000000000000000000"
+
+// withTokens runs a script in a world whose nodes ask for tokens.
+func withTokens(t *testing.T, bizTypes map[string]load.Settings, script func(t *testing.T, w *World)) {
 	settings := map[string]string{
 		"SEQD_AUTH_MODE": "token", "SEQD_COMPAT_TOKEN": "ops",
 		"SEQD_AUTH_TOKENS": fmt.Sprintf(`[{"name":"ops","sha256":"%x","scopes":["admin"]}]`, sha256.Sum256([]byte(admin))),
 	}
+	inWorld(t, bizTypes, settings, script)
+}
+
+// inWorld runs a script in a world whose nodes have some settings.
+func inWorld(t *testing.T, bizTypes map[string]load.Settings, settings map[string]string, script func(t *testing.T, w *World)) {
 	synctest.Test(t, func(t *testing.T) {
-		o := Options{Seed: 1, Say: t.Output(), BizTypes: only("order"), Settings: settings, Script: func(w *World) { revokeElsewhere(t, w, admin) }}
+		o := Options{Seed: 1, Say: t.Output(), BizTypes: bizTypes, Settings: settings, Script: func(w *World) { script(t, w) }}
 		if report := Run(t, o); report.Total() > 0 {
 			t.Error(report)
 		}
 	})
 }
 
-func revokeElsewhere(t *testing.T, w *World, admin string) {
+// rotate is the runbook for the token of a caller that has a reservation, and repeats requests.
+func rotate(t *testing.T, w *World) {
+	here, there := w.nodes[0], w.nodes[1]
+	ask := func(n *node, secret string, want int, method, path, body string, headers ...string) (answer map[string]any) {
+		status, _, text := w.request(t.Context(), n, method, path, body, append(headers, "Authorization", "Bearer "+secret)...)
+		if _ = json.Unmarshal([]byte(text), &answer); status != want {
+			t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
+		}
+		return answer
+	}
+	secretOf := func(answer map[string]any) string { secret, _ := answer["secret"].(string); return secret }
+	const paid, booked = "/seq/bulk", "/seq/bill/reservations"
+	same := func(step, secret string, n *node, id, reservation any) {
+		again := ask(n, secret, http.StatusOK, http.MethodPost, paid, "", "Idempotency-Key", "cart")
+		booking := ask(n, secret, http.StatusCreated, http.MethodPost, booked+"?ttl=1h", "", "Idempotency-Key", "cart")
+		if again["id"] != id || booking["reservation"] != reservation {
+			t.Errorf("%s: %v and %v, want %v and %v", step, again, booking, id, reservation)
+		}
+	}
+	create := func() string {
+		return secretOf(ask(here, admin, http.StatusCreated, http.MethodPost, "/tokens", `{"name":"shop","scopes":["issue:*"]}`))
+	}
+
+	old := create()
+	id := ask(here, old, http.StatusOK, http.MethodPost, paid, "", "Idempotency-Key", "cart")["id"]
+	reservation := ask(here, old, http.StatusCreated, http.MethodPost, booked+"?ttl=1h", "", "Idempotency-Key", "cart")["reservation"]
+	fresh := secretOf(ask(here, admin, http.StatusCreated, http.MethodPost, "/tokens/shop/secrets", ""))
+	time.Sleep(allKnow)
+	same("with the old secret", old, there, id, reservation)
+	same("with the new secret", fresh, there, id, reservation)
+	secrets := ask(here, admin, http.StatusOK, http.MethodGet, "/tokens/shop/secrets", "")["secrets"].([]any)
+	ask(here, admin, http.StatusNoContent, http.MethodDelete, fmt.Sprint("/tokens/shop/secrets/", secrets[0].(map[string]any)["id"]), "")
+	time.Sleep(allKnow)
+	ask(there, old, http.StatusUnauthorized, http.MethodGet, "/seq/bulk", "")
+	same("after the old secret is gone", fresh, there, id, reservation)
+
+	// A name that is created again is another owner.
+	ask(here, admin, http.StatusNoContent, http.MethodDelete, "/tokens/shop", "")
+	stranger := create()
+	time.Sleep(allKnow)
+	if got := ask(there, stranger, http.StatusOK, http.MethodPost, paid, "", "Idempotency-Key", "cart")["id"]; got == id {
+		t.Errorf("another owner got %v too", got)
+	}
+	ask(there, stranger, http.StatusForbidden, http.MethodPost, fmt.Sprintf("%s/%v/confirm", booked, reservation), "")
+	ask(here, admin, http.StatusOK, http.MethodPost, fmt.Sprintf("%s/%v/confirm", booked, reservation), "")
+}
+
+// Once tokens are switched on, a token that owns what was made before repeats and confirms it.
+func TestTokensSwitchedOn(t *testing.T) {
+	const heir = "seqd_heir00000000000000000000000000"
+	tokens := fmt.Sprintf(`[{"name":"shop","sha256":"%x","scopes":["issue:*"],"ownsOpen":true}]`, sha256.Sum256([]byte(heir)))
+	inWorld(t, only("bill", "bulk"), nil, func(t *testing.T, w *World) {
+		ask := func(n *node, want int, path string, headers ...string) (answer map[string]any) {
+			status, _, text := w.request(t.Context(), n, http.MethodPost, path, "", append(headers, "Authorization", "Bearer "+heir)...)
+			if _ = json.Unmarshal([]byte(text), &answer); status != want {
+				t.Errorf("%s: %d %s, want %d", path, status, text, want)
+			}
+			return answer
+		}
+		id := ask(w.nodes[0], http.StatusOK, "/seq/bulk", "Idempotency-Key", "cart")["id"]
+		reservation := ask(w.nodes[0], http.StatusCreated, "/seq/bill/reservations?ttl=1h")["reservation"]
+		for _, n := range w.nodes {
+			n.restartWith("SEQD_AUTH_TOKENS", tokens)
+		}
+		time.Sleep(allKnow)
+		if again := ask(w.nodes[1], http.StatusOK, "/seq/bulk", "Idempotency-Key", "cart")["id"]; again != id {
+			t.Errorf("%v again, want %v", again, id)
+		}
+		ask(w.nodes[1], http.StatusOK, fmt.Sprintf("/seq/bill/reservations/%v/confirm", reservation))
+	})
+}
+
+func revokeElsewhere(t *testing.T, w *World) {
 	here, there := w.nodes[0], w.nodes[1]
 	ask := func(n *node, token, method, path, body string) (status int, answer string) {
 		status, _, answer = w.request(t.Context(), n, method, path, body, "Authorization", "Bearer "+token)

@@ -1,11 +1,12 @@
 // One token: create it, or change it.
 
-import { get, path, post, request } from "./api.js";
+import { del, get, path, post, request } from "./api.js";
 import { h, put } from "./dom.js";
-import { atField, attempt, plain, sender, timeField } from "./forms.js";
+import { askAndDo, atField, attempt, plain, sender, timeField } from "./forms.js";
 import { scopeField } from "./scopes.js";
 import {
-  ask, button, copyable, dialog, errorNotice, field, fill, linkButton, notice, page, whileBusy,
+  ask, button, copyable, dialog, errorNotice, field, fill, linkButton, notice, page, section, table,
+  whileBusy,
 } from "./ui.js";
 import { list, time, zone } from "./words.js";
 
@@ -22,7 +23,7 @@ export const showToken = (main, name, ctx) => {
   const load = () => get(path`/tokens/${name}`, { signal: ctx.signal });
   return fill(body, load, ({ data, etag }) => (data.source === "config"
     ? notice("info", "It is changed in the configuration of the nodes, not here.")
-    : tokenForm({ ...data, etag }, ctx)), { signal: ctx.signal });
+    : [tokenForm({ ...data, etag }, ctx), secretsSection(data, ctx)]), { signal: ctx.signal });
 };
 
 /** Returns the field for the expiry. */
@@ -81,6 +82,45 @@ const create = async (values) => {
 
 const notCreated = (name) => atField({ name, conflict: name }, "If the token was created, its "
   + "secret is lost. Create it again: if the name is taken then, delete that token first.");
+
+/** Shows the secrets of a token, and how to get a caller from one to another. */
+const secretsSection = ({ name, secrets }, ctx) => {
+  const trouble = h("div");
+  const add = button("New secret", { click: () => attempt(trouble, async () => {
+    const { data } = await post(path`/tokens/${name}/secrets`, {});
+    await showSecret({ name, secret: data.secret });
+    ctx.reload();
+  }) });
+  return section("Secrets", {
+    lead: "To replace a secret, make a new one, let the caller use it, and revoke the old one. The "
+      + "caller keeps its reservations and Idempotency-Keys.",
+    actions: add,
+  }, trouble, table({
+    caption: "Secrets of the token",
+    columns: [
+      { title: "ID", cell: ({ id }) => h("code", id) },
+      { title: "Created", cell: ({ createdAt }) => (createdAt ? time(createdAt, "full") : "–") },
+      { title: "Expires", cell: ({ expires }) => (expires ? time(expires, "full") : "never") },
+      { title: "Actions", cell: ({ id }) => button("Revoke…", {
+        kind: "danger small", "aria-label": `Revoke ${id}`,
+        why: secrets.length === 1 && "It is the only secret: make another one first.",
+        click: () => revoke(name, id, ctx),
+      }) },
+    ],
+    rows: secrets, key: ({ id }) => id,
+  }));
+};
+
+const revoke = (name, id, ctx) => askAndDo({
+  title: `Revoke the secret ${id} of ${name}?`, yes: "Revoke", kind: "danger",
+  text: h("p", "Within 5 seconds all nodes refuse callers that show it."),
+  action: async () => {
+    await del(path`/tokens/${name}/secrets/${id}`).catch((error) => {
+      if (error.code !== "not_found") throw error; // somebody else revoked it
+    });
+    ctx.reload();
+  },
+});
 
 /** Shows the secret of a new token, until the user says that it is copied. */
 const showSecret = ({ name, secret }) => {

@@ -45,7 +45,8 @@ type Op struct {
 	// Recall makes Issue and Reserve only find what Once was given before. If that is nothing, the
 	// ledger is closed: it carries out no request with Once any more. It is for a period that ended.
 	Recall bool
-	// Caller is the name of who asks. Admin allows Confirm, Release and Find what others reserved.
+	// Caller is the owner of what Issue and Reserve make, or who makes numbers void. Admin allows
+	// Confirm and Release for what others reserved.
 	Caller string
 	Admin  bool
 	// Number is what Void is for.
