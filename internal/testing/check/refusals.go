@@ -47,6 +47,8 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 		return
 	case c.code == "conflict" && c.status == 409 && (h.storeLost(0, c.end) || h.forced(c.bizType, c.end)): // a counter that is gone begins nowhere
 		return
+	case c.code == "invalid_request" && c.status == 400 && c.proto == record.RESP && changed[c.bizType]: // INCRBY of what has become gapless
+		return
 	case c.code == "store_failed_over" && c.status == 409 && h.storeLost(0, c.end):
 		return
 	case !known || status != c.status:

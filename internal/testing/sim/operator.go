@@ -22,7 +22,7 @@ import (
 const operatorHost = "127.0.0.40"
 
 // patience is how long an operator repeats an action that other faults prevent.
-const patience = 40 * time.Second
+const patience = 3 * time.Minute
 
 // operate repeats a command of seqd until it succeeds, because Redis may be away.
 func (w *World) operate(f *fault, what string, command func(context.Context, *config.Config) error) {
