@@ -148,7 +148,7 @@ func (a *Answers) note(err error) {
 	switch down := code == seqd.CodeRedisUnavailable || code == seqd.CodeStoreUnavailable; {
 	case down && a.down.CompareAndSwap(false, true):
 		a.opts.Log.Warn("requests with an Idempotency-Key are refused", "error", err)
-	case err == nil && a.down.Load() && a.down.CompareAndSwap(true, false):
+	case err == nil && a.down.CompareAndSwap(true, false):
 		a.opts.Log.Info("requests with an Idempotency-Key are answered again")
 	}
 }
@@ -202,7 +202,6 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 		return "", seqd.Errorf(seqd.CodeInvalidCount, "%d IDs of %s take more than the %d bytes that are kept for an Idempotency-Key: ask for fewer at a time",
 			r.call.Count, r.call.BizType, mostBytes)
 	}
-	end()
 	// From here on the answer may be kept, unless the backend says otherwise.
 	issued = true
 	text := answer.text()

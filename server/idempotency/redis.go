@@ -69,7 +69,7 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 		if err == nil && set.Reply != "OK" {
 			err = errReply
 		}
-		if err == nil || !errors.Is(err, redis.Nil) {
+		if !errors.Is(err, redis.Nil) {
 			return "", r.requestError(ctx, err)
 		}
 		get := redisonce.Command("get", key)
@@ -78,7 +78,7 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 		if err == nil && held == "" {
 			err = errReply
 		}
-		if err == nil || !errors.Is(err, redis.Nil) {
+		if !errors.Is(err, redis.Nil) {
 			return held, r.requestError(ctx, err)
 		}
 		// the claim ended between the two commands

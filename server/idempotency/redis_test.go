@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/idempotency"
@@ -32,6 +33,7 @@ type fakeRedis struct {
 	records   map[string]kept
 	scripts   map[string]bool // the texts that the server has
 	pipelines [][]string      // the commands of each, by name
+	span      trace.Span      // of the last pipeline
 }
 
 type kept struct {
@@ -60,8 +62,8 @@ func (f *fakeRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook { retu
 
 // ProcessPipelineHook answers a pipeline.
 func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(_ context.Context, cmds []redis.Cmder) error {
-		run := func() { f.run(cmds) }
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		run := func() { f.run(ctx, cmds) }
 		if f.around == nil {
 			run()
 			return nil
@@ -77,9 +79,10 @@ func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 }
 
 // run runs the commands of a pipeline.
-func (f *fakeRedis) run(cmds []redis.Cmder) {
+func (f *fakeRedis) run(ctx context.Context, cmds []redis.Cmder) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.span = trace.SpanFromContext(ctx)
 	var names []string
 	for _, cmd := range cmds {
 		names = append(names, cmd.Name())
@@ -217,6 +220,24 @@ func TestRedisCommands(t *testing.T) {
 	}
 }
 
+// recording is a span that records.
+type recording struct{ trace.Span }
+
+func (recording) IsRecording() bool { return true }
+
+// TestRedisSpan checks that a pipeline has the span of its caller.
+func TestRedisSpan(t *testing.T) {
+	f := newFakeRedis(newClock().now)
+	(&fleet{T: t}).claims(f.backend(t), "a", pending, "")
+	if f.span.IsRecording() {
+		t.Error("a caller without a span got one")
+	}
+	_ = f.backend(t).Drop(trace.ContextWithSpan(t.Context(), recording{}), "a", pending)
+	if f.span != (recording{}) {
+		t.Errorf("the span is %v", f.span)
+	}
+}
+
 // TestRedisReplies checks that a reply that is none of seqd's is an error, and not taken for success.
 func TestRedisReplies(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -332,7 +353,10 @@ func TestRedisPipelines(t *testing.T) {
 		patient, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		claim(patient, 2, "")
-		claim(t.Context(), 3, "")
+		// who has no deadline waits for the answer of Redis, even if it leaves meanwhile
+		gone, leave := context.WithCancel(t.Context())
+		claim(gone, 3, "")
+		leave()
 		began := time.Now()
 		<-hasty.Done()
 		synctest.Wait()

@@ -39,9 +39,6 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 			return "", requestError(err)
 		}
 		err = s.documents.Create(ctx, claimed(id, text, lease, 1, now))
-		if err == nil {
-			return "", nil
-		}
 		if !errors.Is(err, persist.ErrExists) {
 			return "", requestError(err)
 		}
@@ -56,10 +53,7 @@ func (s *Store) Claim(ctx context.Context, id, text string, lease time.Duration)
 			return known.Body, nil
 		}
 		err = s.documents.Update(ctx, claimed(id, text, lease, known.Revision+1, now))
-		switch {
-		case err == nil:
-			return "", nil
-		case !changed(err):
+		if !changed(err) {
 			return "", requestError(err)
 		}
 	}
@@ -89,7 +83,7 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 		case err == nil:
 			err = s.documents.Update(ctx, kept(id, text, keep, known.Revision+1, now))
 		}
-		if err == nil || !changed(err) {
+		if !changed(err) {
 			return "", requestError(err)
 		}
 	}
@@ -109,7 +103,7 @@ func (s *Store) Drop(ctx context.Context, id, old string) error {
 		if err == nil {
 			err = s.documents.Delete(ctx, kind, id, known.Revision)
 		}
-		if err == nil || !changed(err) {
+		if !changed(err) {
 			return requestError(err)
 		}
 	}

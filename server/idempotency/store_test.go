@@ -158,7 +158,13 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 	a, b := f.node(&ahead), f.node(&behind)
 	f.claims(a, "k", pending, "")
 	f.claims(b, "k", another, pending)
-	f.real.pass(idempotency.Lease)
+	f.real.pass(idempotency.Lease - time.Millisecond)
+	if held, err := a.Swap(t.Context(), "k", pending, pending, idempotency.Lease); held != "" || err != nil {
+		t.Errorf("the renewal found %q, %v", held, err)
+	}
+	f.real.pass(idempotency.Lease - time.Millisecond)
+	f.claims(b, "k", another, pending)
+	f.real.pass(time.Millisecond)
 	f.claims(b, "k", another, "")
 	f.claims(a, "k", pending, another)
 	// as an older version writes it on a node with such a clock
