@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -488,7 +489,9 @@ func formerEntry(id, body string, at time.Time, keep time.Duration) persist.Docu
 
 // Answers of versions before are returned until they expire, and then removed; their claims are
 // not.
-func TestFormerAnswers(t *testing.T) {
+func TestFormerAnswers(t *testing.T) { synctest.Test(t, formerAnswers) }
+
+func formerAnswers(t *testing.T) {
 	k := newKept(t)
 	const many = 2*formerStep + 50
 	for i := range many {
@@ -496,10 +499,13 @@ func TestFormerAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := k.store.Documents().Create(t.Context(), formerEntry("claim", "claim", k.day, lease)); err != nil {
-		t.Fatal(err)
+	for id, keep := range map[string]time.Duration{"claim": formerLease - time.Millisecond, "edge": formerLease} {
+		if err := k.store.Documents().Create(t.Context(), formerEntry(id, id, k.day, keep)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	k.reopen(k.day)
+	k.claims("edge", "other", "edge")
 	k.claims("7", "other", "former 7")
 	k.swaps("7", "gone", "another", ttl, "former 7")
 	k.claims("claim", "mine", "")
@@ -508,7 +514,12 @@ func TestFormerAnswers(t *testing.T) {
 	k.purges(0)
 	k.claims("7", "other", "former 7")
 	k.pass(time.Hour + time.Second)
-	k.purges(many + 1)
+	short, cancel := context.WithTimeout(t.Context(), formerPause-1)
+	defer cancel()
+	if n, err := k.store.answers.former.purge(short, k.day.UnixMilli()); n != formerStep || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	k.purges(many + 2 - formerStep)
 	k.purges(0)
 	k.claims("7", "other", "")
 	k.claims("claim", "other", "answer")

@@ -183,9 +183,6 @@ func (s *Store) Counters() persist.Counters { return &s.counters }
 
 // Now returns the time of the process.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	if err := ctx.Err(); err != nil {
-		return time.Time{}, err
-	}
 	return s.now(), translate(s.view(ctx, func(*bbolt.Tx) error { return nil })) // a closed file refuses
 }
 
@@ -226,9 +223,6 @@ type bucket struct {
 
 // read runs f in a read transaction on the bucket. What f sees is on disk.
 func (b *bucket) read(ctx context.Context, f func(*bbolt.Bucket) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	err := b.store.view(ctx, func(tx *bbolt.Tx) error { return f(tx.Bucket(b.name)) })
 	return translate(err)
 }

@@ -2,10 +2,12 @@ package bolt
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -152,10 +155,8 @@ func TestOpenRefuses(t *testing.T) {
 	t.Run("a folder", func(t *testing.T) { refuses(t, dir, "directory") })
 	t.Run("a folder that is a file", func(t *testing.T) {
 		file := write("file", []byte("x"))
-		if _, err := Open(Options{Path: filepath.Join(file, "seqd.db"), LockTimeout: time.Second, Now: time.Now}); err == nil ||
-			!strings.Contains(err.Error(), file) {
-			t.Errorf("error %v", err)
-		}
+		refuses(t, filepath.Join(file, "seqd.db"), "open store file")
+		refuses(t, filepath.Join(file, "data", "seqd.db"), "create the data folder")
 	})
 	t.Run("another program's bbolt file", func(t *testing.T) {
 		path := filepath.Join(dir, "other.db")
@@ -168,19 +169,73 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		refuses(t, path, "not a store of seqd")
 	})
-	t.Run("a newer format", func(t *testing.T) {
-		path := filepath.Join(dir, "newer.db")
+	changed := func(change func(*bbolt.Tx) error) string {
+		path := filepath.Join(t.TempDir(), "seqd.db")
 		s := open(t, path)
-		err := s.writer.alone(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(formatKey, formatValue(Format+1))
-		})
-		if err := errors.Join(err, s.Close()); err != nil {
+		if err := errors.Join(s.writer.alone(change), s.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := refuses(t, path, "newer"); !errors.Is(err, persist.ErrNewer) {
-			t.Errorf("error %v is not ErrNewer", err)
-		}
+		return path
+	}
+	for format, why := range map[string]string{fmt.Sprint(Format + 1): "newer", "0": "cannot be read", "x": "cannot be read"} {
+		t.Run("the format "+format, func(t *testing.T) {
+			path := changed(func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte(format)) })
+			if err := refuses(t, path, why); errors.Is(err, persist.ErrNewer) != (why == "newer") {
+				t.Errorf("error %v", err)
+			}
+			if done, err := Compact(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); err == nil || len(done) != 0 {
+				t.Errorf("it was compacted: %v, %v", done, err)
+			}
+		})
+	}
+	t.Run("a bucket is missing", func(t *testing.T) {
+		refuses(t, changed(func(tx *bbolt.Tx) error { return tx.DeleteBucket(slotsBucket) }), "not a store of seqd")
 	})
+}
+
+// TestPagesBeyondTheEnd checks that a file is refused if a page says that it is longer than the rest
+// of the file, unless the page is free.
+func TestPagesBeyondTheEnd(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	addCounter(t, s, "order")
+	var free []bool
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		for id := range int(tx.Size()) / os.Getpagesize() {
+			page, err := tx.Page(id)
+			if err != nil {
+				return err
+			}
+			free = append(free, page.Type == "free")
+		}
+		return nil
+	})
+	whole, readErr := os.ReadFile(s.path)
+	if err := errors.Join(err, readErr, os.Remove(s.path), s.check(storeContent())); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("a file that has gone: %v", err)
+	}
+	opens := func(id, overflow int) bool {
+		hurt := bytes.Clone(whole)
+		binary.LittleEndian.PutUint32(hurt[id*os.Getpagesize()+12:], uint32(overflow))
+		path := filepath.Join(t.TempDir(), "seqd.db")
+		if err := os.WriteFile(path, hurt, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now, noSync: true})
+		if err == nil {
+			_ = s.Close()
+		} else if !strings.Contains(err.Error(), "pages long") {
+			t.Error(err)
+		}
+		return err == nil
+	}
+	if !opens(0, len(free)-1) || !slices.Contains(free, true) {
+		t.Errorf("the first page reaches to the end; free are %v", free)
+	}
+	for id, free := range free {
+		if opens(id, len(whole)/os.Getpagesize()) != free {
+			t.Errorf("page %d is too long: opened %v", id, !free)
+		}
+	}
 }
 
 // A record that rotted is refused, whatever is done with it, and stays as it is.
@@ -249,6 +304,10 @@ func TestRemovedFileIsNoticed(t *testing.T) {
 			if err := harm(path); err != nil {
 				t.Fatal(err)
 			}
+			s.writer.update = func(func(*bbolt.Tx) error) error { t.Error("it is written to"); return nil }
+			if err := s.writer.alone(nil); !errors.Is(err, errMoved) {
+				t.Errorf("alone: %v", err)
+			}
 			_, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1})
 			if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), path) {
 				t.Errorf("error %v", err)
@@ -269,7 +328,7 @@ func TestWritesShareTransactions(t *testing.T) {
 		release := make(chan struct{})
 		go func() { _ = s.writer.do(t.Context(), func(*bbolt.Tx) error { <-release; return nil }) }()
 		synctest.Wait() // the first transaction is under way
-		const n = 200
+		const n = most + 2
 		for i := range n {
 			go func() {
 				err := s.Counters().Create(t.Context(), persist.Counter{BizTag: fmt.Sprintf("b%d", i/2), Step: 1})
@@ -285,8 +344,8 @@ func TestWritesShareTransactions(t *testing.T) {
 		if err != nil || len(list) != n/2 {
 			t.Errorf("%d counters were created, %v, want %d", len(list), err, n/2)
 		}
-		if transactions != 4 { // each is followed by an empty one
-			t.Errorf("%d transactions for 1 and %d writes, want 4", transactions, n)
+		if transactions != 6 { // each is followed by an empty one
+			t.Errorf("%d transactions for 1, %d and 2 writes, want 6", transactions, most)
 		}
 	})
 }
@@ -299,6 +358,9 @@ func TestFailedTransactions(t *testing.T) {
 		harmless bool
 	}{
 		{"page not written", noSpace, true},
+		{"quota", &os.PathError{Op: "write", Path: "seqd.db", Err: syscall.EDQUOT}, true},
+		{"too large", &os.PathError{Op: "write", Path: "seqd.db", Err: syscall.EFBIG}, true},
+		{"file removed", errMoved, true},
 		{"file not grown", errors.New("file resize error: no space left on device"), true},
 		{"sync failed", syscall.EIO, false},
 		{"sync failed, as other systems say it", &os.PathError{Op: "sync", Path: "seqd.db", Err: syscall.EIO}, false},
@@ -347,6 +409,20 @@ func TestWriterAfterFailure(t *testing.T) {
 				t.Errorf("after the failure: %v, want %v", err, test.after)
 			}
 		})
+	}
+}
+
+// TestReadersSeeNoLess checks what readers may see as transactions reach the disk.
+func TestReadersSeeNoLess(t *testing.T) {
+	var s settled
+	for _, id := range []int{5, 3} {
+		s.reach(id)
+		if !s.has(5) || s.has(6) {
+			t.Errorf("after %d it has %d", id, s.upTo.Load())
+		}
+	}
+	if err := translate(bolterrors.ErrDatabaseNotOpen); !harmless(bolterrors.ErrDatabaseNotOpen) || err != persist.ErrClosed {
+		t.Errorf("of a closed file: %v", err)
 	}
 }
 

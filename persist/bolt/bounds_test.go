@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -34,8 +37,16 @@ func TestAnswersOfAClosedStore(t *testing.T) {
 		if used {
 			k.answers("a", ttl)
 		}
+		windows := k.store.answers.windows.list
 		if err := k.store.Close(); err != nil {
 			t.Fatal(err)
+		}
+		for _, one := range windows {
+			select {
+			case <-one.writer.stopped:
+			default:
+				t.Error("the writer of a window goes on")
+			}
 		}
 		a := k.store.Answers()
 		_, claim := a.Claim(t.Context(), "a", "claim", lease)
@@ -70,12 +81,12 @@ func TestClaimsAreForgotten(t *testing.T) {
 	k.claims("b", "claim", "")
 	k.claims("c", "claim", "")
 	held(2)
-	for _, claim := range []string{"other", "claim"} {
+	for i, claim := range []string{"other", "claim"} {
 		if err := k.store.Answers().Drop(t.Context(), "b", claim); err != nil {
 			t.Fatal(err)
 		}
+		held(2 - i)
 	}
-	held(1)
 	k.pass(lease - time.Millisecond)
 	k.purges(0)
 	held(1)
@@ -126,6 +137,44 @@ func TestPurgeBounds(t *testing.T) {
 	}
 }
 
+// failsOnce makes the next transaction of a window fail for lack of space.
+func (w *window) failsOnce() {
+	works := w.writer.update
+	w.writer.update = func(func(*bbolt.Tx) error) error {
+		w.writer.update = works
+		return &os.PathError{Op: "write", Path: w.path, Err: syscall.ENOSPC}
+	}
+}
+
+// TestWindowsThatCannotChange checks that an answer is refused if its window cannot be made, and that
+// a purge says what it could not do. The next attempt succeeds.
+func TestWindowsThatCannotChange(t *testing.T) {
+	k := newKept(t)
+	k.answers("a", time.Hour)
+	k.pass(time.Hour / 2)
+	w, second := &k.store.answers.windows, filepath.Join(k.path+answersSuffix, "00000002.db")
+	for _, harm := range []func(){func() { _ = os.Mkdir(second, 0o700) }, func() { _ = os.Remove(second); w.list[0].failsOnce() }} {
+		harm()
+		if err := w.put("b", "answer b", time.Hour); err == nil || len(w.list) != 1 {
+			t.Errorf("%v, %d windows", err, len(w.list))
+		}
+	}
+	k.answers("b", time.Hour)
+	k.pass(time.Hour)
+	first := filepath.Join(filepath.Dir(second), "00000001.db")
+	for _, harm := range []func(){w.list[1].failsOnce, func() { _, _ = os.Remove(first), os.MkdirAll(filepath.Join(first, "x"), 0o700) }} {
+		harm()
+		if n, err := k.store.Answers().Purge(t.Context()); n != 0 || err == nil {
+			t.Errorf("purged %d, %v", n, err)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(first), os.Remove(second)); err != nil { // as an operator may
+		t.Fatal(err)
+	}
+	k.pass(time.Hour)
+	k.purges(1)
+}
+
 // TestClockSteps checks that the clock is written when it has advanced by half a minute, and not each
 // time.
 func TestClockSteps(t *testing.T) {
@@ -165,6 +214,95 @@ func TestAnswersAreOpenedAgain(t *testing.T) {
 	fails("before a second has passed")
 	k.pass(time.Millisecond)
 	k.answers("a", ttl)
+	k.pass(ttl / 2)
+	k.answers("b", ttl)
+	k.reopen(k.day)
+	dir = filepath.Join(dir, "00000002.db")
+	if err := os.Rename(dir, k.path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	fails("a window is missing")
+	if err := os.Rename(k.path+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	k.pass(openPause)
+	k.claims("a", "other", "answer a")
+	k.claims("b", "other", "answer b")
+}
+
+// TestWritesThatBoltRefuses checks that the error of a write is returned, with a bucket in the place
+// of a record.
+func TestWritesThatBoltRefuses(t *testing.T) {
+	k := newKept(t)
+	s, ctx := k.store, t.Context()
+	k.answers("a", ttl)
+	k.claims("b", "claim", "")
+	doc := persist.Document{Kind: "token", Key: "k", Revision: 1, Expires: 7}
+	changed, another := doc, doc
+	changed.Revision, changed.Expires, another.Key = 2, 8, "other"
+	if err := errors.Join(s.Documents().Create(ctx, doc), s.History().Append(ctx, someHistory(5))); err != nil {
+		t.Fatal(err)
+	}
+	record := someHistory(6)[0]
+	for _, harm := range []struct {
+		writer *writer
+		change func(*bbolt.Tx) error
+	}{
+		{s.writer, func(tx *bbolt.Tx) error {
+			expiry := tx.Bucket(documentsBucket).Bucket(expiryBucket)
+			err := expiry.Delete(expiryKey(doc))
+			for _, doc := range []persist.Document{doc, another} {
+				_, made := expiry.CreateBucket(expiryKey(doc))
+				err = errors.Join(err, made)
+			}
+			return err
+		}},
+		{s.history.writer, func(tx *bbolt.Tx) error {
+			_, err := tx.Bucket(historyBucket).CreateBucket([]byte(record.PersistID()))
+			return err
+		}},
+		{s.answers.windows.list[0].writer, func(tx *bbolt.Tx) error {
+			_, err := tx.Bucket(answersBucket).CreateBucket([]byte("b"))
+			return err
+		}},
+	} {
+		if err := harm.writer.alone(harm.change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, purge := s.Documents().Purge(ctx, "token", 100, 10)
+	_, history := s.History().Purge(ctx, "order", 100, 10)
+	_, swap := s.Answers().Swap(ctx, "b", "claim", "answer", ttl)
+	other := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	if err := other.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put(expiryBucket, nil) }); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"a record for the bucket": other.Documents().Create(ctx, persist.Document{Kind: "token", Key: "k", Revision: 1}),
+		"create":                  s.Documents().Create(ctx, another), "update": s.Documents().Update(ctx, changed), "delete": s.Documents().Delete(ctx, "token", "k", 1),
+		"keep": s.Documents().Keep(ctx, []persist.Document{another}), "purge": purge,
+		"append": s.History().Append(ctx, []persist.HistoryRecord{record}), "purge of the history": history, "swap": swap,
+	} {
+		if err == nil {
+			t.Errorf("%s: there was no error", what)
+		}
+	}
+}
+
+// TestRefusedSwapWritesNothing checks that a swap of a registry that is not there makes none.
+func TestRefusedSwapWritesNothing(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	slot := persist.Slot{ID: 1, Key: "k"}
+	if made, err := s.Slots().Swap(t.Context(), "order", persist.SlotSwap{OldSlot: &slot, NewSlot: &slot}); made || err != nil {
+		t.Error(made, err)
+	}
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		_, err := get[persist.Registry](tx.Bucket(slotsBucket), "order")
+		return err
+	})
+	if !errors.Is(err, persist.ErrNotFound) {
+		t.Errorf("there is a registry: %v", err)
+	}
 }
 
 // TestInspectAnswers checks how many files and answers an operator is told of.
@@ -191,6 +329,12 @@ func TestInspectAnswers(t *testing.T) {
 	}
 	if files, answers, err := s.InspectAnswers(); files != 3 || answers != 5 || err != nil {
 		t.Errorf("beside another file: %d files with %d answers, %v", files, answers, err)
+	}
+	if err := errors.Join(os.RemoveAll(k.path+answersSuffix), os.WriteFile(k.path+answersSuffix, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.InspectAnswers(); err == nil {
+		t.Error("the folder is a file")
 	}
 }
 

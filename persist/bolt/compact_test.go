@@ -152,6 +152,16 @@ func TestCompactRefuses(t *testing.T) {
 	if _, err := os.Stat(missing.Path); !errors.Is(err, os.ErrNotExist) {
 		t.Error("it was made")
 	}
+	inTheWay := opts.Path + compactSuffix
+	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "remove "+inTheWay) {
+		t.Errorf("a folder is in the way: %v, %v", done, err)
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
 	s := open(t, opts.Path)
 	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "another process is using it") {
 		t.Errorf("a file in use: %v, %v", done, err)
@@ -203,25 +213,32 @@ func TestCompactOfAReplacedFile(t *testing.T) {
 
 // A copy that differs is refused.
 func TestCompactCompares(t *testing.T) {
-	opts := bloated(t)
-	_, err := compact(opts, func(step string) {
-		if step != "copied" {
-			return
+	for name, harm := range map[string]func(*bbolt.Tx) error{
+		"a record is missing": func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Delete([]byte("order")) },
+		"a bucket is an empty record": func(tx *bbolt.Tx) error {
+			b := tx.Bucket(documentsBucket)
+			return errors.Join(b.DeleteBucket(expiryBucket), b.Put(expiryBucket, nil))
+		},
+	} {
+		opts := bloated(t)
+		_, err := compact(opts, func(step string) {
+			if step != "copied" {
+				return
+			}
+			db, err := bbolt.Open(opts.Path+compactSuffix, 0o600, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(db.Update(harm), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if !errors.Is(err, persist.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
 		}
-		db, err := bbolt.Open(opts.Path+compactSuffix, 0o600, nil)
-		if err != nil {
-			t.Fatal(err)
+		if _, err := os.Stat(opts.Path + compactSuffix); !errors.Is(err, os.ErrNotExist) {
+			t.Error("the copy is still there")
 		}
-		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Delete([]byte("order")) })
-		if err := errors.Join(err, db.Close()); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if !errors.Is(err, persist.ErrInvalid) {
-		t.Errorf("got %v", err)
+		holds(t, opts.Path)
 	}
-	if _, err := os.Stat(opts.Path + compactSuffix); !errors.Is(err, os.ErrNotExist) {
-		t.Error("the copy is still there")
-	}
-	holds(t, opts.Path)
 }

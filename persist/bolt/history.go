@@ -72,9 +72,6 @@ func (h *history) close() error {
 // update runs f in a write transaction and returns when it is on disk. If f returns an error, it
 // has written nothing.
 func (h *history) update(ctx context.Context, f func(*bbolt.Bucket) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	w, _, err := h.open()
 	if err != nil {
 		return err
@@ -114,9 +111,6 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 func (h *history) List(ctx context.Context, query persist.HistoryQuery) (list []persist.HistoryRecord, err error) {
 	low, high, err := query.Range()
 	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	_, file, err := h.open()

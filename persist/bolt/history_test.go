@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/seqd/seqd/persist"
 )
 
@@ -63,6 +65,19 @@ func TestDamagedHistory(t *testing.T) {
 	}
 	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}); err != nil {
 		t.Error(err)
+	}
+}
+
+// A record under the key of another is not shown.
+func TestHistoryRecordOfAnother(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
+	err := s.history.update(t.Context(), func(b *bbolt.Bucket) error {
+		record, err := persist.Encode(someHistory(5)[0])
+		return errors.Join(err, b.Put([]byte(someHistory(6)[0].PersistID()), record))
+	})
+	list, listErr := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})
+	if err != nil || len(list) != 0 || !errors.Is(listErr, persist.ErrInvalid) {
+		t.Errorf("%v; %v, %v", err, list, listErr)
 	}
 }
 

@@ -85,10 +85,13 @@ func (s *settled) wait(ctx context.Context, id int) error {
 	}
 }
 
-// view runs f in a read transaction that sees only what is on disk. It may wait for the writes under
-// way.
+// view runs f in a read transaction that sees only what is on disk, unless ctx has ended. It may wait
+// for the writes under way.
 func (o *opened) view(ctx context.Context, f func(*bbolt.Tx) error) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		id := 0
 		err := o.guard.run(func() error {
 			return o.db.View(func(tx *bbolt.Tx) error {
