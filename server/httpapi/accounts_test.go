@@ -129,8 +129,8 @@ func TestAccountCSV(t *testing.T) {
 		"9,10,issued,,,,,\r\n"
 	w := do(t, api, "GET", "/biz-types/invoice/gaps", "Accept: text/csv, application/json;q=0.5")
 	wantBody(t, w, csvType, whole)
-	if got := w.Header().Get("Content-Disposition"); got != `attachment; filename="invoice-2026.csv"` || w.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("Content-Disposition is %q, Cache-Control %q", got, w.Header().Get("Cache-Control"))
+	if got := w.Header().Get("Content-Disposition"); got != `attachment; filename="invoice-2026.csv"` || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("Content-Disposition is %q, of %v", got, w.Header())
 	}
 	// the pages put together are the whole
 	paged, after := head, ""
@@ -185,6 +185,40 @@ func TestAccountCSVInPages(t *testing.T) {
 	}
 	if want := []seqd.Period{0, 20260000, 20260000}; !slices.Equal(b.periods, want) {
 		t.Errorf("the periods of the pages are %v, want %v", b.periods, want)
+	}
+}
+
+// gone is the connection of a caller that has gone.
+type gone struct{ http.ResponseWriter }
+
+func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// TestAccountCSVEnds checks that no more pages are read for a caller that has gone, or from a ledger
+// that does not get on.
+func TestAccountCSVEnds(t *testing.T) {
+	for stuck, want := range map[bool]int{false: 1, true: 2} {
+		b, w := manyVoids(5001), http.ResponseWriter(httptest.NewRecorder())
+		if stuck {
+			b.next = 1
+		} else {
+			w = gone{w}
+		}
+		api := newAPI(t, defineBook("invoice", b))
+		r, err := newRequest("GET", "/biz-types/invoice/gaps", "Accept: text/csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if p := recover(); (p == http.ErrAbortHandler) != stuck {
+					t.Errorf("it ended with %v", p)
+				}
+			}()
+			api.ServeHTTP(w, r)
+		}()
+		if b.pages != want {
+			t.Errorf("%d pages were read, want %d", b.pages, want)
+		}
 	}
 }
 
@@ -434,6 +468,9 @@ func TestBadVoids(t *testing.T) {
 			continue
 		}
 		wantProblem(t, w, tt.status, tt.code)
+	}
+	if w := sendJSON(t, api, "POST", target, `{"id":"1","reason":7}`); !strings.Contains(w.Body.String(), "it is not text") {
+		t.Errorf("a reason that is a number: %s", w.Body)
 	}
 	r, err := newRequest("POST", target, "Content-Type: text/plain")
 	if err != nil {

@@ -124,7 +124,7 @@ func discreet(text string) string {
 		return text
 	}
 	var shown strings.Builder
-	for ; at >= 0 && shown.Len() < longestShown; at = strings.Index(text, access.SecretPrefix) {
+	for ; at >= 0; at = strings.Index(text, access.SecretPrefix) {
 		shown.WriteString(text[:at])
 		shown.WriteString(notShown)
 		text = text[at+len(access.SecretPrefix):]
@@ -132,9 +132,7 @@ func discreet(text string) string {
 			text = text[1:]
 		}
 	}
-	if at < 0 {
-		shown.WriteString(text)
-	}
+	shown.WriteString(text)
 	return cut(shown.String(), longestShown)
 }
 

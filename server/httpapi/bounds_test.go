@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // TestHarmless checks the bounds of what may go into logs and headers.
@@ -162,7 +164,8 @@ func TestAccountRows(t *testing.T) {
 	}})
 	rows.add(10, &seqd.Account{First: 1, Last: 30, Next: 12})
 	rows.add(12, &seqd.Account{First: 1, Last: 12})
-	want := "1,1,void,,'=1+1,shop,,\r\n2,3,reserved,,,,r,\r\n4,4,issued,,,,,\r\n5,5,released,,,,,\r\n6,8,issued,,,,,\r\n9,10,void,,,,,\r\n11,12,issued,,,,,\r\n"
+	rows.add(0, &seqd.Account{First: 40, Last: 41})
+	want := "1,1,void,,'=1+1,shop,,\r\n2,3,reserved,,,,r,\r\n4,4,issued,,,,,\r\n5,5,released,,,,,\r\n6,8,issued,,,,,\r\n9,10,void,,,,,\r\n11,12,issued,,,,,\r\n40,41,issued,,,,,\r\n"
 	if got := rows.buf.String(); got != want {
 		t.Errorf("rows\n%s\nwant\n%s", got, want)
 	}
@@ -170,6 +173,21 @@ func TestAccountRows(t *testing.T) {
 		if got := harmlessCell(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
+	}
+}
+
+// TestOnceOf checks that an Idempotency-Key stays what it is in the ledgers of earlier versions, and
+// that its parts cannot be taken for each other.
+func TestOnceOf(t *testing.T) {
+	call := &seqd.Call{BizType: "invoice", Key: "t1", Caller: seqd.Caller{Name: "shop"}}
+	if got := onceOf(call, "k"); got != "RWs5auZtDPRQYGSHlX0WUTPHb_Z2Bdph3V4_Gm-tj0o" {
+		t.Errorf("it is %s", got)
+	}
+	if name := fileName("a", "", 0) + fileName("a", "k", 20261120); name != "a.csva-k-2026-11-20.csv" {
+		t.Errorf("the files are named %s", name)
+	}
+	if log := slog.New(slog.DiscardHandler); newAuditLog(gate.New(gate.Options{Log: log}), Options{}).log == nil {
+		t.Error("there is no audit log")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -87,6 +88,17 @@ func wantUnauthorized(t *testing.T, w *httptest.ResponseRecorder) {
 	if want := "a valid token is needed, as Authorization: Bearer <token>"; p.Detail != want || w.Header().Get("Allow") != "" {
 		t.Errorf("the answer tells %q, Allow %q", p.Detail, w.Header().Get("Allow"))
 	}
+}
+
+// brokenGuard is a guard with a defect.
+type brokenGuard struct{ gate.Guard }
+
+func (brokenGuard) Allow([]string, string, string) (string, error) { panic("a defect") }
+
+// TestBrokenGuard checks that nothing is issued if the check of a token panics.
+func TestBrokenGuard(t *testing.T) {
+	api := newGuarded(t, func(o *options) { o.Guard = brokenGuard{} })
+	wantProblem(t, do(t, api, "GET", "/seq/order"), 500, seqd.CodeInternal)
 }
 
 // TestNobodyGetsIn checks that a request without a valid token gets nothing.

@@ -27,6 +27,7 @@ type book struct {
 	failPage    int                     // the page of an account that fails, 0 for none
 	pages       int
 	pageTime    time.Duration // how long a page of an account takes
+	next        int64         // what each page says is next, 0 for what is
 }
 
 type counterBook struct {
@@ -269,7 +270,7 @@ func (b *book) Account(_ context.Context, q seqd.AccountQuery) (a seqd.Account, 
 		gaps = gaps[:q.Limit]
 		a.Next = gaps[len(gaps)-1].To
 	}
-	a.Gaps = gaps
+	a.Gaps, a.Next = gaps, cmp.Or(b.next, a.Next)
 	return a, nil
 }
 

@@ -92,12 +92,8 @@ func troubleOf(why *seqd.Error) *trouble {
 type details map[string]map[string]any
 
 func detailsOf(issuer *seqd.Issuer) details {
-	list := issuer.Details(mostListed)
-	if len(list) == 0 {
-		return nil
-	}
-	d := make(details, len(list))
-	for _, of := range list {
+	d := make(details)
+	for _, of := range issuer.Details(mostListed) {
 		d[of.BizType] = of.Values
 	}
 	return d
