@@ -89,14 +89,12 @@ func compact(opts Options, reached func(step string)) (done Compacted, err error
 	if done.Records, err = sameRecords(temporary, &old); err != nil {
 		return done, err
 	}
-	if info, err = os.Stat(temporary); err != nil {
+	reached("checked")
+	info, err = os.Stat(temporary)
+	if err := errors.Join(err, old.stillThere()); err != nil {
 		return done, err
 	}
 	done.After = info.Size()
-	reached("checked")
-	if err := old.stillThere(); err != nil {
-		return done, err
-	}
 	if err := os.Rename(temporary, opts.Path); err != nil {
 		return done, err
 	}

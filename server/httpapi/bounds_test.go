@@ -169,7 +169,7 @@ func TestAccountRows(t *testing.T) {
 	if got := rows.buf.String(); got != want {
 		t.Errorf("rows\n%s\nwant\n%s", got, want)
 	}
-	for text, want := range map[string]string{"a": "a", "=a": "'=a", " =a": " '=a", "a=b": "a=b", "a;=b": "a;'=b", "a, -1": "a, '-1", "a|@b": "a|'@b", `"+1`: `"'+1`, "＝a": "'＝a", "a =b": "a =b"} {
+	for text, want := range map[string]string{"a": "a", "=a": "'=a", " =a": " '=a", "a=b": "a=b", "a;=b": "a;'=b", "a, -1": "a, '-1", "a|@b": "a|'@b", `"+1`: `"'+1`, "＝a": "'＝a", "a =b": "a =b", "  =1": "  '=1", "@SUM(A1)": "'@SUM(A1)", "x;=cmd|' /C calc'!A0": "x;'=cmd|' /C calc'!A0", "a = b, see 3-4": "a = b, see 3-4"} {
 		if got := harmlessCell(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}

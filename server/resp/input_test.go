@@ -161,6 +161,13 @@ func halfACommand(t *testing.T) {
 			t.Errorf("%.20q: %q", half, got)
 		}
 	}
+	p, began := s.dial(t), time.Now()
+	for _, err := p.Write([]byte("x")); err == nil; _, err = p.Write([]byte("x")) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if took := time.Since(began); took != 60*time.Millisecond { // when the next byte is refused
+		t.Errorf("byte by byte it was cut off after %v", took)
+	}
 }
 
 // TestIdle: a client that sends nothing is cut off after the idle time-out, and one that sends
