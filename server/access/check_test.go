@@ -3,6 +3,7 @@ package access_test
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,81 +94,53 @@ func TestAllowState(t *testing.T) {
 }
 
 func TestAllowScopes(t *testing.T) {
-	tests := []struct {
-		scopes, need, bizType string
-		want                  bool
+	for _, test := range []struct {
+		scopes, allowed, refused string // counters for the scope issue, otherwise scopes
 	}{
-		{"issue:order", "issue", "order", true},
-		{"issue:order", "issue", "orders", false},
-		{"issue:order", "issue", "Order", false},
-		{"issue:order", "issue", "", false},
-		{"issue:order", "read", "", false},
-		{"issue:order", "admin", "", false},
-		{"issue:order", "", "", true},
-		{"issue:order*", "issue", "order", true},
-		{"issue:order*", "issue", "order-eu", true},
-		{"issue:order*", "issue", "reorder", false},
-		{"issue:*", "issue", "anything", true},
-		{"issue:*", "issue", "", true},
-		{"issue:*", "read", "", false},
-		{"issue:*-eu", "issue", "order-eu", true},
-		{"issue:*-eu", "issue", "order-eu-x-eu", true},
-		{"issue:*-eu", "issue", "order-us", false},
-		{"issue:a*b*c", "issue", "abc", true},
-		{"issue:a*b*c", "issue", "aXbXbYc", true},
-		{"issue:a*b*c", "issue", "acb", false},
-		{"issue:a**c", "issue", "abc", true},
-		{"issue:a.c", "issue", "abc", false},
-		{"issue:order issue:user", "issue", "user", true},
-		{"read", "read", "", true},
-		{"read", "admin", "", false},
-		{"read", "issue", "order", false},
-		{"admin", "admin", "", true},
-		{"admin", "read", "", true},
-		{"admin", "issue", "order", false},
-		{"admin issue:o*", "issue", "order", true},
-		{"admin read issue:*", "everything", "order", false},
+		{"issue:order", "issue:order", "issue:orders issue:Order issue: read admin"},
+		{"issue:order*", "issue:order issue:order-eu", "issue:reorder"},
+		{"issue:*", "issue:anything issue: issue:invoice/t1", "read"},
+		{"issue:*-eu", "issue:order-eu issue:order-eu-x-eu", "issue:order-us"},
+		{"issue:a*b*c", "issue:abc issue:aXbXbYc", "issue:acb"},
+		{"issue:a**c", "issue:abc", ""},
+		{"issue:a.c", "", "issue:abc"},
+		{"issue:order issue:user", "issue:user", ""},
+		{"read", "read", "admin issue:order"},
+		{"admin", "admin read", "issue:order"},
+		{"admin issue:o*", "issue:order", ""},
+		{"admin read issue:*", "", "everything"},
 
 		// A scope without a key covers all keys, one with a key no other key, and no biz type
 		// without one.
-		{"issue:invoice", "issue", "invoice/t1", true},
-		{"issue:invoice", "issue", "invoices/t1", false},
-		{"issue:inv*", "issue", "invoice/t1", true},
-		{"issue:*", "issue", "invoice/t1", true},
-		{"issue:invoice/t1", "issue", "invoice/t1", true},
-		{"issue:invoice/t1", "issue", "invoice/t10", false},
-		{"issue:invoice/t1", "issue", "invoice/T1", false},
-		{"issue:invoice/t1", "issue", "invoice", false},
-		{"issue:invoice/t1", "issue", "invoice/", false},
-		{"issue:invoice/t1", "issue", "order/t1", false},
-		{"issue:invoice/t1", "read", "invoice/t1", false},
-		{"issue:invoice/t1", "admin", "invoice/t1", false},
-		{"issue:invoice/t*", "issue", "invoice/t42", true},
-		{"issue:invoice/t*", "issue", "invoice/u42", false},
-		{"issue:invoice/*", "issue", "invoice/t42", true},
-		{"issue:invoice/*", "issue", "invoice", false},
-		{"issue:*/t1", "issue", "invoice/t1", true},
-		{"issue:*/t1", "issue", "invoice/t2", false},
-		{"issue:*/t1", "issue", "t1", false},
-		{"issue:inv*/t*", "issue", "invoice/t2", true},
-		{"issue:inv*/t*", "issue", "order/t2", false},
+		{"issue:invoice", "issue:invoice/t1", "issue:invoices/t1"},
+		{"issue:inv*", "issue:invoice/t1", ""},
+		{"issue:invoice/t1", "issue:invoice/t1", "issue:invoice/t10 issue:invoice/T1 issue:invoice issue:invoice/ issue:order/t1 read admin"},
+		{"issue:invoice/t*", "issue:invoice/t42", "issue:invoice/u42"},
+		{"issue:invoice/*", "issue:invoice/t42", "issue:invoice issue:invoice2/t1"},
+		{"issue:*/t1", "issue:invoice/t1", "issue:invoice/t2 issue:t1"},
+		{"issue:inv*/t*", "issue:invoice/t2", "issue:order/t2"},
+		{"issue:invoice/t1 issue:invoice/t2", "issue:invoice/t2", ""},
 		// A star never crosses the slash, and a key has none.
-		{"issue:*1", "issue", "invoice/t1", false},
-		{"issue:i*1", "issue", "invoice/t1", false},
-		{"issue:invoice*", "issue", "invoic/e", false},
-		{"issue:invoice/*", "issue", "invoice2/t1", false},
-		{"issue:a/b", "issue", "a/b/c", false},
-		{"issue:a/b*", "issue", "a/b/c", false},
-		{"issue:invoice/t1 issue:invoice/t2", "issue", "invoice/t2", true},
-	}
-	for _, tt := range tests {
-		tokens := newTokens(t, newStore(), token("shop", secret, strings.Fields(tt.scopes)...))
-		who, err := tokens.Allow(header(secret), tt.need, tt.bizType)
-		if (err == nil) != tt.want || who.Name != "shop" {
-			t.Errorf("%s for %s %s: %q, %v", tt.scopes, tt.need, tt.bizType, who.Name, err)
+		{"issue:*1", "", "issue:invoice/t1"},
+		{"issue:i*1", "", "issue:invoice/t1"},
+		{"issue:invoice*", "", "issue:invoic/e"},
+		{"issue:a/b", "", "issue:a/b/c"},
+		{"issue:a/b*", "", "issue:a/b/c"},
+	} {
+		tokens := newTokens(t, newStore(), token("shop", secret, strings.Fields(test.scopes)...))
+		for _, need := range strings.Fields(test.allowed + " " + test.refused) {
+			scope, counter, _ := strings.Cut(need, ":")
+			want := slices.Contains(strings.Fields(test.allowed), need)
+			who, err := tokens.Allow(header(secret), scope, counter)
+			if (err == nil) != want || who.Name != "shop" {
+				t.Errorf("%s for %s: %q, %v", test.scopes, need, who.Name, err)
+			}
+			if err != nil {
+				wantCode(t, err, seqd.CodeForbidden)
+			}
 		}
-		if err != nil {
-			wantCode(t, err, seqd.CodeForbidden)
+		if _, err := tokens.Allow(header(secret), "", ""); err != nil {
+			t.Errorf("%s where any token will do: %v", test.scopes, err)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestPlainErrors(t *testing.T) {
 // TestParameters checks the bounds of what a request may ask for.
 func TestParameters(t *testing.T) {
 	for query, ok := range map[string]bool{
-		"": true, "count=1": true, "count=10000": true, "count=0": false, "count=10001": false, "count=+1": false, "count=1&count=1": false, "count=": false, "count": false, "&&": true,
+		"": true, "count=1": true, "count=10000": true, "count=0": false, "count=10001": false, "count=+1": false, "count=1&count=1": false, "count=": false, "count": false, "count=-0": false, "count=+5": false, "count=1e9": false, "count=1.0": false, "count=0x10": false, "count=1_000": false, "count=99999999999999999999": false, "&&": true,
 		"key=k": true, "key=": false, "key=k&key=k": false, "key=a;b": false, "ttl=1s": true, "ttl=999ms": false, "ttl=24h": true, "ttl=24h1ms": false, "ttl=1s&ttl=1s": false, "x=1": false, "%zz=1": false,
 	} {
 		if o, err := readOrder(query, seqd.ReservedNumbers, 10_000); (err == nil) != ok {
@@ -233,6 +233,9 @@ func TestPreferences(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"": false, "*/*": false, "text/plain": true, "text/plain, application/json": false, "text/plain, application/json;q=0.9": true, "text/*": true, "text/*;q=0.5, application/*": false,
 		"text/plain;q=0, */*": false, "application/json;q=0, */*": true, "text/*, text/plain;q=0.1, application/json;q=0.2": false, "application/*;q=0.1, application/json, text/plain;q=0.5": false,
+		"TEXT/PLAIN": true, "  text/plain ;  q=1.0 ": true, "text/plain; charset=utf-8": true, "text/plain, */*": false, "text/plain, */*;q=0.1": true, "application/*;q=0.5, text/plain;q=0.6": true,
+		"text/plain;q=0": false, "text/plain;q=high": false, "text/plain;q=2": false, "text/plain, application/json;q=NaN": true, "text/plain;Q=0.1, application/json;Q=0.2": false, "image/png": false,
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": false, ",;=/,,q=;;\"\xff": false, "text/plain;q=0.1|application/json": false, "application/json;q=0.1|text/plain": true,
 	} {
 		if prefers(strings.Split(accept, "|"), "text/plain") != want {
 			t.Errorf("%q prefers text: %v", accept, !want)

@@ -31,6 +31,7 @@ func TestIssue(t *testing.T) {
 		{"an escaped count", "GET", "/seq/order?%63ount=%33", jsonType, three},
 		{"an escaped name", "GET", "/seq/%6frder", jsonType, one},
 		{"a full URL as target", "GET", "http://seqd/seq/order?count=3", jsonType, three},
+		{"a query of separators is no query", "GET", "/seq/order?&&", jsonType, one},
 		{"one, empty parameters in front", "GET", "/seq/order?&count=3", jsonType, three},
 	}
 	for _, tt := range tests {
@@ -54,18 +55,10 @@ func TestIssueRefusesBadRequests(t *testing.T) {
 	}{
 		{"count 0", "/seq/order?count=0", 400, "invalid_count", "from 1 to 10000"},
 		{"count -1", "/seq/order?count=-1", 400, "invalid_count", `"-1"`},
-		{"count -0", "/seq/order?count=-0", 400, "invalid_count", `"-0"`},
 		{"count with an escaped plus", "/seq/order?count=%2B5", 400, "invalid_count", `"+5"`},
-		{"count with a plus, which means a blank", "/seq/order?count=+5", 400, "invalid_count", `" 5"`},
-		{"count 1e9", "/seq/order?count=1e9", 400, "invalid_count", `"1e9"`},
 		{"count abc", "/seq/order?count=abc", 400, "invalid_count", `"abc"`},
-		{"count 1.0", "/seq/order?count=1.0", 400, "invalid_count", `"1.0"`},
-		{"count 0x10", "/seq/order?count=0x10", 400, "invalid_count", `"0x10"`},
-		{"count 1_000", "/seq/order?count=1_000", 400, "invalid_count", `"1_000"`},
 		{"count empty", "/seq/order?count=", 400, "invalid_count", `""`},
-		{"count without value", "/seq/order?count", 400, "invalid_count", `""`},
 		{"count above the most", "/seq/order?count=10001", 400, "invalid_count", "from 1 to 10000"},
-		{"count above every integer", "/seq/order?count=99999999999999999999", 400, "invalid_count", "from 1 to 10000"},
 		{"count of control characters", "/seq/order?count=%00%0A", 400, "invalid_count", `"\x00\n"`},
 		{"count of broken UTF-8", "/seq/order?count=%ff", 400, "invalid_count", `"\xff"`},
 		{"a long count is cut", "/seq/order?count=" + strings.Repeat("9", 500), 400, "invalid_count", strings.Repeat("9", 40) + `"`},
@@ -107,67 +100,26 @@ func TestIssueRefusesBadRequests(t *testing.T) {
 	}
 }
 
-// TestIssueQueryOfSeparators checks that a query of separators alone counts as empty.
-func TestIssueQueryOfSeparators(t *testing.T) {
-	wantBody(t, do(t, newAPI(t), "GET", "/seq/order?&&"), jsonType, one)
-}
-
+// TestIssueHonoursAccept checks the two forms of an answer; TestPreferences has the rules.
 func TestIssueHonoursAccept(t *testing.T) {
-	tests := []struct {
-		name   string
-		accept []string
-		text   bool
-	}{
-		{"no header", nil, false},
-		{"an empty header", []string{""}, false},
-		{"anything", []string{"*/*"}, false},
-		{"text", []string{"text/plain"}, true},
-		{"text in capitals", []string{"TEXT/PLAIN"}, true},
-		{"text with a parameter", []string{"text/plain; charset=utf-8"}, true},
-		{"text and blanks", []string{"  text/plain ;  q=1.0 "}, true},
-		{"any text", []string{"text/*"}, true},
-		{"JSON", []string{"application/json"}, false},
-		{"both alike", []string{"text/plain, application/json"}, false},
-		{"text before anything, alike", []string{"text/plain, */*"}, false},
-		{"text before anything, weighted", []string{"text/plain, */*;q=0.1"}, true},
-		{"JSON preferred", []string{"text/plain;q=0.5, application/json;q=0.9"}, false},
-		{"text preferred", []string{"text/plain;q=0.9, application/json;q=0.5"}, true},
-		{"text preferred to any application", []string{"application/*;q=0.5, text/plain;q=0.6"}, true},
-		{"the specific entry counts: no text", []string{"*/*, text/plain;q=0"}, false},
-		{"the specific entry counts: no JSON", []string{"application/json;q=0, */*"}, true},
-		{"the specific entry counts: text below any text", []string{"text/*, text/plain;q=0.1, application/json;q=0.5"}, false},
-		{"text refused", []string{"text/plain;q=0"}, false},
-		{"a weight that cannot be read", []string{"text/plain;q=high"}, false},
-		{"a weight above 1", []string{"text/plain;q=2"}, false},
-		{"a weight below 0", []string{"text/plain;q=-1"}, false},
-		{"a weight that is no number", []string{"text/plain, application/json;q=NaN"}, true},
-		{"a weight in capitals", []string{"text/plain;Q=0.1, application/json;Q=0.2"}, false},
-		{"several lines, JSON last", []string{"text/plain;q=0.1", "application/json"}, false},
-		{"several lines, text last", []string{"application/json;q=0.1", "text/plain"}, true},
-		{"neither", []string{"image/png"}, false},
-		{"a browser", []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}, false},
-		{"garbage", []string{",;=/,,q=;;\"\xff"}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var lines []string
-			for _, a := range tt.accept {
-				lines = append(lines, "Accept: "+a)
-			}
-			api := newAPI(t)
-			w := do(t, api, "GET", "/seq/order", lines...)
-			batch := do(t, api, "GET", "/seq/order?count=3", lines...)
-			if tt.text {
-				wantBody(t, w, textType, "100\n")
-				wantBody(t, batch, textType, "101\n102\n103\n")
-			} else {
-				wantBody(t, w, jsonType, one)
-				wantBody(t, batch, jsonType, `{"bizType":"order","ids":["101","102","103"]}`)
-			}
-			if got := w.Header().Get("Cache-Control"); got != "no-store" {
-				t.Errorf("Cache-Control is %q, want no-store", got)
-			}
-		})
+	for accept, text := range map[string]bool{"": false, "text/plain": true, "text/plain;q=0.1|application/json": false, "application/json;q=0.1|text/plain": true} {
+		var lines []string
+		for line := range strings.SplitSeq(accept, "|") {
+			lines = append(lines, "Accept: "+line)
+		}
+		api := newAPI(t)
+		w := do(t, api, "GET", "/seq/order", lines...)
+		batch := do(t, api, "GET", "/seq/order?count=3", lines...)
+		if text {
+			wantBody(t, w, textType, "100\n")
+			wantBody(t, batch, textType, "101\n102\n103\n")
+		} else {
+			wantBody(t, w, jsonType, one)
+			wantBody(t, batch, jsonType, `{"bizType":"order","ids":["101","102","103"]}`)
+		}
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("Cache-Control is %q, want no-store", got)
+		}
 	}
 }
 

@@ -135,7 +135,8 @@ func TestPurgeFails(t *testing.T) {
 	}
 }
 
-// seenTwice is a backend that finds the claim that it has just made, as after a lost reply.
+// seenTwice is a backend that finds the claim or the answer that it has just made, as after a lost
+// reply.
 type seenTwice struct{ idempotency.Backend }
 
 func (s seenTwice) Claim(ctx context.Context, id, text string, lease time.Duration) (string, error) {
@@ -145,7 +146,15 @@ func (s seenTwice) Claim(ctx context.Context, id, text string, lease time.Durati
 	return s.Backend.Claim(ctx, id, text, lease)
 }
 
-// TestOwnClaim checks that a request that finds its own claim issues at once.
+func (s seenTwice) Swap(ctx context.Context, id, old, text string, keep time.Duration) (string, error) {
+	if held, err := s.Backend.Swap(ctx, id, old, text, keep); held != "" || err != nil {
+		return held, err
+	}
+	return s.Backend.Swap(ctx, id, old, text, keep)
+}
+
+// TestOwnClaim checks that a request that finds its own claim issues at once, and that its own answer
+// is no replay.
 func TestOwnClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

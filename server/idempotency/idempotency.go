@@ -207,7 +207,7 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	text := answer.text()
 	held, err = r.opts.Backend.Swap(lasting, r.id, r.claim, text, r.opts.TTL)
 	r.note(err)
-	if err == nil && held == text {
+	if held == text {
 		held = "" // it is kept: the reply to the command was lost
 	}
 	if err != nil || held != "" {
