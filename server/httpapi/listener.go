@@ -129,10 +129,8 @@ const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: c
 func (c *conn) Write(p []byte) (int, error) {
 	if len(p) < 512 && (bytes.HasPrefix(p, []byte("HTTP/1.1 4")) || bytes.HasPrefix(p, []byte("HTTP/1.1 5"))) {
 		if answer := problemFor(p); answer != nil {
-			if _, err := c.Conn.Write(answer); err != nil {
-				return 0, err
-			}
-			return len(p), nil
+			_, err := c.Conn.Write(answer)
+			return len(p), err // net/http counts what it wrote
 		}
 	}
 	return c.Conn.Write(p)

@@ -98,66 +98,40 @@ func TestReservationExpired(t *testing.T) {
 // TestBadReservations checks the code of every wrong request, and that none loses a number.
 func TestBadReservations(t *testing.T) {
 	api, _, _ := newLedgers(t)
+	const reserving = "/seq/invoice/reservations"
 	for _, tt := range []struct {
-		method, target string
-		status         int
-		code           seqd.Code
+		method  string
+		status  int
+		code    seqd.Code
+		targets string // of which those without a path reserve
 	}{
-		{"POST", "/seq/invoice/reservations?ttl=0", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=0s", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=999ms", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=24h1ns", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=8760h", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=-1m", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=60", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=1y", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=1e9h", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?ttl=1m&ttl=1m", 400, seqd.CodeInvalidTTL},
-		{"POST", "/seq/invoice/reservations?count=0", 400, seqd.CodeInvalidCount},
-		{"POST", "/seq/invoice/reservations?count=101", 400, seqd.CodeInvalidCount},
-		{"POST", "/seq/invoice/reservations?count=10001", 400, seqd.CodeInvalidCount},
-		{"POST", "/seq/invoice/reservations?count=1&count=1", 400, seqd.CodeInvalidCount},
-		{"POST", "/seq/invoice/reservations?Ttl=1m", 400, seqd.CodeInvalidRequest},
-		{"POST", "/seq/invoice/reservations?x=1", 400, seqd.CodeInvalidRequest},
-		{"POST", "/seq/invoice/reservations?ttl=%zz", 400, seqd.CodeInvalidRequest},
-		{"POST", "/seq/invoice/reservations?key=a", 400, seqd.CodeInvalidKey},
-		{"POST", "/seq/invoice/reservations?key=", 400, seqd.CodeInvalidKey},
-		{"POST", "/seq/tenant/reservations", 400, seqd.CodeInvalidKey},
-		{"POST", "/seq/tenant/reservations?key=a%2Fb", 400, seqd.CodeInvalidKey},
-		{"POST", "/seq/tenant/reservations?key=a&key=a", 400, seqd.CodeInvalidKey},
-		{"POST", "/seq/tenant/reservations?key=a&k%65y=b", 400, seqd.CodeInvalidKey},
-		{"POST", "/seq/order/reservations", 400, seqd.CodeInvalidRequest},
-		{"POST", "/seq/nobody/reservations", 404, seqd.CodeUnknownBizType},
-		{"POST", "/seq/9/reservations", 400, seqd.CodeInvalidBizType},
-		{"GET", "/seq/invoice?ttl=1m", 400, seqd.CodeInvalidRequest},
-		{"GET", "/seq/invoice?key=a", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/invoice?key=", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/order?key=a", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/tenant", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/tenant?key=-a", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/tenant?key=%00", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/tenant?key=" + strings.Repeat("a", 65), 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/tenant?key=a&key=b", 400, seqd.CodeInvalidKey},
-		{"GET", "/seq/invoice/reservations/nothing", 404, seqd.CodeUnknownReservation},
-		{"GET", "/seq/invoice/reservations/%00%2F", 404, seqd.CodeUnknownReservation},
-		{"GET", "/seq/order/reservations/nothing", 400, seqd.CodeInvalidRequest},
-		{"GET", "/seq/nobody/reservations/nothing", 404, seqd.CodeUnknownBizType},
-		{"GET", "/seq/invoice/reservations/nothing?key=a", 400, seqd.CodeInvalidRequest},
-		{"POST", "/seq/invoice/reservations/nothing/confirm", 404, seqd.CodeUnknownReservation},
-		{"POST", "/seq/invoice/reservations/nothing/confirm?x=1", 400, seqd.CodeInvalidRequest},
-		{"DELETE", "/seq/invoice/reservations/nothing", 404, seqd.CodeUnknownReservation},
-		{"DELETE", "/seq/invoice/reservations/nothing?x=1", 400, seqd.CodeInvalidRequest},
-		{"GET", "/seq/invoice/reservations", 405, seqd.CodeMethodNotAllowed},
-		{"PUT", "/seq/invoice/reservations/nothing", 405, seqd.CodeMethodNotAllowed},
-		{"GET", "/seq/invoice/reservations/nothing/confirm", 405, seqd.CodeMethodNotAllowed},
+		{"POST", 400, seqd.CodeInvalidTTL, "?ttl=0 ?ttl=0s ?ttl=999ms ?ttl=24h1ns ?ttl=8760h ?ttl=-1m ?ttl=60 ?ttl= ?ttl=1y ?ttl=1e9h ?ttl=1m&ttl=1m"},
+		{"POST", 400, seqd.CodeInvalidCount, "?count=0 ?count=101 ?count=10001 ?count=1&count=1"},
+		{"POST", 400, seqd.CodeInvalidRequest, "?Ttl=1m ?x=1 ?ttl=%zz /seq/order/reservations /nothing/confirm?x=1"},
+		{"POST", 400, seqd.CodeInvalidKey, "?key=a ?key= /seq/tenant/reservations /seq/tenant/reservations?key=a%2Fb /seq/tenant/reservations?key=a&key=a /seq/tenant/reservations?key=a&k%65y=b"},
+		{"POST", 404, seqd.CodeUnknownBizType, "/seq/nobody/reservations"},
+		{"POST", 400, seqd.CodeInvalidBizType, "/seq/9/reservations"},
+		{"POST", 404, seqd.CodeUnknownReservation, "/nothing/confirm"},
+		{"GET", 400, seqd.CodeInvalidRequest, "/seq/invoice?ttl=1m /seq/order/reservations/nothing /nothing?key=a"},
+		{"GET", 400, seqd.CodeInvalidKey, "/seq/invoice?key=a /seq/invoice?key= /seq/order?key=a /seq/tenant /seq/tenant?key=-a /seq/tenant?key=%00 /seq/tenant?key=a&key=b /seq/tenant?key=" + strings.Repeat("a", 65)},
+		{"GET", 404, seqd.CodeUnknownReservation, "/nothing /%00%2F"},
+		{"GET", 404, seqd.CodeUnknownBizType, "/seq/nobody/reservations/nothing"},
+		{"DELETE", 404, seqd.CodeUnknownReservation, "/nothing"},
+		{"DELETE", 400, seqd.CodeInvalidRequest, "/nothing?x=1"},
+		{"GET", 405, seqd.CodeMethodNotAllowed, reserving + " /nothing/confirm"},
+		{"PUT", 405, seqd.CodeMethodNotAllowed, "/nothing"},
 	} {
-		w := do(t, api, tt.method, tt.target)
-		if w.Code != tt.status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
-			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.target, w.Code, w.Body, tt.status, tt.code)
-			continue
+		for target := range strings.FieldsSeq(tt.targets) {
+			if !strings.HasPrefix(target, "/seq/") {
+				target = reserving + target
+			}
+			w := do(t, api, tt.method, target)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
+				t.Errorf("%s %s: %d %s, want %d %s", tt.method, target, w.Code, w.Body, tt.status, tt.code)
+				continue
+			}
+			wantProblem(t, w, tt.status, tt.code)
 		}
-		wantProblem(t, w, tt.status, tt.code)
 	}
 	wantJSON(t, do(t, api, "GET", "/seq/invoice"), 200, `{"bizType":"invoice","id":"1"}`)
 	wantJSON(t, do(t, api, "GET", "/seq/tenant?key=a"), 200, `{"bizType":"tenant","id":"1"}`)

@@ -76,12 +76,14 @@ func TestSpansOfRequests(t *testing.T) {
 			"http.route": "/seq/{bizType}", "http.response.status_code": "400", "seqd.biz_type": "order", "seqd.token": "shop", "error.type": "invalid_count"}},
 		{"GET", "/seq/" + secret + "?count=1", "GET /seq/{bizType}", false, map[string]string{
 			"http.route": "/seq/{bizType}", "http.response.status_code": "404", "seqd.biz_type": "(not shown)", "seqd.count": "1", "seqd.token": "shop", "error.type": "unknown_biz_type"}},
+		{"GET", "/extra/order", "GET /extra/{name}", false, map[string]string{
+			"http.route": "/extra/{name}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.token": "shop"}},
 		{"SECRET", "/" + secret, "_OTHER", false, map[string]string{
 			"http.response.status_code": "404", "seqd.token": "shop", "error.type": "not_found"}},
 	} {
 		t.Run(tt.method+" "+tt.target, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api, spans := newTraced(t, 1, func(o *options) { o.Guard = named{} })
+				api, spans := newTraced(t, 1, func(o *options) { o.Guard, o.Extra = named{}, extraRoutes() })
 				headers := []string{"X-Request-Id: mine", "Authorization: Bearer " + secret}
 				if tt.method == "POST" {
 					headers = append(headers, "Idempotency-Key: secret")

@@ -68,7 +68,7 @@ type contended struct {
 	persist.Documents
 	body  string
 	reads int
-	onEnd func() // runs after each write that fails
+	write func() error // why a write fails
 }
 
 func (c *contended) Read(context.Context, string, string) (persist.Document, error) {
@@ -76,23 +76,16 @@ func (c *contended) Read(context.Context, string, string) (persist.Document, err
 	return persist.Document{Kind: "answer", Key: "k", Revision: 1, Body: c.body}, nil
 }
 
-func (c *contended) fail(err error) error {
-	c.onEnd()
-	return err
-}
-
 func (c *contended) Create(context.Context, persist.Document) error { return persist.ErrExists }
-func (c *contended) Update(context.Context, persist.Document) error {
-	return c.fail(persist.ErrConflict)
-}
+func (c *contended) Update(context.Context, persist.Document) error { return c.write() }
 func (c *contended) Delete(context.Context, string, string, int64) error {
-	return c.fail(persist.ErrConflict)
+	return c.write()
 }
 
 // TestContended checks that operations on a record that keeps changing end after five attempts, or
-// when the caller leaves.
+// when the caller leaves, and at once if the store is away.
 func TestContended(t *testing.T) {
-	for _, leaves := range []bool{false, true} {
+	for _, code := range []seqd.Code{seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodeStoreUnavailable} {
 		for name, do := range map[string]func(context.Context, *idempotency.Store) error{
 			"claim": func(ctx context.Context, s *idempotency.Store) error {
 				_, err := s.Claim(ctx, "k", another, idempotency.Lease)
@@ -107,16 +100,23 @@ func TestContended(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				d := &contended{body: pending, onEnd: func() {}}
-				code, reads, took := seqd.CodeTimeout, 5, 60*time.Millisecond
-				if leaves {
-					d.onEnd = cancel
-					code, reads, took = seqd.CodeCanceled, 1, 0
+				reads, took := 1, time.Duration(0)
+				d := &contended{body: pending, write: func() error {
+					switch code {
+					case seqd.CodeCanceled:
+						cancel()
+					case seqd.CodeStoreUnavailable:
+						return persist.ErrUnavailable
+					}
+					return persist.ErrConflict
+				}}
+				if code == seqd.CodeTimeout {
+					reads, took = 5, 60*time.Millisecond
 				}
 				began := time.Now()
 				err := do(ctx, idempotency.NewStore(d, rightClock(time.Now)))
 				if seqd.CodeOf(err) != code || d.reads != reads || time.Since(began) != took {
-					t.Errorf("%s, leaves %v: %v after %d attempts and %v, want %s after %d and %v", name, leaves, err, d.reads, time.Since(began), code, reads, took)
+					t.Errorf("%s: %v after %d attempts and %v, want %s after %d and %v", name, err, d.reads, time.Since(began), code, reads, took)
 				}
 			})
 		}

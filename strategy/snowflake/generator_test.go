@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/strategy"
 )
 
 // someTime is a time for tests, in ms since the Unix epoch: 2026-11-21.
@@ -219,8 +221,8 @@ func TestLeaseBoundsTimes(t *testing.T) {
 	clock.ms.Store(someTime - 1001)
 	refused(t, g, 1, seqd.CodeClockRollback)
 	clock.ms.Store(someTime - 1000)
-	if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != time.Millisecond {
-		t.Errorf("retry after %s", e.RetryAfter)
+	if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != time.Millisecond || !strings.Contains(e.Detail, "begins at "+at(someTime-999)) {
+		t.Errorf("%s, retry after %s", e.Detail, e.RetryAfter)
 	}
 	clock.ms.Store(someTime - 999)
 	numbers(t, g, 1)
@@ -234,24 +236,54 @@ func TestLeaseBoundsTimes(t *testing.T) {
 		t.Errorf("the last time was %d", last)
 	}
 	refused(t, g, 1, seqd.CodeStopping)
+	epoch := g.layout.epoch
+	g, clock = testGenerator(t, generatorOptions{})
+	g.set(5, epoch-10, epoch+10, false)
+	clock.ms.Store(epoch)
+	if e := refused(t, g, 1, seqd.CodeClockRollback); !strings.Contains(e.Detail, "before the epoch") {
+		t.Error(e)
+	}
+	clock.ms.Store(epoch + 1)
+	numbers(t, g, 1)
+}
+
+// TestTenureBounds checks when a machine ID can be used: from maxWait before its lease begins to its
+// end.
+func TestTenureBounds(t *testing.T) {
+	for now, want := range map[int64]seqd.Code{-5: seqd.CodeClockRollback, -4: "", 1000: "", 1001: seqd.CodeNoMachineID} {
+		env := &environment{strategy.Env{Now: func() time.Time { return time.UnixMilli(someTime + now) }}}
+		tn := tenure{env: env, maxWait: 5 * time.Millisecond, state: holding, lease: lease{lower: someTime}, bound: someTime + 1000}
+		if err := tn.usable(); (err == nil) != (want == "") || err != nil && err.Code != want {
+			t.Errorf("at %d: %v, want %q", now, err, want)
+		}
+	}
 }
 
 // TestAnotherMachineID checks that numbers increase when the machine ID changes: those of the same
 // millisecond could be lower.
 func TestAnotherMachineID(t *testing.T) {
-	g, clock := testGenerator(t, generatorOptions{})
-	before := numbers(t, g, 1)[0]
-	g.stop(errSeeking)
-	g.set(2, someTime-1, someTime+1000, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var seq seqd.Sequence
-	if err := g.take(ctx, 1, &seq); seqd.CodeOf(err) != seqd.CodeCanceled {
-		t.Fatalf("got %v although the millisecond is used", err)
-	}
-	clock.ms.Add(1)
-	if after := numbers(t, g, 1)[0]; after <= before {
-		t.Errorf("%d follows %d", after, before)
+	set := func(g *generator, id int64) { g.set(id, someTime-1, someTime+1000, false) }
+	for name, change := range map[string]func(*generator){
+		"another":                  func(g *generator) { set(g, 2) },
+		"another after a stop":     func(g *generator) { g.stop(errSeeking); set(g, 2) },
+		"the same after a stop":    func(g *generator) { g.stop(errSeeking); set(g, 5) },
+		"of a biz type that joins": func(g *generator) { g.options.left.Store(someTime); g.join() },
+	} {
+		g, clock := testGenerator(t, generatorOptions{})
+		before := numbers(t, g, 1)[0]
+		set(g, 5) // a renewal changes nothing
+		numbers(t, g, 1)
+		change(g)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var seq seqd.Sequence
+		if err := g.take(ctx, 1, &seq); seqd.CodeOf(err) != seqd.CodeCanceled {
+			t.Fatalf("%s: got %v although the millisecond is used", name, err)
+		}
+		clock.ms.Add(1)
+		if after := numbers(t, g, 1)[0]; after <= before {
+			t.Errorf("%s: %d follows %d", name, after, before)
+		}
 	}
 }
 
@@ -276,8 +308,8 @@ func TestClockSetBack(t *testing.T) {
 				t.Errorf("retry after %s", e.RetryAfter)
 			}
 		}
-		if g.health(clock.ms.Load()) == nil {
-			t.Error("healthy although the clock is behind")
+		if g.health(g.last-6) == nil || g.health(g.last-5) != nil {
+			t.Error("healthy although the clock is behind, or not although it waits for it")
 		}
 		clock.ms.Add(101)
 		numbers(t, g, 1)

@@ -586,6 +586,35 @@ func TestOffline(t *testing.T) {
 	})
 }
 
+// TestAloneBounds checks how far a node goes on its reservation without the registry, after a restart
+// and after a renewal that failed, when it is at some time, as ms after the end of the reservation.
+func TestAloneBounds(t *testing.T) {
+	for now, want := range map[int64]int64{-20_000: -15_000, -5001: -1, -5000: 0, 0: 0, 1: -30_000} {
+		r := newRegistry(true)
+		r.away.Store(true)
+		clock := func() time.Time { return time.UnixMilli(someTime + now) }
+		s := instanceWith(t, r, clock, "1", func(s *Settings) { s.OfflineStart = time.Minute })
+		closes(t, s)
+		h := s.held()
+		saved := statefile.State{MachineID: 3, Token: "t", Lower: someTime - 50_000, Until: someTime - 40_000, Progress: someTime - 30_000, Reserved: someTime}
+		err := h.resume(t.Context(), saved)
+		_, l, bound := h.tenure.now()
+		if (err == nil) != (now <= 0) || err == nil && (l.lower != saved.Progress || bound != someTime+want) {
+			t.Errorf("resumed at %d: from %d to %d, %v", now, l.lower-someTime, bound-someTime, err)
+		}
+		h.tenure.set(lease{id: 3, token: "t", reserved: someTime}, someTime-30_000)
+		if now > 0 {
+			want = 0
+		}
+		if err := h.goAlone(); err != nil {
+			t.Error(err)
+		}
+		if _, _, bound := h.tenure.now(); bound != someTime+want {
+			t.Errorf("at %d it goes on to %d", now, bound-someTime)
+		}
+	}
+}
+
 // crash ends a strategy as if its process ended: nothing is released.
 func crash(s *Strategy) {
 	h := s.held()

@@ -35,16 +35,26 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		{func(s *Settings) { s.MachineID = "five" }, "machineId"},
 		{func(s *Settings) { s.MachineID, s.BitsRack, s.Rack = "256", 2, "1" }, "machineId"},
 		{func(s *Settings) { s.Registry = "zookeeper" }, "registry"},
-		{func(s *Settings) { s.Horizon = time.Millisecond }, "horizon"},
-		{func(s *Settings) { s.RenewInterval = 3 * time.Second }, "renewInterval"},
-		{func(s *Settings) { s.PollInterval = 0 }, "pollInterval"},
-		{func(s *Settings) { s.MaxWaitRollback = 2 * time.Second }, "maxWait"},
-		{func(s *Settings) { s.MaxSkew = 0 }, "maxSkew"},
+		{func(s *Settings) { s.BitsRack = -1 }, "bitsRack"},
+		{func(s *Settings) { s.MachineID = "+1" }, "machineId"},
+		{func(s *Settings) { s.Horizon = 500*time.Millisecond - 1 }, "horizon"},
+		{func(s *Settings) { s.Horizon = time.Hour + 1 }, "horizon"},
+		{func(s *Settings) { s.RenewInterval = s.Horizon/3 + 1 }, "renewInterval"},
+		{func(s *Settings) { s.RenewInterval = 50*time.Millisecond - 1 }, "renewInterval"},
+		{func(s *Settings) { s.PollInterval = 50*time.Millisecond - 1 }, "pollInterval"},
+		{func(s *Settings) { s.PollInterval = time.Hour + 1 }, "pollInterval"},
+		{func(s *Settings) { s.MaxWaitRollback = -1 }, "maxWait"},
+		{func(s *Settings) { s.MaxWaitRollback = time.Second + 1 }, "maxWait"},
+		{func(s *Settings) { s.MaxSkew = 100*time.Millisecond - 1 }, "maxSkew"},
+		{func(s *Settings) { s.Horizon, s.MaxSkew = time.Hour, time.Minute+1 }, "maxSkew"},
 		{func(s *Settings) { s.MaxSkew = s.Horizon/2 + 1 }, "maxSkew"},
-		{func(s *Settings) { s.OfflineStart = time.Millisecond }, "offlineStart"},
+		{func(s *Settings) { s.OfflineStart = time.Second - 1 }, "offlineStart"},
+		{func(s *Settings) { s.OfflineStart = 720*time.Hour + 1 }, "offlineStart"},
 		{func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, "" }, "stateDir"},
 		{func(s *Settings) { s.AppName = "a.b" }, "appName"},
+		{func(s *Settings) { s.AppName = strings.Repeat("a", 65) }, "appName"},
 		{func(s *Settings) { s.AdvertiseIP = "0.0.0.0" }, "advertiseIp"},
+		{func(s *Settings) { s.AdvertiseIP = "fe80::1%eth0" }, "advertiseIp"},
 		{func(s *Settings) { s.AdvertiseIP = "localhost" }, "advertiseIp"},
 	} {
 		s := DefaultSettings()
@@ -61,9 +71,17 @@ func TestGoodSettings(t *testing.T) {
 	if problems := s.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)
 	}
+	s.Horizon, s.RenewInterval, s.MaxSkew, s.PollInterval, s.MaxWaitRollback = 600*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond, 50*time.Millisecond, 0
+	shortest := s
+	shortest.Horizon, shortest.RenewInterval, shortest.MaxSkew = 500*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	longest := s
+	longest.Horizon, longest.MaxSkew, longest.PollInterval, longest.MaxWaitRollback, longest.OfflineStart = time.Hour, time.Minute, time.Hour, time.Second, 720*time.Hour
+	longest.Epoch, longest.AppName, longest.BitsRack, longest.Rack = "1970-01-01T00:00:00Z", strings.Repeat("a", 64), 10, "1023"
 	s.BitsRack, s.Rack, s.MachineID, s.OfflineStart = 2, "3", "255", time.Second
-	if problems := s.Validate(); len(problems) > 0 {
-		t.Errorf("%v", problems)
+	for _, s := range []Settings{s, shortest, longest} {
+		if problems := s.Validate(); len(problems) > 0 {
+			t.Errorf("%+v: %v", s, problems)
+		}
 	}
 	if first, last := s.machineIDs(); first != 1023 || last != 1023 {
 		t.Errorf("machine IDs %d to %d", first, last)
@@ -121,6 +139,12 @@ func TestLastTime(t *testing.T) {
 	l := testLayout(t, 10, 21) // it ends within 2262
 	if when, _, _, err := l.decompose(l.first(l.last(), 1)); err != nil || when.UnixMilli() != l.last() {
 		t.Errorf("%v, %v", when, err)
+	}
+	whole := testLayout(t, 1, 1)
+	for number, ok := range map[int64]bool{-1: false, 0: false, 1: true, whole.first(mostMillis, 1): true, whole.first(mostMillis+1, 0): false} {
+		if _, _, _, err := whole.decompose(number); (err == nil) != ok {
+			t.Errorf("%d: %v", number, err)
+		}
 	}
 	if number := l.first(l.last(), 1); l.last() == mostMillis || number < 0 {
 		t.Errorf("the layout ends at %d", l.last())

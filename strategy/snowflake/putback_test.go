@@ -195,6 +195,19 @@ func TestCoveredAtTheEnd(t *testing.T) {
 	})
 }
 
+// TestSkewed checks how far the clocks may be apart.
+func TestSkewed(t *testing.T) {
+	m := member{maxSkew: 2000}
+	for _, test := range []struct {
+		before, after int64
+		ok            bool
+	}{{2000, 2500, true}, {2001, 2500, false}, {-2500, -2000, true}, {-2500, -2001, false}} {
+		if err := m.skewed(someTime+test.before, someTime+test.after, persist.SlotTable{Now: someTime}); (err == nil) != test.ok {
+			t.Errorf("read from %d to %d: %v", test.before, test.after, err)
+		}
+	}
+}
+
 func TestCovered(t *testing.T) {
 	m := member{horizon: 5000, maxSkew: 2000, floored: true}
 	now := int64(someTime)

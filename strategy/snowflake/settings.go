@@ -168,9 +168,8 @@ func (o Plain) number(word Plain, most int64) (int64, error) {
 // use.
 func (s *Settings) machineIDs() (first, last int64) {
 	workers := int64(1) << (s.BitsMachine - s.BitsRack)
-	if rack, _ := s.Rack.number(none, int64(1)<<s.BitsRack-1); rack > 0 {
-		first = rack * workers
-	}
+	rack, _ := s.Rack.number(none, int64(1)<<s.BitsRack-1)
+	first = max(rack, 0) * workers
 	if id, _ := s.MachineID.number(auto, workers-1); id >= 0 {
 		return first + id, first + id
 	}

@@ -1,6 +1,8 @@
 package snowflake
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,6 +136,31 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestStrike checks that a biz type that is struck takes no other one out of the file, and that a file
+// that is not there is not made.
+func TestStrike(t *testing.T) {
+	f := leaseFile{dir: t.TempDir(), name: "f", identity: statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}, users: newUsers()}
+	f.users.serves("order")
+	f.users.record("user", "")
+	if err := f.strike(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(f.path()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file: %v", err)
+	}
+	file, err := statefile.Open(f.dir, f.name, f.identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "order=" + shapeHash("shape")
+	if err := errors.Join(file.Store(statefile.State{Token: "t", Users: list + ",user=" + shapeHash("shape")}), file.Close(), f.strike()); err != nil {
+		t.Fatal(err)
+	}
+	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != list || err != nil {
+		t.Errorf("it lists %q, %v", saved.Users, err)
 	}
 }
 
