@@ -151,29 +151,3 @@ func TestUniqueAndInOrder(t *testing.T) {
 		t.Errorf("%d of %d numbers were given twice", len(all)-n, len(all))
 	}
 }
-
-// TestCut: a connection that is cut anywhere in an answer costs numbers, and gives none twice.
-func TestCut(t *testing.T) {
-	s := serve(t, nil, made(t, "order", "segment"))
-	seen := make(map[string]bool)
-	for cut := range 40 {
-		p := s.dial(t)
-		p.send(strings.Repeat(form("SEQ.NEXT", "order"), 5))
-		if cut%2 == 0 {
-			p.Close() // before the answer is read, or while it is written
-			continue
-		}
-		for i, line := range p.lines(1 + cut%10) {
-			if i%2 == 1 {
-				if seen[line] {
-					t.Errorf("%s was given twice", line)
-				}
-				seen[line] = true
-			}
-		}
-		p.Close()
-	}
-	if len(seen) == 0 {
-		t.Error("nothing was answered")
-	}
-}

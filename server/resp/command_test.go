@@ -48,6 +48,7 @@ func TestAnswers(t *testing.T) {
 			":100\r\n-ERR invalid_count: count is 0 and must be a whole number from 1 to 10000\r\n:101\r\n"},
 		{"names that change", form("PING") + form("ping") + form("INCR", "order") + form("PIN") + form("") + form("INCR", "order") + form("PING"),
 			"+PONG\r\n+PONG\r\n:100\r\n" + unknown("PIN") + unknown("") + ":101\r\n+PONG\r\n"},
+		{"other commands", form("MULTI") + form("EVAL", "return 1", "0") + form("A\r\nB") + form(strings.Repeat("x", 41)), unknown("MULTI") + unknown("EVAL") + unknown("A\r\nB") + unknown(strings.Repeat("x", 40))},
 		{"reset", form("RESET"), "+RESET\r\n"},
 		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
 		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
@@ -106,20 +107,6 @@ func list() string {
 // unknown returns the answer to a command that there is not.
 func unknown(name string) string {
 	return "-ERR invalid_request: unknown command " + strconv.Quote(name) + "; seqd has " + strings.Join(resp.CommandNames(), ", ") + "\r\n"
-}
-
-// TestUnknownCommands: every other command is an error that says what there is.
-func TestUnknownCommands(t *testing.T) {
-	p := serve(t, nil, define("order", newCounter(1))).dial(t)
-	for _, words := range [][]string{{""}, {"SET", "a", "b"}, {"MULTI"}, {"EXEC"}, {"SUBSCRIBE", "a"}, {"EVAL", "return 1", "0"}, {"get", "order"}, {"CONFIG", "GET", "save"}, {"A\r\nB"}, {strings.Repeat("x", 100)}} {
-		got := p.ask(words...)
-		if !strings.HasPrefix(got, "-ERR invalid_request: unknown command ") || !strings.Contains(got, strings.Join(resp.CommandNames(), ", ")) {
-			t.Errorf("%q: %s", words, got)
-		}
-	}
-	if got := p.ask("INCR", "order"); got != ":1" {
-		t.Errorf("after errors: %s", got)
-	}
 }
 
 // TestDocumented: the table in docs/API.md has every command.

@@ -11,58 +11,48 @@ import (
 )
 
 func TestLayoutsThatCannotBe(t *testing.T) {
-	for _, test := range []struct {
-		change func(*Settings)
-		key    string
-	}{
-		{func(s *Settings) { s.Epoch = "yesterday" }, "epoch"},
-		{func(s *Settings) { s.Epoch = "1969-12-31T23:59:59Z" }, "epoch"},
-		{func(s *Settings) { s.Epoch = "2300-01-01T00:00:00Z" }, "epoch"},
-		{func(s *Settings) { s.Epoch = "2025-01-01T00:00:00.0001Z" }, "epoch"},
-		{func(s *Settings) { s.Epoch = Plain(time.Now().Add(time.Hour).Format(time.RFC3339)) }, "epoch"},
-		{func(s *Settings) { s.BitsMachine = 0 }, "bitsMachine"},
-		{func(s *Settings) { s.BitsMachine = 17 }, "bitsMachine"},
-		{func(s *Settings) { s.BitsMachine = -1 }, "bitsMachine"},
-		{func(s *Settings) { s.BitsSequence = 0 }, "bitsSequence"},
-		{func(s *Settings) { s.BitsSequence = 22 }, "bitsSequence"},
-		{func(s *Settings) { s.BitsRack = 11 }, "bitsRack"},
-		{func(s *Settings) { s.BitsRack = 2 }, "rack"},
-		{func(s *Settings) { s.Rack = "1" }, "rack"},
-		{func(s *Settings) { s.Rack, s.BitsRack = "4", 2 }, "rack"},
-		{func(s *Settings) { s.Rack, s.BitsRack = "r1", 2 }, "rack"},
-		{func(s *Settings) { s.MachineID = "1024" }, "machineId"},
-		{func(s *Settings) { s.MachineID = "-1" }, "machineId"},
-		{func(s *Settings) { s.MachineID = "five" }, "machineId"},
-		{func(s *Settings) { s.MachineID, s.BitsRack, s.Rack = "256", 2, "1" }, "machineId"},
-		{func(s *Settings) { s.Registry = "zookeeper" }, "registry"},
-		{func(s *Settings) { s.BitsRack = -1 }, "bitsRack"},
-		{func(s *Settings) { s.MachineID = "+1" }, "machineId"},
-		{func(s *Settings) { s.Horizon = 500*time.Millisecond - 1 }, "horizon"},
-		{func(s *Settings) { s.Horizon = time.Hour + 1 }, "horizon"},
-		{func(s *Settings) { s.RenewInterval = s.Horizon/3 + 1 }, "renewInterval"},
-		{func(s *Settings) { s.RenewInterval = 50*time.Millisecond - 1 }, "renewInterval"},
-		{func(s *Settings) { s.PollInterval = 50*time.Millisecond - 1 }, "pollInterval"},
-		{func(s *Settings) { s.PollInterval = time.Hour + 1 }, "pollInterval"},
-		{func(s *Settings) { s.MaxWaitRollback = -1 }, "maxWait"},
-		{func(s *Settings) { s.MaxWaitRollback = time.Second + 1 }, "maxWait"},
-		{func(s *Settings) { s.MaxSkew = 100*time.Millisecond - 1 }, "maxSkew"},
-		{func(s *Settings) { s.Horizon, s.MaxSkew = time.Hour, time.Minute+1 }, "maxSkew"},
-		{func(s *Settings) { s.MaxSkew = s.Horizon/2 + 1 }, "maxSkew"},
-		{func(s *Settings) { s.OfflineStart = time.Second - 1 }, "offlineStart"},
-		{func(s *Settings) { s.OfflineStart = 720*time.Hour + 1 }, "offlineStart"},
-		{func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, "" }, "stateDir"},
-		{func(s *Settings) { s.AppName = "a.b" }, "appName"},
-		{func(s *Settings) { s.AppName = strings.Repeat("a", 65) }, "appName"},
-		{func(s *Settings) { s.AdvertiseIP = "0.0.0.0" }, "advertiseIp"},
-		{func(s *Settings) { s.AdvertiseIP = "fe80::1%eth0" }, "advertiseIp"},
-		{func(s *Settings) { s.AdvertiseIP = "localhost" }, "advertiseIp"},
+	for key, changes := range map[string][]func(*Settings){
+		"bitsMachine":   {func(s *Settings) { s.BitsMachine = 0 }, func(s *Settings) { s.BitsMachine = 17 }, func(s *Settings) { s.BitsMachine = -1 }},
+		"bitsSequence":  {func(s *Settings) { s.BitsSequence = 0 }, func(s *Settings) { s.BitsSequence = 22 }},
+		"bitsRack":      {func(s *Settings) { s.BitsRack = -1 }, func(s *Settings) { s.BitsRack = 11 }},
+		"rack":          {func(s *Settings) { s.BitsRack = 2 }, func(s *Settings) { s.Rack = "1" }, func(s *Settings) { s.Rack, s.BitsRack = "4", 2 }, func(s *Settings) { s.Rack, s.BitsRack = "r1", 2 }},
+		"machineId":     {func(s *Settings) { s.MachineID, s.BitsRack, s.Rack = "256", 2, "1" }},
+		"registry":      {func(s *Settings) { s.Registry = "zookeeper" }},
+		"horizon":       {func(s *Settings) { s.Horizon = 500*time.Millisecond - 1 }, func(s *Settings) { s.Horizon = time.Hour + 1 }},
+		"renewInterval": {func(s *Settings) { s.RenewInterval = s.Horizon/3 + 1 }, func(s *Settings) { s.RenewInterval = 50*time.Millisecond - 1 }},
+		"pollInterval":  {func(s *Settings) { s.PollInterval = 50*time.Millisecond - 1 }, func(s *Settings) { s.PollInterval = time.Hour + 1 }},
+		"maxWait":       {func(s *Settings) { s.MaxWaitRollback = -1 }, func(s *Settings) { s.MaxWaitRollback = time.Second + 1 }},
+		"maxSkew": {
+			func(s *Settings) { s.MaxSkew = 100*time.Millisecond - 1 }, func(s *Settings) { s.Horizon, s.MaxSkew = time.Hour, time.Minute+1 }, func(s *Settings) { s.MaxSkew = s.Horizon/2 + 1 },
+		},
+		"offlineStart": {func(s *Settings) { s.OfflineStart = time.Second - 1 }, func(s *Settings) { s.OfflineStart = 720*time.Hour + 1 }},
+		"stateDir":     {func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, "" }},
 	} {
-		s := DefaultSettings()
-		test.change(&s)
-		problems := s.Validate()
-		if len(problems) == 0 || problems[0].Key != test.key || problems[0].Text == "" {
-			t.Errorf("%+v: %v, want a problem of %s", s, problems, test.key)
+		for _, change := range changes {
+			notValid(t, key, change)
 		}
+	}
+	for _, epoch := range []string{"yesterday", "1969-12-31T23:59:59Z", "2300-01-01T00:00:00Z", "2025-01-01T00:00:00.0001Z", time.Now().Add(time.Hour).Format(time.RFC3339)} {
+		notValid(t, "epoch", func(s *Settings) { s.Epoch = Plain(epoch) })
+	}
+	for _, id := range []Plain{"1024", "-1", "+1", "five"} {
+		notValid(t, "machineId", func(s *Settings) { s.MachineID = id })
+	}
+	for _, name := range []string{"", "a.b", strings.Repeat("a", 65)} {
+		notValid(t, "appName", func(s *Settings) { s.AppName = name })
+	}
+	for _, ip := range []string{"0.0.0.0", "fe80::1%eth0", "localhost"} {
+		notValid(t, "advertiseIp", func(s *Settings) { s.AdvertiseIP = ip })
+	}
+}
+
+// notValid checks that settings with a change have a problem of that key.
+func notValid(t *testing.T, key string, change func(*Settings)) {
+	t.Helper()
+	s := DefaultSettings()
+	change(&s)
+	if problems := s.Validate(); len(problems) == 0 || problems[0].Key != key || problems[0].Text == "" {
+		t.Errorf("%+v: %v, want a problem of %s", s, problems, key)
 	}
 }
 
