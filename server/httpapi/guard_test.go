@@ -93,7 +93,7 @@ func wantUnauthorized(t *testing.T, w *httptest.ResponseRecorder) {
 // brokenGuard is a guard with a defect.
 type brokenGuard struct{ gate.Guard }
 
-func (brokenGuard) Allow([]string, string, string) (string, error) { panic("a defect") }
+func (brokenGuard) Allow([]string, string, string) (access.Identity, error) { panic("a defect") }
 
 // TestBrokenGuard checks that nothing is issued if the check of a token panics.
 func TestBrokenGuard(t *testing.T) {

@@ -59,8 +59,6 @@ var definitionKinds = []kind{
 		end:   func(w *World, f *fault) { w.changeStrategy(f, w.load.Definition(f.planned.target, nil)) }},
 }
 
-func never(Options) bool { return false }
-
 // changeStrategy follows docs/GAPLESS.md "Disabling, and changing the strategy".
 func (w *World) changeStrategy(f *fault, body string) {
 	name := f.planned.target
