@@ -3,6 +3,7 @@ package config_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,11 @@ func TestTokens(t *testing.T) {
 		{Name: "shop", Secrets: access.SecretOf("a"), Scopes: []string{"issue:order*", "read"}, Enabled: true, Source: access.FromConfig,
 			Expires: time.Date(2027, 1, 31, 10, 0, 0, 500e6, time.UTC)},
 		{Name: "ops", Secrets: access.SecretOf("b"), Scopes: []string{"admin"}, Source: access.FromConfig},
+	}
+	year := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	rotating := mustLoad(t, someBizType+fmt.Sprintf("auth: {tokens: [{name: shop, scopes: [read], ownsOpen: true, sha256: %q, secrets: [{sha256: %q, expires: 2030-01-01T00:00:00Z}]}]}", digestOfA, digestOfB), config.Sources{})
+	if got, want := rotating.Auth.Tokens[0], []access.Secret{{Sha256: access.DigestOf("a")}, {Sha256: access.DigestOf("b"), Expires: year}}; !got.OwnsOpen || !slices.Equal(got.Secrets, want) {
+		t.Errorf("%+v", got)
 	}
 	json := fmt.Sprintf(`[{"name":"shop","sha256":%q,"scopes":["issue:order*","read"],"expires":"2027-01-31T12:00:00.5004+02:00"},{"name":"ops","sha256":%q,"scopes":["admin"],"enabled":false}]`,
 		digestOfA, strings.ToUpper(digestOfB))
@@ -73,6 +79,11 @@ func TestWrongTokens(t *testing.T) {
 		"nothing":              {"", "auth.tokens: it has no value; a list is needed"},
 		"a name twice":         {"[{" + good + "}, {name: shop, sha256: \"" + digestOfB + "\", scopes: [read]}]", "auth.tokens[1].name: it is already the name of auth.tokens[0]"},
 		"a secret twice":       {"[{" + good + "}, {name: ops, sha256: \"" + strings.ToUpper(digestOfA) + "\", scopes: [read]}]", "auth.tokens[1].sha256: it is already that of auth.tokens[0]"},
+		"a bad one of several": {"[{" + good + ", secrets: [{sha256: " + secret + "}]}]", "auth.tokens[0].secrets[0].sha256: its value, which is not shown, is not the 64 hexadecimal digits"},
+		"a text for one":       {"[{" + good + ", secrets: [" + secret + "]}]", "auth.tokens[0].secrets[0]: a value is not a section"},
+		"one without digest":   {"[{" + good + ", secrets: [{expires: 2030-01-01T00:00:00Z}]}]", "auth.tokens[0].secrets[0].sha256: there is none"},
+		"one with a name":      {"[{" + good + ", secrets: [{name: " + secret + ", sha256: \"" + digestOfB + "\"}]}]", "auth.tokens[0].secrets[0].name: there is no such key for a secret"},
+		"the same one twice":   {"[{" + good + ", secrets: [{sha256: \"" + digestOfA + "\"}]}]", "auth.tokens[0].sha256: it is already that of auth.tokens[0]"},
 		"a value in an anchor": {"[{name: shop, sha256: *" + secret + "}]", "unknown anchor"},
 	} {
 		t.Run(name, func(t *testing.T) {

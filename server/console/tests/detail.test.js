@@ -144,6 +144,8 @@ export const tests = {
     says({ method: "POST", path: "/biz-types/order/voids", status: 204 }, "Make a number void of biz type order");
     says({ method: "POST", path: "/tokens", target: "till", status: 201, version: 1 }, "Create token till");
     says({ method: "PATCH", path: "/tokens/till", target: "till", version: 2 }, "Change token till: version 2");
+    says({ method: "DELETE", path: "/tokens/till/secrets/8192cd3ac568", target: "till", version: 3 },
+      "Revoke a secret of token till: version 3");
     says({ method: "POST", path: "/tokens", target: "", status: 401 }, "Create token: refused with status 401");
     says({ method: "POST", path: "/console/session", target: "", status: 200 }, "Sign in");
     says({ method: "POST", path: "/<script>", target: "", status: 500 }, "POST /<script>: refused with status 500");

@@ -17,6 +17,8 @@ const verbs = {
   "POST /tokens": "Create token",
   "PATCH /tokens/*": "Change token",
   "DELETE /tokens/*": "Delete token",
+  "POST /tokens/*/secrets": "Add a secret to token",
+  "DELETE /tokens/*/secrets/*": "Revoke a secret of token",
   "POST /console/session": "Sign in",
   "DELETE /console/session": "Sign out",
 };
@@ -25,7 +27,7 @@ const verbs = {
 export const auditInWords = ({ method, path, query = "", target, status, version }) => {
   const sent = `${method} ${path}`;
   const verb = method === "PUT" && status === 201 ? "Create biz type"
-    : verbs[sent.replace(/(\/biz-types|\/tokens)\/[^/]*/, "$1/*")] ?? sent;
+    : verbs[sent.replace(/(\/biz-types|\/tokens|\/secrets)\/[^/]*/g, "$1/*")] ?? sent;
   const notes = [
     version > 1 && `version ${version}`,
     /\bforce=true\b/.test(query) && "with force",
