@@ -405,7 +405,7 @@ var bugs = []schedule{
 		}},
 	},
 	{
-		name: "a clock that was told late", was: "A reservation was reclaimed before its ttl was over, because the node that made it had been told the store's time late.", found: "issue 31, A.13",
+		name: "a clock that was told late", was: "A reservation was reclaimed before its ttl was over, because the node that made it had been told the store's time late.", found: "issue 31, A.6",
 		rules: []string{"clock-doubt"},
 		world: Options{BizTypes: only("bill"), Script: func(w *World) {
 			w.each(func(n string) { w.issue(n, "bill", 1) })
