@@ -25,7 +25,7 @@ type Claim struct {
 	// Keeper is the strategy, nil if it keeps no copy of the shape.
 	Keeper ShapeKeeper
 	// Since is when the shape on record replaced another one, in ms since the Unix epoch; 0 if it
-	// replaced none, or if that is not known yet.
+	// replaced none, or if that is not known yet. If it is nil, nobody looks for answers of that time.
 	Since *atomic.Int64
 }
 
@@ -40,6 +40,9 @@ const answersLast = (168 + 24) * time.Hour
 
 // Reshaped implements [seqd.Reshaped].
 func (c Claim) Reshaped() bool {
+	if c.Since == nil {
+		return false
+	}
 	since := c.Since.Load()
 	return since != 0 && !sabotage.Off(sabotage.Recall) && c.Now().Before(time.UnixMilli(since).Add(answersLast))
 }
@@ -120,7 +123,7 @@ var errUnseenShape = errors.New("another node has recorded a shape, which cannot
 
 // Agreed notes that the shape on record is that of the claim.
 func (c Claim) Agreed(known persist.Shape) {
-	if known.Revision > 1 {
+	if known.Revision > 1 && c.Since != nil {
 		c.Since.Store(known.Timestamp)
 	}
 	c.Remember(known.Shape)
