@@ -13,7 +13,7 @@ import (
 
 // body is the JSON in the document of a token.
 type body struct {
-	// Sha256 is the only secret, in a document of an earlier version. It has no ID.
+	// Sha256 is the only secret of a token that an earlier version made. It has no ID.
 	Sha256   string       `json:"sha256,omitempty"`
 	ID       string       `json:"id,omitempty"`
 	OwnsOpen bool         `json:"ownsOpen,omitempty"`
@@ -33,6 +33,10 @@ type secretBody struct {
 // documentOf returns the document of a token.
 func documentOf(t Token) persist.Document {
 	b := body{ID: t.ID, OwnsOpen: t.OwnsOpen, Scopes: t.Scopes, Expires: timeText(t.Expires), Enabled: t.Enabled}
+	if t.ID == "" && !t.OwnsOpen && len(t.Secrets) == 1 && t.Secrets[0] == (Secret{Sha256: t.Secrets[0].Sha256}) {
+		b.Sha256 = t.Secrets[0].Sha256.Hex() // nodes of that version may still run
+		t.Secrets = nil
+	}
 	for _, s := range t.Secrets {
 		b.Secrets = append(b.Secrets, secretBody{Sha256: s.Sha256.Hex(), Made: timeText(s.Made), Expires: timeText(s.Expires)})
 	}
