@@ -210,9 +210,32 @@ func (c *checker) tokens(url string) {
 	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{jsonBody}, body: `{"enabled": 7}`, status: 400, wrong: true})
 	c.on(url, call{op: patch, target: "/tokens/shop", headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
 	c.on(url, call{op: patch, target: "/tokens/nobody", headers: []string{jsonBody}, body: `{"enabled": true}`, status: 404, code: "not_found"})
+	c.secrets(url)
 	c.on(url, call{op: remove, target: "/tokens/shop", headers: []string{badTag}, status: 412, code: "precondition_failed"})
 	c.on(url, call{op: remove, target: "/tokens/shop", status: 204})
 	c.on(url, call{op: remove, target: "/tokens/shop", status: 404, code: "not_found"})
+}
+
+// secrets are those of the token shop.
+func (c *checker) secrets(url string) {
+	c.Helper()
+	const list, create, revoke = "GET /tokens/{name}/secrets", "POST /tokens/{name}/secrets", "DELETE /tokens/{name}/secrets/{secret}"
+	const shop = "/tokens/shop/secrets"
+	c.on(url, call{op: create, target: shop, status: 201})
+	a := c.on(url, call{op: create, target: shop, headers: []string{jsonBody}, body: `{"expires": "2100-01-01T00:00:00Z"}`, status: 201})
+	var made struct{ ID string }
+	if err := json.Unmarshal(a.body, &made); err != nil {
+		c.Fatal(err)
+	}
+	c.on(url, call{op: create, target: shop, headers: []string{jsonBody}, body: `{"expires": 7}`, status: 400, wrong: true})
+	c.on(url, call{op: create, target: shop, headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
+	c.on(url, call{op: create, target: shop, headers: []string{badTag}, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: create, target: "/tokens/nobody/secrets", status: 404, code: "not_found"})
+	c.on(url, call{op: list, target: shop, status: 200})
+	c.on(url, call{op: list, target: "/tokens/nobody/secrets", status: 404, code: "not_found"})
+	c.on(url, call{op: revoke, target: shop + "/" + made.ID, headers: []string{badTag}, status: 412, code: "precondition_failed"})
+	c.on(url, call{op: revoke, target: shop + "/" + made.ID, status: 204})
+	c.on(url, call{op: revoke, target: shop + "/" + made.ID, status: 404, code: "not_found"})
 }
 
 func (c *checker) service(url string) {

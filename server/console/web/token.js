@@ -111,16 +111,17 @@ const secretsSection = ({ name, secrets }, ctx) => {
   }));
 };
 
-const revoke = (name, id, ctx) => askAndDo({
-  title: `Revoke the secret ${id} of ${name}?`, yes: "Revoke", kind: "danger",
-  text: h("p", "Within 5 seconds all nodes refuse callers that show it."),
-  action: async () => {
-    await del(path`/tokens/${name}/secrets/${id}`).catch((error) => {
+const revoke = async (name, id, ctx) => {
+  const done = await askAndDo({
+    title: `Revoke the secret ${id} of ${name}?`, yes: "Revoke", kind: "danger",
+    text: h("p", "Within 5 seconds all nodes refuse callers that show it."),
+    action: () => del(path`/tokens/${name}/secrets/${id}`).then(() => true, (error) => {
       if (error.code !== "not_found") throw error; // somebody else revoked it
-    });
-    ctx.reload();
-  },
-});
+      return true;
+    }),
+  });
+  if (done) ctx.reload();
+};
 
 /** Shows the secret of a new token, until the user says that it is copied. */
 const showSecret = ({ name, secret }) => {
