@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg *config.Config, opts ...Option) error {
 	err := s.Start(ctx)
 	switch {
 	case err == nil:
-		s.base.background.run(s.base.background.begin(ctx), settle)
+		s.base.background.run(ctx, settle)
 		if err = s.Wait(ctx); err == nil {
 			s.Drain()
 		}
@@ -78,7 +78,9 @@ type Server struct {
 	back  back
 	stop  func() error
 
-	starting sync.Mutex // held by Start, and by Stop once that has returned
+	starting sync.Mutex      // held by Start, and by Stop once that has returned
+	asked    context.Context // ends when Stop is called
+	ask      context.CancelFunc
 }
 
 // base is what the parts of a Server share.
@@ -96,6 +98,7 @@ type base struct {
 func New(cfg *config.Config, opts ...Option) *Server {
 	s := &Server{base: base{cfg: cfg, opts: newOptions(opts), failed: make(chan error, 1)}}
 	s.base.background.open()
+	s.asked, s.ask = context.WithCancel(context.Background())
 	s.front.base = &s.base
 	s.back.base, s.back.front = &s.base, &s.front
 	s.stop = sync.OnceValue(s.shutDown)
@@ -118,16 +121,17 @@ func (s *Server) closeLog(context.Context) error {
 	return nil
 }
 
-// Start opens the port, then the back ends, and returns when the service can issue. When ctx ends,
-// so do Start and what the service does in the background. After an error the caller must still
-// call [Server.Stop], which closes what was opened.
+// Start opens the port, then the back ends, and returns when the service can issue, or when ctx ends.
+// After an error the caller must still call [Server.Stop], which closes what was opened.
 func (s *Server) Start(ctx context.Context) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	if err := s.base.background.over.Err(); err != nil {
+	if err := s.asked.Err(); err != nil {
 		return fmt.Errorf("start a service that was stopped: %w", err)
 	}
-	ctx = s.base.background.begin(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.asked, cancel)()
 	if err := s.front.listen(ctx); err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ func (s *Server) Start(ctx context.Context) error {
 	case err := <-opened:
 		return err
 	case <-s.front.ended:
-		s.base.background.end()
+		cancel()
 		<-opened
 		return fmt.Errorf("serve HTTP: %w", s.front.err)
 	}
@@ -170,9 +174,10 @@ func (s *Server) Drain() {
 func (s *Server) Stop() error { return s.stop() }
 
 func (s *Server) shutDown() error {
-	s.base.background.end()
+	s.ask()
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	err := s.front.close(s.base.cfg.Server.StopTimeout)
+	s.base.background.end()
 	return errors.Join(err, s.base.cleanups.run())
 }

@@ -229,9 +229,9 @@ func (n *node) stop() {
 	}
 	n.unpause()
 	l.asked.Store(true)
+	l.stopIt()
 	l.server.Drain()
 	err := l.server.Stop()
-	l.stopIt()
 	if err != nil && !n.excused(err) {
 		n.journal.Find("a clean stop of %s: %v", n.name, err)
 	}

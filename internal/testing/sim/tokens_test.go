@@ -120,6 +120,48 @@ func TestTokensSwitchedOn(t *testing.T) {
 	})
 }
 
+// A node that is being drained still issues. So it follows changes and counts as there until that ends.
+func TestDrainedNodeFollows(t *testing.T) {
+	withTokens(t, only("order", "bulk"), func(t *testing.T, w *World) {
+		here, there := w.nodes[0], w.nodes[1]
+		ask := func(n *node, method, path, body string) (status int, answer string) {
+			status, _, answer = w.request(t.Context(), n, method, path, body, "Authorization", "Bearer "+admin)
+			return status, answer
+		}
+		change := func(method, path, body string, want int) (answer string) {
+			status, answer := ask(here, method, path, body)
+			if status != want {
+				t.Errorf("%s %s: %d %s, want %d", method, path, status, answer, want)
+			}
+			return answer
+		}
+		var made struct{ Secret string }
+		_ = json.Unmarshal([]byte(change(http.MethodPost, "/tokens", `{"name":"shop","scopes":["issue:*"]}`, http.StatusCreated)), &made)
+		there.restartWith("SEQD_SERVER_DRAINDELAY", "10m")
+		time.Sleep(allKnow)
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); there.stop() }()
+		defer func() { <-stopped; there.start() }()
+		issue := func(bizType string) int {
+			status, _, _ := w.request(t.Context(), there, http.MethodGet, "/seq/"+bizType, "", "Authorization", "Bearer "+made.Secret)
+			return status
+		}
+		change(http.MethodPost, "/biz-types/order/disable", "", http.StatusOK)
+		time.Sleep(time.Minute)
+		if a, b := issue("order"), issue("bulk"); a != http.StatusConflict || b != http.StatusOK {
+			t.Errorf("order is disabled, bulk is not: %d and %d", a, b)
+		}
+		if nodes := change(http.MethodGet, "/nodes", "", http.StatusOK); !strings.Contains(nodes, there.host) {
+			t.Errorf("%s is not among the nodes: %s", there.host, nodes)
+		}
+		change(http.MethodDelete, "/tokens/shop", "", http.StatusNoContent)
+		time.Sleep(allKnow)
+		if status := issue("bulk"); status != http.StatusUnauthorized {
+			t.Errorf("a revoked token: %d", status)
+		}
+	})
+}
+
 func revokeElsewhere(t *testing.T, w *World) {
 	here, there := w.nodes[0], w.nodes[1]
 	ask := func(n *node, token, method, path, body string) (status int, answer string) {
