@@ -208,9 +208,6 @@ func (b *back) openIssuer(ctx context.Context) error {
 		return err
 	}
 	b.catalogue.Serve(b.issuer)
-	if b.store.BeganWithout() {
-		b.base.background.run(ctx, b.confirm)
-	}
 	return nil
 }
 
@@ -225,7 +222,12 @@ func (b *back) closeIssuing(ctx context.Context) (err error) {
 // confirm ends the service if the store, which could not be reached at the start, turns out to be
 // another one.
 func (b *back) confirm(ctx context.Context) {
-	err := b.store.Confirm(ctx, b.catalogue.Confirm)
+	err := b.store.Confirm(ctx, func(ctx context.Context) error {
+		if err := b.announce(ctx); err != nil {
+			return err
+		}
+		return b.catalogue.Confirm(ctx)
+	})
 	if seqd.CodeOf(err) == seqd.CodeConflict {
 		b.base.failed <- err
 	}
@@ -234,15 +236,22 @@ func (b *back) confirm(ctx context.Context) {
 // others returns the other nodes. No biz type is opened before openNodes.
 func (b *back) others(ctx context.Context) ([]httpapi.Node, error) { return b.nodes.Others(ctx) }
 
-// openNodes counts this node among those of the cluster, and begins to keep figures. A node with
-// definitions of its own says that it is there before it issues: nodes that follow the store then
-// force no other shape on a biz type.
+// announce says that this node is there if it has definitions of its own, before it compares shapes and
+// takes numbers from the store: nodes that follow the store then force no other shape on a biz type.
+func (b *back) announce(ctx context.Context) error {
+	if b.base.cfg.BizTypesFrom != config.FromConfig || !b.store.Store.Shared() {
+		return nil
+	}
+	return b.nodes.Announce(ctx)
+}
+
+// openNodes counts this node among those of the cluster, and begins to keep figures.
 func (b *back) openNodes(ctx context.Context) error {
 	store, opts := b.store.Store, &b.base.opts
 	clock := nodes.NewClock(store, opts.now)
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
-		Clock: clock.Now, ClockKnown: clock.Known, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
+		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
 		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: b.env().RedisAway,
 	})
@@ -259,10 +268,10 @@ func (b *back) openNodes(ctx context.Context) error {
 	if store.Shared() {
 		b.base.background.run(ctx, clock.Follow)
 	}
-	if b.base.cfg.BizTypesFrom == config.FromConfig && store.Shared() && !b.store.BeganWithout() {
-		if err := b.opening.Await(ctx, b.nodes.Announce); err != nil {
-			return err
-		}
+	if b.store.BeganWithout() {
+		b.base.background.run(ctx, b.confirm)
+	} else if err := b.opening.Await(ctx, b.announce); err != nil {
+		return err
 	}
 	b.front.nodes.Store(b.nodes)
 	b.base.background.run(ctx, b.nodes.Beat)

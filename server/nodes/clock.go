@@ -41,7 +41,7 @@ func (c *Clock) Follow(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if c.ask(ctx) != nil { // what writes to the store says so if it is away
+		if c.Ask(ctx) != nil { // what writes to the store says so if it is away
 			timer.Reset(askAgain)
 		} else {
 			timer.Reset(askPause)
@@ -49,7 +49,8 @@ func (c *Clock) Follow(ctx context.Context) {
 	}
 }
 
-func (c *Clock) ask(ctx context.Context) error {
+// Ask asks the store for its time.
+func (c *Clock) Ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	return c.store.Ask(ctx)

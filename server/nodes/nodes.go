@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,8 +49,9 @@ type Options struct {
 	// Clock is the time that nodes have in common; nil means Now.
 	Clock func() time.Time
 	// ClockKnown reports whether Clock is right; nil means that it is. Until then documents of other
-	// nodes are not removed.
+	// nodes are not removed, and count however old they look. Ask makes it known; nil if it is.
 	ClockKnown func() bool
+	Ask        func(ctx context.Context) error
 	// ClockOffset returns how far the clock of this node is ahead, if that is known; nil means that
 	// it is not.
 	ClockOffset func() (offset time.Duration, ok bool)
@@ -74,6 +76,7 @@ type Nodes struct {
 	id      string
 	host    string
 	started time.Time
+	mu      sync.Mutex // guards own
 	own     Own
 	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
 }
@@ -87,6 +90,9 @@ func New(opts Options) *Nodes {
 	host, _ := os.Hostname()
 	if opts.Clock == nil {
 		opts.Clock = opts.Now
+	}
+	if opts.Ask == nil {
+		opts.Ask = func(context.Context) error { return nil }
 	}
 	if opts.ClockKnown == nil {
 		opts.ClockKnown = func() bool { return true }
@@ -155,7 +161,11 @@ func (n *Nodes) Others(ctx context.Context) ([]httpapi.Node, error) {
 	if !n.opts.Shared {
 		return nil, nil
 	}
-	return listed(ctx, n.opts.Documents, n.opts.Clock(), n.id)
+	now := n.opts.Clock()
+	if !n.opts.ClockKnown() {
+		now = time.Time{} // which is before any document expires
+	}
+	return listed(ctx, n.opts.Documents, now, n.id)
 }
 
 // listed returns the nodes that have said less than life ago that they are there, except one.
@@ -187,8 +197,13 @@ func readNode(id, body string) (other httpapi.Node, ok bool) {
 	return other, true
 }
 
-// Announce writes this node's document. It must not be called any more when Beat runs.
-func (n *Nodes) Announce(ctx context.Context) error { return n.write(ctx) }
+// Announce writes this node's document, such that others see it whatever the clock of this node says.
+func (n *Nodes) Announce(ctx context.Context) error {
+	if err := n.opts.Ask(ctx); err != nil {
+		return err
+	}
+	return n.write(ctx)
+}
 
 // Beat writes this node's document at every interval until ctx ends, removes those of nodes that
 // have stopped doing so, and looks at the others. If no other node can use the store, it does
@@ -233,6 +248,8 @@ func (n *Nodes) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	return n.own.Write(ctx, string(body), n.opts.Clock(), life)
 }
 
@@ -240,6 +257,8 @@ func (n *Nodes) write(ctx context.Context) error {
 func (n *Nodes) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if err := n.own.Delete(ctx); err != nil {
 		n.opts.Log.Debug("this node could not say that it leaves", "error", err)
 	}

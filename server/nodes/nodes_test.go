@@ -182,3 +182,33 @@ func TestMixedDefinitions(t *testing.T) {
 		wants(false, 5)
 	})
 }
+
+// The nodes see each other from the start, however far their own clocks are from that of the store.
+func TestSeenByOthersWithAWrongClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		begin := func(ahead time.Duration, from string) (*Nodes, *Clock) {
+			own := func() time.Time { return time.Now().Add(ahead) }
+			clock := NewClock(store, own)
+			return New(Options{
+				Documents: store.Documents(), Shared: true, Now: own, Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, BizTypesFrom: from,
+				Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
+			}), clock
+		}
+		behind, _ := begin(-time.Hour, "config")
+		if err := behind.Announce(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+			n, clock := begin(ahead, "store")
+			for _, known := range []string{"not known", "known"} {
+				if list, err := n.Others(t.Context()); err != nil || len(list) != 1 || list[0].BizTypesFrom != "config" {
+					t.Errorf("a clock %s ahead, that of the store %s: %v, %v", ahead, known, list, err)
+				}
+				if err := clock.Ask(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

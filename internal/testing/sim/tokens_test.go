@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/respconn"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	_ "github.com/seqd/seqd/standard"
 )
 
@@ -159,6 +160,39 @@ func TestDrainedNodeFollows(t *testing.T) {
 		if status := issue("bulk"); status != http.StatusUnauthorized {
 			t.Errorf("a revoked token: %d", status)
 		}
+	})
+}
+
+// A node with definitions of its own that began without the store says that it is there before it takes
+// numbers from the store.
+func TestSeenAfterAStartWithoutTheStore(t *testing.T) {
+	inWorld(t, only("device", "bulk"), nil, func(t *testing.T, w *World) {
+		here, there := w.nodes[0], w.nodes[1]
+		there.restartFrom("config", w.bizTypes)
+		time.Sleep(time.Minute)
+		issues := func(bizType string) bool {
+			status, _, _ := w.request(t.Context(), there, http.MethodGet, "/seq/"+bizType, "")
+			return status == http.StatusOK
+		}
+		if !issues("device") {
+			t.Error("it does not issue")
+		}
+		w.store.Set(storesim.Away)
+		there.kill(false)
+		there.start()
+		for !issues("device") {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		w.store.Set(storesim.Up)
+		for !issues("bulk") {
+			time.Sleep(10 * time.Millisecond)
+		}
+		_, _, nodes := w.request(t.Context(), here, http.MethodGet, "/nodes", "")
+		if !strings.Contains(nodes, there.host) {
+			t.Errorf("it is not among the nodes: %s", nodes)
+		}
+		there.restartFrom("", "")
 	})
 }
 
