@@ -30,6 +30,20 @@ type secretBody struct {
 	Expires string `json:"expires,omitempty"`
 }
 
+// goneBody is the body of the document that a deleted token leaves for gonePeriod. Revisions of its name
+// continue from there, so a change of the deleted token does not fit a token that is made in its place.
+const (
+	goneBody   = `{"deleted":true}`
+	gonePeriod = time.Hour
+)
+
+// goneOf returns the document that a deleted token leaves.
+func goneOf(t Token, now time.Time) persist.Document {
+	return persist.Document{
+		Kind: Kind, Key: t.Name, Revision: t.Revision + 1, Body: goneBody, Timestamp: now.UnixMilli(), Expires: now.Add(gonePeriod).UnixMilli(),
+	}
+}
+
 // documentOf returns the document of a token.
 func documentOf(t Token) persist.Document {
 	b := body{ID: t.ID, OwnsOpen: t.OwnsOpen, Scopes: t.Scopes, Expires: timeText(t.Expires), Enabled: t.Enabled}

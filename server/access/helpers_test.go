@@ -51,7 +51,6 @@ type documents struct {
 	create func(context.Context, persist.Document) error
 	update func(context.Context, persist.Document) error
 	list   func(context.Context, string, string, int) ([]persist.Document, error)
-	remove func(context.Context, string, string, int64) error
 }
 
 func (d *documents) Read(ctx context.Context, kind, key string) (persist.Document, error) {
@@ -80,11 +79,4 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) ([]
 		return d.list(ctx, kind, after, limit)
 	}
 	return d.Documents.List(ctx, kind, after, limit)
-}
-
-func (d *documents) Delete(ctx context.Context, kind, key string, revision int64) error {
-	if d.remove != nil {
-		return d.remove(ctx, kind, key, revision)
-	}
-	return d.Documents.Delete(ctx, kind, key, revision)
 }

@@ -129,7 +129,7 @@ func TestOnlyChangesArePublished(t *testing.T) {
 	wantCode(t, err, seqd.CodeConflict)
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	wantCode(t, err, seqd.CodeConflict)
-	store.remove = func(context.Context, string, string, int64) error { return persist.ErrNotFound }
+	store.update = func(context.Context, persist.Document) error { return persist.ErrNotFound }
 	_, err = tokens.Delete(t.Context(), "shop", anyone)
 	wantCode(t, err, seqd.CodeNotFound)
 	if published != 1 {

@@ -156,3 +156,49 @@ func TestSecretExpires(t *testing.T) {
 		})
 	}
 }
+
+// A name that is deleted and created again elsewhere, while a node changes the token or before somebody
+// changes the version that they saw, keeps its new secret, and the old one stays revoked.
+func TestRecreatedMeanwhile(t *testing.T) {
+	store := newStore()
+	here, there := newTokens(t, store), newTokens(t, store)
+	old := create(t, here, "shop", "read")
+	var fresh string
+	seen := int64(0)
+	changed, err := here.Change(t.Context(), "shop", func(token *access.Token) error {
+		if fresh == "" {
+			seen = token.Revision
+			if _, err := there.Delete(t.Context(), "shop", anyVersion); err != nil {
+				t.Fatal(err)
+			}
+			fresh = create(t, there, "shop", "read")
+		}
+		token.Scopes = []string{"admin"}
+		return nil
+	})
+	if err != nil || changed.Revision == seen+1 {
+		t.Errorf("%+v, %v", changed, err)
+	}
+	for _, node := range []*access.Tokens{here, there} {
+		if err := node.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := ownerOf(node, old), ownerOf(node, fresh); a != "unauthorized" || seqd.OwnerName(b) != "shop" {
+			t.Errorf("the old secret is for %s, the new one for %s", a, b)
+		}
+	}
+	// What was deleted is nowhere, and can be created.
+	if _, err := here.Delete(t.Context(), "shop", anyVersion); err != nil {
+		t.Fatal(err)
+	}
+	_, err = there.Get(t.Context(), "shop")
+	wantCode(t, err, seqd.CodeNotFound)
+	_, err = there.Delete(t.Context(), "shop", anyVersion)
+	wantCode(t, err, seqd.CodeNotFound)
+	if list, more, err := there.List(t.Context(), "", 1); len(list) > 0 || more || err != nil {
+		t.Errorf("%v, %t, %v", list, more, err)
+	}
+	create(t, there, "shop", "read")
+	_, _, err = here.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}})
+	wantCode(t, err, seqd.CodeConflict)
+}

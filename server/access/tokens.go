@@ -181,7 +181,7 @@ func (t *Tokens) forget(name string) {
 // which wins, and if the document cannot be understood: it may contain something that would keep a
 // caller out.
 func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
-	if _, fixed := t.config[doc.Key]; fixed {
+	if _, fixed := t.config[doc.Key]; fixed || doc.Body == goneBody {
 		return token, false
 	}
 	token, err := readDocument(doc)
@@ -210,7 +210,7 @@ func get(ctx context.Context, store persist.Documents, name string) (Token, erro
 	}
 	doc, err := store.Read(ctx, Kind, name)
 	switch {
-	case errors.Is(err, persist.ErrNotFound):
+	case errors.Is(err, persist.ErrNotFound) || err == nil && doc.Body == goneBody:
 		return Token{}, errNotFound
 	case err != nil:
 		return Token{}, unavailable(err)
@@ -272,10 +272,11 @@ func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret str
 		return Token{}, "", err
 	}
 	err = t.write(ctx, made.Name, func(store persist.Documents) error {
-		doc := documentOf(made)
-		if err := store.Create(ctx, doc); err != nil {
+		doc, err := createIn(ctx, store, documentOf(made))
+		if err != nil {
 			return err
 		}
+		made.Revision = doc.Revision
 		t.follow(doc)
 		return nil
 	})
@@ -288,8 +289,33 @@ func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret str
 	return made, secret, nil
 }
 
+// createIn creates the document of a token, in the place of what a deleted one left. It returns it as
+// it was written.
+func createIn(ctx context.Context, store persist.Documents, doc persist.Document) (persist.Document, error) {
+	taken := store.Create(ctx, doc)
+	if !errors.Is(taken, persist.ErrExists) {
+		return doc, taken
+	}
+	former, err := store.Read(ctx, Kind, doc.Key)
+	if errors.Is(err, persist.ErrNotFound) || err == nil && former.Body != goneBody {
+		return doc, taken
+	}
+	if err != nil {
+		return doc, err
+	}
+	doc.Revision = former.Revision + 1
+	err = store.Update(ctx, doc)
+	if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrNotFound) {
+		return doc, taken
+	}
+	return doc, err
+}
+
 // mostAttempts is how often a change is tried if other nodes change the same token.
 const mostAttempts = 5
+
+// mostPurged is how many documents of deleted tokens a deletion removes.
+const mostPurged = 100
 
 func (t *Tokens) now() time.Time { return t.opts.Now().UTC().Truncate(time.Millisecond) }
 
@@ -362,9 +388,11 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 		return removed, errFixed
 	}
 	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) error {
-		if err := store.Delete(ctx, Kind, name, token.Revision); err != nil {
+		now := t.now()
+		if err := store.Update(ctx, goneOf(token, now)); err != nil {
 			return err
 		}
+		_, _ = store.Purge(ctx, Kind, now.UnixMilli(), mostPurged) // what earlier ones left: the next one tries again
 		t.forget(name)
 		removed = token
 		return nil

@@ -381,7 +381,6 @@ func TestStoreAway(t *testing.T) {
 	store.list = func(context.Context, string, string, int) ([]persist.Document, error) { return nil, away }
 	store.create = func(context.Context, persist.Document) error { return away }
 	store.update = store.create
-	store.remove = func(context.Context, string, string, int64) error { return away }
 	check := func(err error) {
 		t.Helper()
 		wantCode(t, err, seqd.CodeStoreUnavailable)
