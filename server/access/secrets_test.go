@@ -92,6 +92,11 @@ func TestOwners(t *testing.T) {
 	}
 	_, _, err = tokens.AddSecret(t.Context(), "fixed", time.Time{}, anyVersion)
 	wantCode(t, err, seqd.CodeConflict)
+	// What a caller may see tells nothing of a secret that people made up.
+	fixed, err := tokens.Get(t.Context(), "fixed")
+	if id := fixed.SecretID(0); err != nil || id != "000000000001" || first.SecretID(0) != first.Secrets[0].ID() {
+		t.Errorf("the IDs are %s and %s, %v", id, first.SecretID(0), err)
+	}
 	// Nodes of that version can read it until it gets another secret.
 	if _, err := tokens.Change(t.Context(), "old", func(token *access.Token) error { token.Scopes = []string{"admin"}; return nil }); err != nil {
 		t.Fatal(err)

@@ -77,10 +77,20 @@ type Secret struct {
 	Expires time.Time
 }
 
-// ID names a secret. It says nothing about the secret or its digest.
+// ID names a secret of the store, which is 256 random bits: so its ID tells nothing about it. Whoever
+// knows the ID of another one could try what people make up: see [Token.SecretID].
 func (s *Secret) ID() string {
 	sum := sha256.Sum256(s.Sha256[:])
 	return hex.EncodeToString(sum[:6])
+}
+
+// SecretID names a secret of the token: its place if the configuration has it, which people may have
+// made up, and otherwise its [Secret.ID].
+func (t *Token) SecretID(i int) string {
+	if t.Source == FromConfig {
+		return fmt.Sprintf("%012x", i+1)
+	}
+	return t.Secrets[i].ID()
 }
 
 // SecretOf returns a list of one secret that never expires.

@@ -54,14 +54,15 @@ type shownSecret struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-func showSecret(s access.Secret) shownSecret {
-	return shownSecret{ID: s.ID(), CreatedAt: shownTime(s.Made), Expires: shownTime(s.Expires)}
+func showSecret(t *access.Token, i int) shownSecret {
+	s := t.Secrets[i]
+	return shownSecret{ID: t.SecretID(i), CreatedAt: shownTime(s.Made), Expires: shownTime(s.Expires)}
 }
 
 func showSecrets(t access.Token) []shownSecret {
 	shown := make([]shownSecret, 0, len(t.Secrets))
-	for _, s := range t.Secrets {
-		shown = append(shown, showSecret(s))
+	for i := range t.Secrets {
+		shown = append(shown, showSecret(&t, i))
 	}
 	return shown
 }
@@ -307,7 +308,7 @@ func (r tokenRoutes) addSecret(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := showSecret(t.Secrets[len(t.Secrets)-1])
+	shown := showSecret(&t, len(t.Secrets)-1)
 	shown.Secret = secret
 	c.Writer.Header()["Location"] = []string{"/tokens/" + t.Name + "/secrets/" + shown.ID}
 	answerOf(c, http.StatusCreated, t, shown)
