@@ -82,7 +82,7 @@ func (f *front) listen(ctx context.Context) error {
 func (f *front) newGate() {
 	cfg := f.base.cfg.Server
 	f.audit = audit.New(f.base.log, f.base.opts.now)
-	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Now: f.base.opts.now, Log: f.base.log})
+	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Asked: f.base.cfg.Auth.Enforced(), Now: f.base.opts.now, Log: f.base.log})
 	opts := gate.Options{
 		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
 		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log),

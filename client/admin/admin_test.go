@@ -62,6 +62,7 @@ func TestRequests(t *testing.T) {
 	line := `{"at":"2026-11-23T00:00:00Z","node":"n","token":"ops","client":"192.0.2.1","requestId":"r","method":"PUT","path":"/biz-types/order","target":"order","status":200,"version":7,"leftOut":3}`
 	settings := `{"common":[],"strategies":[{"name":"segment","help":"h","settings":[{"key":"step","type":"integer","default":1000,"range":"1 to 5","min":1,"max":5,"help":"","secret":false,"required":false}]}],"plugins":[],"rejected":[]}`
 	token := `{"name":"shop","scopes":["read"],"enabled":true,"source":"api","version":1,"secrets":[{"id":"a1"}],"secret":"s"}`
+	made := `{"token":"child","id":"a2","createdAt":"2026-11-23T00:00:00Z","createdBy":"~","deleted":true}`
 	secret := `{"id":"a2","createdAt":"2026-11-23T00:00:00Z","secret":"s"}`
 	account := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"9","issued":5,"gaps":[
 		{"from":"7","to":"8","state":"void","reason":"r","by":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
@@ -120,6 +121,8 @@ func TestRequests(t *testing.T) {
 		{"create secret", 201, secret, func(a *admin.Admin) (any, error) { return a.CreateSecret(ctx, "shop", year) },
 			`POST /tokens/shop/secrets Content-Type=application/json {"expires":"2027-01-01T00:00:00Z"}`, secret},
 		{"delete secret", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteSecret(ctx, "shop", "a1") }, "DELETE /tokens/shop/secrets/a1 ", "null"},
+		{"made", 200, `{"secrets":[` + made + `]}`, func(a *admin.Admin) (any, error) { return a.Made(ctx, admin.Nobody) }, "GET /tokens/~/made ", "[" + made + "]"},
+		{"revoke made", 200, `{"secrets":[` + made + `]}`, func(a *admin.Admin) (any, error) { return a.RevokeMade(ctx, "boss") }, "DELETE /tokens/boss/made ", "[" + made + "]"},
 		{"delete token", 204, "", func(a *admin.Admin) (any, error) { return nil, a.DeleteToken(ctx, "shop", 0) }, "DELETE /tokens/shop ", "null"},
 		{"void", 204, "", func(a *admin.Admin) (any, error) {
 			return nil, a.Void(ctx, "invoice", admin.Void{ID: "INV-7", Reason: "typed wrong", Counter: admin.Counter{Key: "t-1", Period: "2026"}})

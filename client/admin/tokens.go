@@ -34,10 +34,24 @@ type Secret struct {
 	ID string `json:"id"`
 	// CreatedAt is zero if it is not known.
 	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// CreatedBy is the name of the token that made it, [Nobody], or "" if it is not known.
+	CreatedBy string `json:"createdBy,omitempty"`
 	// Expires is zero for never.
 	Expires time.Time `json:"expires,omitzero"`
 	// Secret is what callers send. Only CreateSecret returns it.
 	Secret string `json:"secret,omitempty"`
+}
+
+// Nobody is who made a secret while nobody was asked for a token.
+const Nobody = "~"
+
+// Made is a secret that a token has made.
+type Made struct {
+	// Token is whose secret it is.
+	Token string `json:"token"`
+	Secret
+	// Deleted is whether the token was deleted with the secret, which was its last one.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
 // NewToken is a token to create.
@@ -133,6 +147,26 @@ func (a *Admin) CreateSecret(ctx context.Context, name string, expires time.Time
 func (a *Admin) DeleteSecret(ctx context.Context, name, id string) error {
 	_, err := a.change(ctx, "delete secret", http.MethodDelete, named(named("/tokens/", name)+"/secrets/", id), nil, Change{}, nil)
 	return err
+}
+
+// Made returns the secrets that a token has made, for tokens of its own making and for others. The
+// token may be gone. by is its name, or [Nobody].
+func (a *Admin) Made(ctx context.Context, by string) (list []Made, err error) {
+	var made madeSecrets
+	_, err = a.ask(ctx, client.Request{Op: "list made secrets", Path: named("/tokens/", by) + "/made"}, &made)
+	return made.Secrets, err
+}
+
+// RevokeMade revokes what a token has made, deletes the tokens that have no other secret, and revokes
+// what these have made. It returns what it has revoked. After an error it can be repeated.
+func (a *Admin) RevokeMade(ctx context.Context, by string) (list []Made, err error) {
+	var made madeSecrets
+	_, err = a.change(ctx, "revoke made secrets", http.MethodDelete, named("/tokens/", by)+"/made", nil, Change{}, &made)
+	return made.Secrets, err
+}
+
+type madeSecrets struct {
+	Secrets []Made `json:"secrets"`
 }
 
 func (a *Admin) changeToken(ctx context.Context, op, method, target string, body any, c Change, made any) error {

@@ -1,11 +1,13 @@
 package remote
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
 )
 
@@ -40,9 +42,9 @@ func listSecrets(env *clitool.Env) *cobra.Command {
 				return err
 			}
 			return env.Show(t.Secrets, func(w io.Writer) error {
-				rows := [][]string{{"ID", "CREATED", "EXPIRES"}}
+				rows := [][]string{{"ID", "CREATED", "CREATED BY", "EXPIRES"}}
 				for _, s := range t.Secrets {
-					rows = append(rows, []string{s.ID, brief(s.CreatedAt, "-"), brief(s.Expires, never)})
+					rows = append(rows, []string{s.ID, brief(s.CreatedAt, "-"), cmp.Or(s.CreatedBy, "-"), brief(s.Expires, never)})
 				}
 				return table(w, rows)
 			})
@@ -116,4 +118,54 @@ cannot be revoked: disable or delete the token. On a terminal it asks first.`,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
+}
+
+func madeSecrets(env *clitool.Env) *cobra.Command {
+	revoke, yes := false, false
+	cmd := &cobra.Command{
+		Use: "made NAME [--revoke [--yes]]", Short: "List or revoke what a token has made",
+		Long: `List the secrets that a token has made, for new tokens and for others. The token may be gone. With
+--revoke they are revoked, tokens that have no other secret are deleted, and what these have made is
+revoked too. Delete a token that was stolen first, and wait 5 seconds. NAME is ~ for what was made
+while nobody was asked for a token. On a terminal --revoke asks first.`,
+		Example: `  seqd tokens made boss
+  seqd tokens made boss --revoke --yes
+  seqd tokens made '~' --json`,
+		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			a, err := newAdmin(env)
+			if err != nil {
+				return err
+			}
+			list := a.Made
+			if revoke {
+				list = a.RevokeMade
+				if !yes {
+					if err := env.Confirm("Revoke what "+args[0]+" has made? Callers who show it will be refused.", "--yes"); err != nil {
+						return err
+					}
+				}
+			}
+			made, err := list(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return env.Show(made, func(w io.Writer) error { return table(w, madeRows(made)) })
+		},
+	}
+	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke them")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+func madeRows(made []admin.Made) [][]string {
+	rows := [][]string{{"TOKEN", "SECRET", "CREATED", "CREATED BY", "TOKEN IS"}}
+	for _, m := range made {
+		state := "kept"
+		if m.Deleted {
+			state = "deleted"
+		}
+		rows = append(rows, []string{m.Token, m.ID, brief(m.CreatedAt, "-"), m.CreatedBy, state})
+	}
+	return rows
 }

@@ -23,7 +23,7 @@ see seqd token.`,
   seqd tokens change till-7 --disable
   seqd tokens secrets create till-7`,
 	}
-	cmd.AddCommand(listTokens(env), getToken(env), createToken(env), changeToken(env), deleteToken(env), secretsCommand(env))
+	cmd.AddCommand(listTokens(env), getToken(env), createToken(env), changeToken(env), deleteToken(env), secretsCommand(env), madeSecrets(env))
 	return cmd
 }
 

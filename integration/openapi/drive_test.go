@@ -236,6 +236,10 @@ func (c *checker) secrets(url string) {
 	c.on(url, call{op: revoke, target: shop + "/" + made.ID, headers: []string{badTag}, status: 412, code: "precondition_failed"})
 	c.on(url, call{op: revoke, target: shop + "/" + made.ID, status: 204})
 	c.on(url, call{op: revoke, target: shop + "/" + made.ID, status: 404, code: "not_found"})
+	for _, op := range []string{"GET /tokens/{name}/made", "DELETE /tokens/{name}/made"} {
+		c.on(url, call{op: op, target: "/tokens/boss/made", status: 200})
+		c.on(url, call{op: op, target: "/tokens/boss/made?after=1", status: 400, code: "invalid_request", wrong: true})
+	}
 }
 
 func (c *checker) service(url string) {

@@ -27,6 +27,7 @@ type body struct {
 type secretBody struct {
 	Sha256  string `json:"sha256"`
 	Made    string `json:"made,omitempty"` // RFC 3339, as Expires
+	By      string `json:"by,omitempty"`
 	Expires string `json:"expires,omitempty"`
 }
 
@@ -52,7 +53,7 @@ func documentOf(t Token) persist.Document {
 		t.Secrets = nil
 	}
 	for _, s := range t.Secrets {
-		b.Secrets = append(b.Secrets, secretBody{Sha256: s.Sha256.Hex(), Made: timeText(s.Made), Expires: timeText(s.Expires)})
+		b.Secrets = append(b.Secrets, secretBody{Sha256: s.Sha256.Hex(), Made: timeText(s.Made), By: s.By, Expires: timeText(s.Expires)})
 	}
 	text, _ := json.Marshal(b) // it never fails
 	return persist.Document{Kind: Kind, Key: t.Name, Revision: t.Revision, Body: string(text), Timestamp: t.Updated.UnixMilli()}
@@ -120,6 +121,7 @@ func (b *secretBody) read() (s Secret, err error) {
 	if s.Made, err = readTime("made", b.Made); err != nil {
 		return s, err
 	}
+	s.By = b.By
 	s.Expires, err = readTime("expires", b.Expires)
 	return s, err
 }

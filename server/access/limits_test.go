@@ -19,7 +19,7 @@ func TestExpiryIsKept(t *testing.T) {
 	store := newStore()
 	here := newTokens(t, store)
 	end := begin.Add(time.Hour + 123*time.Millisecond)
-	made, secret, err := here.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}, Enabled: true, Expires: end})
+	made, secret, err := here.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}, Enabled: true, Expires: end}, "")
 	if err != nil || !made.Expires.Equal(end) {
 		t.Fatalf("made %+v, %v", made, err)
 	}
@@ -81,7 +81,7 @@ func TestMostScopes(t *testing.T) {
 		for i := range scopes {
 			scopes[i] = fmt.Sprintf("issue:b%d", i)
 		}
-		_, _, err := tokens.Create(t.Context(), want(fmt.Sprintf("t%d", n), scopes...))
+		_, _, err := tokens.Create(t.Context(), want(fmt.Sprintf("t%d", n), scopes...), "")
 		wantCode(t, err, code)
 	}
 }
@@ -125,7 +125,7 @@ func TestOnlyChangesArePublished(t *testing.T) {
 		t.Errorf("published %d times", published)
 	}
 	store.update = func(context.Context, persist.Document) error { return persist.ErrConflict }
-	_, _, err := tokens.Create(t.Context(), want("shop", "read"))
+	_, _, err := tokens.Create(t.Context(), want("shop", "read"), "")
 	wantCode(t, err, seqd.CodeConflict)
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	wantCode(t, err, seqd.CodeConflict)
@@ -149,7 +149,7 @@ func TestPublishOutlivesItsCaller(t *testing.T) {
 		defer cancel()
 		return store.Documents.Create(ctx, doc)
 	}
-	if _, _, err := tokens.Create(ctx, want("shop", "read")); err != nil || published != nil {
+	if _, _, err := tokens.Create(ctx, want("shop", "read"), ""); err != nil || published != nil {
 		t.Errorf("%v, published with %v", err, published)
 	}
 }

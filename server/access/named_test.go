@@ -39,7 +39,7 @@ func TestAllowNamed(t *testing.T) {
 	want("", "user", seqd.CodeUnauthorized)
 	now = begin.Add(time.Second)
 	want("expiring", "user", seqd.CodeUnauthorized)
-	if _, _, err := tokens.Create(t.Context(), token("nobody", "", "issue:user")); err != nil {
+	if _, _, err := tokens.Create(t.Context(), token("nobody", "", "issue:user"), ""); err != nil {
 		t.Fatal(err)
 	}
 	want("nobody", "user", "")

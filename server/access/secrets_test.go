@@ -31,7 +31,7 @@ func TestRotation(t *testing.T) {
 	if owner == "shop" || seqd.OwnerName(owner) != "shop" {
 		t.Errorf("the owner is %s", owner)
 	}
-	added, fresh, err := tokens.AddSecret(t.Context(), "shop", time.Time{}, anyVersion)
+	added, fresh, err := tokens.AddSecret(t.Context(), "shop", "", time.Time{}, anyVersion)
 	if err != nil || added.Revision != 2 || len(added.Secrets) != 2 || !added.Secrets[1].Made.Equal(begin) {
 		t.Fatalf("%+v, %v", added, err)
 	}
@@ -51,14 +51,14 @@ func TestRotation(t *testing.T) {
 	_, err = tokens.RemoveSecret(t.Context(), "shop", added.Secrets[1].ID(), anyVersion)
 	wantCode(t, err, seqd.CodeConflict) // it is the last one
 	refuse := seqd.Errorf(seqd.CodePreconditionFailed, "another version")
-	_, _, err = tokens.AddSecret(t.Context(), "shop", time.Time{}, func(*access.Token) error { return refuse })
+	_, _, err = tokens.AddSecret(t.Context(), "shop", "", time.Time{}, func(*access.Token) error { return refuse })
 	wantCode(t, err, seqd.CodePreconditionFailed)
 	for range 9 {
-		if _, _, err := tokens.AddSecret(t.Context(), "shop", time.Time{}, anyVersion); err != nil {
+		if _, _, err := tokens.AddSecret(t.Context(), "shop", "", time.Time{}, anyVersion); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, _, err = tokens.AddSecret(t.Context(), "shop", time.Time{}, anyVersion)
+	_, _, err = tokens.AddSecret(t.Context(), "shop", "", time.Time{}, anyVersion)
 	wantCode(t, err, seqd.CodeConflict)
 
 	// A name that is created again is another owner.
@@ -81,7 +81,7 @@ func TestOwners(t *testing.T) {
 	heir := token("heir", "heir-secret", "read")
 	heir.OwnsOpen = true
 	tokens := newTokens(t, store, token("fixed", "fixed-secret", "read"), heir)
-	first, secret, err := tokens.Create(t.Context(), access.Token{Name: "first", Scopes: []string{"read"}, Enabled: true, OwnsOpen: true})
+	first, secret, err := tokens.Create(t.Context(), access.Token{Name: "first", Scopes: []string{"read"}, Enabled: true, OwnsOpen: true}, "")
 	if err != nil || !first.OwnsOpen {
 		t.Fatalf("%+v, %v", first, err)
 	}
@@ -90,7 +90,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("the owner is %q, want %q", got, want)
 		}
 	}
-	_, _, err = tokens.AddSecret(t.Context(), "fixed", time.Time{}, anyVersion)
+	_, _, err = tokens.AddSecret(t.Context(), "fixed", "", time.Time{}, anyVersion)
 	wantCode(t, err, seqd.CodeConflict)
 	// What a caller may see tells nothing of a secret that people made up.
 	fixed, err := tokens.Get(t.Context(), "fixed")
@@ -106,7 +106,7 @@ func TestOwners(t *testing.T) {
 		t.Errorf("%s, %v, want %s", doc.Body, err, want)
 	}
 	// A token of an earlier version keeps its owner when its secret changes.
-	if _, secret, err = tokens.AddSecret(t.Context(), "old", time.Time{}, anyVersion); err != nil || ownerOf(tokens, secret) != "old" {
+	if _, secret, err = tokens.AddSecret(t.Context(), "old", "", time.Time{}, anyVersion); err != nil || ownerOf(tokens, secret) != "old" {
 		t.Errorf("%v: the owner is %q", err, ownerOf(tokens, secret))
 	}
 }
@@ -117,10 +117,10 @@ func TestSecretExpires(t *testing.T) {
 	hour := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Hour) }
 	made := func(name string, token, secret time.Time) string {
 		here := newTokens(t, store)
-		if _, _, err := here.Create(t.Context(), access.Token{Name: name, Scopes: []string{"read"}, Enabled: true, Expires: token}); err != nil {
+		if _, _, err := here.Create(t.Context(), access.Token{Name: name, Scopes: []string{"read"}, Enabled: true, Expires: token}, ""); err != nil {
 			t.Fatal(err)
 		}
-		_, text, err := here.AddSecret(t.Context(), name, secret, anyVersion)
+		_, text, err := here.AddSecret(t.Context(), name, "", secret, anyVersion)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,6 +204,6 @@ func TestRecreatedMeanwhile(t *testing.T) {
 		t.Errorf("%v, %t, %v", list, more, err)
 	}
 	create(t, there, "shop", "read")
-	_, _, err = here.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}})
+	_, _, err = here.Create(t.Context(), access.Token{Name: "shop", Scopes: []string{"read"}}, "")
 	wantCode(t, err, seqd.CodeConflict)
 }

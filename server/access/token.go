@@ -73,8 +73,19 @@ type Secret struct {
 	Sha256 Digest
 	// Made is when it was made, zero if that is not known.
 	Made time.Time
+	// By is the owner of the token that made it, or Nobody if nobody was asked for a token then. It is ""
+	// in the configuration, and if an earlier version made it.
+	By string
 	// Expires is when it stops being valid, to the millisecond. The zero time means never.
 	Expires time.Time
+}
+
+// Nobody is who made a secret while nobody was asked for a token. No token has this name.
+const Nobody = "~"
+
+// MadeBy reports whether a token of this name has made the secret, or Nobody.
+func (s *Secret) MadeBy(name string) bool {
+	return s.By != "" && (s.By == name || seqd.OwnerName(s.By) == name)
 }
 
 // ID names a secret of the store, which is 256 random bits: so its ID tells nothing about it. Whoever

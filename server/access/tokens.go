@@ -26,8 +26,10 @@ type Options struct {
 	// Config holds the tokens of the configuration. They are valid, and their names and digests
 	// differ.
 	Config []Token
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Asked is whether callers are asked for a token. Then tokens that were made before are warned of.
+	Asked bool
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Backing is the store that holds tokens, and how to notify other nodes of changes.
@@ -65,13 +67,14 @@ type Tokens struct {
 	config  map[string]Token
 	known   atomic.Pointer[set]
 	backing atomic.Pointer[Backing]
-	mu      sync.Mutex // held while memory follows the store, see above
+	mu      sync.Mutex       // held while memory follows the store, see above
+	warned  map[string]int64 // the revisions of tokens that were warned of; mu guards it
 }
 
 // New returns the tokens of the configuration. [Tokens.Use] and [Tokens.Reload] add those of the
 // store. Until then Allow answers an unknown token with [seqd.CodeStarting].
 func New(opts Options) *Tokens {
-	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config))}
+	t := &Tokens{opts: opts, config: make(map[string]Token, len(opts.Config)), warned: make(map[string]int64)}
 	for _, token := range opts.Config {
 		token.Source = FromConfig
 		t.config[token.Name] = token
@@ -189,7 +192,18 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 		t.opts.Log.Error("a token of the store cannot be read and is refused", "token", doc.Key, "error", err)
 		return token, false
 	}
+	t.warn(&token)
 	return token, true
+}
+
+// warn warns of a token that anybody may have made. mu is held.
+func (t *Tokens) warn(token *Token) {
+	open := slices.ContainsFunc(token.Secrets, func(s Secret) bool { return s.MadeBy(Nobody) })
+	if t.opts.Asked && token.Enabled && open && t.warned[token.Name] != token.Revision {
+		t.warned[token.Name] = token.Revision
+		t.opts.Log.Warn("a secret is valid that was made while nobody was asked for a token: give the token another secret and revoke this one, unless you have made it",
+			"token", token.Name, "scopes", token.Scopes)
+	}
 }
 
 // Get returns the token with this name, or [seqd.CodeNotFound].
@@ -256,16 +270,16 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 }
 
 // Create creates a token and its secret, which it returns and does not keep. It uses Name, OwnsOpen,
-// Scopes, Expires and Enabled of want. It returns [seqd.CodeInvalidRequest] for an invalid token, and
-// [seqd.CodeConflict] if the name is taken.
-func (t *Tokens) Create(ctx context.Context, want Token) (made Token, secret string, err error) {
+// Scopes, Expires and Enabled of want. by is who makes it: see [Secret]. It returns
+// [seqd.CodeInvalidRequest] for an invalid token, and [seqd.CodeConflict] if the name is taken.
+func (t *Tokens) Create(ctx context.Context, want Token, by string) (made Token, secret string, err error) {
 	if _, fixed := t.config[want.Name]; fixed {
 		return made, "", errFixed
 	}
 	now := t.now()
 	secret, digest := NewSecret()
 	made = Token{
-		Name: want.Name, ID: newID(), OwnsOpen: want.OwnsOpen, Secrets: []Secret{{Sha256: digest, Made: now}},
+		Name: want.Name, ID: newID(), OwnsOpen: want.OwnsOpen, Secrets: []Secret{{Sha256: digest, Made: now, By: by}},
 		Scopes: want.Scopes, Expires: want.Expires, Enabled: want.Enabled, Source: FromAPI, Revision: 1, Updated: now,
 	}
 	if err := check(made); err != nil {
@@ -327,8 +341,9 @@ func newID() string {
 }
 
 // AddSecret adds a secret to a token of the store, and returns the token and the secret, which it
-// does not keep. expires may be zero for never. may sees the current token and may refuse.
-func (t *Tokens) AddSecret(ctx context.Context, name string, expires time.Time, may func(*Token) error) (changed Token, secret string, err error) {
+// does not keep. by is who makes it, and expires may be zero for never. may sees the current token and
+// may refuse.
+func (t *Tokens) AddSecret(ctx context.Context, name, by string, expires time.Time, may func(*Token) error) (changed Token, secret string, err error) {
 	secret, digest := NewSecret()
 	changed, err = t.Change(ctx, name, func(token *Token) error {
 		if err := may(token); err != nil {
@@ -337,7 +352,7 @@ func (t *Tokens) AddSecret(ctx context.Context, name string, expires time.Time, 
 		if len(token.Secrets) == mostSecrets {
 			return seqd.Errorf(seqd.CodeConflict, "the token has %d secrets, the most that are possible: remove one first", mostSecrets)
 		}
-		token.Secrets = append(slices.Clone(token.Secrets), Secret{Sha256: digest, Made: t.now(), Expires: expires})
+		token.Secrets = append(slices.Clone(token.Secrets), Secret{Sha256: digest, Made: t.now(), By: by, Expires: expires})
 		return nil
 	})
 	return changed, secret, err
@@ -368,17 +383,23 @@ func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) erro
 		return changed, errFixed
 	}
 	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) error {
-		token.Revision++
-		token.Updated = t.now()
-		doc := documentOf(token)
-		if err := store.Update(ctx, doc); err != nil {
-			return err
-		}
-		t.follow(doc)
+		err := t.update(ctx, store, &token)
 		changed = token
-		return nil
+		return err
 	})
 	return changed, err
+}
+
+// update writes the next revision of a token. mu is held.
+func (t *Tokens) update(ctx context.Context, store persist.Documents, token *Token) error {
+	token.Revision++
+	token.Updated = t.now()
+	doc := documentOf(*token)
+	err := store.Update(ctx, doc)
+	if err == nil {
+		t.follow(doc)
+	}
+	return err
 }
 
 // Delete removes a token of the store and returns it. It calls may with the current token; an error
@@ -388,16 +409,21 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 		return removed, errFixed
 	}
 	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) error {
-		now := t.now()
-		if err := store.Update(ctx, goneOf(token, now)); err != nil {
-			return err
-		}
-		_, _ = store.Purge(ctx, Kind, now.UnixMilli(), mostPurged) // what earlier ones left: the next one tries again
-		t.forget(name)
 		removed = token
-		return nil
+		return t.remove(ctx, store, &token)
 	})
 	return removed, err
+}
+
+// remove deletes a token. mu is held.
+func (t *Tokens) remove(ctx context.Context, store persist.Documents, token *Token) error {
+	now := t.now()
+	if err := store.Update(ctx, goneOf(*token, now)); err != nil {
+		return err
+	}
+	_, _ = store.Purge(ctx, Kind, now.UnixMilli(), mostPurged) // what earlier ones left: the next one tries again
+	t.forget(token.Name)
+	return nil
 }
 
 // attempts reads a token, calls edit, and writes. It starts again if another node wrote first.

@@ -23,7 +23,7 @@ func want(name string, scopes ...string) access.Token {
 
 func create(t *testing.T, tokens *access.Tokens, name string, scopes ...string) (secret string) {
 	t.Helper()
-	_, secret, err := tokens.Create(t.Context(), want(name, scopes...))
+	_, secret, err := tokens.Create(t.Context(), want(name, scopes...), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestStarting(t *testing.T) {
 	for _, do := range []func() error{
 		func() error { _, _, err := tokens.List(t.Context(), "", 10); return err },
 		func() error { _, err := tokens.Get(t.Context(), "stored"); return err },
-		func() error { _, _, err := tokens.Create(t.Context(), want("new", "read")); return err },
+		func() error { _, _, err := tokens.Create(t.Context(), want("new", "read"), ""); return err },
 		func() error { _, err := tokens.Change(t.Context(), "stored", disable); return err },
 		func() error { _, err := tokens.Delete(t.Context(), "stored", anyone); return err },
 	} {
@@ -203,7 +203,7 @@ func TestConfigWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	check()
-	_, _, err := tokens.Create(t.Context(), want("shop", "admin"))
+	_, _, err := tokens.Create(t.Context(), want("shop", "admin"), "")
 	wantCode(t, err, seqd.CodeConflict)
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	wantCode(t, err, seqd.CodeConflict)
@@ -218,7 +218,7 @@ func TestConfigWins(t *testing.T) {
 func TestNameTaken(t *testing.T) {
 	tokens := newTokens(t, newStore())
 	secret := create(t, tokens, "shop", "read")
-	_, _, err := tokens.Create(t.Context(), want("shop", "admin"))
+	_, _, err := tokens.Create(t.Context(), want("shop", "admin"), "")
 	wantCode(t, err, seqd.CodeConflict)
 	if isFor(tokens, secret) != "shop" {
 		t.Error("the first one does not count any more")
@@ -395,7 +395,7 @@ func TestStoreAway(t *testing.T) {
 	check(err)
 	_, err = tokens.Get(t.Context(), "shop")
 	check(err)
-	_, _, err = tokens.Create(t.Context(), want("new", "read"))
+	_, _, err = tokens.Create(t.Context(), want("new", "read"), "")
 	check(err)
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	check(err)
@@ -444,13 +444,13 @@ func TestHooks(t *testing.T) {
 		t.Errorf("told %s", got)
 	}
 	told, refuse = nil, errors.New("nobody listens")
-	_, _, err := tokens.Create(t.Context(), want("shop", "read"))
+	_, _, err := tokens.Create(t.Context(), want("shop", "read"), "")
 	wantCode(t, err, seqd.CodeStoreUnavailable)
 	if len(told) != 1 || isFor(tokens, secret) != "unauthorized" {
 		t.Errorf("told %s", told)
 	}
 	refuse = seqd.Errorf(seqd.CodeRedisUnavailable, "no")
-	_, _, err = tokens.Create(t.Context(), want("shop", "read"))
+	_, _, err = tokens.Create(t.Context(), want("shop", "read"), "")
 	wantCode(t, err, seqd.CodeRedisUnavailable)
 }
 

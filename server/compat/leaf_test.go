@@ -121,7 +121,7 @@ func TestGuests(t *testing.T) {
 	if !strings.Contains(nobody.log.String(), "compat.token names no token") {
 		t.Error("the log does not say that compat.token names no token")
 	}
-	if _, _, err := nobody.tokens.Create(t.Context(), access.Token{Name: "later", Scopes: []string{"issue:order"}, Enabled: true}); err != nil {
+	if _, _, err := nobody.tokens.Create(t.Context(), access.Token{Name: "later", Scopes: []string{"issue:order"}, Enabled: true}, ""); err != nil {
 		t.Fatal(err)
 	}
 	nobody.get("/api/segment/get/order").want(t, 200, textType, "1")

@@ -158,6 +158,8 @@ func (a *API) tokenRoutes(t tokenRoutes) {
 	e.GET(secretsRoute, a.lent(t.listSecrets))
 	e.POST(secretsRoute, a.lent(t.addSecret))
 	e.DELETE(secretsRoute+"/:secret", a.lent(t.removeSecret))
+	e.GET(madeRoute, a.lent(t.listMade))
+	e.DELETE(madeRoute, a.lent(t.revokeMade))
 }
 
 // adminRoutes adds the routes of biz types and nodes.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -15,11 +16,13 @@ import (
 type Tokens interface {
 	List(ctx context.Context, after string, limit int) (list []access.Token, more bool, err error)
 	Get(ctx context.Context, name string) (access.Token, error)
-	Create(ctx context.Context, want access.Token) (made access.Token, secret string, err error)
+	Create(ctx context.Context, want access.Token, by string) (made access.Token, secret string, err error)
 	Change(ctx context.Context, name string, edit func(*access.Token) error) (access.Token, error)
 	Delete(ctx context.Context, name string, may func(*access.Token) error) (access.Token, error)
-	AddSecret(ctx context.Context, name string, expires time.Time, may func(*access.Token) error) (changed access.Token, secret string, err error)
+	AddSecret(ctx context.Context, name, by string, expires time.Time, may func(*access.Token) error) (changed access.Token, secret string, err error)
 	RemoveSecret(ctx context.Context, name, id string, may func(*access.Token) error) (access.Token, error)
+	Made(ctx context.Context, by string) ([]access.Made, error)
+	RevokeMade(ctx context.Context, by string) ([]access.Made, error)
 }
 
 var _ Tokens = (*access.Tokens)(nil)
@@ -49,15 +52,27 @@ type shownSecret struct {
 	ID string `json:"id"`
 	// CreatedAt is missing if it is not known.
 	CreatedAt string `json:"createdAt,omitempty"`
+	// CreatedBy is the name of the token that made it, access.Nobody if nobody was asked for a token, and
+	// missing if it is not known.
+	CreatedBy string `json:"createdBy,omitempty"`
 	Expires   string `json:"expires,omitempty"`
 	// Secret is only set in the answer that creates the secret.
 	Secret string `json:"secret,omitempty"`
 }
 
 func showSecret(t *access.Token, i int) shownSecret {
-	s := t.Secrets[i]
-	return shownSecret{ID: t.SecretID(i), CreatedAt: shownTime(s.Made), Expires: shownTime(s.Expires)}
+	shown := showMade(&t.Secrets[i])
+	shown.ID = t.SecretID(i)
+	return shown
 }
+
+// showMade shows a secret of the store.
+func showMade(s *access.Secret) shownSecret {
+	return shownSecret{ID: s.ID(), CreatedAt: shownTime(s.Made), CreatedBy: cmp.Or(seqd.OwnerName(s.By), s.By), Expires: shownTime(s.Expires)}
+}
+
+// maker returns who makes a secret by a request.
+func maker(c *gin.Context) string { return cmp.Or(c.Param(callerParam), access.Nobody) }
 
 func showSecrets(t access.Token) []shownSecret {
 	shown := make([]shownSecret, 0, len(t.Secrets))
@@ -140,7 +155,7 @@ func (r tokenRoutes) create(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	made, secret, err := r.tokens.Create(c.Request.Context(), want)
+	made, secret, err := r.tokens.Create(c.Request.Context(), want, maker(c))
 	if err != nil {
 		return err
 	}
@@ -304,7 +319,7 @@ func (r tokenRoutes) addSecret(c *gin.Context) error {
 			return err
 		}
 	}
-	t, secret, err := r.tokens.AddSecret(c.Request.Context(), c.Param("name"), expires, may)
+	t, secret, err := r.tokens.AddSecret(c.Request.Context(), c.Param("name"), maker(c), expires, may)
 	if err != nil {
 		return err
 	}
@@ -323,4 +338,40 @@ func (r tokenRoutes) removeSecret(c *gin.Context) error {
 	}
 	changed, err := r.tokens.RemoveSecret(c.Request.Context(), c.Param("name"), c.Param("secret"), may)
 	return answerRemoval(c, changed, err)
+}
+
+// shownMade is a secret that a token has made.
+type shownMade struct {
+	Token string `json:"token"`
+	shownSecret
+	// Deleted is true if its token was deleted with it.
+	Deleted bool `json:"deleted,omitempty"`
+}
+
+const madeRoute = "/tokens/:name/made"
+
+// listMade answers GET /tokens/{name}/made.
+func (r tokenRoutes) listMade(c *gin.Context) error { return r.answerMade(c, r.tokens.Made) }
+
+// revokeMade answers DELETE /tokens/{name}/made.
+func (r tokenRoutes) revokeMade(c *gin.Context) error { return r.answerMade(c, r.tokens.RevokeMade) }
+
+// answerMade answers with what f returns for the name in the path.
+func (r tokenRoutes) answerMade(c *gin.Context, f func(context.Context, string) ([]access.Made, error)) error {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return err
+	}
+	made, err := f(c.Request.Context(), c.Param("name"))
+	if err != nil {
+		return err
+	}
+	shown := make([]shownMade, 0, len(made))
+	for _, m := range made {
+		shown = append(shown, shownMade{Token: m.Token, shownSecret: showMade(&m.Secret), Deleted: m.Deleted})
+	}
+	c.Writer.Header()["Cache-Control"] = noStore
+	writeJSON(c, http.StatusOK, jsonType, struct {
+		Secrets []shownMade `json:"secrets"`
+	}{shown})
+	return nil
 }

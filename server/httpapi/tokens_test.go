@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seqd/seqd/server/httpapi"
 )
 
 // shownToken is a token as a caller sees it.
@@ -105,6 +107,32 @@ func TestTokenByAPI(t *testing.T) {
 		wantProblem(t, send(t, api, method, "/tokens/new", ""), 404, "not_found")
 	}
 	wantProblem(t, send(t, api, "PATCH", "/tokens/new", "{}"), 404, "not_found")
+}
+
+// A secret says who has made it: a token, or nobody in particular while no tokens are asked for.
+func TestMade(t *testing.T) {
+	for maker, api := range map[string]*httpapi.API{"all": newGuarded(t), "~": newOpen(t)} {
+		send(t, api, "POST", "/tokens", `{"name":"new","scopes":["read"]}`)
+		send(t, api, "POST", "/tokens/new/secrets", "")
+		for _, method := range []string{"GET", "DELETE"} {
+			w := send(t, api, method, "/tokens/"+maker+"/made", "")
+			var got struct {
+				Secrets []struct{ Token, CreatedBy string }
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
+				t.Fatalf("%s: %d %s, %v", method, w.Code, w.Body, err)
+			}
+			for _, s := range got.Secrets {
+				if s.Token != "new" || s.CreatedBy != maker {
+					t.Errorf("%+v, want a secret of new by %s", s, maker)
+				}
+			}
+			if len(got.Secrets) != 2 {
+				t.Errorf("%s: %d secrets by %s, want 2", method, len(got.Secrets), maker)
+			}
+		}
+		wantProblem(t, send(t, api, "GET", "/tokens/new", ""), 404, "not_found")
+	}
 }
 
 // TestTokenOfConfig checks that tokens of the configuration are shown and cannot be changed.

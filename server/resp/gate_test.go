@@ -27,7 +27,7 @@ func withTokens(t *testing.T) (tokens *access.Tokens, secretOf func(name string,
 		t.Fatal(err)
 	}
 	return tokens, func(name string, scopes ...string) string {
-		_, secret, err := tokens.Create(t.Context(), access.Token{Name: name, Scopes: scopes, Enabled: true})
+		_, secret, err := tokens.Create(t.Context(), access.Token{Name: name, Scopes: scopes, Enabled: true}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -100,6 +100,8 @@ const secretsSection = ({ name, secrets }, ctx) => {
     columns: [
       { title: "ID", cell: ({ id }) => h("code", id) },
       { title: "Created", cell: ({ createdAt }) => (createdAt ? time(createdAt, "full") : "–") },
+      { title: "Created by", cell: ({ createdBy }) => (createdBy === "~"
+        ? "anybody: nobody was asked for a token" : createdBy ?? "–") },
       { title: "Expires", cell: ({ expires }) => (expires ? time(expires, "full") : "never") },
       { title: "Actions", cell: ({ id }) => button("Revoke…", {
         kind: "danger small", "aria-label": `Revoke ${id}`,
