@@ -35,8 +35,7 @@ func (s sources) change(ctx context.Context, name string, stops, forced bool) ([
 	case len(all.Config) > 0 && (stops || forced):
 		return nil, unfollowed(name, all.Config)
 	case len(all.Silent) > 0 && forced:
-		return nil, seqd.Errorf(seqd.CodeConflict, "these nodes do not say where their definitions come from, as earlier versions do not: %s. "+
-			"If that is not the store, they would continue to issue %s in its previous shape: upgrade or stop them first", nodes.Few(all.Silent), name)
+		return nil, unsaid(name, all.Silent)
 	case len(all.Config) > 0:
 		return []seqd.Problem{{Text: "bizTypesFrom is config at " + nodes.Few(all.Config) + ": the change has no effect there"}}, nil
 	case len(all.Silent) > 0 && stops:
@@ -54,8 +53,16 @@ func (s sources) settle(ctx context.Context, name string) error {
 		return storeError(err)
 	case len(all.Config) > 0:
 		return unfollowed(name, all.Config)
+	case len(all.Silent) > 0:
+		return unsaid(name, all.Silent)
 	}
 	return nil
+}
+
+// unsaid is why a shape is not forced while nodes do not say where their definitions come from.
+func unsaid(name string, list []string) error {
+	return seqd.Errorf(seqd.CodeConflict, "these nodes do not say where their definitions come from, as earlier versions do not: %s. "+
+		"If that is not the store, they would continue to issue %s in its previous shape: upgrade or stop them first", nodes.Few(list), name)
 }
 
 // unfollowed is why a change is refused that some nodes would not follow.

@@ -90,31 +90,37 @@ func prepare(t *testing.T, n *node) {
 	n.mustIssue(t, "forced")
 }
 
-// If a node with definitions of its own begins just when a change is forced, the former shape stays on
-// record until it is gone, and nodes that follow the store do not issue.
+// If a node with definitions of its own, or one that does not say, begins just when a change is forced, the
+// former shape stays on record until it is gone, and nodes that follow the store do not issue.
 func TestForceWhileANodeBegins(t *testing.T) {
-	onFakeClock(t, func(t *testing.T) {
-		store := newFaulty(true)
-		n := newNode(t, store)
-		n.mustPut(t, "order", `{"step":5}`, always)
-		n.mustIssue(t, "order")
-		store.docs.before = func(context.Context, persist.Document) { n.others = []httpapi.Node{{BizTypesFrom: "config"}} }
-		if _, err := n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()); err != nil {
+	for _, source := range []string{"config", ""} {
+		t.Run(source, func(t *testing.T) {
+			onFakeClock(t, func(t *testing.T) { forceWhileANodeBegins(t, source) })
+		})
+	}
+}
+
+func forceWhileANodeBegins(t *testing.T, source string) {
+	store := newFaulty(true)
+	n := newNode(t, store)
+	n.mustPut(t, "order", `{"step":5}`, always)
+	n.mustIssue(t, "order")
+	store.docs.before = func(context.Context, persist.Document) { n.others = []httpapi.Node{{BizTypesFrom: source}} }
+	if _, err := n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Errorf("the node issues, or says %v", err)
+	}
+	if _, total := n.issuer.Health(1); total > 0 {
+		t.Error("the node is unready")
+	}
+	newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: config, bizTypes: [{name: order, step: 5}]}")).mustIssue(t, "order")
+	n.others = nil
+	for _, enabled := range []bool{false, true} {
+		if _, err := n.Enable(t.Context(), "order", enabled, always); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
-			t.Errorf("the node issues, or says %v", err)
-		}
-		if _, total := n.issuer.Health(1); total > 0 {
-			t.Error("the node is unready")
-		}
-		newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: config, bizTypes: [{name: order, step: 5}]}")).mustIssue(t, "order")
-		n.others = nil
-		for _, enabled := range []bool{false, true} {
-			if _, err := n.Enable(t.Context(), "order", enabled, always); err != nil {
-				t.Fatal(err)
-			}
-		}
-		n.mustIssue(t, "order")
-	})
+	}
+	n.mustIssue(t, "order")
 }
