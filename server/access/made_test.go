@@ -102,3 +102,29 @@ func TestMadeWhileOpen(t *testing.T) {
 		}
 	}
 }
+
+// A token of the store that one of the configuration hides is warned of: it is valid once that is removed
+// from the configuration.
+func TestHiddenToken(t *testing.T) {
+	store := newStore()
+	here := newTokens(t, store)
+	secret := create(t, here, "shop", "read")
+	var log strings.Builder
+	there := access.New(access.Options{Config: []access.Token{token("shop", "shop-secret", "read")}, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	there.Use(access.Backing{Documents: store})
+	reload := func(warnings int) {
+		t.Helper()
+		if err := there.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "level=WARN"); got != warnings || ownerOf(there, secret) != "unauthorized" {
+			t.Errorf("%d warnings, want %d: %s", got, warnings, &log)
+		}
+	}
+	reload(1)
+	reload(1)
+	if _, err := here.Delete(t.Context(), "shop", anyVersion); err != nil {
+		t.Fatal(err)
+	}
+	reload(1)
+}

@@ -184,7 +184,11 @@ func (t *Tokens) forget(name string) {
 // which wins, and if the document cannot be understood: it may contain something that would keep a
 // caller out.
 func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
-	if _, fixed := t.config[doc.Key]; fixed || doc.Body == goneBody {
+	if doc.Body == goneBody {
+		return token, false
+	}
+	if _, fixed := t.config[doc.Key]; fixed {
+		t.warn(doc.Key, doc.Revision, "the store has a token with the name of one of the configuration; it is valid once that is removed there: delete it then")
 		return token, false
 	}
 	token, err := readDocument(doc)
@@ -192,17 +196,18 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 		t.opts.Log.Error("a token of the store cannot be read and is refused", "token", doc.Key, "error", err)
 		return token, false
 	}
-	t.warn(&token)
+	open := slices.ContainsFunc(token.Secrets, func(s Secret) bool { return s.MadeBy(Nobody) })
+	if t.opts.Asked && token.Enabled && open {
+		t.warn(token.Name, token.Revision, "a secret is valid that was made while nobody was asked for a token: give the token another secret and revoke this one, unless you have made it")
+	}
 	return token, true
 }
 
-// warn warns of a token that anybody may have made. mu is held.
-func (t *Tokens) warn(token *Token) {
-	open := slices.ContainsFunc(token.Secrets, func(s Secret) bool { return s.MadeBy(Nobody) })
-	if t.opts.Asked && token.Enabled && open && t.warned[token.Name] != token.Revision {
-		t.warned[token.Name] = token.Revision
-		t.opts.Log.Warn("a secret is valid that was made while nobody was asked for a token: give the token another secret and revoke this one, unless you have made it",
-			"token", token.Name, "scopes", token.Scopes)
+// warn warns of a token, once for each revision. mu is held.
+func (t *Tokens) warn(name string, revision int64, text string) {
+	if t.warned[name] != revision {
+		t.warned[name] = revision
+		t.opts.Log.Warn(text, "token", name)
 	}
 }
 
