@@ -38,6 +38,9 @@ const (
 	gonePeriod = time.Hour
 )
 
+// IsGone reports whether a document is what a deleted token left.
+func IsGone(doc persist.Document) bool { return doc.Body == goneBody }
+
 // goneOf returns the document that a deleted token leaves.
 func goneOf(t Token, now time.Time) persist.Document {
 	return persist.Document{

@@ -184,7 +184,7 @@ func (t *Tokens) forget(name string) {
 // which wins, and if the document cannot be understood: it may contain something that would keep a
 // caller out.
 func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
-	if doc.Body == goneBody {
+	if IsGone(doc) {
 		return token, false
 	}
 	if _, fixed := t.config[doc.Key]; fixed {
@@ -229,7 +229,7 @@ func get(ctx context.Context, store persist.Documents, name string) (Token, erro
 	}
 	doc, err := store.Read(ctx, Kind, name)
 	switch {
-	case errors.Is(err, persist.ErrNotFound) || err == nil && doc.Body == goneBody:
+	case errors.Is(err, persist.ErrNotFound) || err == nil && IsGone(doc):
 		return Token{}, errNotFound
 	case err != nil:
 		return Token{}, unavailable(err)
@@ -316,7 +316,7 @@ func createIn(ctx context.Context, store persist.Documents, doc persist.Document
 		return doc, taken
 	}
 	former, err := store.Read(ctx, Kind, doc.Key)
-	if errors.Is(err, persist.ErrNotFound) || err == nil && former.Body != goneBody {
+	if errors.Is(err, persist.ErrNotFound) || err == nil && !IsGone(former) {
 		return doc, taken
 	}
 	if err != nil {
