@@ -71,10 +71,25 @@ func Main(opts ...Option) {
 	// The reader of the log may end. By default Go ends a program that writes to a broken standard
 	// output.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the process at once.
-	context.AfterFunc(ctx, stop)
-	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, opts...))
+	ctx, hurry := signalled()
+	os.Exit(Run(ctx, os.Args[1:], os.Stdout, os.Stderr, append(opts, WithServer(server.WithHurry(hurry)))...))
+}
+
+// signalled returns two contexts: the first SIGINT or SIGTERM ends the first context, the second
+// signal ends the second context. A third signal ends the process at once.
+func signalled() (stopped, hurried context.Context) {
+	stopped, stop := context.WithCancel(context.Background())
+	hurried, hurry := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stop()
+		<-signals
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+		hurry()
+	}()
+	return stopped, hurried
 }
 
 // Run runs one command line, without the name of the program, and returns its exit code. It writes

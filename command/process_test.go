@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,24 +25,70 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The reader of the log may end, as journald does when it restarts. Then seqd drops lines and
-// continues.
-func TestLogReaderEnds(t *testing.T) {
+// startProcess runs the service as another process. It returns where its log can be read, its URL,
+// and how it ends.
+func startProcess(t *testing.T, args ...string) (seqd *exec.Cmd, log *os.File, url string, ended chan error) {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	seqd := exec.Command(os.Args[0], "--config", write(t, good), "--server.addr", "127.0.0.1:0", "--server.accessLog", "on")
+	seqd = exec.Command(os.Args[0], append([]string{"--config", write(t, good), "--server.addr", "127.0.0.1:0"}, args...)...)
 	seqd.Env, seqd.Stderr = append(os.Environ(), beSeqd+"=1"), w
 	if err := seqd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	ended = make(chan error, 1)
 	go func() { ended <- seqd.Wait() }()
-	t.Cleanup(func() { _ = seqd.Process.Kill() }) // does nothing if it has ended
+	t.Cleanup(func() {
+		_ = seqd.Process.Kill() // does nothing if it has ended
+		_ = r.Close()
+	})
 	w.Close()
-	url := "http://" + logs{r: r}.address(t)
+	return seqd, r, "http://" + logs{r: r}.address(t), ended
+}
+
+// A hangup ends nothing. A second SIGTERM ends drainDelay, and the numbers that are left are given
+// back nevertheless.
+func TestSignals(t *testing.T) {
+	store := []string{"--store.driver", "bolt", "--store.bolt.path", filepath.Join(t.TempDir(), "seqd.db")}
+	seqd, log, url, ended := startProcess(t, append(store, "--server.drainDelay", "1h")...)
+	go func() { _, _ = io.Copy(io.Discard, log) }()
+	send := func(signal syscall.Signal) {
+		t.Helper()
+		if err := seqd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get(t, url+"/seq/order")
+	send(syscall.SIGHUP)
+	send(syscall.SIGTERM)
+	await.True(t, "the node stops", func() bool {
+		ready, err := http.Get(url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ready.Body.Close()
+		return ready.StatusCode == http.StatusServiceUnavailable
+	})
+	if body := get(t, url+"/seq/order"); body != `{"bizType":"order","id":"101"}` {
+		t.Errorf("after a hangup, while it stops, it answers %s", body)
+	}
+	send(syscall.SIGTERM)
+	if err := <-ended; err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+	_, log, url, _ = startProcess(t, store...)
+	go func() { _, _ = io.Copy(io.Discard, log) }()
+	if body := get(t, url+"/seq/order"); body != `{"bizType":"order","id":"102"}` {
+		t.Errorf("after a stop that was hurried it answers %s", body)
+	}
+}
+
+// The reader of the log may end, as journald does when it restarts. Then seqd drops lines and
+// continues.
+func TestLogReaderEnds(t *testing.T) {
+	seqd, r, url, ended := startProcess(t, "--server.accessLog", "on")
 	r.Close()
 	await.True(t, "a line of the log is dropped", func() bool {
 		get(t, url+"/seq/order")

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +19,10 @@ import (
 func (s *settings) serve(p *program, env *clitool.Env) *cobra.Command {
 	return s.addTo(&cobra.Command{
 		Use: "serve --config FILE [--KEY VALUE ...]", Short: "Run the service", GroupID: clitool.GroupService,
-		Long: `Run the service until SIGINT or SIGTERM. Then it finishes the requests that have arrived. A second
-signal ends it at once. The log goes to the error output.`,
+		Long: `Run the service until SIGINT or SIGTERM. Then it finishes the requests that have arrived, and gives
+unused numbers back. A second signal shortens the wait, a third ends the service at once. SIGHUP
+changes nothing: renewed certificates are read by themselves, other settings need a restart. The log
+goes to the error output.`,
 		Example: `  seqd serve --config seqd.yaml
   seqd --config seqd.yaml --server.addr 127.0.0.1:9000
   SEQD_LOG_LEVEL=debug seqd --config seqd.yaml`,
@@ -28,6 +32,7 @@ signal ends it at once. The log goes to the error output.`,
 			if err != nil {
 				return err
 			}
+			signal.Ignore(syscall.SIGHUP) // by default it would end the process without a clean stop
 			opts := append([]server.Option{server.WithLogOutput(env.Errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
 			return server.Run(cmd.Context(), cfg, opts...)
 		},

@@ -200,7 +200,8 @@ func (f *front) serve(server *http.Server, listener net.Listener) {
 	}()
 }
 
-// close closes the listener and waits for running requests, which it cuts off after patience.
+// close closes the listener and waits for running requests, which it cuts off after patience, or
+// earlier if the stop is hurried.
 func (f *front) close(patience time.Duration) error {
 	if f.http == nil {
 		return nil
@@ -211,13 +212,13 @@ func (f *front) close(patience time.Duration) error {
 		known = true
 	default:
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := f.base.opts.patient(patience)
 	defer cancel()
 	respClosed := make(chan error, 1)
 	go func() { respClosed <- f.resp.close(ctx) }()
 	err := f.http.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("requests were still running after stopTimeout %s: %w", patience, err), f.http.Close())
+		err = errors.Join(fmt.Errorf("requests were still running after stopTimeout %s, or a second signal: %w", patience, err), f.http.Close())
 	}
 	err = errors.Join(err, <-respClosed)
 	if <-f.ended; !known && !errors.Is(f.err, http.ErrServerClosed) {

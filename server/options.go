@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -28,10 +29,11 @@ type options struct {
 	onListenResp func(net.Addr)
 	// certLook is the pause between two looks at the files of the certificate.
 	certLook time.Duration
+	hurry    context.Context
 }
 
 func newOptions(opts []Option) options {
-	o := options{logTo: os.Stderr, now: time.Now, certLook: 5 * time.Second}
+	o := options{logTo: os.Stderr, now: time.Now, certLook: 5 * time.Second, hurry: context.Background()}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -51,6 +53,17 @@ func WithLogOutput(w io.Writer) Option { return func(o *options) { o.logTo = w }
 
 // WithClock uses now wherever the time of day matters. It is meant for tests.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
+
+// WithHurry shortens a stop when hurry ends: drainDelay ends, and requests that still run a second
+// later are cut off. Numbers are given back as in any other stop.
+func WithHurry(hurry context.Context) Option { return func(o *options) { o.hurry = hurry } }
+
+// patient returns a context that ends after patience, or a second after the end of hurry.
+func (o *options) patient(patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	stop := context.AfterFunc(o.hurry, func() { time.AfterFunc(time.Second, cancel) })
+	return ctx, func() { stop(); cancel() }
+}
 
 // WithVersion says what is running, in /metrics, /nodes and traces, instead of what the program was
 // built from.

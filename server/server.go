@@ -159,13 +159,16 @@ func (s *Server) Wait(ctx context.Context) error {
 	}
 }
 
-// Drain makes /readyz say 503 and waits for drainDelay, so that balancers notice. Requests are
-// still answered.
+// Drain makes /readyz say 503 and waits for drainDelay, so that balancers notice. A stop that is
+// hurried ends the wait. Requests are still answered.
 func (s *Server) Drain() {
 	delay := s.base.cfg.Server.DrainDelay
 	s.base.log.Info("stopping", "drainDelay", delay.String())
 	s.front.gate.Drain()
-	time.Sleep(delay)
+	select {
+	case <-time.After(delay):
+	case <-s.base.opts.hurry.Done():
+	}
 }
 
 // Stop closes the listener, waits for running requests and undoes what Start has done, the last
