@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
+	"math"
 	"mime"
 	"net/http"
 	"sync"
@@ -96,7 +97,7 @@ func checkText(a *answer, n int) error {
 	if bytes.IndexByte(a.body, '\r') >= 0 {
 		return badAnswer("the answer has carriage returns, which no ID has")
 	}
-	if len(a.body) > 1<<32-1 {
+	if uint64(len(a.body)) > math.MaxUint32 {
 		return badAnswer("the answer has more than 4 GiB; ask for fewer IDs at a time")
 	}
 	s := scratches.Get().(*scratch)
@@ -171,7 +172,7 @@ var plain = func() (table [256]bool) {
 // scan finds the IDs in an answer in the usual form.
 func (s *scratch) scan(body []byte, bizType string) bool {
 	rest, ok := afterHead(body, bizType, `","ids":["`)
-	if !ok || len(body) > 1<<32-1 {
+	if !ok || uint64(len(body)) > math.MaxUint32 {
 		return false
 	}
 	from := len(body) - len(rest)

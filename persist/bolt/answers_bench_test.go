@@ -83,7 +83,7 @@ func keepFormerly(b *testing.B, s *Store, n int) {
 				_, _ = rand.Read(hash[:])
 				doc := persist.Document{
 					Kind: formerKind, Key: base64.RawURLEncoding.EncodeToString(hash[:]), Revision: 2, Body: "1 d QUJDREVGR0hJSktM.8a7 1 n20261122001234:1:1",
-					Timestamp: 1_790_000_000_000, Expires: int64(1_790_086_400_000 + i + j),
+					Timestamp: 1_790_000_000_000, Expires: 1_790_086_400_000 + int64(i+j),
 				}
 				if err := putDocument(tx.Bucket(documentsBucket), persist.Document{}, doc); err != nil {
 					return err

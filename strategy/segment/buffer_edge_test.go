@@ -20,7 +20,7 @@ func TestHugeCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, other := newBuffer(&source{size: 10}, 0.2), newBuffer(&source{size: 10}, 0.2)
 		for range 2 {
-			for _, n := range []int{math.MaxInt64, math.MaxInt64 - 5, math.MinInt64, -1, 0, seqd.MaxCount + 1} {
+			for _, n := range []int{math.MaxInt, math.MaxInt - 5, math.MinInt, -1, 0, seqd.MaxCount + 1} {
 				wantCode(t, b.take(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 			}
 			take(t, b, 1)

@@ -2,6 +2,7 @@ package redisslots
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func TestLag(t *testing.T) {
 	if ms, err := (settings{1, 10}).lag(); err != nil || ms != 12_000 {
 		t.Error(ms, err)
 	}
-	for set, setting := range map[settings]string{{0, 10}: "min-replicas-to-write", {1, 0}: "min-replicas-max-lag", {1, 1 << 40}: "min-replicas-max-lag"} {
+	for set, setting := range map[settings]string{{0, 10}: "min-replicas-to-write", {1, 0}: "min-replicas-max-lag", {1, math.MaxInt}: "min-replicas-max-lag"} {
 		if ms, err := set.lag(); ms != 0 || !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), setting) {
 			t.Errorf("%+v: %d, %v", set, ms, err)
 		}
