@@ -20,6 +20,7 @@ type instance struct {
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
 	plain    bool        // no plugin changes how numbers are shown
+	exact    bool        // no number is above MaxNumber
 	keyed    bool        // see Keyed
 	chain    []*link
 	strategy Strategy // nil if there are only plugins, which show what they know
@@ -56,6 +57,8 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, plain: true, keyed: KeyedBy(d.BizType),
 	}
 	i.increment, i.offset = SpacingOf(d.BizType)
+	_, last := BoundsOf(d.BizType)
+	i.exact = last <= MaxNumber
 	if i.rejected == nil {
 		i.rejected = is.rejected
 	}

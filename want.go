@@ -83,6 +83,13 @@ func (is *Issuer) Plain(bizType string) (plain bool, err error) {
 	return err == nil && i.plain, err
 }
 
+// Exact reports whether no number of a biz type is above [MaxNumber], so that programs which keep
+// numbers as doubles read each one as it is. The error is that of [Issuer.Issue] if nothing issues.
+func (is *Issuer) Exact(bizType string) (exact bool, err error) {
+	i, err := is.issuing(bizType)
+	return err == nil && i.exact, err
+}
+
 // issuing returns the instance of a biz type that issues, for what never changes in it.
 func (is *Issuer) issuing(bizType string) (*instance, error) {
 	if s := is.names.find(bizType); s != nil {

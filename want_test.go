@@ -130,6 +130,11 @@ func TestPlain(t *testing.T) {
 		if plain != want {
 			t.Errorf("%s is plain: %t", name, plain)
 		}
+		exact, err := is.Exact(name)
+		wantCode(t, err, code)
+		if exact != (code == "") {
+			t.Errorf("no number of %s is above 2^53: %t", name, exact)
+		}
 		increment, err := is.Increment(name)
 		wantCode(t, err, code)
 		if increment != apart {

@@ -53,6 +53,7 @@ func (f *front) serveResp(l net.Listener, encryption *tls.Config) {
 	version, _ := f.base.opts.built()
 	opts := resp.Options{
 		Gate: f.gate, TLS: encryption, IdleTimeout: cfg.IdleTimeout, ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, Version: version,
+		LargeIntegers: f.base.cfg.Resp.LargeIntegers,
 	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics

@@ -124,6 +124,11 @@ func (t tinyid) numbers(v *httpapi.Visit, contentType []string, open, end string
 		}
 		defer loan.End()
 	}
+	if exact, err := issuer.Exact(bizType); err != nil {
+		return err
+	} else if !exact && most <= maxExact {
+		return notExact(bizType)
+	}
 	call, err := issuePlain(v, issuer, bizType, count)
 	if err != nil {
 		return err
@@ -159,11 +164,15 @@ const keepBytes = 64 << 10
 func checkExact(seq *seqd.Sequence, bizType string, most int64) error {
 	for _, run := range seq.Runs() {
 		if run.First > most || run.First+int64(run.Count-1)*run.Stride > most {
-			return seqd.Errorf(seqd.CodeInvalidRequest,
-				"numbers of %s are above 2^53, which not every client reads exactly in JSON: use nextIdSimple, or /seq/%[1]s", bizType)
+			return notExact(bizType)
 		}
 	}
 	return nil
+}
+
+func notExact(bizType string) error {
+	return seqd.Errorf(seqd.CodeInvalidRequest,
+		"numbers of %s may be above 2^53, which not every client reads exactly in JSON: use nextIdSimple, or /seq/%[1]s", bizType)
 }
 
 // nextID answers {"data":[1,2],"code":200,"message":""}.

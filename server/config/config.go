@@ -133,6 +133,10 @@ type Resp struct {
 	// Addr is the address to listen on [for Redis clients](API.md#redis-protocol), as host:port.
 	// Port 0 takes a free port. Empty listens on none.
 	Addr string `config:"addr"`
+	// LargeIntegers lets `INCR` and `INCRBY` answer with integers above 2^53 − 1, such as those of
+	// snowflake. Clients that keep integers as doubles, as JavaScript does, round them: two callers may
+	// read the same number. `SEQ.NEXT` answers with text.
+	LargeIntegers bool `config:"largeIntegers"`
 }
 
 // Configured reports whether the Redis protocol is served.

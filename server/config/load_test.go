@@ -114,6 +114,7 @@ func flagsBeside(key string) map[string]string {
 var another = map[string]struct{ yaml, text string }{
 	"server.addr":              {`"[::1]:1"`, "[::1]:1"},
 	"resp.addr":                {`"[::1]:2"`, "[::1]:2"},
+	"resp.largeIntegers":       {"true", "true"},
 	"server.maxCount":          {"7", "7"},
 	"server.drainDelay":        {"7s", "7s"},
 	"server.stopTimeout":       {"7s", "7s"},

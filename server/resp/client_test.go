@@ -96,10 +96,23 @@ func TestGoRedis(t *testing.T) {
 		if _, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Incr(ctx, "order").Err() }); err == nil {
 			t.Error("MULTI was accepted")
 		}
-		if n, err := rdb.Incr(ctx, "order").Result(); n != first+15 || err != nil {
-			t.Errorf("%d after %d, which nobody got: %v", n, first+14, err)
+		if n, err := rdb.Incr(ctx, "order").Result(); n != first+14 || err != nil {
+			t.Errorf("%d after %d: %v", n, first+13, err)
 		}
 	})
+}
+
+// TestLargeIntegers: integers that some clients would round are refused unless a setting allows them.
+func TestLargeIntegers(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		s := serve(t, func(set *settings) { set.resp.LargeIntegers = allowed }, made(t, "user", "snowflake"))
+		clients(t, s, func(t *testing.T, rdb *redis.Client) {
+			n, err := rdb.Incr(t.Context(), "user").Result()
+			if allowed && (n <= seqd.MaxNumber || err != nil) || !allowed && (err == nil || !strings.Contains(err.Error(), "SEQ.NEXT user")) {
+				t.Errorf("allowed %t: %d, %v", allowed, n, err)
+			}
+		})
+	}
 }
 
 // TestUniqueAndInOrder: many clients with pipelines get no number twice, and each pipeline is in

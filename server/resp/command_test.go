@@ -48,7 +48,12 @@ func TestAnswers(t *testing.T) {
 			":100\r\n-ERR invalid_count: count is 0 and must be a whole number from 1 to 10000\r\n:101\r\n"},
 		{"names that change", form("PING") + form("ping") + form("INCR", "order") + form("PIN") + form("") + form("INCR", "order") + form("PING"),
 			"+PONG\r\n+PONG\r\n:100\r\n" + unknown("PIN") + unknown("") + ":101\r\n+PONG\r\n"},
-		{"other commands", form("MULTI") + form("EVAL", "return 1", "0") + form("A\r\nB") + form(strings.Repeat("x", 41)), unknown("MULTI") + unknown("EVAL") + unknown("A\r\nB") + unknown(strings.Repeat("x", 40))},
+		{"other commands", form("EVAL", "return 1", "0") + form("A\r\nB") + form(strings.Repeat("x", 41)), unknown("EVAL") + unknown("A\r\nB") + unknown(strings.Repeat("x", 40))},
+		{"a transaction takes nothing", form("WATCH", "a") + form("INCR", "order") + form("multi") + form("INCR", "order") + form("PING") + form("GET", "a") + form("EXEC") + form("INCR", "order"),
+			noTransaction + ":100\r\n" + strings.Repeat(noTransaction, 3) + unknown("GET") + noTransaction + ":101\r\n"},
+		{"a transaction is discarded", form("MULTI") + form("SEQ.NEXT", "order") + form("DISCARD") + form("INCR", "order") + form("EXEC"),
+			strings.Repeat(noTransaction, 2) + "+OK\r\n:100\r\n" + noTransaction},
+		{"a transaction and a reset", form("MULTI") + form("RESET") + form("INCR", "order"), noTransaction + "+RESET\r\n:100\r\n"},
 		{"reset", form("RESET"), "+RESET\r\n"},
 		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
 		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
@@ -105,6 +110,8 @@ func list() string {
 }
 
 // unknown returns the answer to a command that there is not.
+const noTransaction = "-ERR invalid_request: there are no transactions, and no number was taken: use a pipeline without MULTI, such as pipeline(transaction=False) of redis-py\r\n"
+
 func unknown(name string) string {
 	return "-ERR invalid_request: unknown command " + strconv.Quote(name) + "; seqd has " + strings.Join(resp.CommandNames(), ", ") + "\r\n"
 }

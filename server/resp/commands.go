@@ -148,6 +148,9 @@ func (c *conn) reject(i int, err error) {
 // try runs a command.
 func (c *conn) try(i int, args [][]byte) error {
 	t := c.server.table
+	if c.multi && i < len(t.list) && !t.list[i].open {
+		return errTransaction
+	}
 	if i < takers { // their tokens are checked when their biz type is known
 		return c.call(i, args)
 	}
@@ -157,9 +160,32 @@ func (c *conn) try(i int, args [][]byte) error {
 		}
 	}
 	if i == len(t.list) {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "unknown command %.40q; seqd has %s", args[0], t.names)
+		return c.other(args[0])
 	}
 	return c.call(i, args)
+}
+
+// errTransaction answers each command of a transaction, as clients show the error of one of them.
+var errTransaction = seqd.Errorf(seqd.CodeInvalidRequest, "there are no transactions, and no number was taken: use a pipeline without MULTI, such as pipeline(transaction=False) of redis-py")
+
+// other answers a command that there is not. Clients do not wait for the answer to MULTI: the commands
+// until EXEC or DISCARD must take no number.
+func (c *conn) other(name []byte) error {
+	switch strings.ToUpper(string(name)) {
+	case "MULTI":
+		c.multi = true
+		return errTransaction
+	case "DISCARD":
+		c.multi = false
+		c.ok()
+		return nil
+	case "EXEC":
+		c.multi = false
+		return errTransaction
+	case "WATCH", "UNWATCH":
+		return errTransaction
+	}
+	return seqd.Errorf(seqd.CodeInvalidRequest, "unknown command %.40q; seqd has %s", name, c.server.table.names)
 }
 
 // call runs a command that there is.

@@ -43,6 +43,7 @@ type conn struct {
 	refused  time.Time // when a command was last refused for lack of places or room
 	delayed  bool      // a refusal of what is being answered was delayed
 	ends     bool      // nothing more is answered
+	multi    bool      // MULTI was refused, and the client may send more of that transaction
 	broken   bool      // nothing can be written any more
 
 	lastName    []byte // the last command that there is, as the client wrote it

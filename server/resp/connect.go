@@ -147,7 +147,7 @@ func checkName(name string) error {
 
 // reset is RESET.
 func (c *conn) reset(int, [][]byte) error {
-	c.proto, c.secret, c.name = 2, access.Digest{}, ""
+	c.proto, c.secret, c.name, c.multi = 2, access.Digest{}, "", false
 	c.out = appendSimple(c.out, "RESET")
 	return nil
 }

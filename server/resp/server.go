@@ -28,6 +28,8 @@ type Options struct {
 	Metrics Metrics
 	// Tracer decides what is traced; nil for nothing.
 	Tracer Tracer
+	// LargeIntegers allows INCR and INCRBY of biz types whose numbers may be above [seqd.MaxNumber].
+	LargeIntegers bool
 	// Version is what INFO says.
 	Version string
 }

@@ -135,10 +135,8 @@ func (c *conn) issueRun(ctx context.Context, r *run) error {
 		return err
 	}
 	if r.integer {
-		if plain, err := issuer.Plain(r.bizType); err != nil {
+		if err := c.server.integers(issuer, r.bizType); err != nil {
 			return err
-		} else if !plain {
-			return notPlain(r.bizType)
 		}
 	}
 	for _, call := range r.calls {
@@ -191,6 +189,8 @@ func (c *conn) answerRun(r *run) {
 		switch {
 		case err == nil && r.integer && call.Sequence.Shown():
 			err = notPlain(r.bizType) // it was changed meanwhile
+		case err == nil && r.integer && !c.server.opts.LargeIntegers && call.Sequence.Last() > seqd.MaxNumber:
+			err = notExact(r.bizType) // likewise
 		case r.integer && seqd.CodeOf(err) == seqd.CodeInvalidKey && !strings.Contains(r.bizType, "/"):
 			err = needsKey(r.bizType)
 		}
@@ -224,6 +224,30 @@ func appendIDs(dst []byte, seq *seqd.Sequence, array bool) []byte {
 		dst = appendBulk(dst, shown)
 	}
 	return dst
+}
+
+// integers returns why a biz type does not answer with integers.
+func (s *Server) integers(issuer *seqd.Issuer, bizType string) error {
+	plain, err := issuer.Plain(bizType)
+	switch {
+	case err != nil:
+		return err
+	case !plain:
+		return notPlain(bizType)
+	case s.opts.LargeIntegers:
+		return nil
+	}
+	exact, err := issuer.Exact(bizType)
+	if err == nil && !exact {
+		return notExact(bizType)
+	}
+	return err
+}
+
+// notExact is about JavaScript and other languages whose clients keep integers as doubles: two callers
+// would read the same number.
+func notExact(bizType string) error {
+	return seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s may be above 2^53 - 1, and some Redis clients round such integers; SEQ.NEXT %s returns them as text (resp.largeIntegers allows integers)", bizType, bizType)
 }
 
 func notPlain(bizType string) error {

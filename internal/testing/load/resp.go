@@ -89,7 +89,7 @@ func (l *Load) commands(r *rand.Rand) []command {
 		all[i] = command{shape: s, name: "SEQ.NEXT", count: Pick(r, s.counts)}
 		all[i].of = s.key(r)
 		switch roll := r.IntN(100); {
-		case s.Display != "" || all[i].of != "" || roll < 20:
+		case s.Display != "" || s.Strategy == record.Snowflake || all[i].of != "" || roll < 20:
 		case roll < 40 && s.ranged:
 			all[i].name = "INCRBY"
 		default:
