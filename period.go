@@ -119,8 +119,19 @@ type Calendar struct {
 	Zone *time.Location
 }
 
-// Now returns the period of t.
-func (c Calendar) Now(t time.Time) Period { return c.Reset.Of(t.In(c.Zone)) }
+// Now returns the period of t. A period that has begun stays the present one if clocks are then set back
+// to the day before, as in Newfoundland until 2010: so Now of a later time is never smaller.
+func (c Calendar) Now(t time.Time) Period {
+	if c.Reset == ResetNever {
+		return 0
+	}
+	t = t.In(c.Zone)
+	p := c.Reset.Of(t)
+	if change, _ := t.ZoneBounds(); !change.IsZero() {
+		p = max(p, c.Reset.Of(change.Add(-1)))
+	}
+	return p
+}
 
 // CalendarOf returns the calendar of a biz type: UTC and no reset unless its settings are [Dated].
 func CalendarOf(b BizType) Calendar {

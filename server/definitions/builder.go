@@ -60,6 +60,7 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 	}
 	c.own = factory.Shape(bizType)
 	c.Keeper, _ = d.Strategy.(strategy.ShapeKeeper)
+	c.opens, _ = d.Strategy.(strategy.Reopener)
 	d.Claim, d.Recall = c, strategy.Recall(b.env, bizType.Name)
 	return d, nil
 }

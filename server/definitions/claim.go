@@ -27,8 +27,9 @@ type shapes struct {
 type claim struct {
 	strategy.Claim
 	shapes *shapes
-	own    string // the strategy's part of the shape
-	forced string // the shape that was forced upon the definition, "" for none
+	own    string            // the strategy's part of the shape
+	opens  strategy.Reopener // nil if the strategy closes no periods
+	forced string            // the shape that was forced upon the definition, "" for none
 }
 
 var (
@@ -41,6 +42,9 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	fresh, err = c.Claim.Check(ctx)
 	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced == c.Shape {
 		if !c.sameStrategy(mismatch.Known.Shape) {
+			if c.opens != nil {
+				c.opens.Reopen()
+			}
 			// The strategy may have nothing in the store yet. Record comes after it has.
 			return true, c.handOver(ctx, mismatch.Known.Shape)
 		}

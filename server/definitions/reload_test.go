@@ -3,6 +3,8 @@ package definitions
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +91,27 @@ func TestForcedStrategyDuringAFetch(t *testing.T) {
 		}
 		if err := errors.Join(c.feed.Poll(t.Context()), other.feed.Poll(t.Context())); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Keys of a gapless biz type whose zone was forced to the east and back get numbers, each of them one.
+func TestZoneForcedBack(t *testing.T) {
+	c := newNode(t, newFaulty(false))
+	given := make(map[string]string)
+	for i, zone := range []string{"Pacific/Niue", "Pacific/Kiritimati", "Pacific/Niue", "UTC"} {
+		c.mustPut(t, "order", fmt.Sprintf(`{"strategy":"gapless","reset":"daily","timeZone":%q,`+
+			`"plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`, zone), forced())
+		for _, key := range slices.Concat(slices.Collect(maps.Keys(given)), []string{fmt.Sprint("new-", i)}) {
+			call := &seqd.Call{BizType: "order", Count: 1, Once: key, AnswerKept: true}
+			if err := c.issuer.Issue(t.Context(), call); err != nil {
+				t.Fatalf("%q in %s: %v", key, zone, err)
+			}
+			got := call.Sequence.IDs()[0]
+			if before, repeated := given[key]; repeated != call.Replayed || repeated && got != before {
+				t.Errorf("%q got %s in %s, and %q before", key, got, zone, before)
+			}
+			given[key] = got
 		}
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -77,7 +78,7 @@ type Strategy struct {
 	env      strategy.Env
 	name     string // of the biz type
 	settings *Settings
-	calendar calendar
+	calendar seqd.Calendar
 	clock    *storeclock.Clock
 	counters *live.Set[*counter]
 	documents
@@ -85,6 +86,7 @@ type Strategy struct {
 	reach   reach
 	looks   chan struct{}     // has an element for each counter that is being read to be measured
 	expired func(seqd.Expiry) // nil if nobody wants to know
+	reopen  atomic.Bool       // the biz type had another calendar before
 
 	mu sync.Mutex // guards what follows
 	// seen is what is known of counters that are not open, here or in the previous strategy.
@@ -100,6 +102,7 @@ var (
 	_ seqd.DetailReporter   = (*Strategy)(nil)
 	_ seqd.Measurer         = (*Strategy)(nil)
 	_ seqd.Testator         = (*Strategy)(nil)
+	_ strategy.Reopener     = (*Strategy)(nil)
 )
 
 const (
@@ -125,7 +128,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	}
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
-		env: env, name: bizType.Name, settings: settings, calendar: calendar{settings.Calendar()}, clock: clockOf(env),
+		env: env, name: bizType.Name, settings: settings, calendar: settings.Calendar(), clock: clockOf(env),
 		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen),
 		looks: make(chan struct{}, mostLooks),
 	}

@@ -40,40 +40,29 @@ func (s *Strategy) ends(p seqd.Period) int64 {
 	if p == 0 {
 		return 0
 	}
-	year, month, day := int(p/10000), time.Month(max(1, p/100%100)), int(max(1, p%100))
+	c := seqd.Calendar{Reset: seqd.ResetDaily, Zone: s.calendar.Zone}
+	next := p.Date().AddDate(0, 0, 1)
 	switch { // the length is that of the period, which may be from before a change of reset
 	case p%10000 == 0:
-		year++
+		c.Reset, next = seqd.ResetYearly, p.Date().AddDate(1, 0, 0)
 	case p%100 == 0:
-		month++
-	default:
-		day++
+		c.Reset, next = seqd.ResetMonthly, p.Date().AddDate(0, 1, 0)
 	}
-	return s.calendar.begin(time.Date(year, month, day, 0, 0, 0, 0, s.calendar.Zone))
-}
-
-// before returns the period before another one.
-func (s *Strategy) before(p seqd.Period) seqd.Period {
-	noon := p.Date() // of its first day, in UTC
-	return s.calendar.Reset.Of(noon.AddDate(0, 0, -1))
-}
-
-// calendar is a calendar that knows when days begin.
-type calendar struct{ seqd.Calendar }
-
-// begin returns the first moment of the day that begins at about midnight, in ms since the Unix
-// epoch. Some time zones change their clocks at midnight: then there is none, or two.
-func (c calendar) begin(midnight time.Time) int64 {
-	const far = 6 * time.Hour
-	noon := midnight.Add(2 * far)
-	day := seqd.ResetDaily.Of(noon.In(c.Zone))
-	low, high := midnight.Add(-far).UnixMilli(), noon.UnixMilli()
+	// By bisection: only the calendar knows what a zone does at midnight, and which days never were.
+	const far = 48 * time.Hour // further than any zone is from noon in UTC
+	low, high := next.Add(-far).UnixMilli(), next.Add(far).UnixMilli()
 	for low+1 < high {
-		if middle := low + (high-low)/2; seqd.ResetDaily.Of(time.UnixMilli(middle).In(c.Zone)) < day {
+		if middle := low + (high-low)/2; c.Now(time.UnixMilli(middle)) <= p {
 			low = middle
 		} else {
 			high = middle
 		}
 	}
 	return high
+}
+
+// before returns the period before another one.
+func (s *Strategy) before(p seqd.Period) seqd.Period {
+	noon := p.Date() // of its first day, in UTC
+	return s.calendar.Reset.Of(noon.AddDate(0, 0, -1))
 }

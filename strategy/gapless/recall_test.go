@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,14 +45,23 @@ func (d *daily) clock() *storeclock.Clock {
 // node returns a new node that keeps answers for a time.
 func (d *daily) node(keep time.Duration) *gapless.Strategy {
 	d.Helper()
+	return d.begun(keep, "UTC", false)
+}
+
+// begun returns a new node whose days are those of a zone, if reshaped since a forced change.
+func (d *daily) begun(keep time.Duration, zone string, reshaped bool) *gapless.Strategy {
+	d.Helper()
 	settings := gapless.DefaultSettings()
-	settings.Reset, settings.AcquireTimeout = seqd.ResetDaily, time.Minute
+	settings.Reset, settings.TimeZone, settings.AcquireTimeout = seqd.ResetDaily, zone, time.Minute
 	s, err := gapless.New(strategy.Env{
 		Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: keep,
 		Clock: d.clock(),
 	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
 	if err == nil {
-		err = s.Init(d.Context(), false)
+		if reshaped {
+			s.Reopen()
+		}
+		err = s.Init(d.Context(), reshaped)
 	}
 	if err != nil {
 		d.Fatal(err)
@@ -162,6 +172,42 @@ func TestRaiseOpensPeriod(t *testing.T) {
 	}
 	if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
 		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+	}
+}
+
+// A forced change of the zone opens what the zone before closed, if it has not ended. It opens nothing if a
+// clock was so far ahead that nobody would find what was given then; nor does a restart.
+func TestReshapeOpensPeriods(t *testing.T) {
+	const keep = 96 * time.Hour
+	for name, test := range map[string]struct {
+		ahead    time.Duration
+		reshaped bool
+		zone     string
+		opens    bool
+	}{
+		"back":              {0, true, "Pacific/Niue", true},
+		"to the middle":     {0, true, "UTC", true},
+		"restart":           {0, false, "Pacific/Niue", false},
+		"a clock was ahead": {24 * time.Hour, true, "Pacific/Niue", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaily(t)
+			d.once(d.begun(keep, "Pacific/Niue", true), "order-1")
+			d.at.Add(test.ahead.Milliseconds())
+			east := d.begun(keep, "Pacific/Kiritimati", true)
+			d.once(east, "order-2")
+			if err := east.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d.at.Add(-test.ahead.Milliseconds())
+			s := d.begun(keep, test.zone, test.reshaped)
+			_, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seqd.Sequence{})
+			if opens := err == nil; opens != test.opens {
+				t.Errorf("%v, want it open: %v", err, test.opens)
+			} else if !opens && !strings.Contains(err.Error(), "seqd raise --by 0") {
+				t.Errorf("%v does not say what to do", err)
+			}
+		})
 	}
 }
 

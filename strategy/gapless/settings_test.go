@@ -1,8 +1,11 @@
 package gapless
 
 import (
+	"archive/zip"
 	"context"
 	"fmt"
+	"go/build"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -197,7 +200,7 @@ func TestPeriodEnds(t *testing.T) {
 	} {
 		settings := DefaultSettings()
 		settings.Reset, settings.TimeZone = test.reset, test.zone
-		s := &Strategy{settings: &settings, calendar: calendar{settings.Calendar()}}
+		s := &Strategy{settings: &settings, calendar: settings.Calendar()}
 		want, err := time.Parse(time.RFC3339, test.want)
 		if err != nil {
 			t.Fatal(err)
@@ -211,5 +214,59 @@ func TestPeriodEnds(t *testing.T) {
 		if never := s.ends(0); never != 0 {
 			t.Errorf("what never resets ends at %d", never)
 		}
+	}
+}
+
+// In every zone, at every change of its clocks, periods follow each other, also if a day never was, or
+// comes twice, or midnight does.
+func TestPeriodsOfEveryZone(t *testing.T) {
+	names, err := zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = names.Close() }()
+	resets := []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly}
+	seen := make(map[[3]int64]bool) // zones with other names have the same changes
+	for _, f := range names.File {
+		zone, err := time.LoadLocation(f.Name)
+		if err != nil || strings.HasSuffix(f.Name, "/") {
+			continue // a folder
+		}
+		s := &Strategy{calendar: seqd.Calendar{Zone: zone}}
+		for at := time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC); at.Year() < 2040; {
+			_, change := at.In(zone).ZoneBounds()
+			if change.IsZero() {
+				break
+			}
+			if !change.After(at) { // package time takes the end of some years for a change
+				at = at.Add(24 * time.Hour)
+				continue
+			}
+			at = change
+			_, before := at.Add(-1).Zone()
+			_, after := at.Zone()
+			key := [3]int64{at.Unix(), int64(before), int64(after)}
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			for _, s.calendar.Reset = range resets {
+				var last seqd.Period
+				for near := at.Add(-26 * time.Hour); near.Before(at.Add(26 * time.Hour)); near = near.Add(29 * time.Minute) {
+					p := s.calendar.Now(near)
+					if p == last {
+						continue
+					}
+					end := time.UnixMilli(s.ends(p))
+					if p < last || s.calendar.Now(end) <= p || s.calendar.Now(end.Add(-time.Millisecond)) > p {
+						t.Fatalf("%s: at %s it is %s, which ends at %s; before it was %s", zone, near, p, end.In(zone), last)
+					}
+					last = p
+				}
+			}
+		}
+	}
+	if len(seen) < 1000 {
+		t.Errorf("%d changes of clocks: there are more", len(seen))
 	}
 }

@@ -22,22 +22,31 @@ const issuedElsewhere = "issued or skipped by another strategy"
 // takeOver raises the ledgers of the biz type above what another strategy has given under their
 // names since.
 func (s *Strategy) takeOver(ctx context.Context) error {
-	return s.each(ctx, s.name, func(doc persist.Document) error { return s.raise(ctx, doc) })
+	var open reopening
+	err := s.each(ctx, s.name, func(doc persist.Document) error {
+		name, err := parseName(s.name, doc.Key)
+		if err != nil {
+			return nil // another setting of reset or keyed: this strategy does not use it
+		}
+		state, err := ledger.Decode(&doc)
+		if err != nil {
+			return unavailable(err)
+		}
+		open.note(s, name, state)
+		return s.raise(ctx, name, state)
+	})
+	if err == nil && s.reopen.Load() {
+		err = open.do(ctx, s)
+	}
+	return err
 }
 
 // raise raises one ledger.
-func (s *Strategy) raise(ctx context.Context, doc persist.Document) error {
-	name, err := parseName(s.name, doc.Key)
-	if err != nil {
-		return nil // another setting of reset or keyed: this strategy does not use it
-	}
-	state, err := ledger.Decode(&doc)
-	if err != nil {
-		return unavailable(err)
-	}
-	floor, err := s.floor(ctx, doc.Key)
+func (s *Strategy) raise(ctx context.Context, name live.Name, state *ledger.State) error {
+	key := name.Counter(s.name)
+	floor, err := s.floor(ctx, key)
 	if errors.Is(err, persist.ErrFailedOver) {
-		return s.raisedSince(ctx, doc.Key, state)
+		return s.raisedSince(ctx, key, state)
 	}
 	if err != nil {
 		return s.reach.noted(s, err)
@@ -48,6 +57,42 @@ func (s *Strategy) raise(ctx context.Context, doc persist.Document) error {
 	op := ledger.Op{Kind: ledger.Raise, To: floor, Reason: issuedElsewhere, Fence: state.Fence}
 	_, err = s.do(ctx, name, op)
 	return err
+}
+
+// Reopen implements [strategy.Reopener].
+func (s *Strategy) Reopen() { s.reopen.Store(true) }
+
+// reopening is what a look at all ledgers finds of periods that a previous calendar closed.
+type reopening struct {
+	closed []live.Name // that have not ended by the present calendar
+	ahead  string      // a ledger of a period that has begun in no time zone, "" if there is none
+}
+
+// note notes a ledger.
+func (r *reopening) note(s *Strategy, name live.Name, state *ledger.State) {
+	now := s.now()
+	if state.Closed && now < s.ends(name.Period) {
+		r.closed = append(r.closed, name)
+	}
+	if name.Period > seqd.ResetDaily.Of(time.UnixMilli(now).Add(mostAhead).UTC()) {
+		r.ahead = name.Counter(s.name)
+	}
+}
+
+// do opens the periods. A request that was given a number of a later period meanwhile finds it
+// ([strategy.Factory].Recall), unless a clock was so far ahead that nobody looks there.
+func (r *reopening) do(ctx context.Context, s *Strategy) error {
+	if len(r.closed) > 0 && r.ahead != "" {
+		s.env.Log.Warn("a period stays closed to requests with an Idempotency-Key, because a clock was ahead: open it with seqd raise --by 0",
+			"bizType", s.name, "counter", r.closed[0].Counter(s.name), "ahead", r.ahead)
+		return nil
+	}
+	for _, name := range r.closed {
+		if _, err := s.do(ctx, name, ledger.Op{Kind: ledger.Reopen}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // raisedSince returns an error unless an operator has raised the ledger since a failover, which may

@@ -44,6 +44,8 @@ func (s *State) Apply(now int64, p *Policy, op *Op, looked *Looked) (res Result,
 		s.reclaim(now, p, &res)
 	case Raise:
 		s.raise(now, op, &res)
+	case Reopen:
+		s.open(now, &res)
 	}
 	res.Since = Since{Era: s.Era, Revision: s.Revision + 1}
 	return res, err

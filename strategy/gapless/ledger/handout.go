@@ -40,7 +40,7 @@ func (op *Op) check() error {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "the caller's name is not UTF-8 of at most %d bytes", longestCaller)
 	case op.Kind == Void || op.Kind == Raise:
 		return checkReason(op.Reason)
-	case op.Kind > Raise:
+	case op.Kind > Reopen:
 		return fmt.Errorf("there is no operation %d", op.Kind)
 	}
 	return nil
@@ -70,6 +70,8 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 			res.Changed = res.Changed || !s.Closed
 			s.Closed = true
 			return nil
+		case s.Closed && now < s.Ends:
+			return errShut
 		case s.Closed:
 			return errClosed
 		}
@@ -109,6 +111,14 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 // errClosed is why a request that was under way when its period ended is not carried out: the same
 // request may have been given a number of the next period.
 var errClosed = &seqd.Error{Code: seqd.CodeStarting, Detail: "the period has just ended", RetryAfter: second}
+
+// errShut is errClosed if the period has not ended by the present time: it ends in a moment, or a clock
+// was ahead.
+var errShut = &seqd.Error{
+	Code: seqd.CodeStarting, RetryAfter: second,
+	Detail: "the period is closed to new requests with an Idempotency-Key, as if it had ended: if this lasts, the store's clock " +
+		"was ahead, and an operator has to set it right and to open the period with seqd raise --by 0",
+}
 
 // mayReserve returns why a reservation cannot be made. done is true if this operation has made it.
 func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error) {

@@ -270,14 +270,19 @@ func (s *State) beginEra(now int64, op *Op) {
 	s.Eras = append(s.Eras, Since{s.Era, s.Revision + 1})
 }
 
+// open opens a period that was closed, unless it has ended.
+func (s *State) open(now int64, res *Result) {
+	if s.Closed && (s.Ends == 0 || now < s.Ends) {
+		s.Closed, res.Changed = false, true
+	}
+}
+
 // raise carries out the rest of Raise. It opens a period that was closed and has not ended: the
 // store's clock was ahead. Only an operator does that, because a request that got a number of the
 // wrong period meanwhile gets another one if it is repeated.
 func (s *State) raise(now int64, op *Op, res *Result) {
 	res.Changed = true
-	if s.Ends == 0 || now < s.Ends {
-		s.Closed = false
-	}
+	s.open(now, res)
 	if !s.rules.Has(RuleSuspect) {
 		s.voidReleased(now, op.Reason, op.Caller)
 	}
