@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,7 +20,8 @@ import (
 // changed by force, no number leaves the store twice.
 //
 // n places are allocated as n·increment numbers next to each other: wherever they begin, exactly n of
-// them are issued. With increment 1 places are numbers, and nothing is converted.
+// them are issued. Only the last places have fewer numbers, if there are no more up to MaxNumber. With
+// increment 1 places are numbers, and nothing is converted.
 
 // places converts between places and numbers.
 type places struct {
@@ -53,9 +55,8 @@ func (p places) upTo(number int64) int64 {
 // from returns the lowest place whose number is at least number.
 func (p places) from(number int64) int64 { return p.upTo(number-1) + 1 }
 
-// last returns the highest place: as many as can be allocated above a counter that is anywhere
-// between the numbers of two places.
-func (p places) last() int64 { return p.upTo(seqd.MaxNumber - p.increment + 1) }
+// last returns the highest place.
+func (p places) last() int64 { return p.upTo(seqd.MaxNumber) }
 
 // before returns the highest number below that of the next place. A counter that stands there has
 // given away the place, and as many numbers as it can without giving away the next one.
@@ -109,41 +110,41 @@ type allocated struct {
 	latest allocatedRange   // the latest of all, with those right below it
 }
 
-// allocatedRange is a range of places, and how many numbers above that of its last place belong to
-// it.
+// allocatedRange is a range of places, the lowest number that belongs to it, and how many numbers above
+// that of its last place do.
 type allocatedRange struct {
 	persist.Range
-	above int64
+	from, above int64
 }
 
 // numbers returns the numbers of places that are part of the range.
 func (r allocatedRange) numbers(p places, of persist.Range) persist.Range {
-	return persist.Range{First: max(1, p.number(of.First-1)+r.above+1), Last: p.number(of.Last) + r.above}
+	return persist.Range{First: max(r.from, p.number(of.First-1)+r.above+1), Last: p.number(of.Last) + r.above}
 }
 
 // mostAllocated is how many ranges are remembered for the cursor. A range goes to the cursor soon, if ever.
 const mostAllocated = 32
 
 // add notes a range for the cursor.
-func (a *allocated) add(r persist.Range, above int64) {
+func (a *allocated) add(r allocatedRange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.ranges) == mostAllocated {
 		a.ranges = slices.Delete(a.ranges, 0, 1)
 	}
-	a.ranges = append(a.ranges, allocatedRange{r, above})
+	a.ranges = append(a.ranges, r)
 }
 
 // follow notes a range as the latest. Numbers of another increment may be between two ranges, although
 // no place is. Then the two differ in above.
-func (a *allocated) follow(r persist.Range, above int64) {
+func (a *allocated) follow(r allocatedRange) {
 	if r.Size() <= 0 {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r.First != a.latest.Last+1 || above != a.latest.above {
-		a.latest = allocatedRange{r, above}
+	if r.First != a.latest.Last+1 || r.above != a.latest.above {
+		a.latest = r
 	}
 	a.latest.Last = r.Last
 }
@@ -196,14 +197,14 @@ type placeCounters struct {
 
 // Create implements [persist.Counters].
 func (c placeCounters) Create(ctx context.Context, counter persist.Counter) error {
-	given := persist.Range{First: 1, Last: counter.Max}
-	counter.Max = c.places.before(counter.Max)
+	last := counter.Max
+	counter.Max = c.places.before(last)
 	err := c.Counters.Create(ctx, counter)
-	if err == nil && given.Last > 0 {
-		above := counter.Max - c.places.number(given.Last)
-		c.allocated.follow(given, above)
+	if err == nil && last > 0 {
+		given := allocatedRange{persist.Range{First: 1, Last: last}, 1, counter.Max - c.places.number(last)}
+		c.allocated.follow(given)
 		if counter.Epoch != "" { // it is created with numbers for a cursor
-			c.allocated.add(given, above)
+			c.allocated.add(given)
 		}
 	}
 	return err
@@ -231,16 +232,44 @@ func (c placeCounters) Allocate(ctx context.Context, req persist.Request) (persi
 		return persist.Range{}, fmt.Errorf("%w: %s has no %d numbers", persist.ErrExhausted, req.BizTag, req.Size)
 	}
 	r, err := c.Counters.Allocate(ctx, c.places.request(req))
+	end := errors.Is(err, persist.ErrExhausted)
+	if end {
+		r, err = c.allocateEnd(ctx, req, err)
+	}
 	if err != nil {
 		return persist.Range{}, err
 	}
 	in := c.places.rangeOf(r)
-	above := r.Last - c.places.number(in.Last)
-	c.allocated.follow(in, above)
+	given := allocatedRange{in, r.First, r.Last - c.places.number(in.Last)}
+	if !end { // what is followed has all numbers of each place: the last ones are not given back
+		c.allocated.follow(given)
+	}
 	if req.To.Epoch() != "" {
-		c.allocated.add(in, above)
+		c.allocated.add(given)
 	}
 	return in, nil
+}
+
+// allocateEnd allocates all places that are left, if that is how many are asked for: they have all
+// numbers up to MaxNumber. none is returned otherwise, and if the counter moves meanwhile.
+func (c placeCounters) allocateEnd(ctx context.Context, req persist.Request, none error) (persist.Range, error) {
+	counter, err := c.Counters.Read(ctx, req.BizTag)
+	if err != nil {
+		return persist.Range{}, none
+	}
+	look := c.places.request(req)
+	look.Size, look.To = 0, persist.Beside
+	after, _, err := counter.Allocated(look, 0)
+	if err != nil || c.places.last()-c.places.upTo(after.Max) != req.Size {
+		return persist.Range{}, none
+	}
+	rest := c.places.request(req)
+	rest.Size = seqd.MaxNumber - after.Max
+	r, err := c.Counters.Allocate(ctx, rest)
+	if err == nil && r.Last != seqd.MaxNumber { // numbers came back meanwhile: these are skipped
+		err = none
+	}
+	return r, err
 }
 
 // GiveBack implements [persist.Counters]. The store compares the numbers that were allocated: if it
@@ -260,7 +289,7 @@ func (c placeCounters) GiveBack(ctx context.Context, bizTag string, r persist.Ra
 // request converts what is asked of the store. The floor is the number of a place, which is not
 // above the counter if the place has left the store: otherwise it would look restored.
 func (p places) request(req persist.Request) persist.Request {
-	req.Size = p.numbers(req.Size)
+	req.Size = min(p.numbers(req.Size), seqd.MaxNumber)
 	req.Floor = min(max(0, p.number(req.Floor)), seqd.MaxNumber)
 	req.Gap = min(p.numbers(req.Gap), seqd.MaxNumber)
 	req.FailoverGap = min(p.numbers(req.FailoverGap), seqd.MaxNumber)

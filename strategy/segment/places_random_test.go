@@ -1,10 +1,12 @@
 package segment
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -30,10 +32,11 @@ func TestPlaceCursor(t *testing.T) {
 			c := placeCursor{redis, p, &allocations[k]}
 			if gen != "" && random.IntN(3) == 0 {
 				size := 1 + random.Int64N(20)
-				r := p.rangeOf(persist.Range{First: store + 1, Last: store + p.numbers(size)})
+				from := store + 1
+				r := p.rangeOf(persist.Range{First: from, Last: store + p.numbers(size)})
 				store += p.numbers(size)
 				if random.IntN(10) > 0 { // else it was forgotten
-					allocations[k].add(r, store-p.number(r.Last))
+					allocations[k].add(allocatedRange{r, from, store - p.number(r.Last)})
 				} else {
 					forgotten = true
 				}
@@ -156,6 +159,55 @@ func TestPlaceCounters(t *testing.T) {
 					raised = true
 				}
 				model = base + req.Size
+			}
+		}
+	}
+}
+
+// Near the end of all numbers, nodes with any increments take what is left and give it back: no number is
+// taken twice, and the last one of an increment is issued.
+func TestPlacesAtTheEnd(t *testing.T) {
+	for seed := range uint64(longtest.Or(2000, 50_000)) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		store := memory.New(time.Now)
+		ctx, taken := t.Context(), make(map[int64]bool)
+		if err := store.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 1, Max: seqd.MaxNumber - random.Int64N(60)}); err != nil {
+			t.Fatal(err)
+		}
+		nodes := make([]placeCounters, 2)
+		for i := range nodes {
+			increment := 2 + random.Int64N(6)
+			nodes[i] = placeCounters{store.Counters(), (&Settings{Increment: increment, Offset: random.Int64N(increment)}).places(), &allocated{}}
+		}
+		for range 40 {
+			c := nodes[random.IntN(len(nodes))]
+			before, err := c.Read(ctx, "order")
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := c.places.last() - before.Max
+			size := 1 + random.Int64N(5)
+			r, err := c.Allocate(ctx, persist.Request{BizTag: "order", Size: size})
+			if exhausted := errors.Is(err, persist.ErrExhausted); exhausted != (left < size) || err == nil && r.Size() != size {
+				t.Fatalf("seed %d: %d of %d places are %+v, %v", seed, size, left, r, err)
+			}
+			if err != nil {
+				continue
+			}
+			back := persist.Range{First: r.First + random.Int64N(size), Last: r.Last}
+			given, err := false, error(nil)
+			if random.IntN(2) == 0 {
+				given, err = c.GiveBack(ctx, "order", back)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for place := r.First; place <= r.Last && !(given && place >= back.First); place++ {
+				n := c.places.number(place)
+				if taken[n] || n > seqd.MaxNumber {
+					t.Fatalf("seed %d: %d is taken again", seed, n)
+				}
+				taken[n] = true
 			}
 		}
 	}
