@@ -87,7 +87,7 @@ type lease struct {
 	// reserved is how far the holder of the token may extend the interval without the registry. It
 	// is at most until without a reservation.
 	reserved int64
-	// floored is true if lower is the floor of the registry and not a time that was used.
+	// floored is true if a floor of the registry is why the lease begins at lower, and not a time that was used.
 	floored bool
 }
 
@@ -161,7 +161,8 @@ func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 		return swap, l, m.standby(t)
 	}
 	lower := max(slot.Until, slot.Reserved, m.spent.of(slot.ID))
-	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor > lower}
+	// They are equal if the machine ID was released before its lease began: then the floor is the reason, too.
+	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor >= lower}
 	if sabotage.Off(sabotage.LeaseBegin) {
 		l.lower = 0
 	}
@@ -293,7 +294,7 @@ func (m *member) renew(t persist.SlotTable, l lease, now, progress int64) (persi
 	// which began with a break. It must not end before a server that was replaced stops granting
 	// (Lag).
 	if l.lower < set.Floor && min(slot.Until, l.until) < t.Now+t.Lag {
-		next.lower, next.floored = max(used, set.Floor), set.Floor > used
+		next.lower, next.floored = max(used, set.Floor), true // without a floor it had no break
 	}
 	now = m.bounded(t, now)
 	next.until = max(used, next.lower, now+m.horizon)

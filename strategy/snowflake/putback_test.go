@@ -278,3 +278,35 @@ func TestSpent(t *testing.T) {
 		t.Errorf("machine ID %d, %v: the other one can be used at once", l.id, err)
 	}
 }
+
+// A lease that waits for the floor of its registry says so, and not that a clock was set back: also if
+// the machine ID was released before its lease began, or the lease ended when the floor was set.
+func TestFloorIsTheReason(t *testing.T) {
+	m := member{layout: "l", key: "k", last: 1, horizon: 3000, maxSkew: 1000, floored: true}
+	table := persist.SlotTable{Now: someTime}
+	swap, err := m.prepare(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Set = swap.NewSet
+	for range 3 {
+		taken, l, err := m.acquire(table, table.Now)
+		if err != nil || l.lower < table.Set.Floor || !l.floored {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		table.Now++
+		table.Slots = []persist.Slot{*taken.NewSlot}
+		released, err := m.release(table, l, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table.Slots[0] = *released.NewSlot
+	}
+	table = persist.SlotTable{
+		Now: someTime, Set: &persist.SlotSet{Layout: "l", Floor: someTime + 10}, Lag: 1000,
+		Slots: []persist.Slot{{ID: 1, Key: "k", Token: "t", Until: someTime + 20, Reserved: someTime + 20}},
+	}
+	if _, l, err := m.renew(table, lease{id: 1, token: "t", until: someTime + 20, reserved: someTime + 20}, someTime, 0); err != nil || l.lower != someTime+20 || !l.floored {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
