@@ -256,7 +256,7 @@ var rules = map[string]rule{
 	},
 	"server/ops": {
 		may: ". internal/openfiles persist persist/bolt server/backends server/certificate " +
-			"server/config server/definitions server/doctor server/nodes strategy " +
+			"server/access server/config server/definitions server/doctor server/nodes strategy " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},

@@ -141,20 +141,49 @@ func raiseMany(env *clitool.Env, do func(tell func(counter string, r ops.Raised)
 // restored does what is needed after restoring a backup, for the biz types that have no counter to
 // raise.
 func (s *settings) restored(env *clitool.Env) *cobra.Command {
-	return s.addTo(&cobra.Command{
-		Use: "restored --config FILE", Short: "Keep machine IDs apart after restoring a backup", GroupID: clitool.GroupService,
+	shut := false
+	cmd := &cobra.Command{
+		Use: "restored [--shut-tokens] --config FILE", Short: "Keep machine IDs apart after restoring a backup", GroupID: clitool.GroupService,
 		Long: `After restoring a backup of the store, or of the Redis that holds machine IDs: make every new lease
-of a machine ID begin above all that may have been granted. Current leases stay.`,
-		Example: "  seqd restored --config seqd.yaml",
-		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
+of a machine ID begin above all that may have been granted. Current leases stay.
+
+With --shut-tokens it also disables the tokens of the store, because some are valid again that were
+deleted, disabled or limited after the backup. Enable those that are right with a token of the
+configuration, by 'seqd tokens change NAME --enable'.`,
+		Example: `  seqd restored --config seqd.yaml
+  seqd restored --shut-tokens --config seqd.yaml`,
+		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
+			if shut {
+				if err := shutTokens(cmd.Context(), cfg, env); err != nil {
+					return err
+				}
+			}
 			return restored(cmd.Context(), cfg, env)
 		},
-	})
+	}
+	cmd.Flags().BoolVar(&shut, "shut-tokens", false, "disable the tokens of the store")
+	return s.addTo(cmd)
+}
+
+func shutTokens(ctx context.Context, cfg *config.Config, env *clitool.Env) error {
+	names, err := ops.ShutTokens(ctx, cfg)
+	for _, name := range names {
+		_ = env.Printf("token %s: disabled\n", name) // Out keeps its error
+	}
+	switch {
+	case errors.Is(err, ops.ErrRaise):
+		return clitool.AsUsage(err)
+	case err != nil:
+		return fmt.Errorf("restored: %w", err)
+	case len(names) == 0:
+		return env.Printf("no token of the store is enabled\n")
+	}
+	return nil
 }
 
 func restored(ctx context.Context, cfg *config.Config, env *clitool.Env) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -76,20 +77,32 @@ type examined struct {
 }
 
 func (s *settings) doctor(env *clitool.Env) *cobra.Command {
+	log := ""
 	cmd := &cobra.Command{
-		Use: "doctor --config FILE", Short: "Check everything that the configuration names", GroupID: clitool.GroupService,
+		Use: "doctor [--log FILE] --config FILE", Short: "Check everything that the configuration names", GroupID: clitool.GroupService,
 		Long: `Check the configuration and everything that it names (files, stores, Redis, hosts, clocks), and
 suggest changes. It changes nothing, and nodes may be running. It exits with 1 if something keeps
-seqd from working.`,
+seqd from working.
+
+After a backup was restored, --log names the tokens and biz types that were changed since the backup:
+the store has lost those changes.`,
 		Example: `  seqd doctor --config seqd.yaml
-  seqd doctor --config seqd.yaml --json | jq '.sections[].findings[] | select(.level == "warn")'`,
+  seqd doctor --config seqd.yaml --json | jq '.sections[].findings[] | select(.level == "warn")'
+  journalctl -u seqd -o cat --since 2026-11-01 | seqd doctor --log - --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.load()
 			if err != nil {
 				return err
 			}
-			sections := ops.Doctor(cmd.Context(), cfg)
+			changes, err := openLog(log, env)
+			if err != nil {
+				return err
+			}
+			if changes != nil {
+				defer func() { _ = changes.Close() }()
+			}
+			sections := ops.Doctor(cmd.Context(), cfg, changes)
 			failed := doctor.Failed(sections)
 			err = env.Show(examined{failed, sections}, func(w io.Writer) error {
 				doctor.Print(w, sections) // Out keeps its error
@@ -101,8 +114,24 @@ seqd from working.`,
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&log, "log", "", "compare the store with the changes in the log of nodes: `FILE`, or - for standard input")
 	env.AddJSON(cmd)
 	return s.addTo(cmd)
+}
+
+// openLog opens the log that doctor reads, nil if there is none.
+func openLog(name string, env *clitool.Env) (io.ReadCloser, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "-":
+		return io.NopCloser(env.In), nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, clitool.AsUsage(err)
+	}
+	return file, nil
 }
 
 func (s *settings) healthcheck(env *clitool.Env) *cobra.Command {

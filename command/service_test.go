@@ -291,8 +291,16 @@ func TestRestored(t *testing.T) {
 	if got := runWith(t, nil, "raise", "user", "5", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, "seqd restored") {
 		t.Errorf("raise without a counter: %+v", got)
 	}
-	if got := runWith(t, nil, "restored", "--config", write(t, "store: {bolt: {path: "+path+"}}\n"+`bizTypes: [{name: order}]`)); !strings.Contains(got.out, "no biz type leases") {
-		t.Errorf("without leases: %+v", got)
+	none := write(t, "store: {bolt: {path: "+path+"}}\n"+`bizTypes: [{name: order}]`)
+	if got := runWith(t, nil, "restored", "--shut-tokens", "--config", none); !strings.Contains(got.out, "no biz type leases") || !strings.Contains(got.out, "no token of the store is enabled") {
+		t.Errorf("without leases and tokens: %+v", got)
+	}
+	lines := `{"time":"2026-11-20T10:00:00Z","msg":"audit","method":"DELETE","path":"/biz-types/old","target":"old","status":204,"version":3}` + "\n"
+	if got := runWith(t, nil, "doctor", "--log", write(t, lines), "--config", none); !strings.Contains(got.out, "old: the log has DELETE /biz-types/old at 2026-11-20T10:00:00Z") {
+		t.Errorf("%+v", got)
+	}
+	if got := runWith(t, nil, "doctor", "--log", path+"-none", "--config", none); got.code != ExitConfig {
+		t.Errorf("without the log: %+v", got)
 	}
 }
 

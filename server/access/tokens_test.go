@@ -502,3 +502,29 @@ func TestUnreadableDocuments(t *testing.T) {
 		})
 	}
 }
+
+// After a restore all tokens of the store can be shut, and be enabled again as they were.
+func TestShut(t *testing.T) {
+	store, own := newStore(), token("ops", "seqd_ops", "admin")
+	tokens := newTokens(t, store, own)
+	secret := create(t, tokens, "shop", "issue:order")
+	create(t, tokens, "till", "read")
+	if _, err := tokens.Change(t.Context(), "till", disable); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"[shop]", "[]"} {
+		if names, err := access.Shut(t.Context(), store, begin); err != nil || fmt.Sprint(names) != want {
+			t.Errorf("%v, %v, want %s", names, err, want)
+		}
+	}
+	tokens = newTokens(t, store, own)
+	if a, b := isFor(tokens, secret), isFor(tokens, "seqd_ops"); a != "unauthorized" || b != "ops" {
+		t.Errorf("the secrets are for %s and %s", a, b)
+	}
+	if _, err := tokens.Change(t.Context(), "shop", func(t *access.Token) error { t.Enabled = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := isFor(tokens, secret); got != "shop" {
+		t.Errorf("enabled again, it is for %s", got)
+	}
+}

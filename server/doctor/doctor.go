@@ -106,7 +106,7 @@ type Definition struct {
 	Deleted bool
 }
 
-// Doctor is one examination. Every field is needed.
+// Doctor is one examination. Every field is needed, except Lacking.
 type Doctor struct {
 	Config *config.Config
 	// Redis makes the client of a configuration, which connects to nothing until it is used.
@@ -118,6 +118,8 @@ type Doctor struct {
 	// Mixed returns why the nodes that use a store, or a node with this configuration beside them, would
 	// have their definitions from different places; nil if they have not.
 	Mixed func(context.Context, persist.Store) (*seqd.Error, error)
+	// Lacking returns what a store lacks of the changes that a log has. It is nil if there is no log.
+	Lacking func(context.Context, persist.Store) ([]Finding, error)
 	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
 	// The error is why it is not alive.
 	Ask func(context.Context) (said string, err error)

@@ -68,6 +68,21 @@ func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Sto
 	c.shapes(ctx, f, store, defined)
 	c.counters(ctx, f, store, defined)
 	c.ledgers(ctx, f, store, defined)
+	c.lacking(ctx, f, store)
+}
+
+// lacking compares the store with a log of changes.
+func (c storeCheck) lacking(ctx context.Context, f *findings, store persist.Store) {
+	if c.d.Lacking == nil {
+		return
+	}
+	found, err := c.d.Lacking(ctx, store)
+	if err != nil {
+		f.add(Fail, "changes", "", "they cannot be compared: %v", err)
+	}
+	for _, one := range found {
+		f.add(one.Level, one.Subject, one.Change, "%s", one.Found)
+	}
 }
 
 // newFor is how long a store counts as new.

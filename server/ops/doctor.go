@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,8 +19,9 @@ import (
 
 // Doctor examines a configuration and everything that it names, and returns what it finds and
 // recommends. It changes nothing, nodes may be running, and it takes about 11 s at most, also if
-// nothing answers.
-func Doctor(ctx context.Context, cfg *config.Config) []doctor.Section {
+// nothing answers. If log is not nil, Doctor names the changes in it that the store lacks: it is the log of
+// nodes since a backup that was restored.
+func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Section {
 	d := &doctor.Doctor{
 		Config: cfg, Redis: func(c config.Redis) (redis.UniversalClient, error) { return backends.NewRedis(ctx, c) }, Shape: definitions.Shape,
 		Host: doctor.ThisHost(openfiles.Limit), Now: time.Now,
@@ -30,6 +32,9 @@ func Doctor(ctx context.Context, cfg *config.Config) []doctor.Section {
 			return nodes.MixedIn(ctx, store, cfg.BizTypesFrom)
 		},
 		Ask: func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
+	}
+	if log != nil {
+		d.Lacking = lacking(log)
 	}
 	return d.Examine(ctx)
 }

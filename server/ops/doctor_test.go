@@ -33,7 +33,7 @@ func TestDoctorTakesNothingElseForSeqd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sections := Doctor(t.Context(), cfg)
+			sections := Doctor(t.Context(), cfg, nil)
 			var report strings.Builder
 			doctor.Print(&report, sections)
 			if failed := doctor.Failed(sections); !failed || !strings.Contains(report.String(), "not by a seqd that is alive") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
@@ -61,6 +62,20 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		tell(b.Name, done)
 	}
 	return nil
+}
+
+// ShutTokens disables the tokens of the store, and returns the names of those that were enabled: after a
+// restore some are valid that should not be. Those of the configuration are not touched.
+func ShutTokens(ctx context.Context, cfg *config.Config) (names []string, err error) {
+	if err := checkKept(cfg.Store); err != nil {
+		return nil, err
+	}
+	store, err := backends.NewStore(ctx, cfg.Store, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return access.Shut(ctx, store.Documents(), time.Now())
 }
 
 // allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.

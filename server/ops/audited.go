@@ -1,0 +1,161 @@
+package ops
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/definitions"
+	"github.com/seqd/seqd/server/doctor"
+)
+
+// A backup does not contain what the API changed after it: a token that was deleted is valid again, a biz
+// type issues with its former increment. The log of the nodes says what was changed. The lines of the
+// audit log in the store are no help: the store has lost the same ones.
+
+// audited is what the log says of the last change of a token or a biz type.
+type audited struct {
+	at                       time.Time
+	method, path, target, by string
+	version                  int64
+	kind                     string    // of the document
+	made                     time.Time // when a token was created, zero if the log does not say
+	removed                  bool      // the document is gone since
+}
+
+// changesIn reads the logs of nodes, and returns the last change of each token and biz type, and how many
+// there were. Lines of other kinds, or in another form than log.format makes, are left out.
+func changesIn(log io.Reader) (last map[string]audited, n int, err error) {
+	last = make(map[string]audited)
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		c, ok := changeIn(lines.Text())
+		if !ok {
+			continue
+		}
+		n++
+		id := c.kind + " " + c.target
+		before := last[id]
+		if c.at.Before(before.at) {
+			c, before = before, c
+		}
+		if c.made.Before(before.made) {
+			c.made = before.made
+		}
+		last[id] = c
+	}
+	return last, n, lines.Err()
+}
+
+// changeIn returns what a line says was changed. ok is false if that is nothing.
+func changeIn(line string) (c audited, ok bool) {
+	fields := fieldsOf(line)
+	status, _ := strconv.Atoi(fields["status"])
+	c.version, _ = strconv.ParseInt(fields["version"], 10, 64)
+	c.at, _ = time.Parse(time.RFC3339, fields["time"])
+	c.method, c.path, c.target, c.by = fields["method"], fields["path"], fields["target"], fields["token"]
+	c.kind = definitions.Kind
+	if strings.HasPrefix(c.path, "/tokens") {
+		c.kind, c.removed = access.Kind, c.method == "DELETE" && c.path == "/tokens/"+c.target
+		if c.method == "POST" && c.path == "/tokens" {
+			c.made = c.at
+		}
+	}
+	dry := slices.Contains(strings.Split(fields["query"], "&"), "dryRun=true")
+	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !dry
+}
+
+// fieldsOf reads a line of a log in either of the formats, also behind what a collector of logs wrote
+// before it.
+func fieldsOf(line string) map[string]string {
+	fields := make(map[string]string)
+	if at := strings.IndexByte(line, '{'); at >= 0 {
+		var object map[string]any
+		decoder := json.NewDecoder(strings.NewReader(line[at:]))
+		decoder.UseNumber()
+		if decoder.Decode(&object) == nil {
+			for key, value := range object {
+				fields[key] = fmt.Sprint(value)
+			}
+			return fields
+		}
+	}
+	for rest := line; rest != ""; {
+		var key, value string
+		key, rest, _ = strings.Cut(rest, "=")
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			value, _ = strconv.Unquote(quoted)
+			rest = strings.TrimPrefix(rest[len(quoted):], " ")
+		} else {
+			value, rest, _ = strings.Cut(rest, " ")
+		}
+		fields[key[strings.LastIndexByte(key, ' ')+1:]] = value
+	}
+	return fields
+}
+
+// lacking returns what a store lacks of the changes that a log has.
+func lacking(log io.Reader) func(ctx context.Context, store persist.Store) ([]doctor.Finding, error) {
+	return func(ctx context.Context, store persist.Store) (found []doctor.Finding, err error) {
+		last, n, err := changesIn(log)
+		if err != nil {
+			return nil, fmt.Errorf("the log: %w", err)
+		}
+		if n == 0 {
+			return []doctor.Finding{{Level: doctor.Warn, Subject: "changes", Found: "the log has no lines of the audit log", Change: "give the logs of all nodes since the backup"}}, nil
+		}
+		for _, id := range slices.Sorted(maps.Keys(last)) {
+			c := last[id]
+			doc, err := store.Documents().Read(ctx, c.kind, c.target)
+			if err != nil && !errors.Is(err, persist.ErrNotFound) {
+				return nil, err
+			}
+			if why, then := c.against(doc); why != "" {
+				found = append(found, doctor.Finding{Level: doctor.Warn, Subject: c.subject(), Found: why, Change: then})
+			}
+		}
+		return append(found, doctor.Finding{
+			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d of tokens and biz types are in the log, and %d of %d are not as it says", n, len(found), len(last)),
+		}), nil
+	}
+}
+
+func (c *audited) subject() string {
+	if c.kind == access.Kind {
+		return "token " + c.target
+	}
+	return c.target
+}
+
+// slow is how much later than its document a change may be logged.
+const slow = time.Minute
+
+// against returns how a store differs that has a document, of revision 0 if it has none; "" if it does not.
+func (c *audited) against(doc persist.Document) (why, then string) {
+	did := fmt.Sprintf("the log has %s %s at %s by %s", c.method, c.path, c.at.UTC().Format(time.RFC3339), cmp.Or(c.by, "somebody without a token"))
+	switch {
+	case c.removed && doc.Revision > 0:
+		return did + ", and it is there", "delete it again before callers reach seqd"
+	case c.removed:
+		return "", ""
+	case doc.Revision == 0:
+		return fmt.Sprintf("%s, which made version %d, and it is not there", did, c.version), "make it again before callers reach seqd"
+	case time.UnixMilli(doc.Timestamp).Before(c.made.Add(-slow)):
+		return fmt.Sprintf("it was created at %s, and this is another one of that name", c.made.UTC().Format(time.RFC3339)), "delete it, and make it again before callers reach seqd"
+	case doc.Revision < c.version:
+		return fmt.Sprintf("%s, which made version %d, and this is version %d", did, c.version, doc.Revision), "change it again before callers reach seqd"
+	}
+	return "", ""
+}

@@ -1,0 +1,90 @@
+package ops
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/definitions"
+)
+
+// What the log says was changed, and a store that was restored lacks, is named.
+func TestLacking(t *testing.T) {
+	store := memory.New(time.Now)
+	for key, revision := range map[string]int64{
+		"token shop": 1, "token till": 2, "token kept": 2, "token again": 1, "token two words": 1,
+		"definition order": 2, "definition old": 1, "definition same": 3,
+	} {
+		kind, name, _ := strings.Cut(key, " ")
+		kind = map[string]string{"token": access.Kind, "definition": definitions.Kind}[kind]
+		doc := persist.Document{Kind: kind, Key: name, Body: "{}", Timestamp: 1}
+		for doc.Revision = 1; doc.Revision <= revision; doc.Revision++ {
+			err := store.Documents().Update(t.Context(), doc)
+			if doc.Revision == 1 {
+				err = store.Documents().Create(t.Context(), doc)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lines := []audit.Line{
+		{Method: "DELETE", Path: "/tokens/shop", Target: "shop", Status: 204, Version: 1, Token: "root"},
+		{Method: "PATCH", Path: "/tokens/till", Target: "till", Status: 200, Version: 4},
+		{Method: "DELETE", Path: "/tokens/till/secrets/0123", Target: "till", Status: 204, Version: 5},
+		{Method: "PATCH", Path: "/tokens/kept", Target: "kept", Status: 200, Version: 2},
+		{Method: "DELETE", Path: "/tokens/gone", Target: "gone", Status: 204, Version: 7},
+		{Method: "POST", Path: "/tokens", Target: "made", Status: 201, Version: 1},
+		{Method: "DELETE", Path: "/tokens/again", Target: "again", Status: 204, Version: 3},
+		{Method: "POST", Path: "/tokens", Target: "again", Status: 201, Version: 1},
+		{Method: "PUT", Path: "/biz-types/order", Query: "force=true", Target: "order", Status: 200, Version: 3},
+		{Method: "DELETE", Path: "/biz-types/old", Target: "old", Status: 204, Version: 2},
+		{Method: "PUT", Path: "/biz-types/same", Target: "same", Status: 200, Version: 3},
+		{Method: "PUT", Path: "/biz-types/same", Target: "same", Status: 412},
+		{Method: "PUT", Path: "/biz-types/same", Target: "same", Query: "dryRun=true", Status: 200, Version: 4},
+		{Method: "POST", Path: "/biz-types/same/voids", Target: "same", Status: 204},
+	}
+	for name, form := range map[string]func(io.Writer) slog.Handler{
+		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
+		"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) },
+	} {
+		for _, before := range []string{"", "Nov 20 10:00:00 host seqd[12]: "} {
+			var written bytes.Buffer
+			log := audit.New(slog.New(form(&written)), time.Now)
+			for _, line := range lines {
+				written.WriteString(before)
+				log.Write(t.Context(), line)
+			}
+			written.WriteString("something else, with a = and a \"\n{\n")
+			found, err := lacking(&written)(t.Context(), store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range found {
+				got = append(got, fmt.Sprint(f.Subject, ": ", f.Change))
+			}
+			want := []string{
+				"old: change it again before callers reach seqd", "order: change it again before callers reach seqd",
+				"token again: delete it, and make it again before callers reach seqd",
+				"token made: make it again before callers reach seqd", "token shop: delete it again before callers reach seqd",
+				"token till: change it again before callers reach seqd", "changes: ",
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s behind %q: %q\n%+v", name, before, got, found)
+			}
+		}
+	}
+	if found, err := lacking(strings.NewReader("{}\n"))(t.Context(), store); err != nil || len(found) != 1 || !strings.Contains(found[0].Found, "no lines") {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
