@@ -84,11 +84,11 @@ func (s *settings) doctor(env *clitool.Env) *cobra.Command {
 suggest changes. It changes nothing, and nodes may be running. It exits with 1 if something keeps
 seqd from working.
 
-After a backup was restored, --log names the tokens and biz types that were changed since the backup:
-the store has lost those changes.`,
+After a backup was restored, --log names the tokens and biz types that were changed since the
+backup: the store has lost those changes.`,
 		Example: `  seqd doctor --config seqd.yaml
   seqd doctor --config seqd.yaml --json | jq '.sections[].findings[] | select(.level == "warn")'
-  journalctl -u seqd -o cat --since 2026-11-01 | seqd doctor --log - --config seqd.yaml`,
+  seqd doctor --log seqd.log --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := s.load()

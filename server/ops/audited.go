@@ -127,7 +127,7 @@ func lacking(log io.Reader) func(ctx context.Context, store persist.Store) ([]do
 			}
 		}
 		return append(found, doctor.Finding{
-			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d of tokens and biz types are in the log, and %d of %d are not as it says", n, len(found), len(last)),
+			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens and biz types are in the log, and the store lacks some of %d", n, len(last), len(found)),
 		}), nil
 	}
 }
