@@ -19,7 +19,7 @@ import (
 
 // Doctor examines a configuration and everything that it names, and returns what it finds and
 // recommends. It changes nothing, nodes may be running, and it takes about 11 s at most, also if
-// nothing answers. If log is not nil, Doctor names the changes in it that the store lacks: it is the log of
+// nothing answers, and what it takes to read log. If log is not nil, Doctor names the changes in it that the store lacks: it is the log of
 // nodes since a backup that was restored.
 func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Section {
 	d := &doctor.Doctor{
