@@ -119,8 +119,8 @@ type Calendar struct {
 	Zone *time.Location
 }
 
-// Now returns the period of t. A period that has begun stays the present one if clocks are then set back
-// to the day before, as in Newfoundland until 2010: so Now of a later time is never smaller.
+// Now returns the period of t. A period that has begun stays the present one if clocks are then set
+// back to the day before, as in Newfoundland until 2010: so Now of a later time is never smaller.
 func (c Calendar) Now(t time.Time) Period {
 	if c.Reset == ResetNever {
 		return 0

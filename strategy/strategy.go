@@ -111,9 +111,9 @@ type ShapeKeeper interface {
 
 // Reopener is implemented by strategies that close periods which have ended.
 type Reopener interface {
-	// Reopen is called before Init(true) if a forced change gives the biz type another calendar, and
-	// answers of the previous one are looked for ([Claim.Reshaped]). Init then opens the periods that
-	// were closed by the previous calendar and have not ended by the present one.
+	// Reopen is called before Init(true) if a forced change gives the biz type another calendar,
+	// and answers of the previous one are looked for ([Claim.Reshaped]). Init then opens the
+	// periods that were closed by the previous calendar and have not ended by the present one.
 	Reopen()
 }
 

@@ -9,9 +9,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Shut disables every token of a store, and returns the names of those that were enabled. It is for a store
-// that was restored from a backup: tokens that were disabled, deleted or limited since are valid again. It
-// continues after an error, and can be called again. Nodes that run may refuse the tokens some seconds later.
+// Shut disables every token of a store, and returns the names of those that were enabled. It is for
+// a store that was restored from a backup: tokens that were disabled, deleted or limited since are
+// valid again. It continues after an error, and can be called again. Nodes that run may refuse the
+// tokens some seconds later.
 func Shut(ctx context.Context, docs persist.Documents, now time.Time) (names []string, err error) {
 	for doc, failed := range persist.EveryDocument(ctx, docs, Kind) {
 		if failed != nil {

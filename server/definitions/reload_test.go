@@ -95,7 +95,8 @@ func TestForcedStrategyDuringAFetch(t *testing.T) {
 	}
 }
 
-// Keys of a gapless biz type whose zone was forced to the east and back get numbers, each of them one.
+// Keys of a gapless biz type whose zone was forced to the east and back get numbers, each of them
+// one.
 func TestZoneForcedBack(t *testing.T) {
 	c := newNode(t, newFaulty(false))
 	given := make(map[string]string)

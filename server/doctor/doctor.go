@@ -118,7 +118,8 @@ type Doctor struct {
 	// Mixed returns why the nodes that use a store, or a node with this configuration beside them, would
 	// have their definitions from different places; nil if they have not.
 	Mixed func(context.Context, persist.Store) (*seqd.Error, error)
-	// Lacking returns what a store lacks of the changes that a log has. It is nil if there is no log.
+	// Lacking returns what a store lacks of the changes that a log has. It is nil if there is no
+	// log.
 	Lacking func(context.Context, persist.Store) ([]Finding, error)
 	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
 	// The error is why it is not alive.

@@ -20,9 +20,9 @@ import (
 	"github.com/seqd/seqd/server/doctor"
 )
 
-// A backup does not contain what the API changed after it: a token that was deleted is valid again, a biz
-// type issues with its former increment. The log of the nodes says what was changed. The lines of the
-// audit log in the store are no help: the store has lost the same ones.
+// A backup does not contain what the API changed after it: a token that was deleted is valid again,
+// a biz type issues with its former increment. The log of the nodes says what was changed. The
+// lines of the audit log in the store are no help: the store has lost the same ones.
 
 // audited is what the log says of the last change of a token or a biz type.
 type audited struct {
@@ -34,8 +34,9 @@ type audited struct {
 	removed                  bool      // the document is gone since
 }
 
-// changesIn reads the logs of nodes, and returns the last change of each token and biz type, and how many
-// there were. Lines of other kinds, or in another form than log.format makes, are left out.
+// changesIn reads the logs of nodes, and returns the last change of each token and biz type, and
+// how many there were. Lines of other kinds, or in another form than log.format makes, are left
+// out.
 func changesIn(log io.Reader) (last map[string]audited, n int, err error) {
 	last = make(map[string]audited)
 	lines := bufio.NewScanner(log)
@@ -80,8 +81,8 @@ func changeIn(line string) (c audited, ok bool) {
 	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !dry
 }
 
-// fieldsOf reads a line of a log in either of the formats, also behind what a collector of logs wrote
-// before it.
+// fieldsOf reads a line of a log in either of the formats, also behind what a collector of logs
+// wrote before it.
 func fieldsOf(line string) map[string]string {
 	fields := make(map[string]string)
 	if at := strings.IndexByte(line, '{'); at >= 0 {
@@ -109,7 +110,8 @@ func fieldsOf(line string) map[string]string {
 	return fields
 }
 
-// lacking reads a log, which may take long, and returns what finds the changes in it that a store lacks.
+// lacking reads a log, which may take long, and returns what finds the changes in it that a store
+// lacks.
 func lacking(log io.Reader) func(ctx context.Context, store persist.Store) ([]doctor.Finding, error) {
 	last, n, wrong := changesIn(log)
 	return func(ctx context.Context, store persist.Store) (found []doctor.Finding, err error) {
@@ -145,7 +147,8 @@ func (c *audited) subject() string {
 // slow is how much later than its document a change may be logged.
 const slow = time.Minute
 
-// against returns how a store differs that has a document, of revision 0 if it has none; "" if it does not.
+// against returns how a store differs that has a document, of revision 0 if it has none; "" if it
+// does not.
 func (c *audited) against(doc persist.Document) (why, then string) {
 	did := fmt.Sprintf("the log has %s %s at %s by %s", c.method, c.path, c.at.UTC().Format(time.RFC3339), cmp.Or(c.by, "somebody without a token"))
 	switch {

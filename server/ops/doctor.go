@@ -19,8 +19,8 @@ import (
 
 // Doctor examines a configuration and everything that it names, and returns what it finds and
 // recommends. It changes nothing, nodes may be running, and it takes about 11 s at most, also if
-// nothing answers, and what it takes to read log. If log is not nil, Doctor names the changes in it that the store lacks: it is the log of
-// nodes since a backup that was restored.
+// nothing answers, and what it takes to read log. If log is not nil, it is the log of nodes since a
+// backup that was restored, and Doctor names the changes in it that the store lacks.
 func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Section {
 	d := &doctor.Doctor{
 		Config: cfg, Redis: func(c config.Redis) (redis.UniversalClient, error) { return backends.NewRedis(ctx, c) }, Shape: definitions.Shape,

@@ -64,8 +64,8 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 	return nil
 }
 
-// ShutTokens disables the tokens of the store, and returns the names of those that were enabled: after a
-// restore some are valid that should not be. Those of the configuration are not touched.
+// ShutTokens disables the tokens of the store, and returns the names of those that were enabled:
+// after a restore some are valid that should not be. Those of the configuration are not touched.
 func ShutTokens(ctx context.Context, cfg *config.Config) (names []string, err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return nil, err

@@ -48,7 +48,8 @@ func (s *Strategy) ends(p seqd.Period) int64 {
 	case p%100 == 0:
 		c.Reset, next = seqd.ResetMonthly, p.Date().AddDate(0, 1, 0)
 	}
-	// By bisection: only the calendar knows what a zone does at midnight, and which days never were.
+	// By bisection: only the calendar knows what a zone does at midnight, and which days never
+	// were.
 	const far = 48 * time.Hour // further than any zone is from noon in UTC
 	low, high := next.Add(-far).UnixMilli(), next.Add(far).UnixMilli()
 	for low+1 < high {

@@ -175,8 +175,9 @@ func TestRaiseOpensPeriod(t *testing.T) {
 	}
 }
 
-// A forced change of the zone opens what the zone before closed, if it has not ended. It opens nothing if a
-// clock was so far ahead that nobody would find what was given then; nor does a restart.
+// A forced change of the zone opens what the zone before closed, if it has not ended. It opens
+// nothing if a clock was so far ahead that nobody would find what was given then; nor does a
+// restart.
 func TestReshapeOpensPeriods(t *testing.T) {
 	const keep = 96 * time.Hour
 	for name, test := range map[string]struct {

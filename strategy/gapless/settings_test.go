@@ -217,8 +217,8 @@ func TestPeriodEnds(t *testing.T) {
 	}
 }
 
-// In every zone, at every change of its clocks, periods follow each other, also if a day never was, or
-// comes twice, or midnight does.
+// In every zone, at every change of its clocks, periods follow each other, also if a day never was,
+// or comes twice, or midnight does.
 func TestPeriodsOfEveryZone(t *testing.T) {
 	names, err := zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip"))
 	if err != nil {

@@ -110,8 +110,8 @@ type allocated struct {
 	latest allocatedRange   // the latest of all, with those right below it
 }
 
-// allocatedRange is a range of places, the lowest number that belongs to it, and how many numbers above
-// that of its last place do.
+// allocatedRange is a range of places, the lowest number that belongs to it, and how many numbers
+// above that of its last place do.
 type allocatedRange struct {
 	persist.Range
 	from, above int64

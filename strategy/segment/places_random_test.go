@@ -164,8 +164,8 @@ func TestPlaceCounters(t *testing.T) {
 	}
 }
 
-// Near the end of all numbers, nodes with any increments take what is left and give it back: no number is
-// taken twice, and the last one of an increment is issued.
+// Near the end of all numbers, nodes with any increments take what is left and give it back: no
+// number is taken twice, and the last one of an increment is issued.
 func TestPlacesAtTheEnd(t *testing.T) {
 	for seed := range uint64(longtest.Or(2000, 50_000)) {
 		random := rand.New(rand.NewPCG(seed, 2))

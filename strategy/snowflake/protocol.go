@@ -87,7 +87,8 @@ type lease struct {
 	// reserved is how far the holder of the token may extend the interval without the registry. It
 	// is at most until without a reservation.
 	reserved int64
-	// floored is true if a floor of the registry is why the lease begins at lower, and not a time that was used.
+	// floored is true if a floor of the registry is why the lease begins at lower, and not a time
+	// that was used.
 	floored bool
 }
 
@@ -161,7 +162,8 @@ func (m *member) acquire(t persist.SlotTable, now int64) (swap persist.SlotSwap,
 		return swap, l, m.standby(t)
 	}
 	lower := max(slot.Until, slot.Reserved, m.spent.of(slot.ID))
-	// They are equal if the machine ID was released before its lease began: then the floor is the reason, too.
+	// They are equal if the machine ID was released before its lease began: then the floor is the
+	// reason, too.
 	l = lease{id: slot.ID, token: drawn(), lower: max(lower, t.Set.Floor), floored: t.Set.Floor >= lower}
 	if sabotage.Off(sabotage.LeaseBegin) {
 		l.lower = 0

@@ -279,8 +279,8 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// A lease that waits for the floor of its registry says so, and not that a clock was set back: also if
-// the machine ID was released before its lease began, or the lease ended when the floor was set.
+// A lease that waits for the floor of its registry says so, and not that a clock was set back: also
+// if the machine ID was released before its lease began, or the lease ended when the floor was set.
 func TestFloorIsTheReason(t *testing.T) {
 	m := member{layout: "l", key: "k", last: 1, horizon: 3000, maxSkew: 1000, floored: true}
 	table := persist.SlotTable{Now: someTime}

@@ -112,8 +112,8 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 // request may have been given a number of the next period.
 var errClosed = &seqd.Error{Code: seqd.CodeStarting, Detail: "the period has just ended", RetryAfter: second}
 
-// errShut is errClosed if the period has not ended by the present time: it ends in a moment, or a clock
-// was ahead.
+// errShut is errClosed if the period has not ended by the present time: it ends in a moment, or a
+// clock was ahead.
 var errShut = &seqd.Error{
 	Code: seqd.CodeStarting, RetryAfter: second,
 	Detail: "the period is closed to new requests with an Idempotency-Key, as if it had ended: if this lasts, the store's clock " +

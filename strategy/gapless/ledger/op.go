@@ -28,8 +28,8 @@ const (
 	// Raise continues above To after a failover or a restore. It also opens a period that was closed
 	// and has not ended.
 	Raise
-	// Reopen opens a period that was closed and has not ended. Whoever asks for it has to know that no
-	// request with Once can have got a number of a later period that it would not find there.
+	// Reopen opens a period that was closed and has not ended. Whoever asks for it has to know that
+	// no request with Once can have got a number of a later period that it would not find there.
 	Reopen
 )
 
