@@ -34,9 +34,9 @@ var (
 	_ seqd.Reshaped = Claim{}
 )
 
-// answersLast is how long an answer may be kept after a change of the shape: the largest
-// idempotency.ttl, and a day for clocks that differ.
-const answersLast = (168 + 24) * time.Hour
+// AnswersLast is for how long an answer may be kept: the largest idempotency.ttl, whatever it is now, and
+// a day for clocks that differ.
+const AnswersLast = (168 + 24) * time.Hour
 
 // Reshaped implements [seqd.Reshaped].
 func (c Claim) Reshaped() bool {
@@ -44,7 +44,7 @@ func (c Claim) Reshaped() bool {
 		return false
 	}
 	since := c.Since.Load()
-	return since != 0 && !sabotage.Off(sabotage.Recall) && c.Now().Before(time.UnixMilli(since).Add(answersLast))
+	return since != 0 && !sabotage.Off(sabotage.Recall) && c.Now().Before(time.UnixMilli(since).Add(AnswersLast))
 }
 
 // NewClaim returns the claim of a biz type that s issues, in the store of env. The strategy of the biz

@@ -78,9 +78,9 @@ func changeIn(line string) (c audited, ok bool) {
 		}
 	}
 	// What a token has made is revoked under the name of its maker.
-	many := strings.HasSuffix(c.path, "/made")
+	byMaker := strings.HasSuffix(c.path, "/made")
 	dry := slices.Contains(strings.Split(fields["query"], "&"), "dryRun=true")
-	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !dry && !many
+	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !dry && !byMaker
 }
 
 // fieldsOf reads a line of a log in either of the formats, also behind what a collector of logs

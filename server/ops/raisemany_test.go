@@ -316,7 +316,7 @@ func TestRaiseLedger(t *testing.T) {
 func TestRaiseOpensLedger(t *testing.T) {
 	cfg := boltConfig(t, func(store persist.Store) {
 		writeState(t, store, "account/a@2026", "", ledger.Op{Kind: ledger.Issue, Count: 3},
-			ledger.Op{Kind: ledger.Issue, Count: 1, Once: "order", Recall: true})
+			ledger.Op{Kind: ledger.Issue, Count: 1, Once: "order", Recall: true, Close: true})
 	})
 	for _, want := range []string{
 		"it stays at 3; it takes requests with an Idempotency-Key again", "nothing changed, it is at 3 already",

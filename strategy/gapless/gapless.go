@@ -91,6 +91,8 @@ type Strategy struct {
 	mu sync.Mutex // guards what follows
 	// seen is what is known of counters that are not open, here or in the previous strategy.
 	seen map[live.Name]ledger.Seen
+	// bare are ledgers of ended periods without answers; see isBare.
+	bare map[live.Name]struct{}
 }
 
 var (
@@ -129,7 +131,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
 		env: env, name: bizType.Name, settings: settings, calendar: settings.Calendar(), clock: clockOf(env),
-		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen),
+		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen), bare: make(map[live.Name]struct{}),
 		looks: make(chan struct{}, mostLooks),
 	}
 	opts := live.Options[*counter]{

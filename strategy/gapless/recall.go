@@ -1,10 +1,10 @@
 package gapless
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -20,22 +20,67 @@ import (
 // carried out, it never will be in that period, although a write may still be under way.
 func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (before live.Name, res ledger.Result, err error) {
 	before = name
-	for op.Recall = true; ; {
+	for op.Recall, op.Close = true, true; ; {
 		before.Period = s.before(before.Period)
-		if s.now() > s.ends(before.Period)+s.env.AnswerTTL.Milliseconds() {
+		ended := time.Duration(s.now()-s.ends(before.Period)) * time.Millisecond
+		if ended > strategy.AnswersLast || before.Period.Check() != nil {
 			return before, res, nil
 		}
+		if s.isBare(before) {
+			continue
+		}
 		doc, e, err := s.gave(ctx, before.Counter(s.name), op.Once)
+		if err == nil && e == nil && ended > max(s.env.AnswerTTL, lateWrite) {
+			err = s.lookIfBare(ctx, before, doc)
+		}
 		if err != nil {
 			return before, res, s.reach.noted(s, err)
 		}
-		if e == nil && (doc == nil || doc.state.Closed) {
+		if e == nil && (doc == nil && ended > lateWrite || doc != nil && doc.state.Closed) {
 			continue
 		}
 		if res, err = s.do(ctx, before, op); err != nil || len(res.Runs) > 0 {
 			return before, res, err
 		}
 	}
+}
+
+// lateWrite is how long after its period has ended the first write of a ledger may still come. Until
+// then a ledger that does not exist is made and closed.
+const lateWrite = time.Minute
+
+// mostBare is how many ledgers are known to be bare.
+const mostBare = 10_000
+
+// isBare reports whether a ledger whose period has ended is known to have no answer, and never to get one.
+func (s *Strategy) isBare(name live.Name) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, bare := s.bare[name]
+	return bare
+}
+
+// lookIfBare finds out whether a ledger is bare, and remembers it: few ledgers have answers that were to be
+// kept for longer than answers are now, and requests must not look into the others again and again. doc is
+// its document, nil if there is none.
+func (s *Strategy) lookIfBare(ctx context.Context, name live.Name, doc *document) error {
+	if doc != nil {
+		if !doc.state.Closed || doc.state.HasAnswers() {
+			return nil
+		}
+		prefix := ledger.AnswerKey(doc.Key, "")
+		records, err := s.List(ctx, persist.AnswerKind, prefix, 1)
+		if err != nil || len(records) > 0 && strings.HasPrefix(records[0].Key, prefix) {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.bare) >= mostBare {
+		clear(s.bare)
+	}
+	s.bare[name] = struct{}{}
+	return nil
 }
 
 // document is the document of a counter.
@@ -65,8 +110,8 @@ func (d *documents) gave(ctx context.Context, counter, once string) (*document, 
 
 // recall implements [strategy.Factory].Recall. The biz type may have had other periods, another time zone
 // or another strategy, and may have them again. So it looks into every counter of the key that was in use
-// while answers are kept. It closes none, and needs not: nodes have used none but those of the present
-// settings since before the change (settleTime in package definitions).
+// while answers are kept. It closes none: nodes have used none but those of the present settings since
+// before the change (settleTime in package definitions), and must go on with those.
 func recall(ctx context.Context, env strategy.Env, bizType string, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -76,7 +121,7 @@ func recall(ctx context.Context, env strategy.Env, bizType string, o seqd.Order,
 		return r, false, unavailable(err)
 	}
 	until := time.UnixMilli(now)
-	for _, p := range periodsIn(until.Add(-cmp.Or(env.AnswerTTL, answerTTL)), until) {
+	for _, p := range periodsIn(until.Add(-strategy.AnswersLast), until) {
 		name := live.Name{Key: seq.Key(), Period: p}
 		doc, e, err := docs.gave(ctx, name.Counter(bizType), o.Once)
 		if err != nil {

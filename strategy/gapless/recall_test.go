@@ -94,6 +94,30 @@ func TestOnceOverPeriods(t *testing.T) {
 	}
 }
 
+// A node whose answers are kept for a shorter time finds those that are kept for longer, in the document
+// or in the records, also after it has looked there for others.
+func TestOnceAfterAShorterTTL(t *testing.T) {
+	for _, flushed := range []bool{false, true} {
+		d := newDaily(t)
+		s := d.node(72 * time.Hour)
+		period, n, _ := d.once(s, "order-1")
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if flushed {
+			flush(d, period.Counter("invoice"))
+		}
+		d.at.Add((72*time.Hour - 1).Milliseconds())
+		s = d.node(time.Hour)
+		for _, other := range []string{"order-2", "order-3"} {
+			d.once(s, other)
+		}
+		if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
+			t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
+		}
+	}
+}
+
 // What was issued after a Raise is found in the next period too.
 func TestOnceAfterRaiseOverPeriods(t *testing.T) {
 	d := newDaily(t)
@@ -112,21 +136,25 @@ func TestOnceAfterRaiseOverPeriods(t *testing.T) {
 }
 
 // A write that was under way when the period ended does not give a second number to a request that
-// was repeated since.
+// was repeated since, even if it is the first write of the period.
 func TestOnceUnderWayAtPeriodEnd(t *testing.T) {
-	synctest.Test(t, onceUnderWayAtPeriodEnd)
+	for _, issued := range []int64{0, 2} {
+		synctest.Test(t, func(t *testing.T) { onceUnderWayAtPeriodEnd(t, issued) })
+	}
 }
 
-func onceUnderWayAtPeriodEnd(t *testing.T) {
+func onceUnderWayAtPeriodEnd(t *testing.T, issued int64) {
 	d := newDaily(t)
 	store := newStuck(d.store)
 	day := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 	d.at.Store(day.UnixMilli() - 1)
 	other := d.node(24 * time.Hour)
-	d.once(other, "order-1")
 	d.store = store
 	slow := d.node(24 * time.Hour)
-	d.once(slow, "order-2")
+	if issued > 0 {
+		d.once(other, "order-1")
+		d.once(slow, "order-2")
+	}
 
 	store.Lock()
 	var seq seqd.Sequence
@@ -143,7 +171,7 @@ func onceUnderWayAtPeriodEnd(t *testing.T) {
 		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
 	}
 	a, err := other.Account(t.Context(), seqd.AccountQuery{Period: 20261120, Limit: 10})
-	if err != nil || a.Issued != 2 {
+	if err != nil || a.Issued != issued {
 		t.Errorf("%+v, %v: the write of the first request was carried out too", a, err)
 	}
 	time.Sleep(time.Minute) // for the last look at the store
@@ -345,7 +373,7 @@ func TestRecallInAnyShape(t *testing.T) {
 			}
 			var seq seqd.Sequence
 			seq.For("a")
-			order := seqd.Order{Count: 2, Reserve: true, TTL: time.Hour, Once: "order-1"}
+			order := seqd.Order{Count: 2, Reserve: true, TTL: 24 * time.Hour, Once: "order-1"}
 			first, _, err := s.HandOut(t.Context(), order, &seq)
 			if err = errors.Join(err, s.Close(t.Context())); err != nil {
 				t.Fatal(err)
@@ -353,7 +381,7 @@ func TestRecallInAnyShape(t *testing.T) {
 			recall := func(key, once string, count int) (seqd.Reservation, bool, error) {
 				var again seqd.Sequence
 				again.For(key)
-				r, found, err := factory.Recall(t.Context(), env, "invoice", seqd.Order{Count: count, Reserve: true, TTL: time.Hour, Once: once}, &again)
+				r, found, err := factory.Recall(t.Context(), env, "invoice", seqd.Order{Count: count, Reserve: true, TTL: 24 * time.Hour, Once: once}, &again)
 				if found && again.First() != seq.First() {
 					t.Errorf("%s in %s: %d instead of %d", reset, zone, again.First(), seq.First())
 				}
@@ -363,6 +391,10 @@ func TestRecallInAnyShape(t *testing.T) {
 			_, reused, other := recall("a", "order-1", 1)
 			_, another, err2 := recall("b", "order-1", 2)
 			_, unknown, err3 := recall("a", "order-2", 2)
+			env.AnswerTTL = time.Second // since then
+			d.at.Add((23 * time.Hour).Milliseconds())
+			_, later, _ := recall("a", "order-1", 2)
+			found = found && later
 			if !found || r.ID != first.ID || reused || another || unknown || seqd.CodeOf(other) != seqd.CodeIdempotencyKeyReused {
 				t.Errorf("%s in %s: found %v %v, reused %v %v, of others %v %v", reset, zone, found, r, reused, other, another, unknown)
 			}

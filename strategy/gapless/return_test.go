@@ -35,6 +35,12 @@ type stuckDocuments struct {
 	lock sync.Locker
 }
 
+func (d stuckDocuments) Create(ctx context.Context, doc persist.Document) error {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	return d.Documents.Create(ctx, doc)
+}
+
 func (d stuckDocuments) Update(ctx context.Context, doc persist.Document) error {
 	d.lock.Lock()
 	defer d.lock.Unlock()

@@ -67,7 +67,7 @@
 // # The end of a period
 //
 // A request with Once may be repeated after its period ended, while its first write is still under
-// way. So who looks into the ended period closes its ledger ([Op].Recall): either the write comes
+// way. So who looks into the ended period closes its ledger ([Op].Close): either the write comes
 // before that and is found, or it conflicts and is not carried out again ([State].Closed). If the
 // store's clock was ahead, this closes the present period. An operator opens it by a Raise.
 //

@@ -163,7 +163,7 @@ func TestRoundTrip(t *testing.T) {
 		{Kind: Reserve, Count: 2, ID: id(1), Caller: "caf\u00e9 \"1\"\\\x01"}, {Kind: Reserve, Count: 3, ID: id(2), Once: "k2", TTL: 5000},
 		{Kind: Reserve, Count: 1, ID: id(3)}, {Kind: Raise, To: 20, Reason: "failover", Fence: "f2"}, {Kind: Void, Number: 4, Reason: "spoilt \u00e9"},
 		{Kind: Reserve, Count: 4, ID: id(4)}, {Kind: Release, ID: id(4)}, {Kind: Confirm, ID: id(1), Admin: true},
-		{Kind: Issue, Count: 1, Once: "k3", Recall: true},
+		{Kind: Issue, Count: 1, Once: "k3", Recall: true, Close: true},
 	} {
 		_, _ = s.Apply(1000, &plain, &op, &Looked{Since: Since{s.Era, s.Revision}})
 	}

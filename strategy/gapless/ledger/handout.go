@@ -65,6 +65,8 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 			return err
 		}
 		switch {
+		case op.Recall && !op.Close:
+			return nil
 		case op.Recall:
 			res.known = s.Closed
 			res.Changed = res.Changed || !s.Closed

@@ -45,9 +45,10 @@ type Op struct {
 	// Once identifies a request of Issue or Reserve that may be repeated: at most 64 visible ASCII
 	// characters, "" for none.
 	Once string
-	// Recall makes Issue and Reserve only find what Once was given before. If that is nothing, the
-	// ledger is closed: it carries out no request with Once any more. It is for a period that ended.
-	Recall bool
+	// Recall makes Issue and Reserve only find what Once was given before. If that is nothing and Close is
+	// set, the ledger is closed: it carries out no request with Once any more. Close is for a period that
+	// ended.
+	Recall, Close bool
 	// Caller is the owner of what Issue and Reserve make, or who makes numbers void. Admin allows
 	// Confirm and Release for what others reserved.
 	Caller string

@@ -242,6 +242,8 @@ func (tl *tale) op(words []datadriven.CmdArg) Op {
 			op.Once = w.Vals[0]
 		case "recall":
 			op.Recall = true
+		case "close":
+			op.Recall, op.Close = true, true
 		case "by":
 			op.Caller = w.Vals[0]
 		case "admin":

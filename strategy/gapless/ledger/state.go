@@ -39,7 +39,7 @@ type State struct {
 	Fence string
 	// Void is whether numbers that come back become void instead of released.
 	Void bool
-	// Closed is whether no request with Once is carried out any more: see [Op.Recall]. Raise opens
+	// Closed is whether no request with Once is carried out any more: see [Op.Close]. Raise opens
 	// a period that has not ended.
 	Closed bool
 
@@ -129,6 +129,9 @@ const (
 	Ungiven   End = 'r' // released, or its last number was made void
 	Expired   End = 'x'
 )
+
+// HasAnswers reports whether the outbox has an answer.
+func (s *State) HasAnswers() bool { return len(s.answers) > 0 }
 
 // NumReserved returns how many numbers are reserved, and NumReleased how many are released.
 func (s *State) NumReserved() int64 { return s.reserved }
