@@ -311,6 +311,10 @@ func TestRecall(t *testing.T) {
 			if err := is.Issue(ctx, call); err != nil || call.Sequence.First() != want || call.Replayed != (want == 900) {
 				t.Errorf("%s, %s: %v, %v, replayed: %v", name, once, err, call.Sequence.IDs(), call.Replayed)
 			}
+			// what was found stays where it is: only there is known whether the numbers still are the request's
+			if kept := name == "other" && once == "new"; call.AnswerKept != kept {
+				t.Errorf("%s, %s: kept by the caller: %v", name, once, call.AnswerKept)
+			}
 		}
 	}
 }

@@ -53,6 +53,9 @@ func (i *instance) recall(ctx context.Context, o Order, call *Call) (err error) 
 	}
 	defer recoverFrom(CodeInternal, "strategy", i.kind, &err)
 	call.Reservation, call.Replayed, err = i.recaller(ctx, o, &call.Sequence)
+	if call.Replayed {
+		call.AnswerKept = false // it stays where it is: there is known what becomes of its numbers
+	}
 	return err
 }
 

@@ -41,7 +41,7 @@ type Call struct {
 	Once     string
 	Replayed bool
 	// AnswerKept is whether who calls Issue keeps the answer to a request with Once, and has found none.
-	// Issue clears it if the strategy has kept the answer itself. Without it, only a biz type that
+	// Issue clears it if a strategy has kept the answer itself, now or before. Without it, only a biz type that
 	// [Issuer.KeepsAnswers] takes the request; others refuse it with [CodeStarting], because they were
 	// changed a moment ago.
 	AnswerKept bool
