@@ -23,6 +23,7 @@ type checker struct {
 	shared   bool // other nodes use the store too
 	shapes   persist.Shapes
 	counters persist.Counters
+	sources  sources
 	now      func() time.Time
 	// stoppedFor returns for how long a biz type has been known not to issue, until this revision.
 	stoppedFor func(name string, revision int64) time.Duration
@@ -88,11 +89,11 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 	case shape == before && (shape == known.Shape || !change.Force):
 		return before, false, nil
 	case shape == known.Shape:
-		return "", false, c.settled(b, revision, before)
+		return "", false, c.settled(ctx, b, revision, before)
 	case change.Force && shape == before: // it was forced already, and no node has it on record
 		return shape, true, nil
 	case change.Force:
-		return shape, true, c.settled(b, revision, known.Shape)
+		return shape, true, c.settled(ctx, b, revision, known.Shape)
 	}
 	return "", false, &seqd.Error{
 		Code: seqd.CodeConflict,
@@ -121,7 +122,7 @@ func (c *checker) unsettled(ctx context.Context, name string, said stored) (bool
 // hands its numbers over ([strategy.Factory].Handover), the next one continues above them; so no
 // node may issue with the previous one any more. Nor with other periods, zones or keys of such a
 // strategy, which keeps answers with its counters: a repeated request would get a number of each.
-func (c *checker) settled(b seqd.BizType, revision int64, shape string) error {
+func (c *checker) settled(ctx context.Context, b seqd.BizType, revision int64, shape string) error {
 	before, _, _ := strings.Cut(shape, " ")
 	if !c.shared || before == "" || !handsOver(before) && !handsOver(b.Strategy) || sameOwn(b, shape) {
 		return nil
@@ -129,6 +130,10 @@ func (c *checker) settled(b seqd.BizType, revision int64, shape string) error {
 	wait := settleTime - c.stoppedFor(b.Name, revision)
 	if wait <= 0 {
 		return nil
+	}
+	// It is refused too to disable a biz type that some nodes would not follow: those come first.
+	if _, err := c.sources.change(ctx, b.Name, true, true); err != nil {
+		return err
 	}
 	return &seqd.Error{
 		Code: seqd.CodeConflict,

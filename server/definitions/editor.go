@@ -46,7 +46,7 @@ func (c *Catalogue) Editor() *Editor {
 		examples: examples{decode: c.builder.decode, now: c.builder.env.Now},
 		check: &checker{
 			decode: c.builder.decode, shared: store.Shared(), shapes: c.builder.shapes.onRecord, counters: store.Counters(),
-			now: c.records.now, stoppedFor: c.states.stoppedFor,
+			sources: c.sources, now: c.records.now, stoppedFor: c.states.stoppedFor,
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -28,6 +29,21 @@ func TestChangesThatOthersDoNotFollow(t *testing.T) {
 			map[string]string{"config": refused, "": warned, "store": fine}},
 		{"force", func(n *node) (httpapi.BizType, error) {
 			return n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced())
+		}, map[string]string{"config": refused, "": refused, "store": fine}},
+		{"force another strategy", func(n *node) (httpapi.BizType, error) {
+			// as the answers say: to the first try, to disable it, and to the second try
+			force := func() (b httpapi.BizType, err error) {
+				b, _, err = n.Put(t.Context(), "order", []byte(`{"strategy":"gapless"}`), forced())
+				return b, err
+			}
+			if b, err := force(); !strings.Contains(err.Error(), "disable it") {
+				return b, err
+			}
+			if _, err := n.Enable(t.Context(), "order", false, always); err != nil {
+				t.Errorf("the answer says to disable it: %v", err)
+			}
+			time.Sleep(settleTime)
+			return force()
 		}, map[string]string{"config": refused, "": refused, "store": fine}},
 		{"change", func(n *node) (httpapi.BizType, error) {
 			return n.Patch(t.Context(), "order", []byte(`{"step":7}`), always)
