@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
 )
 
 // Claim keeps the shape of a biz type in a store, beside its numbers (invariant U6). It refuses a
@@ -27,6 +28,9 @@ type Claim struct {
 	// Since is when the shape on record replaced another one, in ms since the Unix epoch; 0 if it
 	// replaced none, or if that is not known yet. If it is nil, nobody looks for answers of that time.
 	Since *atomic.Int64
+	// Clock is that of the store. If it is nil, Now alone says when the shape changed, and for how long
+	// answers of that time are looked for.
+	Clock *storeclock.Clock
 }
 
 var (
@@ -44,7 +48,38 @@ func (c Claim) Reshaped() bool {
 		return false
 	}
 	since := c.Since.Load()
-	return since != 0 && !sabotage.Off(sabotage.Recall) && c.Now().Before(time.UnixMilli(since).Add(AnswersLast))
+	return since != 0 && !sabotage.Off(sabotage.Recall) && c.earliest().Before(time.UnixMilli(since).Add(AnswersLast))
+}
+
+// A change is noted with the later, and looked at with the earlier, of the times of this node and of the
+// store, as answers are: so one wrong clock ends the search for no answer early.
+
+// earliest returns the earlier of the two times. It asks no store.
+func (c Claim) earliest() time.Time { return c.Now().Add(-max(0, c.offset())) }
+
+// Latest returns the later of the two times. It asks the store if that has never succeeded.
+func (c Claim) Latest(ctx context.Context) (time.Time, error) {
+	err := c.ask(ctx)
+	return c.Now().Add(-min(0, c.offset())), err
+}
+
+// ask makes the store's time known.
+func (c Claim) ask(ctx context.Context) error {
+	if c.Clock == nil {
+		return nil
+	}
+	_, err := c.Clock.Now(ctx)
+	return unavailable(err)
+}
+
+// offset returns how far the clock of this node is ahead of the store's, 0 if that is not known.
+func (c Claim) offset() time.Duration {
+	if c.Clock != nil {
+		if offset, ok := c.Clock.Known(); ok {
+			return offset
+		}
+	}
+	return 0
 }
 
 // NewClaim returns the claim of a biz type that s issues, in the store of env. The strategy of the biz
@@ -61,7 +96,7 @@ func NewClaim(env Env, bizType seqd.BizType, s seqd.Strategy, plugins ...string)
 		shape += " " + text
 	}
 	keeper, _ := s.(ShapeKeeper)
-	return Claim{persist.ShapesIn(env.Store.Documents()), env.Now, bizType.Name, shape, keeper, new(atomic.Int64)}, nil
+	return Claim{persist.ShapesIn(env.Store.Documents()), env.Now, bizType.Name, shape, keeper, new(atomic.Int64), env.Clock}, nil
 }
 
 // Check implements [seqd.Claim]. A conflict wraps an [OtherShape].
@@ -79,6 +114,11 @@ func (c Claim) Check(ctx context.Context) (fresh bool, err error) {
 			Detail: c.BizType + " has issued numbers in another shape than the configuration now says, " +
 				"which could repeat them: use a new name, or put it back",
 			Err: &OtherShape{known, c.Shape}, // only in the log: it may contain something of a key
+		}
+	}
+	if known.Revision > 1 {
+		if err := c.ask(ctx); err != nil {
+			return false, err
 		}
 	}
 	c.Agreed(known)

@@ -43,7 +43,7 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
 	}
-	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64)}}
+	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64), Clock: b.env.Clock}}
 	if d.Plugins, err = b.plugins(bizType); err == nil {
 		c.Shape, err = Shape(bizType)
 	}

@@ -83,7 +83,11 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	if err := c.counts(ctx); err != nil {
 		return err
 	}
-	next, err := c.shapes.onRecord.Replace(ctx, known, c.Shape, c.shapes.now())
+	now, err := c.Latest(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := c.shapes.onRecord.Replace(ctx, known, c.Shape, now)
 	if errors.Is(err, persist.ErrConflict) {
 		return c.overtaken(ctx)
 	}

@@ -3,12 +3,14 @@ package definitions
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -76,3 +78,36 @@ func TestClaimOfAShapeThatCannotBeReadYet(t *testing.T) {
 		t.Errorf("another shape is on record: %v", err)
 	}
 }
+
+// Answers from before a change are looked for by all nodes for as long as they are kept, although the clock
+// of one node, which forced the change or looks for them, is wrong.
+func TestReshapedWhileAClockIsWrong(t *testing.T) {
+	truth := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, wrong := range []struct{ writer, reader time.Duration }{{}, {-365 * day, 0}, {0, 365 * day}, {365 * day, 0}, {0, -365 * day}} {
+		now := truth
+		store := memory.New(func() time.Time { return now })
+		claimAt := func(off time.Duration) claim {
+			c := newClaim(store, "gapless")
+			c.shapes.now = func() time.Time { return now.Add(off) }
+			c.Now, c.Since, c.forced = c.shapes.now, new(atomic.Int64), "gapless"
+			c.Clock = storeclock.New(store, c.Now, func() time.Duration { return now.Sub(truth) })
+			c.shapes.said = func(context.Context, string) (persist.Document, stored, error) {
+				return persist.Document{}, stored{Shape: "gapless"}, nil
+			}
+			return c
+		}
+		if err := errors.Join(newClaim(store, "segment").Record(t.Context()), claimAt(wrong.writer).Record(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(7 * day)
+		reader := claimAt(wrong.reader)
+		if _, err := reader.Check(t.Context()); err != nil || !reader.Reshaped() {
+			t.Errorf("%v: %v, reshaped %v", wrong, err, reader.Reshaped())
+		}
+		if now = now.Add(2 * day); wrong.writer+wrong.reader == 0 && reader.Reshaped() {
+			t.Errorf("%v: it counts for ever", wrong)
+		}
+	}
+}
+
+const day = 24 * time.Hour
