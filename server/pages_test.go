@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,44 @@ func (s *service) raw(lines ...string) int {
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode
+}
+
+// TestPagesOnEveryRoute sends what a web page can send, without a token, to every route of a node with
+// everything on. Whatever answers is on a list of what changes nothing and tells a page nothing.
+func TestPagesOnEveryRoute(t *testing.T) {
+	const settings = "server: {hosts: [10.1.2.3]}\nbizTypes: [{name: order}, {name: flake, strategy: snowflake}]\nstore: {driver: memory}\n" +
+		"compat: {leaf: true, leafSnowflake: flake, tinyid: true, cosid: create%s}\nauth: {publicMetrics: true%s}\n"
+	const console = "/console /console/ /console/{build}/{file} " // the page and its files
+	for _, tt := range []struct{ node, config, page, answered string }{
+		{"open", fmt.Sprintf(settings, "", ""), "Host: 10.0.0.5:8080", "/healthz /readyz /metrics "},
+		{"open", fmt.Sprintf(settings, "", ""), "Host: 0.0.0.0:8080", ""},
+		{"open", fmt.Sprintf(settings, "", ""), "Host: [::ffff:7f00:1]", ""},
+		{"open", fmt.Sprintf(settings, "", ""), "Host: seqd.example", ""},
+		{"open", fmt.Sprintf(settings, "", ""), "Host: localhost\r\nSec-Fetch-Site: cross-site", console},
+		{"open", fmt.Sprintf(settings, "", ""), "Host: localhost\r\nSec-Purpose: prefetch;prerender", console},
+		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: 0.0.0.0:8080", "/healthz /readyz /metrics /docs /openapi.json " + console},
+		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: localhost\r\nX-Moz: prefetch", console},
+	} {
+		t.Run(tt.node+" "+tt.page, func(t *testing.T) {
+			_, running := byHand(t, load(t, tt.config))
+			for _, route := range running.Routes() {
+				if route.Path == "/console/session" && tt.node == "guarded" {
+					continue // it wants the secret in its body, and a header that pages cannot send
+				}
+				target := strings.NewReplacer("{path}", "seq/order", "{bizType}", "order", "{key}", "order", "{namespace}", "a", "{name}", "b").Replace(route.Path)
+				r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(route.Method + " " + target + " HTTP/1.1\r\nSeqd-Console: 1\r\n" + tt.page + "\r\n\r\n")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := httptest.NewRecorder()
+				running.Handler().ServeHTTP(w, r)
+				kept := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized || w.Header().Get("Seqd-Error") == "forbidden" || w.Header().Get("Seqd-Error") == "unauthorized"
+				if mayAnswer := strings.Contains(" "+tt.answered, " "+route.Path+" ") && (route.Method == "GET" || route.Method == "HEAD"); kept == mayAnswer && route.Path != "/console/{build}/{file}" {
+					t.Errorf("%s %s: %d %s %v", route.Method, target, w.Code, w.Body, w.Header())
+				}
+			}
+		})
+	}
 }
 
 // A node without tokens answers only requests for its names, and none from pages of another origin.

@@ -78,9 +78,9 @@ type Server struct {
 	// TrustedProxies are the addresses or networks whose `X-Forwarded-For` is believed, and for
 	// the console `X-Forwarded-Proto`. Empty trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
-	// Hosts are the names, without a port, that a request may have as its `Host`
-	// [while callers need no token](API.md#web-pages). IP addresses, `localhost` and the name in
-	// `server.addr` always pass.
+	// Hosts are the names and IP addresses, without a port, that a request may have as its `Host`
+	// [while callers need no token](API.md#web-pages). `localhost`, loopback addresses and what
+	// `server.addr` names always pass.
 	Hosts []string `config:"hosts"`
 	// Console is true if [the console](API.md#the-console), a page for people, is served at `/console`.
 	Console bool `config:"console"`

@@ -18,18 +18,31 @@ var hasLetter = regexp.MustCompile(`[A-Za-z_][^.]*$`)
 
 func (s *Server) validateHosts(p *problems) {
 	for i, host := range s.Hosts {
+		key := fmt.Sprintf("server.hosts[%d]", i)
+		if addr, err := netip.ParseAddr(host); err == nil {
+			p.check(!addr.IsUnspecified() && !addr.Is4In6() && addr.Zone() == "", key,
+				"%.80q never passes: give the IP address that callers use, not as an IPv6 form of IPv4, and without a zone", host)
+			continue
+		}
 		good := len(host) <= 253 && hostName.MatchString(host) && hasLetter.MatchString(host)
-		p.check(good, fmt.Sprintf("server.hosts[%d]", i),
-			"%.80q is not a host name such as seqd.example.com, without scheme, port, final dot and wildcard (IP addresses and localhost need not be listed)", host)
+		p.check(good, key, "%.80q is neither an IP address, without brackets, nor a host name such as seqd.example.com, "+
+			"without scheme, port, final dot and wildcard (localhost and 127.0.0.1 need not be listed)", host)
 	}
 }
 
-// HostNames returns the names that the service is called by: those in Hosts, and the one in Addr if
-// that is no IP address.
+// HostNames returns the names and IP addresses that the service is called by: those in Hosts, and
+// the one in Addr unless that stands for every address of this machine.
 func (s *Server) HostNames() []string {
 	host, _, err := net.SplitHostPort(s.Addr)
-	if _, notIP := netip.ParseAddr(host); err != nil || host == "" || notIP == nil {
+	if err != nil || host == "" {
 		return s.Hosts
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		addr = addr.Unmap().WithZone("") // as callers write it
+		if addr.IsUnspecified() {
+			return s.Hosts
+		}
+		host = addr.String()
 	}
 	return append(slices.Clone(s.Hosts), strings.TrimSuffix(host, "."))
 }

@@ -78,7 +78,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		fromEachSource(t, "server.trustedProxies", "10.0.0.1,"+proxy, `["10.0.0.1", "`+proxy+`"]`, "server.trustedProxies[1]: ")
 	}
 	for _, host := range []string{
-		"seqd:8080", "http://seqd", "*.example.com", ".example.com", "example..com", "example.com.", "-a", "a-", "a b", "a/b", "é.example", "10.0.0.1", "1.2", "7", "[::1]", "::1", "@",
+		"seqd:8080", "http://seqd", "*.example.com", ".example.com", "example..com", "example.com.", "-a", "a-", "a b", "a/b", "é.example", "0.0.0.0", "::", "::ffff:10.0.0.1", "fe80::1%lo", "10.0.0.1:80", "1.2", "7", "[::1]", "@",
 		strings.Repeat("a", 64), strings.Repeat("a.", 127) + "aa",
 	} {
 		fromEachSource(t, "server.hosts", "seqd-1,"+host, `["seqd-1", "`+host+`"]`, "server.hosts[1]: ")
@@ -118,7 +118,7 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"server.stopTimeout":       {"1s", "1h"},
 		"server.accessLog":         {"on", "off"},
 		"server.trustedProxies":    {"[]", `[10.0.0.1, 10.0.0.0/8, "::1", "2001:db8::/32"]`},
-		"server.hosts":             {"[]", `[a, seqd-1, my_seqd_1, SEQD.example, 1up.example, seqd.ns.svc.cluster.local, localhost, "` + strings.Repeat("a.", 126) + `a"]`},
+		"server.hosts":             {"[]", `[a, seqd-1, my_seqd_1, SEQD.example, 1up.example, seqd.ns.svc.cluster.local, localhost, 10.0.0.1, "fd00::7", "` + strings.Repeat("a.", 126) + `a"]`},
 		"server.consoleSession":    {"5m", "24h"},
 		"server.readHeaderTimeout": {"100ms", "1h"},
 		"server.readTimeout":       {"100ms", "1h"},
@@ -372,10 +372,11 @@ func TestWrongWaitIsOneMessage(t *testing.T) {
 	}
 }
 
-// The name in the address counts as well: a health check asks there.
+// The name or IP address in the address to listen on counts as well: a health check asks there.
 func TestHostNames(t *testing.T) {
 	for addr, want := range map[string]string{
-		"127.0.0.1:8080": "a b", ":8080": "a b", "[::1]:8080": "a b", "localhost:8080": "a b localhost", "seqd.example:8080": "a b seqd.example", "seqd.example.:8080": "a b seqd.example",
+		"0.0.0.0:8080": "a b", ":8080": "a b", "[::]:8080": "a b", "10.0.0.5:8080": "a b 10.0.0.5", "[FD00::7]:8080": "a b fd00::7", "[fe80::1%lo]:80": "a b fe80::1",
+		"[::ffff:10.0.0.5]:80": "a b 10.0.0.5", "[::ffff:0.0.0.0]:80": "a b", "localhost:8080": "a b localhost", "seqd.example:8080": "a b seqd.example", "seqd.example.:8080": "a b seqd.example",
 	} {
 		s := config.Server{Addr: addr, Hosts: []string{"a", "b"}}
 		if got := strings.Join(s.HostNames(), " "); got != want {

@@ -53,11 +53,15 @@ func (a *admission) allow(c *gin.Context) error {
 
 func (a *admission) admitted(c *gin.Context) error {
 	x := a.extras.of(c)
+	linked := x != nil && x.Linked
+	if !linked && speculative(c.Request) {
+		return errSpeculative
+	}
 	switch {
-	case a.guard == nil && x != nil && x.Linked:
-		return a.pages.checkHost(c.Request)
+	case a.guard == nil && linked:
+		return a.pages.checkHost(c.Request, false)
 	case a.guard == nil || x != nil && x.Guests:
-		return a.pages.check(c.Request)
+		return a.pages.check(c.Request, isProbe(c))
 	case x != nil: // it checks the token itself
 		return nil
 	}
@@ -76,6 +80,20 @@ func (a *admission) admitted(c *gin.Context) error {
 		setCaller(c, who)
 	}
 	return err
+}
+
+// isProbe reports whether a request is one of those by which balancers, Kubernetes and Prometheus
+// watch a node. They use its IP address, change nothing, and tell a web page nothing: it cannot read
+// the answer if it does not own the name.
+func isProbe(c *gin.Context) bool {
+	if method := c.Request.Method; method != http.MethodGet && method != http.MethodHead {
+		return false
+	}
+	switch c.FullPath() {
+	case "/healthz", "/readyz", metricsPath:
+		return true
+	}
+	return false
 }
 
 // mayRead reports whether the caller of a route that does not need the scope read may see what it

@@ -26,8 +26,8 @@ type Options struct {
 	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
-	// Hosts are names, without a port, that are accepted in the Host header if a caller needs no
-	// token, besides IP addresses and localhost.
+	// Hosts are names and IP addresses, without a port, that are accepted in the Host header if a
+	// caller needs no token, besides localhost and loopback addresses.
 	Hosts []string
 	// PublicMetrics serves what describes the service, but not its numbers, without a token.
 	PublicMetrics bool

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -17,41 +18,62 @@ import (
 // (DNS rebinding). If tokens are required, no page gets in, because browsers do not add them.
 //
 // The same rule holds for every route and method, because a GET issues numbers too: the Host must
-// be a name of this service, and a page that sends a request must have the same origin.
+// be one of this service, and a page that sends a request must have the same origin.
 type pages struct {
-	hosts []string
-	// the first Host that passed; most requests have the same
+	names []string
+	addrs []netip.Addr
+	// the first Host that passed on every route; most requests have the same
 	passed  atomic.Pointer[string]
 	refused *gate.Episodes
 }
 
+// newPages returns the rule for a service with these names and IP addresses.
 func newPages(hosts []string, log *slog.Logger) *pages {
-	return &pages{hosts: hosts, refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and callers need no token", log)}
+	p := &pages{refused: gate.NewEpisodes("requests were refused: their Host is not in server.hosts, and callers need no token", log)}
+	for _, host := range hosts {
+		if addr, err := netip.ParseAddr(host); err == nil {
+			p.addrs = append(p.addrs, addr)
+		} else if !strings.EqualFold(host, localhost) { // which passes anyway, without a final dot
+			p.names = append(p.names, host)
+		}
+	}
+	return p
 }
 
-// check returns an error if a request is refused. It allocates only then.
-func (p *pages) check(r *http.Request) error {
-	if err := p.checkHost(r); err != nil {
+// check returns an error if a request is refused. It allocates only then. probe is true if the
+// request changes nothing, and its sender may know no more of the service than an IP address.
+func (p *pages) check(r *http.Request, probe bool) error {
+	if err := p.checkHost(r, probe); err != nil {
 		return err
 	}
 	if FromElsewhere(r) {
-		return seqd.Errorf(seqd.CodeForbidden, "a web page of another origin makes this request (Origin, Sec-Fetch-Site), and callers need no token: "+
-			"configure tokens (auth.tokens) to let pages call; to look at an answer in a browser, type the address instead of following a link")
+		return seqd.Errorf(seqd.CodeForbidden, "a web page of another origin makes this request (Origin, Sec-Fetch-Site), and seqd answers none, with or without tokens: "+
+			"let the server of that page call seqd; to look at an answer in a browser, type the address instead of following a link")
 	}
 	return nil
 }
 
-// checkHost returns an error if the Host of a request is not a name of this service.
-func (p *pages) checkHost(r *http.Request) error {
-	if passed := p.passed.Load(); (passed == nil || *passed != r.Host) && !p.pass(r.Host) {
-		p.refused.Count()
-		return seqd.Errorf(seqd.CodeForbidden, "the Host %.100q is neither an IP address nor localhost nor in server.hosts, and callers need no token: "+
-			"add its name to server.hosts, or configure tokens (auth.tokens)", r.Host)
+// checkHost returns an error if the Host of a request is not one of this service.
+func (p *pages) checkHost(r *http.Request, probe bool) error {
+	if passed := p.passed.Load(); passed != nil && *passed == r.Host || p.pass(r.Host) {
+		return nil
 	}
-	return nil
+	addr := addrOf(r.Host)
+	if probe && plainAddr(addr) {
+		return nil
+	}
+	p.refused.Count()
+	const why, tokens = "the Host %.100q is not one of this node, and callers need no token: ", ", or configure tokens (auth.tokens)"
+	switch {
+	case plainAddr(addr):
+		return seqd.Errorf(seqd.CodeForbidden, why+"add %q to server.hosts (SEQD_SERVER_HOSTS)"+tokens, r.Host, addr)
+	case addr.IsValid():
+		return seqd.Errorf(seqd.CodeForbidden, why+"use localhost or 127.0.0.1, because 0.0.0.0, ::, IPv6 forms of IPv4 and zones never pass, whatever server.hosts says"+tokens, r.Host)
+	}
+	return seqd.Errorf(seqd.CodeForbidden, why+"add its name, without the port, to server.hosts (SEQD_SERVER_HOSTS)"+tokens, r.Host)
 }
 
-// pass reports whether a Host may pass, and remembers the first that does.
+// pass reports whether a Host may pass on every route, and remembers the first that does.
 func (p *pages) pass(host string) bool {
 	if !p.known(host) {
 		return false
@@ -63,41 +85,61 @@ func (p *pages) pass(host string) bool {
 	return true
 }
 
-// known reports whether a Host belongs to this service and nobody else can make it resolve to this
-// machine.
+// known reports whether a Host belongs to this service, and no web page can use it unnoticed.
 //
-// An IP address qualifies because it is not resolved, and so does localhost. Names below localhost
-// do not: not every resolver keeps them on this machine. An empty Host qualifies, because every
-// browser sends one, while health checks of HTTP/1.0 may not. The port must be valid; its value
-// does not matter.
+// A name of this service qualifies because nobody else can make it resolve to this machine, and so
+// does localhost. Names below localhost do not: not every resolver keeps them on this machine.
+// Neither does localhost with a final dot, which not every browser takes for this machine.
+//
+// A loopback address qualifies because it is not resolved, and browsers say which page sends a
+// request there. They do not say it to any other plain HTTP address, so one qualifies only if the
+// operator has named it. An empty Host qualifies, because every browser sends one, while health
+// checks of HTTP/1.0 may not.
 func (p *pages) known(host string) bool {
-	if host == "" {
+	if host == "" || p.named(host) {
 		return true
 	}
-	if host[0] == '[' {
-		inner, port, closed := strings.Cut(host[1:], "]")
-		_, err := netip.ParseAddr(inner)
-		return closed && err == nil && isPort(port)
-	}
-	name, _, _ := strings.Cut(host, ":")
-	return isPort(host[len(name):]) && p.named(strings.TrimSuffix(name, "."))
+	addr := addrOf(host)
+	return plainAddr(addr) && (addr.IsLoopback() || slices.Contains(p.addrs, addr))
 }
 
-// named reports whether a name, or an IPv4 address, belongs to this service.
-func (p *pages) named(name string) bool {
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	for _, host := range p.hosts {
-		if strings.EqualFold(name, host) {
-			return true
-		}
-	}
-	if name == "" || name[0] < '0' || name[0] > '9' { // ParseAddr would allocate an error
+// named reports whether a Host is localhost or a name of this service. The port must be valid; its
+// value does not matter.
+func (p *pages) named(host string) bool {
+	name, _, _ := strings.Cut(host, ":")
+	if !isPort(host[len(name):]) {
 		return false
 	}
-	_, err := netip.ParseAddr(name)
-	return err == nil
+	if strings.EqualFold(name, localhost) {
+		return true
+	}
+	name = strings.TrimSuffix(name, ".")
+	return slices.ContainsFunc(p.names, func(own string) bool { return strings.EqualFold(name, own) })
+}
+
+const localhost = "localhost"
+
+// addrOf returns the IP address in a Host, the zero Addr if there is none.
+func addrOf(host string) netip.Addr {
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
+		inner, port, closed := strings.Cut(inner, "]")
+		if addr, err := netip.ParseAddr(inner); err == nil && addr.Is6() && closed && isPort(port) {
+			return addr
+		}
+		return netip.Addr{}
+	}
+	text, _, _ := strings.Cut(host, ":")
+	if addr, err := netip.ParseAddr(text); err == nil && isPort(host[len(text):]) {
+		return addr
+	}
+	return netip.Addr{}
+}
+
+// plainAddr reports whether an address is written in the one form that browsers judge rightly.
+// 0.0.0.0, :: and the IPv6 forms of 127.0.0.1 lead to this machine too, but browsers do not take them
+// for loopback, and send no Sec-Fetch-Site there.
+func plainAddr(addr netip.Addr) bool {
+	return addr.IsValid() && !addr.IsUnspecified() && !addr.Is4In6() && addr.Zone() == ""
 }
 
 // isPort reports whether text may follow the name in a Host: nothing, or a colon and digits.
@@ -126,6 +168,24 @@ func FromElsewhere(r *http.Request) bool {
 		scheme, host, _ := strings.Cut(origin, "://")
 		if scheme != "http" && scheme != "https" || host == "" || !strings.EqualFold(host, r.Host) {
 			return true
+		}
+	}
+	return false
+}
+
+// errSpeculative is the error of a request that a browser sends before, or without, its user's wish.
+// Such a request must not take a number.
+var errSpeculative = seqd.Errorf(seqd.CodeForbidden, "a browser makes this request before anybody wants the answer (Sec-Purpose, Purpose, X-Moz, X-Purpose), and it could take a number: "+
+	"load the address itself")
+
+// speculative reports whether a browser says that it prefetches, prerenders or previews an address.
+func speculative(r *http.Request) bool {
+	for _, header := range [...]string{"Sec-Purpose", "Purpose", "X-Moz", "X-Purpose"} {
+		for _, purpose := range r.Header[header] {
+			purpose = strings.ToLower(purpose)
+			if strings.Contains(purpose, "prefetch") || strings.Contains(purpose, "prerender") || strings.Contains(purpose, "preview") {
+				return true
+			}
 		}
 	}
 	return false

@@ -68,7 +68,7 @@ func TestPagesGetNothing(t *testing.T) {
 		eachTarget(api, func(method, target string) {
 			w := answer(api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost:8080", page))
 			p := wantProblem(t, w, 403, "forbidden")
-			if !strings.Contains(p.Detail, "tokens") || w.Header().Get("Allow") != "" {
+			if !strings.Contains(p.Detail, "server of that page") || w.Header().Get("Allow") != "" {
 				t.Errorf("%s %s: %q, Allow %q", method, target, p.Detail, w.Header().Get("Allow"))
 			}
 		})
@@ -92,10 +92,13 @@ func TestNoForeignPage(t *testing.T) {
 	}
 }
 
-// hosts are values of Host, and whether they pass if seqd-1 and a.example are in server.hosts.
+// ownHosts are the hosts of a service in tests.
+var ownHosts = []string{"seqd", "seqd-1", "a.example", "localhost", "192.0.2.7", "2001:db8::1"}
+
+// hosts are values of Host, and whether they pass if ownHosts are in server.hosts.
 var hosts = map[string]bool{
-	"127.0.0.1": true, "127.0.0.1:8080": true, "192.0.2.7:80": true, "127.0.0.1.": true, "[::1]": true, "[::1]:8080": true, "[2001:DB8::1]:1": true, "[::ffff:10.0.0.1]:8080": true, "[fe80::1%lo]:8080": true,
-	"localhost": true, "localhost:8080": true, "LocalHost:8080": true, "localhost.": true, "localhost.:8080": true, "localhost:": true, "localhost:1": true,
+	"127.0.0.1": true, "127.0.0.1:8080": true, "127.0.0.2:8080": true, "[::1]": true, "[::1]:8080": true, "[0:0::1]": true, "192.0.2.7": true, "192.0.2.7:80": true, "[2001:DB8::1]:1": true,
+	"localhost": true, "localhost:8080": true, "LocalHost:8080": true, "localhost:": true, "localhost:1": true,
 	"seqd-1": true, "seqd-1:8080": true, "SEQD-1.:8080": true, "a.example": true, "A.Example.:443": true,
 	"": true, // in HTTP/1.1 too
 
@@ -104,12 +107,54 @@ var hosts = map[string]bool{
 	"127.0.0.01": false, "localhost..": false, ".": false, ":8080": false, "::1": false, "[::1": false, "[::1]x": false, "[::1].example.com:80": false, "[]": false, "[example.com]": false,
 	"localhost:http": false, "localhost:8080:1": false, "localhost:8080.example.com": false, "localhost:123456": false, "localhost:-1": false, "example.com:127.0.0.1": false,
 	"localhost@example.com": false, "localhost,example.com": false, "]": false,
+
+	// browsers do not take these for this machine, or nobody can type them
+	"0.0.0.0:8080": false, "[::]:8080": false, "[::ffff:127.0.0.1]:8080": false, "[::ffff:7f00:1]:8080": false, "[::ffff:0:0]": false, "[::ffff:192.0.2.7]": false, "[0:0:0:0:0:ffff:7f00:1]": false,
+	"[::1%lo]:8080": false, "[fe80::1%lo]:8080": false, "[2001:db8::1%eth0]": false, "localhost.": false, "localhost.:8080": false, "127.0.0.1.": false, "[127.0.0.1]": false, "[192.0.2.7]:80": false,
+}
+
+// TestAddresses checks that an IP address that is no loopback address, and that nobody has put into
+// server.hosts, gets nothing but probes, and that the answer says what to put there.
+func TestAddresses(t *testing.T) {
+	open := newOpen(t, func(o *options) { o.Hosts = ownHosts })
+	for host, add := range map[string]string{"10.1.2.3:8080": "10.1.2.3", "192.0.2.8": "192.0.2.8", "[FD00::7]:8080": "fd00::7", "[::7f00:1]": "::7f00:1", "[64:ff9b::7f00:1]": "64:ff9b::7f00:1"} {
+		eachTarget(open, func(method, target string) {
+			w := answer(open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: "+host))
+			if probe := target == "/healthz" || target == "/readyz" || target == "/metrics"; probe && method != "POST" {
+				if w.Code != 200 {
+					t.Errorf("%s %s for Host %q got %d: %s", method, target, host, w.Code, w.Body)
+				}
+				return
+			}
+			if p := wantProblem(t, w, 403, "forbidden"); !strings.Contains(p.Detail, `add "`+add+`" to server.hosts (SEQD_SERVER_HOSTS)`) {
+				t.Errorf("%s %s for Host %q: %q", method, target, host, p.Detail)
+			}
+		})
+	}
+	wantBody(t, do(t, open, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"100"}`)
+}
+
+// TestSpeculativeRequests checks that a browser that loads an address before its user wants it takes
+// no number, whether or not callers need a token.
+func TestSpeculativeRequests(t *testing.T) {
+	open, guarded := newOpen(t), newGuarded(t)
+	for _, purpose := range []string{"Sec-Purpose: prefetch;prerender", "Sec-Purpose: Prefetch;anonymous-client-ip", "Purpose: prefetch", "X-Moz: prefetch", "X-Purpose: preview", "X-Purpose: x\r\nX-Purpose: prerender"} {
+		eachTarget(open, func(method, target string) {
+			wantProblem(t, answer(open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: none", purpose)), 403, "forbidden")
+		})
+		wantProblem(t, answer(guarded, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: localhost", purpose, auth("shop"))), 403, "forbidden")
+	}
+	for _, purpose := range []string{"Purpose: ", "Purpose: order", "Sec-Purpose: ?1"} {
+		if w := answer(open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: localhost", purpose)); w.Code != 200 {
+			t.Errorf("%s got %d: %s", purpose, w.Code, w.Body)
+		}
+	}
 }
 
 // TestHosts checks that a name that somebody else could make resolve to this machine gets nothing
 // from any route, and that the answer says what to do.
 func TestHosts(t *testing.T) {
-	open, guarded := newOpen(t, func(o *options) { o.Hosts = []string{"seqd-1", "a.example"} }), newGuarded(t)
+	open, guarded := newOpen(t, func(o *options) { o.Hosts = ownHosts }), newGuarded(t)
 	for host, passes := range hosts {
 		if passes {
 			if w := answer(open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host)); w.Code != 200 {
@@ -145,7 +190,8 @@ func TestHostOfTarget(t *testing.T) {
 	}
 }
 
-// TestProbes checks that probes of load balancers need no setting unless they use a name.
+// TestProbes checks that probes of load balancers and Prometheus need no setting unless they use a
+// name.
 func TestProbes(t *testing.T) {
 	open := newOpen(t)
 	for name, lines := range map[string][]string{
@@ -156,7 +202,7 @@ func TestProbes(t *testing.T) {
 		"curl":                 {"GET %s HTTP/1.1", "Host: localhost:8080", "User-Agent: curl/8.5.0", "Accept: */*"},
 		"Compose":              {"GET %s HTTP/1.1", "Host: seqd:8080", "User-Agent: Wget"},
 	} {
-		for _, path := range []string{"/healthz", "/readyz"} {
+		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 			lines := append([]string{strings.Replace(lines[0], "%s", path, 1)}, lines[1:]...)
 			if w := answer(open, rawRequest(t, lines...)); w.Code != 200 {
 				t.Errorf("%s: %s got %d: %s", name, path, w.Code, w.Body)
@@ -178,7 +224,7 @@ func TestRefusedHostIsLogged(t *testing.T) {
 
 // TestAllocationsWithHosts checks that the rule costs no allocation, whatever Host passes.
 func TestAllocationsWithHosts(t *testing.T) {
-	api := newStarting(t, func(o *options) { o.Hosts = []string{"a.example", "seqd-1"} })
+	api := newStarting(t, func(o *options) { o.Hosts = ownHosts })
 	api.Gate().Ready(newIssuer(t, define("order", newCounter(1_000_000))))
 	least := -1.0
 	for host, passes := range hosts {

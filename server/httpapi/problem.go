@@ -130,7 +130,7 @@ func (w *errorWriter) breakOff(c *gin.Context, err error) {
 // fail writes the answer for an error.
 func (w *errorWriter) fail(c *gin.Context, err error) {
 	shown := seqd.AsError(err)
-	if x := w.extras.of(c); x != nil && x.Fail != nil {
+	if x := w.extras.of(c); x != nil && x.Fail != nil && shown != errSpeculative { // which is for a browser, not for a client of the route
 		w.failExtra(c, x, shown)
 		return
 	}
