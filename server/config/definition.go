@@ -109,28 +109,35 @@ func readJSON(text []byte) (any, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	return readValue(decoder)
+	return readValue(decoder, 0)
 }
 
-// readValue reads the next value.
-func readValue(from *json.Decoder) (any, error) {
+// maxDepth is how many lists and objects of a definition may contain each other: more than any
+// setting has. Others that work on what was read may take the square of its depth.
+const maxDepth = 32
+
+// readValue reads the next value, which is in depth lists and objects.
+func readValue(from *json.Decoder, depth int) (any, error) {
 	token, err := from.Token()
 	if err != nil {
 		return nil, err
 	}
 	switch token := token.(type) {
 	case json.Delim:
-		if token == '{' {
-			return readObject(from)
+		if depth == maxDepth {
+			return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
 		}
-		return readList(from)
+		if token == '{' {
+			return readObject(from, depth+1)
+		}
+		return readList(from, depth+1)
 	case json.Number:
 		return readNumber(string(token)), nil
 	}
 	return token, nil
 }
 
-func readObject(from *json.Decoder) (any, error) {
+func readObject(from *json.Decoder, depth int) (any, error) {
 	tree := make(map[string]any)
 	for from.More() {
 		token, err := from.Token()
@@ -141,7 +148,7 @@ func readObject(from *json.Decoder) (any, error) {
 		if _, twice := tree[key]; twice {
 			return nil, fmt.Errorf("the key %.100q appears twice", key)
 		}
-		if tree[key], err = readValue(from); err != nil {
+		if tree[key], err = readValue(from, depth); err != nil {
 			return nil, err
 		}
 	}
@@ -149,10 +156,10 @@ func readObject(from *json.Decoder) (any, error) {
 	return tree, err
 }
 
-func readList(from *json.Decoder) (any, error) {
+func readList(from *json.Decoder, depth int) (any, error) {
 	list := []any{}
 	for from.More() {
-		value, err := readValue(from)
+		value, err := readValue(from, depth)
 		if err != nil {
 			return nil, err
 		}

@@ -18,12 +18,15 @@ import (
 	"github.com/seqd/seqd/plugin"
 )
 
-// problems collects what is wrong: one problem for each key.
+// problems collects what is wrong: one problem for each key, and no more than maxProblems.
 type problems []seqd.Problem
+
+// maxProblems is more than anybody reads. Each problem is compared with those before it.
+const maxProblems = 1000
 
 // check adds a problem unless ok is true or the key has one already.
 func (p *problems) check(ok bool, key, format string, args ...any) {
-	if ok || p.has(key) {
+	if ok || len(*p) == maxProblems || p.has(key) {
 		return
 	}
 	*p = append(*p, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})

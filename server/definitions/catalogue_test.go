@@ -409,10 +409,34 @@ func TestSeedOfMany(t *testing.T) {
 func TestPatchWithAKeyTwice(t *testing.T) {
 	c := newNode(t, newFaulty(true))
 	c.mustPut(t, "order", `{"step":1}`, always)
-	for _, patch := range []string{`{"step":2,"step":3}`, `{"step":2,"STEP":3}`, `{"a":{"b":1,"B":2}}`} {
+	for _, patch := range []string{`{"step":2,"step":3}`, `{"step":2,"STEP":3}`, `{"a":{"b":1,"B":2}}`, `{"step":2,"\u017ftep":3}`} {
 		if _, err := c.Patch(t.Context(), "order", []byte(patch), always); seqd.CodeOf(err) != seqd.CodeInvalidDefinition || !strings.Contains(err.Error(), "twice") && !strings.Contains(err.Error(), "already") {
 			t.Errorf("%s: %v", patch, err)
 		}
+	}
+}
+
+// A body of 60 KB costs little, whatever it has in it: it is not read to an unusual depth, a key of a
+// patch is not compared with all others, and problems are not listed without end.
+func TestLargeDefinitions(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"Step":1,"start":5}`, always)
+	for text, want := range map[string]string{
+		strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000):               "nested more than 32 deep",
+		`{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}":         "nested more than 32 deep",
+		`{"plugins":[` + strings.TrimSuffix(strings.Repeat("0,", 29_000), ",") + "]}": "the definition has 1000 problems",
+	} {
+		_, patched := c.Patch(t.Context(), "order", []byte(text), always)
+		_, _, put := c.Put(t.Context(), "other", []byte(text), always)
+		for _, err := range []error{patched, put} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%.20s: %.100v", text, err)
+			}
+		}
+	}
+	b, err := c.Patch(t.Context(), "order", []byte(`{"\u017fTEP":7,"START":null}`), always)
+	if err != nil || string(b.Definition) != `{"ſTEP":7}` {
+		t.Errorf("%s, %v", b.Definition, err)
 	}
 }
 

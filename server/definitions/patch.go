@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/seqd/seqd"
 )
@@ -38,11 +39,11 @@ func twice(in any) string {
 	fields, _ := in.(map[string]any)
 	seen := make(map[string]bool, len(fields))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		folded := strings.ToLower(key)
-		if seen[folded] {
+		same := folded(key)
+		if seen[same] {
 			return key
 		}
-		seen[folded] = true
+		seen[same] = true
 		if within := twice(fields[key]); within != "" {
 			return within
 		}
@@ -50,23 +51,23 @@ func twice(in any) string {
 	return ""
 }
 
+// merged returns to with the changes of a patch, whose keys differ in more than their case. It takes
+// time in proportion to both.
 func merged(to, with any) any {
 	changes, ok := with.(map[string]any)
 	if !ok {
 		return with
 	}
-	result := make(map[string]any)
+	result, known := make(map[string]any), make(map[string]string)
 	if fields, ok := to.(map[string]any); ok {
 		for key, value := range fields {
-			result[key] = value
+			result[key], known[folded(key)] = value, key
 		}
 	}
 	for key, value := range changes {
-		for known := range result { // keys of a configuration ignore case
-			if known != key && strings.EqualFold(known, key) {
-				result[key] = result[known]
-				delete(result, known)
-			}
+		if before, there := known[folded(key)]; there && before != key { // keys of a configuration ignore case
+			result[key] = result[before]
+			delete(result, before)
 		}
 		if value == nil {
 			delete(result, key)
@@ -75,4 +76,16 @@ func merged(to, with any) any {
 		result[key] = merged(result[key], value)
 	}
 	return result
+}
+
+// folded returns a text that two keys share if and only if [strings.EqualFold] says that they are
+// the same.
+func folded(key string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, key)
 }
