@@ -101,6 +101,7 @@ func (f *front) newAPI() (err error) {
 	opts := httpapi.Options{
 		MaxBodyBytes:   cfg.MaxBodyBytes,
 		TrustedProxies: cfg.TrustedProxies,
+		TLS:            cfg.TLS.Configured(),
 		Hosts:          cfg.HostNames(),
 		PublicMetrics:  f.base.cfg.Auth.PublicMetrics,
 		Tokens:         f.tokens,

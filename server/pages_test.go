@@ -64,6 +64,9 @@ func TestPagesOnEveryRoute(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				running.Handler().ServeHTTP(w, r)
+				if w.Header().Get("X-Content-Type-Options") != "nosniff" {
+					t.Errorf("%s %s: %v", route.Method, target, w.Header())
+				}
 				kept := w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized || w.Header().Get("Seqd-Error") == "forbidden" || w.Header().Get("Seqd-Error") == "unauthorized"
 				if mayAnswer := strings.Contains(" "+tt.answered, " "+route.Path+" ") && (route.Method == "GET" || route.Method == "HEAD"); kept == mayAnswer && route.Path != "/console/{build}/{file}" {
 					t.Errorf("%s %s: %d %s %v", route.Method, target, w.Code, w.Body, w.Header())

@@ -188,6 +188,7 @@ func TestCertificateWatch(t *testing.T) {
 	})
 }
 
+// Old versions of TLS, and suites with CBC, are refused.
 func TestOldVersionsOfTLS(t *testing.T) {
 	files := certificatetest.Files(t)
 	cert, key := certificatetest.Pair(t, "one", time.Now().Add(time.Hour))
@@ -197,6 +198,11 @@ func TestOldVersionsOfTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := serveTLS(t, c)
+	cbc := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA}}
+	if conn, err := tls.Dial("tcp", addr, cbc); err == nil {
+		t.Error("CBC is accepted")
+		_ = conn.Close()
+	}
 	for version, want := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
 		conn, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, MinVersion: version, MaxVersion: version})
 		if (err == nil) != want {

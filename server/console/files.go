@@ -63,7 +63,6 @@ var (
 		"Permissions-Policy":           {"camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"},
 		"Referrer-Policy":              {"no-referrer"},
 		"Vary":                         {"Accept-Encoding"},
-		"X-Content-Type-Options":       {"nosniff"},
 		"X-Frame-Options":              {"DENY"}, // for browsers that do not know frame-ancestors
 	}
 	gzipped   = []string{"gzip"}

@@ -35,7 +35,6 @@ func writeAccountCSV(c *gin.Context, issuer *seqd.Issuer, bizType string, q seqd
 	}
 	header := c.Writer.Header()
 	header["Content-Type"] = csvType
-	header["X-Content-Type-Options"] = noSniff
 	header["Content-Disposition"] = []string{`attachment; filename="` + fileName(bizType, q.Key, page.Period) + `"`}
 	var rows accountRows
 	rows.write(csvHeader)

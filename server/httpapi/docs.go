@@ -13,7 +13,6 @@ import (
 var (
 	htmlType   = []string{"text/html; charset=utf-8"}
 	noCache    = []string{"no-cache"} // a newer seqd has a newer document
-	noSniff    = []string{"nosniff"}
 	noReferrer = []string{"no-referrer"}
 )
 
@@ -42,7 +41,6 @@ func page(c *gin.Context) error {
 
 func writeDocument(c *gin.Context, contentType []string, body []byte) {
 	c.Writer.Header()["Cache-Control"] = noCache
-	c.Writer.Header()["X-Content-Type-Options"] = noSniff
 	write(c, http.StatusOK, contentType, body)
 }
 

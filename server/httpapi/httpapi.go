@@ -26,6 +26,8 @@ type Options struct {
 	MaxBodyBytes int64
 	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
 	TrustedProxies []string
+	// TLS is true if connections to this node are encrypted.
+	TLS bool
 	// Hosts are names and IP addresses, without a port, that are accepted in the Host header if a
 	// caller needs no token, besides localhost and loopback addresses.
 	Hosts []string

@@ -21,6 +21,8 @@ type middleware struct {
 	places   *places
 	errors   *errorWriter
 	extras   *extras
+	// encrypted is true if connections use TLS
+	encrypted bool
 }
 
 func newMiddleware(g *gate.Gate, opts Options) *middleware {
@@ -31,21 +33,29 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 		audit:  newAuditLog(g, opts),
 		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
 		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
-		extras: extras,
+		extras: extras, encrypted: opts.TLS,
 	}
 }
 
-// closing is the Connection header of an answer that ends its connection. Do not modify it.
-var closing = []string{"close"}
+// Header values of any answer. Do not modify them.
+var (
+	closing = []string{"close"} // the answer ends its connection
+	noSniff = []string{"nosniff"}
+	oneYear = []string{"max-age=31536000"} // browsers use HTTPS alone for so long, for this name
+)
 
 // around handles a request: request ID, span, limits that do not depend on the route, panics,
 // access log. A request counts as in flight only once its body has arrived. Otherwise a client that
 // sends its body byte by byte would take a place.
 func (m *middleware) around(c *gin.Context) {
 	id, places := idOf(c.Request, m.gate.IDs), m.places.of(c)
-	c.Writer.Header()["X-Request-Id"] = id
+	header := c.Writer.Header()
+	header["X-Request-Id"], header["X-Content-Type-Options"] = id, noSniff
+	if m.encrypted {
+		header["Strict-Transport-Security"] = oneYear
+	}
 	if m.ends(c.Request) {
-		c.Writer.Header()["Connection"] = closing
+		header["Connection"] = closing
 	}
 	if m.counters != nil {
 		defer m.counters.count(c)

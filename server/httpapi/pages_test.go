@@ -180,6 +180,19 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// TestOnlyHTTPS checks that each answer of a node with TLS tells browsers to use HTTPS from now on, and
+// no other node does.
+func TestOnlyHTTPS(t *testing.T) {
+	for want, encrypted := range map[string]bool{"": false, "max-age=31536000": true} {
+		api := newOpen(t, func(o *options) { o.TLS = encrypted })
+		eachTarget(api, func(method, target string) {
+			if got := answer(api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: seqd")).Header().Get("Strict-Transport-Security"); got != want {
+				t.Errorf("%s %s: %q, want %q", method, target, got, want)
+			}
+		})
+	}
+}
+
 // TestHostOfTarget checks that an absolute target, as some clients send it, wins over the header
 // Host.
 func TestHostOfTarget(t *testing.T) {
