@@ -24,7 +24,7 @@ var (
 )
 
 // mediaOf returns the media types that the body of a request may have, or nil if the handler reads
-// no body. The body of a request for numbers means nothing.
+// no body, as for numbers.
 func mediaOf(c *gin.Context) []string {
 	route := c.FullPath()
 	switch method := c.Request.Method; {
@@ -43,6 +43,27 @@ type bodyReader struct{ most int64 } // the largest size, in bytes
 
 // discard reads a body of at most the largest size.
 func (b bodyReader) discard(c *gin.Context) error { return b.copy(c, io.Discard) }
+
+// refuse reads a body of at most the largest size, and returns an error unless it is empty: whoever
+// sends one means something by it.
+func (b bodyReader) refuse(c *gin.Context) error {
+	var read size
+	if err := b.copy(c, &read); err != nil {
+		return err
+	}
+	if read > 0 {
+		return invalidBody("this request has no body: its parameters are in the query, such as ?count=3, and an Idempotency-Key is a header")
+	}
+	return nil
+}
+
+// size counts what is written to it, in bytes.
+type size int64
+
+func (s *size) Write(p []byte) (int, error) {
+	*s += size(len(p))
+	return len(p), nil
+}
 
 // hold reads a body of at most the largest size, which must have one of the media types, and
 // keeps it for the handler.

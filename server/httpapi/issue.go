@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"sync"
 
 	"github.com/gin-gonic/gin"
@@ -64,6 +65,10 @@ func (i *issuing) answer(c *gin.Context, want seqd.Want) {
 		i.errors.fail(c, err)
 		return
 	}
+	if err := checkKeyHeader(c.Request.Header); err != nil {
+		i.errors.fail(c, err)
+		return
+	}
 	i.tracing.count(c, o.count)
 	if o.count > gate.Few {
 		i.answerMany(c, issuer, &o)
@@ -77,6 +82,17 @@ func (i *issuing) answer(c *gin.Context, want seqd.Want) {
 		return
 	}
 	write(c, o.status(), contentType, x.body)
+}
+
+// checkKeyHeader returns an error for a header that somebody takes for Idempotency-Key. If it were
+// ignored, a repeated request would take another number.
+func checkKeyHeader(header http.Header) error {
+	for _, name := range [...]string{"X-Idempotency-Key", "Idempotency_key", "Idempotent-Key"} {
+		if len(header[name]) > 0 {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "there is no header %s: it is Idempotency-Key", name)
+		}
+	}
+	return nil
 }
 
 // answerMany is answer for an answer that may take a lot of memory. While the answer is written,

@@ -167,6 +167,27 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestIgnoredInput checks that no route without a body, and no request for numbers with a header that
+// means Idempotency-Key, ignores what its caller says.
+func TestIgnoredInput(t *testing.T) {
+	api := newOpen(t)
+	for _, route := range api.Routes() {
+		target := strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "shop", "{resource}", "history").Replace(route.Path)
+		// a route that reads a body wants JSON
+		w := answer(api, rawRequest(t, route.Method+" "+target+" HTTP/1.1", "Host: seqd", "Content-Type: application/x-www-form-urlencoded", "Content-Length: 7\r\n\r\ncount=3"))
+		if w.Code != 400 && w.Code != 415 {
+			t.Errorf("%s %s: %d %s", route.Method, target, w.Code, w.Body)
+		}
+	}
+	for _, method := range []string{"GET", "POST"} {
+		for _, header := range []string{"X-Idempotency-Key", "Idempotency_Key", "Idempotent-Key"} {
+			wantProblem(t, do(t, api, method, "/seq/order", header+": a"), 400, "invalid_request")
+			wantProblem(t, do(t, api, "POST", "/seq/order/reservations", header+": a"), 400, "invalid_request")
+		}
+	}
+	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, one)
+}
+
 func TestBodies(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -174,11 +195,11 @@ func TestBodies(t *testing.T) {
 		chunked bool
 		status  int
 	}{
-		{"a small body", 10, false, 200},
-		{"a small body in chunks", 10, true, 200},
+		{"a small body", 10, false, 400},
+		{"a small body in chunks", 10, true, 400},
 		{"an empty body in chunks", 0, true, 200},
-		{"the largest body", 1024, false, 200},
-		{"the largest body in chunks", 1024, true, 200},
+		{"the largest body", 1024, false, 400},
+		{"the largest body in chunks", 1024, true, 400},
 		{"a byte too many", 1025, false, 413},
 		{"a byte too many in chunks", 1025, true, 413},
 		{"far too many", 1 << 20, false, 413},
@@ -200,7 +221,7 @@ func TestBodies(t *testing.T) {
 					wantBody(t, w, jsonType, one)
 					return
 				}
-				wantProblem(t, w, tt.status, "body_too_large")
+				wantProblem(t, w, tt.status, map[int]seqd.Code{400: "invalid_request", 413: "body_too_large"}[tt.status])
 			})
 		}
 	}

@@ -116,9 +116,9 @@ type limits struct {
 const maxURIBytes = 4096
 
 // check returns an error if the target is too long, the caller may not make the request, or the
-// body is too large. The body of a caller without permission is not read. A body that means nothing
-// is read too, so that a caller with a too large one gets an answer instead of a reset. A body that
-// means something is kept for the handler.
+// body is too large, or the route has none. The body of a caller without permission is not read. A
+// body that means nothing is read too, so that a caller with a too large one gets an answer instead
+// of a reset. A body that means something is kept for the handler.
 func (l *limits) check(c *gin.Context) error {
 	if len(c.Request.RequestURI) > maxURIBytes {
 		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)
@@ -137,6 +137,8 @@ func (l *limits) check(c *gin.Context) error {
 		return l.bodies.hold(c, mediaForm)
 	case l.extras.object(c) > 0:
 		return bodyReader{most: l.extras.object(c)}.hold(c, mediaJSON)
+	case l.extras.of(c) == nil && c.FullPath() != "":
+		return l.bodies.refuse(c)
 	}
 	return l.bodies.discard(c)
 }

@@ -156,11 +156,8 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 			next++
 		}
 		_ = send.Close()
-		if status := <-answered; status > 201 {
+		if status := <-answered; status > 201 && (status != 400 || method != "POST") { // which has no body
 			t.Errorf("%s: the slow one got %d", route, status)
-		}
-		if method == "POST" {
-			next++ // its own number
 		}
 	}
 }
