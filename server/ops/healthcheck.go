@@ -89,8 +89,12 @@ func reachable(addr string) (string, error) {
 	if port == "0" {
 		return "", fmt.Errorf("%w: server.addr: port 0 is another one at each start", ErrHealthcheck)
 	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.Unmap().IsUnspecified() {
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case host == "" || err == nil && ip.Unmap().IsUnspecified():
 		host = "127.0.0.1"
+	case err == nil:
+		host = ip.Unmap().String() // a node without tokens refuses IPv6 forms of IPv4
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -80,7 +80,7 @@ func TestHealthcheck(t *testing.T) {
 // A node that listens on every address is asked by IPv4: it may be in a container that has no ::1.
 func TestHealthcheckReaches(t *testing.T) {
 	for addr, want := range map[string]string{
-		"0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "[::ffff:0.0.0.0]:8080": "127.0.0.1:8080",
+		"0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "[::ffff:0.0.0.0]:8080": "127.0.0.1:8080", "[::ffff:10.0.0.5]:8080": "10.0.0.5:8080",
 		"10.1.2.3:80": "10.1.2.3:80", "localhost:80": "localhost:80", "[fe80::1%eth0]:80": "[fe80::1%eth0]:80",
 	} {
 		if got, err := reachable(addr); err != nil || got != want {
