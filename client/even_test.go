@@ -96,23 +96,3 @@ func FuzzEven(f *testing.F) {
 		checkEven(t, []byte(`{"bizType":"order","ids":["`+string(ids)+`"]}`), n)
 	})
 }
-
-// What reading the answer to the request of a buffer costs.
-func BenchmarkDecode(b *testing.B) {
-	for _, width := range []int{7, 10, 19} {
-		b.Run(fmt.Sprint("width=", width), func(b *testing.B) {
-			ids := make([]string, 10_000)
-			for i := range ids {
-				ids[i] = fmt.Sprintf("1%0*d", width-1, i)
-			}
-			body := []byte(`{"bizType":"order","ids":["` + strings.Join(ids, `","`) + `"]}`)
-			b.ReportAllocs()
-			for range b.N {
-				if _, ok := decodeEven(body, "order", len(ids)); !ok {
-					b.Fatal("it is even")
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/ID")
-		})
-	}
-}
