@@ -172,18 +172,3 @@ func TestCluster(t *testing.T) {
 		allOver(t, client)
 	}
 }
-
-func BenchmarkBefore(b *testing.B) {
-	log := &strings.Builder{}
-	client := connect(b, testenv.StartRedis(b).Addr())
-	p := limits(b, environment(client, log), "order", settings(1e6, 1e9))[0]
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ask(b, p, "shop", 1); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if log.Len() > 0 {
-		b.Errorf("Redis was not used: %s", log)
-	}
-}
