@@ -185,16 +185,3 @@ func TestEarlierDeadlineEndsTheWait(t *testing.T) {
 		t.Errorf("the read ended with %v", err)
 	}
 }
-
-// The deadlines of a request, as net/http moves them.
-func BenchmarkRequest(b *testing.B) {
-	plain, _ := tcppair.New(b)
-	below, _ := tcppair.New(b)
-	for name, c := range map[string]net.Conn{"tcp": plain, "lazy": New(below)} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				request(c)
-			}
-		})
-	}
-}

@@ -671,21 +671,3 @@ func TestManyCallers(t *testing.T) {
 		t.Errorf("%d ran, %d lanes are left", len(ran), len(s.lanes))
 	}
 }
-
-func BenchmarkDo(b *testing.B) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
-	defer func() { _ = client.Close() }()
-	client.AddHook(&quick{})
-	s := New(client)
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Do(context.Background(), redisonce.Command("get", "a"))
-	}
-}
-
-// quick answers at once.
-type quick struct{ server }
-
-func (*quick) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(context.Context, redis.Cmder) error { return nil }
-}
