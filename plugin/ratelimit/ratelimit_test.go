@@ -332,38 +332,3 @@ func TestNoAllocation(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkBefore(b *testing.B) {
-	for _, caller := range []string{"", "shop"} {
-		b.Run("caller="+caller, func(b *testing.B) {
-			p := ratelimit.New(settings(1e9, 1e9), time.Now)
-			call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: caller}}
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := p.Before(b.Context(), call); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkBeforeParallel(b *testing.B) {
-	p := ratelimit.New(settings(1e9, 1e9), time.Now)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: "shop"}}
-		for pb.Next() {
-			_ = p.Before(context.Background(), call)
-		}
-	})
-}
-
-func BenchmarkRefused(b *testing.B) {
-	p := ratelimit.New(settings(1.0/86400, 1), time.Now)
-	call := &seqd.Call{BizType: "order", Count: 1}
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = p.Before(b.Context(), call)
-	}
-}

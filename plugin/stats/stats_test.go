@@ -301,32 +301,3 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
-
-func BenchmarkAfter(b *testing.B) {
-	s := stats.New("order", time.Now)
-	call := &seqd.Call{Count: 3}
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = s.After(b.Context(), call)
-	}
-}
-
-func BenchmarkAfterParallel(b *testing.B) {
-	s := stats.New("order", time.Now)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		call := &seqd.Call{Count: 3}
-		for pb.Next() {
-			_ = s.After(context.Background(), call)
-		}
-	})
-}
-
-func BenchmarkRejected(b *testing.B) {
-	s := stats.New("order", time.Now)
-	call, err := &seqd.Call{Count: 3}, seqd.Errorf(seqd.CodeRateLimited, "slowly")
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Rejected(b.Context(), call, err)
-	}
-}

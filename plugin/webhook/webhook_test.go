@@ -307,19 +307,6 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// BenchmarkRejected measures what a refusal costs its request, with a full queue and otherwise.
-func BenchmarkRejected(b *testing.B) {
-	r := newReceiver(b, nil)
-	w, _ := open(b, r.URL, func(s *Settings) { s.Queue = 100_000; s.Batch = 10_000 })
-	call, err := &seqd.Call{BizType: "order", Count: 1}, seqd.Errorf(seqd.CodeRateLimited, "slowly")
-	b.ReportAllocs()
-	for b.Loop() {
-		w.Rejected(b.Context(), call, err)
-	}
-	b.StopTimer()
-	shut(b, w)
-}
-
 // wantGauges compares what a handler measures.
 func wantGauges(t testing.TB, w *Webhook, queued, size, dropped float64) {
 	t.Helper()
