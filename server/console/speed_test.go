@@ -32,27 +32,3 @@ func TestIssuingDoesNotPayForTheConsole(t *testing.T) {
 		t.Errorf("a number costs %v allocations with the console, %v without", with, without)
 	}
 }
-
-func BenchmarkIssue(b *testing.B) {
-	for name, without := range map[string]bool{"with": false, "without": true} {
-		b.Run(name, func(b *testing.B) {
-			f := issue(b, func(s *settings) { s.without = without })
-			b.ReportAllocs()
-			for b.Loop() {
-				f()
-			}
-		})
-	}
-}
-
-// BenchmarkRequestOfThePage takes a number as the page does.
-func BenchmarkRequestOfThePage(b *testing.B) {
-	n := newWorld(b).node(func(s *settings) { s.silent = true })
-	r := request(b, "GET", "/console/api/seq/order", "", "Seqd-Console: 1", with(n.signIn(opsSecret)))
-	w := &nobody{make(http.Header)}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.header)
-		n.handler.ServeHTTP(w, r)
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -434,32 +432,5 @@ func TestBuildReadsWhatIsConfigured(t *testing.T) {
 	}
 	if _, err := c.issuer.Next(t.Context(), "fresh", 1); err != nil {
 		t.Errorf("it is not in the store: %v", err)
-	}
-}
-
-// BenchmarkDropped says how much memory a biz type takes while it is held and has issued, and after
-// it was dropped, beyond what the store has.
-func BenchmarkDropped(b *testing.B) {
-	c := newNode(b, memory.New(time.Now))
-	for i := range b.N {
-		c.write(b, fmt.Sprintf("type%07d", i), 1, `{}`)
-	}
-	heap := func() int64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
-	for i := range b.N {
-		c.mustIssue(b, fmt.Sprintf("type%07d", i))
-	}
-	b.ReportMetric(float64(heap()-before)/float64(b.N), "held-B/op")
-	for range 2 {
-		c.catalogue.tidy(b.Context())
-	}
-	b.ReportMetric(float64(heap()-before)/float64(b.N), "dropped-B/op")
-	if n := c.catalogue.Count(); n > 0 {
-		b.Errorf("%d are held", n)
 	}
 }

@@ -20,11 +20,3 @@ func TestIDsAreNoNumbers(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkNext(b *testing.B) {
-	ids := newIDs()
-	b.ReportAllocs()
-	for b.Loop() {
-		ids.Next()
-	}
-}

@@ -116,23 +116,6 @@ func TestAllocationsOfALogLine(t *testing.T) {
 	}
 }
 
-func benchmarkLogged(b *testing.B, perSecond int) {
-	api := newLogged(b, perSecond, slog.LevelInfo)
-	r, err := newRequest("GET", "/seq/order")
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := &reusable{header: make(http.Header)}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.header)
-		api.ServeHTTP(w, r)
-	}
-}
-
-func BenchmarkIssueLogged(b *testing.B)    { benchmarkLogged(b, 0) }
-func BenchmarkIssueNotLogged(b *testing.B) { benchmarkLogged(b, 1) }
-
 // ExampleAPI requests one number and several, as JSON and as text.
 func ExampleAPI() {
 	issuer, err := seqd.NewIssuer([]seqd.Definition{define("order", newCounter(100))}, seqd.Options{})

@@ -297,23 +297,6 @@ func TestAllocationsWithToken(t *testing.T) {
 	}
 }
 
-func BenchmarkIssueWithToken(b *testing.B) {
-	api := newGuarded(b)
-	r, err := newRequest("GET", "/seq/order", auth("shop"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := &reusable{header: make(map[string][]string)}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.header)
-		api.ServeHTTP(w, r)
-	}
-	if w.status != 200 {
-		b.Errorf("status is %d", w.status)
-	}
-}
-
 // auditLine is an audit line of the log.
 type auditLine struct {
 	Msg, Token, Client, RequestID, Method, Path, Query, Target string

@@ -96,13 +96,3 @@ func TestKeyAllocations(t *testing.T) {
 		t.Errorf("with a key and a count it allocates %v times, without %v", keyed, plain)
 	}
 }
-
-func BenchmarkIssueKey(b *testing.B) {
-	d := define("order", newCounter(1))
-	d.BizType.Settings = keyedCounter{}
-	benchmarkIssue(b, "/seq/order?key=tenant-42", d)
-}
-
-func BenchmarkIssueCount(b *testing.B) {
-	benchmarkIssue(b, "/seq/order?count=3", define("order", newCounter(1)))
-}

@@ -334,23 +334,3 @@ func dial(t *testing.T, addr string) net.Conn {
 	}
 	return c
 }
-
-func BenchmarkRefuse(b *testing.B) {
-	s, entered, release := hanging()
-	api, _ := bounded(b, 1, s)
-	var held sync.WaitGroup
-	held.Go(func() { do(b, api, "GET", "/seq/order") })
-	<-entered
-	defer held.Wait()
-	defer close(release)
-	r, err := newRequest("GET", "/seq/order")
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := &reusable{header: make(http.Header)}
-	b.ReportAllocs()
-	for b.Loop() {
-		clear(w.header)
-		api.ServeHTTP(w, r)
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
@@ -132,18 +131,4 @@ func TestAllocationsBesideTraces(t *testing.T) {
 	if !raceEnabled && with > without {
 		t.Errorf("one ID costs %v allocations, without traces %v", with, without)
 	}
-}
-
-// BenchmarkIssueTraced traces one request in a hundred, with a collector that does not exist.
-func BenchmarkIssueTraced(b *testing.B) {
-	tracer, err := tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1", Ratio: 0.01, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		tracer.Close(ctx)
-	})
-	benchmarkIssue(b, "/seq/order", define("order", newCounter(1)), func(api *httpapi.API) { api.Trace(tracer) })
 }
