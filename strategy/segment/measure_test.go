@@ -335,21 +335,6 @@ func TestMeasureWhileInUse(t *testing.T) {
 	}
 }
 
-func BenchmarkMeasure(b *testing.B) {
-	own := benchmarkStrategy(b)
-	periods := periodic(b, memory.New(time.Now), time.Now, nil, daily)
-	numbers(b, periods, 1)
-	b.Cleanup(func() { _ = periods.Close(context.Background()) })
-	for name, m := range map[string]seqd.Measurer{"own": own, "periodic": periods} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				m.Measure(func(seqd.Measurement) {})
-			}
-		})
-	}
-}
-
 // Numbers that nobody used, because the counter was raised or restored, do not count.
 func TestRateAfterAJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -90,18 +90,3 @@ func TestTakesBelongToTheFirstTracedCaller(t *testing.T) {
 		closeAll(t, s)
 	})
 }
-
-// What it costs a caller to find that it is not traced.
-func BenchmarkNotTraced(b *testing.B) {
-	type key int
-	ctx := b.Context()
-	for i := range 5 { // about as deep as the context of a request
-		ctx = context.WithValue(ctx, key(i), i)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if trace.SpanFromContext(ctx).IsRecording() {
-			b.Fatal("it is traced")
-		}
-	}
-}

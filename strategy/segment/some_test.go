@@ -229,27 +229,3 @@ func TestKindsDoNotAllocate(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkPipeline issues 64 calls of one number together from a local buffer, on a store in the
-// process and on one in a file.
-func BenchmarkPipeline(b *testing.B) {
-	for name, store := range map[string]persist.Store{"memory": memory.New(time.Now), "bolt": newBolt(b)} {
-		b.Run(name, func(b *testing.B) {
-			s, _ := newStrategy(b, store, func(s *Settings) { s.Step = s.MaxStep })
-			is, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: Name}, Strategy: s}}, seqd.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			is.Init(b.Context())
-			calls, errs := make([]*seqd.Call, 64), make([]error, 64)
-			for k := range calls {
-				calls[k] = &seqd.Call{BizType: "order", Count: 1}
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				is.IssueAll(b.Context(), calls, errs)
-			}
-			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/64, "ns/call")
-		})
-	}
-}

@@ -41,16 +41,3 @@ func TestTakesAllocateNothing(t *testing.T) {
 		t.Error(c)
 	}
 }
-
-func BenchmarkSendTook(b *testing.B) {
-	m, take := taking(b)
-	take()
-	m.Commands()
-	b.ReportAllocs()
-	for b.Loop() {
-		take()
-		if m.Commands() != nil {
-			b.Fatal("commands")
-		}
-	}
-}
