@@ -357,27 +357,6 @@ func TestChainAllocations(t *testing.T) {
 
 func rewrite(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, 'x'), shown...) }
 
-func BenchmarkChain(b *testing.B) {
-	for _, size := range []int{0, 1, 3} {
-		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			var plugins []seqd.BoundPlugin
-			for range size {
-				plugins = append(plugins, seqd.BoundPlugin{Plugin: seqd.NopPlugin{}, Quick: true})
-			}
-			is, err := seqd.NewIssuer([]seqd.Definition{order(&counting{}, plugins...)}, seqd.Options{Log: quiet()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			call := &seqd.Call{BizType: "order", Count: 1}
-			for b.Loop() {
-				if err := is.Issue(b.Context(), call); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 func TestPeriods(t *testing.T) {
 	at := time.Date(2026, 2, 3, 23, 59, 59, 0, time.UTC)
 	for _, test := range []struct {

@@ -592,23 +592,3 @@ func TestPipelineAllocations(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkIssueAll issues 64 calls of one number together.
-func BenchmarkIssueAll(b *testing.B) {
-	for _, plugins := range []int{0, 1} {
-		b.Run(fmt.Sprint(plugins), func(b *testing.B) {
-			d := order(&counting{}, slices.Repeat([]seqd.BoundPlugin{{Plugin: seqd.NopPlugin{}, Quick: true}}, plugins)...)
-			is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: quiet()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			is.Init(b.Context())
-			calls, errs := pipelineOf(same(64, 1)...)
-			b.ReportAllocs()
-			for b.Loop() {
-				is.IssueAll(b.Context(), calls, errs)
-			}
-			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/64, "ns/call")
-		})
-	}
-}

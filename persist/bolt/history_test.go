@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -79,24 +78,4 @@ func TestHistoryRecordOfAnother(t *testing.T) {
 	if err != nil || len(list) != 0 || !errors.Is(listErr, persist.ErrInvalid) {
 		t.Errorf("%v; %v, %v", err, list, listErr)
 	}
-}
-
-func BenchmarkHistoryAppend(b *testing.B) {
-	s, err := Open(Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	n := int64(0)
-	for b.Loop() {
-		batch := make([]persist.HistoryRecord, 0, 500)
-		for range 500 {
-			n++
-			batch = append(batch, someHistory(n)...)
-		}
-		if err := s.History().Append(b.Context(), batch); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/record")
 }
