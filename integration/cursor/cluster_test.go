@@ -1,61 +1,12 @@
 package cursor
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
-
-// A failover with the agreement of both nodes, and one that loses the last numbers.
-func TestClusterFailover(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	cluster := testenv.StartCluster(t)
-	client := connectCluster(t, cluster, second, nil)
-	s, seen := &store{}, newLedger(t)
-	c := open(t, client)
-	n := newNode(c, s, seen)
-	n.take(t, 100)
-	old := cluster.Master(c.key)
-	heir := cluster.Failover(c.key)
-	if got := reopen(t, connect(t, heir.Addr(), calm), c.name).peek(); !got.Stub || got.Ceil == 0 {
-		t.Errorf("the heir: %+v", got)
-	}
-	n.take(t, 100)
-	// The replica has what was sent to it before it lost its connection.
-	cutReplication(t, heir)
-	n.take(t, 100)
-	if at := replicaField(t, old, c.key); at >= seen.last {
-		t.Fatalf("the replica is at %d of %d: nothing was lost", at, seen.last)
-	}
-	heir.Kill()
-	if got := cluster.AwaitMaster(c.key, heir); got != old {
-		t.Fatalf("the master is %s", got.Addr())
-	}
-	if got := reopen(t, connect(t, old.Addr(), calm), c.name).peek(); !got.Stub || got.Ceil == 0 {
-		t.Errorf("after a loss: %+v", got)
-	}
-	n.take(t, 100)
-}
-
-// replicaField reads cur in the copy of a replica in a Cluster.
-func replicaField(t *testing.T, replica *testenv.Redis, key string) int64 {
-	t.Helper()
-	conn := replica.Client().Conn()
-	defer func() { _ = conn.Close() }()
-	if err := conn.ReadOnly(context.Background()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	at, err := conn.HGet(context.Background(), key, "cur").Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
 
 // A slot moves to another master and back, with takes before, during and after.
 func TestClusterMigration(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -257,58 +256,4 @@ func TestWritableReplica(t *testing.T) {
 	if _, err := onB.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.5}); !errors.Is(err, rediscursor.ErrReplica) {
 		t.Errorf("without a master: %v", err)
 	}
-}
-
-// The Sentinels promote a replica that missed the last numbers. The old master comes back and still
-// acts as the master.
-func TestSentinelFailover(t *testing.T) {
-	longtest.Only(t)
-	t.Parallel()
-	a := testenv.StartRedis(t)
-	b := testenv.StartReplica(t, a)
-	sentinels := testenv.StartSentinels(t, a, b)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: sentinels.Name, SentinelAddrs: sentinels.Addrs(), MaxRetries: -1, DialerRetries: 1,
-		DialTimeout: second, ReadTimeout: second, WriteTimeout: second,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	s, seen := &store{}, newLedger(t)
-	c := open(t, client)
-	through := newNode(c, s, seen)
-	toA, toB := newNode(reopen(t, connect(t, a.Addr(), calm), c.name), s, seen), newNode(reopen(t, connect(t, b.Addr(), calm), c.name), s, seen)
-	through.take(t, 100)
-	inStep(t, a, b, c.key)
-	cutReplication(t, a)
-	through.take(t, 100)
-	if at := field(t, b, c.key, "cur"); at >= seen.last {
-		t.Fatalf("b is at %d of %d: nothing was lost", at, seen.last)
-	}
-	a.Pause()
-	sentinels.AwaitMaster(a)
-	taken, err := toB.once(0)
-	if err != nil || !taken.Stub {
-		t.Errorf("b: %+v, %v", taken, err)
-	}
-	through.take(t, 100)
-	a.Resume()
-	for range 100 { // split brain, until a Sentinel ends it
-		if _, err := toA.once(3); err != nil && !errors.Is(err, rediscursor.ErrReplica) {
-			t.Logf("a: %v", err) // it drops its clients when its role changes
-		}
-		through.take(t, 3)
-	}
-	command(t, a.Client(), "ACL", "SETUSER", "default", "+@all")
-	eventually(t, "a follows", func() error {
-		if info := a.Info("replication"); info["role"] != "slave" || info["master_link_status"] != "up" {
-			return fmt.Errorf("%v", info)
-		}
-		return nil
-	})
-	if got := sentinels.Failover(); got != a {
-		t.Fatalf("the master is %s", got.Addr())
-	}
-	if taken, err := toA.once(0); err != nil || !taken.Stub || taken.Ceil == 0 {
-		t.Errorf("a: %+v, %v", taken, err)
-	}
-	through.take(t, 100)
 }
