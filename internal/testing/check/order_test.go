@@ -105,6 +105,12 @@ func TestOrderPerProcess(t *testing.T) {
 	want(t, s.check(t), map[string]int64{RuleOrderProcess: 1})
 }
 
+// falls adds a number from node a, and a smaller one from node b, after it.
+func (s *story) falls(bizType string, first, then int64) {
+	s.call(first, first+1, "a", bizType, numbers(20, 1))
+	s.call(then, then+1, "b", bizType, numbers(5, 1))
+}
+
 // onItsOwn adds a node that issues on its own from 1000 to 2000.
 func onItsOwn(s *story, node string) {
 	s.fault(700, 1900, "redis away", "r1", breaksRedis)
@@ -114,16 +120,8 @@ func onItsOwn(s *story, node string) {
 
 func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 	stories{
-		{"smaller within", func(s *story) {
-			onItsOwn(s, "a")
-			s.call(1100, 1101, "a", order, numbers(20, 1))
-			s.call(1200, 1201, "b", order, numbers(5, 1))
-		}, ""},
-		{"of a biz type that rejects", func(s *story) {
-			onItsOwn(s, "a")
-			s.call(1100, 1101, "a", bill, numbers(20, 1))
-			s.call(1200, 1201, "b", bill, numbers(5, 1))
-		}, RuleOrderNodes},
+		{"smaller within", func(s *story) { onItsOwn(s, "a"); s.falls(order, 1100, 1200) }, ""},
+		{"of a biz type that rejects", func(s *story) { onItsOwn(s, "a"); s.falls(bill, 1100, 1200) }, RuleOrderNodes},
 		{"before", func(s *story) {
 			onItsOwn(s, "a")
 			s.call(100, 101, "a", order, numbers(20, 1))
@@ -144,15 +142,10 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 			s.call(1100, 1101, "c", order, numbers(20, 1))
 			s.call(1200, 1201, "b", order, numbers(5, 1))
 		}, RuleOrderCursor},
-		{"after", func(s *story) {
-			onItsOwn(s, "a")
-			s.call(1100, 1101, "a", order, numbers(20, 1))
-			s.call(2001, 2002, "b", order, numbers(5, 1))
-		}, RuleOrderNodes},
+		{"after", func(s *story) { onItsOwn(s, "a"); s.falls(order, 1100, 2001) }, RuleOrderNodes},
 		{"after, going on above it", func(s *story) {
 			onItsOwn(s, "a")
-			s.call(1100, 1101, "a", order, numbers(20, 1))
-			s.call(1200, 1201, "b", order, numbers(5, 1))
+			s.falls(order, 1100, 1200)
 			s.call(2001, 2002, "b", order, numbers(21, 1))
 		}, ""},
 		{"a node that died, until the cursor has passed", func(s *story) {
@@ -186,8 +179,7 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 		}, ""},
 		{"a node that died long after it would have said so", func(s *story) {
 			s.fault(700, 1900, "redis away", "r1", breaksRedis)
-			s.call(1000, 1001, "a", order, numbers(20, 1))
-			s.call(1100, 1101, "b", order, numbers(5, 1))
+			s.falls(order, 1000, 1100)
 			s.ends(1700, "a", record.Killed)
 		}, RuleOrderNodes},
 		{"a node that died while nothing was wrong", func(s *story) {
@@ -257,11 +249,7 @@ func split(s *story) {
 
 func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 	stories{
-		{"smaller within", func(s *story) {
-			split(s)
-			s.call(2100, 2101, "a", bill, numbers(20, 1))
-			s.call(2200, 2201, "b", bill, numbers(5, 1))
-		}, ""},
+		{"smaller within", func(s *story) { split(s); s.falls(bill, 2100, 2200) }, ""},
 		{"the guard was needed within", func(s *story) {
 			split(s)
 			s.line(2900, "a", bill, record.Guarded)
@@ -272,13 +260,11 @@ func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 		}, RuleGuard},
 		{"before, when the second was last seen to be a replica", func(s *story) {
 			split(s)
-			s.call(1500, 1501, "a", bill, numbers(20, 1))
-			s.call(1998, 1999, "b", bill, numbers(5, 1))
+			s.falls(bill, 1500, 1998)
 		}, RuleOrderNodes},
 		{"after, not yet passed", func(s *story) {
 			split(s)
-			s.call(2100, 2101, "a", bill, numbers(20, 1))
-			s.call(5000, 5001, "b", bill, numbers(5, 1))
+			s.falls(bill, 2100, 5000)
 			s.call(6000, 6001, "b", bill, numbers(21, 1))
 		}, ""},
 		{"after it was passed", func(s *story) {
@@ -292,8 +278,7 @@ func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 			s.server(1000, "r1", record.Gone)
 			s.server(2000, "r2", record.Replica)
 			s.server(2500, "r2", record.Primary)
-			s.call(2100, 2101, "a", bill, numbers(20, 1))
-			s.call(2200, 2201, "b", bill, numbers(5, 1))
+			s.falls(bill, 2100, 2200)
 		}, RuleOrderNodes},
 		{"a change of primaries between two looks", func(s *story) {
 			s.fault(900, 3000, "failover", "r1", losesRedis)
@@ -301,8 +286,7 @@ func TestOrderIsSuspendedDuringASplitBrain(t *testing.T) {
 			s.server(2000, "r2", record.Replica)
 			s.server(2500, "r1", record.Replica)
 			s.server(2500, "r2", record.Primary)
-			s.call(2100, 2101, "a", bill, numbers(20, 1))
-			s.call(2200, 2201, "b", bill, numbers(5, 1))
+			s.falls(bill, 2100, 2200)
 		}, ""},
 	}.run(t)
 }
@@ -313,18 +297,13 @@ func unordered(bizType string) func(*record.Fault) {
 }
 
 func TestOrderIsSuspendedWhileOperatorsChangeWhatItRestsOn(t *testing.T) {
-	smaller := func(s *story, bizType string, at int64) {
-		s.call(at, at+1, "a", bizType, numbers(20, 1))
-		s.call(at+2, at+3, "b", bizType, numbers(5, 1))
-	}
 	stories{
-		{"two servers", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); smaller(s, bill, 1500) }, ""},
-		{"two servers, before", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); smaller(s, bill, 990) }, RuleOrderNodes},
-		{"two servers, after", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); smaller(s, bill, 2001) }, RuleOrderNodes},
+		{"two servers", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); s.falls(bill, 1500, 1502) }, ""},
+		{"two servers, before", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); s.falls(bill, 990, 992) }, RuleOrderNodes},
+		{"two servers, after", func(s *story) { s.fault(1000, 2000, "two", "a", unordered(record.Every)); s.falls(bill, 2001, 2003) }, RuleOrderNodes},
 		{"two servers, not passed after", func(s *story) {
 			s.fault(1000, 2000, "two", "a", unordered(record.Every))
-			s.call(1500, 1501, "a", bill, numbers(20, 1))
-			s.call(2001, 2002, "b", bill, numbers(5, 1))
+			s.falls(bill, 1500, 2001)
 		}, RuleOrderNodes},
 		{"two servers, per process", func(s *story) {
 			s.fault(1000, 2000, "two", "a", unordered(record.Every))
@@ -339,14 +318,13 @@ func TestOrderIsSuspendedWhileOperatorsChangeWhatItRestsOn(t *testing.T) {
 		{"two servers, while nodes are on their own", func(s *story) {
 			onItsOwn(s, "c")
 			s.fault(1000, 2000, "two", "a", unordered(record.Every))
-			smaller(s, order, 1500)
+			s.falls(order, 1500, 1502)
 		}, ""},
-		{"another ordering", func(s *story) { s.fault(1000, 2000, "other", "", unordered(bill)); smaller(s, bill, 1500) }, ""},
-		{"another ordering of another biz type", func(s *story) { s.fault(1000, 2000, "other", "", unordered(order)); smaller(s, bill, 1500) }, RuleOrderNodes},
+		{"another ordering", func(s *story) { s.fault(1000, 2000, "other", "", unordered(bill)); s.falls(bill, 1500, 1502) }, ""},
+		{"another ordering of another biz type", func(s *story) { s.fault(1000, 2000, "other", "", unordered(order)); s.falls(bill, 1500, 1502) }, RuleOrderNodes},
 		{"another ordering, not passed after", func(s *story) {
 			s.fault(1000, 2000, "other", "", unordered(bill))
-			s.call(1500, 1501, "a", bill, numbers(20, 1))
-			s.call(2001, 2002, "b", bill, numbers(5, 1))
+			s.falls(bill, 1500, 2001)
 		}, RuleOrderNodes},
 	}.run(t)
 }
@@ -357,8 +335,7 @@ func TestOrderByTheStoreIsNeverSuspended(t *testing.T) {
 	explained := func(s *story) { fails(s.call(0, 1, "c", slip), 50) }
 	smaller := func(s *story) {
 		explained(s)
-		s.call(1500, 1501, "a", slip, numbers(20, 1))
-		s.call(1502, 1503, "b", slip, numbers(5, 1))
+		s.falls(slip, 1500, 1502)
 	}
 	for name, fault := range map[string]func(*record.Fault){
 		"Redis is away": breaksRedis, "Redis loses everything": losesRedis, "the store is away": breaksStore, "a pause": pauses, "a backup": putsBack,
@@ -382,8 +359,7 @@ func TestOrderByTheStoreIsNeverSuspended(t *testing.T) {
 		{"two primaries", func(s *story) {
 			explained(s)
 			split(s)
-			s.call(2100, 2101, "a", slip, numbers(20, 1))
-			s.call(2200, 2201, "b", slip, numbers(5, 1))
+			s.falls(slip, 2100, 2200)
 		}, RuleOrderNodes},
 		{"nothing is broken", smaller, RuleOrderNodes},
 		{"another sequencer", func(s *story) { s.fault(1000, 2000, "other", "", unordered(slip)); smaller(s) }, ""},
@@ -424,8 +400,7 @@ func TestAStoreThatWasPutBack(t *testing.T) {
 		}, RuleGuard},
 		{"order holds all the same", func(s *story) {
 			s.fault(1000, 2000, "restore", "a", putsBack)
-			s.call(900, 901, "a", order, numbers(20, 1))
-			s.call(2100, 2101, "b", order, numbers(5, 1))
+			s.falls(order, 900, 2100)
 		}, RuleOrderNodes},
 		{"and no number comes twice", func(s *story) {
 			s.fault(1000, 2000, "restore", "a", putsBack)
@@ -462,20 +437,15 @@ func serveTwo(s *story, ended, begun int64) {
 }
 
 func TestAPrimaryThatServesNobodySplitsNothing(t *testing.T) {
-	smaller := func(s *story, at int64) {
-		s.call(at, at+1, "a", bill, numbers(20, 1))
-		s.call(at+2, at+3, "b", bill, numbers(5, 1))
-	}
 	stories{
-		{"both serve", func(s *story) { serveTwo(s, 4000, 2500); smaller(s, 3000) }, ""},
-		{"the second does not serve yet", func(s *story) { serveTwo(s, 4000, 2500); smaller(s, 2300) }, RuleOrderNodes},
-		{"the second may have begun", func(s *story) { serveTwo(s, 4000, 2500); smaller(s, 2401) }, ""},
-		{"the second never serves", func(s *story) { serveTwo(s, 9000, 9000); smaller(s, 3000) }, RuleOrderNodes},
-		{"the second serves when the first has ceased to", func(s *story) { serveTwo(s, 2200, 2500); smaller(s, 2450) }, RuleOrderNodes},
+		{"both serve", func(s *story) { serveTwo(s, 4000, 2500); s.falls(bill, 3000, 3002) }, ""},
+		{"the second does not serve yet", func(s *story) { serveTwo(s, 4000, 2500); s.falls(bill, 2300, 2302) }, RuleOrderNodes},
+		{"the second may have begun", func(s *story) { serveTwo(s, 4000, 2500); s.falls(bill, 2401, 2403) }, ""},
+		{"the second never serves", func(s *story) { serveTwo(s, 9000, 9000); s.falls(bill, 3000, 3002) }, RuleOrderNodes},
+		{"the second serves when the first has ceased to", func(s *story) { serveTwo(s, 2200, 2500); s.falls(bill, 2450, 2452) }, RuleOrderNodes},
 		{"the first has ceased to, and what it issued was not passed", func(s *story) {
 			serveTwo(s, 3000, 2500)
-			s.call(2990, 2991, "a", bill, numbers(20, 1))
-			s.call(3200, 3201, "b", bill, numbers(5, 1))
+			s.falls(bill, 2990, 3200)
 		}, ""},
 		{"the first has ceased to, and what it issued was passed", func(s *story) {
 			serveTwo(s, 3000, 2500)
