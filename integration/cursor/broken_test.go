@@ -337,69 +337,6 @@ func (c *cursor) calls(count int64, r persist.Range) map[string]func() error {
 	return calls
 }
 
-func TestServerIsLoading(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t, "enable-debug-command yes", "loading-process-events-interval-bytes 1024")
-	ctx := context.Background()
-	c := open(t, connect(t, server.Addr(), calm))
-	c.fill("1-10", 0)
-	c.take(rediscursor.Take{Count: 3, Threshold: 0.5})
-	for _, command := range [][]any{{"DEBUG", "POPULATE", "3000", "x", "100"}, {"CONFIG", "SET", "key-load-delay", "500"}} {
-		if err := server.Client().Do(ctx, command...).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reloaded := make(chan error)
-	go func() { reloaded <- connect(t, server.Addr(), calm).Do(ctx, "DEBUG", "RELOAD").Err() }()
-	eventually(t, "the server loads", func() error {
-		if err := c.errorOf(); !redis.HasErrorPrefix(err, "LOADING") {
-			return fmt.Errorf("it says %w", err)
-		}
-		return nil
-	})
-	if err := <-reloaded; err != nil {
-		t.Fatal(err)
-	}
-	if got := show(c.peek()); got != "; ceil 10 enough free 1 next 4 hand 7" {
-		t.Errorf("afterwards %s", got)
-	}
-}
-
-// errorOf peeks and returns the error.
-func (c *cursor) errorOf() error {
-	_, err := c.Take(context.Background(), rediscursor.Take{Threshold: 0.5})
-	if err == nil {
-		return errors.New("nothing")
-	}
-	return err
-}
-
-// While another script runs for too long the server answers BUSY.
-func TestServerIsBusy(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t, "lua-time-limit 10")
-	ctx := context.Background()
-	c := open(t, connect(t, server.Addr(), calm))
-	c.fill("1-10", 0)
-	ended := make(chan error)
-	go func() { ended <- connect(t, server.Addr(), calm).Eval(ctx, "while true do end", nil).Err() }()
-	eventually(t, "the server is busy", func() error {
-		if err := c.errorOf(); !redis.HasErrorPrefix(err, "BUSY") {
-			return fmt.Errorf("it says %w", err)
-		}
-		return nil
-	})
-	if err := server.Client().ScriptKill(ctx).Err(); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; err == nil {
-		t.Error("the other script ended by itself")
-	}
-	if got := show(c.peek()); got != "; ceil 10 enough free 1 next 1 hand 10" {
-		t.Errorf("afterwards %s", got)
-	}
-}
-
 // A reply that comes after the client gave up is discarded. It is not taken for the reply to the
 // next call, which may be about another cursor.
 func TestLateReply(t *testing.T) {
