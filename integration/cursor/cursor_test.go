@@ -17,7 +17,6 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/testing/await"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -36,11 +35,6 @@ func TestMain(m *testing.M) {
 	// A failure is in the output, with its seed.
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		panic(err)
-	}
-	if !longtest.Tests() {
-		if err := flag.Set("rapid.checks", "25"); err != nil {
-			panic(err)
-		}
 	}
 	m.Run()
 }

@@ -142,7 +142,7 @@ func TestModel(t *testing.T) {
 	beside := newNeighbours(t, client)
 	client.AddHook(beside)
 	rapid.Check(t, func(t *rapid.T) {
-		run := &modelRun{t: t, client: client, beside: beside, cursor: open(t, client), gens: map[string]bool{"": true}, seen: newLedger(t), replid: replid}
+		run := &modelRun{t: t, client: client, beside: beside, cursor: open(t, client), gens: map[string]bool{"": true}, seen: newLedger(t), replid: replid, usual: rapid.IntRange(0, 3).Draw(t, "usual reserve")}
 		// Start low, where decimal numbers get longer, where Lua would write exponents, or near the
 		// end.
 		run.max = rapid.SampledFrom([]int64{0, 0, 90, 99999999999950, 999999999999950, persist.MaxNumber - 150}).Draw(t, "max")
@@ -151,6 +151,7 @@ func TestModel(t *testing.T) {
 			"take":    run.take,
 			"take2":   run.take, // more often
 			"append":  func(*rapid.T) { run.install(rediscursor.Append) },
+			"append2": func(*rapid.T) { run.install(rediscursor.Append) },
 			"seed":    func(*rapid.T) { run.install(rediscursor.Seed) },
 			"advance": func(*rapid.T) { run.install(rediscursor.Advance) },
 			"lose":    func(*rapid.T) { run.lose() },
@@ -168,14 +169,27 @@ type modelRun struct {
 	seen   *ledger
 	max    int64 // the highest allocated number
 	replid string
+	usual  int // the reserve of most nodes
+}
+
+// reserve returns the reserve of a node.
+func (r *modelRun) reserve() int {
+	if rapid.IntRange(0, 3).Draw(r.t, "other reserve") > 0 {
+		return r.usual
+	}
+	return rapid.IntRange(0, 3).Draw(r.t, "reserve")
 }
 
 func (r *modelRun) take(*rapid.T) {
 	take := rediscursor.Take{
 		Count:      rapid.OneOf(rapid.Int64Range(0, 12), rapid.Int64Range(0, 12), rapid.Just(int64(1_000_000)), rapid.Just(int64(math.MaxInt64))).Draw(r.t, "count"),
 		Threshold:  rapid.OneOf(rapid.Float64Range(1e-9, 1), rapid.SampledFrom([]float64{0.1, 0.5, 0.7, 1})).Draw(r.t, "threshold"),
-		Reserve:    rapid.IntRange(0, 3).Draw(r.t, "reserve"),
+		Reserve:    r.reserve(),
 		UseReserve: rapid.Bool().Draw(r.t, "use"),
+	}
+	if b := r.model.buffer; b.Last > 0 && rapid.Bool().Draw(r.t, "at the mark") { // or one before it
+		used := r.model.cur - b.First + 1 + take.Count + rapid.Int64Range(0, 1).Draw(r.t, "mark")
+		take.Threshold = min(1, max(1e-9, float64(used)/float64(b.Size())))
 	}
 	if rapid.Bool().Draw(r.t, "claims") {
 		take.Claim = claim
@@ -228,7 +242,7 @@ func (r *modelRun) install(mode rediscursor.Mode) {
 	if rapid.IntRange(0, 9).Draw(r.t, "other gen") == 0 {
 		gen = "other"
 	}
-	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Replaced: r.believed(), Reserve: rapid.IntRange(0, 3).Draw(r.t, "reserve")}
+	in := rediscursor.Install{Mode: mode, Gen: gen, Epoch: r.believed(), Replaced: r.believed(), Reserve: r.reserve()}
 	// Usually a new range, sometimes one that comes too late. Only ceil detects that; without it
 	// the caller must be right.
 	gaps := []int64{1, 1, 1, 1, 5}
