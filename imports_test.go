@@ -449,6 +449,9 @@ var rules = map[string]rule{
 	"internal/testing/tcppair": {
 		why: "it knows connections only",
 	},
+	"internal/testing/testlog": {
+		why: "it keeps text, whoever writes it",
+	},
 	"internal/testing/worlds": {
 		why: "models share it, and it depends on none of them",
 	},

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
@@ -123,7 +124,7 @@ func TestAuthModes(t *testing.T) {
 		{"mode: none", 200, "auth.mode is none"},
 		{"mode: none, " + tokens, 200, "auth.tokens is ignored"},
 	} {
-		var log syncLog
+		var log testlog.Text
 		s := start(t, load(t, "server: {accessLog: on}\nstore: {driver: memory}\nbizTypes: [{name: order}]\nauth: {"+tt.auth+"}\n"), server.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		s.await("/readyz", http.StatusOK)
 		s.want(tt.nobody, "GET", "/seq/order", "", "")
@@ -133,11 +134,11 @@ func TestAuthModes(t *testing.T) {
 		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
-		if got := log.count("level=WARN"); got != 0 && tt.warning == "" || log.count(tt.warning) == 0 {
-			t.Errorf("%s: %d warnings: %s", tt.auth, got, &log.text)
+		if got := log.Count("level=WARN"); got != 0 && tt.warning == "" || log.Count(tt.warning) == 0 {
+			t.Errorf("%s: %d warnings: %s", tt.auth, got, &log)
 		}
-		if log.count("ops-secret") > 0 || log.count(access.DigestOf("ops-secret").Hex()[:16]) > 0 {
-			t.Errorf("the log shows a secret: %s", &log.text)
+		if log.Count("ops-secret") > 0 || log.Count(access.DigestOf("ops-secret").Hex()[:16]) > 0 {
+			t.Errorf("the log shows a secret: %s", &log)
 		}
 	}
 }
@@ -153,10 +154,10 @@ func TestOpenAddress(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	open.Auth.Tokens = []access.Token{{Name: "ops", Secrets: access.SecretOf("ops-secret"), Scopes: []string{"admin"}, Enabled: true}}
-	var log syncLog
+	var log testlog.Text
 	s := start(t, &open, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	if log.count("tokens cross the network in the clear") != 1 {
-		t.Errorf("logged %s", &log.text)
+	if log.Count("tokens cross the network in the clear") != 1 {
+		t.Errorf("logged %s", &log)
 	}
 	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
 	s.want(401, "GET", "/seq/order", "", "")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/ops"
 )
@@ -124,9 +125,9 @@ func TestLifeOfABizType(t *testing.T) {
 // bizTypesFrom is config.
 func TestTheStoreWins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
-	run := func(bizTypes, from string, check func(s *service, log *syncLog)) {
+	run := func(bizTypes, from string, check func(s *service, log *testlog.Text)) {
 		t.Helper()
-		var log syncLog
+		var log testlog.Text
 		s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\n%s\nbizTypes: %s", path, from, bizTypes)), server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.await("/readyz", http.StatusOK)
 		check(s, &log)
@@ -134,23 +135,23 @@ func TestTheStoreWins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run("[{name: order, start: 10}, {name: gone}]", "", func(s *service, log *syncLog) {
+	run("[{name: order, start: 10}, {name: gone}]", "", func(s *service, log *testlog.Text) {
 		wantIn(t, s.await("/seq/order", http.StatusOK), `"10"`)
 		s.do(204, "DELETE", "/biz-types/gone", "")
-		if log.count("level=WARN") != log.count("the store is new") {
-			t.Errorf("a first start warns: %s", &log.text)
+		if log.Count("level=WARN") != log.Count("the store is new") {
+			t.Errorf("a first start warns: %s", log)
 		}
 	})
-	run("[{name: order, start: 1000}, {name: gone}, {name: more}]", "", func(s *service, log *syncLog) {
+	run("[{name: order, start: 1000}, {name: gone}, {name: more}]", "", func(s *service, log *testlog.Text) {
 		wantIn(t, s.await("/seq/order", http.StatusOK), `"11"`)
 		s.await("/seq/gone", http.StatusNotFound)
 		s.await("/seq/more", http.StatusOK)
-		if log.count("bizType=order") != 1 || log.count("bizType=gone") != 1 {
-			t.Errorf("the log does not say what does not count: %s", &log.text)
+		if log.Count("bizType=order") != 1 || log.Count("bizType=gone") != 1 {
+			t.Errorf("the log does not say what does not count: %s", log)
 		}
 	})
-	run("[]", "bizTypesFrom: store", func(s *service, _ *syncLog) { wantIn(t, s.await("/seq/order", http.StatusOK), `"12"`) })
-	run("[{name: order, start: 2000}]", "bizTypesFrom: config", func(s *service, _ *syncLog) {
+	run("[]", "bizTypesFrom: store", func(s *service, _ *testlog.Text) { wantIn(t, s.await("/seq/order", http.StatusOK), `"12"`) })
+	run("[{name: order, start: 2000}]", "bizTypesFrom: config", func(s *service, _ *testlog.Text) {
 		wantIn(t, s.await("/seq/order", http.StatusOK), `"2000"`)
 		s.await("/seq/more", http.StatusNotFound)
 		answer, _ := s.do(200, "GET", "/biz-types", "")

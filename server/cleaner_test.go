@@ -11,35 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// lockedText is a log that can be read while it is written.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // A failing purge and differing clocks are logged once, when they begin.
 func TestCleanerWarns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
-			log          lockedText
+			log          testlog.Text
 			mu           sync.Mutex // guards what follows
 			purged, skew error
 		)

@@ -1,16 +1,15 @@
 package server_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
@@ -55,18 +54,6 @@ func TestDropInsAreOff(t *testing.T) {
 	}
 }
 
-// syncBuffer is a buffer that is safe for concurrent use.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
 // TestDropIns turns everything on: requests are counted, traced and logged as all others are, and
 // Tinyid's token is in none of that.
 func TestDropIns(t *testing.T) {
@@ -74,7 +61,7 @@ func TestDropIns(t *testing.T) {
 	var collector tracingtest.Collector
 	c := httptest.NewServer(&collector)
 	t.Cleanup(c.Close)
-	var log syncBuffer
+	var log testlog.Text
 	s := start(t, load(t, `
 server: {accessLog: on}
 store: {driver: memory}
@@ -107,7 +94,7 @@ bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 		if want := r.method + " " + r.route; !strings.Contains(spans, want) {
 			t.Errorf("the spans have no %s", want)
 		}
-		if path, _, _ := strings.Cut(r.target, "?"); !strings.Contains(log.buf.String(), `"path":"`+path+`"`) {
+		if path, _, _ := strings.Cut(r.target, "?"); !strings.Contains(log.String(), `"path":"`+path+`"`) {
 			t.Errorf("the log has no %s", path)
 		}
 		if strings.Contains(description, r.route) {
@@ -117,7 +104,7 @@ bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 	if !strings.Contains(spans, "seqd.token:shop") || !strings.Contains(spans, "error.type:unauthorized") {
 		t.Errorf("the spans do not say who called, or why a request was refused: %s", spans)
 	}
-	for name, text := range map[string]string{"metrics": exposition, "spans": spans, "log": log.buf.String()} {
+	for name, text := range map[string]string{"metrics": exposition, "spans": spans, "log": log.String()} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the token is in the %s", name)
 		}
@@ -126,7 +113,7 @@ bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 
 // A name of the token in compat.token is no secret, and one that nobody has is said in the log.
 func TestDropInsWithoutTheirToken(t *testing.T) {
-	var log syncBuffer
+	var log testlog.Text
 	s := start(t, load(t, "auth: {mode: token}\nstore: {driver: memory}\ncompat: {leaf: true, token: nobody}\nbizTypes: [{name: order}]\n"),
 		server.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))))
 	s.await("/readyz", http.StatusOK)
@@ -136,7 +123,7 @@ func TestDropInsWithoutTheirToken(t *testing.T) {
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(log.buf.String(), "compat.token names no token that can be used") {
-		t.Errorf("the log does not say why: %s", log.buf.String())
+	if !strings.Contains(log.String(), "compat.token names no token that can be used") {
+		t.Errorf("the log does not say why: %s", log.String())
 	}
 }

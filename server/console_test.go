@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server"
 )
@@ -64,7 +65,7 @@ func (b *browser) want(status int, method, target, body string) string {
 // nobody is told that the session has ended.
 func TestSessionOutlivesTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
-	var log syncLog
+	var log testlog.Text
 	logger := server.WithLogger(slog.New(slog.NewJSONHandler(&log, nil)))
 	s := start(t, load(t, withToken(path)), logger)
 	s.await("/readyz", http.StatusOK)
@@ -99,10 +100,10 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	}
 	b.want(204, "DELETE", s.url+"/console/session", "")
 	b.want(401, "GET", s.url+"/console/api/biz-types", "")
-	if log.count("ops-secret") != 0 {
+	if log.Count("ops-secret") != 0 {
 		t.Error("the log has the secret")
 	}
-	if got := log.count(`"msg":"audit","token":"ops"`); got != 2 { // sign-in and sign-out
+	if got := log.Count(`"msg":"audit","token":"ops"`); got != 2 { // sign-in and sign-out
 		t.Errorf("there are %d audit lines", got)
 	}
 }

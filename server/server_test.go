@@ -24,6 +24,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server"
@@ -372,11 +373,11 @@ func TestPlugins(t *testing.T) {
 	run("[{name: stamp, text: A-, order: 1}, {name: stamp, text: B-, order: 2}]", issues(`"B-A-3"`))
 	// An unusable plugin stops only its biz type.
 	for stamp, want := range map[string]string{"bad": "a text that only New can refuse", "lost": "a shape that cannot be read"} {
-		var log syncLog
+		var log testlog.Text
 		s := start(t, load(t, fmt.Sprintf(text, "[{name: stamp, text: "+stamp+"}]}, {name: other")), server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.await("/seq/other", http.StatusOK)
 		refuses(s)
-		if err := s.stop(); err != nil || log.count(want) == 0 {
+		if err := s.stop(); err != nil || log.Count(want) == 0 {
 			t.Errorf("error %v; the log does not say: %s", err, want)
 		}
 	}
@@ -455,24 +456,6 @@ func TestEnv(t *testing.T) {
 	}
 }
 
-// syncLog is a log that can be read while it is written.
-type syncLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *syncLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *syncLog) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
-}
-
 // The service starts even if Redis is down or does not answer. It logs that once.
 func TestRedisOutOfReach(t *testing.T) {
 	t.Parallel()
@@ -482,7 +465,7 @@ func TestRedisOutOfReach(t *testing.T) {
 	}
 	defer hanging.Close()
 	for _, addr := range []string{"127.0.0.1:1", hanging.Addr().String()} {
-		var log syncLog
+		var log testlog.Text
 		s := start(t, load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 100ms}\nbizTypes: [{name: order}]", addr)),
 			server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.await("/seq/order", http.StatusOK)
@@ -491,9 +474,9 @@ func TestRedisOutOfReach(t *testing.T) {
 			t.Error(err)
 		}
 		// to connect can take too long as well
-		named := log.count("redis.addrs: ") + log.count("redis.addrs, redis.timeout: ")
-		if got := log.count("Redis"); got != 1 || named != 1 {
-			t.Errorf("Redis is named in %d lines: %s", got, &log.text)
+		named := log.Count("redis.addrs: ") + log.Count("redis.addrs, redis.timeout: ")
+		if got := log.Count("Redis"); got != 1 || named != 1 {
+			t.Errorf("Redis is named in %d lines: %s", got, &log)
 		}
 	}
 }

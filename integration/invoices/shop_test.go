@@ -1,7 +1,6 @@
 package invoices
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -9,13 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/node"
+	"github.com/seqd/seqd/internal/testing/testlog"
 )
 
 func TestMain(m *testing.M) { node.Main(m) }
@@ -39,25 +38,7 @@ type shop struct {
 	args []string
 	path string
 	cmd  *exec.Cmd
-	log  log
-}
-
-// log collects what the processes of a shop write.
-type log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
+	log  testlog.Text
 }
 
 // newShop returns a shop that runs.

@@ -13,16 +13,17 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/plugin"
 )
 
-func openAt(t testing.TB, path string, log *logged, change func(*files)) *files {
+func openAt(t testing.TB, path string, log *testlog.Text, change func(*files)) *files {
 	t.Helper()
 	if log == nil {
-		log = &logged{}
+		log = &testlog.Text{}
 	}
 	s := DefaultSettings()
 	s.To, s.File.Path = ToFile, path
@@ -138,7 +139,7 @@ func TestFilesTorn(t *testing.T) {
 	}
 	begins := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
 	for cut := begins; cut <= len(whole); cut++ {
-		path, log := filepath.Join(dir, fmt.Sprint("cut", cut)), &logged{}
+		path, log := filepath.Join(dir, fmt.Sprint("cut", cut)), &testlog.Text{}
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -151,8 +152,8 @@ func TestFilesTorn(t *testing.T) {
 		if got != want {
 			t.Errorf("cut at %d: %s, want %s", cut, got, want)
 		}
-		if reported := log.count("cannot be read") > 0; reported != (cut > begins && cut < len(whole)-1) {
-			t.Errorf("cut at %d: logged %q", cut, log.buf.String())
+		if reported := log.Count("cannot be read") > 0; reported != (cut > begins && cut < len(whole)-1) {
+			t.Errorf("cut at %d: logged %q", cut, log.String())
 		}
 		f.close()
 	}
@@ -161,7 +162,7 @@ func TestFilesTorn(t *testing.T) {
 // TestFilesDamaged checks that lines that only look like records are left out, and that a page is
 // full nevertheless.
 func TestFilesDamaged(t *testing.T) {
-	path, log := filepath.Join(t.TempDir(), "history.jsonl"), &logged{}
+	path, log := filepath.Join(t.TempDir(), "history.jsonl"), &testlog.Text{}
 	f := openAt(t, path, log, nil)
 	write(t, f, lines(1, 9))
 	f.close()
@@ -180,8 +181,8 @@ func TestFilesDamaged(t *testing.T) {
 	if err != nil || len(list) != 5 || list[0].First != 9 || list[4].First != 3 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if log.count("lines=6") != 1 {
-		t.Errorf("logged %s", log.buf.String())
+	if log.Count("lines=6") != 1 {
+		t.Errorf("logged %s", log.String())
 	}
 }
 

@@ -1,18 +1,17 @@
 package history
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
@@ -73,31 +72,13 @@ func (s *fakeStore) Append(ctx context.Context, records []persist.HistoryRecord)
 	return errors.Join(s.HistoryStore.Append(ctx, records), fail)
 }
 
-// logged collects log lines.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // start returns a plugin of the biz type order.
-func start(t testing.TB, store persist.Store, log *logged, change func(*Settings)) *Plugin {
+func start(t testing.TB, store persist.Store, log *testlog.Text, change func(*Settings)) *Plugin {
 	t.Helper()
 	return startAs(t, "order", store, log, change)
 }
 
-func startAs(t testing.TB, bizType string, store persist.Store, log *logged, change func(*Settings)) *Plugin {
+func startAs(t testing.TB, bizType string, store persist.Store, log *testlog.Text, change func(*Settings)) *Plugin {
 	t.Helper()
 	s := DefaultSettings()
 	if change != nil {
@@ -107,7 +88,7 @@ func startAs(t testing.TB, bizType string, store persist.Store, log *logged, cha
 		t.Fatal(problems)
 	}
 	if log == nil {
-		log = &logged{}
+		log = &testlog.Text{}
 	}
 	env := plugin.Env{Store: store, Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil))}
 	p, err := New(env, seqd.BizType{Name: bizType}, seqd.PluginBinding{Name: name, Settings: &s})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -52,7 +53,7 @@ func TestOverflow(t *testing.T) {
 	for _, policy := range []string{Drop, Block, Reject} {
 		t.Run(policy, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, log, hang := newFake(), &logged{}, make(chan struct{})
+				store, log, hang := newFake(), &testlog.Text{}, make(chan struct{})
 				store.set(nil, false, hang)
 				p := start(t, store, log, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow = 10, 4, policy })
 				for n := int64(1); n <= 10; n++ {
@@ -87,8 +88,8 @@ func TestOverflow(t *testing.T) {
 				stop(t, p)
 				wantGauges(t, p, 0, 10, dropped)
 				once(t, kept(t, store.HistoryStore, "order"), 10)
-				if policy == Drop && (log.count("records are dropped") != 2 || log.count("inAll=3") != 1) {
-					t.Errorf("logged %s", log.buf.String())
+				if policy == Drop && (log.Count("records are dropped") != 2 || log.Count("inAll=3") != 1) {
+					t.Errorf("logged %s", log.String())
 				}
 			})
 		})
@@ -134,7 +135,7 @@ func TestBlockWaitsInTurn(t *testing.T) {
 func TestRetry(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store, log := newFake(), &logged{}
+			store, log := newFake(), &testlog.Text{}
 			store.set(persist.ErrUnavailable, late, nil)
 			p := start(t, store, log, nil)
 			for n := int64(1); n <= 3; n++ {
@@ -150,8 +151,8 @@ func TestRetry(t *testing.T) {
 			time.Sleep(lastPause)
 			synctest.Wait()
 			once(t, kept(t, store.HistoryStore, "order"), 3)
-			if log.count("cannot be written") != 1 || log.count("written again") != 1 {
-				t.Errorf("logged %s", log.buf.String())
+			if log.Count("cannot be written") != 1 || log.Count("written again") != 1 {
+				t.Errorf("logged %s", log.String())
 			}
 			stop(t, p)
 		})
@@ -167,7 +168,7 @@ func TestStop(t *testing.T) {
 	}{"at once": {0, false}, "in time": {3 * time.Second, false}, "too late": {time.Hour, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, log := newFake(), &logged{}
+				store, log := newFake(), &testlog.Text{}
 				p := start(t, store, log, nil)
 				store.set(persist.ErrUnavailable, false, nil)
 				time.AfterFunc(test.back, func() { store.set(nil, false, nil) })
@@ -184,8 +185,8 @@ func TestStop(t *testing.T) {
 					t.Errorf("closing took %s", took)
 				}
 				if test.lost {
-					if err == nil || !strings.Contains(err.Error(), "7 records") || log.count("records=7") != 1 {
-						t.Errorf("%v; logged %s", err, log.buf.String())
+					if err == nil || !strings.Contains(err.Error(), "7 records") || log.Count("records=7") != 1 {
+						t.Errorf("%v; logged %s", err, log.String())
 					}
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
 )
@@ -17,7 +18,7 @@ import (
 // that must be kept.
 func TestClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, log := memory.New(time.Now), &logged{}
+		store, log := memory.New(time.Now), &testlog.Text{}
 		month := func(s *Settings) { s.OnOverflow, s.Retention = Block, 720*time.Hour }
 		good := start(t, store, nil, month)
 		if err := issue(t.Context(), good, 1); err != nil {
@@ -36,8 +37,8 @@ func TestClockAhead(t *testing.T) {
 		if list := kept(t, store.History(), "order"); !slices.Contains(list, int64(1)) {
 			t.Errorf("two hours later the history holds %v", list)
 		}
-		if log.count("ahead of the store's") != 1 {
-			t.Errorf("logged %s", log.buf.String())
+		if log.Count("ahead of the store's") != 1 {
+			t.Errorf("logged %s", log.String())
 		}
 		stop(t, good)
 		stop(t, ahead)

@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -48,30 +48,13 @@ func (s *store) List(ctx context.Context, kind, after string, limit int) ([]pers
 type bench struct {
 	*audit.Log
 	store *store
-	lines *lines
+	lines *testlog.Text
 	end   func()
-}
-
-type lines struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // newBench returns a log that runs. Call it inside of a bubble of synctest.
 func newBench(t *testing.T) *bench {
-	b := &bench{lines: new(lines)}
+	b := &bench{lines: new(testlog.Text)}
 	memory := memory.New(time.Now)
 	b.store = &store{Documents: memory.Documents()}
 	b.Log = audit.New(slog.New(slog.NewTextHandler(b.lines, nil)), time.Now)

@@ -1,7 +1,6 @@
 package compat_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,11 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -41,24 +40,6 @@ const (
 	otherSecret = "another-secret"
 )
 
-// lockedBuffer is a buffer that is safe for concurrent use.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // setup is how a node is made.
 type setup struct {
 	store persist.Store // a new one if nil
@@ -78,7 +59,7 @@ type node struct {
 	gate   *gate.Gate
 	issuer *seqd.Issuer
 	tokens *access.Tokens
-	log    *lockedBuffer
+	log    *testlog.Text
 }
 
 const everything = "compat: {leaf: true, leafSnowflake: user, tinyid: true, cosid: create, token: shop}\n"
@@ -123,7 +104,7 @@ func loadConfig(t testing.TB, yaml string) *config.Config {
 func newNode(t testing.TB, s setup) *node {
 	t.Helper()
 	cfg := loadConfig(t, s.yaml)
-	n := &node{t: t, log: new(lockedBuffer)}
+	n := &node{t: t, log: new(testlog.Text)}
 	log := slog.New(slog.NewJSONHandler(n.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	n.tokens = access.New(access.Options{Config: cfg.Auth.Tokens, Now: time.Now, Log: log})
 	gateOpts := gate.Options{

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -41,7 +41,7 @@ func (d hoarderDocuments) Purge(ctx context.Context, kind string, before int64, 
 func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &hoarder{Store: memory.New(time.Now)}
-		var log lockedText
+		var log testlog.Text
 		n := New(Options{
 			Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
@@ -63,24 +63,6 @@ func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 		cancel()
 		<-ended
 	})
-}
-
-// lockedText is a log that can be read while it is written.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // A node says if the store failed over, but not while it cannot be asked.
@@ -136,7 +118,7 @@ func TestForeignDocuments(t *testing.T) {
 func TestMixedDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
-		var log lockedText
+		var log testlog.Text
 		begin := func(from string) (n *Nodes, end func()) {
 			n = New(Options{
 				Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Addr: ":" + from, BizTypesFrom: from,

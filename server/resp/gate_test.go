@@ -1,19 +1,18 @@
 package resp_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
@@ -361,7 +360,7 @@ func TestChangedMeanwhile(t *testing.T) {
 
 // TestAccessLog: requests for numbers and refusals are logged, without secrets.
 func TestAccessLog(t *testing.T) {
-	var log lines
+	var log testlog.Text
 	s := serve(t, func(set *settings) {
 		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
 	}, define("order", newCounter(1)))
@@ -380,22 +379,4 @@ func TestAccessLog(t *testing.T) {
 	if strings.Contains(got, "seqd_secret") || strings.Count(got, "\n") != 4 {
 		t.Error(got)
 	}
-}
-
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/tracing"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
@@ -69,7 +70,7 @@ func TestSpans(t *testing.T) {
 
 // TestSettlementsAreLogged: the end of a reservation is one line of the access log, done or refused.
 func TestSettlementsAreLogged(t *testing.T) {
-	var log lines
+	var log testlog.Text
 	p := serve(t, func(set *settings) {
 		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
 	}, define("invoice", newLedger())).dial(t)

@@ -1,7 +1,6 @@
 package tracing_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server/tracing"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
@@ -186,24 +186,6 @@ func TestCallersCannotForceIt(t *testing.T) {
 	})
 }
 
-// locked is a log that is safe for concurrent use.
-type locked struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *locked) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
-
 // TestCollectorFails uses a collector that refuses. Each span is counted, and the log says once
 // that sending fails and once that it works again.
 func TestCollectorFails(t *testing.T) {
@@ -220,7 +202,7 @@ func TestCollectorFails(t *testing.T) {
 			}
 			collector.ServeHTTP(w, r)
 		})
-		var log locked
+		var log testlog.Text
 		tr := newTracingTo(t, roundTrip(func(r *http.Request) (*http.Response, error) { return tracingtest.Handled(unsteady, r), nil }), 1, slog.New(slog.NewJSONHandler(&log, nil)))
 		for range 1024 { // two full batches are sent at once
 			begin(tr)
@@ -240,8 +222,8 @@ func TestCollectorFails(t *testing.T) {
 			t.Errorf("%d spans arrived at once, want the whole batch", n)
 		}
 		closeIn(tr, time.Second)
-		if log.count("traces cannot be sent") != 1 || log.count("traces are sent again") != 1 || tr.Dropped() != 1024 {
-			t.Errorf("%d were dropped; logged %s", tr.Dropped(), log.text.String())
+		if log.Count("traces cannot be sent") != 1 || log.Count("traces are sent again") != 1 || tr.Dropped() != 1024 {
+			t.Errorf("%d were dropped; logged %s", tr.Dropped(), log.String())
 		}
 	})
 }

@@ -1,44 +1,24 @@
 package gapless_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/gapless"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
-
-// lines is a log. It is safe for concurrent use.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// count returns how many lines have a text.
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
 
 // background runs what a process does in the background, with the biz types of issuer, until the test
 // ends or the function that it returns is called.
@@ -112,7 +92,7 @@ func TestSweepAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, log := newScene(t, false, test.settings), new(lines)
+				s, log := newScene(t, false, test.settings), new(testlog.Text)
 				s.log = slog.New(slog.NewTextHandler(log, nil))
 				s.reserve(test.key, 10*time.Second)
 				time.Sleep(time.Minute)
@@ -125,7 +105,7 @@ func TestSweepAlone(t *testing.T) {
 				if n := s.reserved(test.counter); n != 0 {
 					t.Errorf("after its time %d are reserved", n)
 				}
-				if n := log.count("a reservation expired"); n != 1 {
+				if n := log.Count("a reservation expired"); n != 1 {
 					t.Errorf("the log says so %d times", n)
 				}
 			})
@@ -197,7 +177,7 @@ func TestSweepThroughBizType(t *testing.T) {
 	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, h, log := newScene(t, false, settings), new(hears), new(lines)
+				s, h, log := newScene(t, false, settings), new(hears), new(testlog.Text)
 				s.observer, s.log = h, slog.New(slog.NewTextHandler(log, nil))
 				s.reserve(map[bool]string{true: "k1"}[name == "keyed"], 10*time.Second)
 				node := s.node()
@@ -213,7 +193,7 @@ func TestSweepThroughBizType(t *testing.T) {
 				s.away("")
 				time.Sleep(10 * time.Second)
 				for _, text := range []string{"reservations cannot be reclaimed; it is tried again", "no longer: reservations cannot be reclaimed"} {
-					if log.count(text) == 0 {
+					if log.Count(text) == 0 {
 						t.Errorf("the log does not say %q", text)
 					}
 				}
@@ -235,7 +215,7 @@ func TestSweepThroughBizType(t *testing.T) {
 // reclaimed, whatever the reason.
 func TestSweepMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, log := newScene(t, false, keyed), new(lines)
+		s, log := newScene(t, false, keyed), new(testlog.Text)
 		s.log = slog.New(slog.NewTextHandler(log, nil))
 		for i := range 40 {
 			s.reserve(fmt.Sprint("k", i), 10*time.Second)
@@ -262,7 +242,7 @@ func TestSweepMany(t *testing.T) {
 			}
 		}
 		for _, why := range []string{"invoice/broken7: damaged", "not the name of a counter of invoice"} {
-			if log.count(why) == 0 {
+			if log.Count(why) == 0 {
 				t.Errorf("the log does not say %q", why)
 			}
 		}
@@ -273,7 +253,7 @@ func TestSweepMany(t *testing.T) {
 // as soon as its document changes.
 func TestSweepFruitless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, log := newScene(t, true, nil), new(lines)
+		s, log := newScene(t, true, nil), new(testlog.Text)
 		s.log = slog.New(slog.NewTextHandler(log, nil))
 		s.reserve("", 10*time.Second)
 		s.failOver("f2")
@@ -292,7 +272,7 @@ func TestSweepFruitless(t *testing.T) {
 		if n := reads(); n != 12 {
 			t.Errorf("it was read %d times in a minute", n)
 		}
-		if n := log.count("cannot be reclaimed"); n != 0 {
+		if n := log.Count("cannot be reclaimed"); n != 0 {
 			t.Errorf("the log complains %d times, and its biz type says so already", n)
 		}
 		raise(t, s.Store, "invoice", time.Now().UnixMilli(), "f2")
@@ -361,7 +341,7 @@ func TestSweepWithoutStore(t *testing.T) {
 
 // sweepWithout lets operations of a kind fail for a while, and expects others to fail as well, or not.
 func sweepWithout(t *testing.T, down string, others int) {
-	s, log := newScene(t, false, nil), new(lines)
+	s, log := newScene(t, false, nil), new(testlog.Text)
 	s.log = slog.New(slog.NewTextHandler(log, nil))
 	s.reserve("", 20*time.Second)
 	_, stop := s.background(nil)
@@ -378,7 +358,7 @@ func sweepWithout(t *testing.T, down string, others int) {
 		"that this node is there cannot be written; it is": 1, "no longer: that this node is there": 1,
 		"records of gapless counters cannot be removed; it is": others, "no longer: records of gapless": others, "whether there are gapless": 0,
 	} {
-		if n := log.count(text); n != want {
+		if n := log.Count(text); n != want {
 			t.Errorf("the log says %q %d times, want %d", text, n, want)
 		}
 	}
