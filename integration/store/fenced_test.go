@@ -21,22 +21,7 @@ func ledgerDocument(key string, revision int64) persist.Document {
 // A ledger of before a failover is not changed under the fence of before, and none is created: the
 // new server may lack what the old one acknowledged. Whoever knows the new fence can change it.
 func TestLedgersStandStillAfterAFailover(t *testing.T) {
-	for kind, start := range map[string]func(t *testing.T) (s fencedStore, failOver func()){
-		"PostgreSQL": func(t *testing.T) (fencedStore, func()) {
-			server := testenv.StartPostgres(t)
-			standby := testenv.StartStandby(t, server)
-			s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
-			return s, func() {
-				server.AwaitStandby(standby)
-				server.Kill()
-				standby.Promote()
-			}
-		},
-		"MariaDB": func(t *testing.T) (fencedStore, func()) {
-			server := testenv.StartMariaDB(t, "server-id=1")
-			return openMySQL(t, newMySQL(t, server)), func() { become(server, 2) }
-		},
-	} {
+	for kind, start := range failovers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s, failOver := start(t)

@@ -16,26 +16,29 @@ type fencedStore interface {
 	persist.Fenced
 }
 
+// failovers open a store whose server fails over when it is told to.
+var failovers = map[string]func(t *testing.T) (s fencedStore, failOver func()){
+	"PostgreSQL": func(t *testing.T) (fencedStore, func()) {
+		server := testenv.StartPostgres(t)
+		standby := testenv.StartStandby(t, server)
+		s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
+		return s, func() {
+			server.AwaitStandby(standby)
+			server.Kill()
+			standby.Promote()
+		}
+	},
+	"MariaDB": func(t *testing.T) (fencedStore, func()) {
+		server := testenv.StartMariaDB(t, "server-id=1")
+		return openMySQL(t, newMySQL(t, server)), func() { become(server, 2) }
+	},
+}
+
 // A new registry in a new store has lost nothing. After a failover it may have, even if it is empty
 // and an operator has confirmed the failover.
 func TestLagOfANewRegistry(t *testing.T) {
 	longtest.Only(t)
-	for kind, start := range map[string]func(t *testing.T) (s fencedStore, failOver func()){
-		"PostgreSQL": func(t *testing.T) (fencedStore, func()) {
-			server := testenv.StartPostgres(t)
-			standby := testenv.StartStandby(t, server)
-			s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
-			return s, func() {
-				server.AwaitStandby(standby)
-				server.Kill()
-				standby.Promote()
-			}
-		},
-		"MariaDB": func(t *testing.T) (fencedStore, func()) {
-			server := testenv.StartMariaDB(t, "server-id=1")
-			return openMySQL(t, newMySQL(t, server)), func() { become(server, 2) }
-		},
-	} {
+	for kind, start := range failovers {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s, failOver := start(t)

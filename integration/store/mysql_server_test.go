@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -382,48 +381,10 @@ func TestMySQLConnectionsThatEnded(t *testing.T) {
 	}
 }
 
-// Many processes purge while records are added: each record goes once, and those that stay stay.
 func TestMySQLPurgeUnderLoad(t *testing.T) {
 	longtest.Only(t)
 	o := newMySQL(t, testenv.StartMySQL(t))
-	s := openMySQL(t, o)
-	const count, expired = 400, 1000
-	const want = count * 3 / 4
-	var work sync.WaitGroup
-	var mu sync.Mutex
-	documents, records := 0, 0
-	work.Go(func() {
-		for i := range count {
-			d := persist.Document{Kind: "answer", Key: strconv.Itoa(i), Revision: 1, Expires: 1}
-			if i%4 == 0 {
-				d.Expires = expired + 1
-			}
-			at := d.Expires
-			r := persist.HistoryRecord{ID: persist.HistoryID(at, 1, uint64(i)), BizType: "order", Time: at, First: 1, Last: 1, Count: 1}
-			if err := errors.Join(s.Documents().Create(t.Context(), d), s.History().Append(t.Context(), []persist.HistoryRecord{r})); err != nil {
-				t.Error(err)
-			}
-		}
+	purgeUnderLoad(t, openMySQL(t, o), func() string {
+		return askMySQL(t, connectMySQL(t, o.DSN), "SELECT CONCAT((SELECT count(*) FROM seqd_documents), ' ', (SELECT count(*) FROM seqd_history))")
 	})
-	deadline := time.Now().Add(await.Patience)
-	for range 3 {
-		work.Go(func() {
-			for done := false; !done && !t.Failed(); {
-				d, err := s.Documents().Purge(t.Context(), "answer", expired, 7)
-				h, historyErr := s.History().Purge(t.Context(), "order", expired, 7)
-				if err := errors.Join(err, historyErr); err != nil || d > 7 || h > 7 || time.Now().After(deadline) {
-					t.Errorf("purged %d and %d, %v", d, h, err)
-				}
-				mu.Lock()
-				documents, records = documents+d, records+h
-				done = documents >= want && records >= want
-				mu.Unlock()
-			}
-		})
-	}
-	work.Wait()
-	left := askMySQL(t, connectMySQL(t, o.DSN), "SELECT CONCAT((SELECT count(*) FROM seqd_documents), ' ', (SELECT count(*) FROM seqd_history))")
-	if rest := fmt.Sprintf("%d %d", count-want, count-want); documents != want || records != want || left != rest {
-		t.Errorf("%d documents and %d records were purged, %s are left", documents, records, left)
-	}
 }

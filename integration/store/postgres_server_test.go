@@ -316,11 +316,18 @@ func awaitError(t *testing.T, s persist.Store, text string) {
 	})
 }
 
-// Many processes purge while records are added: each record goes once, and those that stay stay.
 func TestPostgresPurgeUnderLoad(t *testing.T) {
 	longtest.Only(t)
 	server := testenv.StartPostgres(t)
-	s := openPostgres(t, server.URL(), nil)
+	purgeUnderLoad(t, openPostgres(t, server.URL(), nil), func() string {
+		return server.Query("SELECT (SELECT count(*) FROM seqd_documents) || ' ' || (SELECT count(*) FROM seqd_history)")
+	})
+}
+
+// Many processes purge while records are added: each record goes once, and those that stay stay. left
+// returns how many documents and records the database has.
+func purgeUnderLoad(t *testing.T, s persist.Store, left func() string) {
+	t.Helper()
 	const count, expired = 400, 1000
 	var work sync.WaitGroup
 	var mu sync.Mutex
@@ -356,8 +363,8 @@ func TestPostgresPurgeUnderLoad(t *testing.T) {
 		})
 	}
 	work.Wait()
-	left := server.Query("SELECT (SELECT count(*) FROM seqd_documents) || ' ' || (SELECT count(*) FROM seqd_history)")
-	if rest := fmt.Sprintf("%d %d", count-want, count-want); documents != want || records != want || left != rest {
+	rest := fmt.Sprintf("%d %d", count-want, count-want)
+	if left := left(); documents != want || records != want || left != rest {
 		t.Errorf("%d documents and %d records were purged, %s are left", documents, records, left)
 	}
 }
