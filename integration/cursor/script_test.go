@@ -103,84 +103,20 @@ func (c *cursor) do(s step) string {
 	return show(taken)
 }
 
-// A cursor is valid only for callers with its epoch. Others get the epoch in the reply, and can
-// change the cursor only by a seed with another epoch.
-func TestEpoch(t *testing.T) {
+// Without an epoch nothing is taken, and no cursor begins.
+func TestWithoutEpoch(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
-	const other = "fedcba9876543210fedcba9876543210"
-	live := func(t *testing.T) *cursor {
-		c := open(t, client)
-		c.fill("1-10", 1)
-		return c
+	live := open(t, client)
+	live.fill("1-10", 1)
+	for name, c := range map[string]*cursor{"live": live, "a stub": open(t, client)} {
+		if taken, err := c.Cursor.Take(t.Context(), rediscursor.Take{Count: 3, Threshold: 0.5}); err != nil || taken.Other != (c == live) || taken.Stub == (c == live) {
+			t.Errorf("%s: %+v, %v", name, taken, err)
+		}
 	}
-	t.Run("take", func(t *testing.T) {
-		c := live(t)
-		before := c.hash()
-		for _, take := range []rediscursor.Take{
-			{Count: 3, Threshold: 0.5, Claim: claim, Epoch: other}, {Threshold: 0.5, Claim: claim, Epoch: other}, {Count: 99, Threshold: 1e-9, Claim: claim, Epoch: other},
-		} {
-			if taken := c.take(take); show(taken) != "other "+epoch+"; ceil 10" || taken.Gen != before["gen"] {
-				t.Errorf("%+v: %+v", take, taken)
-			}
-		}
-		if taken, err := c.Cursor.Take(t.Context(), rediscursor.Take{Count: 3, Threshold: 0.5}); err != nil || !taken.Other {
-			t.Errorf("without an epoch: %+v, %v", taken, err)
-		}
-		if after := c.hash(); !maps.Equal(before, after) {
-			t.Errorf("%v became %v", before, after)
-		}
-		if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "1-3" {
-			t.Errorf("whose epoch it is gets %s", got)
-		}
-	})
-	t.Run("install", func(t *testing.T) {
-		for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
-			c := live(t)
-			before := c.hash()
-			in := rediscursor.Install{Mode: mode, Gen: c.gen, Epoch: other, Range: persist.Range{First: 11, Last: 20}, Reserve: 1}
-			if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Moved {
-				t.Errorf("%s: %+v, %v", mode, answer, err)
-			}
-			if after := c.hash(); !maps.Equal(before, after) {
-				t.Errorf("%s: %v became %v", mode, before, after)
-			}
-		}
-		c := live(t)
-		if _, err := c.Cursor.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Seed, Gen: c.gen, Range: persist.Range{First: 11, Last: 20}}); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("a seed without an epoch: %v", err)
-		}
-	})
-	t.Run("seed over", func(t *testing.T) {
-		c := live(t)
-		gen := c.gen
-		in := rediscursor.Install{Mode: rediscursor.Seed, Gen: gen, Epoch: other, Range: persist.Range{First: 10, Last: 20}}
-		if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Stale || answer.Ceil != 10 {
-			t.Errorf("at its ceil: %+v, %v", answer, err)
-		}
-		in.Range.First = 11
-		if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Installed || answer.Gen == gen {
-			t.Errorf("above its ceil: %+v, %v", answer, err)
-		}
-		in.Range, in.Epoch = persist.Range{First: 21, Last: 30}, epoch
-		if answer, err := c.Install(t.Context(), in); err != nil || answer.Verdict != rediscursor.Moved {
-			t.Errorf("by one that saw what was there before: %+v, %v", answer, err)
-		}
-		if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5, Epoch: other})); got != "11-13" {
-			t.Errorf("then %s", got)
-		}
-	})
-	t.Run("a stub has no epoch", func(t *testing.T) {
-		c := open(t, client)
-		for _, taken := range []rediscursor.Taken{c.take(rediscursor.Take{Count: 1, Threshold: 0.5}), c.take(rediscursor.Take{Count: 1, Threshold: 0.5, Epoch: other})} {
-			if !taken.Stub {
-				t.Errorf("%+v", taken)
-			}
-		}
-		if taken, err := c.Cursor.Take(t.Context(), rediscursor.Take{Count: 1, Threshold: 0.5}); err != nil || !taken.Stub {
-			t.Errorf("without an epoch: %+v, %v", taken, err)
-		}
-	})
+	if _, err := live.Cursor.Install(t.Context(), rediscursor.Install{Mode: rediscursor.Seed, Gen: live.gen, Range: persist.Range{First: 11, Last: 20}}); !errors.Is(err, persist.ErrInvalid) {
+		t.Errorf("a seed: %v", err)
+	}
 }
 
 // A hash of the format before epochs counts as a stub, because its epoch is unknown. It keeps its
