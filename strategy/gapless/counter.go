@@ -62,11 +62,7 @@ func (s *Strategy) counter(name live.Name) *counter {
 	}, c.policy)
 	c.timer = time.AfterFunc(commandTimeout, c.tick)
 	c.timer.Stop()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if seen, ok := s.seen[name]; ok {
-		c.machine.Inherit(seen)
-	}
+	c.machine.Inherit(s.seen.Of(name))
 	return c
 }
 
@@ -99,15 +95,7 @@ func (s *Strategy) shut(ctx context.Context, name live.Name, c *counter) error {
 	seen := c.machine.Seen()
 	c.tally(ledger.Stats{})
 	c.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for other := range s.seen {
-		if len(s.seen) < max(livePeriods, s.settings.LiveKeys) {
-			break
-		}
-		delete(s.seen, other) // any
-	}
-	s.seen[name] = seen
+	s.seen.Keep(name, seen)
 	return err
 }
 

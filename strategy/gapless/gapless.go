@@ -25,7 +25,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,9 +87,10 @@ type Strategy struct {
 	expired func(seqd.Expiry) // nil if nobody wants to know
 	reopen  atomic.Bool       // the biz type had another calendar before
 
-	mu sync.Mutex // guards what follows
 	// seen is what is known of counters that are not open, here or in the previous strategy.
-	seen map[live.Name]ledger.Seen
+	seen live.Memory[ledger.Seen]
+
+	mu sync.Mutex // guards bare
 	// bare are ledgers of ended periods without answers; see isBare.
 	bare map[live.Name]struct{}
 }
@@ -131,9 +131,9 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
 		env: env, name: bizType.Name, settings: settings, calendar: settings.Calendar(), clock: clockOf(env),
-		documents: documentsOf(env.Store), seen: make(map[live.Name]ledger.Seen), bare: make(map[live.Name]struct{}),
-		looks: make(chan struct{}, mostLooks),
+		documents: documentsOf(env.Store), bare: make(map[live.Name]struct{}), looks: make(chan struct{}, mostLooks),
 	}
+	s.seen.Least = max(live.Remembered, settings.LiveKeys)
 	opts := live.Options[*counter]{
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
 	}
@@ -440,25 +440,24 @@ type known struct {
 func (s *Strategy) Inherit(from seqd.Strategy) {
 	switch before := from.(type) {
 	case *Strategy:
-		before.mu.Lock()
-		defer before.mu.Unlock()
-		s.seen = maps.Clone(before.seen)
+		for counter, seen := range before.seen.All() {
+			s.seen.Keep(counter, seen)
+		}
 	case *legacy:
 		for _, k := range before.kept {
-			s.seen[k.counter] = k.seen
+			s.seen.Keep(k.counter, k.seen)
 		}
 	}
 }
 
 // Legacy implements [seqd.Testator].
 func (s *Strategy) Legacy() seqd.Strategy {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.seen) == 0 {
+	all := s.seen.All()
+	if len(all) == 0 {
 		return nil
 	}
-	left := &legacy{kept: make([]known, 0, len(s.seen))}
-	for counter, seen := range s.seen {
+	left := &legacy{kept: make([]known, 0, len(all))}
+	for counter, seen := range all {
 		left.kept = append(left.kept, known{counter, seen})
 	}
 	return left

@@ -19,11 +19,16 @@ type known struct {
 	ceil  int64 // the highest number that was in the cursor
 	// the highest number of a range that a caller issues from later
 	beside int64
+	// whether the counter cannot be opened because the store has lost it
+	refuses bool
 }
+
+// Refuses implements what [live.Memory] needs.
+func (k known) Refuses() bool { return k.refuses }
 
 // with combines what two processes know.
 func (k known) with(other known) known {
-	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil), beside: max(k.beside, other.beside)}
+	return known{issued: max(k.issued, other.issued), alone: max(k.alone, other.alone), ceil: max(k.ceil, other.ceil), beside: max(k.beside, other.beside), refuses: k.refuses}
 }
 
 // behind reports whether the cursor may be below numbers that this process has issued.
@@ -126,8 +131,15 @@ func (s *Keyed) Legacy() seqd.Strategy {
 func (s *Keyed) Inherit(from seqd.Strategy) {
 	if k, ok := from.(knowingKeys); ok {
 		for name, known := range k.knowsKeys() {
-			s.memory.keep(name, known)
+			s.keep(name, known)
 		}
+	}
+}
+
+// keep adds to what is known of a key that is not open.
+func (s *Keyed) keep(name live.Name, k known) {
+	if k != (known{}) {
+		s.memory.Keep(name, k.with(s.memory.Of(name)))
 	}
 }
 
@@ -139,7 +151,7 @@ func (s *Keyed) knowsKeys() map[live.Name]known {
 			open[name] = k
 		}
 	})
-	all := s.memory.all() // after that, because what is closed meanwhile is kept
+	all := s.memory.All() // after that, because what is closed meanwhile is kept
 	for name, k := range open {
 		all[name] = k.with(all[name])
 	}

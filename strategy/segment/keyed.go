@@ -18,12 +18,12 @@ import (
 // There is no record of a key but its counter, so a cold key that exists costs one call of the
 // store. A counter that is missing belongs to a new key. If it was lost, its numbers would begin
 // again; so a store that has failed over creates none (see [persist.Fenced]), and this process
-// creates none that it remembers.
+// creates none that it remembers (see [live.Memory]).
 type Keyed struct {
 	family
 	// open makes the strategy for the counter of one key. It does no I/O.
 	open   func(bizType seqd.BizType, part *keyPart) (counting, error)
-	memory remembered
+	memory live.Memory[known]
 	pulse  pulse
 	era    atomic.Pointer[era]      // the present period; nil if numbers never reset
 	parts  atomic.Pointer[keyParts] // changed under mu
@@ -53,10 +53,11 @@ var (
 
 // newKeyed makes the strategy of a keyed biz type. open makes that of one counter.
 func newKeyed(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType, *keyPart) (counting, error)) (*Keyed, error) {
-	s := &Keyed{open: open, memory: remembered{most: mostRemembered}}
+	s := &Keyed{open: open}
 	if err := s.family.init(env, bizType); err != nil {
 		return nil, err
 	}
+	s.memory.Least = max(live.Remembered, s.settings.LiveKeys)
 	s.pulse = pulse{
 		tell: func(e seqd.Event) { e.BizType = bizType.Name; env.Observer.Event(e) },
 		log: func(err error) {
@@ -230,9 +231,13 @@ func (s *Keyed) openKey(ctx context.Context, name live.Name) (counting, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := s.memory.of(name)
+	k := s.memory.Of(name)
 	bequeathed(c, k)
 	if err := c.begins(ctx, k == known{}); err != nil {
+		if k != (known{}) && isHopeless(err) {
+			k.refuses = true
+			s.memory.Keep(name, k)
+		}
 		return nil, seqd.AsError(err)
 	}
 	return c, nil
@@ -240,7 +245,7 @@ func (s *Keyed) openKey(ctx context.Context, name live.Name) (counting, error) {
 
 // closeKey ends the use of a counter.
 func (s *Keyed) closeKey(ctx context.Context, name live.Name, c counting) error {
-	defer func() { s.memory.keep(name, knownBy(c)) }()
+	defer func() { s.keep(name, knownBy(c)) }()
 	err := s.closeCounter(ctx, name, c)
 	if err != nil {
 		s.env.Log.Debug("the counter of a key could not be closed cleanly", "bizType", s.bizType.Name, "key", name.Key, "period", name.Period, "error", err)

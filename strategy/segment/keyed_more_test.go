@@ -130,9 +130,7 @@ func TestCursorBehindIsRetired(t *testing.T) {
 			t.Fatal("the key is open")
 		}
 		redis["invoice/a"].change(func(r *redisModel) { r.down = nil })
-		s.memory.mu.Lock()
-		s.memory.newer = nil // other nodes do not know either
-		s.memory.mu.Unlock()
+		s.memory = live.Memory[known]{Least: 1} // other nodes do not know either
 		next, _, err := of(t.Context(), s, "a", 1)
 		if err != nil || next[0] <= got[0] {
 			t.Errorf("%v after %v, %v", next, got, err)
@@ -283,34 +281,30 @@ func TestHeirOfKeys(t *testing.T) {
 	heir := keyed(t, store, time.Now, nil, nil)
 	heir.Inherit(first.Legacy())
 	for key := range 20 {
-		if k := heir.memory.of(live.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
+		if k := heir.memory.Of(live.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
 			t.Errorf("of %d it knows %+v", key, k)
 		}
 	}
 	ended(t, heir)
 }
 
-// What is remembered of closed keys is bounded.
-func TestRememberedIsBounded(t *testing.T) {
-	m := remembered{most: 100}
-	for i := range 1000 {
-		m.keep(live.Name{Key: fmt.Sprint(i)}, known{issued: int64(i + 1)})
-		if n := len(m.all()); n > 100 {
-			t.Fatalf("%d are remembered", n)
+// A key whose counter is gone begins nothing, however many keys its node closes meanwhile.
+func TestLostKeyIsNotForgotten(t *testing.T) {
+	store := memory.New(time.Now)
+	s := keyed(t, store, time.Now, nil, func(s *Settings) { s.LiveKeys = 1 })
+	s.memory.Least = 2
+	wantOf(t, s, "a", 1, "[1]")
+	wantOf(t, s, "b", 1, "[1]") // closes a
+	for round := range 3 {
+		_ = store.Counters().Delete(t.Context(), "invoice/a")
+		if got, _, err := of(t.Context(), s, "a", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+			t.Fatalf("round %d: %v, %v", round, got, err)
 		}
-		for back := range min(i, 49) {
-			if m.of(live.Name{Key: fmt.Sprint(i - back)}).issued != int64(i-back+1) {
-				t.Fatalf("%d was forgotten after %d others", i-back, back)
-			}
+		for key := range 10 {
+			wantOf(t, s, fmt.Sprint("k", round, key), 1, "[1]")
 		}
 	}
-	name := live.Name{Key: "k"}
-	for _, issued := range []int64{5, 3, 7, 6} { // what is lower was issued before
-		m.keep(name, known{issued: issued})
-	}
-	if k := m.of(name); k.issued != 7 {
-		t.Errorf("issued are %d", k.issued)
-	}
+	ended(t, s)
 }
 
 // How much a key takes that is open and that nobody asks.

@@ -472,14 +472,23 @@ var bugs = []schedule{
 			w.named("a").restartWith("SEQD_BIZTYPESFROM", "")
 		}},
 	},
-
-	// What is still there.
 	{
-		name: "an older copy and many keys", was: "A node that runs while its store is put back forgets the keys that it has closed, and issues their numbers again.", found: "issue 31, A.11", open: "issue 31",
-		world: Options{BizTypes: only("rent"), Script: func(w *World) {
+		name: "an older copy and many keys", was: "A node that runs while its store is put back forgets the keys that it has closed, and issues their numbers again.", found: "issue 31, A.11",
+		world: Options{BizTypes: only("rent", "order", "tiny", "huge", "local"), Script: func(w *World) {
+			w.variant.live = "1"
+			c := w.named("c")
+			c.stop()
+			c.start()
 			all := func() {
-				for i := range 20 {
-					w.ask("a", load.Question{BizType: "rent", Of: fmt.Sprint("k", i), Count: 5})
+				for i := range 40 {
+					n := []string{"a", "c"}[i%2]
+					w.ask(n, load.Question{BizType: "rent", Of: fmt.Sprint("k", i), Count: 5})
+				}
+				for range 5 { // then c drops rent
+					time.Sleep(50 * time.Millisecond)
+					for _, other := range []string{"order", "tiny", "huge"} {
+						w.issue("c", other, 1)
+					}
 				}
 			}
 			all()
@@ -490,7 +499,11 @@ var bugs = []schedule{
 				w.store.Restore(older, false)
 				all()
 				all()
+				w.endNodes(false)
+				w.raiseAll(f, load.Enough(w.load.Shapes, w.journal.Highest(), w.counters(f)))
+				w.onAll((*node).start)
 			})
+			all()
 		}},
 	},
 }

@@ -461,13 +461,40 @@ func TestOps(t *testing.T) {
 	}
 }
 
+// A machine whose document went back says so to its successors, until the document was raised.
+func TestSeenRefuses(t *testing.T) {
+	older, raised := Fresh(&plain, "w", ""), Fresh(&plain, "w", "")
+	older.Revision, raised.Revision, raised.Era = 3, 6, 2
+	m := New(Config{Counter: "invoice", Writer: "w"}, plain)
+	m.Inherit(Seen{Born: older.Born, Era: older.Era, Revision: 5})
+	for _, test := range []struct {
+		name    string
+		state   *State
+		refuses bool
+	}{{"gone", nil, true}, {"older", older, true}, {"raised", raised, false}} {
+		out := Outcome{Err: persist.ErrNotFound}
+		if test.state != nil {
+			doc, err := test.state.Document("invoice", 0)
+			out = Outcome{Doc: doc, Err: err}
+		}
+		now := time.Now().Add(time.Minute)
+		m.Submit(&Request{Op: Op{Kind: Find, ID: "none"}})
+		m.retry = time.Time{}
+		list, _ := m.Next(now, 0)
+		m.Done(now, 0, &list[0], out)
+		if got := m.Seen().Refuses(); got != test.refuses {
+			t.Errorf("%s: refuses is %v, %v", test.name, got, m.Refusal())
+		}
+	}
+}
+
 // The latest of what predecessors saw counts, and the highest number of all.
 func TestInherit(t *testing.T) {
 	for want, list := range map[Seen][]Seen{
-		{"a", 1, 5, 50}: {{"a", 1, 5, 50}, {"b", 1, 4, 40}, {"c", 0, 9, 30}, {"d", 1, 5, 20}},
-		{"b", 1, 6, 50}: {{"a", 1, 5, 50}, {"b", 1, 6, 40}},
-		{"b", 2, 1, 60}: {{"a", 1, 5, 50}, {"b", 2, 1, 60}},
-		{"a", 1, 5, 70}: {{"a", 1, 5, 50}, {"b", 1, 1, 70}},
+		{"a", 1, 5, 50, false}: {{"a", 1, 5, 50, false}, {"b", 1, 4, 40, false}, {"c", 0, 9, 30, false}, {"d", 1, 5, 20, false}},
+		{"b", 1, 6, 50, false}: {{"a", 1, 5, 50, false}, {"b", 1, 6, 40, false}},
+		{"b", 2, 1, 60, false}: {{"a", 1, 5, 50, false}, {"b", 2, 1, 60, false}},
+		{"a", 1, 5, 70, false}: {{"a", 1, 5, 50, false}, {"b", 1, 1, 70, false}},
 	} {
 		m := New(Config{}, plain)
 		for _, seen := range list {

@@ -46,8 +46,10 @@ func (m *Machine) wentBack(s *State) *seqd.Error {
 		switch {
 		case s.Era < seen.Era, s.Era == seen.Era && (s.Born != seen.Born || s.Revision < seen.Revision),
 			s.Era == seen.Era && known && wrote < m.made:
+			m.seen.Back = true
 			return failedOver("the ledger of %s is older than what was acknowledged before, up to %d", name, seen.Last)
 		case s.Last < seen.Last:
+			m.seen.Back = true
 			return failedOver("the ledger of %s ends with %d, and numbers up to %d were handed out", name, s.Last, seen.Last)
 		}
 	}

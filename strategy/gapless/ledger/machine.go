@@ -98,7 +98,12 @@ type pending struct {
 type Seen struct {
 	Born                string
 	Era, Revision, Last int64
+	// Back is whether the document was older than this, or gone, when it was last read.
+	Back bool
 }
+
+// Refuses reports whether requests are refused because of what was seen.
+func (s Seen) Refuses() bool { return s.Back }
 
 // Stats are numbers of the last state that is known to be durable. Known is false if there is none.
 type Stats struct {

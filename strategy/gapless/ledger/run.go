@@ -205,6 +205,7 @@ func (m *Machine) failed(now time.Time, err error) {
 func (m *Machine) missing(now time.Time) {
 	switch {
 	case m.seen.Revision > 0 && !m.rules.Has(RuleBack):
+		m.seen.Back = true
 		m.block(now, failedOver("the ledger of %s is gone, which had come to %d", m.cfg.Counter, m.seen.Last))
 	case m.fence.on && m.fence.FailedOver() && !m.rules.Has(RuleFence):
 		m.block(now, failedOver("the store may have lost the ledger of %s", m.cfg.Counter))

@@ -1,0 +1,42 @@
+package live
+
+import (
+	"fmt"
+	"testing"
+)
+
+type fact struct {
+	last    int
+	refuses bool
+}
+
+func (f fact) Refuses() bool { return f.refuses }
+
+// What is remembered is bounded, except what refuses to issue because of it.
+func TestMemory(t *testing.T) {
+	m := Memory[fact]{Least: 50}
+	m.Keep(Name{Key: "stands"}, fact{1, false})
+	m.Keep(Name{Key: "stands"}, fact{7, true})
+	name := func(i int) Name { return Name{Key: fmt.Sprint(i)} }
+	for i := range 1000 {
+		m.Keep(name(i), fact{i, false})
+		if n := len(m.All()); n > 100 {
+			t.Fatalf("%d are remembered", n)
+		}
+		for back := range min(i, 49) {
+			if got := m.Of(name(i - back)).last; got != i-back {
+				t.Fatalf("of %d it knows %d after %d others", i-back, got, back)
+			}
+		}
+		if got := m.Of(Name{Key: "stands"}); got.last != 7 || m.All()[Name{Key: "stands"}] != got {
+			t.Fatalf("what refuses was forgotten after %d others: %v", i, got)
+		}
+	}
+	m.Keep(Name{Key: "stands"}, fact{9, false}) // it was raised
+	for i := range 100 {
+		m.Keep(name(i), fact{i, false})
+	}
+	if got := m.Of(Name{Key: "stands"}); got != (fact{}) {
+		t.Errorf("what no longer refuses is remembered for ever: %v", got)
+	}
+}
