@@ -76,8 +76,12 @@ var rules = map[string]rule{
 		may: ".",
 		why: "it knows when a counter is open, not what a counter is",
 	},
+	"strategy/keyplaces": {
+		may: ". persist",
+		why: "it counts keys, whatever their counters are",
+	},
 	"strategy/segment": {
-		may: ". internal/sharedspan persist strategy strategy/live strategy/segment/cursor " +
+		may: ". internal/sharedspan persist strategy strategy/keyplaces strategy/live strategy/segment/cursor " +
 			"strategy/segment/rediscursor strategy/segment/storetake",
 		why: "the machines of takes and the scripts in Redis are parts of this strategy",
 	},
@@ -94,7 +98,7 @@ var rules = map[string]rule{
 		why: "the scripts and their client handle ranges, whoever asks for them",
 	},
 	"strategy/gapless": {
-		may: ". persist persist/storeclock strategy strategy/gapless/ledger strategy/live",
+		may: ". persist persist/storeclock strategy strategy/gapless/ledger strategy/keyplaces strategy/live",
 		why: "the machine of a ledger is a part of this strategy; the counters of keys are kept as others keep them",
 	},
 	"strategy/gapless/gaplesstest": {

@@ -2,8 +2,6 @@ package gapless
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -27,11 +25,18 @@ type counter struct {
 	key  string // of the document
 	ends int64  // of the period, in ms since the Unix epoch, 0 for never
 
+	writer string        // identifies the machine
+	turn   chan struct{} // one value while nobody takes a place
+
 	mu      sync.Mutex // guards what follows
 	machine *ledger.Machine
-	policy  ledger.Policy
-	timer   *time.Timer // calls the machine again
-	running int         // commands under way
+	// creators are the callers who may create the ledger, and placed is whether it has a place that may
+	// have to be given back.
+	creators int
+	placed   bool
+	policy   ledger.Policy
+	timer    *time.Timer // calls the machine again
+	running  int         // commands under way
 	// gathering is how many commands ended just now: then callers only join what they will step for
 	gathering int
 	arrived   int // callers since the last step
@@ -53,12 +58,11 @@ const commandTimeout = 10 * time.Second
 
 // counter returns a counter that has not been read.
 func (s *Strategy) counter(name live.Name) *counter {
-	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.ends(name.Period)}
-	var random [8]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
+	c.turn <- struct{}{}
 	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
 	c.machine = ledger.New(ledger.Config{
-		Counter: c.key, Writer: hex.EncodeToString(random[:]), Without: sabotaged(),
+		Counter: c.key, Writer: c.writer, Without: sabotaged(),
 	}, c.policy)
 	c.timer = time.AfterFunc(commandTimeout, c.tick)
 	c.timer.Stop()
@@ -93,6 +97,9 @@ func (s *Strategy) shut(ctx context.Context, name live.Name, c *counter) error {
 	err := c.close(ctx)
 	c.mu.Lock()
 	seen := c.machine.Seen()
+	if c.placed { // a write is under way
+		c.placesOf(name.Period).Doubt()
+	}
 	c.tally(ledger.Stats{})
 	c.mu.Unlock()
 	s.seen.Keep(name, seen)
@@ -184,6 +191,7 @@ func (c *counter) step() {
 		go c.run(command)
 	}
 	c.finish()
+	c.vacate()
 	if c.timer.Stop(); !wake.IsZero() {
 		c.timer.Reset(wake.Sub(now))
 	}

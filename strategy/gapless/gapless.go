@@ -25,6 +25,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,7 @@ import (
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/keyplaces"
 	"github.com/seqd/seqd/strategy/live"
 )
 
@@ -90,7 +93,11 @@ type Strategy struct {
 	// seen is what is known of counters that are not open, here or in the previous strategy.
 	seen live.Memory[ledger.Seen]
 
-	mu sync.Mutex // guards bare
+	lifetime context.Context // until Close
+	end      context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
+	places map[seqd.Period]*keyplaces.Places
 	// bare are ledgers of ended periods without answers; see isBare.
 	bare map[live.Name]struct{}
 }
@@ -131,8 +138,10 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
 		env: env, name: bizType.Name, settings: settings, calendar: settings.Calendar(), clock: clockOf(env),
-		documents: documentsOf(env.Store), bare: make(map[live.Name]struct{}), looks: make(chan struct{}, mostLooks),
+		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
+		bare: make(map[live.Name]struct{}), places: make(map[seqd.Period]*keyplaces.Places),
 	}
+	s.lifetime, s.end = context.WithCancel(context.Background())
 	s.seen.Least = max(live.Remembered, settings.LiveKeys)
 	opts := live.Options[*counter]{
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
@@ -305,8 +314,12 @@ func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (l
 		return ledger.Result{}, err
 	}
 	defer e.Release()
-	if err := e.Counter().admit(ctx); err != nil {
-		return ledger.Result{}, err
+	if e.Counter().isNew() {
+		leave, err := e.Counter().admit(ctx)
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		defer leave()
 	}
 	return e.Counter().do(ctx, op)
 }
@@ -470,6 +483,13 @@ func (s *Strategy) Idle() bool { return true }
 func (s *Strategy) Close(ctx context.Context) error {
 	err := s.counters.Close(ctx)
 	s.reach.end()
+	s.end()
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.places))
+	s.mu.Unlock()
+	for _, places := range all {
+		err = errors.Join(err, places.Close(ctx))
+	}
 	return err
 }
 

@@ -3,10 +3,13 @@ package gapless
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/keyplaces"
 	"github.com/seqd/seqd/strategy/live"
 )
 
@@ -46,49 +49,101 @@ func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []st
 // behind returns what comes after the counters of a key, in all periods.
 func behind(key string) string { return key + "@~" }
 
-// places counts the keys of a biz type, so that there are no more than maxKeys: it is a counter in
-// the store, and a key takes a number of it before its ledger is created. If numbers reset, there
-// are places for each period. A place whose ledger was not created is lost: then there may be fewer
-// keys, never more.
+// mostPlaces is how many periods' places a node remembers.
+const mostPlaces = 4
 
-// admit takes a place for a key that has no ledger yet.
-func (c *counter) admit(ctx context.Context) error {
-	if c.name.Key == "" || !c.isNew() {
+// placesOf returns the places of the keys of a period.
+func (s *Strategy) placesOf(p seqd.Period) *keyplaces.Places {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if places := s.places[p]; places != nil {
+		return places
+	}
+	if len(s.places) >= mostPlaces {
+		delete(s.places, slices.Min(slices.Collect(maps.Keys(s.places))))
+	}
+	places := keyplaces.New(keyplaces.Config{
+		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Setting: "gapless.maxKeys",
+		Name: live.Name{Period: p}.Counter(s.name + "/"), Most: s.settings.MaxKeys, Running: s.lifetime,
+		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
+	})
+	s.places[p] = places
+	return places
+}
+
+// countKeys returns how many keys have a ledger of a period.
+func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
+	err = s.eachFrom(ctx, s.name+"/", func(doc persist.Document) error {
+		if name, err := parseName(s.name, doc.Key); err == nil && name.Period == p {
+			n++
+		}
 		return nil
+	})
+	return n, err
+}
+
+// admit takes a place for a key that has no ledger yet. Callers who come together share it. leave is
+// called after the operation that may create the ledger.
+func (c *counter) admit(ctx context.Context) (leave func(), err error) {
+	late, cancel := context.WithTimeout(ctx, c.settings.AcquireTimeout)
+	defer cancel()
+	select {
+	case <-c.turn:
+	case <-late.Done():
+		return nil, seqd.AsError(late.Err())
 	}
-	places := live.Name{Period: c.name.Period}.Counter(c.Strategy.name + "/")
-	err := c.place(ctx, places)
-	if errors.Is(err, persist.ErrNotFound) {
-		err = c.documents.counters.Create(ctx, persist.Counter{BizTag: places, Step: 1, Timestamp: c.env.Now().UnixMilli()})
-		if err == nil || errors.Is(err, persist.ErrExists) {
-			err = c.place(ctx, places)
-		}
+	defer func() { c.turn <- struct{}{} }()
+	if c.join() {
+		return c.leave, nil
 	}
+	if err = c.placesOf(c.name.Period).Take(ctx); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.placed = true
+		return c.leave, nil
+	}
+	c.leave()
 	if errors.Is(err, persist.ErrFailedOver) {
-		return failedOver(c.key)
+		return nil, failedOver(c.key)
 	}
-	return c.reach.noted(c.Strategy, err)
+	return nil, c.reach.noted(c.Strategy, err)
 }
 
-// place takes one place.
-func (c *counter) place(ctx context.Context, places string) error {
-	taken, err := c.documents.counters.Read(ctx, places)
-	if err != nil {
-		return err
-	}
-	if taken.Max < c.settings.MaxKeys { // others may take the last ones meanwhile
-		r, err := c.documents.counters.Allocate(ctx, persist.Request{BizTag: places, Size: 1, To: persist.Beside})
-		if err != nil || r.Last <= c.settings.MaxKeys {
-			return err
-		}
-	}
-	return seqd.Errorf(seqd.CodeTooManyKeys,
-		"%s has as many keys as gapless.maxKeys allows, %d: raise it, or use a key that exists", c.Strategy.name, c.settings.MaxKeys)
+// join notes a caller who may create the ledger, and reports whether that needs no place any more.
+func (c *counter) join() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.creators++
+	return c.placed || !c.isNewLocked()
 }
 
-// isNew reports whether the counter had no ledger when it was read, and has got none since.
+// leave is called by a caller who has joined.
+func (c *counter) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.creators--
+	c.vacate()
+}
+
+// vacate gives the place back when it is sure that this counter has not created the ledger: another
+// node has, or all operations were refused. mu is held.
+func (c *counter) vacate() {
+	if !c.placed || c.creators > 0 || !c.machine.Idle() {
+		return
+	}
+	c.placed = false
+	if seen := c.machine.Seen(); seen.Revision == 0 || seen.Born != c.writer {
+		c.placesOf(c.name.Period).Spare()
+	}
+}
+
+// isNew reports whether the counter of a key had no ledger when it was read, and has got none since.
 func (c *counter) isNew() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.machine.Seen().Revision == 0 && c.machine.Refusal() == nil
+	return c.isNewLocked()
+}
+
+func (c *counter) isNewLocked() bool {
+	return c.name.Key != "" && c.machine.Seen().Revision == 0 && c.machine.Refusal() == nil
 }

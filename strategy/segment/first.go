@@ -6,12 +6,13 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/keyplaces"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // keyPart is what the counters of all keys share that belong to one biz type and period.
 type keyPart struct {
-	places *keyPlaces
+	places *keyplaces.Places
 	pulse  *pulse
 	family *family
 	period seqd.Period // 0 if numbers never reset
@@ -129,7 +130,7 @@ func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
 // create creates the counter of a new key, if the biz type may have one more, with the first size
 // numbers, or all if there are fewer, taken out of it. It returns ErrExists if there is one.
 func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.Range, error) {
-	if err := s.key.places.take(ctx); err != nil {
+	if err := s.key.places.Take(ctx); err != nil {
 		return persist.Range{}, err
 	}
 	before := s.settings.Start - 1
@@ -138,10 +139,11 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 		BizTag: s.name, Max: r.Last, Step: s.settings.Step, Timestamp: s.env.Now().UnixMilli(), Epoch: epoch,
 	})
 	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
-		s.key.places.spare()
+		s.key.places.Spare()
 		return persist.Range{}, err
 	}
 	if err != nil {
+		s.key.places.Doubt()
 		s.key.family.grave.Store(nil) // it may have been created: the next call reads the tombstone
 		return persist.Range{}, err
 	}

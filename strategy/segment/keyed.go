@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/keyplaces"
 	"github.com/seqd/seqd/strategy/live"
 )
 
@@ -101,7 +102,11 @@ func (s *Keyed) part(p seqd.Period) *keyPart {
 			delete(next, oldest)
 		}
 	}
-	part := &keyPart{places: newKeyPlaces(s.env.Store, s.env.Now, s.bizType.Name, s.placesName(p), s.settings.MaxKeys), pulse: &s.pulse, family: &s.family, period: p}
+	part := &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: keyplaces.New(keyplaces.Config{
+		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Setting: "segment.maxKeys",
+		Name: s.placesName(p), Most: s.settings.MaxKeys, Running: s.running,
+		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
+	})}
 	next[p] = part
 	s.parts.Store(&next)
 	return part
@@ -117,15 +122,7 @@ func (s *Keyed) placesName(p seqd.Period) string {
 
 // Init makes sure that the store can be read. Counters are created when their keys are used.
 func (s *Keyed) Init(ctx context.Context, _ bool) error {
-	p := s.present()
-	counter, err := s.env.Store.Counters().Read(ctx, s.placesName(p))
-	if isNotFound(err) {
-		err = nil
-	}
-	if err == nil {
-		s.part(p).places.seen.Store(counter.Max)
-	}
-	return storeError(err)
+	return storeError(s.part(s.present()).places.Look(ctx))
 }
 
 // Generate adds n numbers of the key of seq, and of the period that is present when the call begins.
@@ -304,7 +301,7 @@ func (s *Keyed) Degraded() *seqd.Error {
 // Details implements [seqd.DetailReporter].
 func (s *Keyed) Details() map[string]any {
 	p := s.present()
-	details := map[string]any{"openKeys": s.set.Len(), "keys": s.part(p).places.seen.Load(), "maxKeys": s.settings.MaxKeys}
+	details := map[string]any{"openKeys": s.set.Len(), "keys": s.part(p).places.Taken(), "maxKeys": s.settings.MaxKeys}
 	if p != 0 {
 		details["period"] = p.String()
 	}
@@ -322,7 +319,7 @@ func (s *Keyed) Details() map[string]any {
 func (s *Keyed) Measure(tell func(seqd.Measurement)) {
 	now := s.env.Now()
 	tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(s.set.Len())})
-	tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(s.part(s.present()).places.seen.Load())})
+	tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(s.part(s.present()).places.Taken())})
 	tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(s.settings.MaxKeys)})
 	if e := s.era.Load(); e != nil && e.ends && e.holds(now.UnixMilli()) {
 		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: time.UnixMilli(e.until).Sub(now).Seconds()})
@@ -336,7 +333,7 @@ func (s *Keyed) Close(ctx context.Context) error {
 	err := s.family.close(ctx)
 	if parts := s.parts.Load(); parts != nil {
 		for _, part := range *parts {
-			err = errors.Join(err, part.places.giveBack(ctx))
+			err = errors.Join(err, part.places.Close(ctx))
 		}
 	}
 	return err

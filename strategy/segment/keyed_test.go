@@ -2,7 +2,6 @@ package segment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -456,17 +455,6 @@ func (w *keyWorld) call(s *Keyed, key string, n int, patience time.Duration, who
 type sharedStore struct{ persist.Store }
 
 func (s *sharedStore) Shared() bool { return true }
-
-// A caller that leaves while others take places gets none, and is told why.
-func TestCallerOfPlacesThatLeaves(t *testing.T) {
-	p := newKeyPlaces(newHooked(), time.Now, "invoice", "invoice/", 7)
-	<-p.turn // somebody fetches places
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := p.take(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-}
 
 // A biz type is degraded if one of its keys is.
 // A node is well as long as one of its open keys gets numbers.

@@ -1,0 +1,256 @@
+package keyplaces
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// flaky are counters that lose an answer now and then.
+type flaky struct {
+	persist.Counters
+	mu   sync.Mutex
+	rand *rand.Rand // nil if they lose none
+}
+
+var errLost = errors.New("the answer is lost")
+
+func (f *flaky) loses() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rand != nil && f.rand.IntN(10) == 0
+}
+
+func (f *flaky) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	r, err := f.Counters.Allocate(ctx, req)
+	if f.loses() {
+		return persist.Range{}, errLost
+	}
+	return r, err
+}
+
+func (f *flaky) GiveBack(ctx context.Context, name string, r persist.Range) (bool, error) {
+	if f.loses() {
+		return false, errLost
+	}
+	return f.Counters.GiveBack(ctx, name, r)
+}
+
+// town is a biz type whose keys are made up.
+type town struct {
+	t        *testing.T
+	counters *flaky
+	most     int64
+
+	mu   sync.Mutex // guards what follows
+	keys int64
+}
+
+func newTown(t *testing.T, most int64) *town {
+	return &town{t: t, counters: &flaky{Counters: memory.New(time.Now).Counters()}, most: most}
+}
+
+// node returns the places of a node, and what ends it, as a crash does.
+func (w *town) node() (p *Places, crash func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	return New(Config{
+		Counters: w.counters, Now: time.Now, Log: slog.New(slog.DiscardHandler), BizType: "rent", Setting: "gapless.maxKeys", Name: "rent/",
+		Most: w.most, Keys: func(context.Context) (int64, error) { return w.count(0), nil }, Running: ctx,
+	}), cancel
+}
+
+// count adds to the keys and returns how many there are.
+func (w *town) count(more int64) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys += more
+	if w.keys > w.most {
+		w.t.Errorf("there are %d keys of %d", w.keys, w.most)
+	}
+	return w.keys
+}
+
+// want checks how many places are taken, and how many keys there are.
+func (w *town) want(places, keys int64) {
+	w.t.Helper()
+	c, err := w.counters.Read(w.t.Context(), "rent/")
+	if err != nil || c.Max != places || w.count(0) != keys {
+		w.t.Errorf("%d places are taken of %d keys, want %d and %d: %v", c.Max, w.count(0), places, keys, err)
+	}
+}
+
+func (w *town) take(p *Places, code seqd.Code) {
+	w.t.Helper()
+	if err := p.Take(w.t.Context()); seqd.CodeOf(err) != code {
+		w.t.Errorf("got %v, want %q", err, code)
+	}
+}
+
+// What is taken and not used comes back: at once for another key, after a while, and when the node stops.
+func TestUnusedPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, 30_000) // three at a time
+		a, crash := w.node()
+		defer crash()
+		w.take(a, "")
+		w.count(1)
+		w.want(3, 1)
+		time.Sleep(inHand + time.Second)
+		w.want(1, 1)
+		for range 5 {
+			w.take(a, "")
+			a.Spare()
+		}
+		w.want(4, 1)
+		if err := a.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.want(1, 1)
+		w.take(a, "")
+		time.Sleep(inHand)
+		a.Spare() // late: no node has it any more
+		time.Sleep(time.Second)
+		w.want(1, 1)
+		if err := w.counters.Delete(t.Context(), "rent/"); err != nil { // the period was purged
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.Look(t.Context()), a.less(t.Context(), 1)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What a node that crashed had taken is there again, for nodes that are new and for others; and keys
+// whose places were lost count.
+func TestRecount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, 4)
+		a, crashA := w.node()
+		defer crashA()
+		w.take(a, "")
+		w.count(1)
+		time.Sleep(5 * time.Minute)
+		b, crash := w.node()
+		for range 3 {
+			w.take(b, "")
+		}
+		crash()
+		w.take(a, seqd.CodeTooManyKeys)
+		w.want(4, 1)
+		time.Sleep(3 * time.Minute)
+		w.want(1, 1)
+		w.take(a, "")
+		w.count(2) // one was created late
+		time.Sleep(time.Minute)
+		c, crash := w.node()
+		defer crash()
+		w.take(c, "")
+		w.count(1)
+		time.Sleep(5 * time.Minute)
+		w.want(4, 4)
+		w.take(c, seqd.CodeTooManyKeys)
+		w.take(a, seqd.CodeTooManyKeys)
+		time.Sleep(5 * time.Minute)
+		w.want(4, 4)
+	})
+}
+
+// A recount does not take the place of a key that is being created, whether it was taken before the
+// recount began or while it waited.
+func TestRecountLeavesWhatIsUnderWay(t *testing.T) {
+	for _, at := range []time.Duration{inHand - 5*time.Second, inHand + settle - 5*time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTown(t, 4)
+			a, crashA := w.node()
+			b, crashB := w.node()
+			defer crashA()
+			defer crashB()
+			w.take(a, "")
+			w.count(1)
+			time.Sleep(at)
+			w.take(b, "")
+			time.Sleep(20 * time.Second)
+			w.want(2, 1)
+			w.count(1)
+			time.Sleep(5 * time.Minute)
+			w.want(2, 2)
+		})
+	}
+}
+
+// A caller that leaves while others take places gets none, and is told why.
+func TestCallerLeaves(t *testing.T) {
+	w := newTown(t, 7)
+	p, crash := w.node()
+	defer crash()
+	<-p.turn // somebody fetches places
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Take(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nodes that come and go, crash and lose answers make no more keys than they may, and in the end there
+// are as many places as keys.
+func TestRandom(t *testing.T) {
+	for seed := range uint64(longtest.Or(20, 300)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			w := newTown(t, []int64{3, 40, 50_000}[seed%3])
+			w.counters.rand = rand.New(rand.NewPCG(seed, 2))
+			var nodes sync.WaitGroup
+			for n := range 3 {
+				own := rand.New(rand.NewPCG(seed, uint64(n)+3))
+				nodes.Go(func() { w.live(own) })
+			}
+			nodes.Wait()
+			w.counters.mu.Lock()
+			w.counters.rand = nil
+			w.counters.mu.Unlock()
+			p, crash := w.node()
+			defer crash()
+			if p.Take(t.Context()) == nil {
+				w.count(1)
+			}
+			time.Sleep(time.Duration(10+r.IntN(10)) * time.Minute)
+			w.want(w.count(0), w.count(0))
+		})
+	}
+}
+
+// live is the lives of a node.
+func (w *town) live(r *rand.Rand) {
+	for range 1 + r.IntN(4) {
+		p, crash := w.node()
+		for range r.IntN(15) {
+			time.Sleep(time.Duration(r.IntN(40_000)) * time.Millisecond)
+			if p.Take(context.Background()) != nil {
+				continue
+			}
+			time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
+			switch r.IntN(4) {
+			case 0:
+				p.Spare()
+			case 1:
+				p.Doubt()
+			default:
+				w.count(1)
+			}
+		}
+		if r.IntN(2) == 0 {
+			_ = p.Close(context.Background())
+		}
+		crash()
+	}
+}

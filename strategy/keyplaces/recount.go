@@ -1,0 +1,116 @@
+package keyplaces
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// A recount compares the places that are taken with the keys that there are, and corrects the places.
+// A place that was just taken belongs to a key whose counter is created at this moment. So a recount
+// looks at the places, waits until each of those was used or is back (settle), looks again, and counts
+// the keys. It corrects the places only if nobody took or gave back any meanwhile: then all are
+// old, and those that no key has are lost. Of two nodes that correct at the same time only one does,
+// because it names the maximum that it replaces.
+//
+// A write may reach the store later than settle, for instance that of a node that was paused. Then there
+// is a key more than places, until the next recount. After each correction one follows.
+
+const (
+	// settle is longer than a node has a place before the counter of its key is created.
+	settle = time.Minute
+	// again is the pause before the next recount, and restFor how many times longer than it took.
+	again   = time.Minute
+	restFor = 100
+)
+
+// recountSoon begins to count unless there is nothing to find.
+func (p *Places) recountSoon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.recountLocked()
+}
+
+// recountLocked is recountSoon; mu is held.
+func (p *Places) recountLocked() {
+	if p.doubt && !p.counts && p.c.Running.Err() == nil {
+		p.counts = true
+		go p.recount()
+	}
+}
+
+// recount counts until the places are right, or the strategy is closed.
+func (p *Places) recount() {
+	for pause := inHand; p.pause(pause) && p.stillInDoubt(); {
+		right, took, err := p.compare()
+		if err != nil {
+			p.c.Log.Debug("the keys of a biz type cannot be counted", "bizType", p.c.BizType, "counter", p.c.Name, "error", err)
+		}
+		pause = max(again, restFor*took)
+		p.mu.Lock()
+		p.doubt = p.doubt || !right
+		p.next = time.Now().Add(pause)
+		p.mu.Unlock()
+	}
+}
+
+// stillInDoubt reports whether there is something to find. If not, recount ends.
+func (p *Places) stillInDoubt() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts, p.doubt = p.doubt, false
+	return p.counts
+}
+
+// pause waits, and reports false when the strategy is closed.
+func (p *Places) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-p.c.Running.Done():
+		return false
+	}
+}
+
+// compare is one recount. It reports whether nothing was wrong, and how long it took to count.
+func (p *Places) compare() (right bool, took time.Duration, err error) {
+	before, err := p.read(p.c.Running)
+	if errors.Is(err, persist.ErrNotFound) { // the period was purged, or no key is new
+		return true, 0, nil
+	}
+	if err != nil || !p.pause(settle) {
+		return false, 0, err
+	}
+	began := time.Now()
+	after, err := p.read(p.c.Running)
+	if err != nil || after.Max != before.Max {
+		return false, 0, err
+	}
+	keys, err := p.c.Keys(p.c.Running)
+	took = time.Since(began)
+	if err != nil {
+		return false, took, err
+	}
+	return keys == after.Max && !after.FailedOver, took, p.correct(after, keys)
+}
+
+// correct makes the places as many as there are keys.
+func (p *Places) correct(c persist.Counter, keys int64) error {
+	ctx, cancel := context.WithTimeout(p.c.Running, timeout)
+	defer cancel()
+	switch {
+	case keys > c.Max || c.FailedOver: // a failover has lost places, or a key was created late
+		_, err := p.c.Counters.Allocate(ctx, persist.Request{BizTag: p.c.Name, Floor: keys, To: persist.Beside})
+		return err
+	case keys < c.Max:
+		given, err := p.c.Counters.GiveBack(ctx, p.c.Name, persist.Range{First: keys + 1, Last: c.Max})
+		if given {
+			p.taken.Store(keys)
+			p.c.Log.Info("places of keys were taken that no key has", "bizType", p.c.BizType, "counter", p.c.Name, "places", c.Max, "keys", keys)
+		}
+		return err
+	}
+	return nil
+}
