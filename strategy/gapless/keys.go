@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/keyplaces"
 	"github.com/seqd/seqd/strategy/live"
 )
@@ -102,11 +103,20 @@ func (c *counter) admit(ctx context.Context) (leave func(), err error) {
 		c.placed = true
 		return c.leave, nil
 	}
+	if seqd.CodeOf(err) == seqd.CodeTooManyKeys && c.bornElsewhere(ctx) {
+		return c.leave, nil
+	}
 	c.leave()
 	if errors.Is(err, persist.ErrFailedOver) {
 		return nil, failedOver(c.key)
 	}
 	return nil, c.reach.noted(c.Strategy, err)
+}
+
+// bornElsewhere reads the document again, and reports whether another node has created it.
+func (c *counter) bornElsewhere(ctx context.Context) bool {
+	_, _ = c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
+	return !c.isNew()
 }
 
 // join notes a caller who may create the ledger, and reports whether that needs no place any more.

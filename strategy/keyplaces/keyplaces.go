@@ -56,8 +56,11 @@ type Places struct {
 }
 
 const (
-	// inHand is how long a node keeps places that it does not use, after it last took some.
+	// inHand is how long a node keeps places that it does not use, after it last took some; soon is how
+	// long it does if few are left.
 	inHand = 10 * time.Second
+	soon   = 100 * time.Millisecond
+	few    = 100
 	// fullFor is for how long a node does not look whether there are places again.
 	fullFor = time.Second
 	// timeout bounds what the package does in the background.
@@ -71,8 +74,12 @@ func New(c Config) *Places {
 	return p
 }
 
-// block returns how many places a node takes at a time, so that many new keys share one write.
-func (p *Places) block() int64 { return min(max(1, p.c.Most/10_000), 1000) }
+// block returns how many places a node takes at a time, so that many new keys share one write. It is 1
+// if few are left.
+func (p *Places) block() int64 { return min(max(1, p.c.Most/10_000), max(1, p.left()/few), 1000) }
+
+// left returns how many places are left, as far as this node knows.
+func (p *Places) left() int64 { return p.c.Most - p.taken.Load() }
 
 // Taken returns how many places were taken when this node last looked.
 func (p *Places) Taken() int64 { return p.taken.Load() }
@@ -128,9 +135,14 @@ func (p *Places) Take(ctx context.Context) error {
 
 // keep adds to the places in hand. mu is held.
 func (p *Places) keep(n int64) {
-	if p.hand += n; p.hand > 0 && p.back == nil {
-		p.back = time.AfterFunc(time.Until(p.fetched.Add(inHand)), func() { _ = p.giveBack(p.c.Running) })
+	if p.hand += n; p.hand == 0 || p.back != nil {
+		return
 	}
+	wait := time.Until(p.fetched.Add(inHand))
+	if p.left() < few {
+		wait = min(wait, soon)
+	}
+	p.back = time.AfterFunc(wait, func() { _ = p.giveBack(p.c.Running) })
 }
 
 // fromHand takes a place that this node has.
