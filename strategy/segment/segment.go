@@ -13,7 +13,7 @@
 //   - [Periodic] issues numbers that are reset each day, month or year (periodic.go, purge.go). It
 //     has one of the others for each period.
 //   - [Keyed] issues numbers for each key, and period if they are reset (keyed.go, first.go,
-//     keyplaces.go, purgekeys.go). It has one of the others for each key that the node uses.
+//     purgekeys.go). It has one of the others for each key that the node uses.
 //
 // If the increment is above 1, they count in places and spaced makes them numbers (places.go,
 // spaced.go).

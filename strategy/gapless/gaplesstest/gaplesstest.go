@@ -279,6 +279,19 @@ func (w *world) step(r *rand.Rand, nodes []*gapless.Strategy, told *collect) {
 func (w *world) keys() {
 	w.settings.Keyed, w.settings.LiveKeys, w.settings.MaxKeys = true, 4, 11
 	a, b := w.node(0), w.node(1)
+	var racers sync.WaitGroup
+	for i := range 16 { // who do not know of each other
+		racers.Go(func() {
+			var seq seqd.Sequence
+			seq.For("tenant-0")
+			id, _, err := []*gapless.Strategy{a, b}[i%2].HandOut(w.Context(), seqd.Order{Count: 1, Reserve: true}, &seq)
+			if err == nil {
+				err = a.Release(w.Context(), seqd.Settlement{ID: id.ID})
+			}
+			want(w, "a new key", err, nil)
+		})
+	}
+	racers.Wait()
 	told := make(map[string][]int64)
 	for i := range 60 {
 		key := fmt.Sprint("tenant-", i%10)
@@ -301,6 +314,13 @@ func (w *world) keys() {
 	want(w, "keys", err, nil)
 	keys, _ = b.Keys(w.Context(), all[2], 3)
 	want(w, "a page of keys", keys, all[3:6])
+	places := func(want int64) {
+		await.True(w, "each key has one place", func() bool {
+			c, err := w.stores[0].Counters().Read(w.Context(), bizType+"/")
+			return err == nil && c.Max == want
+		})
+	}
+	places(10)
 	var seq seqd.Sequence
 	seq.For("new")
 	r, _, err := a.HandOut(w.Context(), seqd.Order{Count: 1, Reserve: true}, &seq)
@@ -312,4 +332,5 @@ func (w *world) keys() {
 	seq.Reset()
 	seq.For("too-many")
 	want(w, "a key too many", seqd.CodeOf(b.Generate(w.Context(), 1, &seq)), seqd.CodeTooManyKeys)
+	places(11)
 }
