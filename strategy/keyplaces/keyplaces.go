@@ -57,10 +57,9 @@ type Places struct {
 
 const (
 	// inHand is how long a node keeps places that it does not use, after it last took some; soon is how
-	// long it does if few are left.
+	// long it does if it takes one at a time.
 	inHand = 10 * time.Second
 	soon   = 100 * time.Millisecond
-	few    = 100
 	// fullFor is for how long a node does not look whether there are places again.
 	fullFor = time.Second
 	// timeout bounds what the package does in the background.
@@ -76,10 +75,10 @@ func New(c Config) *Places {
 
 // block returns how many places a node takes at a time, so that many new keys share one write. It is 1
 // if few are left.
-func (p *Places) block() int64 { return min(max(1, p.c.Most/10_000), max(1, p.left()/few), 1000) }
-
-// left returns how many places are left, as far as this node knows.
-func (p *Places) left() int64 { return p.c.Most - p.taken.Load() }
+func (p *Places) block() int64 {
+	left := p.c.Most - p.taken.Load()
+	return max(1, min(p.c.Most/10_000, left/100, 1000))
+}
 
 // Taken returns how many places were taken when this node last looked.
 func (p *Places) Taken() int64 { return p.taken.Load() }
@@ -139,7 +138,7 @@ func (p *Places) keep(n int64) {
 		return
 	}
 	wait := time.Until(p.fetched.Add(inHand))
-	if p.left() < few {
+	if p.block() == 1 {
 		wait = min(wait, soon)
 	}
 	p.back = time.AfterFunc(wait, func() { _ = p.giveBack(p.c.Running) })
