@@ -131,6 +131,9 @@ func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
 // numbers, or all if there are fewer, taken out of it. It returns ErrExists if there is one.
 func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.Range, error) {
 	if err := s.key.places.Take(ctx); err != nil {
+		if _, missing := s.env.Store.Counters().Read(ctx, s.name); missing == nil { // another node has created it
+			err = persist.ErrExists
+		}
 		return persist.Range{}, err
 	}
 	before := s.settings.Start - 1
