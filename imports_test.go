@@ -175,7 +175,7 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/redisbatch internal/retry internal/seams persist persist/bolt persist/memory " +
+		may: ". internal/bounded internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/bolt persist/memory " +
 			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
@@ -360,6 +360,9 @@ var rules = map[string]rule{
 	},
 	"internal/openfiles": {
 		why: "it uses the operating system only",
+	},
+	"internal/redisbound": {
+		why: "it looks at what a server sends, whoever has asked",
 	},
 	"internal/redisbatch": {
 		may: "internal/redisonce internal/sharedspan",

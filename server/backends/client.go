@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/seqd/seqd/internal/redisbound"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/server/config"
 )
@@ -46,6 +47,7 @@ func NewRedis(ctx context.Context, cfg config.Redis) (redis.UniversalClient, err
 // newRedis is NewRedis with the function that connects.
 func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 	var client redis.UniversalClient
+	dial = new(redisbound.Bound).Dial(dial)
 	hook := bound{cfg.Timeout}
 	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {

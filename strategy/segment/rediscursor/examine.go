@@ -59,7 +59,7 @@ func Owner(ctx context.Context, opts Options) (string, error) {
 	if err != nil {
 		return "", explain(err, opts)
 	}
-	cluster, _ := found[0].(string)
+	cluster, _ := first(found)
 	return cluster, nil
 }
 
@@ -78,7 +78,7 @@ func Ceils(ctx context.Context, opts Options, counters []string) ([]int64, error
 	}
 	ceils := make([]int64, len(counters))
 	for i, call := range calls {
-		text, ok := call.Val()[0].(string)
+		text, ok := first(call.Val())
 		if !ok {
 			continue // there is no cursor
 		}
@@ -87,4 +87,12 @@ func Ceils(ctx context.Context, opts Options, counters []string) ([]int64, error
 		}
 	}
 	return ceils, nil
+}
+
+// first returns the first field of an answer to HMGET, if it has one.
+func first(fields []any) (text string, ok bool) {
+	if len(fields) > 0 {
+		text, ok = fields[0].(string)
+	}
+	return text, ok
 }
