@@ -68,7 +68,9 @@ func (b *back) open(ctx context.Context) error {
 	b.front.api.Show(b.figures)
 	source := metrics.Source{
 		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
-		Feed: func() (number, failures int64) { return b.feed.Number(), b.feed.Failures() },
+		Feed: func() (number, failures, ignored int64) {
+			return b.feed.Number(), b.feed.Failures(), b.feed.Ignored()
+		},
 	}
 	if b.store.Store.Shared() {
 		source.Mixed = b.nodes.Mixed

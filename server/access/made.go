@@ -77,6 +77,9 @@ func (t *Tokens) revoke(ctx context.Context, name, by string) (gone []Made, err 
 				kept = append(kept, s)
 			}
 		}
+		if len(gone) == 0 {
+			return errNoSecret // somebody else has revoked them
+		}
 		if all = len(kept) == 0; !all {
 			token.Secrets = kept
 		}
@@ -85,14 +88,11 @@ func (t *Tokens) revoke(ctx context.Context, name, by string) (gone []Made, err 
 		}
 		return nil
 	}
-	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) error {
-		switch {
-		case all:
-			return t.remove(ctx, store, &token)
-		case len(gone) > 0:
-			return t.update(ctx, store, &token)
+	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) (*Token, error) {
+		if all {
+			return nil, t.remove(ctx, store, &token)
 		}
-		return nil // somebody else has revoked them
+		return t.update(ctx, store, &token)
 	})
 	if seqd.CodeOf(err) == seqd.CodeNotFound {
 		return nil, nil

@@ -5,7 +5,7 @@ import "github.com/seqd/seqd"
 // AllowNamed checks whether the token of this name allows something, for callers who cannot send
 // its secret. Its errors are those of [Tokens.Allow].
 func (t *Tokens) AllowNamed(name, scope, counter string) error {
-	s := t.known.Load()
+	s := t.memory.known.Load()
 	c := s.byName[name]
 	switch {
 	case c == nil && !s.complete:

@@ -59,16 +59,14 @@ func (b *Backing) publish(ctx context.Context, name string) {
 // Tokens holds all tokens: those of the configuration, which never change, and those of the store.
 // It is safe for concurrent use.
 //
-// Allow reads memory only. Memory follows the store under one lock: whoever reads the store to
-// update memory, or writes to the store, holds the lock from before that until memory is updated.
-// So an older reading never overwrites a newer one.
+// Allow reads memory only, and memory follows the store: see memory.
 type Tokens struct {
-	opts    Options
-	config  map[string]Token
-	known   atomic.Pointer[set]
-	backing atomic.Pointer[Backing]
-	mu      sync.Mutex       // held while memory follows the store, see above
-	warned  map[string]int64 // the revisions of tokens that were warned of; mu guards it
+	opts     Options
+	config   map[string]Token
+	memory   memory
+	backing  atomic.Pointer[Backing]
+	warnings sync.Mutex
+	warned   map[string]int64 // the revisions of tokens that were warned of; warnings guards it
 }
 
 // New returns the tokens of the configuration. [Tokens.Use] and [Tokens.Reload] add those of the
@@ -79,7 +77,7 @@ func New(opts Options) *Tokens {
 		token.Source = FromConfig
 		t.config[token.Name] = token
 	}
-	t.known.Store(newSet(t.config, false))
+	t.memory.known.Store(newSet(t.config, false))
 	return t
 }
 
@@ -89,20 +87,20 @@ func New(opts Options) *Tokens {
 // a biz type, or with a key what [seqd.CounterOf] returns. The errors are [seqd.CodeUnauthorized],
 // [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if it returns no error.
 func (t *Tokens) Allow(authorization []string, scope, counter string) (who Identity, err error) {
-	return t.known.Load().allow(t.opts.Now, authorization, scope, counter)
+	return t.memory.known.Load().allow(t.opts.Now, authorization, scope, counter)
 }
 
 // AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller that
 // keeps its connection sends its secret once.
 func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (who Identity, err error) {
-	return t.known.Load().allowDigest(t.opts.Now, digest, scope, counter)
+	return t.memory.known.Load().allowDigest(t.opts.Now, digest, scope, counter)
 }
 
 // Find returns the token one of whose secrets has this digest. Its Expires is that of the secret if
 // that is earlier. It returns [seqd.CodeUnauthorized] if there
 // is none that is valid, and [seqd.CodeStarting] as Allow does.
 func (t *Tokens) Find(digest *Digest) (Token, error) {
-	s := t.known.Load()
+	s := t.memory.known.Load()
 	who, err := s.allowDigest(t.opts.Now, digest, "", "")
 	if err != nil {
 		return Token{}, err
@@ -123,24 +121,36 @@ func (t *Tokens) documents() (persist.Documents, error) {
 	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the store is not open yet", RetryAfter: time.Second}
 }
 
-// Reload reads all tokens of the store. If it fails, memory stays as it is.
+// Reload reads all tokens of the store. If it fails, memory may have only a part of them that is newer.
 func (t *Tokens) Reload(ctx context.Context) error {
 	store, err := t.documents()
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	names := maps.Clone(t.config)
-	for doc, err := range persist.EveryDocument(ctx, store, Kind) {
-		if err != nil {
-			return fmt.Errorf("read the tokens: %w", err)
+	for {
+		began := t.memory.begin()
+		names := maps.Clone(t.config)
+		for doc, err := range persist.EveryDocument(ctx, store, Kind) {
+			if err != nil {
+				return fmt.Errorf("read the tokens: %w", err)
+			}
+			if token, ok := t.read(doc); ok {
+				names[token.Name] = token
+			}
 		}
-		if token, ok := t.read(doc); ok {
-			names[token.Name] = token
+		if moved, ok := t.memory.settleAll(began, names); ok {
+			return t.applyAll(ctx, moved)
 		}
 	}
-	t.known.Store(newSet(names, true))
+}
+
+// applyAll applies several tokens.
+func (t *Tokens) applyAll(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if err := t.Apply(ctx, name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -150,34 +160,31 @@ func (t *Tokens) Apply(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	doc, err := store.Read(ctx, Kind, name)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		t.forget(name)
-	case err != nil:
-		return fmt.Errorf("read the token %s: %w", name, err)
-	default:
-		t.follow(doc)
+	for {
+		began := t.memory.begin()
+		doc, err := store.Read(ctx, Kind, name)
+		to := t.memoryOf(doc)
+		switch {
+		case errors.Is(err, persist.ErrNotFound):
+			to = nil
+		case err != nil:
+			return fmt.Errorf("read the token %s: %w", name, err)
+		}
+		if t.memory.settle(name, began, to) {
+			return nil
+		}
+	}
+}
+
+// memoryOf returns what memory has of a document of the store: nil if that is no token of the store.
+func (t *Tokens) memoryOf(doc persist.Document) *Token {
+	if doc.Key == "" {
+		return nil
+	}
+	if token, ok := t.read(doc); ok {
+		return &token
 	}
 	return nil
-}
-
-// follow updates memory with a document of the store. mu is held.
-func (t *Tokens) follow(doc persist.Document) {
-	if token, ok := t.read(doc); ok {
-		t.known.Store(t.known.Load().with(token))
-	} else {
-		t.forget(doc.Key)
-	}
-}
-
-// forget removes a token of the store from memory. mu is held.
-func (t *Tokens) forget(name string) {
-	if _, fixed := t.config[name]; !fixed {
-		t.known.Store(t.known.Load().without(name))
-	}
 }
 
 // read returns the token of a document. ok is false if the configuration has a token of that name,
@@ -203,8 +210,10 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 	return token, true
 }
 
-// warn warns of a token, once for each revision. mu is held.
+// warn warns of a token, once for each revision.
 func (t *Tokens) warn(name string, revision int64, text string) {
+	t.warnings.Lock()
+	defer t.warnings.Unlock()
 	if t.warned[name] != revision {
 		t.warned[name] = revision
 		t.opts.Log.Warn(text, "token", name)
@@ -290,14 +299,10 @@ func (t *Tokens) Create(ctx context.Context, want Token, by string) (made Token,
 	if err := check(made); err != nil {
 		return Token{}, "", err
 	}
-	err = t.write(ctx, made.Name, func(store persist.Documents) error {
+	err = t.write(ctx, made.Name, func(store persist.Documents) (*Token, error) {
 		doc, err := createIn(ctx, store, documentOf(made))
-		if err != nil {
-			return err
-		}
 		made.Revision = doc.Revision
-		t.follow(doc)
-		return nil
+		return t.memoryOf(doc), err
 	})
 	if errors.Is(err, persist.ErrExists) {
 		return Token{}, "", seqd.Errorf(seqd.CodeConflict, "there is a token with this name already")
@@ -387,24 +392,23 @@ func (t *Tokens) Change(ctx context.Context, name string, edit func(*Token) erro
 	if _, fixed := t.config[name]; fixed {
 		return changed, errFixed
 	}
-	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) error {
-		err := t.update(ctx, store, &token)
+	err = t.attempts(ctx, name, edit, func(store persist.Documents, token Token) (to *Token, err error) {
+		to, err = t.update(ctx, store, &token)
 		changed = token
-		return err
+		return to, err
 	})
-	return changed, err
+	if err != nil {
+		return Token{}, err
+	}
+	return changed, nil
 }
 
-// update writes the next revision of a token. mu is held.
-func (t *Tokens) update(ctx context.Context, store persist.Documents, token *Token) error {
+// update writes the next revision of a token, and returns what memory has then.
+func (t *Tokens) update(ctx context.Context, store persist.Documents, token *Token) (*Token, error) {
 	token.Revision++
 	token.Updated = t.now()
 	doc := documentOf(*token)
-	err := store.Update(ctx, doc)
-	if err == nil {
-		t.follow(doc)
-	}
-	return err
+	return t.memoryOf(doc), store.Update(ctx, doc)
 }
 
 // Delete removes a token of the store and returns it. It calls may with the current token; an error
@@ -413,26 +417,29 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 	if _, fixed := t.config[name]; fixed {
 		return removed, errFixed
 	}
-	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) error {
+	err = t.attempts(ctx, name, may, func(store persist.Documents, token Token) (*Token, error) {
 		removed = token
-		return t.remove(ctx, store, &token)
+		return nil, t.remove(ctx, store, &token)
 	})
-	return removed, err
+	if err != nil {
+		return Token{}, err
+	}
+	return removed, nil
 }
 
-// remove deletes a token. mu is held.
+// remove deletes a token.
 func (t *Tokens) remove(ctx context.Context, store persist.Documents, token *Token) error {
 	now := t.now()
 	if err := store.Update(ctx, goneOf(*token, now)); err != nil {
 		return err
 	}
 	_, _ = store.Purge(ctx, Kind, now.UnixMilli(), mostPurged) // what earlier ones left: the next one tries again
-	t.forget(token.Name)
 	return nil
 }
 
-// attempts reads a token, calls edit, and writes. It starts again if another node wrote first.
-func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) error, write func(persist.Documents, Token) error) error {
+// attempts reads a token, calls edit, and writes: see [Tokens.write]. It starts again if another node
+// wrote first.
+func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) error, write func(persist.Documents, Token) (*Token, error)) error {
 	for range mostAttempts {
 		store, err := t.documents()
 		if err != nil {
@@ -448,7 +455,7 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 		if err := check(token); err != nil {
 			return err
 		}
-		err = t.write(ctx, name, func(store persist.Documents) error { return write(store, token) })
+		err = t.write(ctx, name, func(store persist.Documents) (*Token, error) { return write(store, token) })
 		switch {
 		case err == nil:
 			return nil
@@ -461,9 +468,9 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 	return seqd.Errorf(seqd.CodeConflict, "other nodes keep changing the token; try again")
 }
 
-// write announces a change, makes it, and publishes it. The lock keeps readers of the store from
-// updating memory in between.
-func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) error) error {
+// write announces a change, makes it, and publishes it. change returns what memory has then, nil for
+// none.
+func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) (*Token, error)) error {
 	if _, err := t.documents(); err != nil {
 		return err
 	}
@@ -471,9 +478,12 @@ func (t *Tokens) write(ctx context.Context, name string, change func(persist.Doc
 	if err := b.announce(ctx, name); err != nil {
 		return unavailable(err)
 	}
-	t.mu.Lock()
-	err := change(b.Documents)
-	t.mu.Unlock()
+	began := t.memory.begin()
+	to, err := change(b.Documents)
+	// If something else was read meanwhile, it may be older or newer than what was written.
+	if err == nil && !t.memory.settle(name, began, to) && t.Apply(context.WithoutCancel(ctx), name) != nil {
+		t.memory.settle(name, t.memory.begin(), to)
+	}
 	if !errors.Is(err, persist.ErrExists) && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
 		b.publish(ctx, name)
 	}

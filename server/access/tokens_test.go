@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -304,32 +305,132 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// TestLateMemory checks that a late reading does not undo a newer one: a token is deleted after
-// another node wrote it and before that node updated its memory.
+// TestLateMemory checks that a late reading does not undo a newer one: a token is disabled or deleted,
+// here or by another node, between an access to the store and what it does to memory.
 func TestLateMemory(t *testing.T) {
+	disableIt := func(t *testing.T, by *access.Tokens) {
+		if _, err := by.Change(t.Context(), "shop", disable); err != nil {
+			t.Error(err)
+		}
+	}
+	deleteIt := func(t *testing.T, by *access.Tokens) {
+		if _, err := by.Delete(t.Context(), "shop", anyone); err != nil {
+			t.Error(err)
+		}
+	}
+	follow := map[string]func(*testing.T, *access.Tokens){
+		"nothing": nil,
+		"apply": func(t *testing.T, by *access.Tokens) {
+			if err := by.Apply(t.Context(), "shop"); err != nil {
+				t.Error(err)
+			}
+		},
+		"reload": func(t *testing.T, by *access.Tokens) {
+			if err := by.Reload(t.Context()); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+	for ends, end := range map[string]func(*testing.T, *access.Tokens){"disabled": disableIt, "deleted": deleteIt} {
+		for late, asks := range map[string]func(*testing.T, *access.Tokens){
+			"apply": follow["apply"], "reload": follow["reload"],
+			"change": func(t *testing.T, by *access.Tokens) {
+				_, err := by.Change(t.Context(), "shop", func(token *access.Token) error { token.Scopes = []string{"admin"}; return nil })
+				if err != nil && seqd.CodeOf(err) != seqd.CodeConflict && seqd.CodeOf(err) != seqd.CodeNotFound {
+					t.Error(err)
+				}
+			},
+		} {
+			for after, follows := range follow {
+				t.Run(late+", "+ends+", "+after, func(t *testing.T) { lateMemory(t, asks, end, follows) })
+			}
+		}
+	}
+}
+
+// lateMemory calls end when late has asked the store, and then follows, unless the node itself has ended
+// the token.
+func lateMemory(t *testing.T, late, end, follows func(*testing.T, *access.Tokens)) {
 	inner := newStore()
 	store := &documents{Documents: inner}
-	tokens := newTokens(t, store)
-	other := newTokens(t, inner)
-	applied := make(chan error, 1)
-	store.create = func(ctx context.Context, doc persist.Document) error {
-		if err := inner.Create(ctx, doc); err != nil {
-			return err
+	tokens, other := newTokens(t, store), newTokens(t, inner)
+	secret := create(t, tokens, "shop", "read")
+	ended := false
+	meanwhile := func() {
+		if ended {
+			return
 		}
-		if _, err := other.Delete(ctx, doc.Key, anyone); err != nil {
-			return err
+		ended = true
+		if follows == nil {
+			end(t, tokens)
+			return
 		}
-		// Apply waits for the lock of the write
-		go func() { applied <- tokens.Apply(context.WithoutCancel(ctx), doc.Key) }()
-		return nil
+		end(t, other)
+		follows(t, tokens)
 	}
-	secret := create(t, tokens, "shop", "admin")
-	if err := <-applied; err != nil {
-		t.Fatal(err)
+	store.read = func(ctx context.Context, kind, name string) (persist.Document, error) {
+		doc, err := inner.Read(ctx, kind, name)
+		meanwhile()
+		return doc, err
 	}
-	if got := isFor(tokens, secret); got != "unauthorized" {
-		t.Errorf("it was removed, and is for %s", got)
+	store.list = func(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+		docs, err := inner.List(ctx, kind, after, limit)
+		meanwhile()
+		return docs, err
 	}
+	store.update = func(ctx context.Context, doc persist.Document) error {
+		err := inner.Update(ctx, doc)
+		meanwhile()
+		return err
+	}
+	late(t, tokens)
+	if got := isFor(tokens, secret); !ended || got != "unauthorized" {
+		t.Errorf("the token is for %s", got)
+	}
+}
+
+// TestReadingDelaysNothing checks that a token can be revoked while the store does not answer those who
+// read others, which anybody may cause who can publish.
+func TestReadingDelaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := newStore()
+		store := &documents{Documents: inner}
+		tokens := newTokens(t, store)
+		secret := create(t, tokens, "shop", "admin")
+		answers := make(chan struct{})
+		store.read = func(ctx context.Context, kind, name string) (persist.Document, error) {
+			if name != "shop" {
+				<-answers
+			}
+			return inner.Read(ctx, kind, name)
+		}
+		store.list = func(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
+			<-answers
+			return inner.List(ctx, kind, after, limit)
+		}
+		var wg sync.WaitGroup
+		for i := range 2000 {
+			wg.Go(func() {
+				if err := tokens.Apply(t.Context(), fmt.Sprint("t", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if err := tokens.Reload(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		if _, err := tokens.Change(t.Context(), "shop", disable); err != nil {
+			t.Error(err)
+		}
+		close(answers)
+		wg.Wait()
+		if got := isFor(tokens, secret); got != "unauthorized" {
+			t.Errorf("the token is for %s", got)
+		}
+	})
 }
 
 // TestChangeSeesTheLatest checks that edit is called again with another node's change.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -42,6 +43,10 @@ type Feed struct {
 	journal journal
 	watched watched
 	reader  reader
+
+	hearing  chan struct{}        // a place for each document that is read because of a message
+	reloaded map[string]time.Time // when a message last made this node read all documents of a kind; only listen uses it
+	ignored  atomic.Int64         // messages
 
 	failures atomic.Int64 // polls that failed
 	failed   atomic.Bool  // the last poll failed
@@ -70,11 +75,21 @@ const (
 	WatchFor = 30 * time.Second
 	// allKeys stands for every document of a kind in what is published.
 	allKeys = ""
+
+	// mostHeard is how many messages are followed within a poll interval.
+	mostHeard = 1000
+	// parallelHeard is how many documents are read at once because of messages. They must leave
+	// connections of the store to others.
+	parallelHeard = 4
+	// longestMessage is longer than a message of this package, in bytes.
+	longestMessage = 512
+	// warnEvery is the shortest time between two lines about too many messages.
+	warnEvery = 10 * time.Minute
 )
 
 // New returns a Feed that follows nothing yet.
 func New(opts Options) *Feed {
-	f := &Feed{opts: opts, journal: journal{opts.Documents, opts.Now, opts.Log}}
+	f := &Feed{opts: opts, journal: journal{opts.Documents, opts.Now, opts.Log}, hearing: make(chan struct{}, parallelHeard), reloaded: make(map[string]time.Time)}
 	f.watched.until = make(map[subject]time.Time)
 	f.reader.init(f.watched.remove)
 	return f
@@ -105,6 +120,9 @@ func (f *Feed) Failing() bool { return f.failed.Load() }
 
 // Failures returns how many polls failed.
 func (f *Feed) Failures() int64 { return f.failures.Load() }
+
+// Ignored returns how many messages were not followed: they named nothing, or there were too many.
+func (f *Feed) Ignored() int64 { return f.ignored.Load() }
 
 // Follow reads what other nodes change, until ctx ends.
 func (f *Feed) Follow(ctx context.Context) {
@@ -161,12 +179,33 @@ func (f *Feed) Poll(ctx context.Context) error {
 }
 
 // listen reads what is published until ctx ends. The client reconnects by itself; the next poll
-// finds what it missed.
+// finds what it missed. Whoever may publish must not keep the node busy: while there are too many
+// messages, listen leaves the channel to the polls.
 func (f *Feed) listen(ctx context.Context) {
-	subscription := f.opts.Redis.Subscribe(ctx, f.opts.Channel)
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.Channel(redis.WithChannelHealthCheckInterval(pollInterval))
+	var warned time.Time
 	for {
+		subscription := f.opts.Redis.Subscribe(ctx, f.opts.Channel)
+		// without a buffer, because a flood of messages would fill it
+		f.attend(ctx, subscription.Channel(redis.WithChannelHealthCheckInterval(pollInterval),
+			redis.WithChannelSize(0), redis.WithChannelSendTimeout(pollInterval)))
+		_ = subscription.Close()
+		if now := time.Now(); ctx.Err() == nil && now.Sub(warned) >= warnEvery {
+			warned = now
+			f.opts.Log.Warn("more is published on the Redis channel than this node follows; changes are found by polls meanwhile",
+				"channel", f.opts.Channel, "messages", mostHeard, "within", pollInterval.String())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// attend reads messages until ctx ends, there are no more, or there are too many.
+func (f *Feed) attend(ctx context.Context, messages <-chan *redis.Message) {
+	var began time.Time
+	for heard := 0; ; heard++ {
 		select {
 		case <-ctx.Done():
 			return
@@ -174,24 +213,54 @@ func (f *Feed) listen(ctx context.Context) {
 			if !ok {
 				return
 			}
+			if now := time.Now(); now.Sub(began) >= pollInterval {
+				began, heard = now, 0
+			}
+			if heard >= mostHeard {
+				f.ignored.Add(1)
+				return
+			}
 			f.hear(ctx, message.Payload)
 		}
 	}
 }
 
-// hear reads the document that a message names. If that fails, the document is watched.
+// hear reads the document that a message names, unless it cannot be one or too many are being read
+// already. Nothing is lost by that, nor if reading fails: what has changed was announced in the store,
+// where the next poll finds it. The message alone proves nothing: anybody may have published it.
 func (f *Feed) hear(ctx context.Context, message string) {
-	var s subject
-	if json.Unmarshal([]byte(message), &s) != nil {
+	s, ok := f.understand(message)
+	if !ok {
+		f.ignored.Add(1)
 		return
 	}
-	f.reader.start(ctx, s, func(err error) {
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		f.opts.Log.Info("a change could not be read yet", "kind", s.Kind, "key", s.Key, "error", err)
-		f.watched.add(s)
-	})
+	select {
+	case f.hearing <- struct{}{}:
+	default:
+		f.ignored.Add(1)
+		return
+	}
+	f.reader.start(ctx, s, func(error) { <-f.hearing })
+}
+
+// understand returns the document that a message names. ok is false if no change that this node
+// follows is published so, or if it would read everything again too soon.
+func (f *Feed) understand(message string) (s subject, ok bool) {
+	if len(message) > longestMessage || json.Unmarshal([]byte(message), &s) != nil {
+		return s, false
+	}
+	if _, known := f.reader.followers[s.Kind]; !known { // or a kind of a newer version
+		return s, false
+	}
+	if s.Key != allKeys {
+		return s, seqd.CheckName(s.Key) == nil
+	}
+	now := time.Now()
+	if now.Sub(f.reloaded[s.Kind]) < pollInterval {
+		return s, false
+	}
+	f.reloaded[s.Kind] = now
+	return s, true
 }
 
 // Announce says that a document is about to change. The caller may change it only after Announce

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -324,5 +327,64 @@ func TestPollPastWhatHangs(t *testing.T) {
 		if seen["slow"] != 2 { // it was announced again meanwhile
 			t.Errorf("%v", seen)
 		}
+	})
+}
+
+// Whoever may publish, and nothing else, makes a node read little: names of documents that it follows, few
+// at a time, and all documents once between two polls. What is left out is found by the next poll.
+func TestHearLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		r, hangs := newNode(t, store), make(chan struct{})
+		var reads, reloads atomic.Int64
+		r.Add("thing", Follower{
+			Changed: func(ctx context.Context, key string) error {
+				reads.Add(1)
+				<-hangs
+				return persist.ErrUnavailable
+			},
+			Reload: func(context.Context) error { reloads.Add(1); return nil },
+		})
+		messages := make(chan *redis.Message)
+		ended := make(chan struct{})
+		go func() {
+			r.attend(t.Context(), messages)
+			close(ended)
+		}()
+		say := func(n int, message func(i int) string) {
+			for i := range n {
+				messages <- &redis.Message{Payload: message(i)}
+			}
+			synctest.Wait()
+		}
+		for _, strange := range []string{"", "{", `{"kind":"other","key":"x"}`, `{"kind":"thing","key":"x\n"}`, `{"kind":"thing","key":"x", "more":"` + strings.Repeat("x", 1000) + `"}`} {
+			say(1, func(int) string { return strange })
+		}
+		if got, ignored := reads.Load()+reloads.Load(), r.Ignored(); got != 0 || ignored != 5 {
+			t.Errorf("%d reads, %d messages ignored", got, ignored)
+		}
+		say(10, func(int) string { return `{"kind":"thing","key":""}` })
+		say(100, func(i int) string { return fmt.Sprintf(`{"kind":"thing","key":"x%d"}`, i) })
+		if got := reads.Load(); got != parallelHeard || reloads.Load() != 1 {
+			t.Errorf("%d documents are read at once, and all %d times", got, reloads.Load())
+		}
+		close(hangs)
+		synctest.Wait()
+		if n := len(r.watched.all()) + len(r.reader.reading) + len(r.hearing); n != 0 {
+			t.Errorf("%d documents are remembered that somebody named", n)
+		}
+		time.Sleep(pollInterval)
+		say(1, func(int) string { return `{"kind":"thing","key":""}` })
+		say(mostHeard-1, func(int) string { return "" })
+		if reloads.Load() != 2 {
+			t.Errorf("all were read %d times", reloads.Load())
+		}
+		select {
+		case <-ended:
+			t.Error("the node left the channel too early")
+		default:
+		}
+		say(1, func(int) string { return "" })
+		<-ended
 	})
 }

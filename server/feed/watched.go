@@ -53,13 +53,6 @@ func (w *watched) all() []subject {
 	return slices.Collect(maps.Keys(w.until))
 }
 
-// add adds a document as if it had been announced now.
-func (w *watched) add(s subject) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.until[s] = time.Now().Add(WatchFor)
-}
-
 // remove removes a document that was read, if the read that began then came after the time that it
 // is watched for.
 func (w *watched) remove(s subject, began time.Time) {

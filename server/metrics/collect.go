@@ -31,9 +31,9 @@ type Source struct {
 	Mixed func() *seqd.Error
 	// Handlers reports what the rejection handlers measure, by the name of the handler.
 	Handlers func(tell func(handler string, m seqd.Measurement))
-	// Feed returns the number of the newest announced change, and how many attempts to read changes
-	// failed.
-	Feed func() (number, failures int64)
+	// Feed returns the number of the newest announced change, how many attempts to read changes
+	// failed, and how many messages were ignored.
+	Feed func() (number, failures, ignored int64)
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -145,9 +145,10 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		definitionsMixed.send(to, truth(s.Mixed() != nil))
 	}
 	if s.Feed != nil {
-		number, failures := s.Feed()
+		number, failures, ignored := s.Feed()
 		feedNumber.send(to, float64(number))
 		feedFailures.send(to, float64(failures))
+		feedIgnored.send(to, float64(ignored))
 	}
 }
 

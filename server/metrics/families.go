@@ -143,6 +143,7 @@ var (
 	definitionsMixed = gauge(most, "seqd_definitions_mixed", "1 while some nodes follow the definitions of the store and others those of their configuration, else 0; missing if no other node can use the store.")
 	feedNumber       = gauge(most, "seqd_feed_change_number", "Number of the newest announced change of definitions and tokens that this node knows.")
 	feedFailures     = counter("seqd_feed_failures_total", "Failed attempts to read the changes of other nodes.")
+	feedIgnored      = counter("seqd_feed_messages_ignored_total", "Messages on the Redis channel of changes that named nothing, or were more than a node follows.")
 )
 
 // Segments.

@@ -419,7 +419,7 @@ func driven(t *testing.T) *Metrics {
 		Handlers: func(tell func(string, seqd.Measurement)) {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
-		Feed:         func() (int64, int64) { return 1, 1 },
+		Feed:         func() (int64, int64, int64) { return 1, 1, 1 },
 		LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200)
