@@ -222,8 +222,11 @@ var rules = map[string]rule{
 		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
-		may: ". server/access",
+		may: ". server/access server/connections",
 		why: "what every protocol asks depends on none of them",
+	},
+	"server/connections": {
+		why: "it knows connections, and neither what is said on them nor by whom",
 	},
 	"server/console": {
 		may: ". persist server/access server/httpapi",
@@ -231,7 +234,7 @@ var rules = map[string]rule{
 			"hold tokens",
 	},
 	"server/httpapi": {
-		may: ". internal/lateread internal/lazydeadline server/access server/audit server/gate server/openapi",
+		may: ". internal/lateread internal/lazydeadline server/access server/audit server/connections server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},
@@ -269,7 +272,7 @@ var rules = map[string]rule{
 		why: "it shares rejection handlers among biz types, and names none of them",
 	},
 	"server/resp": {
-		may: ". server/access server/gate",
+		may: ". server/access server/connections server/gate",
 		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
 	},
 	"server/tracing": {

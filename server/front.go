@@ -85,8 +85,8 @@ func (f *front) newGate() {
 	f.tokens = access.New(access.Options{Config: f.base.cfg.Auth.Tokens, Asked: f.base.cfg.Auth.Enforced(), Now: f.base.opts.now, Log: f.base.log})
 	opts := gate.Options{
 		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
-		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log),
-		AccessLog:      cfg.AccessLog == "on", AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
+		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log), FirstRequest: cfg.ReadHeaderTimeout,
+		AccessLog: cfg.AccessLog == "on", AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
 	}
 	if f.base.cfg.Auth.Enforced() {
 		opts.Guard = f.tokens

@@ -3,42 +3,48 @@ package gate
 import (
 	"log/slog"
 	"sync/atomic"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/connections"
 )
 
-// Connections limits how many connections are open at once, of all protocols together. It is safe
-// for concurrent use.
-//
-// If too many are open, a new one is closed without an answer. An answer would require to read what
-// the client sends, because closing would otherwise reset the connection, and that would hold the
-// descriptor that is to be freed.
-type Connections struct {
-	// Refused are the connections that were closed at once. Callers of Enter count them.
+// Closed counts connections that the service has closed for the sake of others.
+type Closed struct {
+	// Refused were closed at once, without an answer. An answer would require to read what the client
+	// sends, because closing would otherwise reset the connection, and that would hold the descriptor that
+	// is to be freed.
 	Refused *Episodes
-	most    int64
-	open    atomic.Int64
+	// Displaced had gone longest without an answered request when all places were taken.
+	Displaced *Episodes
+	// Silent had no answered request for too long. That is no trouble by itself, so it is not logged.
+	Silent *Count
 }
 
-func newConnections(most int, log *slog.Logger) *Connections {
-	return &Connections{
-		most:    orNone(int64(most)),
-		Refused: NewEpisodes("connections were closed at once: server.maxConnections are open", log),
+// Count counts. It is safe for concurrent use.
+type Count struct{ n atomic.Int64 }
+
+// Count counts one.
+func (c *Count) Count() { c.n.Add(1) }
+
+// All returns how often it happened.
+func (c *Count) All() int64 { return c.n.Load() }
+
+// newConnections returns the table of open connections, and what counts those that it closes.
+func newConnections(most int, patience time.Duration, log *slog.Logger) (*connections.Table, Closed) {
+	closed := Closed{
+		Refused:   NewEpisodes("connections were closed at once: server.maxConnections are open, and a request is being answered on each", log),
+		Displaced: NewEpisodes("connections were closed to make room for others: server.maxConnections are open", log),
+		Silent:    new(Count),
 	}
+	return connections.New(connections.Options{
+		Most: most, Patience: patience, Refused: closed.Refused, Displaced: closed.Displaced, Silent: closed.Silent,
+	}), closed
 }
 
-// Enter counts a new connection, and reports whether it may stay. If not, the caller closes it.
-func (c *Connections) Enter() bool {
-	if c.open.Add(1) <= c.most {
-		return true
-	}
-	c.open.Add(-1)
-	return false
-}
+// errNoPlace refuses requests on connections in spare places.
+var errNoPlace = overloaded("so many connections are open that only probes are answered on this one")
 
-// Leave notes that a connection that may stay was closed.
-func (c *Connections) Leave() { c.open.Add(-1) }
-
-// Open returns how many connections are open.
-func (c *Connections) Open() int64 { return c.open.Load() }
-
-// Crowded reports whether more than seven eighths of the connections are open.
-func (c *Connections) Crowded() bool { return c.open.Load() > c.most-c.most/8 }
+// NoPlace returns why a request is refused on a connection for which only a spare place was left. Its
+// detail needs no escaping in JSON.
+func NoPlace() *seqd.Error { return errNoPlace }

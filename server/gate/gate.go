@@ -4,7 +4,7 @@
 //
 // A protocol, for each connection and request:
 //
-//  1. [Connections.Enter]: server.maxConnections
+//  1. [connections.Table]: server.maxConnections
 //  2. [Gate.Allow]: the caller's token
 //  3. [Places.Enter]: server.maxInFlight
 //  4. [Life.Issuer]: the issuer, or why there is none
@@ -13,9 +13,11 @@ package gate
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/connections"
 )
 
 // Options are the options of [New].
@@ -28,8 +30,11 @@ type Options struct {
 	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
 	// Further requests for large answers are refused as those above MaxInFlight are.
 	MaxInFlightBytes int64
-	// MaxConnections is how many connections may be open at once; 0 means no limit.
+	// MaxConnections is how many connections may be open at once; 0 means no limit. FirstRequest is how
+	// long one may be open without an answered request, until its caller is known; 0 means no limit. See
+	// package connections.
 	MaxConnections int
+	FirstRequest   time.Duration
 	// Guard decides who may call. If it is nil, everybody may.
 	Guard Guard
 	// AccessLog logs requests: per second at most AccessLogPerSecond good ones, and as many failed
@@ -60,8 +65,9 @@ type Gate struct {
 	Requests *Places
 	// Room is the memory of large answers.
 	Room *Room
-	// Connections are the open connections of all protocols.
-	Connections *Connections
+	// Connections are the open connections of all protocols, and Closed counts those that it closed.
+	Connections *connections.Table
+	Closed      Closed
 	// IDs are the IDs of requests.
 	IDs *IDs
 	// AccessLog decides which requests are logged; nil if none are.
@@ -77,11 +83,11 @@ type Gate struct {
 // New returns a gate of a service that is starting.
 func New(opts Options) *Gate {
 	g := &Gate{
-		Requests:    NewPlaces(opts.MaxInFlight, "server.maxInFlight", opts.Log),
-		Room:        newRoom(opts.MaxInFlightBytes, opts.Log),
-		Connections: newConnections(opts.MaxConnections, opts.Log),
-		IDs:         newIDs(), Guard: opts.Guard, MaxCount: opts.MaxCount, Log: opts.Log,
+		Requests: NewPlaces(opts.MaxInFlight, "server.maxInFlight", opts.Log),
+		Room:     newRoom(opts.MaxInFlightBytes, opts.Log),
+		IDs:      newIDs(), Guard: opts.Guard, MaxCount: opts.MaxCount, Log: opts.Log,
 	}
+	g.Connections, g.Closed = newConnections(opts.MaxConnections, opts.FirstRequest, opts.Log)
 	g.begin()
 	if opts.AccessLog {
 		g.AccessLog = newAccessLog(opts.AccessLogPerSecond)

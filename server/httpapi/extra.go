@@ -152,6 +152,7 @@ func (v *Visit) Text(key string) (text string, err error) {
 func (v *Visit) As(who access.Identity, bizType string) {
 	if who.Name != "" {
 		setCaller(v.c, who)
+		_ = placeOf(v.c.Request).Show() // if it has been closed, the answer gets lost as it can at any time
 	}
 	v.c.Params = append(v.c.Params, gin.Param{Key: "bizType", Value: bizType})
 	if v.api.middleware.extras.changes(v.c) && seqd.CheckName(bizType) == nil {

@@ -10,11 +10,11 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/lateread"
 	"github.com/seqd/seqd/internal/lazydeadline"
+	"github.com/seqd/seqd/server/connections"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -27,21 +27,20 @@ import (
 // net/http does not know of TLS, and therefore speaks HTTP/1.1 only. The first read makes the
 // handshake, within the timeout for headers.
 //
-// settings are nil if connections are not encrypted. If too many connections are open, a new one is
-// closed without an answer.
-func Listener(l net.Listener, settings *tls.Config, connections *gate.Connections) net.Listener {
+// settings are nil if connections are not encrypted. table decides which connections stay open.
+func Listener(l net.Listener, settings *tls.Config, table *connections.Table) net.Listener {
 	if settings != nil {
 		settings = settings.Clone()
 		settings.NextProtos = []string{"http/1.1"}
 	}
-	return &listener{Listener: l, settings: settings, connections: connections}
+	return &listener{Listener: l, settings: settings, table: table}
 }
 
 type listener struct {
 	net.Listener
-	settings    *tls.Config // nil without TLS
-	connections *gate.Connections
-	late        lateread.Clock
+	settings *tls.Config // nil without TLS
+	table    *connections.Table
+	late     lateread.Clock
 }
 
 // Accept implements [net.Listener].
@@ -52,25 +51,24 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil || !ok {
 			return c, err
 		}
-		if l.connections.Enter() {
-			return l.wrap(tcp), nil
+		if place := l.table.Enter(tcp); place != nil {
+			return l.wrap(tcp, place), nil
 		}
 		_ = tcp.Close() // nothing was written that could be lost
-		l.connections.Refused.Count()
 	}
 }
 
 // wrap returns a connection that is counted. From net/http down: problem documents, which TLS is to
 // encrypt; late reads, above TLS because it has buffers of its own; TLS if there is any; cheap deadlines,
 // below TLS because it ends for good after a write that timed out; TCP.
-func (l *listener) wrap(tcp *net.TCPConn) net.Conn {
+func (l *listener) wrap(tcp *net.TCPConn, place *connections.Place) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)
 	var stream lateread.Stream = lazy
 	if l.settings != nil {
 		stream = encrypted{tls.Server(lazy, l.settings), lazy}
 	}
-	return &conn{Conn: l.late.Conn(stream), listener: l}
+	return &conn{l.late.Conn(stream), place}
 }
 
 // encrypted is a connection over TLS.
@@ -112,14 +110,13 @@ func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), 
 // the caller can still read the answer.
 type conn struct {
 	*lateread.Conn
-	listener *listener
-	closed   sync.Once
+	place *connections.Place
 }
 
-// Close implements [net.Conn]. net/http closes some connections twice.
+// Close implements [net.Conn].
 func (c *conn) Close() error {
 	err := c.Conn.Close()
-	c.closed.Do(func() { c.listener.connections.Leave() })
+	c.place.Leave()
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/connections"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -21,6 +22,7 @@ type middleware struct {
 	places   *places
 	errors   *errorWriter
 	extras   *extras
+	noPlace  *busyReply
 	// encrypted is true if connections use TLS
 	encrypted bool
 }
@@ -34,6 +36,7 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
 		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
 		extras: extras, encrypted: opts.TLS,
+		noPlace: newBusyReply(gate.NewEpisodes("requests were refused: so many connections are open that only probes are answered on new ones", g.Log), gate.NoPlace()),
 	}
 }
 
@@ -54,7 +57,7 @@ func (m *middleware) around(c *gin.Context) {
 	if m.encrypted {
 		header["Strict-Transport-Security"] = oneYear
 	}
-	if m.ends(c.Request) {
+	if m.ends(c.Request) || placeOf(c.Request).Spare() {
 		header["Connection"] = closing
 	}
 	if m.counters != nil {
@@ -73,10 +76,24 @@ func (m *middleware) around(c *gin.Context) {
 		defer m.audit.write(c, id[0])
 	}
 	defer m.errors.recover(c)
+	place, answered := placeOf(c.Request), false
+	if !place.Begin() {
+		c.Abort() // nobody gets an answer
+		return
+	}
+	defer func() { place.End(answered) }()
 	if err := m.limits.check(c); err != nil {
 		closeGently(c)
 		c.Abort()
 		m.errors.fail(c, err)
+		return
+	}
+	if answered = m.shown(c, place); !answered {
+		c.Abort()
+		return
+	}
+	if place.Spare() && places != nil {
+		m.errors.refuse(c, m.noPlace)
 		return
 	}
 	if places != nil {
@@ -87,6 +104,17 @@ func (m *middleware) around(c *gin.Context) {
 		defer places.Leave()
 	}
 	c.Next()
+}
+
+// shown says that the caller of a request is known, if it is or need not be. It returns false if the
+// connection has been closed to make room for others.
+func (m *middleware) shown(c *gin.Context, place *connections.Place) bool {
+	if m.gate.Guard != nil && callerName(c) == "" {
+		if x := m.extras.of(c); x == nil || !x.Guests {
+			return true // such as a probe
+		}
+	}
+	return place.Show()
 }
 
 // ends reports whether the answer to a request ends the connection.

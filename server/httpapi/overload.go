@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/connections"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -39,25 +40,40 @@ const impatience = 100 * time.Millisecond
 // connKey is the key in a request's context for what is known of its connection.
 type connKey struct{}
 
-// lastShed is when a request of a connection was last refused, in nanoseconds since 1970; 0 means
-// never.
-type lastShed struct{ atomic.Int64 }
+// connection is what is known of a connection.
+type connection struct {
+	place *connections.Place // nil if nobody counts it
+	// shed is when a request was last refused, in nanoseconds since 1970; 0 means never.
+	shed atomic.Int64
+}
 
-// ConnContext is for [http.Server]. It lets the API recognise connections that return too early
-// after a refusal.
-func ConnContext(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, new(lastShed))
+// ConnContext is for [http.Server] with a [Listener]. It lets the API recognise connections: those that
+// return too early after a refusal, and those whose callers have shown who they are.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	of := new(connection)
+	if counted, ok := c.(*conn); ok {
+		of.place = counted.place
+	}
+	return context.WithValue(ctx, connKey{}, of)
+}
+
+// placeOf returns the place of the connection of a request, which may be nil.
+func placeOf(r *http.Request) *connections.Place {
+	if of, ok := r.Context().Value(connKey{}).(*connection); ok {
+		return of.place
+	}
+	return nil
 }
 
 // tooEarly records a refusal and reports whether the previous refusal on the connection was less
 // than retryAfter ago.
 func tooEarly(r *http.Request) bool {
-	last, known := r.Context().Value(connKey{}).(*lastShed)
+	of, known := r.Context().Value(connKey{}).(*connection)
 	if !known {
 		return false
 	}
 	now := time.Now().UnixNano()
-	before := last.Swap(now)
+	before := of.shed.Swap(now)
 	return before != 0 && now-before < int64(retryAfter) && now >= before
 }
 

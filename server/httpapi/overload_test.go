@@ -226,97 +226,93 @@ func TestRefusingAllocates(t *testing.T) {
 	}
 }
 
-// TestMoreConnectionsThanPlaces checks that connections above the limit are closed at once, and
-// that a closed connection makes room.
-func TestMoreConnectionsThanPlaces(t *testing.T) {
-	const most = 3
+// served serves an API with a bound of connections on a port of its own, and returns what asks on a
+// connection: the status, and whether the answer ends the connection. The status is 0 if it was closed.
+func served(t *testing.T, api *httpapi.API) (addr string, ask func(c net.Conn, path string) (status int, ends bool)) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
-	addr := l.Addr().String()
-	api := newStarting(t, func(o *options) {
-		o.MaxConnections, o.Log = most, slog.New(slog.NewTextHandler(&log, nil))
-	})
-	l = httpapi.Listener(l, nil, api.Gate().Connections)
-	accepted := make(chan net.Conn)
+	addr = l.Addr().String()
+	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Hour, ConnContext: httpapi.ConnContext}
 	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			accepted <- c
+	go func() { defer close(ended); _ = s.Serve(httpapi.Listener(l, nil, api.Gate().Connections)) }()
+	t.Cleanup(func() { _ = s.Close(); <-ended })
+	return addr, func(c net.Conn, path string) (int, bool) {
+		t.Helper()
+		if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
+			return 0, true
 		}
-	}()
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0, true
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		return answer.StatusCode, answer.Close
+	}
+}
+
+// TestSilentConnections checks that connections on which nothing is said make room for others, and never
+// those on which requests are answered.
+func TestSilentConnections(t *testing.T) {
+	api := newStarting(t, func(o *options) { o.MaxConnections = 16 })
+	addr, ask := served(t, api)
+	kept := dial(t, addr)
+	ask(kept, "/healthz")
 	for range 5 {
-		var ours []net.Conn
-		for range most {
-			dial(t, addr)
-			ours = append(ours, <-accepted)
+		var silent []net.Conn
+		for range 100 {
+			silent = append(silent, dial(t, addr))
 		}
-		if open := api.Load().Connections; open != most {
-			t.Errorf("%d connections are open, want %d", open, most)
+		if status, ends := ask(dial(t, addr), "/healthz"); status != 200 || ends {
+			t.Fatalf("a probe got %d, and its end: %t", status, ends)
 		}
-		for range 4 {
-			if n, err := dial(t, addr).Read(make([]byte, 1)); n != 0 || err == nil {
-				t.Errorf("a connection too many got %d bytes, %v; want its end", n, err)
-			}
+		if n, err := silent[0].Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("a silent connection got %d bytes, %v; want its end", n, err)
 		}
-		for _, c := range ours {
-			for range 2 { // the second call changes nothing
-				_ = c.Close()
-			}
+		if status, ends := ask(kept, "/healthz"); status != 200 || ends {
+			t.Fatalf("one that is kept got %d, and its end: %t", status, ends)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	<-ended
-	if load := api.Load(); load != (httpapi.Load{Refused: 5 * 4}) {
+	if load := api.Load(); load.Connections != 16 || load.Displaced < 400 || load.Refused != 0 {
 		t.Errorf("at the end the load is %+v", load)
 	}
-	if n := strings.Count(log.String(), "server.maxConnections"); n != 1 {
-		t.Errorf("it was logged %d times, want once: %s", n, &log)
+}
+
+// TestSpareConnections checks that probes are answered, and nothing else, while requests are answered on
+// as many connections as are possible.
+func TestSpareConnections(t *testing.T) {
+	s, entered, release := hanging()
+	issuer := newIssuer(t, define("order", s))
+	api := newStarting(t, func(o *options) { o.MaxConnections = 1 })
+	api.Gate().Ready(issuer)
+	addr, ask := served(t, api)
+	answered := make(chan int)
+	go func() {
+		status, _ := ask(dial(t, addr), "/seq/order")
+		answered <- status
+	}()
+	<-entered
+	for path, want := range map[string]int{"/healthz": 200, "/seq/order": 503, "/nowhere": 503} {
+		if status, ends := ask(dial(t, addr), path); status != want || !ends {
+			t.Errorf("%s got %d, and its end: %t", path, status, ends)
+		}
+	}
+	close(release)
+	if status := <-answered; status != 200 {
+		t.Errorf("the request got %d", status)
 	}
 }
 
 // TestIdleConnectionsKeepNobodyOut checks that answers end their connections when almost all places
 // are taken.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
-	const most, kept = 32, 28
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	issuer := newIssuer(t, define("order", newCounter(100)))
-	issuer.Init(t.Context())
-	api := newStarting(t, func(o *options) { o.MaxConnections = most })
-	api.Gate().Ready(issuer)
-	addr := l.Addr().String()
-	l = httpapi.Listener(l, nil, api.Gate().Connections)
-	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Hour}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = s.Serve(l) }()
-	defer func() { _ = s.Close(); <-ended }()
+	const most, kept = 32, 29
+	addr, ask := served(t, newStarting(t, func(o *options) { o.MaxConnections = most }))
 	for i := range kept + 100 {
-		c := dial(t, addr)
-		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		answers := bufio.NewReader(c)
-		answer, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			t.Fatalf("connection %d: %v", i, err)
-		}
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.Close != (i >= kept) {
-			t.Fatalf("connection %d: closed %t, %v", i, answer.Close, err)
-		}
-		if answer.Close {
-			_, _ = answers.ReadByte() // the end of the connection
+		if status, ends := ask(dial(t, addr), "/healthz"); status != 200 || ends != (i >= kept) {
+			t.Fatalf("connection %d: %d, closed %t", i, status, ends)
 		}
 	}
 }

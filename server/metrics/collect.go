@@ -42,9 +42,9 @@ type Source struct {
 type HTTP struct {
 	// InFlight and Connections are current values.
 	InFlight, Connections int64
-	// Shed, Refused, and the outcomes of requests with an Idempotency-Key are totals.
-	Shed, Refused            int64
-	Issued, Replayed, Failed int64
+	// Shed, Refused, Displaced, Silent, and the outcomes of requests with an Idempotency-Key are totals.
+	Shed, Refused, Displaced, Silent int64
+	Issued, Replayed, Failed         int64
 }
 
 // Describe implements [prometheus.Collector].
@@ -121,6 +121,8 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		requestsShed.send(to, float64(h.Shed))
 		connectionsOpen.send(to, float64(h.Connections))
 		connectionsRefused.send(to, float64(h.Refused))
+		connectionsClosed.send(to, float64(h.Displaced), "displaced")
+		connectionsClosed.send(to, float64(h.Silent), "silent")
 		idempotentTotal.send(to, float64(h.Issued), "issued")
 		idempotentTotal.send(to, float64(h.Replayed), "replayed")
 		idempotentTotal.send(to, float64(h.Failed), "failed")

@@ -3,14 +3,11 @@ package resp_test
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -86,40 +83,6 @@ func TestLongNumbers(t *testing.T) {
 		if got := p.ask("INCRBY", "order", count); got != want {
 			t.Errorf("%s: got %s, want %s", count, got, want)
 		}
-	}
-}
-
-// TestCrowded: while most places for connections are taken, clients that send nothing are cut off
-// after the read time-out, and otherwise after the idle time-out.
-func TestCrowded(t *testing.T) {
-	for open, want := range map[int]time.Duration{7: time.Hour, 8: time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			l := &late{closed: make(chan struct{}), conns: make(chan net.Conn, open)}
-			g := gate.New(gate.Options{MaxConnections: 8, Log: slog.New(slog.DiscardHandler)})
-			s := resp.New(resp.Options{Gate: g, IdleTimeout: time.Hour, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
-			var clients []net.Conn
-			for range open {
-				here, there := net.Pipe()
-				clients = append(clients, here)
-				l.conns <- there
-			}
-			close(l.closed) // lets it accept
-			go func() { _ = s.Serve(l) }()
-			synctest.Wait()
-			began := time.Now()
-			if got, err := io.ReadAll(clients[open-1]); len(got) != 0 || err != nil {
-				t.Errorf("got %q, %v", got, err)
-			}
-			if took := time.Since(began); took != want {
-				t.Errorf("with %d connections it was cut off after %v, want %v", open, took, want)
-			}
-			for _, c := range clients {
-				_ = c.Close()
-			}
-			if err := s.Shutdown(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
 

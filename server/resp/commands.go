@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // command is what a client can ask for.
@@ -151,11 +152,14 @@ func (c *conn) try(i int, args [][]byte) error {
 	if c.multi && i < len(t.list) && !t.list[i].open {
 		return errTransaction
 	}
+	if c.place.Spare() && i < len(t.list) && t.list[i].hasBizType() {
+		return gate.NoPlace()
+	}
 	if i < takers { // their tokens are checked when their biz type is known
 		return c.call(i, args)
 	}
 	if i == len(t.list) || !t.list[i].open {
-		if _, err := c.server.gate.AllowDigest(&c.secret, "", ""); err != nil {
+		if _, err := c.allow("", ""); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/connections"
+	"github.com/seqd/seqd/server/gate"
 )
 
 const (
@@ -26,6 +28,7 @@ const (
 type conn struct {
 	server    *Server
 	net       net.Conn
+	place     *connections.Place
 	id        int64
 	addr      string // the client's IP address
 	requestID string // of all commands of the connection, for histories and the log
@@ -42,6 +45,7 @@ type conn struct {
 	counters names
 	refused  time.Time // when a command was last refused for lack of places or room
 	delayed  bool      // a refusal of what is being answered was delayed
+	answered bool      // of what is being answered, the client might ask something
 	ends     bool      // nothing more is answered
 	multi    bool      // MULTI was refused, and the client may send more of that transaction
 	broken   bool      // nothing can be written any more
@@ -100,17 +104,13 @@ func (c *conn) read() bool {
 // finish a command.
 func (c *conn) setReadDeadline() {
 	opts := &c.server.opts
-	idle := opts.IdleTimeout
-	if c.server.gate.Connections.Crowded() {
-		idle = min(idle, opts.ReadTimeout) // so that idle clients do not keep others out
-	}
 	switch {
 	case !c.in.empty() && !c.halfRead:
 		c.halfRead, c.short = true, true
 		_ = c.net.SetReadDeadline(time.Now().Add(opts.ReadTimeout))
-	case c.in.empty() && (c.short || c.now.Sub(c.readFrom) > idle/lateBy):
+	case c.in.empty() && (c.short || c.now.Sub(c.readFrom) > opts.IdleTimeout/lateBy):
 		c.halfRead, c.short, c.readFrom = false, false, c.now
-		_ = c.net.SetReadDeadline(c.now.Add(idle))
+		_ = c.net.SetReadDeadline(c.now.Add(opts.IdleTimeout))
 	default:
 		return
 	}
@@ -121,8 +121,12 @@ func (c *conn) setReadDeadline() {
 
 // answer answers all commands that have arrived.
 func (c *conn) answer() {
+	if !c.place.Begin() {
+		c.gone()
+		return
+	}
 	out := outs.Get().(*[]byte)
-	c.out, c.delayed = (*out)[:0], false
+	c.out, c.delayed, c.answered = (*out)[:0], false, false
 	for !c.ends {
 		args, ok, err := c.in.command()
 		if err != nil {
@@ -136,12 +140,36 @@ func (c *conn) answer() {
 	}
 	c.issue()
 	c.flush()
+	c.ends = c.ends || c.place.Spare()
+	c.place.End(c.answered)
 	if cap(c.out) <= keepBytes {
 		*out = c.out
 		outs.Put(out)
 	}
 	c.out = nil
 }
+
+// allow asks whether the client may do something for a counter. If it may, the connection is known.
+func (c *conn) allow(scope, counter string) (access.Identity, error) {
+	who, err := c.server.gate.AllowDigest(&c.secret, scope, counter)
+	if err != nil {
+		return who, err
+	}
+	return who, c.show()
+}
+
+// show says that the client has shown who it is. The error is that of a connection that has been closed.
+func (c *conn) show() error {
+	if !c.place.Show() {
+		c.gone()
+		return gate.NoPlace()
+	}
+	c.answered = true
+	return nil
+}
+
+// gone notes that the connection has been closed to make room for others.
+func (c *conn) gone() { c.ends, c.broken = true, true }
 
 // refuse ends the connection of a client that sent no command.
 func (c *conn) refuse(err error) {
@@ -203,6 +231,7 @@ func (c *conn) recover() {
 func (c *conn) close() {
 	c.in.release()
 	_ = c.net.Close()
+	c.place.Leave()
 	c.server.remove(c)
 }
 

@@ -34,7 +34,7 @@ func (c *conn) authenticate(secret []byte) error {
 		return err
 	}
 	c.secret = digest
-	return nil
+	return c.show()
 }
 
 // hello is HELLO [2|3] [AUTH user token] [SETNAME name].
@@ -70,7 +70,7 @@ func (c *conn) hello(_ int, args [][]byte) error {
 		if err := c.authenticate(secret); err != nil {
 			return err
 		}
-	} else if _, err := c.server.gate.AllowDigest(&c.secret, "", ""); err != nil {
+	} else if _, err := c.allow("", ""); err != nil {
 		return err
 	}
 	c.proto, c.name = proto, name

@@ -29,7 +29,7 @@
 //     before the others in the table; takers is how many such commands there are. issueRun checks
 //     its token, the limits, and whether the service is ready.
 //   - Every other command appends its answer to c.out, or returns a [seqd.Error]. The token is
-//     checked to be valid before, and the scope is not: ask gate.AllowDigest, as SEQ.PARSE does.
+//     checked to be valid before, and the scope is not: ask conn.allow, as SEQ.PARSE does.
 //     Nothing limits it and no span records it.
 //
 // The package reads commands itself. A parser must know the bounds of a command before it looks at

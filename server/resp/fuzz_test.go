@@ -104,7 +104,7 @@ func talk(tb testing.TB, sent []byte, piece int) (got []byte, answers, most int)
 	count := new(tally)
 	s := New(Options{Gate: g, Metrics: count})
 	client := &pieces{rest: sent, piece: piece}
-	c := s.newConn(client)
+	c := s.newConn(client, nil)
 	if !s.add(c) {
 		tb.Fatal("the server stops")
 	}
@@ -218,7 +218,7 @@ func TestNoAllocations(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			client := &pieces{piece: 1 << 20}
-			c := New(Options{Gate: g, ReadTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute, Metrics: new(tally)}).newConn(client)
+			c := New(Options{Gate: g, ReadTimeout: time.Minute, IdleTimeout: time.Minute, WriteTimeout: time.Minute, Metrics: new(tally)}).newConn(client, nil)
 			c.secret = secret
 			sent := []byte(strings.Repeat(test.send, test.times))
 			n := testing.AllocsPerRun(1000, func() {

@@ -225,21 +225,72 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestConnections: those above the limit are closed at once.
+// TestConnections: if there are more than the limit, those make room on which nothing was answered for
+// longest; if all are being answered, only what names no biz type is answered on a few more.
 func TestConnections(t *testing.T) {
-	s := serve(t, func(set *settings) { set.gate.MaxConnections = 2 }, define("order", newCounter(1)))
-	first, second := s.dial(t), s.dial(t)
-	if first.ask("PING") != "+PONG" || second.ask("PING") != "+PONG" {
-		t.Fatal("no answer")
-	}
-	if got := s.dial(t).rest(); got != "" {
-		t.Errorf("got %q", got)
-	}
-	first.Close()
-	await.True(t, "the first connection has ended", func() bool { return s.gate.Connections.Open() < 2 })
-	if got := s.dial(t).ask("PING"); got != "+PONG" {
-		t.Error(got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var wait chan struct{}
+		holds := seqd.BoundPlugin{Name: "holds", Plugin: plugin{before: func(*seqd.Call) error { <-wait; return nil }}}
+		s := servePiped(t, func(set *settings) { set.gate.MaxConnections = 2 }, define("order", newCounter(1)), define("held", newCounter(1), holds))
+		wait = make(chan struct{})
+		first := s.dial(t)
+		first.ask("PING")
+		for range 10 {
+			time.Sleep(time.Second)
+			silent, other := s.dial(t), s.dial(t)
+			if got := silent.rest() + first.ask("PING"); got != "+PONG" {
+				t.Errorf("got %q", got)
+			}
+			other.Close()
+			synctest.Wait()
+		}
+		second := s.dial(t)
+		second.send(form("INCR", "held"))
+		first.send(form("INCR", "held"))
+		synctest.Wait()
+		third := s.dial(t)
+		if got := third.ask("PING") + third.rest(); got != "+PONG" {
+			t.Errorf("got %q", got)
+		}
+		third = s.dial(t)
+		if got := third.ask("INCR", "order") + third.rest(); !strings.HasPrefix(got, "-BUSY overloaded: so many connections") {
+			t.Errorf("got %q", got)
+		}
+		close(wait)
+		if got := first.lines(1)[0] + second.lines(1)[0]; got != ":1:2" && got != ":2:1" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// TestFirstRequest: a client that says nothing, or only what it may not, is cut off after a while. One that
+// has shown its token is kept.
+func TestFirstRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens, secretOf := withTokens(t)
+		secret := secretOf("shop", "issue:order")
+		s := servePiped(t, func(set *settings) {
+			set.gate.Guard, set.gate.FirstRequest = tokens, 7500*time.Millisecond
+		}, define("order", newCounter(1)))
+		silent, refused, known := s.dial(t), s.dial(t), s.dial(t)
+		if got := known.ask("AUTH", secret); got != "+OK" {
+			t.Error(got)
+		}
+		for range 7 {
+			time.Sleep(time.Second)
+			if got := refused.ask("PING"); !strings.HasPrefix(got, "-NOAUTH") {
+				t.Error(got)
+			}
+		}
+		time.Sleep(time.Second)
+		if got := silent.rest() + refused.rest(); got != "" {
+			t.Errorf("got %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := known.ask("INCR", "order"); got != ":1" {
+			t.Error(got)
+		}
+	})
 }
 
 // TestClientThatDoesNotRead: it is cut off after the write time-out, and what it asked for is not

@@ -10,7 +10,7 @@ import (
 // parse is SEQ.PARSE bizType id.
 func (c *conn) parse(_ int, args [][]byte) error {
 	g, bizType, id := c.server.gate, string(args[1]), string(args[2])
-	if _, err := g.AllowDigest(&c.secret, access.ScopeIssue, bizType); err != nil {
+	if _, err := c.allow(access.ScopeIssue, bizType); err != nil {
 		return err
 	}
 	issuer, err := g.Issuer()

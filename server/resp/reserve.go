@@ -40,8 +40,8 @@ func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx contex
 	r := run{bizType: c.names.of(args[1]), takes: []take{{command: cmd}}, errs: []error{nil}}
 	ctx, rec := c.server.begin()
 	r.errs[0] = func() error {
-		who, err := g.AllowDigest(&c.secret, access.ScopeIssue, seqd.CounterOf(r.bizType, seqd.ReservationKey(id)))
-		admin, notAdmin := g.AllowDigest(&c.secret, access.ScopeAdmin, "")
+		who, err := c.allow(access.ScopeIssue, seqd.CounterOf(r.bizType, seqd.ReservationKey(id)))
+		admin, notAdmin := c.allow(access.ScopeAdmin, "")
 		if err != nil && notAdmin != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/connections"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -122,8 +123,8 @@ func temporary(err error) bool {
 
 // accept serves a connection in the background, unless there are too many.
 func (s *Server) accept(accepted net.Conn) {
-	if !s.gate.Connections.Enter() {
-		s.gate.Connections.Refused.Count()
+	place := s.gate.Connections.Enter(accepted)
+	if place == nil {
 		_ = accepted.Close()
 		return
 	}
@@ -133,18 +134,18 @@ func (s *Server) accept(accepted net.Conn) {
 	if s.opts.TLS != nil {
 		accepted = tls.Server(accepted, s.opts.TLS)
 	}
-	c := s.newConn(accepted)
+	c := s.newConn(accepted, place)
 	if !s.add(c) {
 		_ = accepted.Close()
-		s.gate.Connections.Leave()
+		place.Leave()
 		return
 	}
 	go c.serve()
 }
 
 // newConn returns the connection of a client.
-func (s *Server) newConn(accepted net.Conn) *conn {
-	return &conn{server: s, net: accepted, addr: host(accepted.RemoteAddr()), requestID: s.gate.IDs.Next(), in: newInput(), proto: 2, now: time.Now()}
+func (s *Server) newConn(accepted net.Conn, place *connections.Place) *conn {
+	return &conn{server: s, net: accepted, place: place, addr: host(accepted.RemoteAddr()), requestID: s.gate.IDs.Next(), in: newInput(), proto: 2, now: time.Now()}
 }
 
 // host returns the IP address of a client.
@@ -176,7 +177,6 @@ func (s *Server) remove(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 	s.open.Add(-1)
-	s.gate.Connections.Leave()
 	if s.done != nil && len(s.conns) == 0 {
 		close(s.done)
 	}

@@ -118,7 +118,7 @@ func (c *conn) issue() {
 func (c *conn) issueRun(ctx context.Context, r *run) error {
 	g := c.server.gate
 	var err error
-	if r.caller, err = g.AllowDigest(&c.secret, access.ScopeIssue, c.counter(r.bizType, r.key)); err != nil {
+	if r.caller, err = c.allow(access.ScopeIssue, c.counter(r.bizType, r.key)); err != nil {
 		return err
 	}
 	if err := keyInName(r.bizType); err != nil {
