@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -52,7 +55,7 @@ func (f *front) serveResp(l net.Listener, encryption *tls.Config) {
 	cfg, addr := f.base.cfg.Server, l.Addr()
 	version, _ := f.base.opts.built()
 	opts := resp.Options{
-		Gate: f.gate, TLS: encryption, IdleTimeout: cfg.IdleTimeout, ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, Version: version,
+		Gate: f.gate, Refused: f.refusedCommand, TLS: encryption, IdleTimeout: cfg.IdleTimeout, ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, Version: version,
 		LargeIntegers: f.base.cfg.Resp.LargeIntegers,
 	}
 	if f.base.telemetry.metrics != nil {
@@ -76,6 +79,15 @@ func (f *front) serveResp(l net.Listener, encryption *tls.Config) {
 			}
 		}
 	}()
+}
+
+// refusedCommand writes the audit line of a command whose client has no right to it.
+func (f *front) refusedCommand(command, token, addr, requestID string, code seqd.Code) {
+	status := http.StatusForbidden
+	if code == seqd.CodeUnauthorized {
+		status = http.StatusUnauthorized
+	}
+	f.audit.Write(context.Background(), audit.Line{Token: token, Client: addr, RequestID: requestID, Method: command, Status: status})
 }
 
 // close closes the listener and the connections, and cuts off those that are busy when ctx ends.

@@ -3,6 +3,7 @@
 // that an administrator can look them up on any node.
 //
 //   - audit.go: [Log.Write], and which lines are kept
+//   - limit.go: how many lines callers without a right can cause
 //   - store.go: the documents: writing, reading, purging
 //
 // Writing never waits for the store: lines queue in memory, a bounded number of them, until
@@ -47,6 +48,13 @@ type Line struct {
 	// DryRun is true if the request could not change anything. Such a line is logged, and kept only
 	// if the caller had no right to make the request: an editor makes very many.
 	DryRun bool
+	// Read is true if the request could only show something. Such a line is logged, and not kept.
+	Read bool
+}
+
+// limited reports whether anybody could cause the line, or the same one very often.
+func (l *Line) limited() bool {
+	return l.Read || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden || l.refused() && l.Token == ""
 }
 
 // refused reports whether the attempt was refused.
@@ -54,7 +62,7 @@ func (l *Line) refused() bool { return l.Status >= http.StatusBadRequest }
 
 // kept reports whether the line belongs into the store.
 func (l *Line) kept() bool {
-	return !l.DryRun || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden
+	return !l.Read && (!l.DryRun || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden)
 }
 
 // entry is a line that waits for the store.
@@ -80,6 +88,8 @@ type Log struct {
 	number   uint32     // of the last entry
 	left     *entry     // the last line that was left out, nil if none was since the last kept line
 	refusals bucket
+	// known and unknown bound the lines of callers whose token is known, and of others.
+	known, unknown limit
 }
 
 // New returns a Log whose lines wait for a store; see [Log.Open].
@@ -95,12 +105,21 @@ func New(log *slog.Logger, now func() time.Time) *Log {
 	}
 }
 
-// Write logs a line, and lets it be kept. It does no I/O besides logging.
+// Write logs a line, and lets it be kept. Of lines that anybody could cause it logs 20 of each caller in
+// 10 s at most, and says in the next one how many others there were. It does no I/O besides logging.
 func (l *Log) Write(ctx context.Context, line Line) {
+	leftOut, ok := l.said(&line)
+	if !ok {
+		return
+	}
+	var more slog.Attr
+	if leftOut > 0 {
+		more = slog.Int64("leftOut", leftOut)
+	}
 	l.log.LogAttrs(ctx, slog.LevelInfo, "audit",
 		slog.String("token", line.Token), slog.String("client", line.Client), slog.String("requestId", line.RequestID),
 		slog.String("method", line.Method), slog.String("path", line.Path), slog.String("query", line.Query),
-		slog.String("target", line.Target), slog.Int("status", line.Status), slog.Int64("version", line.Version))
+		slog.String("target", line.Target), slog.Int("status", line.Status), slog.Int64("version", line.Version), more)
 	if !line.kept() {
 		return
 	}
@@ -108,6 +127,25 @@ func (l *Log) Write(ctx context.Context, line Line) {
 	l.add(line)
 	l.mu.Unlock()
 	l.rouse()
+}
+
+// said reports whether a line is logged, and how many like it were not before. What is not logged is not
+// kept either, but counted there too.
+func (l *Log) said(line *Line) (leftOut int64, ok bool) {
+	if !line.limited() {
+		return 0, true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := &l.unknown
+	if line.Token != "" {
+		limit = &l.known
+	}
+	leftOut, ok = limit.take(caller{line.Client, line.Token}, l.now())
+	if !ok && line.kept() {
+		l.leave(*line)
+	}
+	return leftOut, ok
 }
 
 // rouse lets Run look at the queue.
@@ -120,16 +158,24 @@ func (l *Log) rouse() {
 
 // add puts a line into the queue, or leaves it out. The caller holds mu.
 func (l *Log) add(line Line) {
+	if e := l.entry(line); l.hasRoom(e) {
+		l.queue, l.left = append(l.queue, *e), nil
+	} else {
+		l.left = e
+	}
+}
+
+// leave leaves a line out. The caller holds mu.
+func (l *Log) leave(line Line) { l.left = l.entry(line) }
+
+// entry returns the next entry. The caller holds mu.
+func (l *Log) entry(line Line) *entry {
 	l.number++
-	e := entry{line: line, at: l.now(), number: l.number}
+	e := &entry{line: line, at: l.now(), number: l.number}
 	if l.left != nil {
 		e.leftOut = l.left.leftOut + 1
 	}
-	if !l.hasRoom(&e) {
-		l.left = &e
-		return
-	}
-	l.queue, l.left = append(l.queue, e), nil
+	return e
 }
 
 // addLeft puts the last line that was left out into the queue, if there is room now: it says how

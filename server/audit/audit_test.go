@@ -243,6 +243,51 @@ func TestDryRuns(t *testing.T) {
 	})
 }
 
+// A flood of lines that anybody can cause leaves few in the log, some of each caller, and hides none of a
+// caller with a known token, nor a change.
+func TestFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.end()
+		for i := range 10_000 {
+			line := refused(i)
+			b.Write(t.Context(), line)
+			line.Client = fmt.Sprint("2001:db8::", i%1000)
+			b.Write(t.Context(), line)
+		}
+		weak, list := refused(1), change(2)
+		weak.Token, weak.Status = "weak", 403
+		list.Method, list.Path, list.Read = "GET", "/tokens", true
+		for range 100 {
+			b.Write(t.Context(), weak)
+			b.Write(t.Context(), list)
+		}
+		b.Write(t.Context(), change(1))
+		count := func(of string) int { return strings.Count(b.lines.String(), of) }
+		if all, one, weak, lists := count("msg=audit"), count("client=192.0.2.9"), count("token=weak"), count("path=/tokens "); all != 200+20+20+1 || one != 20+20 || weak != 20 || lists != 20 {
+			t.Errorf("%d lines, %d of one address, %d of a token, %d lists", all, one, weak, lists)
+		}
+		time.Sleep(10 * time.Second)
+		b.Write(t.Context(), refused(1))
+		said := 0
+		for _, part := range strings.Split(b.lines.String(), "leftOut=")[1:] {
+			n := 0
+			if _, err := fmt.Sscan(part, &n); err != nil {
+				t.Error(err)
+			}
+			said += n
+		}
+		if said != 20_000-200 {
+			t.Errorf("the lines say that %d were left out", said)
+		}
+		for _, line := range b.all(t, 1000) {
+			if line.Method == "GET" {
+				t.Errorf("%+v is kept", line)
+			}
+		}
+	})
+}
+
 // A stop writes what waits. If the store is away it does not wait for it, and says so.
 func TestClose(t *testing.T) {
 	for _, away := range []bool{false, true} {
@@ -254,7 +299,9 @@ func TestClose(t *testing.T) {
 				b.Write(t.Context(), change(i))
 			}
 			for i := range 300 {
-				b.Write(t.Context(), refused(i))
+				line := refused(i)
+				line.Client = fmt.Sprint("192.0.2.", i/20)
+				b.Write(t.Context(), line)
 			}
 			began := time.Now()
 			if err := b.Close(t.Context()); err != nil || time.Since(began) > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/gate"
@@ -24,10 +25,11 @@ const (
 	auditRevision = "audit revision"
 )
 
-// audited reports whether a request is a change, or an attempt at one, and so gets an audit line.
-// The route decides this, so no handler can forget it.
+// audited reports whether a request is a change, or an attempt at one, or shows tokens or the audit log,
+// and so gets an audit line. The route decides this, so no handler can forget it. Other requests get one
+// if their caller has no right to make them.
 func audited(c *gin.Context) bool {
-	return c.Request.Method != http.MethodGet && administrative(c)
+	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(c.FullPath(), "/biz-types"))
 }
 
 // administrative reports whether a request is for one of the routes of administrators.
@@ -69,7 +71,7 @@ func newAuditLog(g *gate.Gate, opts Options) auditLog {
 
 // write writes the audit line of a request. The line contains nothing from headers and bodies, and
 // nothing from path and query that could be a secret.
-func (l auditLog) write(c *gin.Context, id string) {
+func (l auditLog) write(c *gin.Context, id string, status int) {
 	target := c.GetString(auditTarget)
 	for _, param := range []string{"name", "bizType"} {
 		if target == "" {
@@ -80,10 +82,19 @@ func (l auditLog) write(c *gin.Context, id string) {
 	l.log.Write(c.Request.Context(), audit.Line{
 		Token: callerName(c), Client: l.clients.addr(c), RequestID: id,
 		Method: loggedMethod(c.Request.Method), Path: discreet(c.Request.URL.Path), Query: query,
-		Target: discreet(target), Status: c.Writer.Status(), Version: c.GetInt64(auditRevision),
+		Target: discreet(target), Status: status, Version: c.GetInt64(auditRevision),
 		// Routes of clients of other services ignore what they do not know, and make the change.
 		DryRun: administrative(c) && slices.Contains(strings.Split(query, "&"), "dryRun=true"),
+		Read:   c.Request.Method == http.MethodGet && administrative(c),
 	})
+}
+
+// writeRefused writes the audit line of a request whose caller has no right to make it, unless err says
+// something else. Answers for clients of other services may have another status.
+func (l auditLog) writeRefused(c *gin.Context, id string, code seqd.Code) {
+	if code == seqd.CodeUnauthorized || code == seqd.CodeForbidden {
+		l.write(c, id, status[code])
+	}
 }
 
 // auditPage is the answer of GET /audit.

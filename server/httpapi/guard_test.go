@@ -360,11 +360,21 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	log.Reset()
-	do(t, api, "GET", "/tokens", auth("ops"))
 	do(t, api, "GET", "/seq/order", auth("all"))
 	do(t, api, "POST", "/seq/order", auth("all"))
+	do(t, api, "GET", "/biz-types", auth("ops"))
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
+	}
+	for _, seen := range []struct{ method, path, token string }{
+		{"GET", "/tokens", "ops"}, {"GET", "/tokens/shop", "ops"}, // who sees tokens
+		{"GET", "/seq/order", "wrong"}, {"GET", "/nodes", "wrong"}, {"GET", "/nowhere", "wrong"}, {"POST", "/seq/order", "ops"}, // who has no right
+	} {
+		log.Reset()
+		do(t, api, seen.method, seen.path, auth(seen.token))
+		if n := strings.Count(log.String(), `"msg":"audit"`); n != 1 || !strings.Contains(log.String(), `"path":"`+seen.path+`"`) {
+			t.Errorf("%v logged %s", seen, &log)
+		}
 	}
 }
 

@@ -72,8 +72,9 @@ func (m *middleware) around(c *gin.Context) {
 	if m.access.lines != nil {
 		defer m.access.write(c, id[0], time.Now())
 	}
-	if audited(c) || m.extras.changes(c) {
-		defer m.audit.write(c, id[0])
+	audit := audited(c) || m.extras.changes(c)
+	if audit {
+		defer func() { m.audit.write(c, id[0], c.Writer.Status()) }()
 	}
 	defer m.errors.recover(c)
 	place, answered := placeOf(c.Request), false
@@ -86,6 +87,9 @@ func (m *middleware) around(c *gin.Context) {
 		closeGently(c)
 		c.Abort()
 		m.errors.fail(c, err)
+		if !audit && m.gate.Guard != nil {
+			m.audit.writeRefused(c, id[0], seqd.CodeOf(err))
+		}
 		return
 	}
 	if answered = m.shown(c, place); !answered {
@@ -104,6 +108,9 @@ func (m *middleware) around(c *gin.Context) {
 		defer places.Leave()
 	}
 	c.Next()
+	if !audit && m.gate.Guard != nil && m.extras.of(c) != nil { // it has checked the token itself
+		m.audit.writeRefused(c, id[0], seqd.Code(c.Writer.Header().Get("Seqd-Error")))
+	}
 }
 
 // shown says that the caller of a request is known, if it is or need not be. It returns false if the

@@ -137,13 +137,25 @@ func (c *conn) reject(i int, err error) {
 	code := seqd.CodeOf(err)
 	c.out = appendError(c.out, err)
 	c.server.counters[i](code, 1)
+	c.noteRefused(i, "", code)
 	if c.server.gate.AccessLog != nil {
-		name := OtherCommands
-		if i < len(c.server.table.list) {
-			name = c.server.table.list[i].name
-		}
-		c.log(name, code, 0)
+		c.log(c.server.table.nameOf(i), code, 0)
 	}
+}
+
+// noteRefused lets the audit log have a command that the client has no right to.
+func (c *conn) noteRefused(i int, token string, code seqd.Code) {
+	if f := c.server.opts.Refused; f != nil && (code == seqd.CodeUnauthorized || code == seqd.CodeForbidden) {
+		f(c.server.table.nameOf(i), token, c.addr, c.requestID, code)
+	}
+}
+
+// nameOf returns the name of the command with an index.
+func (t *table) nameOf(i int) string {
+	if i == len(t.list) {
+		return OtherCommands
+	}
+	return t.list[i].name
 }
 
 // try runs a command.

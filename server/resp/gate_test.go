@@ -3,6 +3,7 @@ package resp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -269,8 +270,12 @@ func TestFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens, secretOf := withTokens(t)
 		secret := secretOf("shop", "issue:order")
+		var noted []string // refusals
 		s := servePiped(t, func(set *settings) {
 			set.gate.Guard, set.gate.FirstRequest = tokens, 7500*time.Millisecond
+			set.resp.Refused = func(command, token, _, _ string, code seqd.Code) {
+				noted = append(noted, fmt.Sprint(command, " ", token, " ", code))
+			}
 		}, define("order", newCounter(1)))
 		silent, refused, known := s.dial(t), s.dial(t), s.dial(t)
 		if got := known.ask("AUTH", secret); got != "+OK" {
@@ -289,6 +294,12 @@ func TestFirstRequest(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := known.ask("INCR", "order"); got != ":1" {
 			t.Error(got)
+		}
+		noted = nil
+		known.ask("INCR", "user")
+		known.ask("AUTH", "wrong")
+		if got := strings.Join(noted, ", "); got != "INCR shop forbidden, AUTH  unauthorized" {
+			t.Errorf("noted %s", got)
 		}
 	})
 }

@@ -106,6 +106,7 @@ func (c *conn) issue() {
 		for i := range r.errs {
 			r.errs[i] = err
 		}
+		c.noteRefused(r.takes[0].command, r.caller.Name, seqd.CodeOf(err))
 		c.answerRun(r)
 	}
 	rec.end(c, r)
