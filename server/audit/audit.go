@@ -145,7 +145,21 @@ func (l *Log) said(line *Line) (leftOut int64, ok bool) {
 	if !ok && line.kept() {
 		l.leave(*line)
 	}
+	if !ok && limit.leftOut == 1 { // perhaps there is no next line
+		time.AfterFunc(sayEvery, func() { l.sayLeftOut(limit) })
+	}
 	return leftOut, ok
+}
+
+// sayLeftOut logs how many lines were left out, if no line has said so.
+func (l *Log) sayLeftOut(of *limit) {
+	l.mu.Lock()
+	n := of.leftOut
+	of.leftOut = 0
+	l.mu.Unlock()
+	if n > 0 {
+		l.log.Info("lines of the audit log were left out", "leftOut", n)
+	}
 }
 
 // rouse lets Run look at the queue.
