@@ -1,11 +1,11 @@
 // Package redisbound bounds the memory that a Redis server can make a client allocate. The client
 // trusts what an answer announces: it allocates 3 GB if a server announces a string of 3 GB, and it
-// panics if a message on a channel has fewer parts than it expects. A server that is not the one that
-// was configured, and in part whoever may PUBLISH on one, could so end the process.
+// panics if a message on a channel has fewer parts than it expects. A server that is not the one
+// that was configured, and in part whoever may PUBLISH on one, could so end the process.
 //
-// A [Bound] puts itself below the client: it looks at the bytes of each connection before the client
-// does, and ends a connection whose answer is too large or is none of RESP2. It keeps no copy of the
-// bytes, except of messages on channels, which are short.
+// A [Bound] puts itself below the client: it looks at the bytes of each connection before the
+// client does, and ends a connection whose answer is too large or is none of RESP2. It keeps no
+// copy of the bytes, except of messages on channels, which are short.
 package redisbound
 
 import (
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// mostReply is how much memory one answer may need. The largest that seqd asks for is a registry
-	// of 65,536 machine IDs, which needs about 20 MiB.
+	// mostReply is how much memory one answer may need. The largest that seqd asks for is a
+	// registry of 65,536 machine IDs, which needs about 20 MiB.
 	mostReply = 32 << 20
 	// mostTogether is how much memory the unfinished answers of all connections may need.
 	mostTogether = 2 * mostReply
@@ -31,16 +31,16 @@ const (
 	perItem = 48
 	// mostDepth is how deep arrays may be nested. The deepest are the answers to COMMAND, with 6.
 	mostDepth = 16
-	// longestLine is the longest line, such as an error, and longestMessage the longest message on a
-	// channel, in bytes.
+	// longestLine is the longest line, such as an error, and longestMessage the longest message on
+	// a channel, in bytes.
 	longestLine, longestMessage = 64 << 10, 4 << 10
 )
 
 // ErrAnswer is returned by a connection whose server sent what no answer of Redis is, or too much.
 var ErrAnswer = errors.New("the answer of Redis cannot be used")
 
-// Bound is what the connections of one client share. It is safe for concurrent use; the zero value is
-// ready.
+// Bound is what the connections of one client share. It is safe for concurrent use; the zero value
+// is ready.
 type Bound struct{ held atomic.Int64 }
 
 // Dial returns a function that connects with dial, and bounds what is read.
@@ -114,8 +114,8 @@ const (
 	primary          // the address of one
 )
 
-// commands are the commands whose answers the client does not check, as it sends them after the number
-// of arguments.
+// commands are the commands whose answers the client does not check, as it sends them after the
+// number of arguments.
 var commands = map[expects][]byte{
 	messages: []byte("\n$9\r\nsubscribe\r\n"),
 	primary:  []byte("\n$8\r\nsentinel\r\n$23\r\nget-master-addr-by-name\r\n"),

@@ -153,8 +153,8 @@ func TestTogether(t *testing.T) {
 	})
 }
 
-// The client of a false server neither ends the process nor stays subscribed, and gets the messages of
-// a true one.
+// The client of a false server neither ends the process nor stays subscribed, and gets the messages
+// of a true one.
 func TestClient(t *testing.T) {
 	for message, want := range map[string]bool{
 		"*0\r\n": false, "*3\r\n$7\r\nmessage\r\n:1\r\n:2\r\n": false,

@@ -8,11 +8,12 @@ import (
 
 // memory is what a process knows of the tokens. It is safe for concurrent use.
 //
-// Nothing is asked of the store under its lock, so a store that is slow, and whoever makes this process
-// read it, delays no change. An older reading never overwrites a newer one nevertheless: whoever reads
-// the store, or writes to it, calls begin before, and settle after that. If memory has moved for the
-// same token in between, settle does nothing, because nobody knows which of the two is newer. Then the
-// store is read again: what it says after memory has moved is not older than memory.
+// Nothing is asked of the store under its lock, so a store that is slow, and whoever makes this
+// process read it, delays no change. An older reading never overwrites a newer one nevertheless:
+// whoever reads the store, or writes to it, calls begin before, and settle after that. If memory
+// has moved for the same token in between, settle does nothing, because nobody knows which of the
+// two is newer. Then the store is read again: what it says after memory has moved is not older than
+// memory.
 type memory struct {
 	known atomic.Pointer[set]
 
@@ -34,8 +35,8 @@ func (m *memory) begin() int64 {
 	return m.steps
 }
 
-// settle lets memory have what was read or written of a token since a step: to, or no such token of the
-// store. If memory has moved for the token since, settle returns false.
+// settle lets memory have what was read or written of a token since a step: to, or no such token of
+// the store. If memory has moved for the token since, settle returns false.
 func (m *memory) settle(name string, began int64, to *Token) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,9 +64,9 @@ func (m *memory) move(name string) {
 	m.moved[name] = m.steps
 }
 
-// settleAll lets memory have all tokens, as they were read since a step. Those that memory has moved for
-// since stay as they are, and settleAll returns their names: they must be read again. If it does not
-// know them all, settleAll does nothing and returns false.
+// settleAll lets memory have all tokens, as they were read since a step. Those that memory has
+// moved for since stay as they are, and settleAll returns their names: they must be read again. If
+// it does not know them all, settleAll does nothing and returns false.
 func (m *memory) settleAll(began int64, names map[string]Token) (moved []string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

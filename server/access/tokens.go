@@ -121,7 +121,8 @@ func (t *Tokens) documents() (persist.Documents, error) {
 	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the store is not open yet", RetryAfter: time.Second}
 }
 
-// Reload reads all tokens of the store. If it fails, memory may have only a part of them that is newer.
+// Reload reads all tokens of the store. If it fails, memory may have only a part of them that is
+// newer.
 func (t *Tokens) Reload(ctx context.Context) error {
 	store, err := t.documents()
 	if err != nil {
@@ -176,7 +177,8 @@ func (t *Tokens) Apply(ctx context.Context, name string) error {
 	}
 }
 
-// memoryOf returns what memory has of a document of the store: nil if that is no token of the store.
+// memoryOf returns what memory has of a document of the store: nil if that is no token of the
+// store.
 func (t *Tokens) memoryOf(doc persist.Document) *Token {
 	if doc.Key == "" {
 		return nil

@@ -305,8 +305,8 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-// TestLateMemory checks that a late reading does not undo a newer one: a token is disabled or deleted,
-// here or by another node, between an access to the store and what it does to memory.
+// TestLateMemory checks that a late reading does not undo a newer one: a token is disabled or
+// deleted, here or by another node, between an access to the store and what it does to memory.
 func TestLateMemory(t *testing.T) {
 	disableIt := func(t *testing.T, by *access.Tokens) {
 		if _, err := by.Change(t.Context(), "shop", disable); err != nil {
@@ -348,8 +348,8 @@ func TestLateMemory(t *testing.T) {
 	}
 }
 
-// lateMemory calls end when late has asked the store, and then follows, unless the node itself has ended
-// the token.
+// lateMemory calls end when late has asked the store, and then follows, unless the node itself has
+// ended the token.
 func lateMemory(t *testing.T, late, end, follows func(*testing.T, *access.Tokens)) {
 	inner := newStore()
 	store := &documents{Documents: inner}
@@ -389,8 +389,8 @@ func lateMemory(t *testing.T, late, end, follows func(*testing.T, *access.Tokens
 	}
 }
 
-// TestReadingDelaysNothing checks that a token can be revoked while the store does not answer those who
-// read others, which anybody may cause who can publish.
+// TestReadingDelaysNothing checks that a token can be revoked while the store does not answer those
+// who read others, which anybody may cause who can publish.
 func TestReadingDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newStore()

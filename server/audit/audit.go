@@ -105,7 +105,8 @@ func New(log *slog.Logger, now func() time.Time) *Log {
 	}
 }
 
-// Write logs a line, and lets it be kept. Of lines that anybody could cause it logs 20 of each caller in
+// Write logs a line, and lets it be kept. Of lines that anybody could cause it logs 20 of each
+// caller in
 // 10 s at most, and says in the next one how many others there were. It does no I/O besides logging.
 func (l *Log) Write(ctx context.Context, line Line) {
 	leftOut, ok := l.said(&line)
@@ -129,8 +130,8 @@ func (l *Log) Write(ctx context.Context, line Line) {
 	l.rouse()
 }
 
-// said reports whether a line is logged, and how many like it were not before. What is not logged is not
-// kept either, but counted there too.
+// said reports whether a line is logged, and how many like it were not before. What is not logged
+// is not kept either, but counted there too.
 func (l *Log) said(line *Line) (leftOut int64, ok bool) {
 	if !line.limited() {
 		return 0, true

@@ -243,8 +243,8 @@ func TestDryRuns(t *testing.T) {
 	})
 }
 
-// A flood of lines that anybody can cause leaves few in the log, some of each caller, and hides none of a
-// caller with a known token, nor a change.
+// A flood of lines that anybody can cause leaves few in the log, some of each caller, and hides
+// none of a caller with a known token, nor a change.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

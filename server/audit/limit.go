@@ -2,17 +2,17 @@ package audit
 
 import "time"
 
-// Of the lines that anybody can cause, mostEach of each caller are logged within sayEvery, and mostSaid of
-// all callers.
+// Of the lines that anybody can cause, mostEach of each caller are logged within sayEvery, and
+// mostSaid of all callers.
 const (
 	sayEvery = 10 * time.Second
 	mostEach = 20
 	mostSaid = 200
 )
 
-// limit bounds the lines that callers can cause who have no right to, so that they can neither fill the
-// log nor stay unseen: a few lines for each caller, and how many were left out before each. Those whose
-// token is known have a limit of their own, which nobody else can use up.
+// limit bounds the lines that callers can cause who have no right to, so that they can neither fill
+// the log nor stay unseen: a few lines for each caller, and how many were left out before each.
+// Those whose token is known have a limit of their own, which nobody else can use up.
 type limit struct {
 	began   time.Time
 	said    map[caller]int

@@ -87,8 +87,9 @@ type Server struct {
 	// ConsoleSession is how long people stay signed in to the console. Only nodes that ask for
 	// tokens have a sign-in.
 	ConsoleSession time.Duration `config:"consoleSession" range:"5m to 24h"`
-	// ReadHeaderTimeout is the bound of reading a request's headers, and of how long a connection stays
-	// open without an answered request, until a request on it shows a token, or none is needed.
+	// ReadHeaderTimeout is the bound of reading a request's headers, and of how long a connection
+	// stays open without an answered request, until a request on it shows a token, or none is
+	// needed.
 	ReadHeaderTimeout time.Duration `config:"readHeaderTimeout" range:"100ms to 1h"`
 	// ReadTimeout is the bound of reading a whole request.
 	ReadTimeout time.Duration `config:"readTimeout" range:"100ms to 1h"`
@@ -112,8 +113,8 @@ type Server struct {
 	// take at once. Requests that find no room get 503 `overloaded`. See
 	// [overload](OPERATIONS.md#overload).
 	MaxInFlightBytes int64 `config:"maxInFlightBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
-	// MaxConnections is the most open connections. A further one takes the place of the one that has
-	// gone longest without an answered request.
+	// MaxConnections is the most open connections. A further one takes the place of the one that
+	// has gone longest without an answered request.
 	MaxConnections int `config:"maxConnections" range:"0 to 10,000,000" zero:"no bound"`
 }
 

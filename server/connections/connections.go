@@ -1,21 +1,22 @@
 // Package connections decides which connections of callers stay open when there are many, for all
 // protocols together.
 //
-// A caller that says nothing must not keep others out. So a connection is a stranger until a request on
-// it shows who calls; on a node that asks for no token, until a request may be made. A stranger is closed
-// after [Options].Patience without an answered request. If all places are taken, a new connection takes the
-// place of the one that has gone longest without an answered request: of a stranger if strangers have an
-// eighth of the places, and else of one that is known. So silent connections drive out each other,
-// however many there are, and new callers always have an eighth of the places to say who they are. There is
-// no bound for an address: those behind a balancer share one.
+// A caller that says nothing must not keep others out. So a connection is a stranger until a
+// request on it shows who calls; on a node that asks for no token, until a request may be made. A
+// stranger is closed after [Options].Patience without an answered request. If all places are taken,
+// a new connection takes the place of the one that has gone longest without an answered request: of
+// a stranger if strangers have an eighth of the places, and else of one that is known. So silent
+// connections drive out each other, however many there are, and new callers always have an eighth
+// of the places to say who they are. There is no bound for an address: those behind a balancer
+// share one.
 //
-// A known connection whose request is being answered is never closed. If there is no other to close, a new
-// connection gets one of a few spare places, in which only probes are answered: an orchestrator that gets
-// no answer ends the process.
+// A known connection whose request is being answered is never closed. If there is no other to
+// close, a new connection gets one of a few spare places, in which only probes are answered: an
+// orchestrator that gets no answer ends the process.
 //
-// To serve another protocol: [Table.Enter] for each new connection, [Place.Begin] and [Place.End] around
-// each request, [Place.Show] before anything is done for a caller who may make it, [Place.Leave] when the
-// connection is closed.
+// To serve another protocol: [Table.Enter] for each new connection, [Place.Begin] and [Place.End]
+// around each request, [Place.Show] before anything is done for a caller who may make it,
+// [Place.Leave] when the connection is closed.
 package connections
 
 import (
@@ -28,8 +29,8 @@ import (
 )
 
 const (
-	// strangersShare is the part of the places that strangers can always have, and known connections
-	// crowd when they have more than the others.
+	// strangersShare is the part of the places that strangers can always have, and known
+	// connections crowd when they have more than the others.
 	strangersShare = 8
 	// spare is how many connections may be open beyond the most.
 	spare = 16
@@ -39,12 +40,13 @@ const (
 
 // Options are the options of [New].
 type Options struct {
-	// Most is how many connections may be open at once, without those in spare places; 0 means no limit.
+	// Most is how many connections may be open at once, without those in spare places; 0 means no
+	// limit.
 	Most int
 	// Patience is how long a stranger stays open without an answered request; 0 means no limit.
 	Patience time.Duration
-	// Refused counts connections that were closed at once. Silent and Displaced count those that were
-	// closed for the lack of patience, and to make room.
+	// Refused counts connections that were closed at once. Silent and Displaced count those that
+	// were closed for the lack of patience, and to make room.
 	Refused, Silent, Displaced Counter
 }
 
@@ -83,8 +85,8 @@ func New(opts Options) *Table {
 	return t
 }
 
-// Place is the place of a connection. It is safe for concurrent use. A nil Place is that of a connection
-// that nobody counts.
+// Place is the place of a connection. It is safe for concurrent use. A nil Place is that of a
+// connection that nobody counts.
 type Place struct {
 	table *Table
 	conn  io.Closer
@@ -105,8 +107,8 @@ const (
 	gone       // it has left, or was closed
 )
 
-// Enter gives a new connection a place, or returns nil: then the caller closes it. The table may close
-// conn at any time, except while a request of a known connection is being answered.
+// Enter gives a new connection a place, or returns nil: then the caller closes it. The table may
+// close conn at any time, except while a request of a known connection is being answered.
 func (t *Table) Enter(conn io.Closer) *Place {
 	now := time.Now().UnixNano()
 	p := &Place{table: t, conn: conn, stamp: now}
@@ -136,7 +138,8 @@ func (t *Table) makeRoom(now int64) bool {
 	return t.displace(known, now) || t.displace(stranger, now)
 }
 
-// displace ends the connection of a kind that has gone longest without an answered request. mu is held.
+// displace ends the connection of a kind that has gone longest without an answered request. mu is
+// held.
 func (t *Table) displace(of kind, now int64) bool {
 	p := t.queues[of].first(now, of == known)
 	if p == nil || !t.end(p, of == known) {
@@ -156,7 +159,8 @@ func (t *Table) end(p *Place, ifIdle bool) bool {
 	return true
 }
 
-// unlock unlocks mu and closes the connections that have been ended. That waits until nobody reads them.
+// unlock unlocks mu and closes the connections that have been ended. That waits until nobody reads
+// them.
 func (t *Table) unlock() {
 	ended := t.ended
 	t.ended = nil
@@ -191,7 +195,8 @@ func (t *Table) pull(p *Place) {
 	}
 }
 
-// expire ends the strangers that have had no answered request for too long, and arms the next timer.
+// expire ends the strangers that have had no answered request for too long, and arms the next
+// timer.
 func (t *Table) expire() {
 	t.mu.Lock()
 	defer t.unlock()
@@ -219,17 +224,17 @@ func (t *Table) expire() {
 // Open returns how many connections are open.
 func (t *Table) Open() int64 { return t.open.Load() }
 
-// Crowded reports whether known connections have more than the places that strangers cannot have. Then
-// protocols should end connections that are not needed.
+// Crowded reports whether known connections have more than the places that strangers cannot have.
+// Then protocols should end connections that are not needed.
 func (t *Table) Crowded() bool { return t.known.Load() > int64(t.most-t.most/strangersShare) }
 
-// Begin says that a request has arrived. It returns false if the connection has been closed: then nothing
-// may be done for the request.
+// Begin says that a request has arrived. It returns false if the connection has been closed: then
+// nothing may be done for the request.
 func (p *Place) Begin() bool { return p == nil || p.state.CompareAndSwap(idle, busy) }
 
-// Show says that the caller of the request has shown who it is, or need not. From then on the connection
-// is known. It returns false if the connection has been closed, as Begin does. In a spare place it does
-// nothing.
+// Show says that the caller of the request has shown who it is, or need not. From then on the
+// connection is known. It returns false if the connection has been closed, as Begin does. In a
+// spare place it does nothing.
 func (p *Place) Show() bool {
 	if p == nil || p.spare || p.shown.Load() {
 		return true
@@ -247,8 +252,8 @@ func (p *Place) Show() bool {
 	return true
 }
 
-// End says that the request is over. answered is false if the caller might not make it: then it is as if
-// there had been none.
+// End says that the request is over. answered is false if the caller might not make it: then it is
+// as if there had been none.
 func (p *Place) End(answered bool) {
 	if p == nil {
 		return
@@ -306,8 +311,8 @@ func (q *queue) Pop() any {
 	return p
 }
 
-// first returns the connection that has gone longest without an answered request, and if it must be idle
-// is that; nil if it finds none. Stamps are brought up to date here and not by each request.
+// first returns the connection that has gone longest without an answered request, and if it must be
+// idle is that; nil if it finds none. Stamps are brought up to date here and not by each request.
 func (q *queue) first(now int64, mustBeIdle bool) *Place {
 	for range min(len(*q)+1, mostLooks) {
 		if len(*q) == 0 {

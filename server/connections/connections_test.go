@@ -46,8 +46,9 @@ func newCrowd(most int, patience time.Duration) *crowd {
 	return c
 }
 
-// do does what a script says: +a enters, a! is answered a request as somebody known, a? as a stranger, a- is
-// refused one, a( begins one, a) ends it, a* shows who it is, a. leaves. A blank lets a second pass.
+// do does what a script says: +a enters, a! is answered a request as somebody known, a? as a
+// stranger, a- is refused one, a( begins one, a) ends it, a* shows who it is, a. leaves. A blank
+// lets a second pass.
 func (c *crowd) do(t *testing.T, script string) {
 	t.Helper()
 	for _, word := range strings.SplitAfter(script, " ") {
@@ -128,7 +129,8 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
-// If all places are taken by callers who are being served, a few more connections are open for probes.
+// If all places are taken by callers who are being served, a few more connections are open for
+// probes.
 func TestSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(2, patience)
@@ -161,8 +163,8 @@ func TestSpare(t *testing.T) {
 	})
 }
 
-// However many strangers come, those who are known and served stay, and newcomers find time to say who
-// they are.
+// However many strangers come, those who are known and served stay, and newcomers find time to say
+// who they are.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(80, patience)

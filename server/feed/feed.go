@@ -226,8 +226,9 @@ func (f *Feed) attend(ctx context.Context, messages <-chan *redis.Message) {
 }
 
 // hear reads the document that a message names, unless it cannot be one or too many are being read
-// already. Nothing is lost by that, nor if reading fails: what has changed was announced in the store,
-// where the next poll finds it. The message alone proves nothing: anybody may have published it.
+// already. Nothing is lost by that, nor if reading fails: what has changed was announced in the
+// store, where the next poll finds it. The message alone proves nothing: anybody may have published
+// it.
 func (f *Feed) hear(ctx context.Context, message string) {
 	s, ok := f.understand(message)
 	if !ok {

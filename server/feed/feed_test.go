@@ -330,8 +330,9 @@ func TestPollPastWhatHangs(t *testing.T) {
 	})
 }
 
-// Whoever may publish, and nothing else, makes a node read little: names of documents that it follows, few
-// at a time, and all documents once between two polls. What is left out is found by the next poll.
+// Whoever may publish, and nothing else, makes a node read little: names of documents that it
+// follows, few at a time, and all documents once between two polls. What is left out is found by
+// the next poll.
 func TestHearLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}

@@ -11,13 +11,14 @@ import (
 
 // Closed counts connections that the service has closed for the sake of others.
 type Closed struct {
-	// Refused were closed at once, without an answer. An answer would require to read what the client
-	// sends, because closing would otherwise reset the connection, and that would hold the descriptor that
-	// is to be freed.
+	// Refused were closed at once, without an answer. An answer would require to read what the
+	// client sends, because closing would otherwise reset the connection, and that would hold the
+	// descriptor that is to be freed.
 	Refused *Episodes
 	// Displaced had gone longest without an answered request when all places were taken.
 	Displaced *Episodes
-	// Silent had no answered request for too long. That is no trouble by itself, so it is not logged.
+	// Silent had no answered request for too long. That is no trouble by itself, so it is not
+	// logged.
 	Silent *Count
 }
 
@@ -45,6 +46,6 @@ func newConnections(most int, patience time.Duration, log *slog.Logger) (*connec
 // errNoPlace refuses requests on connections in spare places.
 var errNoPlace = overloaded("so many connections are open that only probes are answered on this one")
 
-// NoPlace returns why a request is refused on a connection for which only a spare place was left. Its
-// detail needs no escaping in JSON.
+// NoPlace returns why a request is refused on a connection for which only a spare place was left.
+// Its detail needs no escaping in JSON.
 func NoPlace() *seqd.Error { return errNoPlace }

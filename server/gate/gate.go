@@ -30,9 +30,9 @@ type Options struct {
 	// MaxInFlightBytes is how much memory large answers may take in total; 0 means no limit.
 	// Further requests for large answers are refused as those above MaxInFlight are.
 	MaxInFlightBytes int64
-	// MaxConnections is how many connections may be open at once; 0 means no limit. FirstRequest is how
-	// long one may be open without an answered request, until its caller is known; 0 means no limit. See
-	// package connections.
+	// MaxConnections is how many connections may be open at once; 0 means no limit. FirstRequest is
+	// how long one may be open without an answered request, until its caller is known; 0 means no
+	// limit. See package connections.
 	MaxConnections int
 	FirstRequest   time.Duration
 	// Guard decides who may call. If it is nil, everybody may.
@@ -65,7 +65,8 @@ type Gate struct {
 	Requests *Places
 	// Room is the memory of large answers.
 	Room *Room
-	// Connections are the open connections of all protocols, and Closed counts those that it closed.
+	// Connections are the open connections of all protocols, and Closed counts those that it
+	// closed.
 	Connections *connections.Table
 	Closed      Closed
 	// IDs are the IDs of requests.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -25,9 +26,9 @@ const (
 	auditRevision = "audit revision"
 )
 
-// audited reports whether a request is a change, or an attempt at one, or shows tokens or the audit log,
-// and so gets an audit line. The route decides this, so no handler can forget it. Other requests get one
-// if their caller has no right to make them.
+// audited reports whether a request is a change, or an attempt at one, or shows tokens or the audit
+// log, and so gets an audit line. The route decides this, so no handler can forget it. Other
+// requests get one if their caller has no right to make them.
 func audited(c *gin.Context) bool {
 	return administrative(c) && (c.Request.Method != http.MethodGet || !strings.HasPrefix(c.FullPath(), "/biz-types"))
 }
@@ -71,13 +72,7 @@ func newAuditLog(g *gate.Gate, opts Options) auditLog {
 
 // write writes the audit line of a request. The line contains nothing from headers and bodies, and
 // nothing from path and query that could be a secret.
-func (l auditLog) write(c *gin.Context, id string, status int) {
-	target := c.GetString(auditTarget)
-	for _, param := range []string{"name", "bizType"} {
-		if target == "" {
-			target = c.Param(param)
-		}
-	}
+func (l auditLog) write(c *gin.Context, id, target string, status int) {
 	query := shownQuery(c.Request.URL.RawQuery)
 	l.log.Write(c.Request.Context(), audit.Line{
 		Token: callerName(c), Client: l.clients.addr(c), RequestID: id,
@@ -89,12 +84,17 @@ func (l auditLog) write(c *gin.Context, id string, status int) {
 	})
 }
 
-// writeRefused writes the audit line of a request whose caller has no right to make it, unless err says
-// something else. Answers for clients of other services may have another status.
+// writeRefused writes the audit line of a request whose caller has no right to make it, unless err
+// says something else. Answers for clients of other services may have another status.
 func (l auditLog) writeRefused(c *gin.Context, id string, code seqd.Code) {
 	if code == seqd.CodeUnauthorized || code == seqd.CodeForbidden {
-		l.write(c, id, status[code])
+		l.write(c, id, "", status[code])
 	}
+}
+
+// targetOf returns what a request changes.
+func targetOf(c *gin.Context) string {
+	return cmp.Or(c.GetString(auditTarget), c.Param("name"), c.Param("bizType"))
 }
 
 // auditPage is the answer of GET /audit.

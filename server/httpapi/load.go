@@ -5,9 +5,9 @@ type Load struct {
 	// InFlight are the requests being answered, except probes and scrapes. Connections are the open
 	// connections of all protocols.
 	InFlight, Connections int64
-	// Shed are the requests refused because of [gate.Options].MaxInFlight or MaxInFlightBytes. Refused are
-	// the connections closed because of [gate.Options].MaxConnections, Displaced those closed to make room
-	// for others, and Silent those without an answered request for too long.
+	// Shed are the requests refused because of [gate.Options].MaxInFlight or MaxInFlightBytes.
+	// Refused are the connections closed because of [gate.Options].MaxConnections, Displaced those
+	// closed to make room for others, and Silent those without an answered request for too long.
 	Shed, Refused, Displaced, Silent int64
 	// Issued, Replayed and Failed count requests with an Idempotency-Key by outcome.
 	Issued, Replayed, Failed int64

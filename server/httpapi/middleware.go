@@ -51,13 +51,13 @@ var (
 // access log. A request counts as in flight only once its body has arrived. Otherwise a client that
 // sends its body byte by byte would take a place.
 func (m *middleware) around(c *gin.Context) {
-	id, places := idOf(c.Request, m.gate.IDs), m.places.of(c)
+	id, places, place := idOf(c.Request, m.gate.IDs), m.places.of(c), placeOf(c.Request)
 	header := c.Writer.Header()
 	header["X-Request-Id"], header["X-Content-Type-Options"] = id, noSniff
 	if m.encrypted {
 		header["Strict-Transport-Security"] = oneYear
 	}
-	if m.ends(c.Request) || placeOf(c.Request).Spare() {
+	if m.ends(c.Request) || place.Spare() {
 		header["Connection"] = closing
 	}
 	if m.counters != nil {
@@ -74,14 +74,14 @@ func (m *middleware) around(c *gin.Context) {
 	}
 	audit := audited(c) || m.extras.changes(c)
 	if audit {
-		defer func() { m.audit.write(c, id[0], c.Writer.Status()) }()
+		defer func() { m.audit.write(c, id[0], targetOf(c), c.Writer.Status()) }()
 	}
 	defer m.errors.recover(c)
-	place, answered := placeOf(c.Request), false
 	if !place.Begin() {
-		c.Abort() // nobody gets an answer
+		c.AbortWithStatus(http.StatusServiceUnavailable) // nobody gets the answer
 		return
 	}
+	answered := false
 	defer func() { place.End(answered) }()
 	if err := m.limits.check(c); err != nil {
 		closeGently(c)
@@ -93,7 +93,7 @@ func (m *middleware) around(c *gin.Context) {
 		return
 	}
 	if answered = m.shown(c, place); !answered {
-		c.Abort()
+		c.AbortWithStatus(http.StatusServiceUnavailable)
 		return
 	}
 	if place.Spare() && places != nil {
@@ -113,8 +113,8 @@ func (m *middleware) around(c *gin.Context) {
 	}
 }
 
-// shown says that the caller of a request is known, if it is or need not be. It returns false if the
-// connection has been closed to make room for others.
+// shown says that the caller of a request is known, if it is or need not be. It returns false if
+// the connection has been closed to make room for others.
 func (m *middleware) shown(c *gin.Context, place *connections.Place) bool {
 	if m.gate.Guard != nil && callerName(c) == "" {
 		if x := m.extras.of(c); x == nil || !x.Guests {

@@ -47,8 +47,8 @@ type connection struct {
 	shed atomic.Int64
 }
 
-// ConnContext is for [http.Server] with a [Listener]. It lets the API recognise connections: those that
-// return too early after a refusal, and those whose callers have shown who they are.
+// ConnContext is for [http.Server] with a [Listener]. It lets the API recognise connections: those
+// that return too early after a refusal, and those whose callers have shown who they are.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	of := new(connection)
 	if counted, ok := c.(*conn); ok {

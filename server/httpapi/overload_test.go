@@ -227,7 +227,8 @@ func TestRefusingAllocates(t *testing.T) {
 }
 
 // served serves an API with a bound of connections on a port of its own, and returns what asks on a
-// connection: the status, and whether the answer ends the connection. The status is 0 if it was closed.
+// connection: the status, and whether the answer ends the connection. The status is 0 if it was
+// closed.
 func served(t *testing.T, api *httpapi.API) (addr string, ask func(c net.Conn, path string) (status int, ends bool)) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -253,8 +254,8 @@ func served(t *testing.T, api *httpapi.API) (addr string, ask func(c net.Conn, p
 	}
 }
 
-// TestSilentConnections checks that connections on which nothing is said make room for others, and never
-// those on which requests are answered.
+// TestSilentConnections checks that connections on which nothing is said make room for others, and
+// never those on which requests are answered.
 func TestSilentConnections(t *testing.T) {
 	api := newStarting(t, func(o *options) { o.MaxConnections = 16 })
 	addr, ask := served(t, api)
@@ -280,8 +281,8 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestSpareConnections checks that probes are answered, and nothing else, while requests are answered on
-// as many connections as are possible.
+// TestSpareConnections checks that probes are answered, and nothing else, while requests are
+// answered on as many connections as are possible.
 func TestSpareConnections(t *testing.T) {
 	s, entered, release := hanging()
 	issuer := newIssuer(t, define("order", s))

@@ -42,7 +42,8 @@ type Source struct {
 type HTTP struct {
 	// InFlight and Connections are current values.
 	InFlight, Connections int64
-	// Shed, Refused, Displaced, Silent, and the outcomes of requests with an Idempotency-Key are totals.
+	// Shed, Refused, Displaced, Silent, and the outcomes of requests with an Idempotency-Key are
+	// totals.
 	Shed, Refused, Displaced, Silent int64
 	Issued, Replayed, Failed         int64
 }

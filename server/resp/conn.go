@@ -158,7 +158,8 @@ func (c *conn) allow(scope, counter string) (access.Identity, error) {
 	return who, c.show()
 }
 
-// show says that the client has shown who it is. The error is that of a connection that has been closed.
+// show says that the client has shown who it is. The error is that of a connection that has been
+// closed.
 func (c *conn) show() error {
 	if !c.place.Show() {
 		c.gone()

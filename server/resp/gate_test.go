@@ -226,8 +226,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestConnections: if there are more than the limit, those make room on which nothing was answered for
-// longest; if all are being answered, only what names no biz type is answered on a few more.
+// TestConnections: if there are more than the limit, those make room on which nothing was answered
+// for longest; if all are being answered, only what names no biz type is answered on a few more.
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wait chan struct{}
@@ -264,8 +264,8 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestFirstRequest: a client that says nothing, or only what it may not, is cut off after a while. One that
-// has shown its token is kept.
+// TestFirstRequest: a client that says nothing, or only what it may not, is cut off after a while.
+// One that has shown its token is kept.
 func TestFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens, secretOf := withTokens(t)

@@ -27,9 +27,9 @@ type Options struct {
 	IdleTimeout, ReadTimeout, WriteTimeout time.Duration
 	// Metrics counts commands. It may be nil.
 	Metrics Metrics
-	// Refused notes a command whose client has no right to it, such as AUTH with a wrong token: its name,
-	// the name of the token, "" if that is not known, the client's IP address, the ID of the request, and
-	// what it was refused with. It must be fast. It may be nil.
+	// Refused notes a command whose client has no right to it, such as AUTH with a wrong token: its
+	// name, the name of the token, "" if that is not known, the client's IP address, the ID of the
+	// request, and what it was refused with. It must be fast. It may be nil.
 	Refused func(command, token, addr, requestID string, code seqd.Code)
 	// Tracer decides what is traced; nil for nothing.
 	Tracer Tracer
