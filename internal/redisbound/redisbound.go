@@ -4,8 +4,9 @@
 // that was configured, and in part whoever may PUBLISH on one, could so end the process.
 //
 // A [Bound] puts itself below the client: it looks at the bytes of each connection before the
-// client does, and ends a connection whose answer is too large or is none of RESP2. It keeps no
-// copy of the bytes, except of messages on channels, which are short.
+// client does, and ends a connection whose answer is too large or is none of RESP2 or RESP3 (which
+// the client speaks to Sentinels). It keeps no copy of the bytes, except of messages on channels,
+// which are short.
 package redisbound
 
 import (
@@ -214,7 +215,10 @@ func (a *answer) begin(line []byte, want expects) error {
 	if len(a.arrays) == 0 {
 		a.cost = perItem
 	}
-	if kind == '+' || kind == '-' || kind == ':' {
+	switch kind {
+	case '_':
+		return a.end(null, nil, want)
+	case '+', '-', ':', ',', '#', '(':
 		if err := a.spend(int64(len(rest)), want); err != nil {
 			return err
 		}
@@ -222,20 +226,30 @@ func (a *answer) begin(line []byte, want expects) error {
 	}
 	n, err := strconv.ParseInt(string(rest), 10, 64)
 	switch {
-	case err != nil || n < -1 || kind != '$' && kind != '*' && kind != '%':
+	case err != nil || n < -1:
 		return strange(line)
+	case n > mostReply:
+		return a.spend(n, want) // n is too large to multiply it
 	case n == -1:
 		return a.end(null, nil, want)
-	case kind == '$':
+	}
+	switch kind {
+	case '$', '=', '!':
 		a.skip, a.text = n+int64(len("\r\n")), a.text[:0]
 		return a.spend(n, want)
+	case '*', '~', '>':
+	case '%': // each key has a value
+		n *= 2
+	case '|': // and what they say more about follows
+		n = 2*n + 1
+	default:
+		return strange(line)
+	}
+	switch {
 	case n == 0:
 		return a.end(kind, nil, want)
-	case n > mostReply || len(a.arrays) == mostDepth:
-		return fmt.Errorf("%w: it has too many items, or is nested too deep", ErrAnswer)
-	}
-	if kind == '%' { // a map, which servers answer to HELLO
-		n *= 2
+	case len(a.arrays) == mostDepth:
+		return fmt.Errorf("%w: it is nested more than %d deep", ErrAnswer, mostDepth)
 	}
 	a.arrays = append(a.arrays, n)
 	return a.spend(n*perItem, want)

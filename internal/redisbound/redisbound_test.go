@@ -42,7 +42,8 @@ func read(b *Bound, sent string, part int, after string) (got string, err error)
 
 // Answers of Redis pass, and nothing of them is held afterwards.
 func TestAnswersPass(t *testing.T) {
-	sent := "+OK\r\n-ERR no\r\n:-7\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\n*9\r\n*-1\r\n*0\r\n*2\r\n*1\r\n$2\r\n\r\n\r\n:1\r\n*1\r\n$-1\r\n" +
+	sent := "%1\r\n+a\r\n*1\r\n_\r\n>2\r\n#t\r\n,1.5\r\n~0\r\n|1\r\n+ttl\r\n:1\r\n*2\r\n(12\r\n=5\r\ntxt:a\r\n|0\r\n!2\r\nno\r\n" +
+		"+OK\r\n-ERR no\r\n:-7\r\n$-1\r\n$0\r\n\r\n$5\r\na\r\n*9\r\n*-1\r\n*0\r\n*2\r\n*1\r\n$2\r\n\r\n\r\n:1\r\n*1\r\n$-1\r\n" +
 		"$10000\r\n" + strings.Repeat("*", 10_000) + "\r\n" + "*9999\r\n" + strings.Repeat("$1\r\n\n\r\n", 9999) + "+" + strings.Repeat("x", 60_000) + "\r\n"
 	var b Bound
 	for _, part := range []int{1, 2, 3, 4096, len(sent)} {
@@ -53,7 +54,7 @@ func TestAnswersPass(t *testing.T) {
 			t.Errorf("%d bytes are held", held)
 		}
 	}
-	for _, address := range []string{"*-1\r\n", "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "-ERR no\r\n"} {
+	for _, address := range []string{"*-1\r\n", "_\r\n", "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "-ERR no\r\n"} {
 		if got, err := read(&b, address, 1, primaryOf); err != nil || got != address {
 			t.Errorf("%q: %q, %v", address, got, err)
 		}

@@ -198,7 +198,7 @@ var explanations = []explanation{
 		"redis.addrs: several addresses mean a Redis Cluster, and this server is in none; give one address, or set redis.masterName if these are Sentinels"},
 	{regexp.MustCompile(`DB index is out of range|SELECT is not allowed in cluster mode`), "redis.db"},
 	{regexp.MustCompile(`unknown command`), "redis.addrs: the server does not know a command that is needed"},
-	{regexp.MustCompile(`(redis: (invalid reply|can't parse)|the answer of Redis cannot be used)`), "redis.addrs: what answers there is not Redis, or speaks TLS and redis.tls.enabled is false"},
+	{regexp.MustCompile(`(redis: (invalid reply|can't parse)|the answer of Redis cannot be used: it begins with)`), "redis.addrs: what answers there is not Redis, or speaks TLS and redis.tls.enabled is false"},
 	{regexp.MustCompile(`first record does not look like a TLS handshake`), "redis.tls.enabled: the server does not speak TLS"},
 	{regexp.MustCompile(`remote error: tls: `), "redis.tls.certFile: the server does not accept the connection"},
 }
