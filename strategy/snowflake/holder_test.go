@@ -504,6 +504,22 @@ func TestCloseWithoutInit(t *testing.T) {
 	})
 }
 
+// TestCloseInVain checks that Close says if the machine ID could not be given up in time, and that
+// nothing is issued then.
+func TestCloseInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := instanceWith(t, &far{newRegistry(false)}, time.Now, "1", nil)
+		ready(t, s)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		cannot(t, s, seqd.CodeStopping)
+		time.Sleep(time.Second)
+	})
+}
+
 func TestCloseTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)

@@ -42,12 +42,18 @@ func (h *holder) bridge(err error) error {
 	return errors.Join(err, aloneErr, h.file.vouch())
 }
 
-// renewOnce extends the lease in the registry, then in the file, then for the generator.
+// renewOnce extends the lease that is held.
 func (h *holder) renewOnce(ctx context.Context) error {
 	// an attempt that hangs must leave time for another
 	ctx, cancel := context.WithTimeout(ctx, h.settings.Horizon/3)
 	defer cancel()
 	_, l, progress := h.tenure.now()
+	return h.extend(ctx, l, progress)
+}
+
+// extend extends a lease in the registry, then in the file, then for the generator. progress is the
+// highest time that may have been used already.
+func (h *holder) extend(ctx context.Context, l lease, progress int64) error {
 	for {
 		t, err := h.registry.prepared(ctx, l.id)
 		if err != nil {

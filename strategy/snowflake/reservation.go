@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -41,11 +40,12 @@ func (h *holder) resume(ctx context.Context, saved statefile.State) error {
 	l := lease{id: saved.MachineID, token: saved.Token, until: saved.Until, reserved: saved.Reserved}
 	// above all that the earlier process may have used
 	l.lower = max(saved.Lower, saved.Until, saved.Progress)
-	t, err := h.registry.prepared(ctx, l.id)
-	if err == nil {
-		return h.resumeOnline(ctx, t, l)
+	err := h.extend(ctx, l, l.lower)
+	if errors.Is(err, errLost) {
+		h.registry.spent = spent{l.id, l.lower}
+		return err
 	}
-	if r := callerError(err); r.Code != seqd.CodeStoreUnavailable {
+	if err == nil || callerError(err).Code != seqd.CodeStoreUnavailable {
 		return err
 	}
 	now := h.env.ms()
@@ -57,29 +57,4 @@ func (h *holder) resume(ctx context.Context, saved statefile.State) error {
 	}
 	h.env.Log.Warn("the registry of machine IDs cannot be asked: this node issues on its reservation", "machineId", l.id, "until", at(l.reserved), "error", err)
 	return nil
-}
-
-func (h *holder) resumeOnline(ctx context.Context, t persist.SlotTable, l lease) error {
-	for {
-		swap, next, err := h.registry.renew(t, l, h.env.ms(), l.lower)
-		if errors.Is(err, errLost) {
-			h.debt.owed, h.registry.spent = l, spent{l.id, l.lower}
-		}
-		if err != nil {
-			return err
-		}
-		made, err := h.registry.swap(ctx, swap)
-		if err != nil {
-			return err
-		}
-		if made {
-			if swap.NewSet != nil {
-				h.registry.behind(l.id, swap.NewSet.Floor)
-			}
-			return h.use(next, next.until)
-		}
-		if t, err = h.registry.prepared(ctx, l.id); err != nil {
-			return err
-		}
-	}
 }

@@ -140,7 +140,7 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 }
 
 // TestStrike checks that a biz type that is struck takes no other one out of the file, and that a file
-// that is not there is not made.
+// that is not there is not made. Nothing that was struck is in the file once it was opened.
 func TestStrike(t *testing.T) {
 	f := leaseFile{dir: t.TempDir(), name: "f", identity: statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}, users: newUsers()}
 	f.users.serves("order")
@@ -161,6 +161,15 @@ func TestStrike(t *testing.T) {
 	}
 	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != list || err != nil {
 		t.Errorf("it lists %q, %v", saved.Users, err)
+	}
+	f.users.record("order", "")
+	saved, err := f.open(&member{})
+	if err != nil || saved == nil {
+		t.Fatalf("%v, %v", saved, err)
+	}
+	_ = f.handle.Close()
+	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != "" || err != nil {
+		t.Errorf("after it was opened it lists %q, %v", saved.Users, err)
 	}
 }
 
