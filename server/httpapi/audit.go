@@ -130,21 +130,13 @@ const longestShown = 256
 // discreet removes secrets that seqd generated from a text such as a path, in case somebody puts
 // one there. It cuts a text that is too long.
 func discreet(text string) string {
-	at := strings.Index(text, access.SecretPrefix)
-	if at < 0 && len(text) <= longestShown {
-		return text
+	shown, text, found := strings.Cut(text, access.SecretPrefix)
+	for found && len(shown) <= longestShown {
+		var next string
+		next, text, found = strings.Cut(strings.TrimLeftFunc(text, func(r rune) bool { return harmless(string(r)) }), access.SecretPrefix)
+		shown += notShown + next
 	}
-	var shown strings.Builder
-	for ; at >= 0; at = strings.Index(text, access.SecretPrefix) {
-		shown.WriteString(text[:at])
-		shown.WriteString(notShown)
-		text = text[at+len(access.SecretPrefix):]
-		for text != "" && harmless(text[:1]) {
-			text = text[1:]
-		}
-	}
-	shown.WriteString(text)
-	return cut(shown.String(), longestShown)
+	return cut(shown, longestShown)
 }
 
 // longestMethod is the most bytes of a method that are logged: more than any real method has.

@@ -155,7 +155,7 @@ func (v *Visit) As(who access.Identity, bizType string) {
 		_ = placeOf(v.c.Request).Show() // if it has been closed, the answer gets lost as it can at any time
 	}
 	v.c.Params = append(v.c.Params, gin.Param{Key: "bizType", Value: bizType})
-	if v.api.middleware.extras.changes(v.c) && seqd.CheckName(bizType) == nil {
+	if v.api.middleware.extras.changes(v.c) {
 		setTarget(v.c, bizType)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -383,4 +384,70 @@ func FuzzTokens(f *testing.F) {
 			t.Errorf("listing afterwards: %d %s", list.Code, list.Body)
 		}
 	})
+}
+
+// TestSecretsByAPI adds, lists and removes secrets of a token.
+func TestSecretsByAPI(t *testing.T) {
+	api := newGuarded(t)
+	const target = "/tokens/new/secrets"
+	first := wantToken(t, send(t, api, "POST", "/tokens", `{"name":"new","scopes":["read"]}`), 201,
+		shownToken{Name: "new", Scopes: []string{"read"}, Enabled: true, Source: "api", Version: 1, UpdatedAt: nowText}).Secret
+	type secret struct{ ID, CreatedAt, Expires, Secret string }
+	add := func(version, body string) (s secret) {
+		t.Helper()
+		w := send(t, api, "POST", target, body, `If-Match: "`+version[:1]+`"`)
+		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || w.Code != 201 || w.Header().Get("Location") != target+"/"+s.ID || w.Header().Get("Etag") != `"`+version[1:]+`"` {
+			t.Fatalf("%d %v: %s, %v", w.Code, w.Header(), w.Body, err)
+		}
+		return s
+	}
+	second, third := add("12", ""), add("23", `{"expires":"2027-01-31T00:00:00Z"}`)
+	lives := func(of string, want bool) {
+		t.Helper()
+		if w := do(t, api, "GET", target, "Authorization: Bearer "+of); (w.Code == 200) != want {
+			t.Errorf("a secret got %d: %s", w.Code, w.Body)
+		}
+	}
+	for _, s := range []string{first, second.Secret, third.Secret} {
+		lives(s, true)
+	}
+	w := do(t, api, "GET", target, auth("reader"))
+	var list struct{ Secrets []secret }
+	second.Secret, third.Secret = "", ""
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get("Etag") != `"3"` || len(list.Secrets) != 3 || list.Secrets[0].Secret != "" ||
+		list.Secrets[1] != second || second.CreatedAt != nowText || second.Expires != "" || list.Secrets[2] != third || third.Expires != "2027-01-31T00:00:00.000Z" {
+		t.Fatalf("%d %v: %s, %v", w.Code, w.Header(), w.Body, err)
+	}
+	for _, tt := range []struct {
+		request, body, header string
+		status                int
+		code                  seqd.Code
+	}{
+		{"GET /tokens/new/secrets?x", "", "", 400, "invalid_request"},
+		{"POST /tokens/new/secrets?x", "", "", 400, "invalid_request"},
+		{"DELETE /tokens/new/secrets/x?x", "", "", 400, "invalid_request"},
+		{"POST /tokens/new/secrets", "", "If-Match: x", 400, "invalid_request"},
+		{"POST /tokens/new/secrets", "", `If-Match: "7"`, 412, "precondition_failed"},
+		{"POST /tokens/new/secrets", `{"expires":5}`, "", 400, "invalid_request"},
+		{"POST /tokens/new/secrets", `{"name":"x"}`, "", 400, "invalid_request"},
+		{"GET /tokens/no/secrets", "", "", 404, "not_found"},
+		{"POST /tokens/no/secrets", "", "", 404, "not_found"},
+		{"POST /tokens/shop/secrets", "", "", 409, "conflict"},
+		{"DELETE /tokens/new/secrets/x", "", "", 404, "not_found"},
+		{"DELETE /tokens/new/secrets/" + second.ID, "", `If-Match: "7"`, 412, "precondition_failed"},
+	} {
+		method, path, _ := strings.Cut(tt.request, " ")
+		var headers []string
+		if tt.header != "" {
+			headers = append(headers, tt.header)
+		}
+		wantProblem(t, send(t, api, method, path, tt.body, headers...), tt.status, tt.code)
+	}
+	if w := send(t, api, "DELETE", target+"/"+list.Secrets[0].ID, "", `If-Match: "3"`); w.Code != 204 || w.Body.Len() > 0 {
+		t.Errorf("removing got %d: %s", w.Code, w.Body)
+	}
+	lives(first, false)
+	if list := do(t, api, "GET", target, auth("reader")); list.Header().Get("Etag") != `"4"` || strings.Contains(list.Body.String(), first[:8]) {
+		t.Errorf("%v: %s", list.Header(), list.Body)
+	}
 }
