@@ -161,6 +161,13 @@ func TestChangeToSomethingInvalid(t *testing.T) {
 	secret := create(t, tokens, "shop", "issue:other")
 	_, err := tokens.Change(t.Context(), "shop", func(token *access.Token) error { token.Scopes = nil; return nil })
 	wantCode(t, err, seqd.CodeInvalidRequest)
+	for _, year := range []int{1970, 10000} {
+		at := time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
+		_, _, err = tokens.AddSecret(t.Context(), "shop", at, anyVersion)
+		wantCode(t, err, seqd.CodeInvalidRequest)
+		_, err = tokens.Change(t.Context(), "shop", func(token *access.Token) error { token.Expires = at; return nil })
+		wantCode(t, err, seqd.CodeInvalidRequest)
+	}
 	if got, err := tokens.Get(t.Context(), "shop"); err != nil || len(got.Scopes) != 1 || got.Revision != 1 {
 		t.Errorf("it is %+v, %v", got, err)
 	}

@@ -565,6 +565,8 @@ func TestUnreadableDocuments(t *testing.T) {
 		"a newer key":     `{"sha256":"` + digest + `","scopes":["admin"],"enabled":true,"networks":["10.0.0.0/8"]}`,
 		"no digest":       `{"scopes":["admin"],"enabled":true}`,
 		"a bad digest":    `{"sha256":"hunter2","scopes":["admin"],"enabled":true}`,
+		"a bad making":    `{"secrets":[{"sha256":"` + digest + `","made":"hunter2"}],"scopes":["admin"],"enabled":true}`,
+		"a bad end":       `{"secrets":[{"sha256":"` + digest + `","expires":"hunter2"}],"scopes":["admin"],"enabled":true}`,
 		"no scopes":       `{"sha256":"` + digest + `","enabled":true}`,
 		"a bad scope":     `{"sha256":"` + digest + `","scopes":["hunter2"],"enabled":true}`,
 		"a bad time":      `{"sha256":"` + digest + `","scopes":["admin"],"enabled":true,"expires":"hunter2"}`,
@@ -593,6 +595,9 @@ func TestUnreadableDocuments(t *testing.T) {
 				}
 			}
 			if log.Len() == 0 || strings.Contains(log.String(), "hunter2") || strings.Contains(log.String(), digest) {
+				t.Errorf("logged %q", log.String())
+			}
+			if said := strings.Contains(log.String(), "64 hexadecimal digits"); said != (name == "a bad digest") {
 				t.Errorf("logged %q", log.String())
 			}
 			_, err := tokens.Get(t.Context(), "shop")
