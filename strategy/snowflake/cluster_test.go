@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,5 +109,12 @@ func TestRegistryWithoutCluster(t *testing.T) {
 	}
 	if swap, err = m.prepare(persist.SlotTable{Now: someTime, Set: &set}); err != nil || swap != nil {
 		t.Errorf("again: %+v, %v", swap, err)
+	}
+}
+
+func TestRegistryOfAnotherLayout(t *testing.T) {
+	m := member{layout: "a"}
+	if _, err := m.prepare(persist.SlotTable{Set: &persist.SlotSet{Layout: "b"}}); !errors.Is(err, errLayout) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -243,7 +243,7 @@ func (m *member) choose(t persist.SlotTable, now int64) (slot persist.Slot, gran
 		}
 		c.rank[2] = c.RenewedAt
 		if !c.granted { // never granted: start after the hash of the key, so that many new instances do not all choose the same
-			c.rank[2] = (id-scatter+size)%size - size
+			c.rank[2] = (id - scatter - size) % size // not above 0
 		}
 		candidates = append(candidates, c)
 	}

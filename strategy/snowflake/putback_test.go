@@ -2,6 +2,8 @@ package snowflake
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -175,24 +177,30 @@ func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 }
 
 // TestCoveredAtTheEnd checks that a holder that is stopped before its next renewal raises the floor
-// of a registry that was put back.
+// of a registry that was put back, or says that it could not.
 func TestCoveredAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &putBack{registry: newRegistry(true)}
-		a, o := instanceWith(t, r, time.Now, "1", nil), hears{kinds: make(chan seqd.EventKind, 10)}
-		a.held().env.Observer = o
-		_ = a.Init(t.Context(), true)
-		time.Sleep(20500 * time.Millisecond)
-		floor := slots(t, a, r.registry).Set.Floor
-		r.older(t, a.held().registry.name)
-		if err := a.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if now := slots(t, a, r.registry).Set.Floor; now == floor {
-			t.Errorf("the floor is still %d", floor)
-		}
-		o.wants(t, seqd.EventStoreBehind)
-	})
+	for _, fails := range []int64{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &putBack{registry: newRegistry(true)}
+			a, o := instanceWith(t, r, time.Now, "1", nil), hears{kinds: make(chan seqd.EventKind, 10)}
+			var log strings.Builder
+			a.held().env.Observer, a.held().env.Log = o, slog.New(slog.NewTextHandler(&log, nil))
+			_ = a.Init(t.Context(), true)
+			time.Sleep(20500 * time.Millisecond)
+			floor := slots(t, a, r.registry).Set.Floor
+			r.older(t, a.held().registry.name)
+			r.failing.Store(fails)
+			if err := a.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if now, said := slots(t, a, r.registry).Set.Floor, strings.Contains(log.String(), "seqd restored"); (now == floor) != (fails > 0) || said != (fails > 0) {
+				t.Errorf("%d fail: the floor was %d and is %d, logged %s", fails, floor, now, &log)
+			}
+			if fails == 0 {
+				o.wants(t, seqd.EventStoreBehind)
+			}
+		})
+	}
 }
 
 // TestSkewed checks how far the clocks may be apart.

@@ -36,7 +36,7 @@ func (h *holder) bridge(err error) error {
 	var aloneErr error
 	// Only if the registry cannot be reached: a wrong clock, or a registry that refuses this node,
 	// is no reason to issue without it.
-	if h.settings.OfflineStart > 0 && callerError(err).Code == seqd.CodeStoreUnavailable {
+	if h.settings.OfflineStart != 0 && callerError(err).Code == seqd.CodeStoreUnavailable {
 		aloneErr = h.goAlone()
 	}
 	return errors.Join(err, aloneErr, h.file.vouch())

@@ -53,7 +53,7 @@ func TestAloneInTheShapeOnRecord(t *testing.T) {
 }
 
 // TestAloneOverRestarts checks that a process that could not reach the store keeps the list in the
-// file.
+// file, however it ends.
 func TestAloneOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -67,12 +67,12 @@ func TestAloneOverRestarts(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		crash(s)
 		r.away.Store(true)
-		for range 2 {
+		for _, end := range []func(*Strategy){crash, func(s *Strategy) { _ = s.Close(t.Context()) }} {
 			s = instance(t, r, "1", offline)
 			_ = s.Init(t.Context(), false)
 			time.Sleep(6500 * time.Millisecond)
 			one(t, s)
-			crash(s)
+			end(s)
 			if !alone(s, "user", "shape") {
 				t.Error("forgotten")
 			}
