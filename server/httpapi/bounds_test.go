@@ -33,6 +33,19 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
+// TestQuoted checks how a text is written in JSON, and that a plain one costs nothing.
+func TestQuoted(t *testing.T) {
+	for text, want := range map[string]string{"": `""`, " a~": `" a~"`, "<&>": `"<&>"`, "a\"\\\x1f\x7f": `"a\"\\\u001f` + "\x7f\"", "é": `"é"`} {
+		if got := string(appendQuoted([]byte("x"), []byte(text))); got != "x"+want {
+			t.Errorf("%q is written as %s, want %s", text, got, want)
+		}
+	}
+	text, dst := []byte("order-7"), make([]byte, 0, 100)
+	if n := testing.AllocsPerRun(10, func() { _ = appendQuoted(dst, text) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestDiscreet checks that secrets are left out of what is logged, wherever they stand, and that it
 // is not long.
 func TestDiscreet(t *testing.T) {

@@ -400,7 +400,7 @@ func TestUnreadable(t *testing.T) {
 		"0 d x 1 t5": seqd.CodeInternal, "99999999999999999999 d x 1 t5": seqd.CodeInternal, "1 d  1 t5": seqd.CodeInternal, "1 q x 1 t5": seqd.CodeInternal, "1 p x 1 t5": seqd.CodeInternal,
 		"1 d x a t5": seqd.CodeInternal, "1 d x 1000000 t5": seqd.CodeIdempotencyKeyReused, "1 d x 1000001 t5": seqd.CodeInternal,
 		"1 d x 1 n5:1:0": seqd.CodeInternal, "1 d x 1 n5:a:1": seqd.CodeInternal, "1 d x 1 na:1:1": seqd.CodeInternal, "1 d x 1 n5:1:1,6:1:1": seqd.CodeInternal, "1 d x 1 n5:1:2,6:1:-1": seqd.CodeInternal, "1 d x 1 b": seqd.CodeInternal,
-		"1 d x 1 n5": seqd.CodeInternal, "1 d x 1 n5:1:2": seqd.CodeInternal, "1 d x 0 t5": seqd.CodeInternal, "1 d x 1 b!": seqd.CodeInternal, "1 d x 1 t5\n6": seqd.CodeInternal,
+		"1 d x 1 n5": seqd.CodeInternal, "1 d x 1 n5:1:2": seqd.CodeInternal, "1 d x 0 t5": seqd.CodeInternal, "1 d x 1 b!": seqd.CodeInternal, "1 d x 1 bNTU!": seqd.CodeInternal, "1 d x 1 t5\n6": seqd.CodeInternal,
 	} {
 		w := newWorld(t)
 		a := w.node(func(o *idempotency.Options) { o.Backend = holding{text} })

@@ -49,14 +49,9 @@ type counting interface {
 	forget(ctx context.Context) error
 }
 
-func (f *family) init(env strategy.Env, bizType seqd.BizType) error {
-	settings, err := settingsOf(bizType)
-	if err != nil {
-		return err
-	}
+func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings) {
 	f.env, f.bizType, f.settings, f.calendar = env, bizType, settings, settings.Calendar()
 	f.running, f.end = context.WithCancel(context.Background())
-	return nil
 }
 
 // resets reports whether there is a counter for each period.

@@ -3,6 +3,8 @@ package segment
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,11 +29,8 @@ type Keyed struct {
 	memory live.Memory[known]
 	pulse  pulse
 	era    atomic.Pointer[era]      // the present period; nil if numbers never reset
-	parts  atomic.Pointer[keyParts] // changed under mu
+	parts  map[seqd.Period]*keyPart // what the keys of a period share; mu guards it
 }
-
-// keyParts is what keys share, by period.
-type keyParts map[seqd.Period]*keyPart
 
 const (
 	// idleKey is for how long a key may be unused before its numbers go back to the store. Then they
@@ -53,12 +52,10 @@ var (
 )
 
 // newKeyed makes the strategy of a keyed biz type. open makes that of one counter.
-func newKeyed(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType, *keyPart) (counting, error)) (*Keyed, error) {
-	s := &Keyed{open: open}
-	if err := s.family.init(env, bizType); err != nil {
-		return nil, err
-	}
-	s.memory.Least = max(live.Remembered, s.settings.LiveKeys)
+func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType, *keyPart) (counting, error)) *Keyed {
+	s := &Keyed{open: open, parts: make(map[seqd.Period]*keyPart)}
+	s.family.init(env, bizType, settings)
+	s.memory.Least = max(live.Remembered, settings.LiveKeys)
 	s.pulse = pulse{
 		tell: func(e seqd.Event) { e.BizType = bizType.Name; env.Observer.Event(e) },
 		log: func(err error) {
@@ -74,7 +71,7 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType, *k
 		Most: s.settings.LiveKeys, Idle: idleKey, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
 		Open: s.openKey, Close: s.closeKey,
 	})
-	return s, nil
+	return s
 }
 
 // openerOf returns open for the keys of a period.
@@ -84,31 +81,20 @@ func (s *Keyed) openerOf(p seqd.Period) func(bizType seqd.BizType) (counting, er
 
 // part returns what the keys of a period share.
 func (s *Keyed) part(p seqd.Period) *keyPart {
-	if parts := s.parts.Load(); parts != nil && (*parts)[p] != nil {
-		return (*parts)[p]
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := make(keyParts)
-	if parts := s.parts.Load(); parts != nil {
-		if part := (*parts)[p]; part != nil {
-			return part
-		}
-		oldest := p
-		for period, part := range *parts {
-			next[period], oldest = part, min(oldest, period)
-		}
-		if len(next) >= mostParts {
-			delete(next, oldest)
-		}
+	if part := s.parts[p]; part != nil {
+		return part
+	}
+	if len(s.parts) >= mostParts {
+		delete(s.parts, slices.Min(slices.Collect(maps.Keys(s.parts))))
 	}
 	part := &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: keyplaces.New(keyplaces.Config{
 		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Setting: "segment.maxKeys",
 		Name: s.placesName(p), Most: s.settings.MaxKeys, Running: s.running,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})}
-	next[p] = part
-	s.parts.Store(&next)
+	s.parts[p] = part
 	return part
 }
 
@@ -331,10 +317,11 @@ func (s *Keyed) Measure(tell func(seqd.Measurement)) {
 // Close ends issuing and gives back the numbers that only this node had, and the places of keys.
 func (s *Keyed) Close(ctx context.Context) error {
 	err := s.family.close(ctx)
-	if parts := s.parts.Load(); parts != nil {
-		for _, part := range *parts {
-			err = errors.Join(err, part.places.Close(ctx))
-		}
+	s.mu.Lock()
+	parts := slices.Collect(maps.Values(s.parts))
+	s.mu.Unlock()
+	for _, part := range parts {
+		err = errors.Join(err, part.places.Close(ctx))
 	}
 	return err
 }

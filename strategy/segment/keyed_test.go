@@ -31,7 +31,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 		t.Fatal(problems)
 	}
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
-	s, err := newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, func(b seqd.BizType, part *keyPart) (counting, error) {
+	return newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(b seqd.BizType, part *keyPart) (counting, error) {
 		if redis == nil {
 			return count(env, b, "invoice", part)
 		}
@@ -44,10 +44,6 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 		o.member = &member{key: part}
 		return o.settings.places().spacing(shared(o, o.cursor(redis[b.Name]), nil)), err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // of asks for n numbers of a key.
@@ -252,6 +248,20 @@ func TestMaxKeys(t *testing.T) {
 	for _, s := range nodes {
 		if s.set.Len() > 7 {
 			t.Errorf("%d are open", s.set.Len())
+		}
+		ended(t, s)
+	}
+}
+
+// Places above maxKeys go back to the store.
+func TestPlacesAboveMaxKeys(t *testing.T) {
+	for most := range 20 {
+		s := keyed(t, memory.New(time.Now), time.Now, nil, func(s *Settings) { s.MaxKeys = int64(most + 1) })
+		for key := range most + 1 {
+			wantOf(t, s, fmt.Sprint(key), 1, "[1]")
+		}
+		if keys := s.Details()["keys"]; keys != int64(most+1) {
+			t.Errorf("%d keys use %v places", most+1, keys)
 		}
 		ended(t, s)
 	}

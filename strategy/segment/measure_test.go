@@ -285,9 +285,12 @@ func TestMeasurePeriods(t *testing.T) {
 func TestPeriodLeftAtItsEnd(t *testing.T) {
 	// half a second before midnight in Berlin, after a day of 25 hours
 	now := time.Date(2026, 10, 25, 22, 59, 59, 500_000_000, time.UTC)
-	s := periodic(t, memory.New(time.Now), func() time.Time { return now }, nil, func(s *Settings) { s.Reset, s.TimeZone = seqd.ResetDaily, "Europe/Berlin" })
+	berlin := func(s *Settings) { s.Reset, s.TimeZone = seqd.ResetDaily, "Europe/Berlin" }
+	s := periodic(t, memory.New(time.Now), func() time.Time { return now }, nil, berlin)
+	ofKeys := keyed(t, memory.New(time.Now), func() time.Time { return now }, nil, berlin)
 	for range 2 {
 		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: 0.5})
+		wantGauges(t, ofKeys, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: 0.5})
 		numbers(t, s, 1)
 	}
 	if err := s.Close(t.Context()); err != nil {

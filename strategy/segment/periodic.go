@@ -60,16 +60,14 @@ var (
 	_ seqd.DetailReporter   = (*Periodic)(nil)
 )
 
-func newPeriodic(env strategy.Env, bizType seqd.BizType, open func(seqd.BizType) (counting, error)) (*Periodic, error) {
+func newPeriodic(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType) (counting, error)) *Periodic {
 	s := &Periodic{open: open}
-	if err := s.family.init(env, bizType); err != nil {
-		return nil, err
-	}
+	s.family.init(env, bizType, settings)
 	s.set = live.New(live.Options[counting]{
 		Most: mostSpans, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
 		Open: s.openPeriod, Close: s.closePeriod,
 	})
-	return s, nil
+	return s
 }
 
 // Init opens the present period. A period whose counter was lost does not affect other periods: it

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,16 +79,53 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 	})
 }
 
+// forgetful counts calls of forget.
+type forgetful struct {
+	counting
+	forgotten *atomic.Int64
+}
+
+func (f forgetful) forget(context.Context) error { f.forgotten.Add(1); return nil }
+
+// Nothing is removed unless periodRetention says so.
+func TestPeriodsAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, kept := memory.New(time.Now), func(s *Settings) { daily(s); s.PeriodRetention = 0 }
+		periods, ofKeys := periodic(t, store, time.Now, nil, kept), keyed(t, store, time.Now, nil, kept)
+		for range 4 {
+			dated(t, periods, 1)
+			wantOf(t, ofKeys, "a", 1, "[1]")
+			time.Sleep(24 * time.Hour)
+		}
+		closed(t, periods)
+		ended(t, ofKeys)
+		if counters, _ := listed(t, store); len(counters) != 12 { // of periods, of keys and of their places
+			t.Errorf("%v are left", counters)
+		}
+	})
+}
+
 // Whichever operation of the store fails, a purge says so, and the next one removes what is left.
 func TestPurgeThatFails(t *testing.T) {
 	short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
+	var forgotten atomic.Int64
 	purge := func(t *testing.T, store persist.Store, keys bool) (removed int, err error) {
 		if keys {
 			s := keyed(t, store, time.Now, nil, short)
 			defer ended(t, s)
+			open := s.open
+			s.open = func(b seqd.BizType, part *keyPart) (counting, error) {
+				c, err := open(b, part)
+				return forgetful{c, &forgotten}, err
+			}
 			return s.purgeKeysBefore(t.Context())
 		}
 		s := periodic(t, store, time.Now, nil, short)
+		open := s.open
+		s.open = func(b seqd.BizType) (counting, error) {
+			c, err := open(b)
+			return forgetful{c, &forgotten}, err
+		}
 		defer closed(t, s)
 		return s.purgeBefore(t.Context())
 	}
@@ -95,6 +133,7 @@ func TestPurgeThatFails(t *testing.T) {
 		for fails, failed := 1, true; failed; fails++ {
 			synctest.Test(t, func(t *testing.T) {
 				store := memory.New(time.Now)
+				forgotten.Store(0)
 				periods := periodic(t, store, time.Now, nil, daily)
 				ofKeys := keyed(t, store, time.Now, nil, daily)
 				for range 2 {
@@ -110,6 +149,9 @@ func TestPurgeThatFails(t *testing.T) {
 				failed = failing.calls >= fails
 				if errors.Is(err, persist.ErrUnavailable) != failed {
 					t.Errorf("keys %t, operation %d fails: %d are removed, %v", keys, fails, removed, err)
+				}
+				if n := forgotten.Load(); !failed && n != 2 {
+					t.Errorf("keys %t: what is outside the store is forgotten of %d counters", keys, n)
 				}
 				more, err := purge(t, store, keys)
 				counters, claims := listed(t, store)
@@ -145,6 +187,20 @@ func TestBuryTogether(t *testing.T) {
 			if p, _, err := other.tombstone(t.Context()); err != nil || p != max(meanwhile, 20000105) {
 				t.Errorf("%s, meanwhile %s: the tombstone is of %s, %v", before, meanwhile, p, err)
 			}
+		}
+	}
+}
+
+// A tombstone of another length that does not cover a period is an error: nothing may be removed.
+func TestBuryBelowAnotherLength(t *testing.T) {
+	store := memory.New(time.Now)
+	if err := periodic(t, store, time.Now, nil, daily).bury(t.Context(), 20000105); err != nil {
+		t.Fatal(err)
+	}
+	monthly := periodic(t, store, time.Now, nil, func(s *Settings) { daily(s); s.Reset = seqd.ResetMonthly })
+	for p, covered := range map[seqd.Period]bool{19991201: true, 20000101: false} {
+		if err := monthly.bury(t.Context(), p); (err == nil) != covered {
+			t.Errorf("bury %s: %v", p, err)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 		t.Fatal(problems)
 	}
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
-	s, err := newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, func(b seqd.BizType) (counting, error) {
+	return newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(b seqd.BizType) (counting, error) {
 		if redis == nil {
 			return New(env, b)
 		}
@@ -63,10 +63,6 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 		}
 		return NewShared(env, b, redis[b.Name])
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // dated asks for n numbers, which must come, and returns them with their period before each.

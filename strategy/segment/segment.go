@@ -50,11 +50,11 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	name := bizType.Name
 	switch {
 	case ok && settings.Keyed:
-		return newKeyed(env, bizType, func(named seqd.BizType, part *keyPart) (counting, error) {
+		return newKeyed(env, bizType, settings, func(named seqd.BizType, part *keyPart) (counting, error) {
 			return count(env, named, name, part)
-		})
+		}), nil
 	case ok && settings.Reset != seqd.ResetNever:
-		return newPeriodic(env, bizType, func(named seqd.BizType) (counting, error) { return count(env, named, name, nil) })
+		return newPeriodic(env, bizType, settings, func(named seqd.BizType) (counting, error) { return count(env, named, name, nil) }), nil
 	}
 	return count(env, bizType, name, nil)
 }
