@@ -251,6 +251,8 @@ func TestCallsInFlightKeepPluginsOpen(t *testing.T) {
 				close: func(context.Context) error { closedAt = time.Now(); return nil },
 			}}
 			is := newIssuer(t, seqd.Options{}, order(s, seqd.BoundPlugin{Name: "slow", Quick: true, Plugin: p}))
+			_, _ = is.Parse("order", "1") // they end at once
+			_, _ = is.Resource(t.Context(), "order", "things", nil)
 			began := time.Now()
 			first := make(chan int64)
 			go func() {

@@ -247,6 +247,18 @@ func TestAnswersAfterAKill(t *testing.T) {
 
 // While the disk hangs, a caller that does not wait for it leaves its answer on the way, and nobody
 // issues for the same ID meanwhile.
+// The clock of the answers goes on after a kill from where the last answer was kept.
+func TestClockAfterAKill(t *testing.T) {
+	k := newKept(t)
+	k.answers("a", ttl)
+	k.pass(time.Hour)
+	k.answers("b", ttl)
+	k = k.copied()
+	k.open()
+	k.pass(ttl + time.Minute)
+	k.purges(2)
+}
+
 func TestAnswerOnAHangingDisk(t *testing.T) {
 	k := newKept(t)
 	k.answers("first", ttl)

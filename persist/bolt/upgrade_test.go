@@ -82,7 +82,9 @@ func (f formerFile) write(t *testing.T) string {
 // A file of the previous version keeps its cluster, counters, shapes, machine IDs, and what it
 // knows of periods. It is opened again and again.
 func TestUpgrade(t *testing.T) {
-	path := newFormerFile().write(t)
+	f := newFormerFile()
+	f["counters"]["order@"] = `{"bizTag":"order@","max":20261001,"step":1,"timestamp":1790000000002}`
+	path := f.write(t)
 	for i := range 3 {
 		s := open(t, path)
 		ctx, documents := t.Context(), s.Documents()

@@ -53,6 +53,8 @@ func TestRotation(t *testing.T) {
 	refuse := seqd.Errorf(seqd.CodePreconditionFailed, "another version")
 	_, _, err = tokens.AddSecret(t.Context(), "shop", "", time.Time{}, func(*access.Token) error { return refuse })
 	wantCode(t, err, seqd.CodePreconditionFailed)
+	_, err = tokens.RemoveSecret(t.Context(), "shop", added.Secrets[1].ID(), func(*access.Token) error { return refuse })
+	wantCode(t, err, seqd.CodePreconditionFailed)
 	for range 9 {
 		if _, _, err := tokens.AddSecret(t.Context(), "shop", "", time.Time{}, anyVersion); err != nil {
 			t.Fatal(err)

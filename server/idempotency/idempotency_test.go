@@ -244,12 +244,27 @@ func TestCallerGone(t *testing.T) {
 		w.wants(w.ask(ctx, a, "k", 1, func(ctx context.Context, call *seqd.Call) error { cancel(); return w.issue(ctx, call) }), "1", false)
 		w.wants(w.ask(t.Context(), a, "k", 1, w.issue), "1", true)
 		w.refused(w.ask(ctx, a, "l", 1, w.issue), seqd.CodeCanceled)
+		ctx, cancel = context.WithCancel(t.Context())
+		w.refused(w.ask(ctx, w.node(func(o *idempotency.Options) { o.Backend = unheard{w.backend, cancel} }), "m", 1, w.issue), seqd.CodeCanceled)
 		began := time.Now()
 		w.wants(w.ask(t.Context(), a, "l", 1, w.issue), "2", false)
+		w.wants(w.ask(t.Context(), a, "m", 1, w.issue), "3", false)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("waited %v for a caller who has gone", took)
 		}
 	})
+}
+
+// unheard is a backend whose claims are made after the caller has gone.
+type unheard struct {
+	idempotency.Backend
+	gone func()
+}
+
+func (u unheard) Claim(ctx context.Context, id, text string, lease time.Duration) (string, error) {
+	u.gone()
+	_, err := u.Backend.Claim(context.WithoutCancel(ctx), id, text, lease)
+	return "", errors.Join(err, ctx.Err())
 }
 
 // frozen is a backend as seen by a paused node: operations block until it is thawed.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/resp"
@@ -58,6 +59,8 @@ func TestAnswers(t *testing.T) {
 		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
 		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
 		{"parse what is not valid", form("SEQ.PARSE", "wrong", "1"), "*8\r\n$7\r\nbizType\r\n$5\r\nwrong\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n:0\r\n"},
+		{"parse all", form("SEQ.PARSE", "made", "1"), "*16\r\n$7\r\nbizType\r\n$4\r\nmade\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$6\r\nperiod\r\n$10\r\n2026-11-20\r\n" +
+			"$4\r\ntime\r\n$24\r\n1970-01-01T00:00:01.000Z\r\n$5\r\nvalid\r\n:1\r\n$9\r\nmachineId\r\n:5\r\n$8\r\nsequence\r\n:6\r\n"},
 		{"maps and booleans of RESP3", form("HELLO", "3", "SETNAME", "a") + form("SEQ.PARSE", "order", "1") + form("SEQ.PARSE", "wrong", "1") + form("RESET") + form("CLIENT", "GETNAME"),
 			"%7\r\n$6\r\nserver\r\n$4\r\nseqd\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" +
 				"$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" +
@@ -81,7 +84,8 @@ func TestAnswers(t *testing.T) {
 		{"parse nonsense", form("SEQ.PARSE", "order", "x"), "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := serve(t, nil, define("order", newCounter(100)), define("ticket", newCounter(7), prefixed), define("wrong", invalid{newCounter(1)}))
+			s := serve(t, nil, define("order", newCounter(100)), define("ticket", newCounter(7), prefixed), define("wrong", invalid{newCounter(1)}),
+				define("made", telling{newCounter(1)}, seqd.BoundPlugin{Name: "dated", Rewrites: true, Plugin: dated{}}))
 			p := s.dial(t)
 			if !strings.Contains(test.send, "QUIT") {
 				test.send, test.want = test.send+form("QUIT"), test.want+"+OK\r\n"
@@ -98,6 +102,21 @@ func TestAnswers(t *testing.T) {
 type invalid struct{ *counter }
 
 func (invalid) Parse(number int64) (seqd.Parsed, error) { return seqd.Parsed{Number: number}, nil }
+
+// telling is a strategy whose numbers say how they were made.
+type telling struct{ *counter }
+
+func (telling) Parse(number int64) (seqd.Parsed, error) {
+	machine, sequence := int64(5), int64(6)
+	return seqd.Parsed{Valid: true, Number: number, Time: time.UnixMilli(1000), MachineID: &machine, Sequence: &sequence}, nil
+}
+
+// dated is a plugin that reads a period.
+type dated struct{ plugin }
+
+func (dated) Read(shown string) (seqd.Reading, error) {
+	return seqd.Reading{Shown: shown, Period: 20261120}, nil
+}
 
 // list returns the answer to COMMAND LIST.
 func list() string {

@@ -95,9 +95,9 @@ func (c *conn) handshake() bool {
 // read waits for what the client sends next. It reports whether there is anything.
 func (c *conn) read() bool {
 	c.setReadDeadline()
-	n, err := c.net.Read(c.in.space())
+	n, _ := c.net.Read(c.in.space())
 	c.in.filled(n)
-	return n > 0 || err == nil
+	return n > 0
 }
 
 // setReadDeadline sets when the connection ends because the client sends nothing, or does not

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -154,11 +155,8 @@ func (s *Server) newConn(accepted net.Conn, place *connections.Place) *conn {
 
 // host returns the IP address of a client.
 func host(addr net.Addr) string {
-	h, _, err := net.SplitHostPort(addr.String())
-	if err != nil {
-		return addr.String()
-	}
-	return h
+	h, _, _ := net.SplitHostPort(addr.String())
+	return cmp.Or(h, addr.String())
 }
 
 // add notes a connection, unless the server stops.

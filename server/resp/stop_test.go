@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -175,6 +176,22 @@ func TestAcceptFails(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestAcceptPauses: the pauses between attempts to accept double, up to a second.
+func TestAcceptPauses(t *testing.T) {
+	set := serve(t, nil) // for its gate
+	synctest.Test(t, func(t *testing.T) {
+		l := &late{closed: make(chan struct{})}
+		_ = l.Close()
+		began := time.Now()
+		if err := resp.New(resp.Options{Gate: set.gate}).Serve(&failing{l, 10}); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took != 1275*time.Millisecond+2*time.Second {
+			t.Errorf("ten failures took %s", took)
+		}
+	})
 }
 
 // brittle panics when it counts one command.

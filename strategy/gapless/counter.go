@@ -39,7 +39,7 @@ type counter struct {
 	running  int         // commands under way
 	// gathering is how many commands ended just now: then callers only join what they will step for
 	gathering int
-	arrived   int // callers since the last step
+	arrived   int // callers so far
 	closing   bool
 	idle      chan struct{} // closed when the machine is idle and closing is set; nil before
 	told      ledger.Stats  // what the totals contain
@@ -178,7 +178,6 @@ func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
 
 // step does what the machine wants. mu is held.
 func (c *counter) step() {
-	c.arrived = 0
 	now, clock := time.Now(), c.times()
 	c.policy.Awake, c.policy.Ahead = c.env.Attendance.Since(clock.Store), clock.Latest-clock.Store
 	if c.policy.Doubt = clock.Bound - clock.Store; sabotage.Off(sabotage.Doubt) {
@@ -242,7 +241,7 @@ func (c *counter) run(command ledger.Command) {
 	c.done(&command, out)
 	// Let the callers that are ready to run join the next write. An idle system has none, so it
 	// loses no time.
-	for before := 0; ; {
+	for before := -1; ; {
 		runtime.Gosched()
 		c.mu.Lock()
 		if c.arrived == before {

@@ -100,6 +100,7 @@ func TestRefused(t *testing.T) {
 			{seqd.Order{Count: 1, Reserve: true, TTL: time.Second}, ""},
 			{seqd.Order{Count: 2, Reserve: true, TTL: 24 * time.Hour}, ""},
 			{seqd.Order{Count: 1, Reserve: true}, seqd.CodeTooManyReserved},
+			{seqd.Order{Count: 3, Reserve: true}, seqd.CodeTooManyReserved},
 			{seqd.Order{Count: 0}, seqd.CodeInvalidCount},
 			{seqd.Order{Count: 4}, ""},
 		} {
