@@ -13,11 +13,15 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/live"
 )
 
 // Every setting is checked, and the defaults are good.
 func TestValidate(t *testing.T) {
+	if s, err := New(strategy.Env{}, seqd.BizType{Name: "invoice", Settings: 5}); err == nil {
+		t.Errorf("settings that are a number make %v", s)
+	}
 	good := DefaultSettings()
 	if problems := good.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)

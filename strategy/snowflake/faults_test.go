@@ -88,6 +88,32 @@ func TestPendingLease(t *testing.T) {
 	})
 }
 
+// A renewal that fails is tried again after a tenth of the horizon, and each change is logged once.
+func TestFailedRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &failing{registry: newRegistry(false)}
+		s := instanceWith(t, r, time.Now, "1", nil)
+		var log strings.Builder
+		s.held().env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		ready(t, s)
+		time.Sleep(s.held().settings.RenewInterval - time.Millisecond)
+		r.fails.Store(r.calls.Load() + 2) // the change, after the look
+		for i, want := range []struct {
+			after        time.Duration
+			fails        bool
+			failed, back int
+		}{{time.Millisecond, true, 1, 0}, {s.held().settings.Horizon / 10, false, 1, 1}, {s.held().settings.RenewInterval, false, 1, 1}} {
+			time.Sleep(want.after)
+			synctest.Wait()
+			failed, back := strings.Count(log.String(), "cannot be renewed"), strings.Count(log.String(), "answers again")
+			if err := s.held().tenure.degraded(); (err != nil) != want.fails || failed != want.failed || back != want.back {
+				t.Errorf("%d: %v, logged %s", i, err, &log)
+			}
+			s.OnRecord(fmt.Sprint(i)) // without a file it is only remembered
+		}
+	})
+}
+
 // A registry that cannot be read is not changed.
 func TestNothingIsChangedUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -159,6 +185,9 @@ func TestNewNeeds(t *testing.T) {
 		change(&env, &settings)
 		if _, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
+		}
+		if _, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: 5}); err == nil {
+			t.Error("settings that are a number are accepted")
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (f *leaseFile) strike() (err error) {
 // vouch updates the list in the file and changes nothing else there.
 func (f *leaseFile) vouch() error {
 	s := f.kept
-	if s.Users = f.users.names(); f.handle == nil || s.Token == "" || s.Users == f.kept.Users {
+	if s.Users = f.users.names(); s.Token == "" || s.Users == f.kept.Users {
 		return nil
 	}
 	return f.keep(s)

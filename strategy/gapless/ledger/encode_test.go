@@ -105,6 +105,14 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
+// A reservation whose end is not known is not open.
+func TestEndedUnknownHow(t *testing.T) {
+	s := &State{Revision: 5}
+	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Check finds what does not add up.
 func TestCheck(t *testing.T) {
 	s := Fresh(&plain, "b", "")
