@@ -285,7 +285,7 @@ func word(line []byte, at int) (from, to, next int) {
 	for at < len(line) && !blank(line[at]) {
 		if quote := line[at]; quote == '"' || quote == '\'' {
 			to, at = unquote(line, to, at+1, quote)
-			if at < 0 || at < len(line) && !blank(line[at]) {
+			if at == -1 || at < len(line) && !blank(line[at]) {
 				return 0, 0, -1
 			}
 			break

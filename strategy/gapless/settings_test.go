@@ -22,6 +22,9 @@ func TestValidate(t *testing.T) {
 	if s, err := New(strategy.Env{}, seqd.BizType{Name: "invoice", Settings: 5}); err == nil {
 		t.Errorf("settings that are a number make %v", s)
 	}
+	if zone := (&Settings{TimeZone: "nowhere"}).Calendar().Zone; zone != time.UTC {
+		t.Errorf("the zone of wrong settings is %s", zone)
+	}
 	good := DefaultSettings()
 	if problems := good.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)
