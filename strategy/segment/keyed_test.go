@@ -257,12 +257,20 @@ func TestMaxKeys(t *testing.T) {
 func TestPlacesAboveMaxKeys(t *testing.T) {
 	const most = 20_001 // two at a time
 	store := memory.New(time.Now)
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "invoice/", Max: most - 1, Step: 1}); err != nil {
+	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "invoice/", Max: most - 3, Step: 1}); err != nil {
 		t.Fatal(err)
 	}
 	p := newKeyPlaces(store, time.Now, "invoice", "invoice/", most)
-	if err := p.take(t.Context()); err != nil || p.seen.Load() != most {
-		t.Errorf("%v, %d places are used", err, p.seen.Load())
+	for range 3 {
+		if err := p.take(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if p.seen.Load() != most {
+		t.Errorf("%d places are used", p.seen.Load())
+	}
+	if err := p.take(t.Context()); seqd.CodeOf(err) != seqd.CodeTooManyKeys {
+		t.Errorf("a place above maxKeys: %v", err)
 	}
 	if c, err := store.Counters().Read(t.Context(), "invoice/"); err != nil || c.Max != most {
 		t.Errorf("the counter is at %d, %v", c.Max, err)

@@ -486,3 +486,15 @@ func TestOffsetProblems(t *testing.T) {
 		}
 	}
 }
+
+// Operators see numbers and not places.
+func TestArgs(t *testing.T) {
+	settings := Settings{Increment: 3, Offset: 1}
+	args := []any{"first", int64(2), "step", int64(2), "last", int64(4), "above", int64(0), "error", nil}
+	if got, want := fmt.Sprint(settings.places().args(args)), "[first 4 step 2 last 10 above -2 error <nil>]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := (&Settings{Increment: 1}).places().args(args); got[1] != int64(2) {
+		t.Errorf("got %v", got)
+	}
+}

@@ -256,6 +256,9 @@ func TestTenureBounds(t *testing.T) {
 		if err := tn.usable(); (err == nil) != (want == "") || err != nil && err.Code != want {
 			t.Errorf("at %d: %v, want %q", now, err, want)
 		}
+		if err := tn.usable(); now < -4 && (err.RetryAfter != 6*time.Millisecond || !strings.Contains(err.Detail, at(someTime+1))) {
+			t.Errorf("at %d: %v, retry after %s", now, err, err.RetryAfter)
+		}
 	}
 }
 

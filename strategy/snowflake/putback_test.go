@@ -98,6 +98,25 @@ func TestLostLeaseIsCovered(t *testing.T) {
 	})
 }
 
+// TestDebtOutlivesAFailure checks that the floor is raised although the registry could not be read
+// at first.
+func TestDebtOutlivesAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &failing{registry: newRegistry(true)}
+		s := instanceWith(t, r, time.Now, "1", nil)
+		closes(t, s)
+		_ = s.Init(t.Context(), true)
+		time.Sleep(20500 * time.Millisecond)
+		floor := slots(t, s, r.registry).Set.Floor
+		(&putBack{registry: r.registry}).older(t, s.held().registry.name)
+		r.fails.Store(r.calls.Load() + 2) // the first look after that of the renewal
+		time.Sleep(5 * time.Second)
+		if now := slots(t, s, r.registry).Set.Floor; now == floor || r.calls.Load() < r.fails.Load() {
+			t.Errorf("the floor was %d and is %d", floor, now)
+		}
+	})
+}
+
 // TestResumeOnARegistryThatWasPutBack checks that a restart whose file has a lease that the
 // registry does not know raises the floor, and uses no time again although its clock was set back.
 func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
