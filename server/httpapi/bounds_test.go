@@ -137,6 +137,11 @@ func TestPlainErrors(t *testing.T) {
 
 // TestParameters checks the bounds of what a request may ask for.
 func TestParameters(t *testing.T) {
+	for want, names := range map[seqd.Want]string{seqd.AnyNumbers: "there is count and key", seqd.ReservedNumbers: "there is count, key and ttl"} {
+		if err := noParam("x", want); !strings.HasSuffix(seqd.AsError(err).Detail, names) {
+			t.Errorf("got %v", err)
+		}
+	}
 	for query, ok := range map[string]bool{
 		"": true, "count=1": true, "count=10000": true, "count=0": false, "count=10001": false, "count=+1": false, "count=1&count=1": false, "count=": false, "count": false, "count=-0": false, "count=+5": false, "count=1e9": false, "count=1.0": false, "count=0x10": false, "count=1_000": false, "count=99999999999999999999": false, "&&": true,
 		"key=k": true, "key=": false, "key=k&key=k": false, "key=a;b": false, "ttl=1s": true, "ttl=999ms": false, "ttl=24h": true, "ttl=24h1ms": false, "ttl=1s&ttl=1s": false, "x=1": false, "%zz=1": false,

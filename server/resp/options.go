@@ -86,13 +86,7 @@ func (c *conn) count(arg []byte) (int, error) {
 
 // number reads a decimal number. ok is false if it is none, or not in the range of an int64.
 func number(arg []byte) (n int64, ok bool) {
-	if len(arg) == 0 || len(arg) > 20 {
-		return 0, false
-	}
-	if len(arg) == 1 && arg[0] >= '0' && arg[0] <= '9' {
-		return int64(arg[0] - '0'), true
-	}
-	if arg[0] == '+' {
+	if len(arg) == 0 || len(arg) > 20 || arg[0] == '+' {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(string(arg), 10, 64)

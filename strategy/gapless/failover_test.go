@@ -69,6 +69,23 @@ func readsAfterFailover(t *testing.T) {
 	})
 }
 
+// A ledger that is missing after a failover may have been lost: it is not created.
+func TestNoLedgerAfterFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, true, nil)
+		s.fence.Store(&persist.Fence{Current: "f1", Confirmed: "f0"})
+		_, err := s.on(func(node *gapless.Strategy) (string, error) {
+			if err := node.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
+				t.Errorf("got %v", err)
+			}
+			return "", nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The fence is read once for all counters, unless a failover is to be confirmed: then it is read each
 // time, so that the node notices soon that it was.
 func TestFenceIsReadOnce(t *testing.T) {

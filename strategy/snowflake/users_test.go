@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,6 +171,38 @@ func TestStrike(t *testing.T) {
 	_ = f.handle.Close()
 	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != "" || err != nil {
 		t.Errorf("after it was opened it lists %q, %v", saved.Users, err)
+	}
+}
+
+// TestFileInUse checks that a node says what it cannot do while another process uses its file.
+func TestFileInUse(t *testing.T) {
+	for _, used := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r, dir := newRegistry(false), t.TempDir()
+			var log strings.Builder
+			s := instance(t, r, "1", func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir })
+			s.held().env.Log = slog.New(slog.NewTextHandler(&log, nil))
+			if used {
+				file, err := statefile.Open(dir, s.held().file.name, s.held().file.identity)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer file.Close()
+				if err := file.Store(statefile.State{Token: "t"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.OnRecord("")
+			if said := strings.Contains(log.String(), "still lists a biz type"); said != used {
+				t.Errorf("used %t: logged %q", used, log.String())
+			}
+			_ = s.Close(t.Context())
+			without := instance(t, r, "1", func(s *Settings) { s.StateDir = dir })
+			closes(t, without)
+			if err := without.Init(t.Context(), true); (err != nil) != used {
+				t.Errorf("used %t, offlineStart is off: %v", used, err)
+			}
+		})
 	}
 }
 

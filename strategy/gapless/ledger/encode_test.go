@@ -111,6 +111,10 @@ func TestEndedUnknownHow(t *testing.T) {
 	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
 		t.Errorf("got %v", err)
 	}
+	var res Result
+	if err := s.settleEnded(&Op{Kind: Find}, &Entry{Made: 10, TTL: 5, End: Confirmed}, &res); err != nil || res.Due != 15 || res.End != Confirmed {
+		t.Errorf("%+v, %v", res, err)
+	}
 }
 
 // Check finds what does not add up.
@@ -160,6 +164,13 @@ func TestCheck(t *testing.T) {
 	}
 	if err := s.Check([]Run{{2, 2}}); err != nil {
 		t.Errorf("a clone shares what changes: %v", err)
+	}
+	if gaps, _, err := s.Account(&plain, 5, 9, nil, false); err != nil || len(gaps) != 2 || gaps[0].Run != (Run{6, 6}) {
+		t.Errorf("above 5 there are %+v, %v", gaps, err)
+	}
+	apply(Op{Kind: Void, Number: 6, Reason: "spoilt"}) // it was released
+	if err := s.Check([]Run{{2, 2}, {6, 6}}); err != nil {
+		t.Error(err)
 	}
 }
 
