@@ -421,6 +421,9 @@ func TestUnreadable(t *testing.T) {
 		a := w.node(func(o *idempotency.Options) { o.Backend = holding{text} })
 		w.refused(w.ask(t.Context(), a, "k", 1, w.issue), code)
 	}
+	w := newWorld(t)
+	few := w.node(func(o *idempotency.Options) { o.Backend = holding{"1 d x 2 n5:1:1"} })
+	w.refused(w.ask(t.Context(), few, "k", 2, w.issue), seqd.CodeInternal)
 }
 
 // holding is a backend that keeps the same text for every ID.

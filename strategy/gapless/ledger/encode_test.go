@@ -111,6 +111,14 @@ func TestEndedUnknownHow(t *testing.T) {
 	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
 		t.Errorf("got %v", err)
 	}
+	// Whether a number is void is not known if the records were read too early.
+	e := &Entry{Rev: 3, Once: "k", Runs: []Run{{1, 1}}}
+	s = &State{Revision: 5, Dropped: 4, Voids: 1}
+	for since, want := range map[int64]error{3: ErrLook, 4: nil} {
+		if err := s.stillSo(1, &plain, e, &Looked{Since: Since{Revision: since}, Answer: e}); !errors.Is(err, want) {
+			t.Errorf("read at revision %d: %v", since, err)
+		}
+	}
 	var res Result
 	if err := s.settleEnded(&Op{Kind: Find}, &Entry{Made: 10, TTL: 5, End: Confirmed}, &res); err != nil || res.Due != 15 || res.End != Confirmed {
 		t.Errorf("%+v, %v", res, err)
