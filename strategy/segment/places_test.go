@@ -487,6 +487,12 @@ func TestOffsetProblems(t *testing.T) {
 	}
 }
 
+func TestSettingsOfAnotherStrategy(t *testing.T) {
+	if s, err := build(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "order", Settings: 5}); err == nil {
+		t.Errorf("settings that are a number make %T", s)
+	}
+}
+
 // Operators see numbers and not places.
 func TestArgs(t *testing.T) {
 	settings := Settings{Increment: 3, Offset: 1}

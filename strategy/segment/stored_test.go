@@ -201,6 +201,20 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 	}
 }
 
+// The gap above a store that was restored follows the step on record, which another node may have set.
+func TestStoredKnowsTheRecord(t *testing.T) {
+	store := memory.New(time.Now)
+	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 700}); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := newStored(t, store, nil, func(s *Settings) { s.RestoreGap, s.Step = 0, 100 })
+	numbers(t, s, 1)
+	restore(t, store, 3)
+	if got, want := numbers(t, s, 1)[0], int64(6+7001+1); got != want {
+		t.Errorf("got %d, want %d", got, want)
+	}
+}
+
 // Only numbers above all that this process has seen are issued from a store that was restored.
 func TestStoredRestored(t *testing.T) {
 	store := memory.New(time.Now)

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/persist"
@@ -189,6 +191,19 @@ func TestNewNeeds(t *testing.T) {
 		if _, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: 5}); err == nil {
 			t.Error("settings that are a number are accepted")
 		}
+		env.Redis, env.Addr = redis.NewClient(&redis.Options{Addr: "nowhere.invalid:1"}), "127.0.0.1:1"
+		for registry, checked := range map[string]bool{registryStore: false, registryRedis: true} {
+			settings.Registry = registry
+			s, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closes(t, s)
+			if (s.held().registry.check != nil) != checked {
+				t.Errorf("the registry %s is checked: %t", registry, !checked)
+			}
+		}
+		_ = env.Redis.Close()
 	}
 }
 
