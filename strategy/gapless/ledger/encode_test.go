@@ -111,6 +111,10 @@ func TestEndedUnknownHow(t *testing.T) {
 	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
 		t.Errorf("got %v", err)
 	}
+	s.Dropped = 3 // what happened since is in the records
+	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); !errors.Is(err, s.unlooked()) {
+		t.Errorf("without a look: %v", err)
+	}
 	// Whether a number is void is not known if the records were read too early.
 	e := &Entry{Rev: 3, Once: "k", Runs: []Run{{1, 1}}}
 	s = &State{Revision: 5, Dropped: 4, Voids: 1}
