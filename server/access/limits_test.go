@@ -163,7 +163,7 @@ func TestChangeToSomethingInvalid(t *testing.T) {
 	wantCode(t, err, seqd.CodeInvalidRequest)
 	for _, year := range []int{1970, 10000} {
 		at := time.Date(year, 12, 31, 23, 59, 59, 0, time.UTC)
-		_, _, err = tokens.AddSecret(t.Context(), "shop", at, anyVersion)
+		_, _, err = tokens.AddSecret(t.Context(), "shop", "ops", at, anyVersion)
 		wantCode(t, err, seqd.CodeInvalidRequest)
 		_, err = tokens.Change(t.Context(), "shop", func(token *access.Token) error { token.Expires = at; return nil })
 		wantCode(t, err, seqd.CodeInvalidRequest)

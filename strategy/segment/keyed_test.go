@@ -253,30 +253,6 @@ func TestMaxKeys(t *testing.T) {
 	}
 }
 
-// Places above maxKeys go back to the store.
-func TestPlacesAboveMaxKeys(t *testing.T) {
-	const most = 20_001 // two at a time
-	store := memory.New(time.Now)
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "invoice/", Max: most - 3, Step: 1}); err != nil {
-		t.Fatal(err)
-	}
-	p := newKeyPlaces(store, time.Now, "invoice", "invoice/", most)
-	for range 3 {
-		if err := p.take(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-	if p.seen.Load() != most {
-		t.Errorf("%d places are used", p.seen.Load())
-	}
-	if err := p.take(t.Context()); seqd.CodeOf(err) != seqd.CodeTooManyKeys {
-		t.Errorf("a place above maxKeys: %v", err)
-	}
-	if c, err := store.Counters().Read(t.Context(), "invoice/"); err != nil || c.Max != most {
-		t.Errorf("the counter is at %d, %v", c.Max, err)
-	}
-}
-
 // Keys are listed once each, whatever pages are asked for.
 func TestKeysAreListed(t *testing.T) {
 	for _, reset := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily} {
