@@ -40,6 +40,18 @@ const (
 // ErrAnswer is returned by a connection whose server sent what no answer of Redis is, or too much.
 var ErrAnswer = errors.New("the answer of Redis cannot be used")
 
+// answerError is an ErrAnswer. It does not wrap ErrAnswer, because the client unwraps the first error
+// of a connection, and what is wrong would be lost.
+type answerError string
+
+// Error implements [error].
+func (e answerError) Error() string { return ErrAnswer.Error() + ": " + string(e) }
+
+// Is makes it an ErrAnswer.
+func (e answerError) Is(target error) bool { return target == ErrAnswer }
+
+func unusable(format string, args ...any) error { return answerError(fmt.Sprintf(format, args...)) }
+
 // Bound is what the connections of one client share. It is safe for concurrent use; the zero value
 // is ready.
 type Bound struct{ held atomic.Int64 }
@@ -101,7 +113,7 @@ func (c *conn) hold(cost int64) {
 		return
 	}
 	if all := c.bound.held.Add(cost - c.held); all > mostTogether && cost > c.held && c.failed == nil {
-		c.failed = fmt.Errorf("%w: the answers on all connections need more than %d bytes", ErrAnswer, mostTogether)
+		c.failed = unusable("the answers on all connections need more than %d bytes", mostTogether)
 	}
 	c.held = cost
 }
@@ -189,7 +201,7 @@ func (a *answer) read(p []byte, want expects) error {
 		}
 		line, rest, ok := bytes.Cut(p, []byte{'\n'})
 		if len(a.line)+len(line) > longestLine {
-			return fmt.Errorf("%w: a line has more than %d bytes", ErrAnswer, longestLine)
+			return unusable("a line has more than %d bytes", longestLine)
 		}
 		if len(a.line) > 0 || !ok {
 			a.line = append(a.line, line...)
@@ -249,7 +261,7 @@ func (a *answer) begin(line []byte, want expects) error {
 	case n == 0:
 		return a.end(kind, nil, want)
 	case len(a.arrays) == mostDepth:
-		return fmt.Errorf("%w: it is nested more than %d deep", ErrAnswer, mostDepth)
+		return unusable("it is nested more than %d deep", mostDepth)
 	}
 	a.arrays = append(a.arrays, n)
 	return a.spend(n*perItem, want)
@@ -265,13 +277,13 @@ func (a *answer) spend(n int64, want expects) error {
 		most = longestMessage
 	}
 	if n > most-a.cost {
-		return fmt.Errorf("%w: it needs more than %d bytes", ErrAnswer, most)
+		return unusable("it needs more than %d bytes", most)
 	}
 	a.cost += n
 	return nil
 }
 
-func strange(line []byte) error { return fmt.Errorf("%w: it begins with %.40q", ErrAnswer, line) }
+func strange(line []byte) error { return unusable("it begins with %.40q", line) }
 
 // end notes the end of an item, and of the arrays that it is the last one of.
 func (a *answer) end(kind byte, text []byte, want expects) error {
@@ -288,7 +300,7 @@ func (a *answer) end(kind byte, text []byte, want expects) error {
 	message := a.message
 	a.cost, a.message = 0, a.message[:0]
 	if !want.met(message, depth) {
-		return fmt.Errorf("%w: it has not the form that the command asks for", ErrAnswer)
+		return unusable("it has not the form that the command asks for")
 	}
 	return nil
 }
