@@ -53,7 +53,7 @@ func startProcess(t *testing.T, args ...string) (seqd *exec.Cmd, log *os.File, u
 func TestSignals(t *testing.T) {
 	store := []string{"--store.driver", "bolt", "--store.bolt.path", filepath.Join(t.TempDir(), "seqd.db")}
 	seqd, log, url, ended := startProcess(t, append(store, "--server.drainDelay", "1h")...)
-	go func() { _, _ = io.Copy(io.Discard, log) }()
+	go func(log *os.File) { _, _ = io.Copy(io.Discard, log) }(log)
 	send := func(signal syscall.Signal) {
 		t.Helper()
 		if err := seqd.Process.Signal(signal); err != nil {

@@ -130,6 +130,7 @@ func TestCursorBehindIsRetired(t *testing.T) {
 			t.Fatal("the key is open")
 		}
 		redis["invoice/a"].change(func(r *redisModel) { r.down = nil })
+		synctest.Wait()
 		s.memory = live.Memory[known]{Least: 1} // other nodes do not know either
 		next, _, err := of(t.Context(), s, "a", 1)
 		if err != nil || next[0] <= got[0] {
