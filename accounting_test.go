@@ -250,8 +250,8 @@ func TestReplacedLedger(t *testing.T) {
 	}
 }
 
-// TestReplay checks that a repeated request runs only the plugins that change how numbers are shown,
-// and counts nothing.
+// TestReplay checks that a repeated request runs only the plugins that change how numbers are
+// shown, and counts nothing.
 func TestReplay(t *testing.T) {
 	ctx := t.Context()
 	ran := 0
@@ -287,8 +287,8 @@ func (reshaped) Check(context.Context) (bool, error) { return false, nil }
 func (reshaped) Record(context.Context) error        { return nil }
 func (reshaped) Reshaped() bool                      { return true }
 
-// TestRecall checks that a biz type which had another shape looks for what was given then, and issues
-// for a repeated request only if its caller looks where it keeps answers.
+// TestRecall checks that a biz type which had another shape looks for what was given then, and
+// issues for a repeated request only if its caller looks where it keeps answers.
 func TestRecall(t *testing.T) {
 	ctx := t.Context()
 	for name, strategy := range map[string]seqd.Strategy{"ledger": &book{}, "other": &counting{}} {
@@ -311,7 +311,8 @@ func TestRecall(t *testing.T) {
 			if err := is.Issue(ctx, call); err != nil || call.Sequence.First() != want || call.Replayed != (want == 900) {
 				t.Errorf("%s, %s: %v, %v, replayed: %v", name, once, err, call.Sequence.IDs(), call.Replayed)
 			}
-			// what was found stays where it is: only there is known whether the numbers still are the request's
+			// what was found stays where it is: only there is known whether the numbers still are
+			// the request's
 			if kept := name == "other" && once == "new"; call.AnswerKept != kept {
 				t.Errorf("%s, %s: kept by the caller: %v", name, once, call.AnswerKept)
 			}
@@ -319,7 +320,8 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestVoid checks that an ID names the number, and that what it does not show comes from the caller.
+// TestVoid checks that an ID names the number, and that what it does not show comes from the
+// caller.
 func TestVoid(t *testing.T) {
 	ctx := t.Context()
 	b := &book{}

@@ -39,8 +39,8 @@ func (call *Call) order() Order {
 	return Order{Count: call.Count, Reserve: call.Want == ReservedNumbers, TTL: call.TTL, Once: call.Once, Caller: call.Caller}
 }
 
-// recall adds the numbers that an order was given before the biz type got its present shape, and sets
-// call.Replayed if there are any.
+// recall adds the numbers that an order was given before the biz type got its present shape, and
+// sets call.Replayed if there are any.
 func (i *instance) recall(ctx context.Context, o Order, call *Call) (err error) {
 	if o.Once == "" {
 		return nil
@@ -59,8 +59,8 @@ func (i *instance) recall(ctx context.Context, o Order, call *Call) (err error) 
 	return err
 }
 
-// reshaped reports whether the biz type lately had another shape, so that answers may be kept where that
-// kept them. It is known once the instance is ready.
+// reshaped reports whether the biz type lately had another shape, so that answers may be kept where
+// that kept them. It is known once the instance is ready.
 func (i *instance) reshaped() bool {
 	c, ok := i.claim.(Reshaped)
 	return ok && c.Reshaped()

@@ -93,7 +93,8 @@ func wantNext(t *testing.T, is *seqd.Issuer, name, want string) {
 	}
 }
 
-// A biz type is fetched when it is first asked for, by whatever call, and again after it was removed.
+// A biz type is fetched when it is first asked for, by whatever call, and again after it was
+// removed.
 func TestFetchedWhenNeeded(t *testing.T) {
 	for name, ask := range map[string]func(is *seqd.Issuer) error{
 		"Issue": func(is *seqd.Issuer) error { _, err := is.Next(t.Context(), "order", 1); return err },
@@ -454,8 +455,8 @@ func (c *closesIn) Close(ctx context.Context) error {
 	return c.idler.Close(ctx)
 }
 
-// Close does not wait for a definition that is being read: strategies would have no time left to give
-// numbers back.
+// Close does not wait for a definition that is being read: strategies would have no time left to
+// give numbers back.
 func TestCloseDoesNotWaitForAFetch(t *testing.T) {
 	synctest.Test(t, closeDuringAFetch)
 }

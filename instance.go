@@ -137,8 +137,8 @@ var (
 	errUntried      = &Error{Code: CodeStarting, Detail: "not initialised yet", RetryAfter: time.Second}
 )
 
-// abandonedPatience is how long the strategy of an instance that was stopped while it began may take
-// to close. Nobody may be there any more to bound it, and its store may be away for good.
+// abandonedPatience is how long the strategy of an instance that was stopped while it began may
+// take to close. Nobody may be there any more to bound it, and its store may be away for good.
 const abandonedPatience = 30 * time.Second
 
 // try initialises once. If the instance was stopped meanwhile, try closes the strategy, which never

@@ -24,8 +24,8 @@ type Caller struct {
 type Call struct {
 	// BizType is the name of the biz type.
 	BizType string
-	// Count is how many numbers are wanted: 1 to [MaxCount]. With [OneRange] it is up to [MaxRange],
-	// or 0 for as many as the strategy takes at a time.
+	// Count is how many numbers are wanted: 1 to [MaxCount]. With [OneRange] it is up to
+	// [MaxRange], or 0 for as many as the strategy takes at a time.
 	Count int
 	// Want is what kind of numbers is wanted.
 	Want Want
@@ -35,15 +35,15 @@ type Call struct {
 	// Reservation is what they are reserved by.
 	TTL         time.Duration
 	Reservation Reservation
-	// Once identifies the request if it may be repeated; see [Order]. Replayed is true if the numbers
-	// are those of an earlier request. Then only plugins that change how numbers are shown run after
-	// the strategy.
+	// Once identifies the request if it may be repeated; see [Order]. Replayed is true if the
+	// numbers are those of an earlier request. Then only plugins that change how numbers are shown
+	// run after the strategy.
 	Once     string
 	Replayed bool
-	// AnswerKept is whether who calls Issue keeps the answer to a request with Once, and has found none.
-	// Issue clears it if a strategy has kept the answer itself, now or before. Without it, only a biz type that
-	// [Issuer.KeepsAnswers] takes the request; others refuse it with [CodeStarting], because they were
-	// changed a moment ago.
+	// AnswerKept is whether who calls Issue keeps the answer to a request with Once, and has found
+	// none. Issue clears it if a strategy has kept the answer itself, now or before. Without it,
+	// only a biz type that [Issuer.KeepsAnswers] takes the request; others refuse it with
+	// [CodeStarting], because they were changed a moment ago.
 	AnswerKept bool
 	// Caller is who asked.
 	Caller Caller
@@ -60,17 +60,17 @@ type Want uint8
 const (
 	// AnyNumbers is numbers in the order of the biz type.
 	AnyNumbers Want = iota
-	// Consecutive is AnyNumbers without a gap between them: one [Run] with stride 1. A strategy that
-	// is no [ConsecutiveGenerator] can only give one number.
+	// Consecutive is AnyNumbers without a gap between them: one [Run] with stride 1. A strategy
+	// that is no [ConsecutiveGenerator] can only give one number.
 	Consecutive
-	// OneRange is one run of numbers, all that there are in between, that the caller issues later, such as a segment for a client
-	// that counts by itself. They are unique like all others, but not in order with them: when the
-	// caller issues one, others may have got larger ones. It is refused with [CodeInvalidRequest] if
-	// the strategy is no [Ranger], if the numbers reset, or if a plugin is bound without
-	// [BoundPlugin].Ranges.
+	// OneRange is one run of numbers, all that there are in between, that the caller issues later,
+	// such as a segment for a client that counts by itself. They are unique like all others, but
+	// not in order with them: when the caller issues one, others may have got larger ones. It is
+	// refused with [CodeInvalidRequest] if the strategy is no [Ranger], if the numbers reset, or if
+	// a plugin is bound without [BoundPlugin].Ranges.
 	OneRange
-	// ReservedNumbers is numbers that are handed out for a while, to be confirmed or released. It is
-	// refused with [CodeInvalidRequest] if the strategy is no [Ledger].
+	// ReservedNumbers is numbers that are handed out for a while, to be confirmed or released. It
+	// is refused with [CodeInvalidRequest] if the strategy is no [Ledger].
 	ReservedNumbers
 )
 

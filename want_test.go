@@ -9,7 +9,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Which numbers a biz type can give depends on its strategy, and on its plugins if they are a range.
+// Which numbers a biz type can give depends on its strategy, and on its plugins if they are a
+// range.
 func TestWant(t *testing.T) {
 	blind := seqd.BoundPlugin{Name: "blind", Ranges: true, Quick: true, Plugin: seqd.NopPlugin{}}
 	sees := seqd.BoundPlugin{Name: "sees", Quick: true, Plugin: seqd.NopPlugin{}}

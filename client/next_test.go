@@ -93,7 +93,8 @@ func TestTooMany(t *testing.T) {
 	}
 }
 
-// A count that is absurd is refused by the service too, and does not overflow what is computed of it.
+// A count that is absurd is refused by the service too, and does not overflow what is computed of
+// it.
 func TestHugeCounts(t *testing.T) {
 	s := start(t, newService())
 	for _, n := range []int{math.MaxInt, math.MaxInt>>1 + 1, math.MaxInt>>10 + 1, math.MaxInt>>13 + 1} {

@@ -238,8 +238,9 @@ func (b *back) confirm(ctx context.Context) {
 // others returns the other nodes. No biz type is opened before openNodes.
 func (b *back) others(ctx context.Context) ([]httpapi.Node, error) { return b.nodes.Others(ctx) }
 
-// announce says that this node is there if it has definitions of its own, before it compares shapes and
-// takes numbers from the store: nodes that follow the store then force no other shape on a biz type.
+// announce says that this node is there if it has definitions of its own, before it compares shapes
+// and takes numbers from the store: nodes that follow the store then force no other shape on a biz
+// type.
 func (b *back) announce(ctx context.Context) error {
 	if b.base.cfg.BizTypesFrom != config.FromConfig || !b.store.Store.Shared() {
 		return nil

@@ -84,8 +84,8 @@ func WithRejected(handler seqd.RejectedHandler) Option {
 // WithOnListen calls f with the address as soon as the port is open.
 func WithOnListen(f func(net.Addr)) Option { return func(o *options) { o.onListen = f } }
 
-// WithOnListenResp calls f with the address for Redis clients as soon as that port is open, if there
-// is one. It is called before the function of [WithOnListen].
+// WithOnListenResp calls f with the address for Redis clients as soon as that port is open, if
+// there is one. It is called before the function of [WithOnListen].
 func WithOnListenResp(f func(net.Addr)) Option { return func(o *options) { o.onListenResp = f } }
 
 // build is the version of the program, and what it was built from if that is known.

@@ -35,8 +35,9 @@ func (s *service) raw(lines ...string) int {
 	return resp.StatusCode
 }
 
-// TestPagesOnEveryRoute sends what a web page can send, without a token, to every route of a node with
-// everything on. Whatever answers is on a list of what changes nothing and tells a page nothing.
+// TestPagesOnEveryRoute sends what a web page can send, without a token, to every route of a node
+// with everything on. Whatever answers is on a list of what changes nothing and tells a page
+// nothing.
 func TestPagesOnEveryRoute(t *testing.T) {
 	const settings = "server: {hosts: [10.1.2.3]}\nbizTypes: [{name: order}, {name: flake, strategy: snowflake}]\nstore: {driver: memory}\n" +
 		"compat: {leaf: true, leafSnowflake: flake, tinyid: true, cosid: create%s}\nauth: {publicMetrics: true%s}\n"

@@ -121,8 +121,8 @@ func (s *Server) closeLog(context.Context) error {
 	return nil
 }
 
-// Start opens the port, then the back ends, and returns when the service can issue, or when ctx ends.
-// After an error the caller must still call [Server.Stop], which closes what was opened.
+// Start opens the port, then the back ends, and returns when the service can issue, or when ctx
+// ends. After an error the caller must still call [Server.Stop], which closes what was opened.
 func (s *Server) Start(ctx context.Context) error {
 	s.starting.Lock()
 	defer s.starting.Unlock()

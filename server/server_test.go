@@ -151,8 +151,8 @@ func (s *service) await(path string, want int) string {
 	return body
 }
 
-// byHand starts a server that a test drains and stops itself, and returns it when it issues: so the drain
-// takes as long as the test needs.
+// byHand starts a server that a test drains and stops itself, and returns it when it issues: so the
+// drain takes as long as the test needs.
 func byHand(t *testing.T, cfg *config.Config, opts ...server.Option) (*service, *server.Server) {
 	t.Helper()
 	s := &service{t: t}

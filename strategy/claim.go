@@ -14,22 +14,24 @@ import (
 )
 
 // Claim keeps the shape of a biz type in a store, beside its numbers (invariant U6). It refuses a
-// definition that would make numbers in another shape than those that were issued, and lets a strategy
-// notice that its counter was lost. Programs that embed an [seqd.Issuer] get one from [NewClaim]. It is
-// safe for concurrent use.
+// definition that would make numbers in another shape than those that were issued, and lets a
+// strategy notice that its counter was lost. Programs that embed an [seqd.Issuer] get one from
+// [NewClaim]. It is safe for concurrent use.
 type Claim struct {
 	Shapes persist.Shapes
 	Now    func() time.Time
 	// BizType is the name, and Shape what its IDs look like: that of the strategy, and after it
-	// name(shape) of each plugin that changes how numbers are shown, in the order in which they run.
+	// name(shape) of each plugin that changes how numbers are shown, in the order in which they
+	// run.
 	BizType, Shape string
 	// Keeper is the strategy, nil if it keeps no copy of the shape.
 	Keeper ShapeKeeper
 	// Since is when the shape on record replaced another one, in ms since the Unix epoch; 0 if it
-	// replaced none, or if that is not known yet. If it is nil, nobody looks for answers of that time.
+	// replaced none, or if that is not known yet. If it is nil, nobody looks for answers of that
+	// time.
 	Since *atomic.Int64
-	// Clock is that of the store. If it is nil, Now alone says when the shape changed, and for how long
-	// answers of that time are looked for.
+	// Clock is that of the store. If it is nil, Now alone says when the shape changed, and for how
+	// long answers of that time are looked for.
 	Clock *storeclock.Clock
 }
 
@@ -38,8 +40,8 @@ var (
 	_ seqd.Reshaped = Claim{}
 )
 
-// AnswersLast is for how long an answer may be kept: the largest idempotency.ttl, whatever it is now, and
-// a day for clocks that differ.
+// AnswersLast is for how long an answer may be kept: the largest idempotency.ttl, whatever it is
+// now, and a day for clocks that differ.
 const AnswersLast = (168 + 24) * time.Hour
 
 // Reshaped implements [seqd.Reshaped].
@@ -51,8 +53,8 @@ func (c Claim) Reshaped() bool {
 	return since != 0 && !sabotage.Off(sabotage.Recall) && c.earliest().Before(time.UnixMilli(since).Add(AnswersLast))
 }
 
-// A change is noted with the later, and looked at with the earlier, of the times of this node and of the
-// store, as answers are: so one wrong clock ends the search for no answer early.
+// A change is noted with the later, and looked at with the earlier, of the times of this node and
+// of the store, as answers are: so one wrong clock ends the search for no answer early.
 
 // earliest returns the earlier of the two times. It asks no store.
 func (c Claim) earliest() time.Time { return c.Now().Add(-max(0, c.offset())) }
@@ -82,10 +84,10 @@ func (c Claim) offset() time.Duration {
 	return 0
 }
 
-// NewClaim returns the claim of a biz type that s issues, in the store of env. The strategy of the biz
-// type must be registered. plugins are texts, one for each plugin of the definition that changes how
-// numbers are shown, in the order in which they run. A text has the form name(shape), and changes with
-// every setting of the plugin that could show two numbers alike.
+// NewClaim returns the claim of a biz type that s issues, in the store of env. The strategy of the
+// biz type must be registered. plugins are texts, one for each plugin of the definition that
+// changes how numbers are shown, in the order in which they run. A text has the form name(shape),
+// and changes with every setting of the plugin that could show two numbers alike.
 func NewClaim(env Env, bizType seqd.BizType, s seqd.Strategy, plugins ...string) (Claim, error) {
 	factory, err := Lookup(bizType.Strategy)
 	if err != nil {

@@ -95,8 +95,8 @@ type Factory struct {
 	// settings were then. It is nil for strategies that keep no answers.
 	Recall func(ctx context.Context, env Env, bizType string, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error)
 	// Background does what the strategy needs once per process, besides what its biz types do,
-	// until ctx ends. It may be nil. issuer has the biz types of any strategy, and fetches those that
-	// the node does not hold.
+	// until ctx ends. It may be nil. issuer has the biz types of any strategy, and fetches those
+	// that the node does not hold.
 	Background func(ctx context.Context, env Env, issuer *seqd.Issuer)
 }
 

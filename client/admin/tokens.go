@@ -74,8 +74,8 @@ type TokenPatch struct {
 	Enabled *bool
 }
 
-// Tokens returns a page of the tokens in the order of their names, without secrets. next is the name
-// to continue after, "" on the last page.
+// Tokens returns a page of the tokens in the order of their names, without secrets. next is the
+// name to continue after, "" on the last page.
 func (a *Admin) Tokens(ctx context.Context, p Page) (list []Token, next string, err error) {
 	var page struct {
 		Tokens []Token `json:"tokens"`
@@ -157,8 +157,8 @@ func (a *Admin) Made(ctx context.Context, by string) (list []Made, err error) {
 	return made.Secrets, err
 }
 
-// RevokeMade revokes what a token has made, deletes the tokens that have no other secret, and revokes
-// what these have made. It returns what it has revoked. After an error it can be repeated.
+// RevokeMade revokes what a token has made, deletes the tokens that have no other secret, and
+// revokes what these have made. It returns what it has revoked. After an error it can be repeated.
 func (a *Admin) RevokeMade(ctx context.Context, by string) (list []Made, err error) {
 	var made madeSecrets
 	_, err = a.change(ctx, "revoke made secrets", http.MethodDelete, named("/tokens/", by)+"/made", nil, Change{}, &made)

@@ -1,7 +1,7 @@
-// Package cluster tests several real processes that share a store, with Redis and without: that they
-// issue in strict order, that they survive kill -9, SIGSTOP and a Redis that loses everything, and
-// that they follow Sentinels and a Redis Cluster. Everything else that can happen to nodes is tested in
-// simulation, see internal/testing/sim.
+// Package cluster tests several real processes that share a store, with Redis and without: that
+// they issue in strict order, that they survive kill -9, SIGSTOP and a Redis that loses everything,
+// and that they follow Sentinels and a Redis Cluster. Everything else that can happen to nodes is
+// tested in simulation, see internal/testing/sim.
 package cluster
 
 import (
@@ -45,9 +45,9 @@ type member struct {
 	traffic *node.Traffic
 }
 
-// start starts nodes with the same settings, and puts load on them once all is well. They refuse callers
-// while Redis is away: otherwise a node that does not reach it in time, because the machine is slow,
-// would issue on its own, and not in order.
+// start starts nodes with the same settings, and puts load on them once all is well. They refuse
+// callers while Redis is away: otherwise a node that does not reach it in time, because the machine
+// is slow, would issue on its own, and not in order.
 func start(t *testing.T, nodes int, settings ...string) *cluster {
 	t.Helper()
 	c := &cluster{T: t, history: ordercheck.New()}
@@ -147,8 +147,8 @@ func TestStoreOrders(t *testing.T) {
 	c.finish()
 }
 
-// Three nodes have Redis, too, which loses everything twice. They notice by themselves, and the order
-// holds.
+// Three nodes have Redis, too, which loses everything twice. They notice by themselves, and the
+// order holds.
 func TestRedisOrders(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t, `save ""`)
@@ -169,8 +169,8 @@ func TestRedisOrders(t *testing.T) {
 	c.finish()
 }
 
-// A change on one node reaches the others over Redis. In simulation, nodes learn of changes from the
-// store only.
+// A change on one node reaches the others over Redis. In simulation, nodes learn of changes from
+// the store only.
 func TestChangesReachEveryNode(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartRedis(t)

@@ -48,9 +48,10 @@
 // A protocol that is checked only with all its rules may pass because the model is blind. So each
 // rule is taken out once (rules.go): those of the machine by its Config.Without, those of the
 // scripts by their comments "without NAME", and those of the environment in the model itself. Then
-// something must break in random schedules, which are shortened and printed (TestEveryRuleIsNeeded).
-// Rules that are needed only after several faults in one order are in scheduled (model_test.go):
-// scenarios of the packages and schedules of internal/testing/sim show what they are for.
+// something must break in random schedules, which are shortened and printed
+// (TestEveryRuleIsNeeded). Rules that are needed only after several faults in one order are in
+// scheduled (model_test.go): scenarios of the packages and schedules of internal/testing/sim show
+// what they are for.
 //
 // To add a rule to the machine or to a script, give it a name there, add a constant to rules.go,
 // and an entry of ofMachine or ofScripts. If random schedules rarely meet what it is for, raise the

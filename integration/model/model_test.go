@@ -130,13 +130,14 @@ var together = map[rule]struct {
 	takeGuard: {takeFloor, "order per process"},
 }
 
-// scheduled are the rules that random schedules rarely meet. The scenarios of the packages show what
-// those of the machines are for, schedules of internal/testing/sim also those of the scripts, and the
-// suite of every store has append-refused.
+// scheduled are the rules that random schedules rarely meet. The scenarios of the packages show
+// what those of the machines are for, schedules of internal/testing/sim also those of the scripts,
+// and the suite of every store has append-refused.
 var scheduled = leaveOut(genCheck, aheadKept, youngSpare, standbyAboveCeil, seedNames, installNames, appendRefused, answersInOrder, takeOverOnce,
 	beliefsAge, spareEpoch)
 
-// savesWork are the rules that no promise needs: a schedule of internal/testing/sim shows what happens.
+// savesWork are the rules that no promise needs: a schedule of internal/testing/sim shows what
+// happens.
 var savesWork = leaveOut(patienceRule)
 
 // Each rule is needed: without it something breaks before the faults end, and the model notices. A

@@ -324,8 +324,8 @@ func TestPostgresPurgeUnderLoad(t *testing.T) {
 	})
 }
 
-// Many processes purge while records are added: each record goes once, and those that stay stay. left
-// returns how many documents and records the database has.
+// Many processes purge while records are added: each record goes once, and those that stay stay.
+// left returns how many documents and records the database has.
 func purgeUnderLoad(t *testing.T, s persist.Store, left func() string) {
 	t.Helper()
 	const count, expired = 400, 1000

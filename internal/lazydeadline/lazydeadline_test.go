@@ -23,7 +23,8 @@ func TestConn(t *testing.T) {
 	})
 }
 
-// request moves the deadlines as net/http does for a request, with time-outs that no test waits for.
+// request moves the deadlines as net/http does for a request, with time-outs that no test waits
+// for.
 func request(c net.Conn) {
 	now := time.Now()
 	_ = c.SetReadDeadline(now.Add(5 * time.Minute)) // the headers

@@ -134,7 +134,8 @@ const (
 	highKey                  = "a"           // 15495
 )
 
-// begin sends calls, one after the other has joined, and returns a channel of those that have ended.
+// begin sends calls, one after the other has joined, and returns a channel of those that have
+// ended.
 func begin(s *Sender, calls ...*redisonce.Call) <-chan *redisonce.Call {
 	ended := make(chan *redisonce.Call, len(calls))
 	for _, call := range calls {
@@ -468,8 +469,8 @@ func TestJointNoScript(t *testing.T) {
 	})
 }
 
-// A server that refuses runs with keys of several slots gets a run for each call: these calls again,
-// and all later ones.
+// A server that refuses runs with keys of several slots gets a run for each call: these calls
+// again, and all later ones.
 func TestJointCallsInSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pass := make(chan struct{})

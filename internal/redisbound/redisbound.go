@@ -40,8 +40,8 @@ const (
 // ErrAnswer is returned by a connection whose server sent what no answer of Redis is, or too much.
 var ErrAnswer = errors.New("the answer of Redis cannot be used")
 
-// answerError is an ErrAnswer. It does not wrap ErrAnswer, because the client unwraps the first error
-// of a connection, and what is wrong would be lost.
+// answerError is an ErrAnswer. It does not wrap ErrAnswer, because the client unwraps the first
+// error of a connection, and what is wrong would be lost.
 type answerError string
 
 // Error implements [error].

@@ -354,8 +354,8 @@ func TestAnswersAwaitTheirTurn(t *testing.T) {
 	k.claims("k", "claim", "")
 }
 
-// Whatever byte of an answer is damaged, and wherever it is cut off, is noticed, as is an answer under the
-// ID of another.
+// Whatever byte of an answer is damaged, and wherever it is cut off, is noticed, as is an answer
+// under the ID of another.
 func TestUnsealed(t *testing.T) {
 	whole := sealed("a", "text")
 	if text, err := unsealed("a", whole); text != "text" || err != nil {

@@ -31,8 +31,9 @@ type secretBody struct {
 	Expires string `json:"expires,omitempty"`
 }
 
-// goneBody is the body of the document that a deleted token leaves for gonePeriod. Revisions of its name
-// continue from there, so a change of the deleted token does not fit a token that is made in its place.
+// goneBody is the body of the document that a deleted token leaves for gonePeriod. Revisions of its
+// name continue from there, so a change of the deleted token does not fit a token that is made in
+// its place.
 const (
 	goneBody   = `{"deleted":true}`
 	gonePeriod = time.Hour

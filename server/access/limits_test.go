@@ -110,7 +110,8 @@ func TestListOfOddDocuments(t *testing.T) {
 	}
 }
 
-// TestOnlyChangesArePublished checks that other nodes are told nothing of a write that was not made.
+// TestOnlyChangesArePublished checks that other nodes are told nothing of a write that was not
+// made.
 func TestOnlyChangesArePublished(t *testing.T) {
 	inner := newStore()
 	store := &documents{Documents: inner}
@@ -154,8 +155,8 @@ func TestPublishOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// TestChangeToSomethingInvalid checks that a change that makes a token invalid is refused, and what a
-// caller is told who lacks a scope.
+// TestChangeToSomethingInvalid checks that a change that makes a token invalid is refused, and what
+// a caller is told who lacks a scope.
 func TestChangeToSomethingInvalid(t *testing.T) {
 	tokens := newTokens(t, newStore())
 	secret := create(t, tokens, "shop", "issue:other")

@@ -16,8 +16,8 @@ type Made struct {
 	Deleted bool
 }
 
-// Made returns the secrets of the store that a token of this name has made, whether or not there still
-// is one, or Nobody.
+// Made returns the secrets of the store that a token of this name has made, whether or not there
+// still is one, or Nobody.
 func (t *Tokens) Made(ctx context.Context, by string) (made []Made, err error) {
 	store, err := t.documents()
 	if err != nil {

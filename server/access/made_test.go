@@ -25,8 +25,8 @@ func made(t *testing.T, of func() ([]access.Made, error)) (list []string) {
 	return list
 }
 
-// Whoever has had the secret of an administrator may have made tokens, secrets of other tokens, and more
-// with those. All of it is found and revoked after that token was deleted, and nothing else.
+// Whoever has had the secret of an administrator may have made tokens, secrets of other tokens, and
+// more with those. All of it is found and revoked after that token was deleted, and nothing else.
 func TestRevokeMade(t *testing.T) {
 	tokens := newTokens(t, newStore(), token("ops", "ops-secret", "admin"))
 	as := func(secret string) string {
@@ -81,8 +81,8 @@ func TestRevokeMade(t *testing.T) {
 	}
 }
 
-// A token that was made while nobody was asked for one is warned of, once for each version, while tokens
-// are asked for.
+// A token that was made while nobody was asked for one is warned of, once for each version, while
+// tokens are asked for.
 func TestMadeWhileOpen(t *testing.T) {
 	store := newStore()
 	if _, _, err := newTokens(t, store).Create(t.Context(), want("monitoring", "admin"), access.Nobody); err != nil {
@@ -103,8 +103,8 @@ func TestMadeWhileOpen(t *testing.T) {
 	}
 }
 
-// A token of the store that one of the configuration hides is warned of: it is valid once that is removed
-// from the configuration.
+// A token of the store that one of the configuration hides is warned of: it is valid once that is
+// removed from the configuration.
 func TestHiddenToken(t *testing.T) {
 	store := newStore()
 	here := newTokens(t, store)

@@ -164,8 +164,8 @@ func TestSecretExpires(t *testing.T) {
 	}
 }
 
-// A name that is deleted and created again elsewhere, while a node changes the token or before somebody
-// changes the version that they saw, keeps its new secret, and the old one stays revoked.
+// A name that is deleted and created again elsewhere, while a node changes the token or before
+// somebody changes the version that they saw, keeps its new secret, and the old one stays revoked.
 func TestRecreatedMeanwhile(t *testing.T) {
 	store := newStore()
 	here, there := newTokens(t, store), newTokens(t, store)

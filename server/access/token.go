@@ -73,8 +73,8 @@ type Secret struct {
 	Sha256 Digest
 	// Made is when it was made, zero if that is not known.
 	Made time.Time
-	// By is the owner of the token that made it, or Nobody if nobody was asked for a token then. It is ""
-	// in the configuration, and if an earlier version made it.
+	// By is the owner of the token that made it, or Nobody if nobody was asked for a token then. It
+	// is "" in the configuration, and if an earlier version made it.
 	By string
 	// Expires is when it stops being valid, to the millisecond. The zero time means never.
 	Expires time.Time
@@ -88,15 +88,15 @@ func (s *Secret) MadeBy(name string) bool {
 	return s.By != "" && (s.By == name || seqd.OwnerName(s.By) == name)
 }
 
-// ID names a secret of the store, which is 256 random bits: so its ID tells nothing about it. Whoever
-// knows the ID of another one could try what people make up: see [Token.SecretID].
+// ID names a secret of the store, which is 256 random bits: so its ID tells nothing about it.
+// Whoever knows the ID of another one could try what people make up: see [Token.SecretID].
 func (s *Secret) ID() string {
 	sum := sha256.Sum256(s.Sha256[:])
 	return hex.EncodeToString(sum[:6])
 }
 
-// SecretID names a secret of the token: its place if the configuration has it, which people may have
-// made up, and otherwise its [Secret.ID].
+// SecretID names a secret of the token: its place if the configuration has it, which people may
+// have made up, and otherwise its [Secret.ID].
 func (t *Token) SecretID(i int) string {
 	if t.Source == FromConfig {
 		return fmt.Sprintf("%012x", i+1)
@@ -226,8 +226,8 @@ const (
 // issuePrefix begins a scope that allows issuing.
 const issuePrefix = ScopeIssue + ":"
 
-// CheckScope returns nil for admin, read, issue:<biz type> and issue:<biz type>/<key>. In a biz type
-// and in a key, * stands for any run of characters.
+// CheckScope returns nil for admin, read, issue:<biz type> and issue:<biz type>/<key>. In a biz
+// type and in a key, * stands for any run of characters.
 func CheckScope(scope string) error {
 	if scope == ScopeAdmin || scope == ScopeRead {
 		return nil

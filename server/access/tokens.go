@@ -26,7 +26,8 @@ type Options struct {
 	// Config holds the tokens of the configuration. They are valid, and their names and digests
 	// differ.
 	Config []Token
-	// Asked is whether callers are asked for a token. Then tokens that were made before are warned of.
+	// Asked is whether callers are asked for a token. Then tokens that were made before are warned
+	// of.
 	Asked bool
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -81,17 +82,17 @@ func New(opts Options) *Tokens {
 	return t
 }
 
-// Allow checks the values of a request's Authorization header and returns who calls. With an
-// error it returns that too, if the token is known. scope is what the request needs:
-// ScopeIssue for a counter, ScopeRead, ScopeAdmin, or "" if any token will do. counter is the name of
-// a biz type, or with a key what [seqd.CounterOf] returns. The errors are [seqd.CodeUnauthorized],
+// Allow checks the values of a request's Authorization header and returns who calls. With an error
+// it returns that too, if the token is known. scope is what the request needs: ScopeIssue for a
+// counter, ScopeRead, ScopeAdmin, or "" if any token will do. counter is the name of a biz type, or
+// with a key what [seqd.CounterOf] returns. The errors are [seqd.CodeUnauthorized],
 // [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if it returns no error.
 func (t *Tokens) Allow(authorization []string, scope, counter string) (who Identity, err error) {
 	return t.memory.known.Load().allow(t.opts.Now, authorization, scope, counter)
 }
 
-// AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller that
-// keeps its connection sends its secret once.
+// AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller
+// that keeps its connection sends its secret once.
 func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (who Identity, err error) {
 	return t.memory.known.Load().allowDigest(t.opts.Now, digest, scope, counter)
 }
@@ -285,8 +286,8 @@ func (t *Tokens) List(ctx context.Context, after string, limit int) (list []Toke
 	return list[:min(limit, len(list))], len(list) > limit, nil
 }
 
-// Create creates a token and its secret, which it returns and does not keep. It uses Name, OwnsOpen,
-// Scopes, Expires and Enabled of want. by is who makes it: see [Secret]. It returns
+// Create creates a token and its secret, which it returns and does not keep. It uses Name,
+// OwnsOpen, Scopes, Expires and Enabled of want. by is who makes it: see [Secret]. It returns
 // [seqd.CodeInvalidRequest] for an invalid token, and [seqd.CodeConflict] if the name is taken.
 func (t *Tokens) Create(ctx context.Context, want Token, by string) (made Token, secret string, err error) {
 	if _, fixed := t.config[want.Name]; fixed {
@@ -315,8 +316,8 @@ func (t *Tokens) Create(ctx context.Context, want Token, by string) (made Token,
 	return made, secret, nil
 }
 
-// createIn creates the document of a token, in the place of what a deleted one left. It returns it as
-// it was written.
+// createIn creates the document of a token, in the place of what a deleted one left. It returns it
+// as it was written.
 func createIn(ctx context.Context, store persist.Documents, doc persist.Document) (persist.Document, error) {
 	taken := store.Create(ctx, doc)
 	if !errors.Is(taken, persist.ErrExists) {
@@ -353,8 +354,8 @@ func newID() string {
 }
 
 // AddSecret adds a secret to a token of the store, and returns the token and the secret, which it
-// does not keep. by is who makes it, and expires may be zero for never. may sees the current token and
-// may refuse.
+// does not keep. by is who makes it, and expires may be zero for never. may sees the current token
+// and may refuse.
 func (t *Tokens) AddSecret(ctx context.Context, name, by string, expires time.Time, may func(*Token) error) (changed Token, secret string, err error) {
 	secret, digest := NewSecret()
 	changed, err = t.Change(ctx, name, func(token *Token) error {
@@ -439,8 +440,8 @@ func (t *Tokens) remove(ctx context.Context, store persist.Documents, token *Tok
 	return nil
 }
 
-// attempts reads a token, calls edit, and writes: see [Tokens.write]. It starts again if another node
-// wrote first.
+// attempts reads a token, calls edit, and writes: see [Tokens.write]. It starts again if another
+// node wrote first.
 func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) error, write func(persist.Documents, Token) (*Token, error)) error {
 	for range mostAttempts {
 		store, err := t.documents()
@@ -470,8 +471,8 @@ func (t *Tokens) attempts(ctx context.Context, name string, edit func(*Token) er
 	return seqd.Errorf(seqd.CodeConflict, "other nodes keep changing the token; try again")
 }
 
-// write announces a change, makes it, and publishes it. change returns what memory has then, nil for
-// none.
+// write announces a change, makes it, and publishes it. change returns what memory has then, nil
+// for none.
 func (t *Tokens) write(ctx context.Context, name string, change func(persist.Documents) (*Token, error)) error {
 	if _, err := t.documents(); err != nil {
 		return err

@@ -95,8 +95,8 @@ func refused(i int) audit.Line {
 	return audit.Line{Client: "192.0.2.9", RequestID: fmt.Sprint("x", i), Method: "DELETE", Path: "/tokens/ops", Target: "ops", Status: 401}
 }
 
-// A line has everything that was written, and is in the log at once and in the store soon. Lines are
-// listed from the newest on, those of one moment too.
+// A line has everything that was written, and is in the log at once and in the store soon. Lines
+// are listed from the newest on, those of one moment too.
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -154,8 +154,8 @@ func TestNotOpenYet(t *testing.T) {
 	})
 }
 
-// While the store is away lines wait, as many as fit, and are kept when it is back, with how many are
-// missing. A list is refused meanwhile, and so is nothing else.
+// While the store is away lines wait, as many as fit, and are kept when it is back, with how many
+// are missing. A list is refused meanwhile, and so is nothing else.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -188,7 +188,8 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// A flood of refused attempts is bounded, and every attempt is counted. Changes in between are kept.
+// A flood of refused attempts is bounded, and every attempt is counted. Changes in between are
+// kept.
 func TestFloodOfRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -42,7 +42,8 @@ func Open(files config.TLS, now func() time.Time, log *slog.Logger) (*Certificat
 	return c, c.load()
 }
 
-// Settings are those of the listener. TLS 1.2 has no CBC: each suite encrypts and authenticates in one.
+// Settings are those of the listener. TLS 1.2 has no CBC: each suite encrypts and authenticates in
+// one.
 func (c *Certificate) Settings() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,

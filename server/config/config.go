@@ -82,7 +82,8 @@ type Server struct {
 	// [while callers need no token](API.md#web-pages). `localhost`, loopback addresses and what
 	// `server.addr` names always pass.
 	Hosts []string `config:"hosts"`
-	// Console is true if [the console](API.md#the-console), a page for people, is served at `/console`.
+	// Console is true if [the console](API.md#the-console), a page for people, is served at
+	// `/console`.
 	Console bool `config:"console"`
 	// ConsoleSession is how long people stay signed in to the console. Only nodes that ask for
 	// tokens have a sign-in.
@@ -137,8 +138,8 @@ type Resp struct {
 	// Port 0 takes a free port. Empty listens on none.
 	Addr string `config:"addr"`
 	// LargeIntegers lets `INCR` and `INCRBY` answer with integers above 2^53 − 1, such as those of
-	// snowflake. Clients that keep integers as doubles, as JavaScript does, round them: two callers may
-	// read the same number. `SEQ.NEXT` answers with text.
+	// snowflake. Clients that keep integers as doubles, as JavaScript does, round them: two callers
+	// may read the same number. `SEQ.NEXT` answers with text.
 	LargeIntegers bool `config:"largeIntegers"`
 }
 
@@ -158,8 +159,8 @@ type Store struct {
 	// Driver is the kind of store: `bolt` is one file on one node; `mongo`, `postgres` and `mysql`
 	// are shared by nodes; and `memory` keeps nothing when the process ends.
 	Driver string `config:"driver" range:"bolt, memory, mongo, postgres, mysql"`
-	// MustExist refuses a store that no seqd has run on: a volume that is not mounted, a path or name
-	// that is mistyped, a database that was lost. Switch it on after the first start.
+	// MustExist refuses a store that no seqd has run on: a volume that is not mounted, a path or
+	// name that is mistyped, a database that was lost. Switch it on after the first start.
 	MustExist bool     `config:"mustExist"`
 	Bolt      Bolt     `config:"bolt"`
 	Mongo     Mongo    `config:"mongo"`

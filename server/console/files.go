@@ -30,8 +30,8 @@ const pageName = "index.html"
 type pageData struct {
 	// Build is the folder below /console that has the other files.
 	Build string
-	// Modules are the scripts. A browser loads them all at once, and so has them if the node is away
-	// later.
+	// Modules are the scripts. A browser loads them all at once, and so has them if the node is
+	// away later.
 	Modules []string
 }
 

@@ -88,7 +88,8 @@ type node struct {
 	others []httpapi.Node // what the node is told of the other nodes
 }
 
-// onFakeClock runs a test in a bubble whose clock shows a year in which the default settings are valid.
+// onFakeClock runs a test in a bubble whose clock shows a year in which the default settings are
+// valid.
 func onFakeClock(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)))
@@ -416,8 +417,8 @@ func TestPatchWithAKeyTwice(t *testing.T) {
 	}
 }
 
-// A body of 60 KB costs little, whatever it has in it: it is not read to an unusual depth, a key of a
-// patch is not compared with all others, and problems are not listed without end.
+// A body of 60 KB costs little, whatever it has in it: it is not read to an unusual depth, a key of
+// a patch is not compared with all others, and problems are not listed without end.
 func TestLargeDefinitions(t *testing.T) {
 	c := newNode(t, newFaulty(true))
 	c.mustPut(t, "order", `{"Step":1,"start":5}`, always)

@@ -94,8 +94,9 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	// It may have been changed back meanwhile, which needs no force. A node with definitions of its own
-	// that is not seen here reads the new shape: it says that it is there before it compares shapes.
+	// It may have been changed back meanwhile, which needs no force. A node with definitions of its
+	// own that is not seen here reads the new shape: it says that it is there before it compares
+	// shapes.
 	if err := c.counts(ctx); err != nil {
 		_, back := c.shapes.onRecord.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
 		return errors.Join(err, back)

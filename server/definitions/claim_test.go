@@ -79,8 +79,8 @@ func TestClaimOfAShapeThatCannotBeReadYet(t *testing.T) {
 	}
 }
 
-// Answers from before a change are looked for by all nodes for as long as they are kept, although the clock
-// of one node, which forced the change or looks for them, is wrong.
+// Answers from before a change are looked for by all nodes for as long as they are kept, although
+// the clock of one node, which forced the change or looks for them, is wrong.
 func TestReshapedWhileAClockIsWrong(t *testing.T) {
 	truth := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, wrong := range []struct{ writer, reader time.Duration }{{}, {-365 * day, 0}, {0, 365 * day}, {365 * day, 0}, {0, -365 * day}} {

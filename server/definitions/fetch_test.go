@@ -169,8 +169,8 @@ func TestChangeAfterADrop(t *testing.T) {
 	c.awaitRefusal(t, "order", seqd.CodeDisabled)
 }
 
-// What is written by this node is held by it, also if it was dropped meanwhile, and an older version
-// than the store has never takes effect.
+// What is written by this node is held by it, also if it was dropped meanwhile, and an older
+// version than the store has never takes effect.
 func TestLearnWhatIsNotHeld(t *testing.T) {
 	store := newFaulty(false) // nobody polls
 	c := newNode(t, store)
@@ -286,7 +286,8 @@ func TestTidy(t *testing.T) {
 	c.awaitRefusal(t, "gone", seqd.CodeUnknownBizType)
 }
 
-// configuredWith returns a configuration. Callers wait longer than usual, for a machine that is slow.
+// configuredWith returns a configuration. Callers wait longer than usual, for a machine that is
+// slow.
 func configuredWith(t testing.TB, yaml string) *config.Config {
 	t.Helper()
 	patient := map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}

@@ -51,8 +51,8 @@ func twice(in any) string {
 	return ""
 }
 
-// merged returns to with the changes of a patch, whose keys differ in more than their case. It takes
-// time in proportion to both.
+// merged returns to with the changes of a patch, whose keys differ in more than their case. It
+// takes time in proportion to both.
 func merged(to, with any) any {
 	changes, ok := with.(map[string]any)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// fetchDuringReload lets a node fetch a biz type while it is disabled, and while so much is announced
-// that the node misses the announcement.
+// fetchDuringReload lets a node fetch a biz type while it is disabled, and while so much is
+// announced that the node misses the announcement.
 func fetchDuringReload(t *testing.T) (store *faulty, c, other *node) {
 	store = newFaulty(true)
 	other = newNode(t, store)
@@ -62,8 +62,8 @@ func TestReloadDuringAFetch(t *testing.T) {
 	}
 }
 
-// The same, with another strategy forced after settleTime by a node that obeys all rules: no number is
-// issued twice.
+// The same, with another strategy forced after settleTime by a node that obeys all rules: no number
+// is issued twice.
 func TestForcedStrategyDuringAFetch(t *testing.T) {
 	_, c, other := fetchDuringReload(t)
 	_, _ = c.issuer.Next(t.Context(), "order", 1) // with the old strategy

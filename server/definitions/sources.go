@@ -24,9 +24,9 @@ func (s sources) read(ctx context.Context) (nodes.Sources, error) {
 	return nodes.SourcesOf(list), err
 }
 
-// change returns why a definition must not be changed while other nodes do not follow it, or what to
-// warn of. stops is whether the biz type then issues no more, and forced whether it then has another
-// shape than the one on record.
+// change returns why a definition must not be changed while other nodes do not follow it, or what
+// to warn of. stops is whether the biz type then issues no more, and forced whether it then has
+// another shape than the one on record.
 func (s sources) change(ctx context.Context, name string, stops, forced bool) ([]seqd.Problem, error) {
 	all, err := s.read(ctx)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// While other nodes have definitions of their own, or do not say, nothing is changed that could repeat
-// numbers there, and everything else has a warning.
+// While other nodes have definitions of their own, or do not say, nothing is changed that could
+// repeat numbers there, and everything else has a warning.
 func TestChangesThatOthersDoNotFollow(t *testing.T) {
 	from := func(source string) httpapi.Node {
 		return httpapi.Node{Host: "seq-2", Addr: ":8080", BizTypesFrom: source}
@@ -87,8 +87,8 @@ func TestChangesThatOthersDoNotFollow(t *testing.T) {
 	}
 }
 
-// prepare makes three biz types that have issued: order, forced, and idle, which is disabled and was
-// given another shape since.
+// prepare makes three biz types that have issued: order, forced, and idle, which is disabled and
+// was given another shape since.
 func prepare(t *testing.T, n *node) {
 	t.Helper()
 	for _, name := range []string{"order", "forced", "idle"} {
@@ -106,8 +106,9 @@ func prepare(t *testing.T, n *node) {
 	n.mustIssue(t, "forced")
 }
 
-// If a node with definitions of its own, or one that does not say, begins just when a change is forced, the
-// former shape stays on record until it is gone, and nodes that follow the store do not issue.
+// If a node with definitions of its own, or one that does not say, begins just when a change is
+// forced, the former shape stays on record until it is gone, and nodes that follow the store do not
+// issue.
 func TestForceWhileANodeBegins(t *testing.T) {
 	for _, source := range []string{"config", ""} {
 		t.Run(source, func(t *testing.T) {

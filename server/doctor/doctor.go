@@ -115,8 +115,8 @@ type Doctor struct {
 	Shape func(seqd.BizType) (string, error)
 	// Definitions reads the biz types of a store.
 	Definitions func(context.Context, persist.Store) ([]Definition, error)
-	// Mixed returns why the nodes that use a store, or a node with this configuration beside them, would
-	// have their definitions from different places; nil if they have not.
+	// Mixed returns why the nodes that use a store, or a node with this configuration beside them,
+	// would have their definitions from different places; nil if they have not.
 	Mixed func(context.Context, persist.Store) (*seqd.Error, error)
 	// Lacking returns what a store lacks of the changes that a log has. It is nil if there is no
 	// log.

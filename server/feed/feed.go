@@ -67,8 +67,8 @@ type subject struct {
 }
 
 const (
-	// pollInterval is the pause between two polls. With the time that a poll and a change take, a change
-	// is known to every node within 5 s.
+	// pollInterval is the pause between two polls. With the time that a poll and a change take, a
+	// change is known to every node within 5 s.
 	pollInterval = 4 * time.Second
 	// WatchFor is for how long an announced document is read again at each poll: longer than a
 	// write to the store can take.

@@ -49,8 +49,8 @@ type Options struct {
 type Guard interface {
 	// Allow checks the values of a request's Authorization header. scope is what the request needs:
 	// [access.ScopeIssue] for the counter, [access.ScopeRead], [access.ScopeAdmin], or "" if any
-	// token will do. counter is the name of a biz type, or with a key what [seqd.CounterOf] returns.
-	// It returns who calls, with an error too if the token is known.
+	// token will do. counter is the name of a biz type, or with a key what [seqd.CounterOf]
+	// returns. It returns who calls, with an error too if the token is known.
 	Allow(authorization []string, scope, counter string) (who access.Identity, err error)
 	// AllowDigest is Allow for a caller whose secret has this digest.
 	AllowDigest(digest *access.Digest, scope, counter string) (who access.Identity, err error)

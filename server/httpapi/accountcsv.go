@@ -23,8 +23,8 @@ const issuedState = "issued"
 var csvHeader = []string{"from", "to", "state", "at", "reason", "by", "reservation", "expiresAt"}
 
 // writeAccountCSV answers with an account as CSV (RFC 4180): a header, and a row for each run of
-// numbers, issued ones too, so that each number is in exactly one row. If whole is set, it reads all
-// pages, and otherwise one. Each row is as of the moment when its page was read.
+// numbers, issued ones too, so that each number is in exactly one row. If whole is set, it reads
+// all pages, and otherwise one. Each row is as of the moment when its page was read.
 func writeAccountCSV(c *gin.Context, issuer *seqd.Issuer, bizType string, q seqd.AccountQuery, whole bool) error {
 	if whole {
 		q.Limit = largestPage

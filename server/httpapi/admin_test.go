@@ -79,8 +79,8 @@ func (alone) Nodes(context.Context) ([]httpapi.Node, bool) {
 	return []httpapi.Node{{ID: "x", Self: true}}, true
 }
 
-// TestBizTypes checks what becomes of requests about the biz types order, of version 1, and fixed, which
-// only the configuration defines, and about new, which is none.
+// TestBizTypes checks what becomes of requests about the biz types order, of version 1, and fixed,
+// which only the configuration defines, and about new, which is none.
 func TestBizTypes(t *testing.T) {
 	for _, tt := range []struct {
 		request, headers string

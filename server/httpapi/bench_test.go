@@ -94,8 +94,8 @@ func BenchmarkIssueBatch10000(b *testing.B) {
 	benchmarkIssue(b, "/seq/order?count=10000", define("order", newCounter(1)))
 }
 
-// newLogged returns an API with an access log of so many lines a second, which go nowhere; 0 means a
-// line for each request.
+// newLogged returns an API with an access log of so many lines a second, which go nowhere; 0 means
+// a line for each request.
 func newLogged(tb testing.TB, perSecond int, level slog.Level) *httpapi.API {
 	tb.Helper()
 	api := newStarting(tb, func(o *options) {

@@ -194,8 +194,8 @@ func TestAccountRows(t *testing.T) {
 	}
 }
 
-// TestOnceOf checks that an Idempotency-Key stays what it is in the ledgers of earlier versions, and
-// that its parts cannot be taken for each other.
+// TestOnceOf checks that an Idempotency-Key stays what it is in the ledgers of earlier versions,
+// and that its parts cannot be taken for each other.
 func TestOnceOf(t *testing.T) {
 	call := &seqd.Call{BizType: "invoice", Key: "t1", Caller: seqd.Caller{Name: "shop"}}
 	if got := onceOf(call, "k"); got != "RWs5auZtDPRQYGSHlX0WUTPHb_Z2Bdph3V4_Gm-tj0o" {

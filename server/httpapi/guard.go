@@ -83,8 +83,8 @@ func (a *admission) admitted(c *gin.Context) error {
 }
 
 // isProbe reports whether a request is one of those by which balancers, Kubernetes and Prometheus
-// watch a node. They use its IP address, change nothing, and tell a web page nothing: it cannot read
-// the answer if it does not own the name.
+// watch a node. They use its IP address, change nothing, and tell a web page nothing: it cannot
+// read the answer if it does not own the name.
 func isProbe(c *gin.Context) bool {
 	if method := c.Request.Method; method != http.MethodGet && method != http.MethodHead {
 		return false

@@ -38,11 +38,11 @@ type Options struct {
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests
 	// are refused.
 	Answers Answers
-	// Audit gets the audit lines, and shows them at /audit. If it is nil, the lines are only logged,
-	// and there is no such route.
+	// Audit gets the audit lines, and shows them at /audit. If it is nil, the lines are only
+	// logged, and there is no such route.
 	Audit Audit
-	// Settings is what GET /settings answers, a value that can be encoded as JSON. It is called once.
-	// If it is nil, there is no such route.
+	// Settings is what GET /settings answers, a value that can be encoded as JSON. It is called
+	// once. If it is nil, there is no such route.
 	Settings func() any
 	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics

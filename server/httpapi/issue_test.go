@@ -167,8 +167,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestIgnoredInput checks that no route without a body, and no request for numbers with a header that
-// means Idempotency-Key, ignores what its caller says.
+// TestIgnoredInput checks that no route without a body, and no request for numbers with a header
+// that means Idempotency-Key, ignores what its caller says.
 func TestIgnoredInput(t *testing.T) {
 	api := newOpen(t)
 	for _, route := range api.Routes() {

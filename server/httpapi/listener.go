@@ -59,8 +59,8 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // wrap returns a connection that is counted. From net/http down: problem documents, which TLS is to
-// encrypt; late reads, above TLS because it has buffers of its own; TLS if there is any; cheap deadlines,
-// below TLS because it ends for good after a write that timed out; TCP.
+// encrypt; late reads, above TLS because it has buffers of its own; TLS if there is any; cheap
+// deadlines, below TLS because it ends for good after a write that timed out; TCP.
 func (l *listener) wrap(tcp *net.TCPConn, place *connections.Place) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)
@@ -106,8 +106,8 @@ func likeHTTP(begin []byte) bool {
 // without TLS sees the end too.
 func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), c.tcp.CloseWrite()) }
 
-// conn is a connection whose writing side net/http can close. It does so after such an error, so that
-// the caller can still read the answer.
+// conn is a connection whose writing side net/http can close. It does so after such an error, so
+// that the caller can still read the answer.
 type conn struct {
 	*lateread.Conn
 	place *connections.Place

@@ -38,8 +38,8 @@ func fits(query string, keyed, guarded bool) bool {
 	return true
 }
 
-// FuzzOrder sends any query to a route that reads it pair by pair. It must accept what the parser of
-// net/url accepts, and a token for one key must not get numbers of another.
+// FuzzOrder sends any query to a route that reads it pair by pair. It must accept what the parser
+// of net/url accepts, and a token for one key must not get numbers of another.
 func FuzzOrder(f *testing.F) {
 	for _, query := range []string{
 		"", "&", "key=t1", "key=t1&count=3", "count=3&key=t1&ttl=1m0s", "ttl=90s", "count=100", "count=101", "key=%741", "k%65y=t1", "key=t1&key=t1",

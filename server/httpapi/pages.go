@@ -136,8 +136,8 @@ func addrOf(host string) netip.Addr {
 }
 
 // plainAddr reports whether an address is written in the one form that browsers judge rightly.
-// 0.0.0.0, :: and the IPv6 forms of 127.0.0.1 lead to this machine too, but browsers do not take them
-// for loopback, and send no Sec-Fetch-Site there.
+// 0.0.0.0, :: and the IPv6 forms of 127.0.0.1 lead to this machine too, but browsers do not take
+// them for loopback, and send no Sec-Fetch-Site there.
 func plainAddr(addr netip.Addr) bool {
 	return addr.IsValid() && !addr.IsUnspecified() && !addr.Is4In6() && addr.Zone() == ""
 }
@@ -173,8 +173,8 @@ func FromElsewhere(r *http.Request) bool {
 	return false
 }
 
-// errSpeculative is the error of a request that a browser sends before, or without, its user's wish.
-// Such a request must not take a number.
+// errSpeculative is the error of a request that a browser sends before, or without, its user's
+// wish. Such a request must not take a number.
 var errSpeculative = seqd.Errorf(seqd.CodeForbidden, "a browser makes this request before anybody wants the answer (Sec-Purpose, Purpose, X-Moz, X-Purpose), and it could take a number: "+
 	"load the address itself")
 

@@ -134,8 +134,8 @@ func TestAddresses(t *testing.T) {
 	wantBody(t, do(t, open, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"100"}`)
 }
 
-// TestSpeculativeRequests checks that a browser that loads an address before its user wants it takes
-// no number, whether or not callers need a token.
+// TestSpeculativeRequests checks that a browser that loads an address before its user wants it
+// takes no number, whether or not callers need a token.
 func TestSpeculativeRequests(t *testing.T) {
 	open, guarded := newOpen(t), newGuarded(t)
 	for _, purpose := range []string{"Sec-Purpose: prefetch;prerender", "Sec-Purpose: Prefetch;anonymous-client-ip", "Purpose: prefetch", "X-Moz: prefetch", "X-Purpose: preview", "X-Purpose: x\r\nX-Purpose: prerender"} {
@@ -180,8 +180,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestOnlyHTTPS checks that each answer of a node with TLS tells browsers to use HTTPS from now on, and
-// no other node does.
+// TestOnlyHTTPS checks that each answer of a node with TLS tells browsers to use HTTPS from now on,
+// and no other node does.
 func TestOnlyHTTPS(t *testing.T) {
 	for want, encrypted := range map[string]bool{"": false, "max-age=31536000": true} {
 		api := newOpen(t, func(o *options) { o.TLS = encrypted })

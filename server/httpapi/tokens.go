@@ -52,8 +52,8 @@ type shownSecret struct {
 	ID string `json:"id"`
 	// CreatedAt is missing if it is not known.
 	CreatedAt string `json:"createdAt,omitempty"`
-	// CreatedBy is the name of the token that made it, access.Nobody if nobody was asked for a token, and
-	// missing if it is not known.
+	// CreatedBy is the name of the token that made it, access.Nobody if nobody was asked for a
+	// token, and missing if it is not known.
 	CreatedBy string `json:"createdBy,omitempty"`
 	Expires   string `json:"expires,omitempty"`
 	// Secret is only set in the answer that creates the secret.
@@ -261,8 +261,8 @@ func (r tokenRoutes) delete(c *gin.Context) error {
 	return answerRemoval(c, removed, err)
 }
 
-// readMatch reads a request without parameters, and returns what checks whether its If-Match is that
-// of the token.
+// readMatch reads a request without parameters, and returns what checks whether its If-Match is
+// that of the token.
 func readMatch(c *gin.Context) (may func(*access.Token) error, err error) {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ type Source struct {
 	RESPConnections func() int64
 	// Backends reports whether each back end answered last time.
 	Backends func(tell func(name string, up bool))
-	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is false
-	// if the store cannot fail over.
+	// FailedOver returns why an operator has to look at the store, nil if nobody has to. ok is
+	// false if the store cannot fail over.
 	FailedOver func() (why *seqd.Error, ok bool)
 	// StoreCreated returns when the store was new. ok is false if that is not known.
 	StoreCreated func() (at time.Time, ok bool)

@@ -48,16 +48,17 @@ type Options struct {
 	Now    func() time.Time
 	// Clock is the time that nodes have in common; nil means Now.
 	Clock func() time.Time
-	// ClockKnown reports whether Clock is right; nil means that it is. Until then documents of other
-	// nodes are not removed, and count however old they look. Ask makes it known; nil if it is.
+	// ClockKnown reports whether Clock is right; nil means that it is. Until then documents of
+	// other nodes are not removed, and count however old they look. Ask makes it known; nil if it
+	// is.
 	ClockKnown func() bool
 	Ask        func(ctx context.Context) error
 	// ClockOffset returns how far the clock of this node is ahead, if that is known; nil means that
 	// it is not.
 	ClockOffset func() (offset time.Duration, ok bool)
 	Log         *slog.Logger
-	// Addr is what the node listens on, Build the version of the program, and BizTypesFrom where its
-	// definitions come from.
+	// Addr is what the node listens on, Build the version of the program, and BizTypesFrom where
+	// its definitions come from.
 	Addr, Build, BizTypesFrom string
 	// Changes returns the number of the newest change that the node has seen, BizTypes how many biz
 	// types it has, and Details what their strategies say of themselves.
@@ -197,7 +198,8 @@ func readNode(id, body string) (other httpapi.Node, ok bool) {
 	return other, true
 }
 
-// Announce writes this node's document, such that others see it whatever the clock of this node says.
+// Announce writes this node's document, such that others see it whatever the clock of this node
+// says.
 func (n *Nodes) Announce(ctx context.Context) error {
 	if err := n.opts.Ask(ctx); err != nil {
 		return err

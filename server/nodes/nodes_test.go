@@ -113,8 +113,8 @@ func TestForeignDocuments(t *testing.T) {
 	}
 }
 
-// Nodes whose definitions come from different places say so until all come from the same. A node that
-// does not say counts as neither, and one that was killed for 20 s.
+// Nodes whose definitions come from different places say so until all come from the same. A node
+// that does not say counts as neither, and one that was killed for 20 s.
 func TestMixedDefinitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)

@@ -18,7 +18,8 @@ import (
 
 // Restored does what strategies without a counter need after a backup of the store, or of the Redis
 // that holds their registry, was restored. It calls tell with each biz type and what was done for
-// it; for gapless biz types, that it has done nothing. Nodes may be running. It is safe to call again, also after an error.
+// it; for gapless biz types, that it has done nothing. Nodes may be running. It is safe to call
+// again, also after an error.
 func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done string)) (err error) {
 	if err := checkKept(cfg.Store); err != nil {
 		return err

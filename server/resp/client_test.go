@@ -102,7 +102,8 @@ func TestGoRedis(t *testing.T) {
 	})
 }
 
-// TestLargeIntegers: integers that some clients would round are refused unless a setting allows them.
+// TestLargeIntegers: integers that some clients would round are refused unless a setting allows
+// them.
 func TestLargeIntegers(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		s := serve(t, func(set *settings) { set.resp.LargeIntegers = allowed }, made(t, "user", "snowflake"))

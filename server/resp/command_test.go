@@ -152,8 +152,8 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// TestSharedTake: commands of one kind for one biz type that arrive together share one take, up to a
-// bound.
+// TestSharedTake: commands of one kind for one biz type that arrive together share one take, up to
+// a bound.
 func TestSharedTake(t *testing.T) {
 	for send, want := range map[string]int64{
 		strings.Repeat("INCR o\n", 256): 1, strings.Repeat("INCR o\n", 257): 2, "INCRBY o 600\nINCRBY o 600\n": 1, "INCR o\nSEQ.NEXT o\nINCR o\n": 3,

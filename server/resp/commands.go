@@ -184,8 +184,8 @@ func (c *conn) try(i int, args [][]byte) error {
 // errTransaction answers each command of a transaction, as clients show the error of one of them.
 var errTransaction = seqd.Errorf(seqd.CodeInvalidRequest, "there are no transactions, and no number was taken: use a pipeline without MULTI, such as pipeline(transaction=False) of redis-py")
 
-// other answers a command that there is not. Clients do not wait for the answer to MULTI: the commands
-// until EXEC or DISCARD must take no number.
+// other answers a command that there is not. Clients do not wait for the answer to MULTI: the
+// commands until EXEC or DISCARD must take no number.
 func (c *conn) other(name []byte) error {
 	switch strings.ToUpper(string(name)) {
 	case "MULTI":

@@ -144,7 +144,8 @@ func TestStarting(t *testing.T) {
 	}
 }
 
-// TestTokensStarting: while the tokens are not known, a client is not told that its own is not valid.
+// TestTokensStarting: while the tokens are not known, a client is not told that its own is not
+// valid.
 func TestTokensStarting(t *testing.T) {
 	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	p := serve(t, func(set *settings) { set.gate.Guard = tokens }, define("order", newCounter(1))).dial(t)

@@ -68,7 +68,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestSettlementsAreLogged: the end of a reservation is one line of the access log, done or refused.
+// TestSettlementsAreLogged: the end of a reservation is one line of the access log, done or
+// refused.
 func TestSettlementsAreLogged(t *testing.T) {
 	var log testlog.Text
 	p := serve(t, func(set *settings) {

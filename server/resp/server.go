@@ -34,7 +34,8 @@ type Options struct {
 	Refused func(command, token, addr, requestID string, code seqd.Code)
 	// Tracer decides what is traced; nil for nothing.
 	Tracer Tracer
-	// LargeIntegers allows INCR and INCRBY of biz types whose numbers may be above [seqd.MaxNumber].
+	// LargeIntegers allows INCR and INCRBY of biz types whose numbers may be above
+	// [seqd.MaxNumber].
 	LargeIntegers bool
 	// Version is what INFO says.
 	Version string

@@ -19,8 +19,8 @@ const (
 	mostNumbers = 512
 )
 
-// run is requests for numbers of one biz type, and of one key if it is keyed, that arrived one behind
-// the other. They are answered by one call of the issuer.
+// run is requests for numbers of one biz type, and of one key if it is keyed, that arrived one
+// behind the other. They are answered by one call of the issuer.
 type run struct {
 	bizType string
 	key     string // "" for none
@@ -245,8 +245,8 @@ func (s *Server) integers(issuer *seqd.Issuer, bizType string) error {
 	return err
 }
 
-// notExact is about JavaScript and other languages whose clients keep integers as doubles: two callers
-// would read the same number.
+// notExact is about JavaScript and other languages whose clients keep integers as doubles: two
+// callers would read the same number.
 func notExact(bizType string) error {
 	return seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s may be above 2^53 - 1, and some Redis clients round such integers; SEQ.NEXT %s returns them as text (resp.largeIntegers allows integers)", bizType, bizType)
 }
@@ -328,8 +328,8 @@ func (c *conn) counter(bizType, key string) string {
 	return c.counters.of(append(append(append(name[:0], bizType...), '/'), key...))
 }
 
-// names holds names of biz types, keys or counters that a client used, so that commands need not make
-// strings.
+// names holds names of biz types, keys or counters that a client used, so that commands need not
+// make strings.
 type names struct {
 	last string
 	all  map[string]string

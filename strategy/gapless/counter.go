@@ -30,8 +30,8 @@ type counter struct {
 
 	mu      sync.Mutex // guards what follows
 	machine *ledger.Machine
-	// creators are the callers who may create the ledger, and placed is whether it has a place that may
-	// have to be given back.
+	// creators are the callers who may create the ledger, and placed is whether it has a place that
+	// may have to be given back.
 	creators int
 	placed   bool
 	policy   ledger.Policy
@@ -271,8 +271,8 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 // outcome is that of a command, with what only a counter without a document needs.
 type outcome struct {
 	ledger.Outcome
-	// Floor is the highest number that another strategy has issued under the name of the counter, 0 if
-	// that was not asked for.
+	// Floor is the highest number that another strategy has issued under the name of the counter, 0
+	// if that was not asked for.
 	Floor int64
 }
 

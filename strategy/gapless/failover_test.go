@@ -86,8 +86,8 @@ func TestNoLedgerAfterFailover(t *testing.T) {
 	})
 }
 
-// The fence is read once for all counters, unless a failover is to be confirmed: then it is read each
-// time, so that the node notices soon that it was.
+// The fence is read once for all counters, unless a failover is to be confirmed: then it is read
+// each time, so that the node notices soon that it was.
 func TestFenceIsReadOnce(t *testing.T) {
 	const keys = 5
 	for confirmed, want := range map[string]struct {

@@ -17,7 +17,8 @@
 //   - measure.go: health and metrics
 //   - sweep.go: what runs once per process: the timer of reservations
 //
-// DESIGN §5 follows a reservation from HTTP to the store, and says what another way to end one needs.
+// DESIGN §5 follows a reservation from HTTP to the store, and says what another way to end one
+// needs.
 package gapless
 
 import (
@@ -117,8 +118,8 @@ var (
 const (
 	// openTimeout bounds what opening and closing a counter takes.
 	openTimeout = 10 * time.Second
-	// livePeriods is how many counters of a biz type without keys stay open: the present period, its
-	// neighbours, and older ones in which reservations end.
+	// livePeriods is how many counters of a biz type without keys stay open: the present period,
+	// its neighbours, and older ones in which reservations end.
 	livePeriods = 8
 	// idleKeys is for how long the counter of a key stays open that nobody uses.
 	idleKeys = 10 * time.Minute
@@ -164,8 +165,8 @@ func (s *Strategy) Init(ctx context.Context, fresh bool) error {
 	return err
 }
 
-// look opens the present counter, so that metrics and alerts know what is reserved and released also
-// if nobody asks for a number.
+// look opens the present counter, so that metrics and alerts know what is reserved and released
+// also if nobody asks for a number.
 func (s *Strategy) look(ctx context.Context) {
 	p, _ := s.period(0) // one that is wrong is not opened
 	e, err := s.counters.Acquire(ctx, live.Name{Period: p})
@@ -436,7 +437,8 @@ func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) 
 // OnExpired implements [seqd.Reclaimer].
 func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 
-// legacy is what stays of a closed strategy. It is smaller than a map, because there may be very many.
+// legacy is what stays of a closed strategy. It is smaller than a map, because there may be very
+// many.
 type legacy struct {
 	seqd.Strategy // nil: others only inherit from it
 	kept          []known

@@ -83,8 +83,8 @@ func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err e
 	return n, err
 }
 
-// admit takes a place for a key that has no ledger yet. Callers who come together share it. leave is
-// called after the operation that may create the ledger.
+// admit takes a place for a key that has no ledger yet. Callers who come together share it. leave
+// is called after the operation that may create the ledger.
 func (c *counter) admit(ctx context.Context) (leave func(), err error) {
 	late, cancel := context.WithTimeout(ctx, c.settings.AcquireTimeout)
 	defer cancel()
@@ -147,7 +147,8 @@ func (c *counter) vacate() {
 	}
 }
 
-// isNew reports whether the counter of a key had no ledger when it was read, and has got none since.
+// isNew reports whether the counter of a key had no ledger when it was read, and has got none
+// since.
 func (c *counter) isNew() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

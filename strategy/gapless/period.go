@@ -23,8 +23,8 @@ func (s *Strategy) period(named seqd.Period) (seqd.Period, error) {
 }
 
 // fits returns what is wrong with a period that is a month, say, of a biz type that resets each
-// year. An account of it is only there if the biz type once reset each month: without this an auditor
-// who asks for the wrong period would read that nothing was issued.
+// year. An account of it is only there if the biz type once reset each month: without this an
+// auditor who asks for the wrong period would read that nothing was issued.
 func (s *Strategy) fits(p seqd.Period) error {
 	reset := s.settings.Reset
 	if p == 0 || reset.Of(p.Date()) == p {

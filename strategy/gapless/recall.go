@@ -16,8 +16,8 @@ import (
 )
 
 // recall returns what an earlier period gave to an order that may be repeated: it may have been
-// carried out before midnight, and answers may be kept for longer than a period lasts. If it was not
-// carried out, it never will be in that period, although a write may still be under way.
+// carried out before midnight, and answers may be kept for longer than a period lasts. If it was
+// not carried out, it never will be in that period, although a write may still be under way.
 func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (before live.Name, res ledger.Result, err error) {
 	before = name
 	for op.Recall, op.Close = true, true; ; {
@@ -45,14 +45,15 @@ func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (be
 	}
 }
 
-// lateWrite is how long after its period has ended the first write of a ledger may still come. Until
-// then a ledger that does not exist is made and closed.
+// lateWrite is how long after its period has ended the first write of a ledger may still come.
+// Until then a ledger that does not exist is made and closed.
 const lateWrite = time.Minute
 
 // mostBare is how many ledgers are known to be bare.
 const mostBare = 10_000
 
-// isBare reports whether a ledger whose period has ended is known to have no answer, and never to get one.
+// isBare reports whether a ledger whose period has ended is known to have no answer, and never to
+// get one.
 func (s *Strategy) isBare(name live.Name) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,9 +61,9 @@ func (s *Strategy) isBare(name live.Name) bool {
 	return bare
 }
 
-// lookIfBare finds out whether a ledger is bare, and remembers it: few ledgers have answers that were to be
-// kept for longer than answers are now, and requests must not look into the others again and again. doc is
-// its document, nil if there is none.
+// lookIfBare finds out whether a ledger is bare, and remembers it: few ledgers have answers that
+// were to be kept for longer than answers are now, and requests must not look into the others again
+// and again. doc is its document, nil if there is none.
 func (s *Strategy) lookIfBare(ctx context.Context, name live.Name, doc *document) error {
 	if doc != nil {
 		if !doc.state.Closed || doc.state.HasAnswers() {
@@ -89,9 +90,9 @@ type document struct {
 	state *ledger.State
 }
 
-// gave returns the document of a counter, nil if there is none, and what it gave to a request that may
-// be repeated, nil if nothing. It reads the document before the records, so that what leaves the
-// document is found.
+// gave returns the document of a counter, nil if there is none, and what it gave to a request that
+// may be repeated, nil if nothing. It reads the document before the records, so that what leaves
+// the document is found.
 func (d *documents) gave(ctx context.Context, counter, once string) (*document, *ledger.Entry, error) {
 	doc, err := d.Read(ctx, persist.LedgerKind, counter)
 	if errors.Is(err, persist.ErrNotFound) {
@@ -108,10 +109,11 @@ func (d *documents) gave(ctx context.Context, counter, once string) (*document, 
 	return &document{doc, state}, e, err
 }
 
-// recall implements [strategy.Factory].Recall. The biz type may have had other periods, another time zone
-// or another strategy, and may have them again. So it looks into every counter of the key that was in use
-// while answers are kept. It closes none: nodes have used none but those of the present settings since
-// before the change (settleTime in package definitions), and must go on with those.
+// recall implements [strategy.Factory].Recall. The biz type may have had other periods, another
+// time zone or another strategy, and may have them again. So it looks into every counter of the key
+// that was in use while answers are kept. It closes none: nodes have used none but those of the
+// present settings since before the change (settleTime in package definitions), and must go on with
+// those.
 func recall(ctx context.Context, env strategy.Env, bizType string, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -159,8 +161,8 @@ const (
 	mostAhead  = 14 * time.Hour
 )
 
-// periodsIn returns the periods of each length that contain a moment from one time to another in some
-// time zone, and 0, which is that of numbers that never reset.
+// periodsIn returns the periods of each length that contain a moment from one time to another in
+// some time zone, and 0, which is that of numbers that never reset.
 func periodsIn(from, until time.Time) []seqd.Period {
 	periods := []seqd.Period{0}
 	last := until.Add(mostAhead).UTC()

@@ -94,8 +94,8 @@ func TestOnceOverPeriods(t *testing.T) {
 	}
 }
 
-// A node whose answers are kept for a shorter time finds those that are kept for longer, in the document
-// or in the records, also after it has looked there for others.
+// A node whose answers are kept for a shorter time finds those that are kept for longer, in the
+// document or in the records, also after it has looked there for others.
 func TestOnceAfterAShorterTTL(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		d := newDaily(t)
@@ -177,8 +177,8 @@ func onceUnderWayAtPeriodEnd(t *testing.T, issued int64) {
 	time.Sleep(time.Minute) // for the last look at the store
 }
 
-// A store's clock that was ahead closes the present period. An operator who raises its counter opens
-// it again, but not one that has ended.
+// A store's clock that was ahead closes the present period. An operator who raises its counter
+// opens it again, but not one that has ended.
 func TestRaiseOpensPeriod(t *testing.T) {
 	d := newDaily(t)
 	s := d.node(24 * time.Hour)
@@ -353,7 +353,8 @@ func flush(d *daily, counter string) {
 	})
 }
 
-// What was given to a request is found whatever the settings of the biz type were then, and are now.
+// What was given to a request is found whatever the settings of the biz type were then, and are
+// now.
 func TestRecallInAnyShape(t *testing.T) {
 	factory, err := strategy.Lookup(gapless.Name)
 	if err != nil {

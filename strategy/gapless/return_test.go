@@ -16,8 +16,8 @@ import (
 	"github.com/seqd/seqd/strategy/gapless"
 )
 
-// stuck is a store whose documents do not change while a test holds its lock: a channel, because the
-// fake clock stands still while somebody waits for a mutex.
+// stuck is a store whose documents do not change while a test holds its lock: a channel, because
+// the fake clock stands still while somebody waits for a mutex.
 type stuck struct {
 	persist.Store
 	lock chan struct{}

@@ -35,7 +35,8 @@ func (s *scene) begun(fresh bool) *gapless.Strategy {
 	return node
 }
 
-// A ledger that was there once is not created again. Those of keys and periods may not have been there.
+// A ledger that was there once is not created again. Those of keys and periods may not have been
+// there.
 func TestLostLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for code, settings := range map[seqd.Code]func(*gapless.Settings){seqd.CodeConflict: nil, "": keyed} {
@@ -215,8 +216,8 @@ func TestMeasureOthers(t *testing.T) {
 	})
 }
 
-// A node is well, and can be asked again and again. While the store is away it is not, and notices by
-// itself when the store is there again.
+// A node is well, and can be asked again and again. While the store is away it is not, and notices
+// by itself when the store is there again.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := newScene(t, true, nil), new(hears)
@@ -336,7 +337,8 @@ func TestDriverPanics(t *testing.T) {
 	})
 }
 
-// A biz type that becomes gapless again raises the ledgers that are behind, and changes no other one.
+// A biz type that becomes gapless again raises the ledgers that are behind, and changes no other
+// one.
 func TestTakeOverChangesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct{ max, next, revisions int64 }{{9, 11, 1}, {10, 11, 1}, {11, 12, 2}} {
@@ -464,8 +466,8 @@ func TestCallerLeaves(t *testing.T) {
 	})
 }
 
-// What cannot be read is an error: an account without its void numbers would be wrong, and a ledger that
-// another seqd wrote must not be used.
+// What cannot be read is an error: an account without its void numbers would be wrong, and a ledger
+// that another seqd wrote must not be used.
 func TestUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, body := range map[string]string{"damaged": "{}", "newer": `{"v":99,"b":"x","l":1}`} {
@@ -548,7 +550,8 @@ func TestHandOverAll(t *testing.T) {
 	})
 }
 
-// A ledger is handed over also if a failover could lose something only since it was written, or no more.
+// A ledger is handed over also if a failover could lose something only since it was written, or no
+// more.
 func TestHandOverOfAnotherTime(t *testing.T) {
 	for _, lossy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
-// background runs what a process does in the background, with the biz types of issuer, until the test
-// ends or the function that it returns is called.
+// background runs what a process does in the background, with the biz types of issuer, until the
+// test ends or the function that it returns is called.
 func (s *scene) background(issuer *seqd.Issuer) (attendance *storeclock.Attendance, stop func()) {
 	s.t.Helper()
 	if issuer == nil {
@@ -81,8 +81,8 @@ func (s *scene) has(kind, key string) bool {
 	return err == nil
 }
 
-// A process without biz types ends what is due in the store, when it is due. Nobody was there before:
-// so reservations get their whole time again.
+// A process without biz types ends what is due in the store, when it is due. Nobody was there
+// before: so reservations get their whole time again.
 func TestSweepAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings     func(*gapless.Settings)
@@ -172,7 +172,8 @@ func (h *hears) heard() []seqd.EventKind {
 	return slices.Clone(h.kinds)
 }
 
-// A process that has the biz type ends reservations through it, so that whoever listens hears of them.
+// A process that has the biz type ends reservations through it, so that whoever listens hears of
+// them.
 func TestSweepThroughBizType(t *testing.T) {
 	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed} {
 		t.Run(name, func(t *testing.T) {
@@ -249,8 +250,8 @@ func TestSweepMany(t *testing.T) {
 	})
 }
 
-// A counter that cannot be reclaimed until an operator comes is asked for every few seconds only, and
-// as soon as its document changes.
+// A counter that cannot be reclaimed until an operator comes is asked for every few seconds only,
+// and as soon as its document changes.
 func TestSweepFruitless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newScene(t, true, nil), new(testlog.Text)
@@ -281,7 +282,8 @@ func TestSweepFruitless(t *testing.T) {
 			t.Errorf("%d are reserved after the raise", n)
 		}
 
-		// after a failover that it does not notice itself, it does not believe in the old server for ever
+		// after a failover that it does not notice itself, it does not believe in the old server
+		// for ever
 		s.reserve("", 10*time.Second)
 		s.failOver("f3")
 		raise(t, s.Store, "invoice", time.Now().UnixMilli(), "f3")
@@ -339,7 +341,8 @@ func TestSweepWithoutStore(t *testing.T) {
 	}
 }
 
-// sweepWithout lets operations of a kind fail for a while, and expects others to fail as well, or not.
+// sweepWithout lets operations of a kind fail for a while, and expects others to fail as well, or
+// not.
 func sweepWithout(t *testing.T, down string, others int) {
 	s, log := newScene(t, false, nil), new(testlog.Text)
 	s.log = slog.New(slog.NewTextHandler(log, nil))

@@ -1,10 +1,11 @@
-// Package keyplaces counts the keys of a biz type, so that there are no more than maxKeys. A key takes
-// a place before its counter is created. How many places are taken is the maximum of a counter of the
-// store, whose name is that of a counter without a key: invoice/ or invoice/@2026.
+// Package keyplaces counts the keys of a biz type, so that there are no more than maxKeys. A key
+// takes a place before its counter is created. How many places are taken is the maximum of a
+// counter of the store, whose name is that of a counter without a key: invoice/ or invoice/@2026.
 //
-// Whoever does not create the counter after all gives its place back. A crash or an answer that is lost
-// leaves a place that no key has. So each process counts the keys, a minute after the first one that is
-// new to it, and again as soon as there are no places or it has lost one: see recount.go.
+// Whoever does not create the counter after all gives its place back. A crash or an answer that is
+// lost leaves a place that no key has. So each process counts the keys, a minute after the first
+// one that is new to it, and again as soon as there are no places or it has lost one: see
+// recount.go.
 package keyplaces
 
 import (
@@ -25,7 +26,8 @@ type Config struct {
 	// Now is the clock that the store's records get.
 	Now func() time.Time
 	Log *slog.Logger
-	// BizType and Setting are for people: Setting is the name of the limit, such as segment.maxKeys.
+	// BizType and Setting are for people: Setting is the name of the limit, such as
+	// segment.maxKeys.
 	BizType, Setting string
 	// Name is the name of the counter of places.
 	Name string
@@ -56,8 +58,8 @@ type Places struct {
 }
 
 const (
-	// inHand is how long a node keeps places that it does not use, after it last took some; soon is how
-	// long it does if it takes one at a time.
+	// inHand is how long a node keeps places that it does not use, after it last took some; soon is
+	// how long it does if it takes one at a time.
 	inHand = 10 * time.Second
 	soon   = 100 * time.Millisecond
 	// fullFor is for how long a node does not look whether there are places again.
@@ -73,8 +75,8 @@ func New(c Config) *Places {
 	return p
 }
 
-// block returns how many places a node takes at a time, so that many new keys share one write. It is 1
-// if few are left.
+// block returns how many places a node takes at a time, so that many new keys share one write. It
+// is 1 if few are left.
 func (p *Places) block() int64 {
 	left := p.c.Most - p.taken.Load()
 	return max(1, min(p.c.Most/10_000, left/100, 1000))
@@ -101,8 +103,8 @@ func (p *Places) read(ctx context.Context) (persist.Counter, error) {
 }
 
 // Take takes a place for a key whose counter is created now. It returns an error with
-// [seqd.CodeTooManyKeys] if there is none, and otherwise that of the store or of ctx. Within 30 s, the
-// caller calls Spare if it has not created the counter, and Doubt if it does not know.
+// [seqd.CodeTooManyKeys] if there is none, and otherwise that of the store or of ctx. Within 30 s,
+// the caller calls Spare if it has not created the counter, and Doubt if it does not know.
 func (p *Places) Take(ctx context.Context) error {
 	p.recountSoon()
 	if ok, err := p.fromHand(); ok || err != nil {
@@ -170,8 +172,8 @@ func (p *Places) tooMany() error {
 	return seqd.Errorf(seqd.CodeTooManyKeys, "%s has as many keys as %s allows, %d: raise it, or use a key that exists", p.c.BizType, p.c.Setting, p.c.Most)
 }
 
-// fetch takes places from the store, and returns how many. It is not cancelled: places whose fate is
-// unknown are lost until the next recount.
+// fetch takes places from the store, and returns how many. It is not cancelled: places whose fate
+// is unknown are lost until the next recount.
 func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -202,8 +204,8 @@ func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 	return req.Size - above, nil
 }
 
-// Spare takes back the place of a key whose counter another node has created, or that got none. Another
-// key gets it, or the store does in the background.
+// Spare takes back the place of a key whose counter another node has created, or that got none.
+// Another key gets it, or the store does in the background.
 func (p *Places) Spare() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

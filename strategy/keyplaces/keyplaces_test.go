@@ -96,7 +96,8 @@ func (w *town) take(p *Places, code seqd.Code) {
 	}
 }
 
-// What is taken and not used comes back: at once for another key, after a while, and when the node stops.
+// What is taken and not used comes back: at once for another key, after a while, and when the node
+// stops.
 func TestUnusedPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, 30_000) // three at a time
@@ -130,8 +131,8 @@ func TestUnusedPlaces(t *testing.T) {
 	})
 }
 
-// What a node that crashed had taken is there again, for nodes that are new and for others; and keys
-// whose places were lost count.
+// What a node that crashed had taken is there again, for nodes that are new and for others; and
+// keys whose places were lost count.
 func TestRecount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, 4)
@@ -201,8 +202,8 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// Nodes that come and go, crash and lose answers make no more keys than they may, and in the end there
-// are as many places as keys.
+// Nodes that come and go, crash and lose answers make no more keys than they may, and in the end
+// there are as many places as keys.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(longtest.Or(20, 300)) {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,15 +8,15 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A recount compares the places that are taken with the keys that there are, and corrects the places.
-// A place that was just taken belongs to a key whose counter is created at this moment. So a recount
-// looks at the places, waits until each of those was used or is back (settle), looks again, and counts
-// the keys. It corrects the places only if nobody took or gave back any meanwhile: then all are
-// old, and those that no key has are lost. Of two nodes that correct at the same time only one does,
-// because it names the maximum that it replaces.
+// A recount compares the places that are taken with the keys that there are, and corrects the
+// places. A place that was just taken belongs to a key whose counter is created at this moment. So
+// a recount looks at the places, waits until each of those was used or is back (settle), looks
+// again, and counts the keys. It corrects the places only if nobody took or gave back any
+// meanwhile: then all are old, and those that no key has are lost. Of two nodes that correct at the
+// same time only one does, because it names the maximum that it replaces.
 //
-// A write may reach the store later than settle, for instance that of a node that was paused. Then there
-// is a key more than places, until the next recount. After each correction one follows.
+// A write may reach the store later than settle, for instance that of a node that was paused. Then
+// there is a key more than places, until the next recount. After each correction one follows.
 
 const (
 	// settle is longer than a node has a place before the counter of its key is created.

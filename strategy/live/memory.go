@@ -7,9 +7,9 @@ import (
 
 // Memory is what a process knows of counters that it has closed, such as how far they had come. It
 // shows that the store was put back to an older copy, which nothing else shows. So a counter that
-// refuses to issue because of what is known of it is never forgotten. Of the others a Memory remembers
-// those that were closed last: at least Least, and less than twice as many. It is safe for concurrent
-// use.
+// refuses to issue because of what is known of it is never forgotten. Of the others a Memory
+// remembers those that were closed last: at least Least, and less than twice as many. It is safe
+// for concurrent use.
 type Memory[V interface{ Refuses() bool }] struct {
 	// Least is how many counters are remembered at least.
 	Least int
@@ -19,8 +19,8 @@ type Memory[V interface{ Refuses() bool }] struct {
 	refusing, newer, older map[Name]V
 }
 
-// Remembered is how many closed counters of a biz type a process remembers at least: about 15 MB with
-// those that it remembers too.
+// Remembered is how many closed counters of a biz type a process remembers at least: about 15 MB
+// with those that it remembers too.
 const Remembered = 50_000
 
 // Of returns what is known of a counter, the zero value for nothing.
@@ -35,8 +35,8 @@ func (m *Memory[V]) Of(name Name) V {
 	return m.older[name]
 }
 
-// Keep replaces what is known of a counter. Its Refuses reports whether the counter refuses to issue
-// because of that.
+// Keep replaces what is known of a counter. Its Refuses reports whether the counter refuses to
+// issue because of that.
 func (m *Memory[V]) Keep(name Name, known V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

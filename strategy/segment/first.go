@@ -43,8 +43,8 @@ func (s *Shared) begins(ctx context.Context, fresh bool) error { return s.Init(c
 // begins implements [counting].
 func (f *Following) begins(ctx context.Context, fresh bool) error { return f.Init(ctx, fresh) }
 
-// begins implements [counting]. It does no I/O: the first take finds out whether there is a counter,
-// and creates it.
+// begins implements [counting]. It does no I/O: the first take finds out whether there is a
+// counter, and creates it.
 func (s *Stored) begins(_ context.Context, fresh bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,10 +57,10 @@ func (s *Stored) begins(_ context.Context, fresh bool) error {
 // mostRaces is how often a node finds, by turns, that there is no such counter and that there is.
 const mostRaces = 3
 
-// first takes the first range of a key's counter in this process: the smallest step, because nothing
-// is known of the counter. If it exists, that is one call; if not, the call that creates it brings
-// the range too. All numbers are above floor. If fresh is false, the counter existed, and is not
-// created.
+// first takes the first range of a key's counter in this process: the smallest step, because
+// nothing is known of the counter. If it exists, that is one call; if not, the call that creates it
+// brings the range too. All numbers are above floor. If fresh is false, the counter existed, and is
+// not created.
 //
 // Like fetch, it is not cancelled: a range whose fate is unknown is lost.
 func (s *ranges) first(ctx context.Context, fresh bool, floor int64) (persist.Range, error) {
@@ -114,8 +114,8 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 }
 
 // lookedAt returns the counter as it is before the first allocation, if a failover of the store may
-// have to be reported and none of the biz type's keys was read for that in the last second. The zero
-// Counter says that nothing is known. No number depends on it.
+// have to be reported and none of the biz type's keys was read for that in the last second. The
+// zero Counter says that nothing is known. No number depends on it.
 func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
 	if !s.lossy() || !s.key.pulse.looks() {
 		return persist.Counter{}
@@ -188,8 +188,8 @@ func (s *Stored) createFor(ctx context.Context, req persist.Request, none error)
 // the cursor may be behind. Only this process knows that, and it does not remember every key. So it
 // retires the cursor: the next one begins above all that has left the store.
 //
-// If the store sequences the counter, there is no cursor, and the store's next take begins above all
-// of that too. Then the epoch stays: without it the store would have to take over once more.
+// If the store sequences the counter, there is no cursor, and the store's next take begins above
+// all of that too. Then the epoch stays: without it the store would have to take over once more.
 func (s *Shared) retireBehind(ctx context.Context) error {
 	k := s.knows()
 	if s.keyed() == nil || !k.behind() {

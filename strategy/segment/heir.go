@@ -93,8 +93,8 @@ func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
 	return all
 }
 
-// keyedLegacy is what stays of a closed strategy that counted for each key. It is smaller than a map
-// too.
+// keyedLegacy is what stays of a closed strategy that counted for each key. It is smaller than a
+// map too.
 type keyedLegacy struct {
 	nobody
 	kept []keyKnown

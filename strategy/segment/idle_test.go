@@ -34,7 +34,8 @@ var idleKinds = []struct {
 	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3200},
 }
 
-// idleBytes returns how many bytes each of many biz types holds that are ready and that nobody asks.
+// idleBytes returns how many bytes each of many biz types holds that are ready and that nobody
+// asks.
 func idleBytes(t testing.TB, shared, withRedis bool, change func(*Settings)) int {
 	const many = 300
 	settings := DefaultSettings()

@@ -15,8 +15,8 @@ import (
 )
 
 // Keyed issues the numbers of one biz type that counts for each key on its own, and, if its numbers
-// reset, for each key and period. Every key has a counter, and a strategy while the node uses it. It
-// is safe for concurrent use.
+// reset, for each key and period. Every key has a counter, and a strategy while the node uses it.
+// It is safe for concurrent use.
 //
 // There is no record of a key but its counter, so a cold key that exists costs one call of the
 // store. A counter that is missing belongs to a new key. If it was lost, its numbers would begin
@@ -33,9 +33,10 @@ type Keyed struct {
 }
 
 const (
-	// idleKey is for how long a key may be unused before its numbers go back to the store. Then they
-	// are not skipped if the node crashes, and other nodes get them. A key that is used less often
-	// costs two writes for each use instead of one in many; at 10 minutes that is next to nothing.
+	// idleKey is for how long a key may be unused before its numbers go back to the store. Then
+	// they are not skipped if the node crashes, and other nodes get them. A key that is used less
+	// often costs two writes for each use instead of one in many; at 10 minutes that is next to
+	// nothing.
 	idleKey = 10 * time.Minute
 	// mostParts is how many periods' places a node remembers.
 	mostParts = 4
@@ -111,7 +112,8 @@ func (s *Keyed) Init(ctx context.Context, _ bool) error {
 	return storeError(s.part(s.present()).places.Look(ctx))
 }
 
-// Generate adds n numbers of the key of seq, and of the period that is present when the call begins.
+// Generate adds n numbers of the key of seq, and of the period that is present when the call
+// begins.
 func (s *Keyed) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return s.ask(ctx, counting.Generate, n, seq)
 }
@@ -236,8 +238,8 @@ func (s *Keyed) closeKey(ctx context.Context, name live.Name, c counting) error 
 	return err
 }
 
-// watchStore asks the store again and again, while it is away: a node that was taken out of rotation
-// must find out by itself that it can issue again.
+// watchStore asks the store again and again, while it is away: a node that was taken out of
+// rotation must find out by itself that it can issue again.
 func (s *Keyed) watchStore() {
 	for s.pause(time.Second) && s.pulse.watches() {
 		ctx, cancel := s.context()

@@ -226,8 +226,8 @@ func (s *Periodic) openPeriod(ctx context.Context, name live.Name) (counting, er
 	return c, nil
 }
 
-// initPeriod creates the counter of a period unless it existed before: then it must still exist. The
-// claim of a period is recorded after its counter, as that of a biz type is.
+// initPeriod creates the counter of a period unless it existed before: then it must still exist.
+// The claim of a period is recorded after its counter, as that of a biz type is.
 func (s *Periodic) initPeriod(ctx context.Context, name live.Name, c counting) error {
 	if err := s.checkPurged(ctx, name.Period); err != nil {
 		return err

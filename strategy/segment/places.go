@@ -12,16 +12,16 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// With an increment above 1 only some numbers are issued. The strategies of this package do not know
-// that: they count in places, 1, 2, 3 and so on, and place j is the j-th of those numbers. What is
-// outside them holds numbers, and is converted where they meet it: the store ([placeStore]), the
-// cursor in Redis ([placeCursor]), and callers, metrics and heirs ([spaced]). So a counter can be
-// raised, read and compared with others without knowing its increment, and even if the increment is
-// changed by force, no number leaves the store twice.
+// With an increment above 1 only some numbers are issued. The strategies of this package do not
+// know that: they count in places, 1, 2, 3 and so on, and place j is the j-th of those numbers.
+// What is outside them holds numbers, and is converted where they meet it: the store
+// ([placeStore]), the cursor in Redis ([placeCursor]), and callers, metrics and heirs ([spaced]).
+// So a counter can be raised, read and compared with others without knowing its increment, and even
+// if the increment is changed by force, no number leaves the store twice.
 //
-// n places are allocated as n·increment numbers next to each other: wherever they begin, exactly n of
-// them are issued. Only the last places have fewer numbers, if there are no more up to MaxNumber. With
-// increment 1 places are numbers, and nothing is converted.
+// n places are allocated as n·increment numbers next to each other: wherever they begin, exactly n
+// of them are issued. Only the last places have fewer numbers, if there are no more up to
+// MaxNumber. With increment 1 places are numbers, and nothing is converted.
 
 // places converts between places and numbers.
 type places struct {
@@ -102,8 +102,8 @@ type placeStore struct {
 
 var _ persist.Lossy = placeStore{}
 
-// allocated are the ranges that were allocated last, so that the cursor can get the same numbers, and
-// the store gets them back. It is safe for concurrent use.
+// allocated are the ranges that were allocated last, so that the cursor can get the same numbers,
+// and the store gets them back. It is safe for concurrent use.
 type allocated struct {
 	mu     sync.Mutex       // guards what follows
 	ranges []allocatedRange // those for the cursor, the latest last
@@ -122,7 +122,8 @@ func (r allocatedRange) numbers(p places, of persist.Range) persist.Range {
 	return persist.Range{First: max(r.from, p.number(of.First-1)+r.above+1), Last: p.number(of.Last) + r.above}
 }
 
-// mostAllocated is how many ranges are remembered for the cursor. A range goes to the cursor soon, if ever.
+// mostAllocated is how many ranges are remembered for the cursor. A range goes to the cursor soon,
+// if ever.
 const mostAllocated = 32
 
 // add notes a range for the cursor.
@@ -135,8 +136,8 @@ func (a *allocated) add(r allocatedRange) {
 	a.ranges = append(a.ranges, r)
 }
 
-// follow notes a range as the latest. Numbers of another increment may be between two ranges, although
-// no place is. Then the two differ in above.
+// follow notes a range as the latest. Numbers of another increment may be between two ranges,
+// although no place is. Then the two differ in above.
 func (a *allocated) follow(r allocatedRange) {
 	if r.Size() <= 0 {
 		return
@@ -320,9 +321,9 @@ func (o *origin) cursor(of droppable) droppable {
 	return of
 }
 
-// placeCursor is a cursor in places. The hash in Redis holds the numbers that were allocated, so none
-// is above the store's maximum, and other increments can take them. Takes and ranges are multiples of
-// the increment, so a take of n places brings exactly n.
+// placeCursor is a cursor in places. The hash in Redis holds the numbers that were allocated, so
+// none is above the store's maximum, and other increments can take them. Takes and ranges are
+// multiples of the increment, so a take of n places brings exactly n.
 type placeCursor struct {
 	droppable
 	places    places
@@ -341,11 +342,13 @@ func (c placeCursor) Take(ctx context.Context, t rediscursor.Take) (rediscursor.
 	if taken.Next > 0 {
 		taken.Next = c.places.from(taken.Next)
 	}
-	// Rounded up: what ranges of another increment have left must be taken, or it would stay for ever.
+	// Rounded up: what ranges of another increment have left must be taken, or it would stay for
+	// ever.
 	taken.Hand = (taken.Hand + c.places.increment - 1) / c.places.increment
 	var runs []persist.Range
 	for _, r := range taken.Runs {
-		// There are more or fewer than were wanted if ranges of another increment were in the cursor.
+		// There are more or fewer than were wanted if ranges of another increment were in the
+		// cursor.
 		if r = c.places.rangeOf(r); r.Size() > wanted {
 			r.Last = r.First + wanted - 1
 		}

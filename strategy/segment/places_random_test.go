@@ -13,9 +13,9 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// TestPlaceCursor takes from a cursor with many increments in turn, at random: what is taken is never
-// taken again, has the right remainder, is as much as was wanted while there is enough, and the ceil
-// in Redis is never above what was installed.
+// TestPlaceCursor takes from a cursor with many increments in turn, at random: what is taken is
+// never taken again, has the right remainder, is as much as was wanted while there is enough, and
+// the ceil in Redis is never above what was installed.
 func TestPlaceCursor(t *testing.T) {
 	for seed := range uint64(longtest.Or(200, 20_000)) {
 		random := rand.New(rand.NewPCG(seed, 9))

@@ -196,9 +196,9 @@ func someOf(t testing.TB, s *spaced, random *rand.Rand, n int) []int64 {
 	return slices.Collect(seq.Numbers())
 }
 
-// TestLikeEveryNumber compares an installation, in every ordering, with one that issues every number:
-// what the one issues is at the places that the other issues, also if nodes stop and start. With Redis
-// it is only in order.
+// TestLikeEveryNumber compares an installation, in every ordering, with one that issues every
+// number: what the one issues is at the places that the other issues, also if nodes stop and start.
+// With Redis it is only in order.
 func TestLikeEveryNumber(t *testing.T) {
 	for name, ordering := range orderings {
 		for offset := range int64(3) {
@@ -249,8 +249,8 @@ func TestLikeEveryNumber(t *testing.T) {
 	}
 }
 
-// TestRaisedCounter checks that a counter that was raised to any number goes on with the next one of
-// the installation.
+// TestRaisedCounter checks that a counter that was raised to any number goes on with the next one
+// of the installation.
 func TestRaisedCounter(t *testing.T) {
 	for raised := int64(500); raised < 510; raised++ {
 		store := memory.New(time.Now)
@@ -278,8 +278,8 @@ func TestRaisedCounter(t *testing.T) {
 	}
 }
 
-// TestEndOfSpacedNumbers checks that an installation ends with its last number, in every ordering and
-// wherever the counter stands.
+// TestEndOfSpacedNumbers checks that an installation ends with its last number, in every ordering
+// and wherever the counter stands.
 func TestEndOfSpacedNumbers(t *testing.T) {
 	for name, ordering := range orderings {
 		for at := range int64(4) {

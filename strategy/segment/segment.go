@@ -113,8 +113,8 @@ var (
 	_ seqd.HealthReporter = (*Strategy)(nil)
 )
 
-// New returns the strategy of one biz type, whose Settings must be of type *Settings with increment 1.
-// It does no I/O.
+// New returns the strategy of one biz type, whose Settings must be of type *Settings with increment
+// 1. It does no I/O.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	o, err := unspaced(env, bizType)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// At the end of all numbers GenerateSome returns those that are left, and nothing counts as skipped.
+// At the end of all numbers GenerateSome returns those that are left, and nothing counts as
+// skipped.
 func TestSomeAtTheEndOfAllNumbers(t *testing.T) {
 	eachShape(t, func(t *testing.T, _ *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 9 })

@@ -201,7 +201,8 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 	}
 }
 
-// The gap above a store that was restored follows the step on record, which another node may have set.
+// The gap above a store that was restored follows the step on record, which another node may have
+// set.
 func TestStoredKnowsTheRecord(t *testing.T) {
 	store := memory.New(time.Now)
 	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 700}); err != nil {
@@ -538,8 +539,8 @@ func TestStoredClose(t *testing.T) {
 	})
 }
 
-// Another node creates the counter just before this one does: then the counter is read again, and an
-// answer that does not come is no success.
+// Another node creates the counter just before this one does: then the counter is read again, and
+// an answer that does not come is no success.
 func TestInitBesideAnother(t *testing.T) {
 	for name, test := range map[string]struct {
 		lost string // the operation whose answer does not come, once the other node was there
@@ -608,7 +609,8 @@ func (c patientCounters) Read(ctx context.Context, name string) (persist.Counter
 	return c.Counters.Read(ctx, name)
 }
 
-// A stop cancels a read of the counter that is under way: after a take that failed, or for the step.
+// A stop cancels a read of the counter that is under way: after a take that failed, or for the
+// step.
 func TestStoredCloseCancelsReads(t *testing.T) {
 	for name, begin := range map[string]func(t *testing.T, s *Stored, store *hookedStore){
 		"after a failure": func(t *testing.T, s *Stored, store *hookedStore) {

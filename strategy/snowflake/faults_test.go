@@ -132,8 +132,8 @@ func TestNothingIsChangedUnseen(t *testing.T) {
 	})
 }
 
-// A registry of one process whose bootstrap part was dropped gets a floor if it has any machine ID, also
-// if that is not the one that is asked for.
+// A registry of one process whose bootstrap part was dropped gets a floor if it has any machine ID,
+// also if that is not the one that is asked for.
 func TestPreparedLooksAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -150,8 +150,8 @@ func TestPreparedLooksAtAll(t *testing.T) {
 	})
 }
 
-// Operators are warned if leases begin later because of a floor, and of nothing else that the bootstrap
-// part gets.
+// Operators are warned if leases begin later because of a floor, and of nothing else that the
+// bootstrap part gets.
 func TestNewFloorIsLogged(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		s := instance(t, newRegistry(shared), "1", nil)
@@ -230,8 +230,8 @@ func TestAddressOfTheNode(t *testing.T) {
 	}
 }
 
-// Redis that cannot be used as it is configured is refused. If it only does not answer, a node with a
-// reservation begins on that, and others wait.
+// Redis that cannot be used as it is configured is refused. If it only does not answer, a node with
+// a reservation begins on that, and others wait.
 func TestCheckedRegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -254,7 +254,8 @@ func TestCheckedRegistry(t *testing.T) {
 	})
 }
 
-// A lease of the file that is known to be lost is not used later, although the node gets no other one.
+// A lease of the file that is known to be lost is not used later, although the node gets no other
+// one.
 func TestLostReservationWhileNoneIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(true)
@@ -472,8 +473,8 @@ func TestDetails(t *testing.T) {
 	})
 }
 
-// What is known of a biz type stays known if its holder ends before it begins. Settings that conflict
-// with those of another holder by then are refused.
+// What is known of a biz type stays known if its holder ends before it begins. Settings that
+// conflict with those of another holder by then are refused.
 func TestHolderEndsBeforeInitWithFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
@@ -508,8 +509,8 @@ func TestHolderEndsBeforeInitWithFile(t *testing.T) {
 	})
 }
 
-// The registry learns from the first node of a process how far the leases of all its biz types reach,
-// but not from those that use another registry.
+// The registry learns from the first node of a process how far the leases of all its biz types
+// reach, but not from those that use another registry.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(true)
@@ -528,8 +529,8 @@ func TestReach(t *testing.T) {
 	})
 }
 
-// Longer leases come later, and one of them is in use when the registry loses everything. A node that
-// has only short ones makes the registry anew, and nobody gets a time of the long lease.
+// Longer leases come later, and one of them is in use when the registry loses everything. A node
+// that has only short ones makes the registry anew, and nobody gets a time of the long lease.
 func TestReachOfLaterLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := memory.New(time.Now)
@@ -562,9 +563,10 @@ func TestReachOfLaterLeases(t *testing.T) {
 	})
 }
 
-// Whichever operation of the registry fails once, in whatever way: a node that begins, renews, is killed,
-// begins again, and stops, makes ascending numbers, is never without a machine ID for long, and leaves it
-// free at the end. With a file it keeps the machine ID, unless it could not free it when it stopped.
+// Whichever operation of the registry fails once, in whatever way: a node that begins, renews, is
+// killed, begins again, and stops, makes ascending numbers, is never without a machine ID for long,
+// and leaves it free at the end. With a file it keeps the machine ID, unless it could not free it
+// when it stopped.
 func TestOneFailure(t *testing.T) {
 	for _, offline := range []time.Duration{0, 10 * time.Second} {
 		each := int64(1)

@@ -166,8 +166,8 @@ func TestWaitingCallersTakeTurns(t *testing.T) {
 	})
 }
 
-// TestFewDoNotWaitForMany checks that a caller who needs few numbers has its turn before one who needs
-// many, and that of those each gets all before the next one.
+// TestFewDoNotWaitForMany checks that a caller who needs few numbers has its turn before one who
+// needs many, and that of those each gets all before the next one.
 func TestFewDoNotWaitForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, clock := testGenerator(t, generatorOptions{})
@@ -247,8 +247,8 @@ func TestLeaseBoundsTimes(t *testing.T) {
 	numbers(t, g, 1)
 }
 
-// TestTenureBounds checks when a machine ID can be used: from maxWait before its lease begins to its
-// end.
+// TestTenureBounds checks when a machine ID can be used: from maxWait before its lease begins to
+// its end.
 func TestTenureBounds(t *testing.T) {
 	for now, want := range map[int64]seqd.Code{-5: seqd.CodeClockRollback, -4: "", 1000: "", 1001: seqd.CodeNoMachineID} {
 		env := &environment{strategy.Env{Now: func() time.Time { return time.UnixMilli(someTime + now) }}}

@@ -417,9 +417,9 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 	})
 }
 
-// TestBizTypeGetsAnotherGenerator checks that the numbers of a biz type increase although it is closed, gets
-// other settings, and the clock is set back meanwhile: whether or not other biz types have those settings,
-// or had the former ones.
+// TestBizTypeGetsAnotherGenerator checks that the numbers of a biz type increase although it is
+// closed, gets other settings, and the clock is set back meanwhile: whether or not other biz types
+// have those settings, or had the former ones.
 func TestBizTypeGetsAnotherGenerator(t *testing.T) {
 	for _, others := range [][]time.Duration{nil, {0}, {time.Millisecond}, {0, time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -465,8 +465,8 @@ func pair(t *testing.T) (a, b *Strategy) {
 	return instance(t, r, "1", same), instance(t, r, "1", same)
 }
 
-// TestCloseWhileACallerWaits checks that a caller who has waited for its numbers gets none if the biz type
-// was closed meanwhile: it may have issued from another generator since.
+// TestCloseWhileACallerWaits checks that a caller who has waited for its numbers gets none if the
+// biz type was closed meanwhile: it may have issued from another generator since.
 func TestCloseWhileACallerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)
@@ -605,8 +605,9 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// TestAloneBounds checks how far a node goes on its reservation without the registry, after a restart
-// and after a renewal that failed, when it is at some time, as ms after the end of the reservation.
+// TestAloneBounds checks how far a node goes on its reservation without the registry, after a
+// restart and after a renewal that failed, when it is at some time, as ms after the end of the
+// reservation.
 func TestAloneBounds(t *testing.T) {
 	for now, want := range map[int64]int64{-20_000: -15_000, -5001: -1, -5000: 0, 0: 0, 1: -30_000} {
 		r := newRegistry(true)

@@ -82,7 +82,8 @@ func TestAloneOverRestarts(t *testing.T) {
 }
 
 // TestNotAloneAfterAConflict checks that the biz type is removed from the file when the store has
-// another shape on record, whatever the holder is doing, and that the node can use the file afterwards.
+// another shape on record, whatever the holder is doing, and that the node can use the file
+// afterwards.
 func TestNotAloneAfterAConflict(t *testing.T) {
 	for name, conflict := range map[string]func(t *testing.T, r *registry, s *Strategy){
 		"before Init": func(_ *testing.T, _ *registry, s *Strategy) { s.OnRecord("") },
@@ -140,8 +141,8 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 	}
 }
 
-// TestStrike checks that a biz type that is struck takes no other one out of the file, and that a file
-// that is not there is not made. Nothing that was struck is in the file once it was opened.
+// TestStrike checks that a biz type that is struck takes no other one out of the file, and that a
+// file that is not there is not made. Nothing that was struck is in the file once it was opened.
 func TestStrike(t *testing.T) {
 	f := leaseFile{dir: t.TempDir(), name: "f", identity: statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}, users: newUsers()}
 	f.users.serves("order")

@@ -189,8 +189,8 @@ func refusal(text string) answer {
 }
 
 // inOrder reports whether numbers of commands that follow each other increase. Those with texts may
-// be of several periods, gapless ones are in no order, and those of snowflake follow the clock, which
-// may be set back.
+// be of several periods, gapless ones are in no order, and those of snowflake follow the clock,
+// which may be set back.
 func (s *Shape) inOrder() bool { return s.Display == "" && !s.Booked && s.Strategy != record.Snowflake }
 
 // calls returns what to record of a pipeline. Answers about one biz type are one call, because they

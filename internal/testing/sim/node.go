@@ -155,8 +155,8 @@ func (l *life) seams() seams.Seams {
 			if l.over.Load() {
 				return nil, net.ErrClosed
 			}
-			// Where the network is cut it fails at once. The client dials for a subscription with a mutex,
-			// for which its health check waits: the clock of the bubble would stop.
+			// Where the network is cut it fails at once. The client dials for a subscription with a
+			// mutex, for which its health check waits: the clock of the bubble would stop.
 			ctx, cancel := context.WithTimeout(ctx, time.Nanosecond)
 			defer cancel()
 			return n.net.Dial(ctx, n.host, n.serverAt(addr, n.redisOf(n)))
@@ -306,8 +306,9 @@ func (l *life) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// excused reports whether an error of a stop is allowed: numbers cannot be given back to a store that
-// is away, or whose failover has lost the counter, and a Redis that is away does not say which.
+// excused reports whether an error of a stop is allowed: numbers cannot be given back to a store
+// that is away, or whose failover has lost the counter, and a Redis that is away does not say
+// which.
 func (w *World) excused(err error) bool {
 	var network net.Error
 	var refused redis.Error // NOREPLICAS, LOADING and the like

@@ -16,8 +16,8 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-// A token that is made and revoked on one node is known and unknown on another one as soon as that node
-// has asked the store again, also on connections that are open.
+// A token that is made and revoked on one node is known and unknown on another one as soon as that
+// node has asked the store again, also on connections that are open.
 func TestTokenRevokedElsewhere(t *testing.T) {
 	withTokens(t, only("order"), revokeElsewhere)
 }
@@ -121,7 +121,8 @@ func TestTokensSwitchedOn(t *testing.T) {
 	})
 }
 
-// A node that is being drained still issues. So it follows changes and counts as there until that ends.
+// A node that is being drained still issues. So it follows changes and counts as there until that
+// ends.
 func TestDrainedNodeFollows(t *testing.T) {
 	withTokens(t, only("order", "bulk"), func(t *testing.T, w *World) {
 		here, there := w.nodes[0], w.nodes[1]
@@ -163,8 +164,8 @@ func TestDrainedNodeFollows(t *testing.T) {
 	})
 }
 
-// A node with definitions of its own that began without the store says that it is there before it takes
-// numbers from the store.
+// A node with definitions of its own that began without the store says that it is there before it
+// takes numbers from the store.
 func TestSeenAfterAStartWithoutTheStore(t *testing.T) {
 	inWorld(t, only("device", "bulk"), nil, func(t *testing.T, w *World) {
 		here, there := w.nodes[0], w.nodes[1]

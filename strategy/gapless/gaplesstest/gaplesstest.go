@@ -199,8 +199,8 @@ func (w *world) expire() {
 	want(w, "told of", w.expired.all(), []string{id})
 }
 
-// lostAnswers lets writes fail before or after they were made. What callers were told is issued, and
-// what nobody was told is released at last.
+// lostAnswers lets writes fail before or after they were made. What callers were told is issued,
+// and what nobody was told is released at last.
 func (w *world) lostAnswers() {
 	w.faults = []*faults{{}, {}}
 	w.settings.AcquireTimeout = 300 * time.Millisecond

@@ -59,8 +59,8 @@ func (m *Machine) wentBack(s *State) *seqd.Error {
 	return nil
 }
 
-// block refuses everything: what waits, when Next is called. The document is read again when the next
-// request comes after a second.
+// block refuses everything: what waits, when Next is called. The document is read again when the
+// next request comes after a second.
 func (m *Machine) block(now time.Time, err *seqd.Error) {
 	m.refusal, m.state, m.flush = err, nil, false
 	m.retry = now.Add(lastPause)

@@ -140,8 +140,8 @@ func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error
 	return false, nil
 }
 
-// answered adds the numbers that a request with the same Once was given, if they still are what it was
-// told: reserved or issued.
+// answered adds the numbers that a request with the same Once was given, if they still are what it
+// was told: reserved or issued.
 func (s *State) answered(now int64, p *Policy, op *Op, looked *Looked, res *Result) (found bool, err error) {
 	e, err := s.answer(op, looked)
 	if e == nil || err != nil {
@@ -177,8 +177,8 @@ func (s *State) answer(op *Op, looked *Looked) (*Entry, error) {
 	return s.lookedAt(looked)
 }
 
-// stillSo returns why numbers are no longer what the request was told that got them. An answer that was
-// found in the records and is newer than the state says what is so.
+// stillSo returns why numbers are no longer what the request was told that got them. An answer that
+// was found in the records and is newer than the state says what is so.
 func (s *State) stillSo(now int64, p *Policy, e *Entry, looked *Looked) error {
 	if e.Rev > s.Revision && s.answers[e.Once] == nil {
 		return nil
@@ -213,7 +213,8 @@ func (s *State) stillSo(now int64, p *Policy, e *Entry, looked *Looked) error {
 	return errExpired
 }
 
-// endOf returns how the reservation of an answer ended, nil if that is no longer known. It is not open.
+// endOf returns how the reservation of an answer ended, nil if that is no longer known. It is not
+// open.
 func (s *State) endOf(e *Entry, looked *Looked) (*Entry, error) {
 	if ended := s.ended[e.ID]; ended != nil || s.hasAllSince(e) {
 		return ended, nil
@@ -224,8 +225,9 @@ func (s *State) endOf(e *Entry, looked *Looked) (*Entry, error) {
 	return s.lookedAt(looked)
 }
 
-// hasAllSince reports whether all that happened after an answer was given is still in the outbox. That is so
-// also while the answer is not durable, so nobody looks for what became of such an answer.
+// hasAllSince reports whether all that happened after an answer was given is still in the outbox.
+// That is so also while the answer is not durable, so nobody looks for what became of such an
+// answer.
 func (s *State) hasAllSince(e *Entry) bool { return e.Rev > s.Dropped }
 
 // anyVoid reports whether a number of an answer is void.

@@ -39,8 +39,8 @@ type Request struct {
 // Machine is one counter on one node. It is not safe for concurrent use.
 //
 // The shell that drives it promises: each command of Next is executed once and answered once by
-// Done, also with an error. The slices that Next and Finished return are valid until they are called
-// again. After Submit and Done it calls Next, and Finished after each of them.
+// Done, also with an error. The slices that Next and Finished return are valid until they are
+// called again. After Submit and Done it calls Next, and Finished after each of them.
 type Machine struct {
 	cfg    Config
 	rules  RuleSet
@@ -148,9 +148,9 @@ func (m *Machine) Submit(r *Request) {
 }
 
 // Abandon says that nobody waits for a request any more. If nothing was sent for it, it is removed
-// and Abandon returns true: it has done nothing and will not be finished. Otherwise it goes on until
-// Finished returns it. Then the machine undoes it if nobody can ask for the same again: it returns
-// what Issue handed out without Once, and releases what Reserve reserved without Once.
+// and Abandon returns true: it has done nothing and will not be finished. Otherwise it goes on
+// until Finished returns it. Then the machine undoes it if nobody can ask for the same again: it
+// returns what Issue handed out without Once, and releases what Reserve reserved without Once.
 func (m *Machine) Abandon(r *Request) (removed bool) {
 	if m.pending != nil && slices.Contains(m.pending.batch, r) {
 		r.gone = true

@@ -1,9 +1,10 @@
 package ledger
 
-// Kind is what an operation does. Another one needs its case in [State.Apply], in Op's check if not all
-// of its fields may have any value, in [State.Needs] if it must know what has left the document, and
-// in what the machine does if the outcome of its write stays unknown (unknown in run.go). Kinds are
-// compared: Reserve to Release have an ID, and Find to Release are about a reservation that exists.
+// Kind is what an operation does. Another one needs its case in [State.Apply], in Op's check if not
+// all of its fields may have any value, in [State.Needs] if it must know what has left the
+// document, and in what the machine does if the outcome of its write stays unknown (unknown in
+// run.go). Kinds are compared: Reserve to Release have an ID, and Find to Release are about a
+// reservation that exists.
 type Kind uint8
 
 // The operations.
@@ -25,8 +26,8 @@ const (
 	Return
 	// Reclaim ends what is due: reservations, and released numbers at the end of the period.
 	Reclaim
-	// Raise continues above To after a failover or a restore. It also opens a period that was closed
-	// and has not ended.
+	// Raise continues above To after a failover or a restore. It also opens a period that was
+	// closed and has not ended.
 	Raise
 	// Reopen opens a period that was closed and has not ended. Whoever asks for it has to know that
 	// no request with Once can have got a number of a later period that it would not find there.
@@ -45,9 +46,9 @@ type Op struct {
 	// Once identifies a request of Issue or Reserve that may be repeated: at most 64 visible ASCII
 	// characters, "" for none.
 	Once string
-	// Recall makes Issue and Reserve only find what Once was given before. If that is nothing and Close is
-	// set, the ledger is closed: it carries out no request with Once any more. Close is for a period that
-	// ended.
+	// Recall makes Issue and Reserve only find what Once was given before. If that is nothing and
+	// Close is set, the ledger is closed: it carries out no request with Once any more. Close is
+	// for a period that ended.
 	Recall, Close bool
 	// Caller is the owner of what Issue and Reserve make, or who makes numbers void. Admin allows
 	// Confirm and Release for what others reserved.
@@ -76,13 +77,14 @@ type Policy struct {
 	Start, Floor int64
 	// Limit is the largest number that may be handed out, 0 for [seqd.MaxNumber].
 	Limit int64
-	// TTL is for how long numbers are reserved by default, and Keep how long answers are kept, in ms.
+	// TTL is for how long numbers are reserved by default, and Keep how long answers are kept, in
+	// ms.
 	TTL, Keep int64
 	// Ahead is how far the latest of the clocks is ahead of the store's, in ms. What becomes a
 	// record is kept for as much longer: so a clock of the store that is behind ends none early.
 	Ahead int64
-	// Doubt is by how much the store's clock may be ahead of what the shell takes for it, in ms. Numbers
-	// are reserved for as much longer: so nobody whose clock is right reclaims them early.
+	// Doubt is by how much the store's clock may be ahead of what the shell takes for it, in ms.
+	// Numbers are reserved for as much longer: so nobody whose clock is right reclaims them early.
 	Doubt int64
 	// MaxReserved is how many numbers may be reserved.
 	MaxReserved int64

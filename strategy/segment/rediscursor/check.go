@@ -48,8 +48,8 @@ const oldest = 6
 var probe = ":probe" + strconv.Itoa(FormatVersion)
 
 // Check reports whether Redis can be used. It reads what the servers say about themselves, and runs
-// the scripts of takes and installs as issuing does. It returns ErrUnfit with the setting to change,
-// ErrForeign, ErrNewer, or any other error if Redis is away. The caller bounds its time.
+// the scripts of takes and installs as issuing does. It returns ErrUnfit with the setting to
+// change, ErrForeign, ErrNewer, or any other error if Redis is away. The caller bounds its time.
 func Check(ctx context.Context, opts Options) error {
 	var err error
 	switch client := opts.Client.(type) {
@@ -112,8 +112,8 @@ var wrongMode = map[string]string{
 	"cluster":  "redis.addrs: one address means a single server, and this one is part of a Redis Cluster; give the addresses of several of its servers",
 }
 
-// checkScripts takes and installs, and one of these writes, so that missing rights show. Other nodes
-// that check at the same time can interfere; if they do so in every round, Redis works.
+// checkScripts takes and installs, and one of these writes, so that missing rights show. Other
+// nodes that check at the same time can interfere; if they do so in every round, Redis works.
 func checkScripts(ctx context.Context, opts Options) error {
 	const rounds = 5
 	cursor := Open(opts, probe)

@@ -52,8 +52,8 @@ func Examine(ctx context.Context, opts Options, channel string) (found Rights, e
 	return Rights{Known: reply.text(1) == "1", Denied: strings.Fields(reply.text(2))}, reply.err
 }
 
-// Owner returns the ID of the cluster that Redis serves, "" for none. It writes nothing, and needs only
-// rights that the scripts need too.
+// Owner returns the ID of the cluster that Redis serves, "" for none. It writes nothing, and needs
+// only rights that the scripts need too.
 func Owner(ctx context.Context, opts Options) (string, error) {
 	found, err := opts.Client.HMGet(ctx, Key(opts.Prefix, probe), "cluster").Result()
 	if err != nil {
