@@ -73,7 +73,7 @@ func connect(opts Options) (d *db, where string, err error) {
 			}
 		}
 		c.TypeMap().RegisterType(bytea)
-		return markDirect(ctx, c)
+		return mark(ctx, c)
 	}
 	if d.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return nil, "", errParse
@@ -115,18 +115,25 @@ func ownParameters(timeout time.Duration, given map[string]string) map[string]st
 // The names of what is kept with a connection.
 const (
 	direct   = "direct"
+	strict   = "strict"
 	unproven = "unproven"
 )
 
-// markDirect records whether a connection leads straight to the server. A pooler announces another
-// process than the one that runs the statements.
-func markDirect(ctx context.Context, c *pgx.Conn) error {
+// mark records whether a connection leads straight to the server, and whether its statements run at a
+// stricter level than READ COMMITTED. A pooler announces another process than the one that runs the
+// statements, and may have sessions with the level of the server, the database or the user.
+func mark(ctx context.Context, c *pgx.Conn) error {
 	var pid uint32
-	if err := c.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+	var level string
+	if err := c.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_isolation')").Scan(&pid, &level); err != nil {
 		return err
 	}
+	data := c.PgConn().CustomData()
 	if pid == c.PgConn().PID() {
-		c.PgConn().CustomData()[direct] = true
+		data[direct] = true
+	}
+	if level != "read committed" {
+		data[strict] = true
 	}
 	return nil
 }
@@ -206,9 +213,16 @@ func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (a
 
 // Query implements [sqlstore.Conn].
 func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) error {
-	return d.with(ctx, name, func(c *pgx.Conn) error {
+	return d.with(ctx, name, func(c *pgx.Conn) (err error) {
 		rows := 0
-		err := d.query(ctx, c, statement, func(scan sqlstore.Scan) error { rows++; return row(scan) }, params)
+		query := func(sqlstore.Conn) error {
+			return d.query(ctx, c, statement, func(scan sqlstore.Scan) error { rows++; return row(scan) }, params)
+		}
+		if c.PgConn().CustomData()[strict] != nil { // which may take back rows that the caller has seen
+			err = d.transact(ctx, c, query)
+		} else {
+			err = query(nil)
+		}
 		if rows > 0 && rolledBack(err) {
 			err = fmt.Errorf("%w: %s", persist.ErrUnavailable, err) // the caller has seen rows
 		}
@@ -218,22 +232,25 @@ func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstor
 
 // Transact implements [sqlstore.DB].
 func (d *db) Transact(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
-	return d.with(ctx, name, func(c *pgx.Conn) error {
-		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-		if err != nil {
-			return translate(err)
+	return d.with(ctx, name, func(c *pgx.Conn) error { return d.transact(ctx, c, f) })
+}
+
+// transact runs a transaction on a connection.
+func (d *db) transact(ctx context.Context, c *pgx.Conn, f func(sqlstore.Conn) error) error {
+	tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return translate(err)
+	}
+	if err = d.makeDurable(ctx, c); err == nil {
+		err = f(session{c, d})
+	}
+	if err != nil {
+		if tx.Rollback(ctx) != nil { // the server ends the transaction with its connection
+			_ = c.Close(ctx)
 		}
-		if err = d.makeDurable(ctx, c); err == nil {
-			err = f(session{c, d})
-		}
-		if err != nil {
-			if tx.Rollback(ctx) != nil { // the server ends the transaction with its connection
-				_ = c.Close(ctx)
-			}
-			return err
-		}
-		return translate(tx.Commit(ctx))
-	})
+		return err
+	}
+	return translate(tx.Commit(ctx))
 }
 
 // alone is the key of the lock that Alone holds: "seqd".
