@@ -186,7 +186,9 @@ func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 			return 0, nil
 		}
 	}
-	req := persist.Request{BizTag: p.c.Name, Size: p.block(), To: persist.Beside}
+	// With the step the record gets the present time, by which a recount sees that places were taken.
+	size := p.block()
+	req := persist.Request{BizTag: p.c.Name, Size: size, Step: size, To: persist.Beside}
 	r, err := p.c.Counters.Allocate(ctx, req)
 	if errors.Is(err, persist.ErrNotFound) {
 		err = p.c.Counters.Create(ctx, persist.Counter{BizTag: p.c.Name, Step: req.Size, Timestamp: p.c.Now().UnixMilli()})

@@ -85,12 +85,16 @@ func (p *Places) compare() (right bool, took time.Duration, err error) {
 	}
 	began := time.Now()
 	after, err := p.read(p.c.Running)
-	if err != nil || after.Max != before.Max {
+	if err != nil || after != before { // as many may have been taken as were given back
 		return false, 0, err
 	}
 	keys, err := p.c.Keys(p.c.Running)
-	took = time.Since(began)
 	if err != nil {
+		return false, time.Since(began), err
+	}
+	still, err := p.read(p.c.Running)
+	took = time.Since(began)
+	if err != nil || still != after {
 		return false, took, err
 	}
 	return keys == after.Max && !after.FailedOver, took, p.correct(after, keys)
