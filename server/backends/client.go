@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -56,13 +57,13 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 			MasterName: cfg.MasterName, SentinelAddrs: cfg.Addrs, SentinelUsername: cfg.SentinelUsername, SentinelPassword: cfg.SentinelPassword,
 			Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: askSentinels * cfg.Timeout,
-			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	case cfg.Cluster():
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: cfg.Addrs, Username: cfg.Username, Password: cfg.Password, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout, DisableRoutingPolicies: true,
-			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
 		})
 		// bounds what the client itself asks them
@@ -72,7 +73,7 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 		client = redis.NewClient(&redis.Options{
 			Addr: cfg.Addrs[0], Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout,
-			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, ContextTimeoutEnabled: true, DisableIdentity: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
 		})
 	}
@@ -89,6 +90,10 @@ const (
 	// less time it can stay with one that hangs.
 	askSentinels = 5
 )
+
+// mostConnections returns how many connections to a server may be open: as many as the client has by
+// itself, but enough for commands that work on many counters at once on a machine with few cores.
+func mostConnections() int { return max(10*runtime.GOMAXPROCS(0), 32) }
 
 // discreet keeps secrets out of errors: a server that does not know a command, for example AUTH
 // because it was renamed, repeats its arguments.

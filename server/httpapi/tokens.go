@@ -361,6 +361,9 @@ func (r tokenRoutes) answerMade(c *gin.Context, f func(context.Context, string) 
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return err
 	}
+	if name := c.Param("name"); name != access.Nobody && seqd.CheckName(name) != nil {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "%.70q is neither the name of a token nor %s, which stands for nobody", name, access.Nobody)
+	}
 	made, err := f(c.Request.Context(), c.Param("name"))
 	if err != nil {
 		return err

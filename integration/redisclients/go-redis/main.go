@@ -127,7 +127,7 @@ func transaction() {
 	_, err := client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		return pipe.Incr(ctx, "order").Err()
 	})
-	check(err != nil && strings.Contains(err.Error(), "multi"), "a transaction:", err)
+	check(err != nil && strings.Contains(err.Error(), "MULTI"), "a transaction:", err)
 	numbers()
 }
 
