@@ -68,6 +68,7 @@ type life struct {
 	patience time.Duration // with the store
 	over     atomic.Bool   // it was killed: nothing that it does matters any more
 	asked    atomic.Bool   // it was asked to end
+	started  atomic.Bool   // it can issue
 	stopIt   context.CancelFunc
 }
 
@@ -176,6 +177,7 @@ func (l *life) run(ctx context.Context) {
 	n := l.node
 	err := l.server.Start(ctx)
 	if err == nil {
+		l.started.Store(true)
 		err = l.server.Wait(ctx)
 	}
 	if l.over.Load() || l.asked.Load() {
@@ -230,7 +232,9 @@ func (n *node) stop() {
 	n.unpause()
 	l.asked.Store(true)
 	l.stopIt()
-	l.server.Drain()
+	if l.started.Load() {
+		l.server.Drain()
+	}
 	err := l.server.Stop()
 	if err != nil && !n.excused(err) {
 		n.journal.Find("a clean stop of %s: %v", n.name, err)
