@@ -29,6 +29,10 @@ func (o StoreOptions) enter(ctx context.Context, cfg config.Store, store persist
 		return known, missing(cfg)
 	}
 	if err := o.checkPrior(ctx, cfg); err != nil {
+		// Another node may have begun the store, and told Redis, since this one looked.
+		if known, began := persist.ReadCluster(ctx, store.Documents()); began == nil {
+			return known, nil
+		}
 		return known, err
 	}
 	if _, err := persist.ClusterID(ctx, store, o.Now); err != nil {

@@ -97,3 +97,15 @@ func TestNewStoreBesideRedis(t *testing.T) {
 		}
 	}
 }
+
+// Of nodes that start at the same time one begins the store and tells Redis: the others go on.
+func TestAnotherNodeBeginsTheStore(t *testing.T) {
+	store, cfg := memory.New(time.Now), config.Default().Store
+	cfg.Driver = "postgres"
+	opts := StoreOptions{Now: time.Now, Log: slog.New(slog.DiscardHandler), Prior: func(ctx context.Context) (string, error) {
+		return persist.ClusterID(ctx, store, time.Now)
+	}}
+	if known, err := opts.enter(t.Context(), cfg, store); err != nil || known.ID == "" {
+		t.Errorf("%+v, %v", known, err)
+	}
+}
