@@ -159,9 +159,6 @@ func (s *State) answered(now int64, p *Policy, op *Op, looked *Looked, res *Resu
 	res.Runs, res.Made, res.ID, res.Replayed = e.Runs, e.Made, e.ID, true
 	if e.ID != "" {
 		res.Due = e.Made + e.TTL
-		if r := s.Reservation(e.ID); r != nil {
-			res.Due = r.due(s, p)
-		}
 	}
 	return true, nil
 }
