@@ -107,8 +107,7 @@ func TestFetchedWhenNeeded(t *testing.T) {
 			return errors.Join(errs...)
 		},
 		"Parse":     func(is *seqd.Issuer) error { _, err := is.Parse("order", "1"); return err },
-		"Exact":     func(is *seqd.Issuer) error { _, err := is.Exact("order"); return err },
-		"Plain":     func(is *seqd.Issuer) error { _, err := is.Plain("order"); return err },
+		"Form":      func(is *seqd.Issuer) error { _, err := is.Form("order"); return err },
 		"Increment": func(is *seqd.Issuer) error { _, err := is.Increment("order"); return err },
 		"Reclaim":   func(is *seqd.Issuer) error { _, err := is.Reclaim(t.Context(), "order", "", 0); return err },
 	} {

@@ -19,8 +19,7 @@ type instance struct {
 	late     bool        // it was put, not given at the start
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
-	plain    bool        // no plugin changes how numbers are shown
-	exact    bool        // no number is above MaxNumber
+	form     Form        // of its IDs
 	keyed    bool        // see Keyed
 	chain    []*link
 	strategy Strategy // nil if there are only plugins, which show what they know
@@ -54,11 +53,11 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, plain: true, keyed: KeyedBy(d.BizType),
+		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, keyed: KeyedBy(d.BizType),
 	}
 	i.increment, i.offset = SpacingOf(d.BizType)
 	_, last := BoundsOf(d.BizType)
-	i.exact = last <= MaxNumber
+	i.form = Form{Plain: true, Exact: last <= MaxNumber}
 	if i.rejected == nil {
 		i.rejected = is.rejected
 	}
@@ -66,7 +65,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		if _, ok := l.Plugin.(Closer); ok {
 			i.closes = true
 		}
-		i.plain = i.plain && !l.Rewrites
+		i.form.Plain = i.form.Plain && !l.Rewrites
 	}
 	is.hearExpiries(i)
 	return i

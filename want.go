@@ -75,19 +75,25 @@ func (is *Issuer) Increment(bizType string) (int64, error) {
 	return max(1, i.increment), nil
 }
 
-// Plain reports whether no plugin of a biz type changes how its numbers are shown, so that each ID
-// is the number in decimal digits. The error is that of [Issuer.Issue] if nothing issues. A change
-// of the biz type may follow: [Sequence.Shown] says whether it did.
-func (is *Issuer) Plain(bizType string) (plain bool, err error) {
-	i, err := is.issuing(bizType)
-	return err == nil && i.plain, err
+// Form is what is known of the IDs of a biz type before it issues.
+type Form struct {
+	// Plain is whether no plugin changes how numbers are shown, so that each ID is the number in
+	// decimal digits.
+	Plain bool
+	// Exact is whether no number is above [MaxNumber], so that programs which keep numbers as
+	// doubles read each one as it is.
+	Exact bool
 }
 
-// Exact reports whether no number of a biz type is above [MaxNumber], so that programs which keep
-// numbers as doubles read each one as it is. The error is that of [Issuer.Issue] if nothing issues.
-func (is *Issuer) Exact(bizType string) (exact bool, err error) {
+// Form returns the form of the IDs of a biz type. The error is that of [Issuer.Issue] if nothing
+// issues. A change of the biz type may follow: [Sequence.Shown] says whether plugins changed how
+// numbers are shown.
+func (is *Issuer) Form(bizType string) (Form, error) {
 	i, err := is.issuing(bizType)
-	return err == nil && i.exact, err
+	if err != nil {
+		return Form{}, err
+	}
+	return i.form, nil
 }
 
 // issuing returns the instance of a biz type that issues, for what never changes in it.

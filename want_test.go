@@ -126,15 +126,13 @@ func TestPlain(t *testing.T) {
 	is := newIssuer(t, seqd.Options{}, order(&counting{}, counts), shown, off)
 	check := func(name string, want bool, apart int64, code seqd.Code) {
 		t.Helper()
-		plain, err := is.Plain(name)
+		form, err := is.Form(name)
 		wantCode(t, err, code)
-		if plain != want {
-			t.Errorf("%s is plain: %t", name, plain)
+		if form.Plain != want {
+			t.Errorf("%s is plain: %t", name, form.Plain)
 		}
-		exact, err := is.Exact(name)
-		wantCode(t, err, code)
-		if exact != (code == "") {
-			t.Errorf("no number of %s is above 2^53: %t", name, exact)
+		if form.Exact != (code == "") {
+			t.Errorf("no number of %s is above 2^53: %t", name, form.Exact)
 		}
 		increment, err := is.Increment(name)
 		wantCode(t, err, code)

@@ -247,10 +247,8 @@ above them. On a terminal it asks first.`,
 			if err != nil {
 				return err
 			}
-			if !yes && !c.dryRun {
-				if err := env.Confirm("Delete the biz type "+args[0]+"? Callers will be refused.", "--yes"); err != nil {
-					return err
-				}
+			if err := agreed(env, yes || c.dryRun, "Delete the biz type "+args[0]+"? Callers will be refused."); err != nil {
+				return err
 			}
 			if err := a.DeleteBizType(cmd.Context(), args[0], admin.Change{IfMatch: c.version, DryRun: c.dryRun}); err != nil {
 				return err

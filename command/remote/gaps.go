@@ -257,10 +257,8 @@ it asks first. --key and --period are needed only if the ID does not show them.`
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := env.Confirm("Make "+v.ID+" of "+args[0]+" void? That cannot be undone.", "--yes"); err != nil {
-					return err
-				}
+			if err := agreed(env, yes, "Make "+v.ID+" of "+args[0]+" void? That cannot be undone."); err != nil {
+				return err
 			}
 			if err := a.Void(cmd.Context(), args[0], v); err != nil {
 				return err

@@ -72,6 +72,15 @@ func showDeletion(env *clitool.Env, name string, dryRun bool) error {
 	})
 }
 
+// agreed asks a question unless yes is true, as with the flag --yes. The error is that of
+// [clitool.Env.Confirm].
+func agreed(env *clitool.Env, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	return env.Confirm(question, "--yes")
+}
+
 // table writes columns. The first row has the titles.
 func table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

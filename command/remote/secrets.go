@@ -105,10 +105,8 @@ cannot be revoked: disable or delete the token. On a terminal it asks first.`,
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := env.Confirm("Revoke the secret "+args[1]+" of "+args[0]+"? Callers who show it will be refused.", "--yes"); err != nil {
-					return err
-				}
+			if err := agreed(env, yes, "Revoke the secret "+args[1]+" of "+args[0]+"? Callers who show it will be refused."); err != nil {
+				return err
 			}
 			if err := a.DeleteSecret(cmd.Context(), args[0], args[1]); err != nil {
 				return err
@@ -140,10 +138,8 @@ while nobody was asked for a token. On a terminal --revoke asks first.`,
 			list := a.Made
 			if revoke {
 				list = a.RevokeMade
-				if !yes {
-					if err := env.Confirm("Revoke what "+args[0]+" has made? Callers who show it will be refused.", "--yes"); err != nil {
-						return err
-					}
+				if err := agreed(env, yes, "Revoke what "+args[0]+" has made? Callers who show it will be refused."); err != nil {
+					return err
 				}
 			}
 			made, err := list(cmd.Context(), args[0])

@@ -205,10 +205,8 @@ func deleteToken(env *clitool.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !yes {
-				if err := env.Confirm("Delete the token "+args[0]+"? Callers who show it will be refused.", "--yes"); err != nil {
-					return err
-				}
+			if err := agreed(env, yes, "Delete the token "+args[0]+"? Callers who show it will be refused."); err != nil {
+				return err
 			}
 			if err := a.DeleteToken(cmd.Context(), args[0], c.version); err != nil {
 				return err

@@ -127,12 +127,12 @@ const (
 	primary          // the address of one
 )
 
-// commands are the commands whose answers the client does not check, as it sends them after the
-// number of arguments.
-var commands = map[expects][]byte{
-	messages: []byte("\n$9\r\nsubscribe\r\n"),
-	primary:  []byte("\n$8\r\nsentinel\r\n$23\r\nget-master-addr-by-name\r\n"),
-}
+// The commands whose answers the client does not check, as it sends them after the number of
+// arguments.
+var (
+	subscribing   = []byte("\n$9\r\nsubscribe\r\n")
+	gettingMaster = []byte("\n$8\r\nsentinel\r\n$23\r\nget-master-addr-by-name\r\n")
+)
 
 // Write implements [net.Conn].
 func (c *conn) Write(p []byte) (int, error) {
@@ -145,10 +145,11 @@ func (c *conn) Write(p []byte) (int, error) {
 // commandOf returns what answers a command.
 func commandOf(sent []byte) expects {
 	_, rest, _ := bytes.Cut(sent, []byte{'\r'})
-	for what, command := range commands {
-		if bytes.HasPrefix(rest, command) {
-			return what
-		}
+	switch {
+	case bytes.HasPrefix(rest, subscribing):
+		return messages
+	case bytes.HasPrefix(rest, gettingMaster):
+		return primary
 	}
 	return anything
 }

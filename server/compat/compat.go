@@ -127,8 +127,8 @@ func issuePlain(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int
 
 // checkPlain returns an error if IDs of a biz type are not its numbers, or if it issues none.
 func checkPlain(issuer *seqd.Issuer, bizType string) error {
-	plain, err := issuer.Plain(bizType)
-	if err == nil && !plain {
+	form, err := issuer.Form(bizType)
+	if err == nil && !form.Plain {
 		return notPlain(bizType)
 	}
 	return err

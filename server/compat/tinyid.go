@@ -124,9 +124,9 @@ func (t tinyid) numbers(v *httpapi.Visit, contentType []string, open, end string
 		}
 		defer loan.End()
 	}
-	if exact, err := issuer.Exact(bizType); err != nil {
+	if form, err := issuer.Form(bizType); err != nil {
 		return err
-	} else if !exact && most <= maxExact {
+	} else if !form.Exact && most <= maxExact {
 		return notExact(bizType)
 	}
 	call, err := issuePlain(v, issuer, bizType, count)

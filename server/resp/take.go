@@ -229,20 +229,16 @@ func appendIDs(dst []byte, seq *seqd.Sequence, array bool) []byte {
 
 // integers returns why a biz type does not answer with integers.
 func (s *Server) integers(issuer *seqd.Issuer, bizType string) error {
-	plain, err := issuer.Plain(bizType)
+	form, err := issuer.Form(bizType)
 	switch {
 	case err != nil:
 		return err
-	case !plain:
+	case !form.Plain:
 		return notPlain(bizType)
-	case s.opts.LargeIntegers:
-		return nil
-	}
-	exact, err := issuer.Exact(bizType)
-	if err == nil && !exact {
+	case !form.Exact && !s.opts.LargeIntegers:
 		return notExact(bizType)
 	}
-	return err
+	return nil
 }
 
 // notExact is about JavaScript and other languages whose clients keep integers as doubles: two
