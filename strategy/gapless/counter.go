@@ -98,7 +98,7 @@ func (s *Strategy) shut(ctx context.Context, name live.Name, c *counter) error {
 	c.mu.Lock()
 	seen := c.machine.Seen()
 	if c.placed { // a write is under way
-		c.placesOf(name.Period).Doubt()
+		c.places.Of(name.Period).Doubt()
 	}
 	c.tally(ledger.Stats{})
 	c.mu.Unlock()

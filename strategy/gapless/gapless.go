@@ -26,8 +26,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,8 +95,9 @@ type Strategy struct {
 	lifetime context.Context // until Close
 	end      context.CancelFunc
 
-	mu     sync.Mutex // guards what follows
-	places map[seqd.Period]*keyplaces.Places
+	places live.Periods[*keyplaces.Places]
+
+	mu sync.Mutex // guards bare
 	// bare are ledgers of ended periods without answers; see isBare.
 	bare map[live.Name]struct{}
 }
@@ -140,8 +139,9 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	s := &Strategy{
 		env: env, name: bizType.Name, settings: settings, calendar: settings.Calendar(), clock: clockOf(env),
 		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
-		bare: make(map[live.Name]struct{}), places: make(map[seqd.Period]*keyplaces.Places),
+		bare: make(map[live.Name]struct{}),
 	}
+	s.places.New = s.newPlaces
 	s.lifetime, s.end = context.WithCancel(context.Background())
 	s.seen.Least = max(live.Remembered, settings.LiveKeys)
 	opts := live.Options[*counter]{
@@ -486,10 +486,7 @@ func (s *Strategy) Close(ctx context.Context) error {
 	err := s.counters.Close(ctx)
 	s.reach.end()
 	s.end()
-	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.places))
-	s.mu.Unlock()
-	for _, places := range all {
+	for _, places := range s.places.All() {
 		err = errors.Join(err, places.Close(ctx))
 	}
 	return err

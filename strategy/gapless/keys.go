@@ -3,8 +3,6 @@ package gapless
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -50,26 +48,13 @@ func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []st
 // behind returns what comes after the counters of a key, in all periods.
 func behind(key string) string { return key + "@~" }
 
-// mostPlaces is how many periods' places a node remembers.
-const mostPlaces = 4
-
-// placesOf returns the places of the keys of a period.
-func (s *Strategy) placesOf(p seqd.Period) *keyplaces.Places {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if places := s.places[p]; places != nil {
-		return places
-	}
-	if len(s.places) >= mostPlaces {
-		delete(s.places, slices.Min(slices.Collect(maps.Keys(s.places))))
-	}
-	places := keyplaces.New(keyplaces.Config{
+// newPlaces returns the places of the keys of a period.
+func (s *Strategy) newPlaces(p seqd.Period) *keyplaces.Places {
+	return keyplaces.New(keyplaces.Config{
 		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Setting: "gapless.maxKeys",
 		Name: live.Name{Period: p}.Counter(s.name + "/"), Most: s.settings.MaxKeys, Running: s.lifetime,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})
-	s.places[p] = places
-	return places
 }
 
 // countKeys returns how many keys have a ledger of a period.
@@ -97,7 +82,7 @@ func (c *counter) admit(ctx context.Context) (leave func(), err error) {
 	if c.join() {
 		return c.leave, nil
 	}
-	if err = c.placesOf(c.name.Period).Take(ctx); err == nil {
+	if err = c.places.Of(c.name.Period).Take(ctx); err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.placed = true
@@ -143,7 +128,7 @@ func (c *counter) vacate() {
 	}
 	c.placed = false
 	if seen := c.machine.Seen(); seen.Revision == 0 || seen.Born != c.writer {
-		c.placesOf(c.name.Period).Spare()
+		c.places.Of(c.name.Period).Spare()
 	}
 }
 

@@ -11,6 +11,8 @@
 //   - live.go: counters are opened, used and closed one by one
 //   - close.go: all are closed
 //   - table.go: finds a counter by its name, without a lock
+//   - memory.go: what is known of counters that were closed
+//   - periods.go: what the counters of a period share
 package live
 
 import (

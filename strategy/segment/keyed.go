@@ -3,8 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,8 +26,8 @@ type Keyed struct {
 	open   func(bizType seqd.BizType, part *keyPart) (counting, error)
 	memory live.Memory[known]
 	pulse  pulse
-	era    atomic.Pointer[era]      // the present period; nil if numbers never reset
-	parts  map[seqd.Period]*keyPart // what the keys of a period share; mu guards it
+	era    atomic.Pointer[era]    // the present period; nil if numbers never reset
+	parts  live.Periods[*keyPart] // what the keys of a period share
 }
 
 const (
@@ -38,8 +36,6 @@ const (
 	// often costs two writes for each use instead of one in many; at 10 minutes that is next to
 	// nothing.
 	idleKey = 10 * time.Minute
-	// mostParts is how many periods' places a node remembers.
-	mostParts = 4
 )
 
 var (
@@ -54,7 +50,8 @@ var (
 
 // newKeyed makes the strategy of a keyed biz type. open makes that of one counter.
 func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType, *keyPart) (counting, error)) *Keyed {
-	s := &Keyed{open: open, parts: make(map[seqd.Period]*keyPart)}
+	s := &Keyed{open: open}
+	s.parts.New = s.newPart
 	s.family.init(env, bizType, settings)
 	s.memory.Least = max(live.Remembered, settings.LiveKeys)
 	s.pulse = pulse{
@@ -77,26 +74,16 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open f
 
 // openerOf returns open for the keys of a period.
 func (s *Keyed) openerOf(p seqd.Period) func(bizType seqd.BizType) (counting, error) {
-	return func(bizType seqd.BizType) (counting, error) { return s.open(bizType, s.part(p)) }
+	return func(bizType seqd.BizType) (counting, error) { return s.open(bizType, s.parts.Of(p)) }
 }
 
-// part returns what the keys of a period share.
-func (s *Keyed) part(p seqd.Period) *keyPart {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if part := s.parts[p]; part != nil {
-		return part
-	}
-	if len(s.parts) >= mostParts {
-		delete(s.parts, slices.Min(slices.Collect(maps.Keys(s.parts))))
-	}
-	part := &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: keyplaces.New(keyplaces.Config{
+// newPart returns what the keys of a period share.
+func (s *Keyed) newPart(p seqd.Period) *keyPart {
+	return &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: keyplaces.New(keyplaces.Config{
 		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Setting: "segment.maxKeys",
 		Name: s.placesName(p), Most: s.settings.MaxKeys, Running: s.running,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})}
-	s.parts[p] = part
-	return part
 }
 
 // placesName returns the name of the counter of places: invoice/ or invoice/@2026. No key is empty.
@@ -109,7 +96,7 @@ func (s *Keyed) placesName(p seqd.Period) string {
 
 // Init makes sure that the store can be read. Counters are created when their keys are used.
 func (s *Keyed) Init(ctx context.Context, _ bool) error {
-	return storeError(s.part(s.present()).places.Look(ctx))
+	return storeError(s.parts.Of(s.present()).places.Look(ctx))
 }
 
 // Generate adds n numbers of the key of seq, and of the period that is present when the call
@@ -289,7 +276,7 @@ func (s *Keyed) Degraded() *seqd.Error {
 // Details implements [seqd.DetailReporter].
 func (s *Keyed) Details() map[string]any {
 	p := s.present()
-	details := map[string]any{"openKeys": s.set.Len(), "keys": s.part(p).places.Taken(), "maxKeys": s.settings.MaxKeys}
+	details := map[string]any{"openKeys": s.set.Len(), "keys": s.parts.Of(p).places.Taken(), "maxKeys": s.settings.MaxKeys}
 	if p != 0 {
 		details["period"] = p.String()
 	}
@@ -307,7 +294,7 @@ func (s *Keyed) Details() map[string]any {
 func (s *Keyed) Measure(tell func(seqd.Measurement)) {
 	now := s.env.Now()
 	tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(s.set.Len())})
-	tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(s.part(s.present()).places.Taken())})
+	tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(s.parts.Of(s.present()).places.Taken())})
 	tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(s.settings.MaxKeys)})
 	if e := s.era.Load(); e != nil && e.ends && e.holds(now.UnixMilli()) {
 		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: time.UnixMilli(e.until).Sub(now).Seconds()})
@@ -319,10 +306,7 @@ func (s *Keyed) Measure(tell func(seqd.Measurement)) {
 // Close ends issuing and gives back the numbers that only this node had, and the places of keys.
 func (s *Keyed) Close(ctx context.Context) error {
 	err := s.family.close(ctx)
-	s.mu.Lock()
-	parts := slices.Collect(maps.Values(s.parts))
-	s.mu.Unlock()
-	for _, part := range parts {
+	for _, part := range s.parts.All() {
 		err = errors.Join(err, part.places.Close(ctx))
 	}
 	return err
