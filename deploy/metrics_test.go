@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/compat"
+	"github.com/seqd/seqd/server/httpapi"
 )
 
 func read(t *testing.T, file string) string {
@@ -100,8 +104,8 @@ func TestAlerts(t *testing.T) {
 			if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/OPERATIONS.md#"+anchor) {
 				t.Errorf("%s has the runbook_url %q", r.Alert, r.Annotations["runbook_url"])
 			}
-			if err == nil && !regexp.MustCompile(`(?m)^#+ `+anchor+`$`).MatchString(headings) {
-				t.Errorf("docs/OPERATIONS.md has no section %s", r.Alert)
+			if n := len(regexp.MustCompile(`(?m)^#+ `+anchor+`$`).FindAllString(headings, -1)); err == nil && n != 1 {
+				t.Errorf("docs/OPERATIONS.md has %d sections %s", n, r.Alert)
 			}
 			if !strings.Contains(tests, `[{value: 1, labels: 'ALERTS{alertname="`+r.Alert+`"`) ||
 				!regexp.MustCompile(`\{expr: 'ALERTS\{alertname="`+r.Alert+`",alertstate="firing"\}', eval_time: \w+, exp_samples: \[\]\}`).MatchString(tests) {
@@ -109,8 +113,46 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range regexp.MustCompile(`Seqd[A-Z]\w+`).FindAllString(read(t, "alertmanager.yml"), -1) {
+		if !seen[name] {
+			t.Errorf("alertmanager.yml names %s, which is no alert", name)
+		}
+	}
 	if len(seen) < 30 {
 		t.Errorf("there are only %d alerts", len(seen))
+	}
+}
+
+// SeqdErrorRatio sees all routes that give numbers, also those of drop-ins, and all codes of failures
+// that are no mistake of the caller.
+func TestErrorRatio(t *testing.T) {
+	text := read(t, "alerts.yaml")
+	routes := regexp.MustCompile(`^(?:` + regexp.MustCompile(`seqd_http_requests_total\{route=~"([^"]*)",code`).FindStringSubmatch(text)[1] + `)$`)
+	for _, r := range compat.Routes(compat.Options{Leaf: true, Tinyid: true, CosID: true}) {
+		if !routes.MatchString(r.Path) {
+			t.Errorf("%s is not among the routes %s", r.Path, routes)
+		}
+	}
+	codes := strings.Split(regexp.MustCompile(`seqd_resp_commands_total\{code=~"([^"]*)"`).FindStringSubmatch(text)[1], "|")
+	for _, found := range regexp.MustCompile(`Code = "(\w+)"`).FindAllStringSubmatch(read(t, "../errors.go"), -1) {
+		if failure := httpapi.StatusOf(seqd.Code(found[1])) >= 500; failure != slices.Contains(codes, found[1]) {
+			t.Errorf("%s is a failure: %t; the codes of the Redis protocol are %q", found[1], failure, codes)
+		}
+	}
+}
+
+// Rules keep the labels that tell installations apart: nothing is aggregated by a list of labels, and
+// the labels of nodes are left out everywhere in the same words, which sed can extend.
+func TestAlertsKeepLabels(t *testing.T) {
+	for _, group := range alerts(t).Groups {
+		for _, r := range group.Rules {
+			if strings.Contains(r.Expr, "by (") || strings.Contains(strings.ReplaceAll(r.Expr, "unless on (job) last_over_time", ""), "on (") {
+				t.Errorf("%s drops labels: %s", r.Alert, r.Expr)
+			}
+			if strings.Count(r.Expr, "(instance") != strings.Count(r.Expr, "(instance, pod, node") {
+				t.Errorf("%s: %s", r.Alert, r.Expr)
+			}
+		}
 	}
 }
 

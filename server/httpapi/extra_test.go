@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,31 @@ func TestExtra(t *testing.T) {
 	api.Gate().Drain()
 	if w := do(t, api, "GET", "/extra/x"); w.Header().Get("Connection") != "close" {
 		t.Error("while the service stops, the answer does not end its connection")
+	}
+}
+
+// statuses is [httpapi.Metrics]. It keeps what was counted of the extra route.
+type statuses []int
+
+func (s *statuses) Route(pattern string) func(string, int) {
+	if pattern != "/extra/{name}" {
+		return func(string, int) {}
+	}
+	return func(_ string, status int) { *s = append(*s, status) }
+}
+
+func (*statuses) Exposition(bool, bool) ([]byte, string, error) { return nil, "", nil }
+
+// TestExtraIsCounted checks that what a drop-in refuses is counted by its code, not by the status that
+// the drop-in's protocol demands.
+func TestExtraIsCounted(t *testing.T) {
+	var got statuses
+	api := newStarting(t, withExtra, func(o *options) { o.Metrics = &got })
+	for _, name := range []string{"x", "unknown", "limited", "panic"} {
+		do(t, api, "GET", "/extra/"+name)
+	}
+	if want := (statuses{200, 500, 429, 500}); !slices.Equal(got, want) {
+		t.Errorf("%v were counted, want %v", got, want)
 	}
 }
 

@@ -74,7 +74,7 @@ func gauge(worst worst, name, help string, labels ...string) *family {
 
 // HTTP.
 var (
-	requestsTotal      = counter("seqd_http_requests_total", "Answered requests, by route, method and HTTP status.", "route", "method", "code")
+	requestsTotal      = counter("seqd_http_requests_total", "Answered requests, by route, method and HTTP status; of what a drop-in refused, the status of the error code.", "route", "method", "code")
 	requestsInFlight   = gauge(most, "seqd_http_requests_in_flight", "Requests that are being answered, without probes and scrapes.")
 	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused because of server.maxInFlight or server.maxInFlightBytes.")
 	connectionsOpen    = gauge(most, "seqd_http_connections", "Connections that are open.")
@@ -138,6 +138,7 @@ var (
 	bizTypes         = gauge(most, "seqd_biz_types", "Biz types that this node holds and that are ready, degraded, unready or disabled.", "state")
 	degraded         = gauge(most, "seqd_biz_type_degraded", "1 for a biz type that issues, but not as it should; missing for others.", "biz_type")
 	unready          = gauge(most, "seqd_biz_type_unready", "1 for a biz type that cannot issue for a reason of this node or its back ends; missing for others.", "biz_type")
+	numbersLeft      = gauge(least, "seqd_numbers_left_ratio", "Share of all numbers that is left, 0 to 1; of those that a plugin can display if that is less. Missing for snowflakes, and until it is known.", "biz_type")
 	backendUp        = gauge(least, "seqd_backend_up", "1 if a back end (store or redis) answered last time, else 0.", "backend")
 	storeFailedOver  = gauge(most, "seqd_store_failed_over", "1 while the store has failed over, may have lost counters, and no operator has confirmed that, else 0; missing if the store cannot fail over.")
 	storeCreated     = gauge(most, "seqd_store_created_time_seconds", "When the store was new, in seconds since 1970: the first seqd started on it then. Missing for a store in memory, and until it is known.")
@@ -150,7 +151,7 @@ var (
 // Segments.
 var (
 	inHand           = gauge(least, "seqd_segment_numbers_in_hand", "Numbers that can be issued without the store, as far as this node knows.", "biz_type")
-	inHandSeconds    = gauge(least, "seqd_segment_in_hand_seconds", "Time until these are used up at the current rate; +Inf at rate 0.", "biz_type")
+	inHandSeconds    = gauge(least, "seqd_segment_in_hand_seconds", "Time until these are used up at the current rate; +Inf at rate 0. Missing if nothing is fetched ahead, as with sequencer: store.", "biz_type")
 	fill             = gauge(least, "seqd_segment_buffer_fill_ratio", "How full both buffers are together, 0 to 1.", "biz_type")
 	step             = gauge(most, "seqd_segment_step", "Size of the segment in use.", "biz_type")
 	rate             = gauge(most, "seqd_segment_rate", "Numbers per second that leave the store, for all nodes.", "biz_type")

@@ -133,7 +133,8 @@ func TestSeconds(t *testing.T) {
 	m.Watch(Source{Issuer: issuer(t, m,
 		define("steady", measures(seqd.GaugeInHand, 500.0, seqd.GaugeFill, 0.25, seqd.GaugeStep, 1000.0, seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0),
 			measures(seqd.GaugeLimit, 1500.0, seqd.GaugeRate, 7.0)),
-		define("idle", measures(seqd.GaugeInHand, 0.0, seqd.GaugeRate, 0.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
+		define("idle", measures(seqd.GaugeInHand, 0.0, seqd.GaugeStep, 10.0, seqd.GaugeRate, 0.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
+		define("stored", measures(seqd.GaugeInHand, 0.0, seqd.GaugeStep, 0.0, seqd.GaugeRate, 10.0)), // sequencer: store
 		define("over", measures(seqd.GaugeRate, 0.0, seqd.GaugeHighest, 2000.0, seqd.GaugeLimit, 2000.0), measures(seqd.GaugeLimit, 99.0)),
 		define("short", measures(seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0, seqd.GaugePeriodLeft, 99.0), measures(seqd.GaugeLimit, 1500.0)),
 		define("long", measures(seqd.GaugePeriodLeft, 101.0, seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
@@ -147,9 +148,10 @@ func TestSeconds(t *testing.T) {
 		"seqd_segment_in_hand_seconds idle": forever, "seqd_segment_exhaustion_seconds idle": forever,
 		"seqd_segment_exhaustion_seconds over": 0, "seqd_serial_exhaustion_seconds over p0": 0,
 		"seqd_segment_exhaustion_seconds short": forever, "seqd_serial_exhaustion_seconds short p0": 50,
+		"seqd_numbers_left_ratio steady": 1.0 / 3, "seqd_numbers_left_ratio idle": 0.5, "seqd_numbers_left_ratio over": 0, "seqd_numbers_left_ratio unrated": 0.5,
 		"seqd_segment_exhaustion_seconds long": 100, "seqd_segment_numbers_in_hand unrated": 5,
 	})
-	for _, name := range []string{"seqd_segment_in_hand_seconds unrated", "seqd_segment_exhaustion_seconds unrated", "seqd_segment_in_hand_seconds over"} {
+	for _, name := range []string{"seqd_segment_in_hand_seconds stored", "seqd_segment_in_hand_seconds unrated", "seqd_segment_exhaustion_seconds unrated", "seqd_segment_in_hand_seconds over"} {
 		if v, there := got[name]; there {
 			t.Errorf("%s is %v, of what was not measured", name, v)
 		}

@@ -180,12 +180,16 @@ func (l *look) conclude() {
 		}
 	}
 	perSecond, rated := s.got[seqd.GaugeRate]
-	if numbers, ok := s.got[seqd.GaugeInHand]; ok && rated {
+	// Without a step nothing is fetched ahead: numbers are taken from the store one call at a time.
+	if numbers, step := s.got[seqd.GaugeInHand], s.got[seqd.GaugeStep]; rated && step > 0 {
 		l.put(inHandSeconds, lasts(numbers, perSecond), s.label, "")
 	}
-	if reached, ok := s.got[seqd.GaugeHighest]; ok && rated {
+	if reached, ok := s.got[seqd.GaugeHighest]; ok {
 		for plugin, limit := range s.limits {
-			l.exhaustion(plugin, s.left((limit-reached)/max(1, s.got[seqd.GaugeIncrement]), perSecond))
+			l.put(numbersLeft, max(0, limit-reached)/max(1, limit), s.label, "")
+			if rated {
+				l.exhaustion(plugin, s.left((limit-reached)/max(1, s.got[seqd.GaugeIncrement]), perSecond))
+			}
 		}
 	}
 	clear(s.got)
