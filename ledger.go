@@ -70,7 +70,8 @@ type Reservation struct {
 	State ReservationState
 	// Owner is the [Caller.OwnerID] of who reserved.
 	Owner string
-	// ExpiresAt is when the numbers may be reclaimed, by the clock of the store.
+	// ExpiresAt is until when the numbers are not reclaimed, by the clock of the store. They stay
+	// reserved for longer if all nodes were away.
 	ExpiresAt time.Time
 }
 

@@ -30,7 +30,7 @@ type Reservation struct {
 	BizType   string    `json:"bizType"`
 	ID        string    `json:"reservation"`
 	IDs       []string  `json:"ids"`
-	ExpiresAt time.Time `json:"expiresAt"` // by the clock of the service
+	ExpiresAt time.Time `json:"expiresAt"` // not before, by the clock of the service
 	// State is reserved, confirmed, released or expired, as of the call that returned it.
 	State string `json:"state"`
 

@@ -213,6 +213,9 @@ func (h *evidence) checkBooking(r *Report, v *reservation, b *booking) {
 		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, fmt.Sprintf("the reservation %s is unknown", v.id), &b.call)
 	case len(b.runs) > 0 && v.first != nil && (!slices.Equal(b.runs, v.first.runs) || b.period != v.first.period):
 		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, fmt.Sprintf("the reservation %s has two sets of numbers", v.id), &v.first.call, &b.call)
+	case b.expires > 0 && v.expires > 0 && b.expires != v.expires && !h.storeLost(0, b.end):
+		text := fmt.Sprintf("the end of the reservation %s is told %s s later than before", v.id, seconds(b.expires-v.expires))
+		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, text, &b.call)
 	case outcome == outcomeReleased && v.released > b.end:
 		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, fmt.Sprintf("the reservation %s is released, and nobody asked for it", v.id), &b.call)
 	case outcome == outcomeExpired && v.expires > 0 && b.end+int64(early) < v.expires:

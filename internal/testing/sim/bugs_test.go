@@ -439,6 +439,22 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name:  "the end of a reservation that a new node tells",
+		was:   "A node that did not know since when others were there told a later end than the one that others went by.",
+		found: "scripts/smoke", rules: []string{"told-end"},
+		world: Options{BizTypes: only("bill"), Script: func(w *World) {
+			a := w.reserve("a", "bill", "10s")
+			time.Sleep(5 * time.Second)
+			w.named("b").kill(false)
+			w.meet("b", "read document beat/nodes", storesim.Fate{Send: 1900 * time.Millisecond})
+			w.named("b").start()
+			w.met("b")
+			w.until(func() *record.Call { return w.settle("b", a, record.Find) })
+			w.at(15 * time.Second)
+			w.issue("c", "bill", 1)
+		}},
+	},
+	{
 		name: "an ended reservation is told again", was: "A repeated reservation was answered with the number that somebody else had been issued since, and a repeated request with a void number.", found: "issue 31, A.5",
 		rules: []string{"still-so"},
 		world: Options{BizTypes: only("bill"), Script: func(w *World) {

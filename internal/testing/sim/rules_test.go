@@ -117,6 +117,7 @@ var rules = []rule{
 	{name: "look-era", script: true},
 	{name: "ahead", script: true},
 	{name: "still-so", script: true},
+	{name: "told-end", script: true},
 }
 
 // taken returns the rules that are taken out of the build, as the variable names them.

@@ -54,7 +54,7 @@ func (s *State) Account(p *Policy, after int64, limit int, voids []persist.Docum
 	}
 	for _, r := range s.Reserved {
 		for _, run := range r.Runs {
-			add(Gap{Run: run, State: seqd.GapReserved, ID: r.ID, Due: r.due(s, p)})
+			add(Gap{Run: run, State: seqd.GapReserved, ID: r.ID, Due: r.toldEnd(s, p)})
 		}
 	}
 	slices.SortFunc(gaps, func(a, b Gap) int { return cmp.Compare(a.From, b.From) })

@@ -125,7 +125,7 @@ var errShut = &seqd.Error{
 // mayReserve returns why a reservation cannot be made. done is true if this operation has made it.
 func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error) {
 	if r := s.Reservation(op.ID); r != nil && r.Caller == op.Caller && Count(r.Runs) == op.Count {
-		*res = Result{Runs: r.Runs, Made: r.Made, ID: r.ID, Due: r.Made + r.TTL, Changed: res.Changed}
+		*res = Result{Runs: r.Runs, Made: r.Made, ID: r.ID, Due: r.toldEnd(s, p), Changed: res.Changed}
 		return true, nil
 	}
 	switch {

@@ -105,8 +105,8 @@ type Result struct {
 	Made int64
 	// Caller is who made the reservation that Find, Confirm or Release is about.
 	Caller string
-	// ID, Due and End are those of the reservation. Due is when it may be reclaimed, in ms since
-	// the Unix epoch, and End is Open while it is reserved.
+	// ID, Due and End are those of the reservation. Due is before when it is not reclaimed, in ms
+	// since the Unix epoch, and End is Open while it is reserved.
 	ID  string
 	Due int64
 	End End

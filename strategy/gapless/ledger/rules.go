@@ -72,6 +72,9 @@ const (
 	// RuleStill: a repeated request is told its numbers again only while they are reserved or issued for
 	// it (G2).
 	RuleStill
+	// RuleToldEnd: the end of a reservation that callers are told is the earliest that it can have, whatever
+	// a node knows of when nodes were away (G3).
+	RuleToldEnd
 	rules
 )
 
@@ -103,6 +106,7 @@ var ruleNames = [rules]string{
 	RuleLookEra:      "look-era",
 	RuleAhead:        "ahead",
 	RuleStill:        "still-so",
+	RuleToldEnd:      "told-end",
 }
 
 // String returns the name of the rule, such as "same-bytes".

@@ -16,6 +16,16 @@ func (r *Reservation) due(s *State, p *Policy) int64 {
 	return since + r.TTL
 }
 
+// toldEnd returns the end that callers are told: the reservation is not reclaimed before it. It may last
+// longer, if all nodes were away. How long differs between nodes for some seconds, and a raise takes
+// it back, so nobody is told.
+func (r *Reservation) toldEnd(s *State, p *Policy) int64 {
+	if s.rules.Has(RuleToldEnd) {
+		return r.due(s, p)
+	}
+	return r.Made + r.TTL
+}
+
 // settle carries out Find, Confirm and Release.
 func (s *State) settle(now int64, p *Policy, op *Op, looked *Looked, res *Result) error {
 	if r := s.Reservation(op.ID); r != nil {
@@ -35,7 +45,7 @@ func (s *State) settle(now int64, p *Policy, op *Op, looked *Looked, res *Result
 }
 
 func (s *State) settleOpen(now int64, p *Policy, op *Op, r *Reservation, res *Result) error {
-	res.Runs, res.Made, res.ID, res.Due, res.Caller = r.Runs, r.Made, r.ID, r.due(s, p), r.Caller
+	res.Runs, res.Made, res.ID, res.Due, res.Caller = r.Runs, r.Made, r.ID, r.toldEnd(s, p), r.Caller
 	if op.Kind == Find {
 		return nil
 	}
@@ -54,7 +64,7 @@ func (s *State) settleOpen(now int64, p *Policy, op *Op, r *Reservation, res *Re
 		s.comeBack(r.Runs, now, p, r.Suspect, "released")
 		return nil
 	}
-	if res.Due <= now && !s.rules.Has(RuleDue) {
+	if r.due(s, p) <= now && !s.rules.Has(RuleDue) {
 		*res = Result{Changed: true, Expired: []*Entry{s.expire(r, now, p)}}
 		return errExpired
 	}

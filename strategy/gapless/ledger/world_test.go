@@ -46,6 +46,7 @@ type world struct {
 // told is what a caller knows of a reservation.
 type told struct {
 	runs []Run
+	due  int64
 	end  End
 }
 
@@ -440,7 +441,7 @@ func (w *world) reservedAs(r *Request) {
 		w.once[once] = &r.Result
 	}
 	if w.open[r.Result.ID] == nil {
-		w.open[r.Result.ID] = &told{runs: r.Result.Runs}
+		w.open[r.Result.ID] = &told{runs: r.Result.Runs, due: r.Result.Due}
 	}
 }
 
@@ -452,6 +453,9 @@ func (w *world) settled(r *Request, a *ask) {
 	}
 	if known.end != Open && how != Open && known.end != how || a.ended != Open && how == Open {
 		w.fail("%s ended as %c and then as %c", r.Op.ID, known.end, how)
+	}
+	if how == Open && r.Result.Due != known.due {
+		w.fail("%s ends at %d and then at %d", r.Op.ID, known.due, r.Result.Due)
 	}
 	if how == Open {
 		return
