@@ -155,6 +155,25 @@ func partsOf(parts string) []string {
 	return []string{"--set", fmt.Sprintf("networkPolicy.enabled=%t,podDisruptionBudget.enabled=%[1]t,serviceMonitor.enabled=%[1]t,serviceAccount.create=%[1]t,topologySpread.enabled=%[1]t", on)}
 }
 
+// Ports and folders that are configured are those that are opened and mounted.
+func TestChartPlaces(t *testing.T) {
+	longtest.Only(t)
+	r := chart(t, "a", "--values", writeValues(t, `
+config:
+  server: {addr: "0.0.0.0:9090"}
+  redis: {addrs: ["a.data.svc:7001", "b.data.svc:7002"], masterName: null}
+  tracing: {endpoint: "http://collector.monitoring.svc:14318/v1/traces"}
+extraVolumes: [{name: own, persistentVolumeClaim: {claimName: own}}]
+extraVolumeMounts: [{name: own, mountPath: /var/lib/seqd}]
+`))
+	r.check(t, []int{dns, dns, 14318, mongoPort, 7001, 7002})
+	if n := len(r.container(t).VolumeMounts); n != 2 || r.container(t).VolumeMounts[1].Name != "own" {
+		t.Errorf("the folder is mounted twice: %+v", r.container(t).VolumeMounts)
+	}
+	r = chart(t, "a", "--set", "config.redis.addrs={s.data.svc:5000},config.tracing.endpoint=https://collector.example")
+	r.check(t, []int{dns, dns, 443, mongoPort, redisPort, 5000})
+}
+
 // Values reach their place.
 func TestChartValues(t *testing.T) {
 	longtest.Only(t)

@@ -110,6 +110,13 @@ func TestDocumentedPostgres(t *testing.T) {
 			t.Parallel()
 			p, env := emptyPostgres(t)
 			psql(t, env, block(t, "docs/STORES.md", heading, "sql"))
+			const rights = "SELECT datacl, pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'seqd'"
+			before := p.Query(rights)
+			restore := regexp.MustCompile(`(?m)^\$ (pg_dump|psql|pg_restore) .*`).FindAllString(block(t, "docs/STORES.md", "### Backup and restore (PostgreSQL)", "console"), -1)
+			runs(t, "", env, "bash", "-ec", "cd \"$1\"\n"+strings.ReplaceAll(strings.Join(restore, "\n"), "$ ", ""), "-", t.TempDir())
+			if after := p.Query(rights); after != before || len(restore) < 2 {
+				t.Errorf("%q turn the rights %s into %s", restore, before, after)
+			}
 			psql(t, env, block(t, "docs/STORES.md", "### Pooling (PostgreSQL)", "sql"))
 			inOrder(t, onPostgres(p.Addr())...)
 			if owns := p.Query("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'seqd_%' AND tableowner = 'seqd'"); (owns != "0") != owner {

@@ -75,22 +75,43 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- range list "" ".svc" ".svc.cluster.local" }}
 {{- $hosts = append $hosts (printf "%s.%s%s" $name $.Release.Namespace .) }}
 {{- end }}
-{{- $server := dict "drainDelay" (printf "%ds" (int .Values.drain.delaySeconds)) "stopTimeout" (printf "%ds" (int .Values.drain.stopSeconds)) "hosts" $hosts }}
+{{- $server := dict "drainDelay" (printf "%ss" (include "seqd.delay" .)) "stopTimeout" (printf "%ds" (int .Values.drain.stopSeconds)) "hosts" $hosts }}
 {{- $config := deepCopy .Values.config }}
 {{- $_ := set $config "server" (merge dict ($config.server | default dict) $server) }}
 {{- toYaml $config }}
 {{- end }}
 
-{{/* The ports of the store and of Redis, as JSON. */}}
+{{/* The ports of the store and of Redis, as JSON. The address of the store is in the Secret, so its port is the usual one. */}}
 {{- define "seqd.dataPorts" -}}
 {{- $ports := dict "mongo" 27017 "postgres" 5432 "mysql" 3306 }}
 {{- $list := list }}
 {{- with get $ports .Values.config.store.driver }}{{ $list = append $list . }}{{ end }}
 {{- with .Values.config.redis }}
-{{- if .addrs }}{{ $list = append $list 6379 }}{{ end }}
-{{- if and .addrs .masterName }}{{ $list = append $list 26379 }}{{ end }}
+{{- range .addrs }}{{ $list = append $list (regexFind "[0-9]+$" . | int) }}{{ end }}
+{{- if and .addrs .masterName }}{{ $list = append $list 6379 }}{{ end }}
 {{- end }}
-{{- .Values.networkPolicy.dataPorts | default $list | toJson }}
+{{- .Values.networkPolicy.dataPorts | default (sortAlpha $list | uniq) | toJson }}
+{{- end }}
+
+{{/* The port of the collector of traces. */}}
+{{- define "seqd.collectorPort" -}}
+{{- $url := urlParse (dig "tracing" "endpoint" "" .Values.config) }}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (get (dict "https" "443" "http" "80") $url.scheme) | default "4318" }}
+{{- end }}
+
+{{/* The port for everything but Redis clients. */}}
+{{- define "seqd.port" -}}
+{{ dig "server" "addr" "" .Values.config | regexFind "[0-9]+$" | default "8080" }}
+{{- end }}
+
+{{/* For how many seconds a node that stops keeps its port open. With one node no balancer has another. */}}
+{{- define "seqd.delay" -}}
+{{ include "seqd.bolt" . | empty | ternary .Values.drain.delaySeconds 0 | int }}
+{{- end }}
+
+{{/* "true" if the folder that nodes may write to is a volume of the values. */}}
+{{- define "seqd.ownFolder" -}}
+{{- range .Values.extraVolumeMounts }}{{ if eq .mountPath "/var/lib/seqd" }}true{{ end }}{{ end }}
 {{- end }}
 
 {{/* How probes and Prometheus reach a node. */}}
@@ -117,7 +138,7 @@ metadata:
     checksum/config: {{ include "seqd.config" . | sha256sum }}
     {{- if not .Values.serviceMonitor.enabled }}
     prometheus.io/scrape: "true"
-    prometheus.io/port: "8080"
+    prometheus.io/port: {{ include "seqd.port" . | quote }}
     prometheus.io/path: /metrics
     prometheus.io/scheme: {{ include "seqd.scheme" . | lower }}
     {{- end }}
@@ -131,7 +152,7 @@ spec:
   # seqd.
   enableServiceLinks: false
   # More than server.drainDelay + 2 x server.stopTimeout. Unused numbers are returned in that time.
-  terminationGracePeriodSeconds: {{ add .Values.drain.delaySeconds (mul 2 .Values.drain.stopSeconds) 5 }}
+  terminationGracePeriodSeconds: {{ add (include "seqd.delay" .) (mul 2 .Values.drain.stopSeconds) 5 }}
   securityContext:
     runAsNonRoot: true
     runAsUser: 65532
@@ -171,7 +192,7 @@ spec:
       image: {{ include "seqd.image" . | quote }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       ports:
-        - {name: http, containerPort: 8080}
+        - {name: http, containerPort: {{ include "seqd.port" . }}}
         {{- with include "seqd.respPort" . }}
         - {name: resp, containerPort: {{ . }}}
         {{- end }}
@@ -182,9 +203,13 @@ spec:
       env:
         # Near the limit, garbage is collected more often.
         - {name: GOMEMLIMIT, value: {{ .Values.goMemLimit | quote }}}
+        {{- with dig "server" "addr" "" .Values.config }}
+        # The variable of the image would take precedence over the file.
+        - {name: SEQD_SERVER_ADDR, value: {{ . | quote }}}
+        {{- end }}
       volumeMounts:
         - {name: config, mountPath: /etc/seqd, readOnly: true}
-        {{- if $bolt }}
+        {{- if not (include "seqd.ownFolder" .) }}
         - {name: data, mountPath: /var/lib/seqd}
         {{- end }}
         {{- with .Values.extraVolumeMounts }}
@@ -215,6 +240,10 @@ spec:
   volumes:
     - name: config
       configMap: {name: {{ include "seqd.name" . }}}
+    {{- if and (not $bolt) (not (include "seqd.ownFolder" .)) }}
+    # Files of a node, such as stateDir and history. They are lost with the pod.
+    - {name: data, emptyDir: {sizeLimit: 1Gi}}
+    {{- end }}
     {{- if and $bolt .Values.volume.existingClaim }}
     - name: data
       persistentVolumeClaim: {claimName: {{ .Values.volume.existingClaim }}}
