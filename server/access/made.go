@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"slices"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -49,8 +48,7 @@ func (t *Tokens) RevokeMade(ctx context.Context, by string) (revoked []Made, err
 		if err != nil {
 			return revoked, err
 		}
-		made = slices.CompactFunc(made, func(a, b Made) bool { return a.Token == b.Token })
-		for _, of := range made {
+		for _, of := range made { // a token with two of them is asked twice, the second time for nothing
 			gone, err := t.revoke(ctx, of.Token, makers[0])
 			revoked = append(revoked, gone...)
 			if err != nil {

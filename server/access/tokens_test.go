@@ -100,10 +100,35 @@ func TestLife(t *testing.T) {
 	_, err = here.Get(t.Context(), "shop")
 	wantCode(t, err, seqd.CodeNotFound)
 
-	again := create(t, here, "shop", "read")
+	fresh, again, err := here.Create(t.Context(), want("shop", "read"), "")
 	follow("created again", "unauthorized")
-	if isFor(there, again) != "shop" || again == secret {
-		t.Error("the new secret is not for it")
+	if err != nil || isFor(there, again) != "shop" || again == secret {
+		t.Errorf("the new secret is not for it: %v", err)
+	}
+	if got, err := there.Get(t.Context(), "shop"); err != nil || got.Revision != 5 || fresh.Revision != 5 {
+		t.Errorf("created again with revision %d, and it is %+v, %v", fresh.Revision, got, err)
+	}
+}
+
+// A change says when it was made, and the deletion of a token removes what earlier deletions left.
+func TestClockOfChanges(t *testing.T) {
+	now, store := begin, newStore()
+	tokens := access.New(access.Options{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: store})
+	create(t, tokens, "shop", "read")
+	create(t, tokens, "till", "read")
+	now = now.Add(time.Hour)
+	if changed, err := tokens.Change(t.Context(), "shop", disable); err != nil || !changed.Updated.Equal(now) {
+		t.Errorf("changed %+v, %v", changed, err)
+	}
+	for _, name := range []string{"shop", "till"} {
+		if _, err := tokens.Delete(t.Context(), name, anyone); err != nil {
+			t.Fatal(err)
+		}
+		now = now.AddDate(10, 0, 0)
+	}
+	if docs, err := store.List(t.Context(), access.Kind, "", 9); err != nil || len(docs) != 1 || docs[0].Key != "till" {
+		t.Errorf("%v are left, %v", docs, err)
 	}
 }
 
@@ -477,6 +502,9 @@ func TestStoreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := create(t, tokens, "shop", "admin")
+	if _, _, err := tokens.Create(t.Context(), want("guest", "read"), access.Nobody); err != nil {
+		t.Fatal(err)
+	}
 	away := fmt.Errorf("%w: mongodb://root:hunter2@db", persist.ErrUnavailable)
 	store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
 	store.list = func(context.Context, string, string, int) ([]persist.Document, error) { return nil, away }
@@ -500,6 +528,13 @@ func TestStoreAway(t *testing.T) {
 	check(err)
 	_, err = tokens.Change(t.Context(), "shop", disable)
 	check(err)
+	_, err = tokens.Made(t.Context(), "shop")
+	check(err)
+	_, err = tokens.RevokeMade(t.Context(), "shop")
+	check(err)
+	if names, err := access.Shut(t.Context(), store, begin); len(names) > 0 || !errors.Is(err, away) {
+		t.Errorf("shut %v, %v", names, err)
+	}
 	for _, err := range []error{tokens.Reload(t.Context()), tokens.Apply(t.Context(), "shop")} {
 		if !errors.Is(err, away) || isFor(tokens, secret) != "shop" {
 			t.Errorf("error %v", err)
@@ -514,6 +549,25 @@ func TestStoreAway(t *testing.T) {
 	check(err)
 	if published != 2 {
 		t.Errorf("published %d times, want 2", published)
+	}
+	store.list = nil
+	if names, err := access.Shut(t.Context(), store, begin); len(names) > 0 || !errors.Is(err, away) {
+		t.Errorf("shut %v, %v", names, err)
+	}
+	if revoked, err := tokens.RevokeMade(t.Context(), access.Nobody); len(revoked) > 0 || seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
+		t.Errorf("revoked %v, %v", revoked, err)
+	}
+	// What a change wrote is known here if it cannot be read again.
+	store.update = func(ctx context.Context, doc persist.Document) error {
+		err := inner.Update(ctx, doc)
+		if err := tokens.Apply(ctx, "shop"); err != nil {
+			t.Error(err)
+		}
+		store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
+		return err
+	}
+	if _, err := tokens.Delete(t.Context(), "shop", anyone); err != nil || isFor(tokens, secret) != "unauthorized" {
+		t.Errorf("deleted, %v, and it is for %s", err, isFor(tokens, secret))
 	}
 }
 
