@@ -1,0 +1,98 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// away is a store that answers once, and then never again.
+type away struct {
+	persist.Documents
+	list []persist.Document
+	left int
+}
+
+func (a *away) Read(context.Context, string, string) (persist.Document, error) {
+	if a.left--; a.left < 0 {
+		return persist.Document{}, errLost
+	}
+	return a.list[0], nil
+}
+
+func (a *away) List(context.Context, string, string, int) ([]persist.Document, error) {
+	if a.left--; a.left < 0 {
+		return nil, errLost
+	}
+	return a.list, nil
+}
+
+// What the store does not say is not taken for what there is not.
+func TestRecordsAway(t *testing.T) {
+	s, err := Decode(&persist.Document{Revision: 9, Body: `{"v":1,"f":1,"l":20,"n":2}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(n int64, body string) persist.Document {
+		return persist.Document{Kind: persist.VoidKind, Key: VoidKey(counter, n), Body: body}
+	}
+	voids := []persist.Document{record(3, `{"k":"v","x":1,"n":[3,3]}`), record(5, `{"k":"v","x":1,"n":[5,5]}`)}
+	damaged := []persist.Document{voids[0], record(5, "{")}
+	for name, fails := range map[string]func(*away) error{
+		"recall":   func(a *away) error { _, err := s.Recall(t.Context(), a, counter, "k"); return err },
+		"look":     func(a *away) error { _, err := s.lookFor(persist.AnswerKind, "k").Do(t.Context(), a); return err },
+		"look for": func(a *away) error { _, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), a); return err },
+		"list":     func(a *away) error { _, _, err := s.ListVoids(t.Context(), a, counter, 0, 5); return err },
+	} {
+		if err := fails(&away{}); !errors.Is(err, errLost) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	found, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), &away{list: voids, left: 1})
+	if err == nil { // the page was full, so there may be more
+		t.Errorf("found %v without the second page", found)
+	}
+	for _, more := range []bool{false, true} {
+		if _, _, err := s.Account(&plain, 0, 10, damaged, more); err == nil {
+			t.Error("a damaged record of a void number is left out of the account")
+		}
+	}
+	// Nothing is known of what follows a page that is not the last.
+	gaps, next, err := s.Account(&plain, 0, 10, voids, true)
+	if got := fmt.Sprint(len(gaps), next, err); got != "2 5 <nil>" {
+		t.Errorf("%s", got)
+	}
+	if gaps, next, err := s.Account(&plain, 0, 10, nil, true); len(gaps) > 0 || next != 0 || err != nil {
+		t.Errorf("%v, %d, %v", gaps, next, err)
+	}
+	e := &Entry{Runs: []Run{{5, 5}}}
+	if void, err := s.anyVoid(e, &Looked{Docs: damaged}); err == nil {
+		t.Errorf("a damaged record says %t", void)
+	}
+}
+
+// A copy shares nothing that changes.
+func TestClone(t *testing.T) {
+	s := Fresh(&plain, "x", "")
+	apply := func(s *State, ops ...Op) {
+		for i := range ops {
+			if _, err := s.Apply(start, &plain, &ops[i], &Looked{Since: Since{Era: s.Era, Revision: s.Revision}}); err != nil {
+				t.Fatalf("%+v: %v", ops[i], err)
+			}
+			s.wrote("w", int64(i))
+			s.Revision++
+		}
+	}
+	apply(s, Op{Kind: Reserve, Count: 2, ID: id(1)}, Op{Kind: Reserve, Count: 2, ID: id(2)}, Op{Kind: Reserve, Count: 1, ID: id(4)},
+		Op{Kind: Release, ID: id(1)}, Op{Kind: Issue, Count: 1, Once: "k"}, Op{Kind: Raise, To: 20, Reason: "restored"})
+	before := string(s.append(nil))
+	c := s.Clone()
+	apply(c, Op{Kind: Confirm, ID: id(2)}, Op{Kind: Release, ID: id(4)}, Op{Kind: Issue, Count: 1}, Op{Kind: Raise, To: 40, Reason: "restored"})
+	c.Drop(func(rev int64) bool { return rev < 5 })
+	if after := string(s.append(nil)); after != before || s.answers["k"] == nil || s.ended[id(1)] == nil || s.ended[id(2)] != nil || !s.HasAnswers() || Fresh(&plain, "x", "").HasAnswers() {
+		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+}
