@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // The functions of this file say what is wrong with flags, as the other errors of commands do.
@@ -17,6 +18,39 @@ import (
 // wanted says which values flags of a type take.
 var wanted = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "duration": "a duration such as 10s", "bool": "true or false",
+}
+
+// strict are the checks of flags by their type: pflag alone takes 010 for 8 and 1_000 for 1000, which
+// the service refuses.
+var strict = map[string]func(text string) bool{
+	"int":      func(text string) bool { _, ok := literal.Int(text); return ok },
+	"int64":    func(text string) bool { _, ok := literal.Int(text); return ok },
+	"duration": func(text string) bool { _, ok := literal.Duration(text); return ok },
+	"bool":     func(text string) bool { _, ok := literal.Bool(text); return ok },
+}
+
+// strictValue is the value of a flag that is checked before it is set.
+type strictValue struct {
+	pflag.Value
+	ok func(text string) bool
+}
+
+func (v strictValue) Set(text string) error {
+	if !v.ok(text) {
+		return errors.New("not " + wanted[v.Type()])
+	}
+	return v.Value.Set(text)
+}
+
+// strictly lets flags take only what the service takes too.
+func strictly(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		_, already := f.Value.(strictValue)
+		if ok := strict[f.Value.Type()]; ok != nil && !already {
+			f.Value = strictValue{f.Value, ok}
+			f.DefValue = strings.TrimPrefix(f.DefValue, "0s") // which help would show
+		}
+	})
 }
 
 // flagError returns the error for flags that cannot be read.

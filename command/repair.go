@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/ops"
 )
@@ -83,8 +83,8 @@ func (r *raising) operands(cmd *cobra.Command, args []string) error {
 }
 
 func raise(ctx context.Context, cfg *config.Config, counter, text string, env *clitool.Env) error {
-	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
+	number, ok := literal.Int(text)
+	if !ok {
 		return clitool.Usage("%q is not a whole number from 1 to 9007199254740991", text)
 	}
 	raised, err := ops.Raise(ctx, cfg, counter, number)

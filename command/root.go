@@ -65,13 +65,15 @@ func newLine(p *program, env *clitool.Env) *line {
 	return l
 }
 
-// wrap lets each command say that it has begun, and lets those that only have sub-commands refuse
+// wrap lets each command say that it has begun and read its flags strictly, and lets those that only have sub-commands refuse
 // to be called without one.
 func (l *line) wrap(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		l.wrap(sub)
 	}
 	cmd.DisableFlagsInUseLine = true
+	strictly(cmd.Flags())
+	strictly(cmd.PersistentFlags())
 	if run := cmd.RunE; run != nil {
 		cmd.PreRunE = checkFlags
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // largestDefinition is how many bytes of a definition are read: more than a service takes.
@@ -54,88 +55,11 @@ func toJSON(text []byte) ([]byte, error) {
 	if json.Valid(text) && bytes.TrimSpace(text)[0] == '{' {
 		return text, nil
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var doc yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		return nil, err
+	text, err := literal.YAML(text)
+	if err == nil && (len(text) == 0 || text[0] != '{') {
+		err = errors.New("it is not a section with keys, such as {start: 1000}")
 	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one document in it")
-	}
-	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, errors.New("it is not a section with keys, such as {start: 1000}")
-	}
-	var b bytes.Buffer
-	err := writeJSON(&b, doc.Content[0])
-	return b.Bytes(), err
-}
-
-// writeJSON writes a YAML node as JSON. Whole numbers keep every digit, and times stay text.
-func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return writeObject(b, n)
-	case yaml.SequenceNode:
-		b.WriteByte('[')
-		for i, item := range n.Content {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if err := writeJSON(b, item); err != nil {
-				return err
-			}
-		}
-		b.WriteByte(']')
-		return nil
-	case yaml.ScalarNode:
-		return writeScalar(b, n)
-	}
-	return fmt.Errorf("line %d: anchors and aliases are not supported here: write the value again", n.Line)
-}
-
-func writeObject(b *bytes.Buffer, n *yaml.Node) error {
-	seen := make(map[string]bool)
-	b.WriteByte('{')
-	for i := 0; i < len(n.Content); i += 2 {
-		key := n.Content[i]
-		switch {
-		case key.Kind != yaml.ScalarNode || key.Tag == "!!merge":
-			return fmt.Errorf("line %d: a key must be text", key.Line)
-		case seen[key.Value]:
-			return fmt.Errorf("line %d: the key %s appears twice", key.Line, key.Value)
-		}
-		seen[key.Value] = true
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(quoted(key.Value) + ":")
-		if err := writeJSON(b, n.Content[i+1]); err != nil {
-			return err
-		}
-	}
-	b.WriteByte('}')
-	return nil
-}
-
-func writeScalar(b *bytes.Buffer, n *yaml.Node) error {
-	switch n.Tag {
-	case "!!null":
-		b.WriteString("null")
-		return nil
-	case "!!bool", "!!float", "!!int":
-		var value any
-		if err := n.Decode(&value); err != nil {
-			return err
-		}
-		text, err := json.Marshal(value)
-		if err != nil { // .inf and .nan
-			return fmt.Errorf("line %d: %s is not a number that JSON has", n.Line, n.Value)
-		}
-		b.Write(text)
-		return nil
-	}
-	b.WriteString(quoted(n.Value))
-	return nil
+	return text, err
 }
 
 // toYAML returns a JSON object as YAML, with its keys in the same order.
@@ -212,16 +136,11 @@ func patchOf(settings []string) ([]byte, error) {
 
 // valueOf returns the JSON of a value in YAML. Nothing is text without characters.
 func valueOf(text string) (json.RawMessage, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if len(doc.Content) == 0 {
+	value, err := literal.YAML([]byte(text))
+	if err == nil && value == nil {
 		return json.RawMessage(`""`), nil
 	}
-	err := writeJSON(&b, doc.Content[0])
-	return b.Bytes(), err
+	return value, err
 }
 
 // put sets the value at a path of nested sections. It returns false if there is one already.

@@ -20,7 +20,7 @@ func FuzzDefinition(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var object map[string]any
+		var object map[string]json.RawMessage
 		if err := json.Unmarshal(first, &object); err != nil {
 			t.Fatalf("%q became %q: %v", text, first, err)
 		}

@@ -224,6 +224,11 @@ func TestUsage(t *testing.T) {
 		{"-n -3: at least 1", []string{"next", "a", "-n", "-3"}},
 		{`unexpected argument "3"; for 3 numbers say -n 3; see seqd help next`, []string{"next", "a", "3"}},
 		{`--count "x": want a whole number; see seqd help next`, []string{"next", "a", "-n", "x"}},
+		{`--count "010": want a whole number`, []string{"next", "a", "-n", "010"}}, // 8 in C
+		{`--count "0x10": want a whole number`, []string{"next", "a", "-n", "0x10"}},
+		{`--if-match "1_000": want a whole number`, []string{"biz-types", "delete", "a", "--if-match", "1_000"}},
+		{`--ttl "1h1h": want a duration such as 10s`, []string{"reserve", "a", "--ttl", "1h1h"}},
+		{`--json "1": want true or false`, []string{"next", "a", "--json=1"}},
 		{`--timeout "10": want a duration such as 10s`, []string{"next", "a", "--timeout", "10"}},
 		{"unknown flag: --server.addr; this command reads no configuration: --addr says where the service is; see seqd help next", []string{"next", "a", "--server.addr", "x"}},
 		{"unknown flag: --colour; see seqd help next", []string{"next", "a", "--colour"}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 func tokensCommand(env *clitool.Env) *cobra.Command {
@@ -131,14 +132,13 @@ func expiry(text string) (time.Time, error) {
 	if text == "" || text == never {
 		return time.Time{}, nil
 	}
-	if after, err := time.ParseDuration(text); err == nil && after > 0 {
+	if after, ok := literal.Duration(text); ok && after > 0 {
 		return time.Now().Add(after).UTC().Truncate(time.Second), nil
 	}
-	until, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		err = clitool.Usage("--expires %s: want a time such as 2027-12-31T00:00:00Z, a duration such as 720h, or never", text)
+	if until, ok := literal.Time(text); ok {
+		return until, nil
 	}
-	return until, err
+	return time.Time{}, clitool.Usage("--expires %s: want a time such as 2027-12-31T00:00:00Z, a duration such as 720h, or never", text)
 }
 
 func changeToken(env *clitool.Env) *cobra.Command {

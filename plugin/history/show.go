@@ -6,10 +6,10 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -80,11 +80,11 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 func parse(query url.Values) (persist.HistoryQuery, error) {
 	q := persist.HistoryQuery{Limit: defaultLimit}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
-		values := query[key]
-		if len(values) != 1 {
-			return q, wrong(key, "is given %d times", len(values))
+		given := query[key]
+		if len(given) != 1 {
+			return q, wrong(key, "is given %d times", len(given))
 		}
-		if err := set(&q, key, values[0]); err != nil {
+		if err := set(&q, key, given[0]); err != nil {
 			return q, err
 		}
 	}
@@ -94,9 +94,11 @@ func parse(query url.Values) (persist.HistoryQuery, error) {
 func set(q *persist.HistoryQuery, key, value string) (err error) {
 	switch key {
 	case "limit":
-		if q.Limit, err = strconv.Atoi(value); err != nil || q.Limit < 1 || q.Limit > mostLimit {
+		limit, ok := literal.Int(value)
+		if !ok || limit < 1 || limit > mostLimit {
 			return wrong(key, "is not a number from 1 to %d", mostLimit)
 		}
+		q.Limit = int(limit)
 	case "key":
 		if err := seqd.CheckKey(value); err != nil {
 			return err
@@ -120,8 +122,8 @@ func set(q *persist.HistoryQuery, key, value string) (err error) {
 // moment parses a time and returns it in ms since the Unix epoch. The limit from includes a record
 // of that ms, the limit to does not.
 func moment(key, value string) (int64, error) {
-	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
+	t, ok := literal.Time(value)
+	if !ok {
 		return 0, wrong(key, "is not a time such as 2026-01-31T23:59:59Z (a + is written %%2B)")
 	}
 	return max(1, t.UnixMilli()), nil // 0 would mean no limit

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/glob"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // Values of [Token].Source.
@@ -201,8 +202,8 @@ type Expiry struct{ time.Time }
 
 // UnmarshalText implements [encoding.TextUnmarshaler] for RFC 3339. It truncates to milliseconds.
 func (e *Expiry) UnmarshalText(text []byte) error {
-	t, err := time.Parse(time.RFC3339, string(text))
-	if err != nil {
+	t, ok := literal.Time(string(text))
+	if !ok {
 		return errors.New("it is not a time of RFC 3339, such as 2027-01-31T00:00:00Z")
 	}
 	if !inYears(t) { // this rejects the zero time too, which would mean never

@@ -11,11 +11,11 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
@@ -167,8 +167,8 @@ func whole(values url.Values, name string, least, most int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
+	n, ok := literal.Int(text)
+	if !ok || n < least || n > most {
 		return 0, seqd.Errorf(seqd.CodeInvalidRequest, "%s is %.40q and must be a whole number from %d to %d", name, text, least, most)
 	}
 	return n, nil

@@ -133,7 +133,7 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 		`[{"name": "a", "start": "5"}]`: `bizTypes[0].start: "5" is not a whole number`,
 		`[{"name": "a", "start": 1.5}]`: "bizTypes[0].start: 1.5 is not a whole number",
 		`[{"name": "a", "start": 9007199254740993}]`:     "bizTypes[0].start: 9007199254740993 is outside",
-		`[{"name": "a", "start": 99999999999999999999}]`: "bizTypes[0].start: 1e+20 is not a whole number",
+		`[{"name": "a", "start": 99999999999999999999}]`: "bizTypes[0].start: 99999999999999999999 is not a whole number",
 		`[{"name": "a", "threshold": 1e999}]`:            "bizTypes[0].threshold: ",
 		`[{"name": "a", "colour": 1}]`:                   "bizTypes[0].colour: there is no such key",
 		`[{"name": "a"}, {"name": "a"}]`:                 "bizTypes[1].name: a is the name of bizTypes[0]",

@@ -2,18 +2,16 @@ package config
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seqd/seqd/internal/literal"
 )
 
-var (
-	durationType = reflect.TypeFor[time.Duration]()
-	wordType     = reflect.TypeFor[encoding.TextUnmarshaler]()
-)
+var durationType = reflect.TypeFor[time.Duration]()
 
 // assign sets field to raw, a value as a configuration file gives it, without guessing: text is not
 // a number, a whole number has no fraction, a duration has a unit.
@@ -63,21 +61,16 @@ func assign(field reflect.Value, raw any) error {
 	return nil
 }
 
-// assignWord gives text to a field that parses it itself, also if YAML read it as a number or a
-// time.
+// assignWord gives text to a field that parses it itself, also if it looks like a number.
 func assignWord(field encoding.TextUnmarshaler, raw any) error {
 	var text string
 	switch v := raw.(type) {
 	case string:
 		text = v
-	case time.Time: // which YAML makes of text that looks like one
-		text = v.Format(time.RFC3339Nano)
+	case json.Number:
+		text = v.String()
 	default:
-		n, err := wholeNumber(raw)
-		if err != nil {
-			return wrongType("text or a whole number", raw)
-		}
-		text = strconv.FormatInt(n, 10)
+		return wrongType("text or a whole number", raw)
 	}
 	return field.UnmarshalText([]byte(text))
 }
@@ -87,9 +80,11 @@ func assignWord(field encoding.TextUnmarshaler, raw any) error {
 func wrongType(want string, raw any) error {
 	switch v := raw.(type) {
 	case string:
-		return fmt.Errorf("%q is not %s", v, want)
-	case bool, int, int64, uint64, float64, time.Time:
+		return fmt.Errorf("%.200q is not %s", v, want)
+	case bool:
 		return fmt.Errorf("%v is not %s", v, want)
+	case json.Number:
+		return fmt.Errorf("%.200s is not %s", v, want)
 	}
 	return wrongKind(want, raw)
 }
@@ -111,15 +106,11 @@ func wrongKind(want string, raw any) error {
 
 func assignDuration(field reflect.Value, raw any) error {
 	text, ok := raw.(string)
-	if !ok {
-		if n, err := wholeNumber(raw); err == nil && n == 0 {
-			field.SetInt(0)
-			return nil
-		}
-		return wrongType("a duration with a unit, such as 500ms, 2s or 30m", raw)
+	if number, isNumber := raw.(json.Number); isNumber && number == "0" {
+		text, ok = "0", true
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
+	d, good := literal.Duration(text)
+	if !ok || !good {
 		return wrongType("a duration with a unit, such as 500ms, 2s or 30m", raw)
 	}
 	field.SetInt(int64(d))
@@ -127,35 +118,18 @@ func assignDuration(field reflect.Value, raw any) error {
 }
 
 func wholeNumber(raw any) (int64, error) {
-	const want = "a whole number"
-	switch v := raw.(type) {
-	case int:
-		return int64(v), nil
-	case int64:
-		return v, nil
-	case uint64:
-		if v <= math.MaxInt64 {
-			return int64(v), nil
-		}
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= 1<<53 {
-			return int64(v), nil
-		}
+	number, ok := raw.(json.Number)
+	n, good := literal.Int(number.String())
+	if !ok || !good {
+		return 0, wrongType("a whole number, such as 1000", raw)
 	}
-	return 0, wrongType(want, raw)
+	return n, nil
 }
 
 func number(raw any) (float64, error) {
-	f := math.NaN()
-	switch v := raw.(type) {
-	case float64:
-		f = v
-	default:
-		if n, err := wholeNumber(raw); err == nil {
-			f = float64(n)
-		}
-	}
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+	number, ok := raw.(json.Number)
+	f, good := literal.Float(number.String())
+	if !ok || !good {
 		return 0, wrongType("a number", raw)
 	}
 	return f, nil
@@ -182,29 +156,19 @@ func assignList(field reflect.Value, raw any) error {
 
 // fromText turns the text of an environment variable or a flag into what a configuration file would
 // hold for this field.
-func fromText(field reflect.Value, text string) (any, error) {
+func fromText(field reflect.Value, text string) any {
 	if field.Type() == durationType {
-		return text, nil
+		return text
 	}
 	switch field.Kind() {
 	case reflect.Bool:
-		if b, err := strconv.ParseBool(text); err == nil {
-			return b, nil
+		if b, ok := literal.Bool(text); ok {
+			return b
 		}
-		return nil, wrongType("true or false", text)
-	case reflect.Int, reflect.Int64:
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return n, nil
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		if _, ok := literal.Float(text); ok {
+			return json.Number(text)
 		}
-		if reflect.PointerTo(field.Type()).Implements(wordType) {
-			return text, nil
-		}
-		return nil, wrongType("a whole number", text)
-	case reflect.Float64:
-		if f, err := strconv.ParseFloat(text, 64); err == nil {
-			return f, nil
-		}
-		return nil, wrongType("a number", text)
 	case reflect.Slice:
 		items := []any{}
 		for item := range strings.SplitSeq(text, ",") {
@@ -212,7 +176,7 @@ func fromText(field reflect.Value, text string) (any, error) {
 				items = append(items, item)
 			}
 		}
-		return items, nil
+		return items
 	}
-	return text, nil
+	return text
 }

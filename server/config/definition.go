@@ -1,14 +1,14 @@
 package config
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/strategy"
 )
@@ -87,103 +87,17 @@ func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seq
 	return b, l.problems
 }
 
-// object reads one JSON object without keys that appear twice. Numbers are as YAML gives them:
-// whole ones exact.
+// object reads one JSON object without keys that appear twice.
 func object(text []byte) (map[string]any, error) {
-	value, err := readJSON(text)
-	if err != nil {
-		return nil, err
-	}
+	value, err := literal.JSON(text)
 	tree, ok := value.(map[string]any)
-	if !ok {
+	if errors.Is(err, literal.ErrNotJSON) || err == nil && !ok {
 		return nil, errNoObject
 	}
-	return tree, nil
-}
-
-// readJSON reads one JSON value. It takes time in proportion to the text, and says no more than the
-// first thing that is wrong: not so the YAML package, which compares all keys with each other.
-func readJSON(text []byte) (any, error) {
-	if !json.Valid(text) {
-		return nil, errNoObject
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	return readValue(decoder, 0)
-}
-
-// maxDepth is how many lists and objects of a definition may contain each other: more than any
-// setting has. Others that work on what was read may take the square of its depth.
-const maxDepth = 32
-
-// readValue reads the next value, which is in depth lists and objects.
-func readValue(from *json.Decoder, depth int) (any, error) {
-	token, err := from.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token := token.(type) {
-	case json.Delim:
-		if depth == maxDepth {
-			return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
-		}
-		if token == '{' {
-			return readObject(from, depth+1)
-		}
-		return readList(from, depth+1)
-	case json.Number:
-		return readNumber(string(token)), nil
-	}
-	return token, nil
-}
-
-func readObject(from *json.Decoder, depth int) (any, error) {
-	tree := make(map[string]any)
-	for from.More() {
-		token, err := from.Token()
-		if err != nil {
-			return nil, err
-		}
-		key, _ := token.(string)
-		if _, twice := tree[key]; twice {
-			return nil, fmt.Errorf("the key %.100q appears twice", key)
-		}
-		if tree[key], err = readValue(from, depth); err != nil {
-			return nil, err
-		}
-	}
-	_, err := from.Token() // the end
 	return tree, err
 }
 
-func readList(from *json.Decoder, depth int) (any, error) {
-	list := []any{}
-	for from.More() {
-		value, err := readValue(from, depth)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, value)
-	}
-	_, err := from.Token() // the end
-	return list, err
-}
-
-// readNumber returns an int, a uint64 or a float64, or the text of what is none of these.
-func readNumber(text string) any {
-	if n, err := strconv.Atoi(text); err == nil {
-		return n
-	}
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return n
-	}
-	if f, err := strconv.ParseFloat(text, 64); err == nil {
-		return f
-	}
-	return text
-}
-
-var errNoObject = fmt.Errorf("it is not one JSON object")
+var errNoObject = errors.New("it is not one JSON object")
 
 // Hide returns a definition with [Hidden] in place of every secret.
 func (c *Config) Hide(text []byte) ([]byte, error) {

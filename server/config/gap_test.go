@@ -27,7 +27,7 @@ func TestRestoreGap(t *testing.T) {
 		"[auto]":          "a list is not a whole number",
 		"-1":              "-1 is neither auto nor from 0 to 1000000000000",
 		"1000000000001":   "1000000000001 is neither auto nor from 0 to 1000000000000",
-		"2025-01-01":      "2025-01-01 00:00:00 +0000 UTC is not a whole number",
+		"2025-01-01":      `"2025-01-01" is neither auto nor a whole number`,
 		"{auto: auto}":    "restoreGap",
 		"9007199254740.5": "is not a whole number",
 	} {
@@ -52,7 +52,7 @@ func TestRestoreGapOfADefinition(t *testing.T) {
 		`{"restoreGap": 5}`:      "",
 		`{"restoreGap": "auto"}`: "",
 		`{"restoreGap": "5"}`:    `restoreGap: "5" is neither auto nor a whole number`,
-		`{"restoreGap": true}`:   "restoreGap: true is not a whole number",
+		`{"restoreGap": true}`:   "restoreGap: true is not a whole number, such as 1000",
 		`{"restoreGap": -5}`:     "restoreGap: -5 is neither auto nor from 0 to 1000000000000",
 	} {
 		_, problems := cfg.DecodeDefinition("order", []byte(text))

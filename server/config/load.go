@@ -38,7 +38,11 @@ func Load(src Sources) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	tree, err := decode(text)
+	read := decode
+	if filepath.Ext(src.File) == ".json" {
+		read = decodeJSON
+	}
+	tree, err := read(text)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration %s: %w", src.File, err)
 	}
@@ -175,10 +179,8 @@ func (l *loader) flags(flags map[string]string) {
 
 // set gives a key the value in text. It is checked here so that the message names its source.
 func (l *loader) set(k Key, source, text string) {
-	raw, err := fromText(k.field, text)
-	if err == nil {
-		err = k.assign(reflect.New(k.field.Type()).Elem(), raw)
-	}
+	raw := fromText(k.field, text)
+	err := k.assign(reflect.New(k.field.Type()).Elem(), raw)
 	l.add(source, err)
 	if err == nil {
 		l.viper.Set(k.Path, raw)

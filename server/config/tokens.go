@@ -86,7 +86,7 @@ func (l *loader) takeQuietly(values map[string]any, path, name string, field any
 		return
 	} else if kind, plain := kinds[to.Kind()]; plain {
 		l.check(false, path+"."+name, "its value, which is not shown, is not %s", kind)
-	} else if _, isText := raw.(string); isText {
+	} else if reflect.ValueOf(raw).Kind() == reflect.String { // text or a number
 		l.add(path+"."+name, err) // which says what the form is, and shows nothing
 	} else {
 		l.check(false, path+"."+name, "its value, which is not shown, is not text; put it between quotes")

@@ -54,7 +54,7 @@ func TestWrongTokens(t *testing.T) {
 	for name, tt := range map[string]struct{ tokens, want string }{
 		"a secret":             {"[{name: shop, sha256: " + secret + ", scopes: [read]}]", "auth.tokens[0].sha256: its value, which is not shown, is not the 64 hexadecimal digits"},
 		"a generated secret":   {"[{name: shop, sha256: seqd_" + strings.Repeat("hunter2x", 5) + "abc, scopes: [read]}]", "auth.tokens[0].sha256: "},
-		"a number":             {"[{name: shop, sha256: " + strings.Repeat("1", 64) + ", scopes: [read]}]", "auth.tokens[0].sha256: its value, which is not shown, is not text; put it between quotes"},
+		"a number":             {"[{name: shop, sha256: " + strings.Repeat("1", 60) + ", scopes: [read]}]", "auth.tokens[0].sha256: its value, which is not shown, is not the 64 hexadecimal digits"},
 		"a list for a digest":  {"[{name: shop, sha256: [" + secret + "], scopes: [read]}]", "auth.tokens[0].sha256: "},
 		"no value":             {"[{name: shop, sha256:, scopes: [read]}]", "auth.tokens[0].sha256: "},
 		"no digest":            {"[{name: shop, scopes: [read]}]", "auth.tokens[0].sha256: there is none"},

@@ -1,45 +1,43 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/seqd/seqd/internal/literal"
 )
 
-// decode reads one YAML document; JSON is YAML. A key that appears twice in one spelling is an
-// error here already.
+// decode reads one YAML document. A key that appears twice in one spelling is an error here already.
 func decode(text []byte) (map[string]any, error) {
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	var tree map[string]any
-	if err := decoder.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
-		return nil, quiet(err)
+	text, err := literal.YAML(text)
+	if err != nil || text == nil {
+		return nil, err
 	}
-	var more any
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more than one document in it")
+	return decodeJSON(text)
+}
+
+// decodeJSON reads a section, or nothing.
+func decodeJSON(text []byte) (map[string]any, error) {
+	value, err := literal.JSON(text)
+	if err != nil {
+		return nil, err
+	}
+	tree, ok := value.(map[string]any)
+	if !ok && value != nil {
+		return nil, errors.New("it is not a section with keys, such as server: {addr: 127.0.0.1:8080}")
 	}
 	return tree, nil
 }
 
-// quoted matches the places where an error of the YAML package shows values.
-var quoted = regexp.MustCompile("(?s)( `.*`|(anchor) '.*'|(invalid map key): .*)")
-
-// quiet removes values from an error of the YAML package: any of them can be a secret.
-func quiet(err error) error { return errors.New(quoted.ReplaceAllString(err.Error(), "$2$3")) }
-
 // jsonList reads a JSON list.
 func jsonList(text string) ([]any, error) {
-	value, err := readJSON([]byte(text))
+	value, err := literal.JSON([]byte(text))
 	list, ok := value.([]any)
 	switch {
-	case errors.Is(err, errNoObject), err == nil && !ok:
+	case errors.Is(err, literal.ErrNotJSON), err == nil && !ok:
 		return nil, errors.New("it is not a JSON list of sections")
 	case err != nil:
 		return nil, fmt.Errorf("it is not a JSON list of sections: %w", err)

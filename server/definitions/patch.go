@@ -2,30 +2,28 @@ package definitions
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // mergePatch applies a merge patch (RFC 7396).
 func mergePatch(text, patch []byte) ([]byte, error) {
-	var to, with any
-	wrong := json.Unmarshal(patch, &with)
-	if _, ok := with.(map[string]any); wrong != nil || !ok {
+	to, err := literal.JSON(text)
+	if err != nil {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
+	}
+	with, err := literal.JSON(patch)
+	if _, ok := with.(map[string]any); err == nil && !ok || errors.Is(err, literal.ErrNotJSON) {
 		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch is not one JSON object")
 	}
-	for _, part := range []struct {
-		text []byte
-		to   *any
-	}{{text, &to}, {patch, &with}} {
-		decoder := json.NewDecoder(strings.NewReader(string(part.text)))
-		decoder.UseNumber() // 2^53 − 1 stays what it is
-		if err := decoder.Decode(part.to); err != nil {
-			return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
-		}
+	if err != nil {
+		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch cannot be applied: %v", err)
 	}
 	if key := twice(with); key != "" {
 		return nil, seqd.Errorf(seqd.CodeInvalidDefinition, "the patch has %.100q twice: keys are the same in any case", key)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -107,9 +108,9 @@ func (c clocksCheck) ends(f *findings) {
 		text, _ := config.Setting[string](b.Settings, "epoch")
 		machine, _ := config.Setting[int](b.Settings, "bitsMachine")
 		sequence, ok := config.Setting[int](b.Settings, "bitsSequence")
-		epoch, err := time.Parse(time.RFC3339, text)
+		epoch, good := literal.Time(text)
 		key := fmt.Sprint(text, machine, sequence)
-		if !ok || err != nil || seen[key] {
+		if !ok || !good || seen[key] {
 			continue
 		}
 		seen[key] = true

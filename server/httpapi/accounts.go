@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -10,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -94,8 +94,8 @@ func readAccountQuery(query string) (q seqd.AccountQuery, whole bool, err error)
 		return q, false, err
 	}
 	if after, there := values["after"]; there {
-		q.After, err = strconv.ParseInt(after, 10, 64)
-		if err != nil || q.After < 0 || after[0] == '+' {
+		n, ok := literal.Int(after)
+		if q.After = n; !ok || n < 0 {
 			return q, false, seqd.Errorf(seqd.CodeInvalidRequest, "after is %.40q and must be a number, such as next of the previous page", after)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // setETag sets the header that says which revision of a resource an answer shows.
@@ -104,11 +105,11 @@ func limitIn(values map[string]string) (limit int, err error) {
 	if !there {
 		return usualPage, nil
 	}
-	limit, err = strconv.Atoi(given)
-	if err != nil || limit < 1 || limit > largestPage || given[0] == '+' {
+	n, ok := literal.Int(given)
+	if !ok || n < 1 || n > largestPage {
 		return 0, seqd.Errorf(seqd.CodeInvalidRequest, "limit is %.40q and must be a whole number from 1 to %d", given, largestPage)
 	}
-	return limit, nil
+	return int(n), nil
 }
 
 // readQuery reads a query. Each parameter must be known and may appear once.

@@ -54,6 +54,8 @@ func TestIssueRefusesBadRequests(t *testing.T) {
 		detail       string // a part of it
 	}{
 		{"count 0", "/seq/order?count=0", 400, "invalid_count", "from 1 to 10000"},
+		{"count with a zero", "/seq/order?count=010", 400, "invalid_count", `"010"`},
+		{"count with a fraction", "/seq/order?count=5.0", 400, "invalid_count", `"5.0"`},
 		{"count -1", "/seq/order?count=-1", 400, "invalid_count", `"-1"`},
 		{"count with an escaped plus", "/seq/order?count=%2B5", 400, "invalid_count", `"+5"`},
 		{"count abc", "/seq/order?count=abc", 400, "invalid_count", `"abc"`},

@@ -1,10 +1,9 @@
 package httpapi
 
 import (
-	"strconv"
-
 	"github.com/gin-gonic/gin"
 
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -28,14 +27,14 @@ func lent(room *gate.Room, noRoom *busyReply, errs *errorWriter, handler gin.Han
 
 // itemsOf returns how many items an answer can have at once: the limit, or the default page.
 func itemsOf(c *gin.Context) int {
-	limit, err := strconv.Atoi(c.Query("limit"))
+	limit, ok := literal.Int(c.Query("limit"))
 	switch {
 	case prefers(c.Request.Header["Accept"], "text/csv"):
 		return largestPage
-	case err != nil || limit < 1:
+	case !ok || limit < 1:
 		return usualPage
 	}
-	return min(limit, largestPage)
+	return int(min(limit, largestPage))
 }
 
 // settle settles the loan of a request, if it has one.

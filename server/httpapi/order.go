@@ -3,11 +3,11 @@ package httpapi
 import (
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // order is what the query of a request for numbers asks for.
@@ -126,11 +126,11 @@ func (p param) count(most int) (int, error) {
 	case p.times > 1:
 		return 0, seqd.Errorf(seqd.CodeInvalidCount, "count is given %d times", p.times)
 	}
-	n, err := strconv.Atoi(p.value)
-	if err != nil || n < 1 || n > most || p.value[0] == '+' {
+	n, ok := literal.Int(p.value)
+	if !ok || n < 1 || n > int64(most) {
 		return 0, seqd.Errorf(seqd.CodeInvalidCount, "count is %.40q and must be a whole number from 1 to %d", p.value, most)
 	}
-	return n, nil
+	return int(n), nil
 }
 
 // key returns the key, "" if it is not given.
@@ -158,8 +158,8 @@ func (p param) ttl() (time.Duration, error) {
 	case p.times > 1:
 		return 0, seqd.Errorf(seqd.CodeInvalidTTL, "ttl is given %d times", p.times)
 	}
-	ttl, err := time.ParseDuration(p.value)
-	if err != nil || ttl < leastTTL || ttl > mostTTL {
+	ttl, ok := literal.Duration(p.value)
+	if !ok || ttl < leastTTL || ttl > mostTTL {
 		return 0, seqd.Errorf(seqd.CodeInvalidTTL, "ttl is %.40q and must be a time from 1s to 24h, such as 90s or 10m", p.value)
 	}
 	return ttl, nil

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 )
@@ -47,8 +47,8 @@ func ReadMarks(r io.Reader) (list []Mark, err error) {
 		if len(fields) != 2 {
 			return nil, fmt.Errorf("%w: line %d is not a counter and a number: %.100q", ErrRaise, n, text)
 		}
-		number, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
+		number, ok := literal.Int(fields[1])
+		if !ok {
 			return nil, fmt.Errorf("%w: line %d: %.100q is not a whole number", ErrRaise, n, fields[1])
 		}
 		m := Mark{fields[0], number}

@@ -41,6 +41,7 @@ func TestAnswers(t *testing.T) {
 		{"count too large", form("INCRBY", "order", "10001"), "-ERR invalid_count: count is 10001 and must be a whole number from 1 to 10000\r\n"},
 		{"count 2^63", form("INCRBY", "order", "9223372036854775808"), "-ERR invalid_count: the count is \"9223372036854775808\" and must be a whole number from 1 to 10000\r\n"},
 		{"count of words", form("SEQ.NEXT", "order", "COUNT", "1\r\n2"), "-ERR invalid_count: the count is \"1\\r\\n2\" and must be a whole number from 1 to 10000\r\n"},
+		{"count with a zero", form("SEQ.NEXT", "order", "COUNT", "010"), "-ERR invalid_count: the count is \"010\" and must be a whole number from 1 to 10000\r\n"},
 		{"two counts", form("SEQ.NEXT", "order", "COUNT", "1", "COUNT", "2"), "-ERR invalid_count: COUNT is given more than once\r\n"},
 		{"half an option", form("SEQ.NEXT", "order", "COUNT"), "-ERR invalid_request: syntax error: COUNT has no value\r\n"},
 		{"another option", form("SEQ.NEXT", "order", "EX", "1"), "-ERR invalid_request: syntax error: \"EX\" is not an option of SEQ.NEXT bizType [COUNT n] [KEY k]\r\n"},

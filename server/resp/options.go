@@ -1,11 +1,11 @@
 package resp
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // options are what follows the biz type in a command.
@@ -86,9 +86,8 @@ func (c *conn) count(arg []byte) (int, error) {
 
 // number reads a decimal number. ok is false if it is none, or not in the range of an int64.
 func number(arg []byte) (n int64, ok bool) {
-	if len(arg) == 0 || len(arg) > 20 || arg[0] == '+' {
+	if len(arg) > 20 {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(arg), 10, 64)
-	return n, err == nil
+	return literal.Int(string(arg))
 }

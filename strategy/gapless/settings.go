@@ -1,13 +1,12 @@
 package gapless
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-	_ "time/tzdata" // a container without the database has all time zones too
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // Settings are the settings of one biz type; the section "gapless" of the configuration gives their
@@ -80,8 +79,8 @@ func (s *Settings) Validate() []seqd.Problem {
 	}
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
 	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
-	_, err := s.zone()
-	check(err == nil, "timeZone", "%q is not the name of a time zone, such as Asia/Shanghai or UTC", s.TimeZone)
+	_, err := literal.Zone(s.TimeZone)
+	check(err == nil, "timeZone", "%v", err)
 	check(validTTL(s.ReservationTTL), "reservationTTL", "%s is outside %s to %s", s.ReservationTTL, leastTTL, mostTTL)
 	check(s.MaxReserved >= 1 && s.MaxReserved <= mostReserved, "maxReserved", "%d is outside 1 to %d", s.MaxReserved, mostReserved)
 	check(slices.Contains([]string{Reuse, Void}, s.OnRelease), "onRelease", "%q is not one of %q", s.OnRelease, []string{Reuse, Void})
@@ -104,18 +103,9 @@ func (s *Settings) checkReserve(o seqd.Order) error {
 
 func validTTL(ttl time.Duration) bool { return ttl >= leastTTL && ttl <= mostTTL }
 
-// zone returns the time zone.
-func (s *Settings) zone() (*time.Location, error) {
-	// which time.LoadLocation takes for UTC and for whatever the machine has
-	if s.TimeZone == "" || s.TimeZone == "Local" {
-		return nil, errors.New("no name of a time zone")
-	}
-	return time.LoadLocation(s.TimeZone)
-}
-
 // Calendar implements [seqd.Dated].
 func (s *Settings) Calendar() seqd.Calendar {
-	zone, err := s.zone()
+	zone, err := literal.Zone(s.TimeZone)
 	if err != nil {
 		zone = time.UTC // not after Validate
 	}

@@ -1,13 +1,12 @@
 package segment
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-	_ "time/tzdata" // a container without the database has all time zones too
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // Settings are the settings of one biz type; the section "segment" of the configuration gives their
@@ -169,27 +168,18 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.ReserveSegments >= 0 && s.ReserveSegments <= mostReserve, "reserveSegments", "%d is outside 0 to %d", s.ReserveSegments, mostReserve)
 	check(s.RestoreGap == AutoGap || s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%s is neither auto nor from 0 to %d", s.RestoreGap, int64(mostStep))
 	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
-	_, err := s.zone()
+	_, err := literal.Zone(s.TimeZone)
 	check(s.PeriodRetention == 0 || s.PeriodRetention >= leastRetention && s.PeriodRetention <= mostRetention, "periodRetention",
 		"%s is neither 0s nor from %s to %s", s.PeriodRetention, leastRetention, mostRetention)
 	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
 	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)
-	check(err == nil, "timeZone", "%q is not the name of a time zone, such as Asia/Shanghai or UTC", s.TimeZone)
+	check(err == nil, "timeZone", "%v", err)
 	return problems
-}
-
-// zone returns the time zone.
-func (s *Settings) zone() (*time.Location, error) {
-	// which time.LoadLocation takes for UTC and for whatever the machine has
-	if s.TimeZone == "" || s.TimeZone == "Local" {
-		return nil, errors.New("no name of a time zone")
-	}
-	return time.LoadLocation(s.TimeZone)
 }
 
 // Calendar implements [seqd.Dated].
 func (s *Settings) Calendar() seqd.Calendar {
-	zone, err := s.zone()
+	zone, err := literal.Zone(s.TimeZone)
 	if err != nil {
 		zone = time.UTC // not after Validate
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sony/sonyflake/v2"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // layout says how a number consists of time, sequence and machine ID, from the highest bit to the
@@ -42,9 +43,9 @@ func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
 			list = append(list, &wrong{key, fmt.Sprintf(format, args...)})
 		}
 	}
-	epoch, err := time.Parse(time.RFC3339, string(s.Epoch))
+	epoch, ok := literal.Time(string(s.Epoch))
 	switch {
-	case err != nil:
+	case !ok:
 		check(false, "epoch", "%q is not a time such as 2025-01-01T00:00:00Z", s.Epoch)
 	case epoch.UnixMilli() < 0 || epoch.UnixMilli() > mostMillis:
 		check(false, "epoch", "%s is outside 1970 to 2262", s.Epoch)

@@ -5,11 +5,10 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // Settings are what a biz type with this strategy can say; the section snowflake holds their
@@ -157,8 +156,8 @@ func (o Plain) number(word Plain, most int64) (int64, error) {
 	if o == word {
 		return -1, nil
 	}
-	n, err := strconv.ParseInt(string(o), 10, 64)
-	if err != nil || n < 0 || n > most || strings.HasPrefix(string(o), "+") {
+	n, ok := literal.Int(string(o))
+	if !ok || n < 0 || n > most {
 		return 0, fmt.Errorf("%q is neither %s nor a number from 0 to %d", string(o), word, most)
 	}
 	return n, nil
