@@ -417,28 +417,85 @@ func TestAloneOnlyWithReservation(t *testing.T) {
 	})
 }
 
-// There are no numbers before the epoch, nor in its first millisecond.
-func TestBegun(t *testing.T) {
-	settings := DefaultSettings()
-	settings.Epoch, settings.StateDir = "2020-01-01T00:00:00Z", t.TempDir()
-	store := memory.New(time.Now)
-	epoch := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, test := range []struct {
-		now time.Time
-		ok  bool
-	}{{epoch.Add(-time.Hour), false}, {epoch, false}, {epoch.Add(time.Millisecond), true}} {
-		env := strategy.Env{
-			Store: store, Now: func() time.Time { return test.now }, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:1",
-		}
-		s, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings})
-		if (err == nil) != test.ok {
-			t.Errorf("at %s: %v", test.now, err)
-		}
-		if err == nil {
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
+// There are no numbers before the epoch, nor in its first millisecond. A clock that was wrong at the
+// start and is right since is no reason to refuse.
+func TestBeforeEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		epoch := time.Now().Add(time.Minute)
+		ahead.Store(int64(-time.Hour))
+		s := instanceWith(t, memory.New(now), now, "1", func(s *Settings) { s.Epoch = Plain(epoch.UTC().Format(time.RFC3339)) })
+		ready(t, s)
+		for _, at := range []time.Time{epoch.Add(-time.Hour), epoch} {
+			ahead.Store(int64(time.Until(at) - 2*time.Second))
+			time.Sleep(2 * time.Second) // the lease is renewed
+			ahead.Store(int64(time.Until(at)))
+			if _, err := try(s); seqd.CodeOf(err) != seqd.CodeClockRollback || seqd.CodeOf(s.Health()) != seqd.CodeClockRollback {
+				t.Errorf("at %s: %v, health %v", at, err, s.Health())
 			}
 		}
+		ahead.Store(int64(time.Until(epoch.Add(time.Second))))
+		time.Sleep(2 * time.Second)
+		one(t, s)
+	})
+}
+
+// A clock that was far ahead for a moment costs the machine ID, not the years until it comes there
+// again. What shows that the clock is right now is the registry, or a clock that nobody sets; or it is
+// so far behind that nobody would wait. Numbers are as after a restart: lower, and never twice.
+func TestClockPutRight(t *testing.T) {
+	for name, test := range map[string]struct {
+		shared         bool
+		before, during time.Duration // how far the clock is ahead
+		fixed          bool
+		moves          bool
+	}{
+		"embedded":               {during: 400 * 24 * time.Hour, moves: true},
+		"embedded, an hour":      {during: time.Hour, moves: true},
+		"shared":                 {shared: true, during: 400 * 24 * time.Hour, moves: true},
+		"ahead since the start":  {before: 8 * time.Hour, during: 8 * time.Hour, moves: true},
+		"less than the horizon":  {during: 4 * time.Second},
+		"set back by an hour":    {before: time.Hour, during: time.Hour},
+		"one machine ID for all": {during: 400 * 24 * time.Hour, fixed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ahead atomic.Int64
+				now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+				ahead.Store(int64(test.before))
+				r := &registry{Store: memory.New(now), shared: test.shared}
+				s := instanceWith(t, r, now, "1", func(s *Settings) {
+					if test.fixed {
+						s.MachineID = "5"
+					}
+				})
+				closes(t, s)
+				_ = s.Init(t.Context(), true) // a new registry that is shared waits
+				time.Sleep(time.Minute)
+				first := one(t, s)
+				ahead.Store(int64(test.during))
+				time.Sleep(2 * time.Second)
+				high := one(t, s)
+				id := s.machineID()
+				ahead.Store(0)
+				if _, err := try(s); seqd.CodeOf(err) != seqd.CodeClockRollback {
+					t.Errorf("at first: %v", err)
+				}
+				time.Sleep(2 * time.Second)
+				n, err := try(s)
+				switch {
+				case test.moves && (err != nil || n >= high || s.machineID() == id || test.before == 0 && n <= first || s.Health() != nil):
+					t.Errorf("%d after %d and %d, %v, machine ID %d after %d", n, first, high, err, s.machineID(), id)
+				case !test.moves && seqd.CodeOf(err) != seqd.CodeClockRollback:
+					t.Errorf("%d after %d, %v", n, high, err)
+				}
+				time.Sleep(time.Minute)
+				if test.moves && one(t, s) <= n {
+					t.Error("it does not continue")
+				}
+			})
+		})
 	}
 }
 

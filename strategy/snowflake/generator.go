@@ -94,6 +94,22 @@ func (g *generator) stop(reason *seqd.Error) (last int64) {
 	return g.last
 }
 
+// lastUsed returns the last time that was used, 0 if none.
+func (g *generator) lastUsed() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
+}
+
+// forget forgets the last time. The generator must be stopped, and continue with times of a lease that
+// nobody has used.
+func (g *generator) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last, g.refusing = 0, false
+	g.options.left.Store(0)
+}
+
 // leave leaves the last time to whatever generator a biz type uses next. It is called after the biz
 // type has used this one.
 func (g *generator) leave() {
@@ -266,7 +282,7 @@ func (g *generator) outside(ms int64) *seqd.Error {
 	case g.stopped != nil:
 		return g.stopped
 	case ms <= g.layout.epoch:
-		return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Second, Detail: fmt.Sprintf("the clock says %s, which is before the epoch", at(ms))}
+		return beforeEpoch(ms)
 	case ms <= g.lower:
 		code := seqd.CodeClockRollback
 		if g.floored {
@@ -299,8 +315,12 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	return int(count)
 }
 
-// health returns an error if no number could be made at a time because the clock was set back.
+// health returns an error if no number could be made at a time because the clock was set back, or is
+// before the epoch.
 func (g *generator) health(ms int64) *seqd.Error {
+	if ms <= g.layout.epoch {
+		return beforeEpoch(ms)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gap := time.Duration(g.last-ms) * time.Millisecond; gap > g.options.maxWait {

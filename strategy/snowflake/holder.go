@@ -35,13 +35,11 @@ type holder struct {
 	pending lease
 	// fromFile is true until the reservation of an earlier process has been dealt with.
 	fromFile bool
+	steady   steady
 }
 
 // newHolder returns a holder that has not started.
 func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error) {
-	if err := l.begun(env.Now()); err != nil {
-		return nil, fmt.Errorf("%s: %s", err.key, err.text)
-	}
 	file, key, err := instanceOf(env.Addr, settings)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,10 @@ const (
 	mostMillis = math.MaxInt64 / 1_000_000
 )
 
+// plausible is before all times that a clock which is right can show. Machines begin with an earlier
+// one, until somebody has told them the time: that is no mistake in the settings.
+var plausible = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // layoutProblems returns what is wrong with the layout in settings, and its epoch.
 func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
 	check := func(ok bool, key, format string, args ...any) {
@@ -51,7 +55,8 @@ func layoutProblems(s *Settings) (epoch time.Time, list []*wrong) {
 		check(false, "epoch", "%s is outside 1970 to 2262", s.Epoch)
 	default:
 		check(epoch.Nanosecond()%int(time.Millisecond) == 0, "epoch", "%s is not a whole millisecond", s.Epoch)
-		check(epoch.Before(time.Now()), "epoch", "%s is in the future", s.Epoch)
+		now := time.Now()
+		check(epoch.Before(now) || now.Before(plausible), "epoch", "%s is in the future", s.Epoch)
 	}
 	check(s.BitsMachine >= 1 && s.BitsMachine <= mostMachine, "bitsMachine", "%d is outside 1 to %d", s.BitsMachine, mostMachine)
 	most := allBits - leastTime - min(max(s.BitsMachine, 1), mostMachine)
@@ -69,23 +74,19 @@ func newLayout(s *Settings) (*layout, *wrong) {
 	l := &layout{
 		epoch: epoch.UnixMilli(), bitsSequence: s.BitsSequence, bitsMachine: s.BitsMachine, bitsTime: allBits - s.BitsSequence - s.BitsMachine,
 	}
+	start := epoch
+	if !start.Before(time.Now()) { // sonyflake refuses it, although it only has to read numbers
+		start = time.UnixMilli(1)
+	}
 	var err error
 	l.flake, err = sonyflake.New(sonyflake.Settings{
-		BitsSequence: s.BitsSequence, BitsMachineID: s.BitsMachine, TimeUnit: time.Millisecond, StartTime: epoch,
+		BitsSequence: s.BitsSequence, BitsMachineID: s.BitsMachine, TimeUnit: time.Millisecond, StartTime: start,
 		MachineID: func() (int, error) { return 0, nil },
 	})
 	if err != nil {
 		return nil, &wrong{"bitsSequence", err.Error()}
 	}
 	return l, nil
-}
-
-// begun returns an error if the epoch is not before now.
-func (l *layout) begun(now time.Time) *wrong {
-	if now.UnixMilli() <= l.epoch {
-		return &wrong{"epoch", fmt.Sprintf("%s is not before the current time %s", at(l.epoch), at(now.UnixMilli()))}
-	}
-	return nil
 }
 
 // text describes the layout. Different layouts have different texts.

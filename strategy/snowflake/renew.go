@@ -20,6 +20,10 @@ func (h *holder) hold(ctx context.Context) {
 			return
 		}
 		if err == nil {
+			if h.putRight() {
+				h.moveOn()
+				return
+			}
 			h.registry.survey(ctx)
 			pause = h.settings.RenewInterval
 		} else {

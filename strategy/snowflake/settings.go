@@ -102,8 +102,8 @@ func DefaultSettings() Settings {
 
 var appNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// Validate implements [seqd.Validator]. It does not check that the epoch is in the past, because it
-// has no clock.
+// Validate implements [seqd.Validator]. An epoch in the future is wrong, unless the clock cannot
+// be right.
 func (s *Settings) Validate() (problems []seqd.Problem) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {

@@ -56,13 +56,21 @@ type process struct {
 
 // checkPerProcess requires that a call that starts after another one of the same process and
 // counter has ended gets only larger numbers (DESIGN §2 "Order per process always holds", §4 "not
-// below the last one"). Nothing excuses a violation. Answers to a key of several calls are not
-// checked, because another process may have issued them.
+// below the last one"). Nothing excuses a violation, except that snowflake begins anew with another
+// machine ID after a clock was put right. Answers to a key of several calls are not checked, because
+// another process may have issued them.
 func (h *evidence) checkPerProcess(r *Report, all []*issue) {
-	parts := make(map[process][]*issue)
+	type part struct {
+		process
+		after int // how often the clock was put right before
+	}
+	parts := make(map[part][]*issue)
 	for _, i := range all {
 		if i.alone && i.life > 0 {
-			p := process{i.node, i.life}
+			p := part{process: process{i.node, i.life}}
+			if i.bizType.Strategy == record.Snowflake {
+				p.after = h.putRight(p.process, i.end)
+			}
 			parts[p] = append(parts[p], i)
 		}
 	}

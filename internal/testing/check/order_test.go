@@ -91,6 +91,14 @@ func TestOrder(t *testing.T) {
 			s.call(0, 9, "a", user, flakes(8, 3, 0, 1))
 			s.call(10, 12, "a", user, flakes(6, 4, 0, 1))
 		}, RuleOrderProcess},
+		{"of snowflake after a clock was put right", func(s *story) {
+			s.turn(1, "a", time.Hour)
+			s.line(1, "a", "", record.GotMachine).Machine = 3
+			s.call(2, 3, "a", user, flakes(3_600_002, 3, 0, 1))
+			s.turn(4, "a", 0)
+			s.line(5, "a", "", record.GotMachine).Machine = 4
+			s.call(10, 12, "a", user, flakes(11, 4, 0, 1))
+		}, ""},
 		{"the guard was needed", func(s *story) { s.line(5, "a", order, record.Guarded) }, RuleGuard},
 	}.run(t)
 }

@@ -120,3 +120,23 @@ func (h *evidence) registered(p process, m machine, from, to int64) bool {
 		return l.What == record.GotMachine && l.Node == p.node && l.Life == p.life && l.Machine == m.id && l.At >= from && l.At <= to+int64(h.options.LogDelay)
 	})
 }
+
+// putRight returns how often a process got a machine ID, up to then, after its clock was set back by so
+// much that waiting would be no use: it may issue lower numbers with it (docs/SNOWFLAKE.md "Clocks").
+func (h *evidence) putRight(p process, then int64) (times int) {
+	const noUse = int64(5 * time.Second) // horizon
+	last := int64(0)
+	for _, l := range h.lines {
+		if l.What != record.GotMachine || l.Node != p.node || l.Life != p.life || l.At > then {
+			continue
+		}
+		all := h.offsets[p.node]
+		for n := range all {
+			if n > 0 && all[n].At >= last && all[n].At <= l.At && all[n-1].Nanoseconds-all[n].Nanoseconds > noUse {
+				times++
+			}
+		}
+		last = l.At
+	}
+	return times
+}

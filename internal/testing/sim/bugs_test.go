@@ -386,6 +386,39 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "a clock ahead that is put right", was: "After a clock was far ahead for a moment, nothing was issued until it came there again, days later.", found: "issue 31, C.5",
+		world: Options{Bolt: true, BizTypes: only("user", "guest"), Script: func(w *World) {
+			a := w.named("a")
+			for _, ahead := range []time.Duration{400 * 24 * time.Hour, time.Hour} {
+				w.issue("a", "user", 10)
+				a.setClock(ahead)
+				time.Sleep(3 * time.Second) // a renewal
+				w.issue("a", "user", 10)
+				w.issue("a", "guest", 10)
+				a.setClock(0)
+				time.Sleep(10 * time.Second)
+				w.issue("a", "user", 10)
+				w.issue("a", "guest", 10)
+			}
+		}},
+	},
+	{
+		name: "a clock before the epoch at the start", was: "A snowflake biz type was refused for good although the clock was right by then.", found: "issue 31, C.5",
+		world: Options{Bolt: true, BizTypes: only("user", "guest"), Script: func(w *World) {
+			a := w.named("a")
+			a.stop()
+			a.setClock(-50 * 365 * 24 * time.Hour)
+			a.start()
+			time.Sleep(5 * time.Second)
+			if c := w.ask("a", load.Question{BizType: "user"}); c.Code != "clock_rollback" {
+				w.journal.Find("before the epoch: %d %s", c.Status, c.Code)
+			}
+			a.setClock(0)
+			time.Sleep(10 * time.Second)
+			w.issue("a", "user", 1)
+		}},
+	},
+	{
 		name: "a key over a change of strategy", was: "A key got a second number after the strategy was changed.", found: "issue 31, A.2",
 		rules: []string{"recall"},
 		world: Options{BizTypes: only("bulk"), Script: func(w *World) {

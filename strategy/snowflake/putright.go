@@ -1,0 +1,71 @@
+package snowflake
+
+import (
+	"errors"
+	"time"
+
+	"github.com/seqd/seqd"
+)
+
+// A clock that is far ahead for a moment takes the times of a machine ID with it: nothing can be issued
+// with that ID until the clock has come there again, perhaps in years. Once the clock is right, another
+// machine ID has times that nobody has used, as it would after a restart.
+
+// longestWait is how long callers wait at most for a clock that was set back, if this node cannot tell
+// whether it was wrong before or is wrong now.
+const longestWait = time.Hour
+
+// steady compares the node's clock with one that nobody sets. Only the run goroutine uses it.
+type steady struct {
+	wall int64 // the node's time, in ms since the Unix epoch
+	at   time.Time
+}
+
+// agrees reports whether now, the node's time, is at most so many ms off what it was when it last
+// agreed.
+func (s *steady) agrees(now, most int64) bool {
+	if !s.at.IsZero() {
+		if off := now - s.wall - time.Since(s.at).Milliseconds(); off > most || -off > most {
+			return false
+		}
+	}
+	*s = steady{now, time.Now()}
+	return true
+}
+
+// putRight reports whether the clock was ahead, and was put right by more than horizon. It is called
+// after a renewal, so a registry that is shared has just agreed with the clock.
+func (h *holder) putRight() bool {
+	now, last := h.env.ms(), h.tenure.gen.lastUsed()
+	agrees := h.registry.floored || h.steady.agrees(now, h.registry.maxSkew)
+	_, l, _ := h.tenure.now()
+	behind := last - now
+	if behind <= h.registry.horizon || l.lower >= last || h.registry.first == h.registry.last {
+		return false // no other machine ID would help
+	}
+	return agrees || behind > longestWait.Milliseconds()
+}
+
+// moveOn gives up the machine ID and its times. The next one may have numbers below those that were
+// issued.
+func (h *holder) moveOn() {
+	_, l, _ := h.tenure.now()
+	last := h.tenure.gen.stop(errSeeking)
+	h.env.Log.Warn("the clock was ahead, and is not any more: this node takes another machine ID, and issues lower numbers than before",
+		"machineId", l.id, "used", at(last))
+	err := h.giveUp(l, last)
+	if errors.Is(err, errLost) {
+		h.debt.owed = l
+	}
+	if err != nil {
+		h.env.Log.Warn("the machine ID could not be released; it stays taken until its lease ends", "machineId", l.id, "until", at(max(l.until, l.reserved)), "error", err)
+	}
+	h.tenure.gen.forget()
+	h.tenure.clear()
+	h.steady = steady{}
+}
+
+// beforeEpoch is the error while the clock has not reached the epoch.
+func beforeEpoch(ms int64) *seqd.Error {
+	return &seqd.Error{Code: seqd.CodeClockRollback, RetryAfter: time.Second, Detail: "the clock says " + at(ms) + ", which is before the epoch"}
+}
