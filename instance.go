@@ -35,9 +35,10 @@ type instance struct {
 
 	mu      sync.Mutex // guards what follows
 	phase   phase
-	drained bool     // the plugins were closed, or are in the chain of another instance
-	attempt *attempt // the attempt under way in phases opening and abandoned
-	failure *Error   // why the last attempt failed
+	drained bool      // the plugins were closed, or are in the chain of another instance
+	attempt *attempt  // the attempt under way in phases opening and abandoned
+	failure *Error    // why the last attempt failed
+	ended   time.Time // when it failed
 
 	_ [16]byte // to three cache lines: else the first fields may lie in two
 }
@@ -89,7 +90,7 @@ func (w *walk) timer() <-chan time.Time {
 }
 
 // initialise makes the instance ready. Callers that come while an attempt is under way share it.
-// After a conflict no further attempt is made: only another definition helps.
+// After a conflict there is no further attempt for a second: others would have to change something.
 func (is *Issuer) initialise(ctx context.Context, i *instance, w *walk) error {
 	a, err := is.begin(ctx, i)
 	if a == nil {
@@ -117,10 +118,13 @@ func (is *Issuer) begin(ctx context.Context, i *instance) (a *attempt, err error
 	switch i.phase {
 	case ready:
 		return nil, nil
-	case unusable:
-		return nil, i.failure
 	case stopping, abandoned, closed:
 		return nil, errStopping
+	case unusable:
+		if time.Since(i.ended) < retryInit {
+			return nil, i.failure
+		}
+		fallthrough
 	case fresh, failed:
 		i.phase = i.phase.after(begin)
 		i.attempt = &attempt{began: time.Now(), done: make(chan struct{})}
@@ -172,7 +176,7 @@ func (is *Issuer) tried(i *instance, a *attempt, err error) phase {
 	} else {
 		i.attempt = nil
 	}
-	i.failure = a.err
+	i.failure, i.ended = a.err, time.Now()
 	i.ready.Store(i.phase == ready)
 	return i.phase
 }

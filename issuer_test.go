@@ -429,8 +429,18 @@ func TestInitIsSharedAndRepeated(t *testing.T) {
 	})
 }
 
-func TestInitGivesUpWhereNothingHelps(t *testing.T) {
-	conflict := &counting{init: func(context.Context, bool) error { return seqd.Errorf(seqd.CodeConflict, "no") }}
+// A conflict keeps nobody waiting, and is tried again all the same: what others changed may have ended
+// it.
+func TestInitAfterAConflict(t *testing.T) { synctest.Test(t, initAfterAConflict) }
+
+func initAfterAConflict(t *testing.T) {
+	conflict := &counting{}
+	conflict.init = func(context.Context, bool) error {
+		if conflict.inits.Load() < 4 {
+			return seqd.Errorf(seqd.CodeConflict, "no")
+		}
+		return nil
+	}
 	panics := &counting{}
 	panics.init = func(context.Context, bool) error {
 		if panics.inits.Load() < 3 {
@@ -447,6 +457,26 @@ func TestInitGivesUpWhereNothingHelps(t *testing.T) {
 	}
 	if conflict.inits.Load() != 1 {
 		t.Errorf("%d attempts at a conflict", conflict.inits.Load())
+	}
+	for _, step := range []struct {
+		wait     time.Duration
+		asks     bool
+		attempts int64
+	}{{0, true, 1}, {time.Second, true, 2}, {0, true, 2}, {9 * time.Second, false, 3}} {
+		time.Sleep(step.wait)
+		synctest.Wait()
+		if step.asks {
+			if _, err := is.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
+				t.Error(err)
+			}
+		}
+		if got := conflict.inits.Load(); got != step.attempts {
+			t.Errorf("%d attempts, want %d", got, step.attempts)
+		}
+	}
+	time.Sleep(time.Second)
+	if _, err := is.Next(t.Context(), "order", 1); err != nil {
+		t.Error(err)
 	}
 }
 

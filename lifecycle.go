@@ -8,7 +8,7 @@ const (
 	opening               // Init is under way
 	ready                 // the strategy issues
 	failed                // Init failed; the next caller tries again
-	unusable              // Init failed with CodeConflict: only another definition helps
+	unusable              // Init failed with CodeConflict; it is tried again, but seldom
 	stopping              // nothing is issued any more; Close of the strategy is due
 	// stopped while Init is under way: when that ends, the strategy is closed
 	abandoned
@@ -34,7 +34,7 @@ var lifecycle = map[phase]map[event]phase{
 	opening:   {succeed: ready, fail: failed, conflict: unusable, stop: abandoned},
 	ready:     {stop: stopping},
 	failed:    {begin: opening, stop: stopping},
-	unusable:  {stop: stopping},
+	unusable:  {begin: opening, stop: stopping},
 	stopping:  {shut: closed},
 	abandoned: {end: closed},
 	closed:    {},

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Init initialises every biz type that the issuer holds, and retries those that failed for a reason
-// that can pass, until ctx ends. It returns when each is ready or cannot become ready. Requests need
-// not wait for it: the first request of a biz type initialises it.
+// Init initialises every biz type that the issuer holds, and retries those that failed, until ctx
+// ends. It returns when each is ready or has failed with [CodeConflict]; those are tried again in the
+// background, until Close. Requests need not wait for it: the first request of a biz type initialises
+// it.
 func (is *Issuer) Init(ctx context.Context) {
 	left := is.openAll(ctx, slices.Collect(is.serving()))
 	for pause := firstRetry; len(left) > 0; pause = min(2*pause, retryInit) {
@@ -25,12 +26,15 @@ func (is *Issuer) Init(ctx context.Context) {
 	}
 }
 
-// openAll tries each instance once and returns those that are worth another try.
+// openAll tries each instance once and returns those to try again soon. A conflict passes only if
+// somebody changes something, so it is tried again later.
 func (is *Issuer) openAll(ctx context.Context, instances []*instance) (left []*instance) {
 	var mu sync.Mutex // guards left
 	each(instances, func(i *instance) {
 		switch CodeOf(is.initialise(ctx, i, &walk{})) {
-		case "", CodeConflict, CodeStopping:
+		case "", CodeStopping:
+		case CodeConflict:
+			time.AfterFunc(retryConflict, func() { is.openSoon(i) })
 		default:
 			mu.Lock()
 			defer mu.Unlock()
@@ -195,4 +199,6 @@ func each(instances []*instance, f func(*instance)) {
 const (
 	firstRetry = 50 * time.Millisecond
 	retryInit  = time.Second
+	// retryConflict is the pause after a conflict. A request tries after retryInit.
+	retryConflict = 10 * time.Second
 )

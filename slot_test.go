@@ -16,7 +16,7 @@ func TestLifecycle(t *testing.T) {
 	events := []event{begin, succeed, fail, conflict, stop, shut, end}
 	table := map[event][]phase{ // what follows each of phases
 		//         fresh    opening    ready     failed    unusable  stopping  abandoned  closed
-		begin:    {opening, opening, ready, opening, unusable, stopping, abandoned, closed},
+		begin:    {opening, opening, ready, opening, opening, stopping, abandoned, closed},
 		succeed:  {fresh, ready, ready, failed, unusable, stopping, abandoned, closed},
 		fail:     {fresh, failed, ready, failed, unusable, stopping, abandoned, closed},
 		conflict: {fresh, unusable, ready, failed, unusable, stopping, abandoned, closed},

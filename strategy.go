@@ -13,8 +13,8 @@ type Strategy interface {
 	// of this biz type with this strategy. Only then may Init create missing state; otherwise the
 	// state was lost, and Init returns [CodeConflict]. Existing state is used even if fresh is
 	// true: a process that crashed may have called Init before, or another node at the same time.
-	// Init is called until it succeeds or fails with [CodeConflict], never concurrently in a
-	// process.
+	// Init is called until it succeeds, never concurrently in a process: soon after it has failed,
+	// and after a pause if it failed with [CodeConflict].
 	Init(ctx context.Context, fresh bool) error
 	// Generate adds exactly n numbers to seq, n ≥ 1, or returns an error.
 	Generate(ctx context.Context, n int, seq *Sequence) error

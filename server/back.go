@@ -85,6 +85,7 @@ func (b *back) open(ctx context.Context) error {
 	b.base.background.run(ctx, b.store.WatchFence)
 	b.base.background.run(ctx, b.catalogue.Seed)
 	b.base.background.run(ctx, b.catalogue.Tidy)
+	b.base.background.run(ctx, b.catalogue.Mend)
 	b.runStrategies(ctx)
 	return nil
 }

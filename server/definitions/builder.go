@@ -191,11 +191,11 @@ func (u unusable) Check(ctx context.Context) (fresh bool, err error) {
 // Record implements [seqd.Claim].
 func (u unusable) Record(ctx context.Context) error { return u.Init(ctx, false) }
 
-// Init returns a conflict, which does not pass.
+// Init returns a conflict. [Catalogue.Mend] finds out whether it has passed.
 func (u unusable) Init(context.Context, bool) error {
 	return &seqd.Error{
 		Code:   seqd.CodeConflict,
-		Detail: "the plugins of this biz type cannot be used; the log of the service says more", Err: u.err,
+		Detail: "the plugins of this biz type cannot be used here, which is tried again every few seconds; the log of the service says more", Err: u.err,
 	}
 }
 

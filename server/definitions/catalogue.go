@@ -170,7 +170,9 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 			c.claims = append(c.claims, claim)
 		}
 		text, _ := c.cfg.Definition(b.Name)
-		c.states.set(b.Name, stateOf(0, stored{Definition: text, Enabled: true}))
+		state := stateOf(0, stored{Definition: text, Enabled: true})
+		_, state.unusable = d.Strategy.(unusable)
+		c.states.set(b.Name, state)
 		c.states.setRejected(b.Name, b.Rejected)
 		list = append(list, d)
 	}

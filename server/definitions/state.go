@@ -119,6 +119,18 @@ func (s *states) setRejected(name string, rejected []seqd.RejectedBinding) (befo
 	return before
 }
 
+// unusable returns the biz types that this process could not build.
+func (s *states) unusable() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, known := range s.byName {
+		if known.unusable {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // count returns how many biz types are held.
 func (s *states) count() int {
 	s.mu.Lock()
