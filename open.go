@@ -11,9 +11,9 @@ import (
 )
 
 // Init initialises every biz type that the issuer holds, and retries those that failed, until ctx
-// ends. It returns when each is ready or has failed with [CodeConflict]; those are tried again in the
-// background, until Close. Requests need not wait for it: the first request of a biz type initialises
-// it.
+// ends. It returns when each is ready or has failed with [CodeConflict]; those are tried again in
+// the background, until Close. Requests need not wait for it: the first request of a biz type
+// initialises it.
 func (is *Issuer) Init(ctx context.Context) {
 	left := is.openAll(ctx, slices.Collect(is.serving()))
 	for pause := firstRetry; len(left) > 0; pause = min(2*pause, retryInit) {

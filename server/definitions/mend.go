@@ -10,8 +10,8 @@ import (
 // mendPause is the pause between two attempts to build what could not be built.
 const mendPause = 5 * time.Second
 
-// Mend builds biz types again that this process could not build, until ctx ends: a file may be there by
-// now, a folder writable, or a clock right.
+// Mend builds biz types again that this process could not build, until ctx ends: a file may be
+// there by now, a folder writable, or a clock right.
 func (c *Catalogue) Mend(ctx context.Context) {
 	ticker := time.NewTicker(mendPause)
 	defer ticker.Stop()
@@ -48,8 +48,8 @@ func (c *Catalogue) mend(ctx context.Context, name string) {
 	c.log.Info("a biz type can be used now", "bizType", name)
 }
 
-// rebuild builds a biz type as this process knows it. ok is false if that fails again; then nothing is
-// left of the attempt.
+// rebuild builds a biz type as this process knows it. ok is false if that fails again; then nothing
+// is left of the attempt.
 func (c *Catalogue) rebuild(ctx context.Context, name string, before state) (made *seqd.Definition, after state, rejected []seqd.RejectedBinding, ok bool) {
 	after = before
 	if before.revision > 0 {

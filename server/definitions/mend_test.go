@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// What this node could not build, because a file was in the way, it builds when that is gone: whether
-// the store or the configuration has the definition.
+// What this node could not build, because a file was in the way, it builds when that is gone:
+// whether the store or the configuration has the definition.
 func TestMend(t *testing.T) {
 	for _, from := range []string{"store", "config"} {
 		t.Run(from, func(t *testing.T) {

@@ -417,8 +417,8 @@ func TestAloneOnlyWithReservation(t *testing.T) {
 	})
 }
 
-// There are no numbers before the epoch, nor in its first millisecond. A clock that was wrong at the
-// start and is right since is no reason to refuse.
+// There are no numbers before the epoch, nor in its first millisecond. A clock that was wrong at
+// the start and is right since is no reason to refuse.
 func TestBeforeEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
@@ -442,8 +442,8 @@ func TestBeforeEpoch(t *testing.T) {
 }
 
 // A clock that was far ahead for a moment costs the machine ID, not the years until it comes there
-// again. What shows that the clock is right now is the registry, or a clock that nobody sets; or it is
-// so far behind that nobody would wait. Numbers are as after a restart: lower, and never twice.
+// again. What shows that the clock is right now is the registry, or a clock that nobody sets; or it
+// is so far behind that nobody would wait. Numbers are as after a restart: lower, and never twice.
 func TestClockPutRight(t *testing.T) {
 	for name, test := range map[string]struct {
 		shared         bool

@@ -36,8 +36,8 @@ const (
 	mostMillis = math.MaxInt64 / 1_000_000
 )
 
-// plausible is before all times that a clock which is right can show. Machines begin with an earlier
-// one, until somebody has told them the time: that is no mistake in the settings.
+// plausible is before all times that a clock which is right can show. Machines begin with an
+// earlier one, until somebody has told them the time: that is no mistake in the settings.
 var plausible = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // layoutProblems returns what is wrong with the layout in settings, and its epoch.

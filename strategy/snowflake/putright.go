@@ -7,12 +7,12 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// A clock that is far ahead for a moment takes the times of a machine ID with it: nothing can be issued
-// with that ID until the clock has come there again, perhaps in years. Once the clock is right, another
-// machine ID has times that nobody has used, as it would after a restart.
+// A clock that is far ahead for a moment takes the times of a machine ID with it: nothing can be
+// issued with that ID until the clock has come there again, perhaps in years. Once the clock is
+// right, another machine ID has times that nobody has used, as it would after a restart.
 
-// longestWait is how long callers wait at most for a clock that was set back, if this node cannot tell
-// whether it was wrong before or is wrong now.
+// longestWait is how long callers wait at most for a clock that was set back, if this node cannot
+// tell whether it was wrong before or is wrong now.
 const longestWait = time.Hour
 
 // steady compares the node's clock with one that nobody sets. Only the run goroutine uses it.
@@ -33,8 +33,8 @@ func (s *steady) agrees(now, most int64) bool {
 	return true
 }
 
-// putRight reports whether the clock was ahead, and was put right by more than horizon. It is called
-// after a renewal, so a registry that is shared has just agreed with the clock.
+// putRight reports whether the clock was ahead, and was put right by more than horizon. It is
+// called after a renewal, so a registry that is shared has just agreed with the clock.
 func (h *holder) putRight() bool {
 	now, last := h.env.ms(), h.tenure.gen.lastUsed()
 	agrees := h.registry.floored || h.steady.agrees(now, h.registry.maxSkew)

@@ -121,8 +121,9 @@ func (h *evidence) registered(p process, m machine, from, to int64) bool {
 	})
 }
 
-// putRight returns how often a process got a machine ID, up to then, after its clock was set back by so
-// much that waiting would be no use: it may issue lower numbers with it (docs/SNOWFLAKE.md "Clocks").
+// putRight returns how often a process got a machine ID, up to then, after its clock was set back
+// by so much that waiting would be no use: it may issue lower numbers with it (docs/SNOWFLAKE.md
+// "Clocks").
 func (h *evidence) putRight(p process, then int64) (times int) {
 	const noUse = int64(5 * time.Second) // horizon
 	last := int64(0)

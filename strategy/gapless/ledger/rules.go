@@ -69,11 +69,11 @@ const (
 	// RuleAhead: a record shows how far the document had come: if a failover can lose something, a
 	// document that is older than a record is not used (G2).
 	RuleAhead
-	// RuleStill: a repeated request is told its numbers again only while they are reserved or issued for
-	// it (G2).
+	// RuleStill: a repeated request is told its numbers again only while they are reserved or issued
+	// for it (G2).
 	RuleStill
-	// RuleToldEnd: the end of a reservation that callers are told is the earliest that it can have, whatever
-	// a node knows of when nodes were away (G3).
+	// RuleToldEnd: the end of a reservation that callers are told is the earliest that it can have,
+	// whatever a node knows of when nodes were away (G3).
 	RuleToldEnd
 	rules
 )

@@ -16,9 +16,9 @@ func (r *Reservation) due(s *State, p *Policy) int64 {
 	return since + r.TTL
 }
 
-// toldEnd returns the end that callers are told: the reservation is not reclaimed before it. It may last
-// longer, if all nodes were away. How long differs between nodes for some seconds, and a raise takes
-// it back, so nobody is told.
+// toldEnd returns the end that callers are told: the reservation is not reclaimed before it. It may
+// last longer, if all nodes were away. How long differs between nodes for some seconds, and a raise
+// takes it back, so nobody is told.
 func (r *Reservation) toldEnd(s *State, p *Policy) int64 {
 	if s.rules.Has(RuleToldEnd) {
 		return r.due(s, p)
