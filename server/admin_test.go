@@ -273,7 +273,7 @@ func TestDefinitionThatIsTooLarge(t *testing.T) {
 
 // A definition that turns out to be unusable when it is built disables its biz type, not the node.
 func TestOneMistakeStopsOneBizType(t *testing.T) {
-	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
+	s := start(t, load(t, "bizTypeFolder: /proc\nstore: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
 	answer, _ := s.do(201, "PUT", "/biz-types/new", `{"plugins":[{"name":"history","to":"file","file":{"path":"/proc/self/none/x.log"}}]}`)
 	wantIn(t, answer, `"warnings":["this node cannot use`)

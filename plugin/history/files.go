@@ -2,18 +2,22 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/persist"
 )
@@ -27,6 +31,7 @@ import (
 //  2. Older files never change.
 type files struct {
 	path             string
+	reach            *seqd.Reach
 	maxSize, maxSpan int64 // bytes, ms; maxSpan 0 means no limit
 	maxFiles         int
 	log              *slog.Logger
@@ -46,22 +51,25 @@ var errHeld = errors.New("another process, or a biz type with other settings, wr
 
 // openFiles creates the folder, takes the lock and opens the current file.
 func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
-	path, err := filepath.Abs(s.File.Path)
+	path, err := s.reach.Resolve(s.File.Path)
+	if err == nil && besideHistory.MatchString(path) {
+		err = errNotHistory
+	}
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o750)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("file.path: %w", err)
 	}
-	f = &files{path: path, maxSize: s.File.MaxSize, maxFiles: s.File.MaxFiles, maxSpan: (s.Retention / 10).Milliseconds(), log: log}
-	if f.lock, err = os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	f = &files{path: path, reach: s.reach, maxSize: s.File.MaxSize, maxFiles: s.File.MaxFiles, maxSpan: (s.Retention / 10).Milliseconds(), log: log}
+	lock, err := s.reach.Resolve(path + ".lock")
+	if err == nil {
+		f.lock, err = os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("file.path: %w", err)
 	}
-	switch err = folder.Lock(f.lock); {
-	case errors.Is(err, folder.ErrHeld):
-		err = errHeld
-	case err == nil, errors.Is(err, errors.ErrUnsupported):
-		// without locks, the operator must ensure that one process writes to a file
+	if err = lockFile(f.lock); err == nil {
 		err = f.open()
 	}
 	if err != nil {
@@ -69,6 +77,18 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 		return nil, fmt.Errorf("file.path: %s: %w", path, err)
 	}
 	return f, nil
+}
+
+// lockFile locks a file. On a system without locks, the operator must ensure that one process writes
+// to a file.
+func lockFile(file *os.File) error {
+	switch err := folder.Lock(file); {
+	case errors.Is(err, folder.ErrHeld):
+		return errHeld
+	case !errors.Is(err, errors.ErrUnsupported):
+		return err
+	}
+	return nil
 }
 
 func (f *files) close() {
@@ -84,10 +104,25 @@ func (f *files) close() {
 
 // open opens the current file and reads its times. If a crash left an incomplete last line, it adds
 // a line break, so that the damage is one unreadable line. mu is held, or nobody else knows f.
+//
+// It refuses what is not a file of history, before it changes anything there. The lock of the file
+// itself keeps writers out that know it by another name.
 func (f *files) open() error {
+	if info, err := os.Stat(f.path); err == nil && !info.Mode().IsRegular() {
+		return errNotHistory
+	}
+	if path, err := f.reach.Resolve(f.path); err != nil || path != f.path {
+		return cmp.Or(err, errNotHistory)
+	}
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
+	}
+	if err := isHistory(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := lockFile(file); err != nil {
+		return errors.Join(err, file.Close())
 	}
 	if err := endLine(file); err != nil {
 		return errors.Join(err, file.Close())
@@ -105,6 +140,22 @@ func (f *files) open() error {
 		f.log.Warn("history: lines cannot be read, such as one torn by a crash", "file", f.path, "lines", unreadable)
 	}
 	f.file, f.size, f.from, f.last = file, size, from, last
+	return nil
+}
+
+// errNotHistory is why a file is neither written nor removed.
+var errNotHistory = errors.New("it exists and is not a file of history: move it away, or choose another name")
+
+// isHistory returns an error unless a file is empty or begins like a line, whole or torn.
+func isHistory(file *os.File) error {
+	begins := make([]byte, len(anyVersion))
+	n, err := file.ReadAt(begins, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if string(begins[:n]) != anyVersion[:n] {
+		return errNotHistory
+	}
 	return nil
 }
 
@@ -200,6 +251,10 @@ type older struct {
 // by time. The number distinguishes files with the same times.
 const olderName = "%s.%015d-%015d-%03d"
 
+// besideHistory are the names of older files and of locks: no current file has such a name, or the
+// history that it lies beside would take it for its own.
+var besideHistory = regexp.MustCompile(`(?i)(\.\d{15,}-\d{15,}-\d{3,}|\.lock)$`)
+
 // rotate renames the current file to its final name and starts the next one. mu is held.
 func (f *files) rotate() error {
 	name := ""
@@ -224,10 +279,25 @@ func (f *files) rotate() error {
 		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
 	}
 	for f.maxFiles > 0 && len(list) > f.maxFiles {
-		if err := os.Remove(list[0].path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		if err := list[0].remove(); err != nil {
+			return err
 		}
 		list = list[1:]
+	}
+	return nil
+}
+
+// remove removes an older file, if it is one: somebody may have given its name to another.
+func (o older) remove() error {
+	file, err := os.Open(o.path)
+	if err == nil {
+		err = errors.Join(isHistory(file), file.Close())
+	}
+	if err == nil {
+		err = os.Remove(o.path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errNotHistory) {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
 	}
 	return nil
 }
@@ -243,6 +313,9 @@ func (f *files) olderFiles() ([]older, error) {
 		o := older{path: filepath.Join(filepath.Dir(f.path), e.Name())}
 		rest, ours := strings.CutPrefix(o.path, f.path)
 		number := 0
+		if !e.Type().IsRegular() {
+			continue
+		}
 		if _, err := fmt.Sscanf(rest, ".%d-%d-%d", &o.from, &o.last, &number); !ours || err != nil || o.path != fmt.Sprintf(olderName, f.path, o.from, o.last, number) {
 			continue // not made by rotate
 		}
@@ -276,8 +349,8 @@ func (f *files) Purge(ctx context.Context, bizType string, before int64, limit i
 		if o.last >= before {
 			continue
 		}
-		if err := os.Remove(o.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+		if err := o.remove(); err != nil {
+			return 0, err
 		}
 	}
 	return 0, nil

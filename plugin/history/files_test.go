@@ -291,3 +291,53 @@ func search(t *testing.T, s *finding, text []byte) []persist.HistoryRecord {
 		}
 	}
 }
+
+// TestFilesAreHistory checks that what is not a file of history is neither written nor removed,
+// whatever its name is.
+func TestFilesAreHistory(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	file := func(name, text string) string {
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return in(name)
+	}
+	held := openAt(t, in("held.jsonl"), nil, nil)
+	write(t, held, lines(1, 1))
+	mine := file("seqd.db", "a store")
+	empty := file("empty.db", "")
+	outside := filepath.Join(t.TempDir(), "other")
+	for link, to := range map[string]string{"link": mine, "away": outside, "gone": in("none")} {
+		if err := os.Symlink(to, in(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"hard": held.path, "store": empty} {
+		if err := os.Link(to, in(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{mine, in("link"), in("away"), in("gone"), in("hard"), in("store"), dir, file("text", "a text\n"), outside} {
+		s := DefaultSettings()
+		s.To, s.File.Path = ToFile, path
+		s.Confine(&seqd.Reach{Folder: dir, Store: in("seqd.db"), Own: []string{empty}})
+		f, err := openFiles(s, slog.New(slog.DiscardHandler))
+		if err == nil {
+			f.close()
+			t.Errorf("%s was opened", path)
+		}
+	}
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "a store" {
+		t.Errorf("%q, %v", text, err)
+	}
+	f := openAt(t, in("h"), nil, func(f *files) { f.maxFiles = 1 })
+	foreign := file("h.000000000000001-000000000000002-000", "a key")
+	write(t, f, lines(5, 5))
+	if _, err := f.Purge(t.Context(), "order", 1000, 500); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(foreign); err != nil || len(oldFiles(t, f)) != 1 {
+		t.Errorf("what is not history: %v; older files %v", err, oldFiles(t, f))
+	}
+}

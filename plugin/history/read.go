@@ -23,6 +23,9 @@ var (
 	afterID    = []byte(`","bizType":"`)
 )
 
+// anyVersion begins every line of any version.
+const anyVersion = `{"v":`
+
 const idLength = 40
 
 // longestLine is longer than any line that this version writes.

@@ -31,11 +31,13 @@ type Settings struct {
 	BlockTimeout time.Duration `config:"blockTimeout" range:"1ms to 1m"`
 	// Retention is the age at which records are removed.
 	Retention time.Duration `config:"retention" range:"0s, or at least 1m" zero:"never"`
+
+	reach *seqd.Reach // which files File may name
 }
 
 // FileSettings say which files records go to.
 type FileSettings struct {
-	// Path is the current file. Older ones are in the same folder.
+	// Path is the current file, in `bizTypeFolder`. Older ones are in the same folder.
 	Path string `config:"path"`
 	// MaxSize is the size at which the next file is started.
 	MaxSize int64 `config:"maxSize" range:"65,536 to 1,099,511,627,776" unit:"bytes"`
@@ -94,9 +96,22 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(within(s.BlockTimeout, time.Millisecond, time.Minute), "blockTimeout", "%s is outside 1ms to 1m", s.BlockTimeout)
 	check(s.Retention == 0 || s.Retention >= time.Minute, "retention", "%s is neither 0 (for ever) nor at least 1m", s.Retention)
 	check(s.To != ToFile || s.File.Path != "", "file.path", "is empty")
+	check(s.To != ToFile || !besideHistory.MatchString(s.File.Path), "file.path", "%.200q is a name that older files or locks have", s.File.Path)
 	check(s.File.MaxSize >= leastSize && s.File.MaxSize <= mostSize, "file.maxSize", "%d is outside %d to %d bytes", s.File.MaxSize, leastSize, int64(mostSize))
 	check(s.File.MaxFiles >= 0 && s.File.MaxFiles <= mostFiles, "file.maxFiles", "%d is outside 0 to %d", s.File.MaxFiles, mostFiles)
 	return problems
+}
+
+// Confine implements [seqd.Confined].
+func (s *Settings) Confine(r *seqd.Reach) []seqd.Problem {
+	s.reach = r
+	if s.To != ToFile {
+		return nil
+	}
+	if err := r.Check(s.File.Path); err != nil {
+		return []seqd.Problem{{Key: "file.path", Text: err.Error()}}
+	}
+	return nil
 }
 
 // MaxWait returns how long a request may wait for room.
@@ -110,4 +125,5 @@ func (s *Settings) MaxWait() time.Duration {
 var (
 	_ seqd.Validator = (*Settings)(nil)
 	_ seqd.Waiter    = (*Settings)(nil)
+	_ seqd.Confined  = (*Settings)(nil)
 )

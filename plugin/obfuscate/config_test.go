@@ -49,7 +49,7 @@ func TestConfiguration(t *testing.T) {
 // TestConfigurationMakesNoFile checks that a configuration is checked before any file is opened.
 func TestConfigurationMakesNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if _, err := config.LoadYAML([]byte("bizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: "+path+"}]}]\n"), config.Sources{}); err != nil {
+	if _, err := config.LoadYAML([]byte("bizTypeFolder: "+filepath.Dir(path)+"\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: "+path+"}]}]\n"), config.Sources{}); err != nil {
 		t.Fatal(err)
 	}
 	if found, _ := filepath.Glob(path + "*"); len(found) > 0 {

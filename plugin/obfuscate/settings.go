@@ -34,11 +34,14 @@ type Settings struct {
 	Bits int `config:"bits" range:"0 to 63" unit:"bits" zero:"not set" exactlyOneOf:"digits, bits"`
 	// Key is the key itself, 8 to 4096 bytes. Set one of `key`, `keyEnv` and `keyFile`.
 	Key Secret `config:"key" secret:"true" exactlyOneOf:"key, keyEnv, keyFile"`
-	// KeyEnv is the name of the environment variable that contains the key, of the same length.
+	// KeyEnv is the name of the environment variable that contains the key, of the same length. It
+	// begins with `bizTypeVariables`.
 	KeyEnv string `config:"keyEnv" exactlyOneOf:"key, keyEnv, keyFile"`
-	// KeyFile is the path of the file that contains the key. It is created with a random key if it
-	// does not exist.
+	// KeyFile is the path of the file that contains the key, in `bizTypeFolder`. It is created with a
+	// random key if it does not exist.
 	KeyFile string `config:"keyFile" exactlyOneOf:"key, keyEnv, keyFile"`
+
+	reach *seqd.Reach // what KeyEnv and KeyFile may name
 
 	mu    sync.Mutex // guards what follows
 	known *material  // what was derived from the key, once it was read
@@ -71,7 +74,7 @@ var (
 	_ slog.LogValuer = Secret("")
 )
 
-// Validate implements [seqd.Validator]. It reads the environment, and no file.
+// Validate implements [seqd.Validator]. It reads neither the environment nor a file.
 func (s *Settings) Validate() (problems []seqd.Problem) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
@@ -93,11 +96,44 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 		check(false, "key", "key, keyEnv and keyFile are empty: one of them must give the key")
 	case len(sources) > 1:
 		check(false, sources[1], "it is set, and so is %s: set only one of key, keyEnv and keyFile", sources[0])
-	case s.KeyFile == "":
+	case s.Key != "":
 		_, err := s.given()
 		check(err == nil, sources[0], "%v", err)
 	}
 	return problems
+}
+
+// Confine implements [seqd.Confined].
+func (s *Settings) Confine(r *seqd.Reach) (problems []seqd.Problem) {
+	s.reach = r
+	if s.KeyEnv != "" {
+		if err := r.CheckVariable(s.KeyEnv); err != nil {
+			problems = append(problems, seqd.Problem{Key: "keyEnv", Text: err.Error()})
+		}
+	}
+	if s.KeyFile != "" {
+		if err := r.Check(s.KeyFile); err != nil {
+			problems = append(problems, seqd.Problem{Key: "keyFile", Text: err.Error()})
+		}
+	}
+	return problems
+}
+
+// Outside implements [plugin.Outsider].
+func (s *Settings) Outside() (key, name string) {
+	if s.KeyEnv != "" {
+		return "keyEnv", s.KeyEnv
+	}
+	return "keyFile", s.KeyFile
+}
+
+// Missing implements [plugin.Outsider]. A key file is created if it does not exist.
+func (s *Settings) Missing() error {
+	if s.KeyEnv == "" {
+		return nil
+	}
+	_, err := s.given()
+	return err
 }
 
 // sources returns which of the settings key, keyEnv and keyFile are set.
@@ -148,14 +184,21 @@ func (s *Settings) domain() (key string, value int) {
 	return "digits", s.Digits
 }
 
-var _ plugin.Maker = (*Settings)(nil)
+var (
+	_ plugin.Maker    = (*Settings)(nil)
+	_ plugin.Outsider = (*Settings)(nil)
+	_ seqd.Confined   = (*Settings)(nil)
+)
 
 // Makes implements [plugin.Maker]. It reports whether the key file must still be created.
 func (s *Settings) Makes() bool {
 	if s.KeyFile == "" {
 		return false
 	}
-	_, err := os.Stat(s.KeyFile)
+	path, err := s.reach.Resolve(s.KeyFile)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
 	return errors.Is(err, fs.ErrNotExist)
 }
 
@@ -171,7 +214,11 @@ func (s *Settings) material() (*material, error) {
 	var err error
 	made := false
 	if s.KeyFile != "" {
-		key, made, err = readOrMakeKey(s.KeyFile)
+		path, failed := s.reach.Resolve(s.KeyFile)
+		if failed != nil {
+			return nil, fmt.Errorf("keyFile: %w", failed)
+		}
+		key, made, err = readOrMakeKey(path)
 	} else {
 		key, err = s.given()
 	}

@@ -4,7 +4,9 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -34,6 +36,13 @@ type Config struct {
 	// BizTypeIdle is after how long a node closes a biz type of the store that nobody uses, except
 	// those in `bizTypes`: its unused numbers go back to the store.
 	BizTypeIdle time.Duration `config:"bizTypeIdle" range:"0s, or 1s to 720h" zero:"only to make room"`
+	// BizTypeFolder is the folder in which the files lie that definitions of biz types name: keys,
+	// history, what snowflake reserved. Files that seqd uses itself cannot be named. Empty is the
+	// folder of `store.bolt.path`, whichever store is used.
+	BizTypeFolder string `config:"bizTypeFolder"`
+	// BizTypeVariables is what the names of environment variables begin with that definitions of biz
+	// types may name. Empty allows none, and names that begin with `SEQD_` are never allowed.
+	BizTypeVariables string `config:"bizTypeVariables"`
 	// Idempotency is what is remembered of requests with an Idempotency-Key.
 	Idempotency Idempotency `config:"idempotency"`
 	// Metrics is what /metrics shows.
@@ -48,6 +57,24 @@ type Config struct {
 	definitions map[string]definition // what the configuration says of each biz type
 	defaults    []defaults            // the sections of the strategies
 	repair      bool                  // see [Config.ForRepair]
+	reach       *seqd.Reach           // see [Config.Reach]
+	file        string                // the configuration was read from; "" for none
+}
+
+// Reach returns what definitions of biz types may name.
+func (c *Config) Reach() *seqd.Reach {
+	if c.reach == nil {
+		tls, redis := &c.Server.TLS, &c.Redis.TLS
+		own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile},
+			func(path string) bool { return path == "" })
+		c.reach = &seqd.Reach{
+			Folder: cmp.Or(c.BizTypeFolder, filepath.Dir(c.Store.Bolt.Path)), Variables: c.BizTypeVariables, Own: own,
+		}
+		if c.Store.Driver == "bolt" {
+			c.reach.Store = c.Store.Bolt.Path
+		}
+	}
+	return c.reach
 }
 
 // ForRepair returns the configuration for a command that issues nothing. It accepts definitions of
@@ -342,7 +369,7 @@ func Default() Config {
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},
 
-		BizTypesFrom: FromStore,
+		BizTypesFrom: FromStore, BizTypeVariables: "OBFUSCATE_",
 		LiveBizTypes: 100_000, BizTypeIdle: time.Hour,
 		Idempotency: Idempotency{TTL: 24 * time.Hour},
 		Metrics:     Metrics{Enabled: true, MaxBizTypes: 1000},

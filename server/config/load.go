@@ -86,6 +86,7 @@ func (l *loader) listAt(path string) *any {
 
 func load(tree map[string]any, src Sources) (*Config, error) {
 	c := Default()
+	c.file = src.File
 	strategies := sections()
 	l := &loader{viper: viper.New(), keys: allKeys(&c, strategies), lists: []list{{path: tokensKey}}}
 	for _, s := range strategies {
@@ -109,12 +110,27 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 		c.defaults = append(c.defaults, defaults{s.factory.Name, s.settings, s.rejected})
 	}
 	c.validate(&l.problems)
+	l.missing(c.BizTypes)
 	l.check(len(c.BizTypes) > 0 || l.viper.IsSet("bizTypesFrom"), bizTypesKey, noBizTypes)
 	l.keepDefinitions(&c)
 	if err := l.err(); err != nil {
 		return nil, err
 	}
 	return &c, nil
+}
+
+// missing reports what plugins will miss. Definitions of the store are not checked so: that would
+// tell whoever sends them what there is.
+func (l *loader) missing(bizTypes []seqd.BizType) {
+	for i, b := range bizTypes {
+		for j, binding := range b.Plugins {
+			path := pluginPath(bizTypePath(i), j)
+			if s, ok := binding.Settings.(plugin.Outsider); ok && !l.hasBelow(path) {
+				key, _ := s.Outside()
+				l.add(path+"."+key, s.Missing())
+			}
+		}
+	}
 }
 
 // key finds a key by its path in any case.

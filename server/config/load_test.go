@@ -172,6 +172,8 @@ var another = map[string]struct{ yaml, text string }{
 	"metrics.maxBizTypes":           {"7", "7"},
 	"auth.mode":                     {"none", "none"},
 	"bizTypesFrom":                  {"config", "config"},
+	"bizTypeFolder":                 {"y", "y"},
+	"bizTypeVariables":              {"Y_", "Y_"},
 	"liveBizTypes":                  {"700", "700"},
 	"bizTypeIdle":                   {"7m", "7m"},
 	"auth.publicMetrics":            {"true", "true"},

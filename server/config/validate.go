@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,9 @@ func (c *Config) Validate() error {
 // unless bizTypesFrom is set.
 const noBizTypes = "there is none; at least one is needed, in the file that --config names or in SEQD_BIZTYPES; or write bizTypesFrom: store, to create the first one in the console or with the API, or if the store has them"
 
+// variablePrefix are the values of bizTypeVariables.
+var variablePrefix = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_]*_)?$`)
+
 // validate checks everything but each biz type by itself.
 func (c *Config) validate(p *problems) {
 	c.Server.validate(p)
@@ -119,6 +123,8 @@ func (c *Config) validate(p *problems) {
 	if c.BizTypeIdle != 0 {
 		p.duration("bizTypeIdle", c.BizTypeIdle, time.Second, 720*time.Hour)
 	}
+	p.check(variablePrefix.MatchString(c.BizTypeVariables) && !strings.HasPrefix(strings.ToUpper(c.BizTypeVariables), "SEQD_"), "bizTypeVariables",
+		"%.100q is neither empty nor a name that ends with _, other than SEQD_", c.BizTypeVariables)
 	p.check(len(c.BizTypes) > 0 || c.BizTypesFrom != FromConfig, bizTypesKey, noBizTypes)
 	c.Auth.validate(p)
 	c.Auth.opens(p, "server.addr", c.Server.Addr)
@@ -149,6 +155,7 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
 		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
 	}
+	c.confine(p, path, b)
 	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
 	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
 	for j, binding := range b.Plugins {
@@ -165,6 +172,25 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 		}
 		p.check(wait+spare <= c.Server.WriteTimeout, "server.writeTimeout",
 			"%s is too short: %s may wait %s for numbers and plugins, and the answer needs %s more to be written", c.Server.WriteTimeout, b.Name, wait, spare)
+	}
+}
+
+// confine tells the settings of a biz type which files and variables they may name, and checks those
+// that they do.
+func (c *Config) confine(p *problems, path string, b seqd.BizType) {
+	confined := func(path string, settings any) {
+		if s, ok := settings.(seqd.Confined); ok {
+			for _, problem := range s.Confine(c.Reach()) {
+				p.check(c.repair, path+"."+problem.Key, "%s", problem.Text)
+			}
+		}
+	}
+	confined(path, b.Settings)
+	for i, binding := range b.Plugins {
+		confined(pluginPath(path, i), binding.Settings)
+	}
+	for i, binding := range b.Rejected {
+		confined(rejectedPath(path, i), binding.Settings)
 	}
 }
 

@@ -100,7 +100,7 @@ func onFakeClock(t *testing.T, test func(t *testing.T)) {
 // newNode returns a node without biz types of its own.
 func newNode(t testing.TB, store persist.Store) *node {
 	t.Helper()
-	return newNodeOf(t, store, configuredWith(t, "bizTypesFrom: store"))
+	return newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: store, bizTypeFolder: "+os.TempDir()+"}"))
 }
 
 // newNodeOf returns a node with a configuration.
@@ -502,26 +502,76 @@ func TestChangeWhileStopping(t *testing.T) {
 	}
 }
 
-// A dry run, and a change that is refused, make no files.
+// A dry run, and a change that is refused, make no files. A dry run answers alike whatever the files
+// and environment variables are that the biz type does not use yet.
 func TestRefusedChangesMakeNothing(t *testing.T) {
 	c := newNode(t, newFaulty(false))
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
-	path := filepath.Join(t.TempDir(), "new.key")
-	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "new.key")
+	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OBFUSCATE_THERE", "correct horse")
+	obfuscated := func(setting, value string) []byte {
+		return []byte(`{"plugins":[{"name":"obfuscate","digits":8,"` + setting + `":"` + value + `"}]}`)
+	}
 	dry, dryForced := always, forced()
 	dry.DryRun, dryForced.DryRun = true, true
-	for _, change := range []httpapi.Change{dry, always, dryForced} {
-		_, _, err := c.Put(t.Context(), "order", definition, change)
-		if !change.Force && seqd.CodeOf(err) != seqd.CodeConflict || change.Force && err != nil {
-			t.Errorf("%+v: %v", change, err)
-		}
-		if _, err := os.Stat(path); err == nil {
-			t.Fatalf("%+v made a file", change)
+	for _, named := range [][2]string{
+		{"keyFile", path}, {"keyFile", filepath.Join(dir, "secret")}, {"keyFile", dir},
+		{"keyEnv", "OBFUSCATE_THERE"}, {"keyEnv", "OBFUSCATE_NONE"},
+	} {
+		for _, change := range []httpapi.Change{dry, dryForced} {
+			b, _, err := c.Put(t.Context(), "order", obfuscated(named[0], named[1]), change)
+			if err != nil || b.Example != "" || len(b.Warnings) != 1 || !strings.HasPrefix(b.Warnings[0], "a dry run does not read") {
+				t.Errorf("%v: example %q, warnings %q, error %v", named, b.Example, b.Warnings, err)
+			}
 		}
 	}
-	c.mustPut(t, "order", string(definition), forced())
+	if _, _, err := c.Put(t.Context(), "order", obfuscated("keyFile", path), always); seqd.CodeOf(err) != seqd.CodeConflict {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("a file was made")
+	}
+	c.mustPut(t, "order", string(obfuscated("keyFile", path)), forced())
 	c.mustIssue(t, "order")
+	if b, _, err := c.Put(t.Context(), "order", obfuscated("keyFile", path), dry); err != nil || len(b.Example) != 8 {
+		t.Errorf("a dry run with the key in use: example %q, error %v", b.Example, err)
+	}
+}
+
+// A definition names nothing outside its reach, whether or not that exists, and nothing that the
+// service itself uses.
+func TestReachOfDefinitions(t *testing.T) {
+	dir := t.TempDir()
+	cfg := configuredWith(t, fmt.Sprintf("{bizTypesFrom: store, bizTypeFolder: %s, store: {bolt: {path: %[1]s/seqd.db}}}", dir))
+	c := newNodeOf(t, newFaulty(false), cfg)
+	t.Setenv("SEQD_SECRET", "correct horse")
+	history := func(path string) string {
+		return `{"plugins":[{"name":"history","to":"file","file":{"path":"` + path + `"}}]}`
+	}
+	for name, definition := range map[string]string{
+		"history outside": history("/etc/passwd"), "relative": history("history.jsonl"), "above": history(dir + "/../x"),
+		"the store": history(dir + "/seqd.db"), "its history": history(dir + "/x/../SEQD.db-history"), "an older file": history(dir + "/a.000000000000001-000000000000002-000"),
+		"a lock":         history(dir + "/a.lock"),
+		"key outside":    `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"/root/none"}]}`,
+		"key of ours":    `{"plugins":[{"name":"obfuscate","digits":8,"keyEnv":"SEQD_SECRET"}]}`,
+		"variable":       `{"plugins":[{"name":"obfuscate","digits":8,"keyEnv":"PATH"}]}`,
+		"variable, none": `{"plugins":[{"name":"obfuscate","digits":8,"keyEnv":"NONE"}]}`,
+		"state outside":  `{"strategy":"snowflake","offlineStart":"1m","stateDir":"/etc"}`,
+	} {
+		if _, _, err := c.Put(t.Context(), "x", []byte(definition), always); seqd.CodeOf(err) != seqd.CodeInvalidDefinition {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, definition := range map[string]string{"a": history(dir + "/h/history.jsonl"), "b": `{"strategy":"snowflake","stateDir":"/etc"}`} {
+		if b := c.mustPut(t, name, definition, always); len(b.Warnings) > 0 {
+			t.Errorf("%s: %q", definition, b.Warnings)
+		}
+	}
 }
 
 // Where other nodes would make keys of their own, the file of a key must be there.

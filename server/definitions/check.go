@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,13 +47,45 @@ func (c *checker) definition(ctx context.Context, name string, revision int64, b
 	if err != nil {
 		return nil, "", false, err
 	}
-	if shape, reshaped, err = c.shape(ctx, b, revision, before.Shape, change); err != nil {
+	if key := c.unread(name, b, before); key != "" && change.DryRun {
+		warnings = append(warnings, seqd.Problem{Key: key, Text: "a dry run does not read what the biz type does not use yet: " +
+			"it tells neither whether the key fits the IDs that were issued nor what IDs look like"})
+	} else if shape, reshaped, err = c.shape(ctx, b, revision, before.Shape, change); err != nil {
 		return nil, "", false, err
 	}
 	if start := keyOf(said.Definition, "start"); start != nil && (before.Deleted || !bytes.Equal(start, keyOf(before.Definition, "start"))) {
-		warnings, err = c.start(ctx, b)
+		var more []seqd.Problem
+		more, err = c.start(ctx, b)
+		warnings = append(warnings, more...)
 	}
 	return warnings, shape, reshaped, err
+}
+
+// unread returns the setting of a biz type that names a file or an environment variable which its
+// previous definition does not use, "" if none does.
+func (c *checker) unread(name string, b seqd.BizType, before stored) string {
+	used := make(map[[2]string]bool)
+	if old, err := c.decode(name, before.Definition); err == nil && !before.Deleted {
+		eachOutside(old, func(_, key, named string) { used[[2]string{key, named}] = true })
+	}
+	unread := ""
+	eachOutside(b, func(path, key, named string) {
+		if !used[[2]string{key, named}] {
+			unread = cmp.Or(unread, path)
+		}
+	})
+	return unread
+}
+
+// eachOutside calls f for each setting of a biz type that names a file or an environment variable.
+func eachOutside(b seqd.BizType, f func(path, key, named string)) {
+	for i, binding := range b.Plugins {
+		if s, ok := binding.Settings.(plugin.Outsider); ok {
+			if key, named := s.Outside(); named != "" {
+				f(fmt.Sprintf("plugins[%d].%s", i, key), key, named)
+			}
+		}
+	}
 }
 
 // shape refuses a definition whose IDs could repeat previous ones (invariant U6), unless it is

@@ -21,10 +21,10 @@ type examples struct {
 	now    func() time.Time
 }
 
-// of returns the first ID of a definition, or "" if it cannot be known without effects.
-func (e examples) of(ctx context.Context, name string, definition []byte) string {
+// of returns the first ID of a definition, or "" if it cannot be known without effects, or may not.
+func (e examples) of(ctx context.Context, name string, definition []byte, may func(seqd.BizType) bool) string {
 	b, err := e.decode(name, definition)
-	if err != nil {
+	if err != nil || !may(b) {
 		return ""
 	}
 	d, ok := e.definition(b)

@@ -104,7 +104,7 @@ func TestNoExampleOutsideTheYears(t *testing.T) {
 	late := examplesAt(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, reset := range []string{"never", "yearly"} {
 		definition := `{"reset":"` + reset + `","plugins":[{"name":"format","template":"{date:2006}-{seq}"}]}`
-		if got := late.of(t.Context(), "x", []byte(definition)); got != "" {
+		if got := late.of(t.Context(), "x", []byte(definition), readable); got != "" {
 			t.Errorf("reset %s: %q", reset, got)
 		}
 	}
@@ -116,12 +116,15 @@ func TestNoExampleOutsideTheYears(t *testing.T) {
 // exampleOf returns the example of a definition in the last hours of 2026 in UTC.
 func exampleOf(t *testing.T, definition string) string {
 	t.Helper()
-	return examplesAt(t, time.Date(2026, 12, 31, 20, 0, 0, 0, time.UTC)).of(t.Context(), "x", []byte(definition))
+	return examplesAt(t, time.Date(2026, 12, 31, 20, 0, 0, 0, time.UTC)).of(t.Context(), "x", []byte(definition), readable)
 }
+
+func readable(seqd.BizType) bool { return true }
 
 func examplesAt(t *testing.T, now time.Time) examples {
 	t.Helper()
 	cfg := config.Default()
+	cfg.BizTypeFolder = os.TempDir()
 	return examples{decode: (&builder{cfg: &cfg}).decode, now: func() time.Time { return now }}
 }
 

@@ -118,7 +118,7 @@ func TestConfigurationDangers(t *testing.T) {
 		"switched off":                  {token("enabled: false"), "auth.tokens", "off", Info},
 		"threshold":                     {"bizTypes: [{name: order, threshold: 1}]", "order.threshold", "callers wait", Warn},
 		"targetDuration":                {"bizTypes: [{name: order, targetDuration: 24h}]", "order.targetDuration", "48h", Warn},
-		"step":                          {"bizTypes: [{name: order, step: 1000000, plugins: [{name: obfuscate, digits: 8, keyFile: x}]}]", "order.step", "100000000", Warn},
+		"step":                          {"bizTypes: [{name: order, step: 1000000, plugins: [{name: obfuscate, digits: 8, keyFile: data/x}]}]", "order.step", "100000000", Warn},
 		"per node":                      {"store: {driver: mongo}\nbizTypes: [{name: order, ordering: per-node}]", "order.ordering", "each node", Info},
 		"no reserve":                    {mongoRedis + "bizTypes: [{name: order, reserveSegments: 0}]", "order.reserveSegments", "1 or more", Warn},
 		"horizon by renewals":           {"bizTypes: [{name: order, strategy: snowflake, horizon: 3s, renewInterval: 1s, maxSkew: 1s}]", "order.horizon", "3 renewals", Warn},
@@ -160,7 +160,7 @@ func TestPermissions(t *testing.T) {
 	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	text := "bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, keyFile: " + open + "}]}, " +
+	text := "bizTypeFolder: " + dir + "\nbizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, keyFile: " + open + "}]}, " +
 		"{name: b, plugins: [{name: obfuscate, digits: 8, keyFile: " + filepath.Join(dir, "none.key") + "}]}, " +
 		"{name: c, plugins: [{name: history, to: file, file: {path: " + filepath.Join(open, "x.jsonl") + "}}]}, " +
 		"{name: d, strategy: snowflake, offlineStart: 1m, stateDir: " + filepath.Join(dir, "new") + "}]"
@@ -178,7 +178,7 @@ func TestPermissions(t *testing.T) {
 func TestHistoryFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "history.jsonl")
-	d := examined(t, "bizTypes: [{name: a, plugins: [{name: history, to: file, file: {path: "+path+"}}]}]")
+	d := examined(t, "bizTypeFolder: "+dir+"\nbizTypes: [{name: a, plugins: [{name: history, to: file, file: {path: "+path+"}}]}]")
 	const key = "a.history.file.path"
 	list := run(t, filesCheck{d}.run)
 	quiet(t, list)
@@ -201,7 +201,7 @@ func TestHistoryFiles(t *testing.T) {
 func TestStoredHistoryAndWebhook(t *testing.T) {
 	dir := t.TempDir()
 	d := examined(t, boltText(boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape"), "{name: order}"))
-	stored := examined(t, "bizTypes: [{name: b, plugins: [{name: history, to: file, file: {path: "+filepath.Join(dir, "none.jsonl")+"}}], "+
+	stored := examined(t, "bizTypeFolder: "+dir+"\nbizTypes: [{name: b, plugins: [{name: history, to: file, file: {path: "+filepath.Join(dir, "none.jsonl")+"}}], "+
 		"rejected: [{name: webhook, url: \"https://hooks.example.com/\"}]}]").Config.BizTypes[0]
 	d.Definitions = func(context.Context, persist.Store) ([]Definition, error) {
 		return []Definition{{BizType: stored}}, nil

@@ -44,6 +44,10 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	if err != nil {
 		return nil, err
 	}
+	dir, err := settings.stateDir()
+	if err != nil {
+		return nil, err
+	}
 	slots, err := openRegistry(env, settings)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	}
 	h.debt.registry = &h.registry
 	identity := statefile.Identity{Cluster: env.Cluster, Layout: l.text(), Key: key}
-	h.file = leaseFile{dir: settings.StateDir, name: file, identity: identity, users: h.users, log: env.Log}
+	h.file = leaseFile{dir: dir, name: file, identity: identity, users: h.users, log: env.Log}
 	gen := newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: shared.rolledBack, left: shared.lastTime(h.registry.name)})
 	h.tenure = tenure{gen: gen, env: shared, key: key, registry: h.registry.name, maxWait: settings.MaxWaitRollback}
 	env.Log.Info("snowflake", "layout", l.text(), "key", key, "machineIds", fmt.Sprintf("%d to %d", h.registry.first, h.registry.last), "overflow", l.overflow().Format(time.RFC3339))

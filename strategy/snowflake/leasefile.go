@@ -31,8 +31,8 @@ func (f *leaseFile) path() string { return filepath.Join(f.dir, f.name) }
 
 // discard invalidates the reservation of an earlier process.
 func (f *leaseFile) discard() error {
-	if holders.reserves(f.path()) {
-		return nil // it belongs to another holder of this process
+	if f.dir == "" || holders.reserves(f.path()) {
+		return nil // there is none, or it belongs to another holder of this process
 	}
 	if _, err := os.Lstat(f.path()); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -52,8 +52,8 @@ type Settings struct {
 	// OfflineStart is how long a node may issue without the registry, also after a restart. For
 	// that long nobody else can use the machine ID of a node that died.
 	OfflineStart time.Duration `config:"offlineStart" range:"0s, or 1s to 720h" zero:"not at all"`
-	// StateDir is the folder of the file that `snowflake.offlineStart` needs. It must not be copied
-	// or shared.
+	// StateDir is the folder of the file that `snowflake.offlineStart` needs, in `bizTypeFolder`. It
+	// must not be copied or shared.
 	StateDir string `config:"stateDir"`
 	// AppName is the first part of the key `app.port.ip` that an instance is known by: letters,
 	// digits, `-` and `_`.
@@ -61,6 +61,8 @@ type Settings struct {
 	// AdvertiseIP is the last part of the key `app.port.ip`. Empty finds it: the address that is listened on, or
 	// else the machine's first address that is not loopback, IPv4 before IPv6.
 	AdvertiseIP string `config:"advertiseIp"`
+
+	reach *seqd.Reach // where StateDir may be
 }
 
 // Plain is text that YAML may parse as a number or a time.
@@ -149,6 +151,33 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 		check(err == nil && ip.Zone() == "" && !ip.IsUnspecified(), "advertiseIp", "%q is not the IP address of this node", s.AdvertiseIP)
 	}
 	return problems
+}
+
+// Confine implements [seqd.Confined].
+func (s *Settings) Confine(r *seqd.Reach) []seqd.Problem {
+	s.reach = r
+	if s.OfflineStart == 0 {
+		return nil
+	}
+	if err := r.Check(s.StateDir); err != nil {
+		return []seqd.Problem{{Key: "stateDir", Text: err.Error()}}
+	}
+	return nil
+}
+
+var _ seqd.Confined = (*Settings)(nil)
+
+// stateDir returns the folder of the state file. Without offlineStart it may be out of reach: then
+// it is "".
+func (s *Settings) stateDir() (string, error) {
+	if s.OfflineStart == 0 && s.reach.Check(s.StateDir) != nil {
+		return "", nil
+	}
+	dir, err := s.reach.Resolve(s.StateDir)
+	if err != nil {
+		err = fmt.Errorf("stateDir: %w", err)
+	}
+	return dir, err
 }
 
 // number returns the number, or -1 for the word.

@@ -71,7 +71,11 @@ func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster st
 	if err != nil {
 		return "", false
 	}
-	identity, saved, err := statefile.Peek(settings.StateDir, name)
+	dir, err := settings.stateDir()
+	if err != nil {
+		return "", false
+	}
+	identity, saved, err := statefile.Peek(dir, name)
 	if err != nil {
 		if !errors.Is(err, statefile.ErrNone) && !errors.Is(err, fs.ErrNotExist) {
 			env.Log.Warn("the reservation on disk cannot be used", "error", err)
