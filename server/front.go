@@ -86,7 +86,7 @@ func (f *front) newGate() {
 	opts := gate.Options{
 		MaxCount: cfg.MaxCount, MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes,
 		MaxConnections: maxConnections(cfg.MaxConnections, f.base.log), FirstRequest: cfg.ReadHeaderTimeout,
-		AccessLog: cfg.AccessLog == "on", AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
+		AccessLog: cfg.AccessLog, AccessLogPerSecond: cfg.AccessLogPerSecond, Log: f.base.log,
 	}
 	if f.base.cfg.Auth.Enforced() {
 		opts.Guard = f.tokens

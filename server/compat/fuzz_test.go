@@ -95,7 +95,7 @@ func FuzzParameters(f *testing.F) {
 			f.Add(route, name, "step=1&offset=0", "")
 		}
 	}
-	n := newNode(f, setup{change: func(_ *httpapi.Options, g *gate.Options) { g.AccessLog = false }})
+	n := newNode(f, setup{change: func(_ *httpapi.Options, g *gate.Options) { g.AccessLog = "off" }})
 	f.Fuzz(func(t *testing.T, which uint8, name, query, form string) {
 		route := routes[int(which)%len(routes)]
 		method, target := http.MethodPost, route

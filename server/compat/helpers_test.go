@@ -109,7 +109,7 @@ func newNode(t testing.TB, s setup) *node {
 	n.tokens = access.New(access.Options{Config: cfg.Auth.Tokens, Now: time.Now, Log: log})
 	gateOpts := gate.Options{
 		MaxCount: cfg.Server.MaxCount, MaxInFlight: cfg.Server.MaxInFlight, MaxInFlightBytes: cfg.Server.MaxInFlightBytes,
-		AccessLog: true, Log: log,
+		AccessLog: "on", Log: log,
 	}
 	if cfg.Auth.Enforced() {
 		gateOpts.Guard = n.tokens

@@ -97,8 +97,9 @@ type Server struct {
 	// StopTimeout is the bound of each of the two phases after `server.drainDelay`: ending running
 	// requests, and giving numbers back.
 	StopTimeout time.Duration `config:"stopTimeout" range:"1s to 1h"`
-	// AccessLog is `on` if requests are logged. See [the log](OPERATIONS.md#log).
-	AccessLog string `config:"accessLog" range:"off, on"`
+	// AccessLog is `on` if requests are logged, and `refused` if those are that got a status of 400 or
+	// above. See [the log](OPERATIONS.md#log).
+	AccessLog string `config:"accessLog" range:"off, refused, on"`
 	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
 	// answers of 500 and above.
 	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request"`

@@ -354,7 +354,7 @@ func (s *Server) validate(p *problems) {
 	p.check(s.MaxCount >= 1 && s.MaxCount <= seqd.MaxCount, "server.maxCount", "%d is outside 1 to %d", s.MaxCount, seqd.MaxCount)
 	p.duration("server.drainDelay", s.DrainDelay, 0, time.Hour)
 	p.duration("server.stopTimeout", s.StopTimeout, time.Second, time.Hour)
-	p.oneOf("server.accessLog", s.AccessLog, "off", "on")
+	p.oneOf("server.accessLog", s.AccessLog, "off", "refused", "on")
 	p.check(s.AccessLogPerSecond >= 0 && s.AccessLogPerSecond <= 1_000_000, "server.accessLogPerSecond", "%d is outside 0 to 1000000", s.AccessLogPerSecond)
 	for i, proxy := range s.TrustedProxies {
 		_, prefixErr := netip.ParsePrefix(proxy)

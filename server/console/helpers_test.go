@@ -173,7 +173,10 @@ func (w *world) node(change ...func(*settings)) *node {
 		TokensAskedFor: !s.open, Tokens: n.tokens, TLS: s.tls, TrustedProxies: s.proxies,
 		Node: func() string { return "node-1" }, Build: "v1", Session: 8 * time.Hour, Now: w.clock, Log: log,
 	})
-	opts := gate.Options{MaxCount: 10, Log: log, AccessLog: !s.silent}
+	opts := gate.Options{MaxCount: 10, Log: log, AccessLog: "on"}
+	if s.silent {
+		opts.AccessLog = "off"
+	}
 	if !s.open {
 		opts.Guard = n.tokens
 	}

@@ -45,7 +45,7 @@ func (c configCheck) serverSettings(f *findings) {
 	if public && c.d.Config.Auth.Enforced() && !s.TLS.Configured() {
 		f.add(Info, "server.tls", "set server.tls, unless a proxy in front does it", "tokens come to %s unencrypted", s.Addr)
 	}
-	if perSecond, known := config.Setting[int](s, "accessLogPerSecond"); s.AccessLog == "on" && (!known || perSecond == 0) {
+	if perSecond, known := config.Setting[int](s, "accessLogPerSecond"); s.AccessLog != "off" && (!known || perSecond == 0) {
 		f.add(Warn, "server.accessLog", "bound it, or turn it off", "on: a line for every request, without bound")
 	}
 }

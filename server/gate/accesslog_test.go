@@ -9,21 +9,21 @@ import (
 // TestAccessLogIsSampled sends a flood. The first lines of each second are written, the next line
 // says how many were left out, and failures are still logged.
 func TestAccessLogIsSampled(t *testing.T) {
-	l := newAccessLog(2)
+	l := newAccessLog("on", 2)
 	now := time.Unix(1_800_000_000, 0)
 	for i, want := range []bool{true, true, false, false, false} {
-		if skipped, ok := l.Takes(false, now); ok != want || skipped != 0 {
+		if skipped, ok := l.Takes(200, now); ok != want || skipped != 0 {
 			t.Errorf("request %d: %v, %d skipped; want %v, none", i, ok, skipped, want)
 		}
 	}
-	if skipped, ok := l.Takes(true, now); !ok || skipped != 3 {
+	if skipped, ok := l.Takes(503, now); !ok || skipped != 3 {
 		t.Errorf("a failure during a flood: %v, %d skipped; want a line that tells of 3", ok, skipped)
 	}
-	l.Takes(false, now)
-	if skipped, ok := l.Takes(false, now.Add(time.Second)); !ok || skipped != 1 {
+	l.Takes(200, now)
+	if skipped, ok := l.Takes(200, now.Add(time.Second)); !ok || skipped != 1 {
 		t.Errorf("a second later: %v, %d skipped; want a line that tells of 1", ok, skipped)
 	}
-	if skipped, ok := l.Takes(false, now.Add(time.Second)); !ok || skipped != 0 {
+	if skipped, ok := l.Takes(200, now.Add(time.Second)); !ok || skipped != 0 {
 		t.Errorf("and once more: %v, %d skipped; want a line", ok, skipped)
 	}
 	if got := l.skipped.Load(); got != 4 {
@@ -32,9 +32,9 @@ func TestAccessLogIsSampled(t *testing.T) {
 }
 
 func TestAccessLogOfEveryRequest(t *testing.T) {
-	l := newAccessLog(0)
+	l := newAccessLog("on", 0)
 	for range 10_000 {
-		if skipped, ok := l.Takes(false, time.Unix(1, 0)); !ok || skipped != 0 {
+		if skipped, ok := l.Takes(200, time.Unix(1, 0)); !ok || skipped != 0 {
 			t.Fatal("a line is missing")
 		}
 	}
@@ -43,14 +43,14 @@ func TestAccessLogOfEveryRequest(t *testing.T) {
 // TestAccessLogLosesNone checks that each request is logged, reported as left out, or still to be
 // reported, however many there are at once.
 func TestAccessLogLosesNone(t *testing.T) {
-	l := newAccessLog(10)
+	l := newAccessLog("on", 10)
 	var mu sync.Mutex
 	var told, written int64
 	var callers sync.WaitGroup
 	for range 8 {
 		callers.Go(func() {
 			for i := range 1000 {
-				if skipped, ok := l.Takes(i%2 == 1, time.Unix(int64(i/100), 0)); ok {
+				if skipped, ok := l.Takes(200+300*(i%2), time.Unix(int64(i/100), 0)); ok {
 					mu.Lock()
 					told, written = told+skipped, written+1
 					mu.Unlock()
@@ -61,5 +61,18 @@ func TestAccessLogLosesNone(t *testing.T) {
 	callers.Wait()
 	if told+written+l.unsaid.Load() != 8000 || l.skipped.Load()+written != 8000 {
 		t.Errorf("%d written, %d told of, %d still to tell, %d skipped: of 8000", written, told, l.unsaid.Load(), l.skipped.Load())
+	}
+}
+
+// TestAccessLogOfRefusals checks that requests below 400 get no line and are not counted as left out.
+func TestAccessLogOfRefusals(t *testing.T) {
+	l := newAccessLog("refused", 10)
+	for status, want := range map[int]bool{200: false, 304: false, 400: true, 404: true, 503: true} {
+		if _, ok := l.Takes(status, time.Unix(1, 0)); ok != want {
+			t.Errorf("%d gets a line: %t", status, ok)
+		}
+	}
+	if l.Skipped() != 0 {
+		t.Errorf("%d were left out", l.Skipped())
 	}
 }

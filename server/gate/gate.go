@@ -37,9 +37,10 @@ type Options struct {
 	FirstRequest   time.Duration
 	// Guard decides who may call. If it is nil, everybody may.
 	Guard Guard
-	// AccessLog logs requests: per second at most AccessLogPerSecond good ones, and as many failed
-	// ones. If that is 0, it logs all.
-	AccessLog          bool
+	// AccessLog says which requests are logged: "on" all, "refused" those with a status of 400 or above,
+	// "off" or "" none. Per second at most AccessLogPerSecond are logged, and as many failed ones. If that
+	// is 0, there is no bound.
+	AccessLog          string
 	AccessLogPerSecond int
 	// Log is for operators.
 	Log *slog.Logger
@@ -90,8 +91,8 @@ func New(opts Options) *Gate {
 	}
 	g.Connections, g.Closed = newConnections(opts.MaxConnections, opts.FirstRequest, opts.Log)
 	g.begin()
-	if opts.AccessLog {
-		g.AccessLog = newAccessLog(opts.AccessLogPerSecond)
+	if opts.AccessLog != "" && opts.AccessLog != "off" {
+		g.AccessLog = newAccessLog(opts.AccessLog, opts.AccessLogPerSecond)
 	}
 	return g
 }

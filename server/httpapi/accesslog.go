@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd/server/gate"
 )
 
-// accessLog writes the access log. An answer with a status of 500 or above is a failed one.
+// accessLog writes the access log.
 type accessLog struct {
 	lines   *gate.AccessLog // nil without an access log
 	log     *slog.Logger
@@ -21,22 +23,42 @@ type accessLog struct {
 // would read the clock again, and find out its caller, which no line shows.
 func (l accessLog) write(c *gin.Context, id string, start time.Time) {
 	now := time.Now()
-	skipped, ok := l.lines.Takes(c.Writer.Status() >= http.StatusInternalServerError, now)
+	skipped, ok := l.lines.Takes(meantStatus(c), now)
 	ctx := c.Request.Context()
 	if !ok || !l.log.Enabled(ctx, slog.LevelInfo) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 9)
+	attrs := make([]slog.Attr, 0, 13)
 	attrs = append(attrs,
 		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Float64("tookMs", milliseconds(now.Sub(start))),
 		slog.String("client", l.clients.addr(c)), slog.String("requestId", id))
+	for _, about := range [...]slog.Attr{
+		slog.String("token", callerName(c)), slog.String("bizType", shownBizType(c)), slog.String("code", c.Writer.Header().Get("Seqd-Error")), slog.String("traceId", traceID(c.Request)),
+	} {
+		if about.Value.String() != "" {
+			attrs = append(attrs, about)
+		}
+	}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int64("skipped", skipped))
 	}
 	line := slog.NewRecord(now, slog.LevelInfo, "request", 0)
 	line.AddAttrs(attrs...)
 	_ = l.log.Handler().Handle(ctx, line) // as a Logger does, nobody could be told
+}
+
+// traceID returns the ID of a request's trace: that of its span or, if it has none, of its traceparent.
+// It is "" without both.
+func traceID(r *http.Request) string {
+	ctx := r.Context()
+	if r.Header["Traceparent"] != nil && !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	}
+	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
+		return span.TraceID().String()
+	}
+	return ""
 }
 
 // milliseconds returns a duration in ms, to the microsecond.

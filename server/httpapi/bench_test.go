@@ -99,7 +99,7 @@ func BenchmarkIssueBatch10000(b *testing.B) {
 func newLogged(tb testing.TB, perSecond int, level slog.Level) *httpapi.API {
 	tb.Helper()
 	api := newStarting(tb, func(o *options) {
-		o.AccessLog, o.AccessLogPerSecond = true, perSecond
+		o.AccessLog, o.AccessLogPerSecond = "on", perSecond
 		o.Log = slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: level}))
 	})
 	issuer := newIssuer(tb, define("order", newCounter(1_000_000)))

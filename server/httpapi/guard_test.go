@@ -415,7 +415,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	boom := plugin{after: func(*seqd.Call) error { panic("boom") }}
 	api := newGuarded(t, func(o *options) {
-		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
 	api.Gate().Ready(newIssuer(t, define("order", newCounter(1), boom)))
 	for _, target := range []string{
@@ -433,7 +433,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 			t.Errorf("the log shows %s: %s", part, log.String()[max(0, at-300):at+50])
 		}
 	}
-	if !strings.Contains(log.String(), `"query":"count=3&(not shown)"`) {
+	if !strings.Contains(log.String(), `"query":"count=3&(not shown)"`) || !strings.Contains(log.String(), `"token":"all","bizType":"order"`) {
 		t.Error("the log does not show what is harmless")
 	}
 }

@@ -309,20 +309,21 @@ func TestBadTrustedProxy(t *testing.T) {
 func TestAccessLog(t *testing.T) {
 	var log bytes.Buffer
 	api := newStarting(t, func(o *options) {
-		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil))
+		o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, nil))
 	})
 	api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
-	do(t, api, "GET", "/seq/order?count=3", "X-Request-Id: mine")
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	do(t, api, "GET", "/seq/order?count=3", "X-Request-Id: mine", "Traceparent: 00-"+trace+"-b7ad6b7169203331-00")
 	var line struct {
-		Msg, Method, Path, Query, Client, RequestID string
-		Status, Bytes                               int
+		Msg, Method, Path, Query, Client, RequestID, BizType, TraceID string
+		Status, Bytes                                                 int
 	}
 	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
 		t.Fatalf("want one line of JSON, got %q: %v", log.String(), err)
 	}
 	want := line
 	want.Msg, want.Method, want.Path, want.Query = "request", "GET", "/seq/order", "count=3"
-	want.Client, want.RequestID, want.Status, want.Bytes = "192.0.2.1", "mine", 200, len(three)
+	want.Client, want.RequestID, want.Status, want.Bytes, want.BizType, want.TraceID = "192.0.2.1", "mine", 200, len(three), "order", trace
 	if line != want || strings.Contains(log.String(), "skipped") {
 		t.Errorf("logged %s, want %+v", &log, want)
 	}
@@ -333,7 +334,7 @@ func TestAccessLogSkips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		api := newStarting(t, func(o *options) {
-			o.AccessLog, o.AccessLogPerSecond, o.Log = true, 1, slog.New(slog.NewTextHandler(&log, nil))
+			o.AccessLog, o.AccessLogPerSecond, o.Log = "on", 1, slog.New(slog.NewTextHandler(&log, nil))
 		})
 		api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
 		for range 3 {
@@ -351,7 +352,7 @@ func TestAccessLogSkips(t *testing.T) {
 func TestAccessLogOfWarnings(t *testing.T) {
 	var log bytes.Buffer
 	api := newStarting(t, func(o *options) {
-		o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	})
 	api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
 	do(t, api, "GET", "/seq/order")
@@ -364,7 +365,7 @@ func TestAccessLogOfWarnings(t *testing.T) {
 func TestAccessLogTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		api := newStarting(t, func(o *options) { o.AccessLog, o.Log = true, slog.New(slog.NewJSONHandler(&log, nil)) })
+		api := newStarting(t, func(o *options) { o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, nil)) })
 		s := newCounter(100)
 		s.generate = func() error { time.Sleep(1500 * time.Microsecond); return nil }
 		api.Gate().Ready(newIssuer(t, define("order", s)))
@@ -392,7 +393,7 @@ func TestLogLinesAreShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
 			api := newStarting(t, func(o *options) {
-				o.AccessLog, o.Log, o.TrustedProxies = true, slog.New(slog.NewJSONHandler(&log, nil)), []string{"192.0.2.0/24"}
+				o.AccessLog, o.Log, o.TrustedProxies = "on", slog.New(slog.NewJSONHandler(&log, nil)), []string{"192.0.2.0/24"}
 			})
 			do(t, api, r.method, r.target, r.header)
 			for line := range strings.Lines(log.String()) {

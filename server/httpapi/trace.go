@@ -90,5 +90,9 @@ func shownBizType(c *gin.Context) string {
 	if seqd.CheckName(name) != nil {
 		return ""
 	}
+	switch seqd.Code(c.Writer.Header().Get("Seqd-Error")) {
+	case seqd.CodeUnauthorized, seqd.CodeForbidden, seqd.CodeUnknownBizType:
+		return "" // a drop-in reads it beside the token, and some callers mix them up
+	}
 	return discreet(name)
 }

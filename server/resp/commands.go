@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -123,7 +124,7 @@ func (c *conn) do(args [][]byte) {
 	switch {
 	case err != nil:
 		c.issue()
-		c.reject(i, err)
+		c.reject(i, args, err)
 	case i >= takers:
 		c.server.counters[i]("", 1)
 	}
@@ -133,14 +134,27 @@ func (c *conn) do(args [][]byte) {
 }
 
 // reject answers a command with an error.
-func (c *conn) reject(i int, err error) {
+func (c *conn) reject(i int, args [][]byte, err error) {
 	code := seqd.CodeOf(err)
 	c.out = appendError(c.out, err)
 	c.server.counters[i](code, 1)
 	c.noteRefused(i, "", code)
 	if c.server.gate.AccessLog != nil {
-		c.log(c.server.table.nameOf(i), code, 0)
+		c.log(c.server.table.nameOf(i), code, 0, c.about(i, args)...)
 	}
+}
+
+// about returns what the access log says of a command that was refused.
+func (c *conn) about(i int, args [][]byte) (about []slog.Attr) {
+	if i < len(c.server.table.list) && c.server.table.list[i].hasBizType() && len(args) > 1 {
+		if bizType := shownBizType(string(args[1])); bizType != "" {
+			about = append(about, slog.String("bizType", bizType))
+		}
+	}
+	if who, _ := c.server.gate.AllowDigest(&c.secret, "", ""); who.Name != "" {
+		about = append(about, slog.String("token", who.Name))
+	}
+	return about
 }
 
 // noteRefused lets the audit log have a command that the client has no right to.

@@ -425,7 +425,7 @@ func TestChangedMeanwhile(t *testing.T) {
 func TestAccessLog(t *testing.T) {
 	var log testlog.Text
 	s := serve(t, func(set *settings) {
-		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
+		set.gate.AccessLog, set.gate.Log = "on", slog.New(slog.NewTextHandler(&log, nil))
 	}, define("order", newCounter(1)))
 	p := s.dial(t)
 	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("AUTH", "seqd_secret") + form("GET", "seqd_secret") + form("INCR", "seqd_secret/") + form("INCR", "seqd_secret") + form("QUIT"))

@@ -73,13 +73,13 @@ func TestSpans(t *testing.T) {
 func TestSettlementsAreLogged(t *testing.T) {
 	var log testlog.Text
 	p := serve(t, func(set *settings) {
-		set.gate.AccessLog, set.gate.Log = true, slog.New(slog.NewTextHandler(&log, nil))
+		set.gate.AccessLog, set.gate.Log = "on", slog.New(slog.NewTextHandler(&log, nil))
 	}, define("invoice", newLedger())).dial(t)
 	p.send(form("SEQ.RESERVE", "invoice", "COUNT", "2") + form("SEQ.CONFIRM", "invoice", "r0") + form("SEQ.RELEASE", "invoice", "r7") + form("QUIT"))
 	p.rest()
 	got := log.String()
 	for _, want := range []string{
-		"command=SEQ.RESERVE bizType=invoice commands=1 count=2 code=ok", "command=SEQ.CONFIRM bizType=invoice commands=1 count=2 code=ok", "command=SEQ.RELEASE code=unknown_reservation",
+		"command=SEQ.RESERVE bizType=invoice commands=1 count=2 code=ok", "command=SEQ.CONFIRM bizType=invoice commands=1 count=2 code=ok", "command=SEQ.RELEASE bizType=invoice code=unknown_reservation",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing", want)

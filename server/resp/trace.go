@@ -3,6 +3,7 @@ package resp
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -48,16 +49,29 @@ func (rec record) end(c *conn, r *run) {
 	if rec.span == nil && rec.began.IsZero() {
 		return
 	}
-	name, bizType, code := c.server.table.list[r.takes[0].command].name, r.bizType, r.code()
-	if seqd.CheckName(bizType) != nil || strings.Contains(bizType, access.SecretPrefix) {
-		bizType = "" // it could be anything, a secret too
-	}
+	name, bizType, code := c.server.table.list[r.takes[0].command].name, shownBizType(r.bizType), r.code()
 	if rec.span != nil {
 		rec.endSpan(c, r, name, bizType, code)
 	}
 	if !rec.began.IsZero() {
-		c.log(name, code, time.Since(rec.began), slog.String("bizType", bizType), slog.Int("commands", len(r.takes)), slog.Int("count", r.numbers))
+		about := append(make([]slog.Attr, 0, 5), slog.String("bizType", bizType), slog.Int("commands", len(r.takes)), slog.Int("count", r.numbers))
+		if r.caller.Name != "" {
+			about = append(about, slog.String("token", r.caller.Name))
+		}
+		if rec.span != nil {
+			about = append(about, slog.String("traceId", rec.span.SpanContext().TraceID().String()))
+		}
+		c.log(name, code, time.Since(rec.began), about...)
 	}
+}
+
+// shownBizType returns the name of a biz type as it may be recorded, "" for what could be anything, a
+// secret too.
+func shownBizType(name string) string {
+	if seqd.CheckName(name) != nil || strings.Contains(name, access.SecretPrefix) {
+		return ""
+	}
+	return name
 }
 
 // code returns the first error code of a run, "" for none.
@@ -90,14 +104,14 @@ func (rec record) endSpan(c *conn, r *run, name, bizType string, code seqd.Code)
 // log writes a line to the access log, if it gets one.
 func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...slog.Attr) {
 	g := c.server.gate
-	skipped, ok := g.AccessLog.Takes(toBlame(code), time.Now())
+	skipped, ok := g.AccessLog.Takes(statusLike(code), time.Now())
 	if !ok {
 		return
 	}
 	if code == "" {
 		code = "ok"
 	}
-	attrs := make([]slog.Attr, 0, 10)
+	attrs := make([]slog.Attr, 0, 12)
 	attrs = append(attrs, slog.String("command", command))
 	attrs = append(attrs, about...)
 	attrs = append(attrs, slog.String("code", string(code)), slog.Float64("tookMs", float64(took.Microseconds())/1000),
@@ -106,6 +120,17 @@ func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...
 		attrs = append(attrs, slog.Int64("skipped", skipped))
 	}
 	g.Log.LogAttrs(c.server.ctx, slog.LevelInfo, "command", attrs...)
+}
+
+// statusLike returns an HTTP status of the kind that means the same as a code: 200, 400 or 500.
+func statusLike(code seqd.Code) int {
+	switch {
+	case code == "":
+		return http.StatusOK
+	case toBlame(code):
+		return http.StatusInternalServerError
+	}
+	return http.StatusBadRequest
 }
 
 // toBlame reports whether a code means that the service failed and not the request: those that HTTP
