@@ -84,6 +84,14 @@ func TestMostScopes(t *testing.T) {
 		_, _, err := tokens.Create(t.Context(), want(fmt.Sprintf("t%d", n), scopes...), "")
 		wantCode(t, err, code)
 	}
+	_, _, err := tokens.Create(t.Context(), want("a/b", "read"), "")
+	wantCode(t, err, seqd.CodeInvalidRequest)
+	for n := 1; err == nil || n == 1; n++ {
+		if _, _, err = tokens.AddSecret(t.Context(), "t1", "", time.Time{}, anyone); n > 100 {
+			t.Fatal("a token can have any number of secrets")
+		}
+	}
+	wantCode(t, err, seqd.CodeConflict)
 }
 
 // TestListOfOddDocuments checks that a page is full and says whether there is more, although the
