@@ -8,6 +8,7 @@ package plugin
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -100,6 +101,14 @@ type Outsider interface {
 	Outside() (key, name string)
 	// Missing returns why New or Shape must fail, if that is known, to be told when the service starts.
 	Missing() error
+}
+
+// Keeper is implemented by settings of plugins that keep records of a biz type, which outlive it.
+type Keeper interface {
+	// KeptFor returns the age at which records are removed; 0 if none is.
+	KeptFor() time.Duration
+	// Purge removes the records of a deleted biz type that are older. Several nodes may do so at once.
+	Purge(ctx context.Context, env Env, bizType string) error
 }
 
 // Chain returns the bindings of a biz type in the order in which they run.

@@ -86,6 +86,7 @@ func (b *back) open(ctx context.Context) error {
 	b.base.background.run(ctx, b.catalogue.Seed)
 	b.base.background.run(ctx, b.catalogue.Tidy)
 	b.base.background.run(ctx, b.catalogue.Mend)
+	b.base.background.run(ctx, b.catalogue.Purge)
 	b.runStrategies(ctx)
 	return nil
 }

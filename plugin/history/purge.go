@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/plugin"
 )
 
 const (
@@ -16,6 +18,23 @@ const (
 	purgePause = 10 * time.Millisecond
 	mostPurge  = time.Hour
 )
+
+var _ plugin.Keeper = (*Settings)(nil)
+
+// KeptFor implements [plugin.Keeper].
+func (s *Settings) KeptFor() time.Duration { return s.Retention }
+
+// Purge implements [plugin.Keeper].
+func (s *Settings) Purge(ctx context.Context, env plugin.Env, bizType string) error {
+	p, err := join(env, *s, bizType)
+	if errors.Is(err, errHeld) {
+		return nil // whoever writes to the file removes what is old there
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.purgeAll(ctx), p.leave(ctx, bizType))
+}
 
 // purge removes old records in small steps until the pipe is closed. Every node does so; a record
 // that another node has removed is no error.

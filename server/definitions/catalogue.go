@@ -99,6 +99,7 @@ type Catalogue struct {
 	configured map[string]bool // the names in the configuration: they are always held
 	absent     absent
 	residents  residents
+	tombstones tombstones
 	reloads    atomic.Int64 // how often announcements were missed
 }
 
@@ -234,6 +235,7 @@ func (c *Catalogue) apply(ctx context.Context, doc persist.Document) {
 	var rejected []seqd.RejectedBinding
 	switch {
 	case err == nil && said.Deleted:
+		c.tombstones.set(name, c.records.now())
 		err = c.issuer.Remove(ctx, name, nil)
 	case err == nil && !said.Enabled && was && before.onlyDisabledBy(said):
 		// the plugins have what was counted until now

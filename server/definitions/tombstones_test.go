@@ -1,0 +1,63 @@
+package definitions
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist"
+)
+
+// The history of a deleted biz type is kept for its retention and no longer, also by a node that
+// starts after the delete; unless the name is in use again.
+func TestHistoryOfDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty(true)
+		c := newNode(t, store)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go c.catalogue.Purge(ctx)
+		records := func(name string) int {
+			list, err := store.History().List(t.Context(), persist.HistoryQuery{BizType: name, Limit: 10})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		issueAndDelete := func(name, retention string) {
+			t.Helper()
+			c.mustPut(t, name, fmt.Sprintf(`{"plugins":[{"name":"history","retention":"%s"}]}`, retention), always)
+			c.mustIssue(t, name)
+			time.Sleep(time.Second) // longer than flushInterval
+			if _, err := c.Delete(t.Context(), name, always); err != nil {
+				t.Fatal(err)
+			}
+		}
+		issueAndDelete("gone", "1m")
+		issueAndDelete("kept", "0s")
+		issueAndDelete("again", "1m")
+		c.mustPut(t, "again", `{}`, always)
+		time.Sleep(45 * time.Second)
+		if n := records("gone"); n != 1 {
+			t.Errorf("%d records before the end of the retention", n)
+		}
+		time.Sleep(45 * time.Second)
+		if gone, kept, again := records("gone"), records("kept"), records("again"); gone != 0 || kept != 1 || again != 1 {
+			t.Errorf("records: %d, %d kept for ever, %d of a name in use", gone, kept, again)
+		}
+		issueAndDelete("late", "2m")
+		stop()
+		other := newNode(t, store)
+		go other.catalogue.Purge(t.Context())
+		time.Sleep(3 * time.Minute)
+		if n := records("late"); n != 0 {
+			t.Errorf("%d records after another node has started", n)
+		}
+		synctest.Wait()
+		if left := other.catalogue.tombstones.dueAt(time.Now().Add(time.Hour)); len(left) > 0 {
+			t.Errorf("still looked at: %q", left)
+		}
+	})
+}
