@@ -21,7 +21,7 @@ func TestMend(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := newNodeOf(t, newFaulty(false), configuredWith(t, fmt.Sprintf(
-					"bizTypesFrom: %s\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: %s/key}]}]", from, folder)))
+					"bizTypesFrom: %s\nbizTypeFolder: %[2]s/..\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: %[2]s/key}]}]", from, folder)))
 				go c.catalogue.Mend(t.Context())
 				for _, ready := range []bool{false, true} {
 					time.Sleep(3 * mendPause)
