@@ -53,6 +53,9 @@ func TestUnitRestarts(t *testing.T) {
 	if policy := setting(t, "Restart"); !slices.Equal(policy, []string{"on-failure"}) {
 		t.Errorf("Restart is %q, want on-failure, which is after every exit code but those below, and after signals", policy)
 	}
+	if limit := setting(t, "StartLimitIntervalSec"); !slices.Equal(limit, []string{"0"}) {
+		t.Errorf("StartLimitIntervalSec is %q, want 0: systemd would give up, and the reason may pass", limit)
+	}
 	never := append(setting(t, "RestartPreventExitStatus"), setting(t, "SuccessExitStatus")...)
 	for what, code := range map[string]int{"a panic": crashed(t), "a failure": command.ExitFailed} {
 		if slices.Contains(never, strconv.Itoa(code)) {
