@@ -48,10 +48,16 @@ const (
 	Recall Rule = "recall"
 	// Doubt is: a reservation lasts longer by as much as the store's clock may be ahead.
 	Doubt Rule = "clock-doubt"
+	// LateWrite is: the ledger of a period that has just ended is made and closed if there is none,
+	// because its first write may still come.
+	LateWrite Rule = "late-write"
+	// Reopen is: a period that the calendar before a forced change closed is opened, unless it has
+	// ended.
+	Reopen Rule = "reopen"
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, LateWrite, Reopen}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

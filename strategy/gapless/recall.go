@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
@@ -36,7 +37,7 @@ func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (be
 		if err != nil {
 			return before, res, s.reach.noted(s, err)
 		}
-		if e == nil && (doc == nil && ended > lateWrite || doc != nil && doc.state.Closed) {
+		if e == nil && (doc == nil && (ended > lateWrite || sabotage.Off(sabotage.LateWrite)) || doc != nil && doc.state.Closed) {
 			continue
 		}
 		if res, err = s.do(ctx, before, op); err != nil || len(res.Runs) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/live"
@@ -35,7 +36,7 @@ func (s *Strategy) takeOver(ctx context.Context) error {
 		open.note(s, name, state)
 		return s.raise(ctx, name, state)
 	})
-	if err == nil && s.reopen.Load() {
+	if err == nil && s.reopen.Load() && !sabotage.Off(sabotage.Reopen) {
 		err = open.do(ctx, s)
 	}
 	return err

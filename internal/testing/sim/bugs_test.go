@@ -454,6 +454,40 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "a late first write of a period", was: "A key got two numbers, because the first write of a period came after the key had been given a number of the next one.", found: "a review",
+		rules: []string{"late-write"},
+		world: Options{BizTypes: patient("voucher"), Script: func(w *World) {
+			w.meet("a", "create document ledger/voucher@20261127", storesim.Fate{Send: 1500 * time.Millisecond})
+			w.at(89500 * time.Millisecond)
+			var under sync.WaitGroup
+			under.Go(func() { w.ask("a", load.Question{BizType: "voucher", Key: "key"}) })
+			w.at(90200 * time.Millisecond)
+			w.once("b", "voucher", "key")
+			under.Wait()
+			w.each(func(n string) { w.once(n, "voucher", "key") })
+		}},
+	},
+	{
+		name: "reopened after a zone", was: "After timeZone was forced to the east and back, each request with a new key was 503 until the period ended.", found: "issue 31, A.12",
+		rules: []string{"reopen"},
+		world: Options{BizTypes: map[string]load.Settings{"voucher": {"timeZone": "Pacific/Niue"}}, Script: func(w *World) {
+			force := func(zone string) {
+				w.redefine("voucher", w.load.Definition("voucher", load.Settings{"timeZone": zone}))
+			}
+			w.once("a", "voucher", "before")
+			// There it is tomorrow.
+			force("Pacific/Kiritimati")
+			time.Sleep(5 * time.Second)
+			w.meet("b", "create document ledger/voucher@20261128", storesim.Fate{Reply: time.Second})
+			ctx, leave := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			w.load.Ask(ctx, w.named("b"), load.Question{BizType: "voucher", Key: "there"})
+			leave()
+			force("Pacific/Niue")
+			w.each(func(n string) { w.once(n, "voucher", "before") })
+			w.once("c", "voucher", "after")
+		}},
+	},
+	{
 		name: "a clock that was told late", was: "A reservation was reclaimed before its ttl was over, because the node that made it had been told the store's time late.", found: "issue 31, A.6",
 		rules: []string{"clock-doubt"},
 		world: Options{BizTypes: only("bill"), Script: func(w *World) {

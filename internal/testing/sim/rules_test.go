@@ -60,6 +60,8 @@ var rules = []rule{
 	{name: "period", only: []string{"clock-midnight"}},
 	{name: "recall", script: true},
 	{name: "clock-doubt", script: true},
+	{name: "late-write", script: true},
+	{name: "reopen", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},
