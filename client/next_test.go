@@ -110,19 +110,19 @@ func TestHugeCounts(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	var path string
-	body := `{"bizType":"user","id":"7","number":"9223372036854775807","valid":true,"time":"2026-11-22T00:31:43.516Z","machineId":0,"sequence":4095,"more":[]}`
+	body := `{"bizType":"user","id":"7","number":"9223372036854775807","valid":true,"at":"2026-11-22T00:31:43.516Z","machineId":0,"sequence":4095,"more":[]}`
 	c := answering(t, func(r *http.Request) *http.Response {
 		path = r.URL.EscapedPath()
 		return respond(200, "application/json", body)
 	})
 	ctx := context.Background()
 	p, err := c.Parse(ctx, "user", "7")
-	if err != nil || p.Number != 1<<63-1 || !p.Valid || p.Time.UnixMilli() != 1795307503516 || *p.MachineID != 0 || *p.Sequence != 4095 || path != "/seq/user/parse/7" {
+	if err != nil || p.Number != 1<<63-1 || !p.Valid || p.At.UnixMilli() != 1795307503516 || *p.MachineID != 0 || *p.Sequence != 4095 || path != "/seq/user/parse/7" {
 		t.Errorf("%s: got %+v, %v", path, p, err)
 	}
 	body = `{"bizType":"user","id":"A/1 ?é","number":"1","valid":false,"period":"2026"}`
 	p, err = c.Parse(ctx, "user", "A/1 ?é")
-	if err != nil || p.Valid || p.Period != "2026" || !p.Time.IsZero() || p.MachineID != nil || path != "/seq/user/parse/A%2F1%20%3F%C3%A9" {
+	if err != nil || p.Valid || p.Period != "2026" || !p.At.IsZero() || p.MachineID != nil || path != "/seq/user/parse/A%2F1%20%3F%C3%A9" {
 		t.Errorf("%s: got %+v, %v", path, p, err)
 	}
 	for _, wrong := range []string{`{}`, `{"bizType":"user","id":"8","number":"8","valid":true}`, `{"bizType":"user","id":"7","number":7,"valid":true}`, `{"bizType":"user","id":"7","number":"7","valid":1}`, ``} {

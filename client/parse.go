@@ -19,9 +19,9 @@ type Parsed struct {
 	Period string `json:"period,omitempty"`
 	// Key is the key that the ID shows, "" if it shows none.
 	Key string `json:"key,omitempty"`
-	// Time, MachineID and Sequence are what a number of snowflake contains; otherwise the zero time
+	// At, MachineID and Sequence are what a number of snowflake contains; otherwise the zero time
 	// and nil.
-	Time      time.Time `json:"time,omitzero"`
+	At        time.Time `json:"at,omitzero"`
 	MachineID *int64    `json:"machineId,omitempty"`
 	Sequence  *int64    `json:"sequence,omitempty"`
 }

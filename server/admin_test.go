@@ -278,7 +278,7 @@ func TestOneMistakeStopsOneBizType(t *testing.T) {
 	answer, _ := s.do(201, "PUT", "/biz-types/new", `{"plugins":[{"name":"history","to":"file","file":{"path":"/proc/self/none/x.log"}}]}`)
 	wantIn(t, answer, `"warnings":["this node cannot use`)
 	wantCode(t, s.await("/seq/new", http.StatusConflict), seqd.CodeConflict)
-	wantIn(t, s.await("/readyz", http.StatusOK), `"status":"degraded"`, `"name":"new"`)
+	wantIn(t, s.await("/readyz", http.StatusOK), `"status":"degraded"`, `"bizType":"new"`)
 	s.await("/seq/order", http.StatusOK)
 	s.do(204, "DELETE", "/biz-types/new", "")
 	wantIn(t, s.await("/readyz", http.StatusOK), `"status":"ready"`)

@@ -52,7 +52,7 @@ func TestAuditOverRestarts(t *testing.T) {
 	var got []string
 	for _, line := range lines {
 		got = append(got, fmt.Sprint(line.Method, " ", line.Target, " ", line.Status, " ", line.Version))
-		if line.Addr == "" || line.Client != "127.0.0.1" || len(line.Node) != 32 {
+		if line.Node == "" || line.Addr != "127.0.0.1" || len(line.NodeID) != 32 {
 			t.Errorf("%+v", line)
 		}
 	}

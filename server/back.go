@@ -297,7 +297,7 @@ func (b *back) clockOffset(clock *nodes.Clock) (offset time.Duration, ok bool) {
 func (b *back) openAudit(ctx context.Context) {
 	id, host := b.nodes.Self()
 	b.front.audit.Open(audit.Store{
-		Documents: b.store.Store.Documents(), Clock: b.clock, Node: id, Host: host, Addr: b.front.addr,
+		Documents: b.store.Store.Documents(), Clock: b.clock, ID: id, Host: host, Node: b.front.addr,
 	})
 	b.base.cleanups.add("the audit log", min(auditPatience, b.base.cfg.Server.StopTimeout), b.front.audit.Close)
 	b.base.background.run(ctx, b.front.audit.Run)

@@ -95,7 +95,7 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	}
 	s.await("/readyz", http.StatusOK)
 	b.want(200, "GET", s.url+"/console/api/biz-types", "")
-	if text := b.want(200, "GET", s.url+"/console/session", ""); !strings.Contains(text, `"signedIn":true,"name":"ops"`) || !strings.Contains(text, `"node":"`) {
+	if text := b.want(200, "GET", s.url+"/console/session", ""); !strings.Contains(text, `"signedIn":true,"caller":"ops"`) || !strings.Contains(text, `"nodeId":"`) {
 		t.Errorf("the session is %s", text)
 	}
 	b.want(204, "DELETE", s.url+"/console/session", "")
@@ -103,7 +103,7 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	if log.Count("ops-secret") != 0 {
 		t.Error("the log has the secret")
 	}
-	if got := log.Count(`"msg":"audit","token":"ops"`); got != 2 { // sign-in and sign-out
+	if got := log.Count(`"msg":"audit","caller":"ops"`); got != 2 { // sign-in and sign-out
 		t.Errorf("there are %d audit lines", got)
 	}
 }

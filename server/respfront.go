@@ -82,12 +82,12 @@ func (f *front) serveResp(l net.Listener, encryption *tls.Config) {
 }
 
 // refusedCommand writes the audit line of a command whose client has no right to it.
-func (f *front) refusedCommand(command, token, addr, requestID string, code seqd.Code) {
+func (f *front) refusedCommand(command, caller, addr, requestID string, code seqd.Code) {
 	status := http.StatusForbidden
 	if code == seqd.CodeUnauthorized {
 		status = http.StatusUnauthorized
 	}
-	f.audit.Write(context.Background(), audit.Line{Token: token, Client: addr, RequestID: requestID, Method: command, Status: status})
+	f.audit.Write(context.Background(), audit.Line{Caller: caller, Addr: addr, RequestID: requestID, Method: command, Status: status})
 }
 
 // close closes the listener and the connections, and cuts off those that are busy when ctx ends.

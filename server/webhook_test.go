@@ -34,8 +34,8 @@ func newHook(t *testing.T) *hook {
 
 func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	var post struct {
-		Rejected []struct{ BizType, Code, Detail, RequestID string }
-		Dropped  int
+		Refused []struct{ BizType, Code, Detail, RequestID string }
+		Dropped int
 	}
 	err := json.NewDecoder(r.Body).Decode(&post)
 	h.mu.Lock()
@@ -45,7 +45,7 @@ func (h *hook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 	h.secrets[r.Header.Get("X-Seqd-Signature")] = true
 	h.conns[r.RemoteAddr] = true
-	for _, refusal := range post.Rejected {
+	for _, refusal := range post.Refused {
 		if refusal.Detail == "" || refusal.RequestID == "" {
 			refusal.Code = "incomplete"
 		}
@@ -73,7 +73,7 @@ bizTypes:
 		}
 	}
 	_, stats := s.get("/biz-types/a/stats")
-	for _, want := range []string{`"issued":2,"requests":2,"rejected":{"rate_limited":3}`, `"bizType":"a"`} {
+	for _, want := range []string{`"issued":2,"requests":2,"refused":{"rate_limited":3}`, `"bizType":"a"`} {
 		if !strings.Contains(stats, want) {
 			t.Errorf("stats are %s", stats)
 		}

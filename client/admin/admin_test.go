@@ -59,13 +59,13 @@ func dial(t *testing.T, node http.Handler) *admin.Admin {
 func TestRequests(t *testing.T) {
 	ctx, yes := context.Background(), true
 	bizType := `{"name":"order","version":7,"enabled":true,"source":"api","updatedAt":"2026-11-21T12:20:11.048Z","definition":{"start":100},"warnings":["w"],"settingWarnings":[{"key":"start","text":"w"}],"example":"INV-1"}`
-	line := `{"at":"2026-11-23T00:00:00Z","node":"n","token":"ops","client":"192.0.2.1","requestId":"r","method":"PUT","path":"/biz-types/order","target":"order","status":200,"version":7,"leftOut":3}`
+	line := `{"at":"2026-11-23T00:00:00Z","nodeId":"n","caller":"ops","addr":"192.0.2.1","requestId":"r","method":"PUT","path":"/biz-types/order","target":"order","status":200,"version":7,"leftOut":3}`
 	settings := `{"common":[],"strategies":[{"name":"segment","help":"h","settings":[{"key":"step","type":"integer","default":1000,"range":"1 to 5","min":1,"max":5,"help":"","secret":false,"required":false}]}],"plugins":[],"rejected":[]}`
 	token := `{"name":"shop","scopes":["read"],"enabled":true,"source":"api","version":1,"secrets":[{"id":"a1"}],"secret":"s"}`
-	made := `{"token":"child","id":"a2","createdAt":"2026-11-23T00:00:00Z","createdBy":"~","deleted":true}`
+	made := `{"caller":"child","id":"a2","createdAt":"2026-11-23T00:00:00Z","createdBy":"~","deleted":true}`
 	secret := `{"id":"a2","createdAt":"2026-11-23T00:00:00Z","secret":"s"}`
 	account := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"9","issued":5,"gaps":[
-		{"from":"7","to":"8","state":"void","reason":"r","by":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
+		{"from":"7","to":"8","state":"void","reason":"r","caller":"b","at":"2026-11-23T00:00:00Z"},{"from":"9","to":"9","state":"reserved","reservation":"r1","expiresAt":"2026-11-23T00:00:00Z"}],"next":"9"}`
 	year := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		name   string
@@ -139,22 +139,22 @@ func TestRequests(t *testing.T) {
 			return []any{list[0].Backends["store"].State, complete}, err
 		}, "GET /nodes ", `["ok",true]`},
 		{
-			"overview", 200, `{"at":"2026-11-23T08:30:04.118Z","interval":5,"complete":true,"numbers":[null,2.5],"latency":{"p50":[1e-06]},"nodes":[{"id":"1","state":"ready","clockOffset":-1.5}]}`,
+			"overview", 200, `{"at":"2026-11-23T08:30:04.118Z","intervalMs":5000,"complete":true,"numbers":[null,2.5],"latency":{"p50Ms":[0.001]},"nodes":[{"id":"1","state":"ready","clockOffsetMs":-1500}]}`,
 			func(a *admin.Admin) (any, error) {
 				o, err := a.Overview(ctx)
-				return []any{o.At, o.Numbers, o.Latency.P50, o.Nodes[0].ID, o.Nodes[0].State, o.Nodes[0].ClockOffset, o.Complete}, err
-			}, "GET /overview ", `["2026-11-23T08:30:04.118Z",[null,2.5],[0.000001],"1","ready",-1.5,true]`,
+				return []any{o.At, o.Numbers, o.Latency.P50MS, o.Nodes[0].ID, o.Nodes[0].State, o.Nodes[0].ClockOffsetMS, o.Complete}, err
+			}, "GET /overview ", `["2026-11-23T08:30:04.118Z",[null,2.5],[0.001],"1","ready",-1500,true]`,
 		},
 		{"ready", 200, `{"status":"ready","details":{"user":{"machineId":3}}}`, func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ", `{"status":"ready","details":{"user":{"machineId":3}}}`},
 		{
-			"degraded", 200, `{"status":"degraded","degraded":120,"bizTypes":[{"name":"order","code":"redis_unavailable","detail":"d"}],"store":{"code":"store_failed_over","detail":"e"}}`,
+			"degraded", 200, `{"status":"degraded","degraded":120,"bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"d"}],"store":{"code":"store_failed_over","detail":"e"}}`,
 			func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ",
-			`{"status":"degraded","bizTypes":[{"name":"order","code":"redis_unavailable","detail":"d"}],"total":120,"store":{"code":"store_failed_over","detail":"e"}}`,
+			`{"status":"degraded","bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"d"}],"total":120,"store":{"code":"store_failed_over","detail":"e"}}`,
 		},
 		{
-			"unready", 503, `{"type":"about:blank","status":503,"code":"store_unavailable","detail":"2 biz types cannot issue","unready":2,"bizTypes":[{"name":"order","code":"store_unavailable","detail":"d"}]}`,
+			"unready", 503, `{"type":"about:blank","status":503,"code":"store_unavailable","detail":"2 biz types cannot issue","unready":2,"bizTypes":[{"bizType":"order","code":"store_unavailable","detail":"d"}]}`,
 			func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ",
-			`{"status":"unready","code":"store_unavailable","detail":"2 biz types cannot issue","bizTypes":[{"name":"order","code":"store_unavailable","detail":"d"}],"total":2}`,
+			`{"status":"unready","code":"store_unavailable","detail":"2 biz types cannot issue","bizTypes":[{"bizType":"order","code":"store_unavailable","detail":"d"}],"total":2}`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 // AuditLine says who changed a biz type or a token, or tried to.
 type AuditLine struct {
 	At time.Time `json:"at"`
-	// Node is the ID of the node that answered, Host the name of its machine, and Addr the address
+	// NodeID is the ID of the node that answered, Host the name of its machine, and Node the address
 	// that it listens on.
-	Node string `json:"node"`
-	Host string `json:"host,omitempty"`
-	Addr string `json:"addr,omitempty"`
-	// Token is the name of the caller's token, "" for none, and Client its IP address.
-	Token     string `json:"token,omitempty"`
-	Client    string `json:"client"`
+	NodeID string `json:"nodeId"`
+	Host   string `json:"host,omitempty"`
+	Node   string `json:"node,omitempty"`
+	// Caller is the name of the token, "" for none, and Addr the IP address of the caller.
+	Caller    string `json:"caller,omitempty"`
+	Addr      string `json:"addr"`
 	RequestID string `json:"requestId"`
 	Method    string `json:"method"`
 	Path      string `json:"path"`

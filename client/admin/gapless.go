@@ -80,9 +80,9 @@ type Gap struct {
 	State string `json:"state"`
 	// At is since when the numbers are released or void.
 	At time.Time `json:"at,omitzero"`
-	// Reason and By say why the numbers are void, and who said so: a token, or "" for the service.
+	// Reason and Caller say why the numbers are void, and which token said so, "" for the service.
 	Reason string `json:"reason,omitempty"`
-	By     string `json:"by,omitempty"`
+	Caller string `json:"caller,omitempty"`
 	// Reservation and ExpiresAt are those of reserved numbers.
 	Reservation string    `json:"reservation,omitempty"`
 	ExpiresAt   time.Time `json:"expiresAt,omitzero"`

@@ -11,9 +11,9 @@ import (
 // nobody has told anything.
 type Overview struct {
 	At time.Time `json:"at"`
-	// Until is the end of the newest slot, and Interval the length of a slot in seconds.
-	Until    time.Time `json:"until"`
-	Interval int       `json:"interval"`
+	// Until is the end of the newest slot, and IntervalMS the length of a slot in milliseconds.
+	Until      time.Time `json:"until"`
+	IntervalMS int       `json:"intervalMs"`
 	// Complete is false if the store is away, and the figures are those of the node that answers.
 	Complete bool `json:"complete"`
 	// Metrics is false if no node counts.
@@ -21,10 +21,10 @@ type Overview struct {
 	// Numbers and Refused are per second.
 	Numbers []*float64 `json:"numbers"`
 	Refused []*float64 `json:"refused"`
-	// Latency is how long half of the calls took at most, and 99 of 100, in seconds.
+	// Latency is how long half of the calls took at most, and 99 of 100, in milliseconds.
 	Latency struct {
-		P50 []*float64 `json:"p50"`
-		P99 []*float64 `json:"p99"`
+		P50MS []*float64 `json:"p50Ms"`
+		P99MS []*float64 `json:"p99Ms"`
 	} `json:"latency"`
 	Refusals []OverviewRefusal `json:"refusals"`
 	Busiest  []OverviewBizType `json:"busiest"`
@@ -51,7 +51,7 @@ type OverviewRefusal struct {
 
 // OverviewBizType is what happened to a biz type, or to all that have the name _other together.
 type OverviewBizType struct {
-	Name string `json:"name"`
+	BizType string `json:"bizType"`
 	// NumbersPerSecond and RefusedPerSecond are those of the last minute.
 	NumbersPerSecond float64 `json:"numbersPerSecond"`
 	RefusedPerSecond float64 `json:"refusedPerSecond"`
@@ -61,10 +61,10 @@ type OverviewBizType struct {
 
 // OverviewInHand is what a biz type can issue without the store, at the node where that ends first.
 type OverviewInHand struct {
-	Name    string  `json:"name"`
+	BizType string  `json:"bizType"`
 	Numbers float64 `json:"numbers"`
-	// Seconds is how long they last; nil for ever.
-	Seconds *float64 `json:"seconds"`
+	// LastsMS is how long they last, in milliseconds; nil for ever.
+	LastsMS *float64 `json:"lastsMs"`
 	// Step is how many were fetched at once.
 	Step float64 `json:"step"`
 }
@@ -77,9 +77,9 @@ type OverviewEnd struct {
 	What string `json:"what"`
 	// Registry is the registry of machine IDs that it is about, if any.
 	Registry string `json:"registry"`
-	// Seconds is how long it lasts, nil for ever or if there is no rate. Share is how much of it is
+	// LastsMS is how long it lasts, in milliseconds, nil for ever or if there is no rate. Share is how much of it is
 	// used, nil if that is not known.
-	Seconds *float64 `json:"seconds"`
+	LastsMS *float64 `json:"lastsMs"`
 	Share   *float64 `json:"share"`
 	// Resets is true if numbers reset before they are used up.
 	Resets bool `json:"resets"`
@@ -105,12 +105,12 @@ type OverviewReason struct {
 // OverviewFigures are the figures of a node. Those that are nil are not known.
 type OverviewFigures struct {
 	At time.Time `json:"at"`
-	// NumbersPerSecond and RefusedPerSecond are those of the newest slot, P50 and P99 those of the
-	// last minute, in seconds.
+	// NumbersPerSecond and RefusedPerSecond are those of the newest slot, P50MS and P99MS those of the
+	// last minute, in milliseconds.
 	NumbersPerSecond *float64 `json:"numbersPerSecond"`
 	RefusedPerSecond *float64 `json:"refusedPerSecond"`
-	P50              *float64 `json:"p50"`
-	P99              *float64 `json:"p99"`
+	P50MS            *float64 `json:"p50Ms"`
+	P99MS            *float64 `json:"p99Ms"`
 	InFlight         int64    `json:"inFlight"`
 	Connections      int64    `json:"connections"`
 }

@@ -47,8 +47,8 @@ const Nobody = "~"
 
 // Made is a secret that a token has made.
 type Made struct {
-	// Token is whose secret it is.
-	Token string `json:"token"`
+	// Caller is the name of the token whose secret it is.
+	Caller string `json:"caller"`
 	Secret
 	// Deleted is whether the token was deleted with the secret, which was its last one.
 	Deleted bool `json:"deleted,omitempty"`

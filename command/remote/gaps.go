@@ -105,8 +105,8 @@ func remark(g admin.Gap) string {
 	switch {
 	case g.Reservation != "":
 		return "reservation " + g.Reservation + " until " + brief(g.ExpiresAt, "-")
-	case g.By != "":
-		return g.Reason + " (" + g.By + ")"
+	case g.Caller != "":
+		return g.Reason + " (" + g.Caller + ")"
 	}
 	return g.Reason
 }
@@ -187,12 +187,12 @@ func newAccountCSV(out io.Writer) *accountCSV {
 func (c *accountCSV) page(a admin.Account) error {
 	if c.next == 0 {
 		c.next = a.First
-		_ = c.w.Write([]string{"from", "to", "state", "at", "reason", "by", "reservation", "expiresAt"}) // see Error below
+		_ = c.w.Write([]string{"from", "to", "state", "at", "reason", "caller", "reservation", "expiresAt"}) // see Error below
 	}
 	for _, g := range a.Gaps {
 		c.issued(g.From - 1)
 		_ = c.w.Write([]string{
-			strconv.FormatInt(g.From, 10), strconv.FormatInt(g.To, 10), g.State, exact(g.At), harmless(g.Reason), harmless(g.By), g.Reservation, exact(g.ExpiresAt),
+			strconv.FormatInt(g.From, 10), strconv.FormatInt(g.To, 10), g.State, exact(g.At), harmless(g.Reason), harmless(g.Caller), g.Reservation, exact(g.ExpiresAt),
 		})
 		c.next = g.To + 1
 	}

@@ -48,8 +48,8 @@ func printParsed(w io.Writer, p client.Parsed) error {
 	add("valid", fmt.Sprint(p.Valid))
 	add("key", p.Key)
 	add("period", p.Period)
-	if !p.Time.IsZero() {
-		add("time", p.Time.UTC().Format(time.RFC3339Nano))
+	if !p.At.IsZero() {
+		add("at", p.At.UTC().Format(time.RFC3339Nano))
 	}
 	if p.MachineID != nil {
 		add("machine ID", fmt.Sprint(*p.MachineID))

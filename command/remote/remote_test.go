@@ -415,7 +415,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	const nodes = `{"nodes":[{"id":"0123456789","addr":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypesFrom":"store","bizTypes":2,"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"addr":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
+	const nodes = `{"nodes":[{"id":"0123456789","node":"10.0.0.1:8080","host":"a","build":"v1","startedAt":"2026-11-20T12:00:00.123Z","seenAt":"2026-11-20T12:00:00Z","catalogue":4,"bizTypesFrom":"store","bizTypes":2,"backends":{"store":{"state":"ok"},"redis":{"state":"away","detail":"x"}}},{"id":"abc","self":true,"node":"10.0.0.2:8080","host":"b","build":"v1","startedAt":"2026-11-20T12:00:00Z","backends":{"store":{"state":"ok"}}}],"complete":%t}`
 	l := answering(t, answerJSON(200, fmt.Sprintf(nodes, true))).line(t)
 	l.want(`   ID        ADDRESS        HOST  VERSION  STARTED               BIZ TYPES  FROM   CHANGE  STORE  REDIS
    01234567  10.0.0.1:8080  a     v1       2026-11-20T12:00:00Z  2          store  4       ok     away
@@ -428,8 +428,8 @@ func TestNodes(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	f := answering(t, answerJSON(200, `{"bizType":"user","id":"5 / 6","number":"5","valid":true,"time":"2026-11-20T12:00:00.123Z","machineId":7,"sequence":0}`))
-	f.line(t).want("biz type    user\nID          5 / 6\nnumber      5\nvalid       true\ntime        2026-11-20T12:00:00.123Z\nmachine ID  7\nsequence    0\n", "parse", "user", "5 / 6")
+	f := answering(t, answerJSON(200, `{"bizType":"user","id":"5 / 6","number":"5","valid":true,"at":"2026-11-20T12:00:00.123Z","machineId":7,"sequence":0}`))
+	f.line(t).want("biz type    user\nID          5 / 6\nnumber      5\nvalid       true\nat          2026-11-20T12:00:00.123Z\nmachine ID  7\nsequence    0\n", "parse", "user", "5 / 6")
 	if got := f.last().target; got != "/seq/user/parse/5%20%2F%206" {
 		t.Errorf("asked %s", got)
 	}

@@ -161,7 +161,7 @@ func madeRows(made []admin.Made) [][]string {
 		if m.Deleted {
 			state = "deleted"
 		}
-		rows = append(rows, []string{m.Token, m.ID, brief(m.CreatedAt, "-"), m.CreatedBy, state})
+		rows = append(rows, []string{m.Caller, m.ID, brief(m.CreatedAt, "-"), m.CreatedBy, state})
 	}
 	return rows
 }

@@ -16,8 +16,8 @@ import (
 type metrics struct {
 	issued      map[string]float64            // by biz type
 	rejected    map[string]map[string]float64 // by biz type and reason
-	lasts       map[string]float64            // seconds, by biz type
-	left        map[string]float64            // seconds, by biz type
+	lasts       map[string]float64            // milliseconds, by biz type
+	left        map[string]float64            // milliseconds, by biz type
 	step        map[string]float64            // by biz type
 	requests    float64                       // for numbers, of every protocol
 	refused     float64                       // of them
@@ -38,8 +38,8 @@ func readMetrics(text []byte) (*metrics, error) {
 		return nil, fmt.Errorf("the answer to /metrics is not one of seqd")
 	}
 	m := &metrics{
-		issued: byBizType(families["seqd_ids_issued_total"]), lasts: byBizType(families["seqd_segment_in_hand_seconds"]),
-		left: byBizType(families["seqd_segment_exhaustion_seconds"]), step: byBizType(families["seqd_segment_step"]),
+		issued: byBizType(families["seqd_ids_issued_total"]), lasts: milliseconds(families["seqd_segment_in_hand_seconds"]),
+		left: milliseconds(families["seqd_segment_exhaustion_seconds"]), step: byBizType(families["seqd_segment_step"]),
 		rejected:    make(map[string]map[string]float64),
 		inFlight:    sum(families["seqd_http_requests_in_flight"]),
 		connections: sum(families["seqd_http_connections"]) + sum(families["seqd_resp_connections"]),
@@ -110,6 +110,15 @@ func byBizType(family *dto.MetricFamily) map[string]float64 {
 	m := make(map[string]float64, len(family.GetMetric()))
 	for _, of := range family.GetMetric() {
 		m[label(of, "biz_type")] += value(of)
+	}
+	return m
+}
+
+// milliseconds is byBizType of a family of seconds.
+func milliseconds(family *dto.MetricFamily) map[string]float64 {
+	m := byBizType(family)
+	for name := range m {
+		m[name] *= 1000
 	}
 	return m
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// page is what is shown. Rates are per second, times in seconds; what is not known is null.
+// page is what is shown. Rates are per second, times in milliseconds; what is not known is null.
 type page struct {
-	At       time.Time `json:"at"`
-	Interval float64   `json:"interval"`
+	At         time.Time `json:"at"`
+	IntervalMS float64   `json:"intervalMs"`
 	// Complete is false if there may be nodes that are not known.
 	Complete bool          `json:"complete"`
 	Nodes    []nodeLine    `json:"nodes"`
@@ -23,38 +23,38 @@ type page struct {
 
 type nodeLine struct {
 	ID       string            `json:"id"`
-	Addr     string            `json:"addr"`
+	Addr     string            `json:"node"`
 	Host     string            `json:"host"`
-	Version  string            `json:"version"`
+	Build    string            `json:"build"`
 	State    string            `json:"state"`
 	Detail   string            `json:"detail,omitempty"`
 	Backends map[string]string `json:"backends"`
-	Up       *float64          `json:"up"`
+	UpMS     *float64          `json:"upMs"`
 
 	Numbers     *float64 `json:"numbersPerSecond"`
 	Requests    *float64 `json:"requestsPerSecond"`
 	Refused     *float64 `json:"refusedPerSecond"`
-	P50         *float64 `json:"p50"`
-	P99         *float64 `json:"p99"`
+	P50MS       *float64 `json:"p50Ms"`
+	P99MS       *float64 `json:"p99Ms"`
 	InFlight    *float64 `json:"inFlight"`
 	Connections *float64 `json:"connections"`
 }
 
 type bizTypeLine struct {
-	Name    string             `json:"name"`
+	BizType string             `json:"bizType"`
 	Numbers float64            `json:"numbersPerSecond"`
 	Refused float64            `json:"refusedPerSecond"`
 	Reasons map[string]float64 `json:"reasons,omitempty"`
 	Step    *float64           `json:"step"`
-	Lasts   *float64           `json:"lasts"`
-	Left    *float64           `json:"left"`
+	LastsMS *float64           `json:"lastsMs"`
+	LeftMS  *float64           `json:"leftMs"`
 	// Trouble is what a node says of it in /readyz.
 	Trouble string `json:"trouble,omitempty"`
 }
 
 // newPage compares two samples. Nodes that are new or have restarted have no rates yet.
 func newPage(before, after *sample) *page {
-	p := &page{At: after.at, Interval: after.at.Sub(before.at).Seconds(), Complete: after.complete, Nodes: []nodeLine{}}
+	p := &page{At: after.at, IntervalMS: 1000 * after.at.Sub(before.at).Seconds(), Complete: after.complete, Nodes: []nodeLine{}}
 	bizTypes := make(map[string]*bizTypeLine)
 	for i := range after.nodes {
 		n := &after.nodes[i]
@@ -66,7 +66,7 @@ func newPage(before, after *sample) *page {
 		p.BizTypes = append(p.BizTypes, *line)
 	}
 	slices.SortFunc(p.BizTypes, func(a, b bizTypeLine) int {
-		return cmp.Or(cmp.Compare(b.Numbers, a.Numbers), cmp.Compare(b.Refused, a.Refused), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Numbers, a.Numbers), cmp.Compare(b.Refused, a.Refused), strings.Compare(a.BizType, b.BizType))
 	})
 	return p
 }
@@ -83,7 +83,7 @@ func (s *sample) of(n *nodeSample) *nodeSample {
 }
 
 func lineOf(before, n *nodeSample) nodeLine {
-	line := nodeLine{ID: n.ID, Addr: n.url, Host: n.Host, Version: n.Build, Backends: make(map[string]string)}
+	line := nodeLine{ID: n.ID, Addr: n.url, Host: n.Host, Build: n.Build, Backends: make(map[string]string)}
 	line.State, line.Detail = n.state()
 	for name, b := range n.Backends {
 		line.Backends[name] = b.State
@@ -91,7 +91,7 @@ func lineOf(before, n *nodeSample) nodeLine {
 	if n.metrics == nil {
 		return line
 	}
-	line.Up, line.InFlight, line.Connections = new(n.at.Sub(time.Unix(0, int64(n.metrics.started*1e9))).Seconds()), &n.metrics.inFlight, &n.metrics.connections
+	line.UpMS, line.InFlight, line.Connections = new(1000*n.at.Sub(time.Unix(0, int64(n.metrics.started*1e9))).Seconds()), &n.metrics.inFlight, &n.metrics.connections
 	if before == nil {
 		return line
 	}
@@ -100,8 +100,8 @@ func lineOf(before, n *nodeSample) nodeLine {
 	line.Numbers = rate(total(before.metrics.issued), total(n.metrics.issued))
 	line.Requests = rate(before.metrics.requests, n.metrics.requests)
 	line.Refused = rate(before.metrics.refused, n.metrics.refused)
-	line.P50 = finite(quantile(0.50, before.metrics.buckets, n.metrics.buckets))
-	line.P99 = finite(quantile(0.99, before.metrics.buckets, n.metrics.buckets))
+	line.P50MS = finite(1000 * quantile(0.50, before.metrics.buckets, n.metrics.buckets))
+	line.P99MS = finite(1000 * quantile(0.99, before.metrics.buckets, n.metrics.buckets))
 	return line
 }
 
@@ -122,12 +122,12 @@ func (n *nodeSample) state() (state, detail string) {
 func (n *nodeSample) addTo(lines map[string]*bizTypeLine, before *nodeSample) {
 	at := func(name string) *bizTypeLine {
 		if lines[name] == nil {
-			lines[name] = &bizTypeLine{Name: name}
+			lines[name] = &bizTypeLine{BizType: name}
 		}
 		return lines[name]
 	}
 	for _, b := range n.ready.BizTypes {
-		at(b.Name).Trouble = string(b.Code)
+		at(b.BizType).Trouble = string(b.Code)
 	}
 	if n.metrics == nil {
 		return
@@ -135,8 +135,8 @@ func (n *nodeSample) addTo(lines map[string]*bizTypeLine, before *nodeSample) {
 	for name := range n.metrics.issued {
 		line := at(name)
 		line.Step = most(line.Step, n.metrics.step, name)
-		line.Lasts = least(line.Lasts, n.metrics.lasts, name)
-		line.Left = least(line.Left, n.metrics.left, name)
+		line.LastsMS = least(line.LastsMS, n.metrics.lasts, name)
+		line.LeftMS = least(line.LeftMS, n.metrics.left, name)
 	}
 	if before == nil {
 		return
@@ -162,7 +162,7 @@ func (n *nodeSample) addTo(lines map[string]*bizTypeLine, before *nodeSample) {
 // cut leaves out all biz types but the first. "_other" is always left out if nothing happens in it.
 func (p *page) cut(most int) {
 	p.BizTypes = slices.DeleteFunc(slices.Clone(p.BizTypes), func(b bizTypeLine) bool {
-		return b.Name == otherBizTypes && b.Numbers == 0 && b.Refused == 0
+		return b.BizType == otherBizTypes && b.Numbers == 0 && b.Refused == 0
 	})
 	if len(p.BizTypes) > most {
 		p.LeftOut += len(p.BizTypes) - most

@@ -68,7 +68,7 @@ func (p *page) nodeTable() []string {
 	for _, n := range p.Nodes {
 		rows = append(rows, []string{
 			strings.TrimPrefix(strings.TrimPrefix(n.Addr, "https://"), "http://"), n.State, rate(n.Numbers), rate(n.Requests), rate(n.Refused),
-			span(n.P50), span(n.P99), backends(n.Backends), span(n.Up), rate(n.InFlight), rate(n.Connections), cmp.Or(n.Version, "-"),
+			span(n.P50MS), span(n.P99MS), backends(n.Backends), span(n.UpMS), rate(n.InFlight), rate(n.Connections), cmp.Or(n.Build, "-"),
 		})
 	}
 	return table(rows)
@@ -87,11 +87,11 @@ func backends(states map[string]string) string {
 func (p *page) bizTypeTable() []string {
 	rows := [][]string{{"BIZ TYPE", "NUMBERS/S", "REFUSED/S", "STEP", "LASTS", "LEFT", "TROUBLE"}}
 	for _, b := range p.BizTypes {
-		name := b.Name
+		name := b.BizType
 		if name == otherBizTypes {
 			name = "(others)"
 		}
-		rows = append(rows, []string{name, rate(&b.Numbers), rate(&b.Refused), rate(b.Step), span(b.Lasts), span(b.Left), b.troubles()})
+		rows = append(rows, []string{name, rate(&b.Numbers), rate(&b.Refused), rate(b.Step), span(b.LastsMS), span(b.LeftMS), b.troubles()})
 	}
 	return table(rows)
 }
@@ -141,12 +141,12 @@ func rate(v *float64) string {
 	return text
 }
 
-// span returns seconds in the unit that suits them.
+// span returns milliseconds in the unit that suits them.
 func span(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	s := *v
+	s := *v / 1000
 	switch {
 	case s >= 2*365*86400:
 		return unit(s/(365*86400), "y")

@@ -104,7 +104,7 @@ func TestPageWithoutRates(t *testing.T) {
 		"the same collection": newPage(at(t, 12, exposition(1000, 0)), at(t, 12, exposition(1000, 0))),
 	} {
 		n := p.Nodes[0]
-		if n.Numbers != nil || n.Requests != nil || n.P50 != nil || n.Up == nil {
+		if n.Numbers != nil || n.Requests != nil || n.P50MS != nil || n.UpMS == nil {
 			t.Errorf("%s: %+v", name, n)
 		}
 		if text, err := json.Marshal(p); err != nil || !strings.Contains(string(text), `"numbersPerSecond":null`) {
@@ -118,12 +118,12 @@ func TestPageOfTwoNodes(t *testing.T) {
 	two := func(seconds, issued int) *sample {
 		s, other := at(t, seconds, exposition(issued, 0)), at(t, seconds, exposition(2*issued, 0))
 		other.nodes[0].ID, other.nodes[0].url = "m", "http://b:8080"
-		other.nodes[0].metrics.lasts["order"] = 60
+		other.nodes[0].metrics.lasts["order"] = 60_000
 		s.nodes = append(s.nodes, other.nodes...)
 		return s
 	}
 	p := newPage(two(10, 100), two(20, 1100))
-	if order := p.BizTypes[0]; order.Name != "order" || order.Numbers != 300 || *order.Lasts != 60 || *order.Step != 64000 {
+	if order := p.BizTypes[0]; order.BizType != "order" || order.Numbers != 300 || *order.LastsMS != 60_000 || *order.Step != 64000 {
 		t.Errorf("%+v", order)
 	}
 	if head := p.head(); !strings.HasSuffix(head, "2 nodes, 300 numbers/s, 0 refused/s") {
@@ -161,8 +161,8 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	for v, want := range map[float64]string{0: "0 s", 2.5e-6: "2.5 µs", 0.0123: "12 ms", 1: "1 s", 119: "119 s", 120: "2 min", 7200: "2 h", 86400 * 3: "3 d", 86400 * 365 * 40: "40 y"} {
-		if got := span(&v); got != want {
-			t.Errorf("span(%v) is %s, want %s", v, got, want)
+		if ms := v * 1000; span(&ms) != want {
+			t.Errorf("span(%v) is %s, want %s", ms, span(&ms), want)
 		}
 	}
 	if rate(nil) != "-" || span(nil) != "-" || fit("añb", 2) != "añ" || fit("a", 2) != "a" {
@@ -203,13 +203,13 @@ func (c *cluster) answer(w http.ResponseWriter, r *http.Request, i int) {
 	case r.URL.Path == "/nodes":
 		var list []string
 		for j, n := range c.nodes {
-			list = append(list, fmt.Sprintf(`{"id":"n%d","self":%t,"addr":%q,"host":"x","build":"v1","backends":{"store":{"state":"ok"}}}`, j, i == j, n.Listener.Addr()))
+			list = append(list, fmt.Sprintf(`{"id":"n%d","self":%t,"node":%q,"host":"x","build":"v1","backends":{"store":{"state":"ok"}}}`, j, i == j, n.Listener.Addr()))
 		}
 		fmt.Fprintf(w, `{"nodes":[%s],"complete":true}`, strings.Join(list, ","))
 	case r.URL.Path == "/readyz" && i == 1:
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, `{"status":503,"code":"store_unavailable","detail":"1 biz types cannot issue","unready":1,"bizTypes":[{"name":"order","code":"store_unavailable","detail":"x"}]}`)
+		_, _ = io.WriteString(w, `{"status":503,"code":"store_unavailable","detail":"1 biz types cannot issue","unready":1,"bizTypes":[{"bizType":"order","code":"store_unavailable","detail":"x"}]}`)
 	case r.URL.Path == "/readyz":
 		_, _ = io.WriteString(w, `{"status":"ready"}`)
 	case r.URL.Path == "/metrics":

@@ -59,5 +59,5 @@ func Example() {
 	text, _ := json.Marshal(shown)
 	fmt.Println(string(text))
 	// Output:
-	// {"bizType":"order","records":[{"time":"2026-01-31T12:00:00.000Z","first":"1","last":"3","count":3,"caller":"shop","addr":"192.0.2.1","requestId":"r1"}]}
+	// {"bizType":"order","records":[{"at":"2026-01-31T12:00:00.000Z","first":"1","last":"3","count":3,"caller":"shop","addr":"192.0.2.1","requestId":"r1"}]}
 }

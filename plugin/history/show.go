@@ -31,7 +31,7 @@ type page struct {
 
 // shownRecord is a record as it is shown. Numbers are strings, because they can exceed 2^53.
 type shownRecord struct {
-	Time  string `json:"time"`
+	At    string `json:"at"`
 	Key   string `json:"key,omitempty"`
 	First int64  `json:"first,string"`
 	Last  int64  `json:"last,string"`
@@ -69,7 +69,7 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	}
 	for _, r := range list {
 		answer.Records = append(answer.Records, shownRecord{
-			Time: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), Key: r.Key, First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
+			At: time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00"), Key: r.Key, First: r.First, Last: r.Last, Count: r.Count, Runs: r.Runs, IDs: r.IDs,
 			Caller: r.Caller, Addr: r.Addr, RequestID: r.RequestID,
 		})
 	}

@@ -38,7 +38,7 @@ func TestRatesWhereClocksJump(t *testing.T) {
 			total += 15
 			rates := report(t, s).Rates
 			for _, x := range []stats.Rate{rates.OneMinute, rates.FiveMinutes, rates.FifteenMinutes} {
-				for _, v := range []float64{x.Issued, x.Requests, x.Rejected} {
+				for _, v := range []float64{x.Issued, x.Requests, x.Refused} {
 					if v < 0 || math.IsNaN(v) || v > float64(total) {
 						t.Fatalf("%+v of %d", rates, total)
 					}

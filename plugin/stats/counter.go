@@ -127,7 +127,7 @@ func (c *counter) report() Report {
 		c.note(passed / int64(slotLength))
 	}
 	r := Report{
-		Since: c.start.UTC(), Issued: c.issued.Load(), Requests: c.requests.Load(), Rejected: make(map[seqd.Code]int64, len(c.byCodes)),
+		Since: c.start.UTC(), Issued: c.issued.Load(), Requests: c.requests.Load(), Refused: make(map[seqd.Code]int64, len(c.byCodes)),
 		Rates: Rates{
 			OneMinute:      c.rate(passed, time.Minute),
 			FiveMinutes:    c.rate(passed, 5*time.Minute),
@@ -135,11 +135,11 @@ func (c *counter) report() Report {
 		},
 	}
 	for code, n := range c.byCodes {
-		r.Rejected[code] = n
+		r.Refused[code] = n
 	}
 	if last := c.last.Load(); last > 0 {
 		at := c.start.Add(time.Duration(last)).UTC()
-		r.Last = &at
+		r.LastAt = &at
 	}
 	return r
 }
@@ -170,7 +170,7 @@ func (c *counter) rate(passed int64, window time.Duration) Rate {
 	return Rate{
 		Issued:   float64(c.issued.Load()-base.issued) / seconds,
 		Requests: float64(c.requests.Load()-base.requests) / seconds,
-		Rejected: float64(c.rejected.Load()-base.rejected) / seconds,
+		Refused:  float64(c.rejected.Load()-base.rejected) / seconds,
 	}
 }
 

@@ -26,7 +26,7 @@ func Example() {
 	}
 	report := shown.(stats.Report)
 	fmt.Println("issued:", report.Issued, "in requests:", report.Requests)
-	fmt.Println("refused:", report.Rejected)
+	fmt.Println("refused:", report.Refused)
 	fmt.Println("per second over the last minute:", report.Rates.OneMinute.Issued)
 	// Output:
 	// issued: 100 in requests: 1

@@ -91,11 +91,11 @@ type Report struct {
 	// Issued is the number of issued numbers, in Requests requests.
 	Issued   int64 `json:"issued"`
 	Requests int64 `json:"requests"`
-	// Rejected is the number of refused requests, by code.
-	Rejected map[seqd.Code]int64 `json:"rejected"`
-	Rates    Rates               `json:"rates"`
-	// Last is when numbers were last issued, nil if never.
-	Last *time.Time `json:"last,omitempty"`
+	// Refused is the number of refused requests, by code.
+	Refused map[seqd.Code]int64 `json:"refused"`
+	Rates   Rates               `json:"rates"`
+	// LastAt is when numbers were last issued, nil if never.
+	LastAt *time.Time `json:"lastAt,omitempty"`
 }
 
 // Rates are the rates over the three windows.
@@ -109,7 +109,7 @@ type Rates struct {
 type Rate struct {
 	Issued   float64 `json:"issued"`
 	Requests float64 `json:"requests"`
-	Rejected float64 `json:"rejected"`
+	Refused  float64 `json:"refused"`
 }
 
 // Show returns a [Report]. It takes no query parameters: any is an error with

@@ -52,7 +52,7 @@ func wantRate(t *testing.T, what string, got, want float64) {
 func TestTotals(t *testing.T) {
 	c := newClock()
 	s := stats.New("order", c.now)
-	if r := report(t, s); r.Last != nil || r.Issued != 0 || len(r.Rejected) != 0 || r.Rates != (stats.Rates{}) || !r.Since.Equal(c.now()) {
+	if r := report(t, s); r.LastAt != nil || r.Issued != 0 || len(r.Refused) != 0 || r.Rates != (stats.Rates{}) || !r.Since.Equal(c.now()) {
 		t.Errorf("before anything: %+v", r)
 	}
 	issue(s, 1)
@@ -62,8 +62,8 @@ func TestTotals(t *testing.T) {
 	refuse(s, seqd.CodeRateLimited)
 	refuse(s, seqd.CodeExhausted)
 	r := report(t, s)
-	if r.BizType != "order" || r.Issued != 101 || r.Requests != 2 || len(r.Rejected) != 2 || r.Rejected[seqd.CodeRateLimited] != 2 ||
-		r.Rejected[seqd.CodeExhausted] != 1 || !r.Last.Equal(c.now()) {
+	if r.BizType != "order" || r.Issued != 101 || r.Requests != 2 || len(r.Refused) != 2 || r.Refused[seqd.CodeRateLimited] != 2 ||
+		r.Refused[seqd.CodeExhausted] != 1 || !r.LastAt.Equal(c.now()) {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -80,7 +80,7 @@ func TestRates(t *testing.T) {
 	}
 	rates := report(t, s).Rates
 	for name, r := range map[string]stats.Rate{"1m": rates.OneMinute, "5m": rates.FiveMinutes, "15m": rates.FifteenMinutes} {
-		if math.Abs(r.Issued-20) > 0.5 || math.Abs(r.Requests-2) > 0.05 || math.Abs(r.Rejected-2) > 0.05 {
+		if math.Abs(r.Issued-20) > 0.5 || math.Abs(r.Requests-2) > 0.05 || math.Abs(r.Refused-2) > 0.05 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -152,7 +152,7 @@ func TestClockJumps(t *testing.T) {
 					t.Fatalf("after %d numbers the rate is %v", total, rate)
 				}
 			}
-			if r.Issued != total || r.Last == nil {
+			if r.Issued != total || r.LastAt == nil {
 				t.Fatalf("%d numbers, want %d", r.Issued, total)
 			}
 		}
@@ -196,7 +196,7 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if r := report(t, s); r.Issued != 48_000 || r.Requests != 16_000 || r.Rejected[seqd.CodeTimeout] != 16_000 {
+	if r := report(t, s); r.Issued != 48_000 || r.Requests != 16_000 || r.Refused[seqd.CodeTimeout] != 16_000 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -206,7 +206,7 @@ func TestCodesAreBounded(t *testing.T) {
 	for i := range 1000 {
 		refuse(s, seqd.Code(fmt.Sprint("made up ", i)))
 	}
-	sum, rejected := int64(0), report(t, s).Rejected
+	sum, rejected := int64(0), report(t, s).Refused
 	for _, n := range rejected {
 		sum += n
 	}
@@ -220,8 +220,8 @@ func TestShow(t *testing.T) {
 	s := stats.New("order", c.now)
 	issue(s, 2)
 	text, err := json.Marshal(report(t, s))
-	const want = `{"bizType":"order","since":"2026-11-21T12:00:07Z","issued":2,"requests":1,"rejected":{},` +
-		`"rates":{"1m":{"issued":2,"requests":1,"rejected":0},"5m":{"issued":2,"requests":1,"rejected":0},"15m":{"issued":2,"requests":1,"rejected":0}},`
+	const want = `{"bizType":"order","since":"2026-11-21T12:00:07Z","issued":2,"requests":1,"refused":{},` +
+		`"rates":{"1m":{"issued":2,"requests":1,"refused":0},"5m":{"issued":2,"requests":1,"refused":0},"15m":{"issued":2,"requests":1,"refused":0}},`
 	if err != nil || len(text) < len(want) || string(text[:len(want)]) != want {
 		t.Errorf("shown as %s, %v", text, err)
 	}
@@ -265,7 +265,7 @@ func TestInAChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := shown.(stats.Report)
-	if r.Issued != 2+4+6+8 || r.Requests != 4 || r.Rejected[seqd.CodeForbidden] != 6 || r.Rejected[seqd.CodeExhausted] != 1 {
+	if r.Issued != 2+4+6+8 || r.Requests != 4 || r.Refused[seqd.CodeForbidden] != 6 || r.Refused[seqd.CodeExhausted] != 1 {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -21,7 +21,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		for _, refusal := range post.Rejected {
+		for _, refusal := range post.Refused {
 			fmt.Println(refusal.BizType, refusal.Code, refusal.Detail)
 		}
 	}))

@@ -38,7 +38,7 @@ func newClient() *http.Client {
 // batch is counted as dropped.
 func (w *Webhook) post(batch []Refusal) (accepted bool) {
 	dropped := w.dropped.Load()
-	body, err := json.Marshal(Post{Rejected: batch, Dropped: dropped})
+	body, err := json.Marshal(Post{Refused: batch, Dropped: dropped})
 	if err != nil {
 		// times beyond the year 9999
 		w.log.Error("refusals cannot be written as JSON", "error", err)

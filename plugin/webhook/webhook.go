@@ -50,13 +50,13 @@ type Refusal struct {
 	Caller    string    `json:"caller,omitempty"`
 	Addr      string    `json:"addr,omitempty"`
 	RequestID string    `json:"requestId,omitempty"`
-	Time      time.Time `json:"time"`
+	At        time.Time `json:"at"`
 }
 
 // Post is the body of a POST.
 type Post struct {
-	// Rejected are the refusals, oldest first.
-	Rejected []Refusal `json:"rejected"`
+	// Refused are the refusals, oldest first.
+	Refused []Refusal `json:"refused"`
 	// Dropped is how many refusals were not posted since the last successful POST, because the
 	// queue was full or a POST was given up.
 	Dropped int64 `json:"dropped"`
@@ -114,7 +114,7 @@ func (w *Webhook) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) 
 	w.begin.Do(func() { go w.work() })
 	refusal := Refusal{
 		BizType: call.BizType, Code: err.Code, Detail: err.Detail, Count: call.Count,
-		Caller: call.Caller.Name, Addr: call.Caller.Addr, RequestID: call.Caller.RequestID, Time: w.now().UTC(),
+		Caller: call.Caller.Name, Addr: call.Caller.Addr, RequestID: call.Caller.RequestID, At: w.now().UTC(),
 	}
 	select {
 	case w.queue <- refusal:

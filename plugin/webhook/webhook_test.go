@@ -103,11 +103,11 @@ func TestPost(t *testing.T) {
 		t.Fatalf("received %+v", r.received())
 	}
 	got := r.posts[0]
-	want := Refusal{BizType: "order", Code: seqd.CodeTimeout, Detail: "late", Count: 7, Caller: "shop", Addr: "10.0.0.1", RequestID: "r1", Time: got.Rejected[0].Time}
-	if len(got.Rejected) != 1 || got.Rejected[0] != want || got.Dropped != 0 || want.Time.Before(began.Truncate(time.Second)) || want.Time.After(time.Now()) {
+	want := Refusal{BizType: "order", Code: seqd.CodeTimeout, Detail: "late", Count: 7, Caller: "shop", Addr: "10.0.0.1", RequestID: "r1", At: got.Refused[0].At}
+	if len(got.Refused) != 1 || got.Refused[0] != want || got.Dropped != 0 || want.At.Before(began.Truncate(time.Second)) || want.At.After(time.Now()) {
 		t.Errorf("received %+v", got)
 	}
-	if body := r.bodies[0]; strings.Contains(body, "inner") || !strings.HasPrefix(body, `{"rejected":[{"bizType":"order","code":"timeout","detail":"late","count":7,`) {
+	if body := r.bodies[0]; strings.Contains(body, "inner") || !strings.HasPrefix(body, `{"refused":[{"bizType":"order","code":"timeout","detail":"late","count":7,`) {
 		t.Errorf("the body is %s", body)
 	}
 	h := r.headers[0]
@@ -160,7 +160,7 @@ func TestQueue(t *testing.T) {
 	var dropped []int64
 	for _, p := range posts {
 		dropped = append(dropped, p.Dropped)
-		for _, refusal := range p.Rejected {
+		for _, refusal := range p.Refused {
 			if refusal.Count != next {
 				t.Errorf("received %d, want %d", refusal.Count, next)
 			}

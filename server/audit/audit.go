@@ -34,11 +34,11 @@ const (
 
 // Line is what a line of the audit log says. Nothing in it may be a secret.
 type Line struct {
-	// Token is the name of the caller's token, "" for none. Client is the caller's IP address.
-	Token, Client string
-	RequestID     string
-	Method, Path  string
-	Query         string
+	// Caller is the name of the token, "" for none. Addr is the IP address of the caller.
+	Caller, Addr string
+	RequestID    string
+	Method, Path string
+	Query        string
 	// Target is what is changed, such as the name of a biz type.
 	Target string
 	// Status is the HTTP status of the answer. From 400 on the attempt was refused.
@@ -54,7 +54,7 @@ type Line struct {
 
 // limited reports whether anybody could cause the line, or the same one very often.
 func (l *Line) limited() bool {
-	return l.Read || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden || l.refused() && l.Token == ""
+	return l.Read || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden || l.refused() && l.Caller == ""
 }
 
 // refused reports whether the attempt was refused.
@@ -118,7 +118,7 @@ func (l *Log) Write(ctx context.Context, line Line) {
 		more = slog.Int64("leftOut", leftOut)
 	}
 	l.log.LogAttrs(ctx, slog.LevelInfo, "audit",
-		slog.String("token", line.Token), slog.String("client", line.Client), slog.String("requestId", line.RequestID),
+		slog.String("caller", line.Caller), slog.String("addr", line.Addr), slog.String("requestId", line.RequestID),
 		slog.String("method", line.Method), slog.String("path", line.Path), slog.String("query", line.Query),
 		slog.String("target", line.Target), slog.Int("status", line.Status), slog.Int64("version", line.Version), more)
 	if !line.kept() {
@@ -139,10 +139,10 @@ func (l *Log) said(line *Line) (leftOut int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limit := &l.unknown
-	if line.Token != "" {
+	if line.Caller != "" {
 		limit = &l.known
 	}
-	leftOut, ok = limit.take(caller{line.Client, line.Token}, l.now())
+	leftOut, ok = limit.take(caller{line.Addr, line.Caller}, l.now())
 	if !ok && line.kept() {
 		l.leave(*line)
 	}

@@ -59,7 +59,7 @@ func newBench(t *testing.T) *bench {
 	b.store = &store{Documents: memory.Documents()}
 	b.Log = audit.New(slog.New(slog.NewTextHandler(b.lines, nil)), time.Now)
 	b.Open(audit.Store{
-		Documents: b.store, Clock: storeclock.New(memory, time.Now, nil), Node: "n1", Host: "web-1", Addr: "127.0.0.1:8080",
+		Documents: b.store, Clock: storeclock.New(memory, time.Now, nil), ID: "n1", Host: "web-1", Node: "127.0.0.1:8080",
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -86,13 +86,13 @@ func (b *bench) all(t *testing.T, limit int) (list []audit.Kept) {
 
 func change(i int) audit.Line {
 	return audit.Line{
-		Token: "ops", Client: "192.0.2.1", RequestID: fmt.Sprint("r", i), Method: "PUT", Path: "/biz-types/order",
+		Caller: "ops", Addr: "192.0.2.1", RequestID: fmt.Sprint("r", i), Method: "PUT", Path: "/biz-types/order",
 		Query: "force=true", Target: "order", Status: 200, Version: int64(i),
 	}
 }
 
 func refused(i int) audit.Line {
-	return audit.Line{Client: "192.0.2.9", RequestID: fmt.Sprint("x", i), Method: "DELETE", Path: "/tokens/ops", Target: "ops", Status: 401}
+	return audit.Line{Addr: "192.0.2.9", RequestID: fmt.Sprint("x", i), Method: "DELETE", Path: "/tokens/ops", Target: "ops", Status: 401}
 }
 
 // A line has everything that was written, and is in the log at once and in the store soon. Lines
@@ -122,8 +122,8 @@ func TestLines(t *testing.T) {
 			t.Fatalf("%d lines are kept", len(list))
 		}
 		want := audit.Kept{
-			At: began.Add(150 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), Node: "n1", Host: "web-1", Addr: "127.0.0.1:8080",
-			Token: "ops", Client: "192.0.2.1", RequestID: "r449", Method: "PUT", Path: "/biz-types/order", Query: "force=true",
+			At: began.Add(150 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), NodeID: "n1", Host: "web-1", Node: "127.0.0.1:8080",
+			Caller: "ops", Addr: "192.0.2.1", RequestID: "r449", Method: "PUT", Path: "/biz-types/order", Query: "force=true",
 			Target: "order", Status: 200, Version: 449,
 		}
 		if list[0] != want {
@@ -144,7 +144,7 @@ func TestNotOpenYet(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		memory := memory.New(time.Now)
-		log.Open(audit.Store{Documents: memory.Documents(), Clock: storeclock.New(memory, time.Now, nil), Node: "n1"})
+		log.Open(audit.Store{Documents: memory.Documents(), Clock: storeclock.New(memory, time.Now, nil), ID: "n1"})
 		if err := log.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -253,11 +253,11 @@ func TestFlood(t *testing.T) {
 		for i := range 10_000 {
 			line := refused(i)
 			b.Write(t.Context(), line)
-			line.Client = fmt.Sprint("2001:db8::", i%1000)
+			line.Addr = fmt.Sprint("2001:db8::", i%1000)
 			b.Write(t.Context(), line)
 		}
 		weak, list := refused(1), change(2)
-		weak.Token, weak.Status = "weak", 403
+		weak.Caller, weak.Status = "weak", 403
 		list.Method, list.Path, list.Read = "GET", "/tokens", true
 		for range 100 {
 			b.Write(t.Context(), weak)
@@ -265,7 +265,7 @@ func TestFlood(t *testing.T) {
 		}
 		b.Write(t.Context(), change(1))
 		count := func(of string) int { return strings.Count(b.lines.String(), of) }
-		if all, one, weak, lists := count("msg=audit"), count("client=192.0.2.9"), count("token=weak"), count("path=/tokens "); all != 200+20+20+1 || one != 20+20 || weak != 20 || lists != 20 {
+		if all, one, weak, lists := count("msg=audit"), count("addr=192.0.2.9"), count("caller=weak"), count("path=/tokens "); all != 200+20+20+1 || one != 20+20 || weak != 20 || lists != 20 {
 			t.Errorf("%d lines, %d of one address, %d of a token, %d lists", all, one, weak, lists)
 		}
 		time.Sleep(10 * time.Second)
@@ -301,7 +301,7 @@ func TestClose(t *testing.T) {
 			}
 			for i := range 300 {
 				line := refused(i)
-				line.Client = fmt.Sprint("192.0.2.", i/20)
+				line.Addr = fmt.Sprint("192.0.2.", i/20)
 				b.Write(t.Context(), line)
 			}
 			began := time.Now()

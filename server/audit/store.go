@@ -34,19 +34,19 @@ const (
 type Store struct {
 	Documents persist.Documents
 	Clock     *storeclock.Clock
-	// Node is the ID of the node, Host the name of its machine, and Addr what it listens on.
-	Node, Host, Addr string
+	// ID is the ID of the node, Host the name of its machine, and Node what it listens on.
+	ID, Host, Node string
 }
 
 // Kept is a line as the store has it and callers see it.
 type Kept struct {
 	// At is when the request was answered, as RFC 3339 in UTC.
 	At        string `json:"at"`
-	Node      string `json:"node"`
+	NodeID    string `json:"nodeId"`
 	Host      string `json:"host,omitempty"`
-	Addr      string `json:"addr,omitempty"`
-	Token     string `json:"token,omitempty"`
-	Client    string `json:"client"`
+	Node      string `json:"node,omitempty"`
+	Caller    string `json:"caller,omitempty"`
+	Addr      string `json:"addr"`
 	RequestID string `json:"requestId"`
 	Method    string `json:"method"`
 	Path      string `json:"path"`
@@ -158,7 +158,7 @@ const latest = 9_999_999_999_999
 func (l *Log) document(e *entry) persist.Document {
 	ms, s, line := e.at.UnixMilli(), &l.store, &e.line
 	body, err := json.Marshal(Kept{
-		At: timeText(e.at), Node: s.Node, Host: s.Host, Addr: s.Addr, Token: line.Token, Client: line.Client,
+		At: timeText(e.at), NodeID: s.ID, Host: s.Host, Node: s.Node, Caller: line.Caller, Addr: line.Addr,
 		RequestID: line.RequestID, Method: line.Method, Path: line.Path, Query: line.Query, Target: line.Target,
 		Status: line.Status, Version: line.Version, LeftOut: e.leftOut,
 	})
@@ -166,7 +166,7 @@ func (l *Log) document(e *entry) persist.Document {
 		panic(err) // it is texts and numbers
 	}
 	return persist.Document{
-		Kind: kind, Key: fmt.Sprintf("%013d.%08x.%s", latest-min(max(0, ms), latest), math.MaxUint32-e.number, s.Node),
+		Kind: kind, Key: fmt.Sprintf("%013d.%08x.%s", latest-min(max(0, ms), latest), math.MaxUint32-e.number, s.ID),
 		Revision: 1, Body: string(body), Timestamp: ms, Expires: max(1, ms+Retention.Milliseconds()),
 	}
 }

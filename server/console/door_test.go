@@ -51,7 +51,7 @@ func TestAPIBelowTheConsole(t *testing.T) {
 func TestOpenAPIBelowTheConsole(t *testing.T) {
 	n := newWorld(t).node(func(s *settings) { s.open = true })
 	want(t, n.page("GET", "/console/api/seq/order", ""), http.StatusOK, "")
-	if s := n.session(); s.TokensAskedFor || s.SignedIn || s.Node != "node-1" || s.Build != "v1" {
+	if s := n.session(); s.TokensAskedFor || s.SignedIn || s.NodeID != "node-1" || s.Build != "v1" {
 		t.Errorf("the session is %+v", s)
 	}
 	want(t, n.page("POST", "/console/session", signInWith(opsSecret)), http.StatusConflict, "conflict")
@@ -99,7 +99,7 @@ func TestForeignPages(t *testing.T) {
 			}
 		})
 	}
-	if s := n.session(with(cookie)); !s.SignedIn || s.Name != "ops" {
+	if s := n.session(with(cookie)); !s.SignedIn || s.Caller != "ops" {
 		t.Errorf("the session is %+v", s)
 	}
 	if list := w.sessions(); len(list) != 1 {

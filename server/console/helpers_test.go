@@ -333,7 +333,7 @@ func want(t testing.TB, w *httptest.ResponseRecorder, status int, code seqd.Code
 // shown is the answer of GET /console/session.
 type shown struct {
 	TokensAskedFor, SignedIn, Encrypted bool
-	Name, Expires, Node, Build          string
+	Caller, Expires, NodeID, Build      string
 	Scopes                              []string
 }
 

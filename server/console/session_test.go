@@ -18,7 +18,7 @@ import (
 func (n *node) wantSignedOut(cookie string) {
 	n.w.t.Helper()
 	want(n.w.t, n.page("GET", "/console/api/biz-types", "", with(cookie)), http.StatusUnauthorized, "unauthorized")
-	if s := n.session(with(cookie)); s.SignedIn || s.Node != "" || s.Build != "" || s.Name != "" || s.Scopes != nil || s.Expires != "" || !s.TokensAskedFor {
+	if s := n.session(with(cookie)); s.SignedIn || s.NodeID != "" || s.Build != "" || s.Caller != "" || s.Scopes != nil || s.Expires != "" || !s.TokensAskedFor {
 		n.w.t.Errorf("the session is %+v", s)
 	}
 }
@@ -27,7 +27,7 @@ func (n *node) wantSignedOut(cookie string) {
 func (n *node) wantSignedIn(cookie string) {
 	n.w.t.Helper()
 	want(n.w.t, n.page("GET", "/console/api/seq/order", "", with(cookie)), http.StatusOK, "")
-	if s := n.session(with(cookie)); !s.SignedIn || s.Node != "node-1" || s.Build != "v1" || s.Name != "ops" {
+	if s := n.session(with(cookie)); !s.SignedIn || s.NodeID != "node-1" || s.Build != "v1" || s.Caller != "ops" {
 		n.w.t.Errorf("the session is %+v", s)
 	}
 }
@@ -38,7 +38,7 @@ func TestLifeOfASession(t *testing.T) {
 	one.wantSignedOut("")
 	answer := one.page("POST", "/console/session", signInWith("  "+opsSecret+"\n"))
 	want(t, answer, http.StatusOK, "")
-	const body = `{"token":"ops","scopes":["admin","issue:*"],"expires":"2026-11-23T16:00:00.000Z"}`
+	const body = `{"caller":"ops","scopes":["admin","issue:*"],"expires":"2026-11-23T16:00:00.000Z"}`
 	if got := answer.Body.String(); got != body || answer.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("the answer is %s, want %s", got, body)
 	}
@@ -87,7 +87,7 @@ func TestSessionsEndByTime(t *testing.T) {
 	w := newWorld(t)
 	n, other := w.node(), w.node()
 	long, short := n.signIn(opsSecret), n.signIn(briefSecret)
-	if s := n.session(with(short)); s.Name != "brief" || s.Expires != "2026-11-23T09:00:00.000Z" {
+	if s := n.session(with(short)); s.Caller != "brief" || s.Expires != "2026-11-23T09:00:00.000Z" {
 		t.Errorf("the session outlives its token: %+v", s)
 	}
 	w.pass(time.Hour - time.Millisecond)
@@ -411,8 +411,8 @@ func TestAuditOfSessions(t *testing.T) {
 	w.store.setAway(true)
 	n.page("POST", "/console/session", signInWith(opsSecret))
 	type line struct {
-		Msg, Token, Method, Path string
-		Status                   int
+		Msg, Caller, Method, Path string
+		Status                    int
 	}
 	var got []line
 	for text := range strings.Lines(w.logged()) {

@@ -21,19 +21,19 @@ var jsonType = []string{"application/json"}
 type shownSession struct {
 	TokensAskedFor bool     `json:"tokensAskedFor"`
 	SignedIn       bool     `json:"signedIn"`
-	Name           string   `json:"name,omitempty"` // of the token
+	Caller         string   `json:"caller,omitempty"`
 	Scopes         []string `json:"scopes,omitempty"`
 	Expires        string   `json:"expires,omitempty"`
-	// Node and Build are not for strangers.
-	Node  string `json:"node,omitempty"`
-	Build string `json:"build,omitempty"`
+	// NodeID and Build are not for strangers.
+	NodeID string `json:"nodeId,omitempty"`
+	Build  string `json:"build,omitempty"`
 	// Encrypted is whether the browser uses HTTPS, as far as this node knows.
 	Encrypted bool `json:"encrypted"`
 }
 
 // signedIn is the answer of POST /console/session.
 type signedIn struct {
-	Token   string   `json:"token"` // its name
+	Caller  string   `json:"caller"`
 	Scopes  []string `json:"scopes"`
 	Expires string   `json:"expires"`
 }
@@ -62,7 +62,7 @@ func (c *Console) showSession(v *httpapi.Visit) error {
 		token, until, err := c.whoIs(v.Request())
 		switch {
 		case err == nil:
-			shown.SignedIn, shown.Name, shown.Scopes = true, token.Name, token.Scopes
+			shown.SignedIn, shown.Caller, shown.Scopes = true, token.Name, token.Scopes
 			shown.Expires = httpapi.Time(until)
 			v.As(token.Identity(), "")
 		case seqd.CodeOf(err) != seqd.CodeUnauthorized:
@@ -70,7 +70,7 @@ func (c *Console) showSession(v *httpapi.Visit) error {
 		}
 	}
 	if shown.SignedIn || !shown.TokensAskedFor {
-		shown.Node, shown.Build = c.opts.Node(), c.opts.Build
+		shown.NodeID, shown.Build = c.opts.Node(), c.opts.Build
 	}
 	answer(v, http.StatusOK, shown)
 	return nil
@@ -140,7 +140,7 @@ func (c *Console) signIn(v *httpapi.Visit) error {
 		_ = c.sessions.end(v.Context(), former) // if that fails, it ends by time
 	}
 	c.setCookie(v, made.cookie(), time.UnixMilli(of.Expires).Sub(now))
-	answer(v, http.StatusOK, signedIn{Token: token.Name, Scopes: token.Scopes, Expires: httpapi.Time(of.Expires)})
+	answer(v, http.StatusOK, signedIn{Caller: token.Name, Scopes: token.Scopes, Expires: httpapi.Time(of.Expires)})
 	return nil
 }
 

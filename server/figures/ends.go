@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// far is from how many seconds on something is not worth knowing, unless there is nothing else.
-	far = 10 * 365 * 86400
+	// far is from how many milliseconds on something is not worth knowing, unless there is nothing else.
+	far = 10 * 365 * 86_400_000
 	// fewest is how many entries are shown even if they are far away.
 	fewest = 3
 	// nearlyUsed is the share from which on something is urgent even if nothing says when it ends.
-	// Then it counts as if the rest of it lasted for its share of lastsAll seconds.
+	// Then it counts as if the rest of it lasted for its share of lastsAll milliseconds.
 	nearlyUsed = 0.8
-	lastsAll   = 30 * 86400
+	lastsAll   = 30 * 86_400_000
 )
 
-// urgency returns in how many seconds something runs out, or when it should be looked at, if that
+// urgency returns in how many milliseconds something runs out, or when it should be looked at, if that
 // is earlier or the rate is not known.
 func (e *runsOut) urgency() float64 {
-	seconds := float64(e.Seconds)
+	ms := float64(e.LastsMS)
 	if share := float64(e.Share); share >= nearlyUsed && !e.Resets {
-		seconds = min(seconds, max(1-share, 0)*lastsAll)
+		ms = min(ms, max(1-share, 0)*lastsAll)
 	}
-	return seconds
+	return ms
 }
 
 // sooner orders what runs out. What lasts for ever comes last, with what is used most first.
@@ -66,7 +66,7 @@ func (s *shortlist[T]) add(v T) {
 	s.list = s.list[:min(len(s.list), s.most)]
 }
 
-// lasts returns for how many seconds numbers last at a rate per second.
+// lasts returns for how many milliseconds numbers last at a rate per second.
 func lasts(numbers, perSecond float64) amount {
 	switch {
 	case numbers <= 0:
@@ -74,5 +74,5 @@ func lasts(numbers, perSecond float64) amount {
 	case perSecond <= 0:
 		return amount(math.Inf(1))
 	}
-	return amount(numbers / perSecond)
+	return amount(numbers / perSecond * 1000)
 }

@@ -130,13 +130,13 @@ type shown struct {
 	Complete  bool
 	Metrics   bool
 	Numbers   []*float64
-	Latency   struct{ P50 []*float64 }
+	Latency   struct{ P50MS []*float64 }
 	Refusals  []refusal
 	Busiest   []struct {
-		Name             string
+		BizType          string
 		NumbersPerSecond float64
 	}
-	InHand []struct{ Name string }
+	InHand []struct{ BizType string }
 	Nodes  []struct {
 		httpapi.Node
 		State   string
@@ -208,17 +208,17 @@ func TestCluster(t *testing.T) {
 			s := m.overview(t)
 			wants(t, "numbers", s.newest(5), []float64{-1, 0, 23, 25, 27}[0:5])
 			wants(t, "refusals", s.Refusals, []refusal{{seqd.CodeExhausted, perSecond(6, 4), 6}})
-			wants(t, "busiest", fmt.Sprint(s.Busiest[0].Name, s.Busiest[1].Name), "orderbill")
+			wants(t, "busiest", fmt.Sprint(s.Busiest[0].BizType, s.Busiest[1].BizType), "orderbill")
 			wants(t, "in hand", len(s.InHand), 2)
 			wants(t, "states", s.states(), []string{"ready", "ready"})
 			wants(t, "complete", s.Complete && s.Metrics, true)
 			for _, n := range s.Nodes {
 				offset := 0.0
 				if n.ID == b.opts.ID {
-					offset = 420
+					offset = 420_000
 				}
-				if n.ClockOffset == nil || *n.ClockOffset != offset {
-					t.Errorf("the clock offset of a node is %v, want %v", n.ClockOffset, offset)
+				if n.ClockOffsetMS == nil || *n.ClockOffsetMS != offset {
+					t.Errorf("the clock offset of a node is %v, want %v", n.ClockOffsetMS, offset)
 				}
 			}
 		}
@@ -629,7 +629,7 @@ func TestDeletedBizType(t *testing.T) {
 		nextSlot()
 		s := a.overview(t)
 		wants(t, "busiest", len(s.Busiest), 1)
-		wants(t, "busiest", s.Busiest[0].Name, others)
+		wants(t, "busiest", s.Busiest[0].BizType, others)
 		wants(t, "numbers", s.newest(1), []float64{30})
 	})
 }
@@ -679,7 +679,7 @@ func TestSize(t *testing.T) {
 		for i := range mostListed {
 			at := fmt.Sprintf("%s%02d", name, i)
 			r.InHand = append(r.InHand, inHand{at, 123456, 1234.567, 100000})
-			r.RunsOut = append(r.RunsOut, runsOut{BizType: at, Plugin: "format", What: displayEnds, Seconds: 123456789, Share: 0.123456})
+			r.RunsOut = append(r.RunsOut, runsOut{BizType: at, Plugin: "format", What: displayEnds, LastsMS: 123456789, Share: 0.123456})
 			r.Reasons = append(r.Reasons, httpapi.Reason{BizType: at, Code: seqd.CodeStoreUnavailable, Detail: strings.Repeat("é", 40+len(name)*3)})
 		}
 		r.fill(w)

@@ -155,10 +155,10 @@ func (l *looker) ofRegistry(v seqd.Measurement) {
 // registry notes what follows from the measurements of a registry.
 func (l *looker) registry(name string, r *registry) {
 	if !math.IsNaN(r.timeLeft) {
-		l.runsOut.add(runsOut{BizType: r.bizType, What: timestampsEnd, Registry: name, Seconds: amount(r.timeLeft), Share: unknown})
+		l.runsOut.add(runsOut{BizType: r.bizType, What: timestampsEnd, Registry: name, LastsMS: amount(r.timeLeft * 1000), Share: unknown})
 	}
 	if all := r.free + r.used; all > 0 {
-		l.runsOut.add(runsOut{BizType: r.bizType, What: machineIDsEnd, Registry: name, Seconds: forEver(unknown), Share: amount(r.used / all)})
+		l.runsOut.add(runsOut{BizType: r.bizType, What: machineIDsEnd, Registry: name, LastsMS: forEver(unknown), Share: amount(r.used / all)})
 	}
 }
 
@@ -190,7 +190,7 @@ func (l *looker) conclude() {
 // share notes what has no rate. What nobody uses cannot run out.
 func (l *looker) share(of what, share float64) {
 	if share > 0 {
-		l.runsOut.add(runsOut{BizType: l.subject.bizType, What: of, Seconds: forEver(unknown), Share: amount(share)})
+		l.runsOut.add(runsOut{BizType: l.subject.bizType, What: of, LastsMS: forEver(unknown), Share: amount(share)})
 	}
 }
 
@@ -204,9 +204,9 @@ func (s *subject) end(plugin string, reached, limit float64) runsOut {
 	if limit > 0 {
 		e.Share = amount(min(max(reached, 0)/limit, 1))
 	}
-	e.Seconds = lasts((limit-reached)/max(1, s.got[seqd.GaugeIncrement]), s.got[seqd.GaugeRate])
-	if period, ok := s.got[seqd.GaugePeriodLeft]; ok && amount(period) < e.Seconds {
-		e.Seconds, e.Resets = forEver(unknown), true
+	e.LastsMS = lasts((limit-reached)/max(1, s.got[seqd.GaugeIncrement]), s.got[seqd.GaugeRate])
+	if period, ok := s.got[seqd.GaugePeriodLeft]; ok && amount(period*1000) < e.LastsMS {
+		e.LastsMS, e.Resets = forEver(unknown), true
 	}
 	return e
 }

@@ -48,7 +48,7 @@ func (m *measured) registry(bizType, registry string, values ...any) {
 func ends(list []runsOut) string {
 	var b strings.Builder
 	for _, e := range list {
-		fmt.Fprintf(&b, "%s %s%s%s %s %s", e.BizType, e.What, e.Plugin, e.Registry, e.Seconds.append(nil), e.Share.append(nil))
+		fmt.Fprintf(&b, "%s %s%s%s %s %s", e.BizType, e.What, e.Plugin, e.Registry, e.LastsMS.append(nil), e.Share.append(nil))
 		if e.Resets {
 			b.WriteString(" resets")
 		}
@@ -78,8 +78,8 @@ func TestLook(t *testing.T) {
 	l := lookAt(m, func(string) { exists++ })
 	got := ends(l.runsOut)
 	for _, line := range []string{
-		"order displayformat 10 0.8333\n", "order numbers 50 0.5\n", "spaced numbers 10 0.9\n", "daily numbers null 0.99 resets\n", "full numbers 0 1\n",
-		"keyed keys null 0.9\n", "bill reservations null 0.99\n", "event timestampsr 1000000000 null\n", "event machineIdsr null 0.75\n",
+		"order displayformat 10000 0.8333\n", "order numbers 50000 0.5\n", "spaced numbers 10000 0.9\n", "daily numbers null 0.99 resets\n", "full numbers 0 1\n",
+		"keyed keys null 0.9\n", "bill reservations null 0.99\n", "event timestampsr 1000000000000 null\n", "event machineIdsr null 0.75\n",
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("it does not say %q but\n%s", line, got)
@@ -88,7 +88,7 @@ func TestLook(t *testing.T) {
 	if strings.Contains(got, "unused") || strings.Contains(got, "fresh") || strings.Contains(got, "user") || !strings.HasPrefix(got, "full ") {
 		t.Errorf("it says\n%s", got)
 	}
-	if got, want := fmt.Sprint(l.inHand), "[{order 200 20 1000} {spaced 30 30 10} {fresh 10 +Inf 10}]"; got != want {
+	if got, want := fmt.Sprint(l.inHand), "[{order 200 20000 1000} {spaced 30 30000 10} {fresh 10 +Inf 10}]"; got != want {
 		t.Errorf("in hand are %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(l.bizTypes, exists, l.unready, l.degraded, *l.offset),
@@ -108,7 +108,7 @@ func TestWorthKnowing(t *testing.T) {
 	} {
 		var list []runsOut
 		for _, s := range tt.seconds {
-			list = append(list, runsOut{Seconds: s, Share: 0.1})
+			list = append(list, runsOut{LastsMS: s, Share: 0.1})
 		}
 		if got := worthKnowing(list); len(got) != tt.want {
 			t.Errorf("of %v are told %d, want %d", tt.seconds, len(got), tt.want)
@@ -120,7 +120,7 @@ func TestWorthKnowing(t *testing.T) {
 func TestShortlist(t *testing.T) {
 	s := shortlist[inHand]{most: 3, order: shorter}
 	for _, n := range []amount{5, 9, 1, 7, 1, 8, 3} {
-		s.add(inHand{Seconds: n})
+		s.add(inHand{LastsMS: n})
 	}
 	if got := fmt.Sprint(s.list); got != "[{ 0 1 0} { 0 1 0} { 0 3 0}]" {
 		t.Errorf("the list is %s", got)

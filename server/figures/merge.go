@@ -37,7 +37,7 @@ func merge(k known) *overview {
 	m := merger{known: k, now: slotBefore(k.at.UnixMilli())}
 	m.align()
 	o := &overview{
-		At: httpapi.Time(k.at.UnixMilli()), Until: httpapi.Time(endOf(m.until)), Interval: slotLength / 1000,
+		At: httpapi.Time(k.at.UnixMilli()), Until: httpapi.Time(endOf(m.until)), IntervalMS: slotLength,
 		Complete: k.complete, Metrics: len(k.reports) > 0,
 		Numbers: m.curve(func(r *report) points { return r.Numbers }),
 		Refused: m.curve(func(r *report) points { return r.Refused }),
@@ -120,7 +120,7 @@ func (m *merger) latency() latency {
 		}
 	}
 	for i := range sums {
-		l.P50[i], l.P99[i] = quantile(0.50, bounds, &sums[i]), quantile(0.99, bounds, &sums[i])
+		l.P50[i], l.P99[i] = 1000*quantile(0.50, bounds, &sums[i]), 1000*quantile(0.99, bounds, &sums[i])
 	}
 	return l
 }
@@ -203,9 +203,9 @@ func (m *merger) busiest(numbers curve) []busy {
 	sums, end := make(map[string]*busy), wideBefore(m.until)
 	for _, r := range m.reports {
 		for _, b := range r.Busiest {
-			s := entry(sums, b.Name)
+			s := entry(sums, b.BizType)
 			if s.Points == nil {
-				s.Name, s.Points = b.Name, idle(numbers, m.until)
+				s.BizType, s.Points = b.BizType, idle(numbers, m.until)
 			}
 			if !m.silent(r) {
 				s.NumbersPerSecond += b.NumbersPerSecond
@@ -215,7 +215,7 @@ func (m *merger) busiest(numbers curve) []busy {
 		}
 	}
 	return first(sums, mostListed, func(a, b busy) int {
-		return busier(a.NumbersPerSecond+a.RefusedPerSecond, b.NumbersPerSecond+b.RefusedPerSecond, a.Points.sum(), b.Points.sum(), a.Name, b.Name)
+		return busier(a.NumbersPerSecond+a.RefusedPerSecond, b.NumbersPerSecond+b.RefusedPerSecond, a.Points.sum(), b.Points.sum(), a.BizType, b.BizType)
 	})
 }
 
@@ -277,8 +277,8 @@ func (m *merger) inHand() []inHand {
 	least := make(map[string]*inHand)
 	for r := range m.current {
 		for _, h := range r.InHand {
-			if l := least[h.Name]; l == nil || shorter(h, *l) < 0 {
-				least[h.Name] = &h
+			if l := least[h.BizType]; l == nil || shorter(h, *l) < 0 {
+				least[h.BizType] = &h
 			}
 		}
 	}
@@ -286,7 +286,7 @@ func (m *merger) inHand() []inHand {
 }
 
 func shorter(a, b inHand) int {
-	return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), cmp.Compare(a.Numbers, b.Numbers), strings.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.LastsMS, b.LastsMS), cmp.Compare(a.Numbers, b.Numbers), strings.Compare(a.BizType, b.BizType))
 }
 
 // runsOut returns what runs out first.
@@ -354,7 +354,7 @@ func (m *merger) node(n httpapi.Node, r *report) node {
 		InFlight: r.InFlight, Connections: r.Connections,
 	}
 	calls := r.Calls.lately()
-	listed.Figures.P50, listed.Figures.P99 = quantile(0.50, r.Bounds, &calls), quantile(0.99, r.Bounds, &calls)
+	listed.Figures.P50, listed.Figures.P99 = 1000*quantile(0.50, r.Bounds, &calls), 1000*quantile(0.99, r.Bounds, &calls)
 	return listed
 }
 

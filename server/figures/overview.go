@@ -13,8 +13,8 @@ type overview struct {
 	At string `json:"at"`
 	// Until is the end of the newest slot.
 	Until string `json:"until"`
-	// Interval is the length of a slot in seconds.
-	Interval int `json:"interval"`
+	// IntervalMS is the length of a slot in milliseconds.
+	IntervalMS int `json:"intervalMs"`
 	// Complete is false if the store is away and only this node is known.
 	Complete bool `json:"complete"`
 	// Metrics is false if no node counts.
@@ -31,10 +31,10 @@ type overview struct {
 	Nodes    []node    `json:"nodes"`
 }
 
-// latency is how long half of the calls of a slot took at most, and 99 of 100, in seconds.
+// latency is how long half of the calls of a slot took at most, and 99 of 100, in milliseconds.
 type latency struct {
-	P50 curve `json:"p50"`
-	P99 curve `json:"p99"`
+	P50 curve `json:"p50Ms"`
+	P99 curve `json:"p99Ms"`
 }
 
 // refusal is how many requests were refused with a code.
@@ -47,7 +47,7 @@ type refusal struct {
 
 // busy is what happened to a biz type.
 type busy struct {
-	Name string `json:"name"`
+	BizType string `json:"bizType"`
 	// NumbersPerSecond and RefusedPerSecond are those of the last minute.
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`
@@ -57,9 +57,9 @@ type busy struct {
 
 // inHand is what a biz type can issue without the store, at the node where that ends first.
 type inHand struct {
-	Name    string `json:"name"`
+	BizType string `json:"bizType"`
 	Numbers amount `json:"numbers"`
-	Seconds amount `json:"seconds"`
+	LastsMS amount `json:"lastsMs"`
 	Step    amount `json:"step"`
 }
 
@@ -70,8 +70,8 @@ type runsOut struct {
 	What    what   `json:"what"`
 	// Registry is that of machine IDs, if What is about one.
 	Registry string `json:"registry,omitempty"`
-	// Seconds is how long it lasts, Share how much of it is used.
-	Seconds amount `json:"seconds"`
+	// LastsMS is how long it lasts, in milliseconds, Share how much of it is used.
+	LastsMS amount `json:"lastsMs"`
 	Share   amount `json:"share"`
 	// Resets is true if it is not used up at the current rate, because numbers reset before.
 	Resets bool `json:"resets,omitempty"`
@@ -125,8 +125,8 @@ type nodeFigures struct {
 	// last minute.
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`
-	P50              amount `json:"p50"`
-	P99              amount `json:"p99"`
+	P50              amount `json:"p50Ms"`
+	P99              amount `json:"p99Ms"`
 	InFlight         int64  `json:"inFlight"`
 	Connections      int64  `json:"connections"`
 }

@@ -84,7 +84,7 @@ func FuzzReport(f *testing.F) {
 		w.addCode("exhausted", i)
 		w.calls[w.at][3] = 700
 	}
-	r := &report{Version: version, Bounds: []float64{1, 2, 3}, InHand: []inHand{{"order", 1, unknown, 2}}, RunsOut: []runsOut{{BizType: "order", Seconds: unknown, Share: unknown}}}
+	r := &report{Version: version, Bounds: []float64{1, 2, 3}, InHand: []inHand{{"order", 1, unknown, 2}}, RunsOut: []runsOut{{BizType: "order", LastsMS: unknown, Share: unknown}}}
 	r.fill(w)
 	body, err := r.write()
 	if err != nil {

@@ -34,7 +34,7 @@ type report struct {
 	Version int    `json:"v"`
 	ID      string `json:"-"` // the key of the document
 	// What is known of the node when it is gone.
-	Addr      string `json:"addr"`
+	Addr      string `json:"node"`
 	Host      string `json:"host"`
 	Build     string `json:"build"`
 	StartedAt string `json:"startedAt"`
@@ -60,7 +60,7 @@ type report struct {
 
 // busyHere is what happened to a biz type on one node.
 type busyHere struct {
-	Name             string `json:"name"`
+	BizType          string `json:"bizType"`
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`
 	// Points are counts of wide slots.
@@ -106,7 +106,7 @@ func (w *window) busiest() []busyHere {
 		list = append(list, busyHere{name, perSecond(numbers, known), perSecond(refused, known), w.widePoints(&t.numbers)})
 	}
 	slices.SortFunc(list, func(a, b busyHere) int {
-		return busier(a.NumbersPerSecond+a.RefusedPerSecond, b.NumbersPerSecond+b.RefusedPerSecond, a.Points.sum(), b.Points.sum(), a.Name, b.Name)
+		return busier(a.NumbersPerSecond+a.RefusedPerSecond, b.NumbersPerSecond+b.RefusedPerSecond, a.Points.sum(), b.Points.sum(), a.BizType, b.BizType)
 	})
 	return list[:min(len(list), mostBusyReported)]
 }
@@ -170,10 +170,10 @@ func readReport(id, body string) (*report, error) {
 		return nil, err
 	}
 	for i := range r.InHand {
-		r.InHand[i].Seconds = forEver(r.InHand[i].Seconds)
+		r.InHand[i].LastsMS = forEver(r.InHand[i].LastsMS)
 	}
 	for i := range r.RunsOut {
-		r.RunsOut[i].Seconds = forEver(r.RunsOut[i].Seconds)
+		r.RunsOut[i].LastsMS = forEver(r.RunsOut[i].LastsMS)
 	}
 	return r, nil
 }
@@ -204,7 +204,7 @@ func (r *report) check() error {
 		return errNoReport
 	}
 	for _, b := range r.Busiest {
-		if !nameOfBusy(b.Name) {
+		if !nameOfBusy(b.BizType) {
 			return errNoReport
 		}
 	}

@@ -122,13 +122,13 @@ func TestTracked(t *testing.T) {
 		t.Fatalf("%d biz types have points, and %d are told", len(w.bizTypes), len(list))
 	}
 	for i, b := range list {
-		if want := "b" + strconv.Itoa(many-1-i); b.Name != want {
-			t.Errorf("place %d is %s at %v, want %s", i+1, b.Name, b.NumbersPerSecond, want)
+		if want := "b" + strconv.Itoa(many-1-i); b.BizType != want {
+			t.Errorf("place %d is %s at %v, want %s", i+1, b.BizType, b.NumbersPerSecond, want)
 		}
 	}
 	w.forget(func(bizType string) bool { return bizType == "b999" })
-	if list = w.busiest(); list[0].Name != "b998" {
-		t.Errorf("a biz type that is gone is followed by %s", list[0].Name)
+	if list = w.busiest(); list[0].BizType != "b998" {
+		t.Errorf("a biz type that is gone is followed by %s", list[0].BizType)
 	}
 	for range slots {
 		c.pass(slotLength)
@@ -161,8 +161,8 @@ func TestNewcomer(t *testing.T) {
 		t.Error("others got points although they are as busy")
 	}
 	pass(minute+4, 3000)
-	if first := w.busiest()[0]; first.Name != "newcomer" || first.NumbersPerSecond != 600 {
-		t.Errorf("the busiest is %s at %v", first.Name, first.NumbersPerSecond)
+	if first := w.busiest()[0]; first.BizType != "newcomer" || first.NumbersPerSecond != 600 {
+		t.Errorf("the busiest is %s at %v", first.BizType, first.NumbersPerSecond)
 	}
 }
 

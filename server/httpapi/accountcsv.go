@@ -20,7 +20,7 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 // issuedState is the state of numbers that are in no gap.
 const issuedState = "issued"
 
-var csvHeader = []string{"from", "to", "state", "at", "reason", "by", "reservation", "expiresAt"}
+var csvHeader = []string{"from", "to", "state", "at", "reason", "caller", "reservation", "expiresAt"}
 
 // writeAccountCSV answers with an account as CSV (RFC 4180): a header, and a row for each run of
 // numbers, issued ones too, so that each number is in exactly one row. If whole is set, it reads

@@ -34,14 +34,14 @@ type shownGap struct {
 	State       string `json:"state"`
 	At          string `json:"at,omitempty"`
 	Reason      string `json:"reason,omitempty"`
-	By          string `json:"by,omitempty"`
+	Caller      string `json:"caller,omitempty"`
 	Reservation string `json:"reservation,omitempty"`
 	ExpiresAt   string `json:"expiresAt,omitempty"`
 }
 
 func showGap(g seqd.NumberGap) shownGap {
 	return shownGap{
-		From: g.From, To: g.To, State: g.State, At: shownTime(g.At), Reason: g.Reason, By: g.By,
+		From: g.From, To: g.To, State: g.State, At: shownTime(g.At), Reason: g.Reason, Caller: g.By,
 		Reservation: g.Reservation, ExpiresAt: shownTime(g.ExpiresAt),
 	}
 }

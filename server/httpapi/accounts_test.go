@@ -96,7 +96,7 @@ func TestBadAccounts(t *testing.T) {
 // TestAccountCSV checks that a file accounts for each number in exactly one row.
 func TestAccountCSV(t *testing.T) {
 	api, _ := newAccount(t)
-	const head = "from,to,state,at,reason,by,reservation,expiresAt\r\n"
+	const head = "from,to,state,at,reason,caller,reservation,expiresAt\r\n"
 	whole := head + "1,1,issued,,,,,\r\n" +
 		"2,2,released,2026-11-20T12:00:00.000Z,,,,\r\n" +
 		"3,3,released,2026-11-20T12:00:00.000Z,,,,\r\n" +
@@ -352,7 +352,7 @@ func TestVoids(t *testing.T) {
 		"/biz-types/tenant/gaps?key=t1": `{"bizType":"tenant","key":"t1","period":"2026",`,
 	} {
 		wantJSON(t, do(t, api, "GET", target, auth("auditor")), 200,
-			body+`"first":"1","last":"1","issued":0,"gaps":[{"from":"1","to":"1","state":"void","at":"2026-11-20T12:00:00.000Z","reason":"first","by":"ops"}]}`)
+			body+`"first":"1","last":"1","issued":0,"gaps":[{"from":"1","to":"1","state":"void","at":"2026-11-20T12:00:00.000Z","reason":"first","caller":"ops"}]}`)
 	}
 	for _, name := range []string{"shop", "auditor"} {
 		wantProblem(t, sendJSON(t, api, "POST", "/biz-types/invoice/voids", `{"id":"1","reason":"x"}`, auth(name)), 403, seqd.CodeForbidden)

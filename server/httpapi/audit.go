@@ -75,7 +75,7 @@ func newAuditLog(g *gate.Gate, opts Options) auditLog {
 func (l auditLog) write(c *gin.Context, id, target string, status int) {
 	query := shownQuery(c.Request.URL.RawQuery)
 	l.log.Write(c.Request.Context(), audit.Line{
-		Token: callerName(c), Client: l.clients.addr(c), RequestID: id,
+		Caller: callerName(c), Addr: l.clients.addr(c), RequestID: id,
 		Method: loggedMethod(c.Request.Method), Path: discreet(c.Request.URL.Path), Query: query,
 		Target: discreet(target), Status: status, Version: c.GetInt64(auditRevision),
 		// Routes of clients of other services ignore what they do not know, and make the change.

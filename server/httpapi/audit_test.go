@@ -59,7 +59,7 @@ func TestAuditRoute(t *testing.T) {
 	page := readAudit(t, w)
 	line := func(i int, token, method, path, query, target string, status int, version int64) audit.Kept {
 		return audit.Kept{
-			Node: "n1", Host: "web-1", Addr: "a:1", Client: "192.0.2.1", RequestID: fmt.Sprint("r", i), Token: token,
+			NodeID: "n1", Host: "web-1", Node: "a:1", Addr: "192.0.2.1", RequestID: fmt.Sprint("r", i), Caller: token,
 			Method: method, Path: path, Query: query, Target: target, Status: status, Version: version,
 		}
 	}

@@ -187,7 +187,7 @@ func TestExtraAudit(t *testing.T) {
 		t.Errorf("logged %s", &log)
 	}
 	do(t, api, "POST", "/change/a-order?token=hidden")
-	for _, part := range []string{`"msg":"audit"`, `"token":"shop"`, `"target":"order"`, `"path":"/change/a-order"`, `"version":7`, `"status":200`} {
+	for _, part := range []string{`"msg":"audit"`, `"caller":"shop"`, `"target":"order"`, `"path":"/change/a-order"`, `"version":7`, `"status":200`} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("the line has no %s: %s", part, &log)
 		}

@@ -299,9 +299,9 @@ func TestAllocationsWithToken(t *testing.T) {
 
 // auditLine is an audit line of the log.
 type auditLine struct {
-	Msg, Token, Client, RequestID, Method, Path, Query, Target string
-	Status                                                     int
-	Version                                                    int64
+	Msg, Caller, Addr, RequestID, Method, Path, Query, Target string
+	Status                                                    int
+	Version                                                   int64
 }
 
 func auditLines(t *testing.T, log *bytes.Buffer) (lines []auditLine) {
@@ -326,21 +326,21 @@ func TestAudit(t *testing.T) {
 		method, target, by, body string
 		want                     auditLine
 	}{
-		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 201, Version: 1}},
-		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Target: "new", Status: 409}},
-		{"POST", "/tokens", "ops", `{"name":"n e w","scopes":["read"]}`, auditLine{Token: "ops", Path: "/tokens", Status: 400}},
-		{"PATCH", "/tokens/new", "all", `{"enabled":false}`, auditLine{Token: "all", Path: "/tokens/new", Target: "new", Status: 200, Version: 2}},
-		{"PATCH", "/tokens/new?dryRun=true&x=y", "all", `{}`, auditLine{Token: "all", Path: "/tokens/new", Query: "dryRun=true&(not shown)", Target: "new", Status: 400}},
-		{"PATCH", "/tokens/new", "reader", `{}`, auditLine{Token: "reader", Path: "/tokens/new", Target: "new", Status: 403}},
+		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Caller: "ops", Path: "/tokens", Target: "new", Status: 201, Version: 1}},
+		{"POST", "/tokens", "ops", `{"name":"new","scopes":["read"]}`, auditLine{Caller: "ops", Path: "/tokens", Target: "new", Status: 409}},
+		{"POST", "/tokens", "ops", `{"name":"n e w","scopes":["read"]}`, auditLine{Caller: "ops", Path: "/tokens", Status: 400}},
+		{"PATCH", "/tokens/new", "all", `{"enabled":false}`, auditLine{Caller: "all", Path: "/tokens/new", Target: "new", Status: 200, Version: 2}},
+		{"PATCH", "/tokens/new?dryRun=true&x=y", "all", `{}`, auditLine{Caller: "all", Path: "/tokens/new", Query: "dryRun=true&(not shown)", Target: "new", Status: 400}},
+		{"PATCH", "/tokens/new", "reader", `{}`, auditLine{Caller: "reader", Path: "/tokens/new", Target: "new", Status: 403}},
 		{"PATCH", "/tokens/new", "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
-		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 204, Version: 2}},
-		{"DELETE", "/tokens/new", "ops", "", auditLine{Token: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
+		{"DELETE", "/tokens/new", "ops", "", auditLine{Caller: "ops", Path: "/tokens/new", Target: "new", Status: 204, Version: 2}},
+		{"DELETE", "/tokens/new", "ops", "", auditLine{Caller: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
 		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Query: strings.Repeat("(not shown)&", 10) + "(not shown)", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("x", 3000), "nobody", "", auditLine{Path: "/tokens/" + strings.Repeat("x", 248) + "…", Target: strings.Repeat("x", 256) + "…", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("seqd_hunter%20", 200), "nobody", "", auditLine{
 			Path: ("/tokens/" + strings.Repeat("(not shown) ", 200))[:256] + "…", Target: strings.Repeat("(not shown) ", 200)[:256] + "…", Status: 401,
 		}},
-		{"DELETE", "/tokens/seqd_hunter2", "ops", "", auditLine{Token: "ops", Path: "/tokens/(not shown)", Target: "(not shown)", Status: 404}},
+		{"DELETE", "/tokens/seqd_hunter2", "ops", "", auditLine{Caller: "ops", Path: "/tokens/(not shown)", Target: "(not shown)", Status: 404}},
 	}
 	for _, step := range steps {
 		log.Reset()
@@ -350,7 +350,7 @@ func TestAudit(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, withBody(r, step.body, false))
-		step.want.Msg, step.want.Client, step.want.RequestID, step.want.Method = "audit", "192.0.2.1", "mine", step.method
+		step.want.Msg, step.want.Addr, step.want.RequestID, step.want.Method = "audit", "192.0.2.1", "mine", step.method
 		lines := auditLines(t, &log)
 		if len(lines) != 1 || lines[0] != step.want {
 			t.Errorf("%s %s by %s: logged %+v, want %+v", step.method, step.target, step.by, lines, step.want)
@@ -433,7 +433,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 			t.Errorf("the log shows %s: %s", part, log.String()[max(0, at-300):at+50])
 		}
 	}
-	if !strings.Contains(log.String(), `"query":"count=3&(not shown)"`) || !strings.Contains(log.String(), `"token":"all","bizType":"order"`) {
+	if !strings.Contains(log.String(), `"query":"count=3&(not shown)"`) || !strings.Contains(log.String(), `"caller":"all","bizType":"order"`) {
 		t.Error("the log does not show what is harmless")
 	}
 }

@@ -175,7 +175,7 @@ func newAudit(log *slog.Logger) *audit.Log {
 	}
 	store := memory.New(time.Now)
 	l := audit.New(log, time.Now)
-	l.Open(audit.Store{Documents: store.Documents(), Clock: storeclock.New(store, time.Now, nil), Node: "n1", Host: "web-1", Addr: "a:1"})
+	l.Open(audit.Store{Documents: store.Documents(), Clock: storeclock.New(store, time.Now, nil), ID: "n1", Host: "web-1", Node: "a:1"})
 	return l
 }
 
@@ -234,7 +234,7 @@ type problem struct {
 	Type, Title, Code, Detail, RequestID string
 	Status                               int
 	Unready                              int
-	BizTypes                             []struct{ Name, Code, Detail, Cause string }
+	BizTypes                             []struct{ BizType, Code, Detail, Cause string }
 }
 
 // problemIn returns the problem document in an answer, and what is wrong with the answer.

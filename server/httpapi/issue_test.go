@@ -139,7 +139,7 @@ func TestParse(t *testing.T) {
 	}
 	wantBody(t, do(t, newAPI(t), "GET", "/seq/order/parse/%31"), jsonType, `{"bizType":"order","id":"1","number":"1","valid":true}`)
 	wantBody(t, do(t, newAPI(t, define("user", timed{newCounter(1)})), "GET", "/seq/user/parse/1"), jsonType,
-		`{"bizType":"user","id":"1","number":"1","valid":true,"time":"2026-11-20T12:00:00.000Z","machineId":0}`)
+		`{"bizType":"user","id":"1","number":"1","valid":true,"at":"2026-11-20T12:00:00.000Z","machineId":0}`)
 }
 
 // timed is a strategy whose numbers say when and where they were made.

@@ -14,7 +14,7 @@ type Node struct {
 	// Self is true for the node that answers.
 	Self bool `json:"self"`
 	// Addr is the address it listens on.
-	Addr string `json:"addr"`
+	Addr string `json:"node"`
 	Host string `json:"host"`
 	// Build is the version of the program.
 	Build string `json:"build"`
@@ -30,9 +30,9 @@ type Node struct {
 	BizTypes int `json:"bizTypes"`
 	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
 	MachineIDs map[string]int64 `json:"machineIds"`
-	// ClockOffset is by how many seconds its clock is ahead of that of the store, or else of a
+	// ClockOffsetMS is by how many milliseconds its clock is ahead of that of the store, or else of a
 	// registry of machine IDs; nil if that is not known.
-	ClockOffset *float64 `json:"clockOffset,omitempty"`
+	ClockOffsetMS *float64 `json:"clockOffsetMs,omitempty"`
 	// Backends are its store and Redis.
 	Backends map[string]Backend `json:"backends"`
 }

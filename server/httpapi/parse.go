@@ -22,9 +22,9 @@ type parsed struct {
 	Key     string `json:"key,omitempty"`
 	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026.
 	Period string `json:"period,omitempty"`
-	// Time, MachineID and Sequence are what a number of snowflake contains: when it was made, in
+	// At, MachineID and Sequence are what a number of snowflake contains: when it was made, in
 	// UTC to the millisecond, with which machine ID, and its position in that millisecond.
-	Time      string `json:"time,omitempty"`
+	At        string `json:"at,omitempty"`
 	MachineID *int64 `json:"machineId,omitempty"`
 	Sequence  *int64 `json:"sequence,omitempty"`
 }
@@ -48,7 +48,7 @@ func (p parsing) parse(c *gin.Context) error {
 		Period: number.Period.String(), MachineID: number.MachineID, Sequence: number.Sequence,
 	}
 	if !number.Time.IsZero() {
-		answer.Time = number.Time.UTC().Format(timeFormat)
+		answer.At = number.Time.UTC().Format(timeFormat)
 	}
 	writeJSON(c, http.StatusOK, jsonType, answer)
 	return nil

@@ -56,9 +56,9 @@ func (p probes) readyz(c *gin.Context) {
 
 // unready is one biz type in the answer of /readyz.
 type unready struct {
-	Name   string    `json:"name"`
-	Code   seqd.Code `json:"code"`
-	Detail string    `json:"detail"`
+	BizType string    `json:"bizType"`
+	Code    seqd.Code `json:"code"`
+	Detail  string    `json:"detail"`
 }
 
 // readiness is the answer of /readyz if every biz type can issue.
@@ -120,7 +120,7 @@ func (p probes) ready(c *gin.Context, issuer *seqd.Issuer) {
 func lines(list []seqd.Unready) []unready {
 	lines := make([]unready, len(list))
 	for i, u := range list {
-		lines[i] = unready{Name: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail}
+		lines[i] = unready{BizType: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail}
 	}
 	return lines
 }

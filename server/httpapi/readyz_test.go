@@ -95,7 +95,7 @@ func TestReadinessAfterAFailover(t *testing.T) {
 		}
 		w := do(t, api, "GET", "/readyz", auth("reader"))
 		store := strings.Contains(w.Body.String(), `"store":{"code":"store_failed_over","detail":"run seqd failover"}`)
-		if w.Code != 200 || !strings.Contains(w.Body.String(), `"name":"order","code":"store_failed_over"`) || store != (why != nil) {
+		if w.Code != 200 || !strings.Contains(w.Body.String(), `"bizType":"order","code":"store_failed_over"`) || store != (why != nil) {
 			t.Errorf("an operator is told %d %s", w.Code, w.Body)
 		}
 	}

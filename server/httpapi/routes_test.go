@@ -121,7 +121,7 @@ func TestReadyz(t *testing.T) {
 		api := newStarting(t)
 		api.Gate().Ready(newIssuer(t, define("order", newCounter(1))))
 		p := wantProblem(t, do(t, api, "GET", "/readyz"), 503, "starting")
-		if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].Name != "order" || p.BizTypes[0].Code != "starting" {
+		if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].BizType != "order" || p.BizTypes[0].Code != "starting" {
 			t.Errorf("the list is %+v, %d in all; want order, starting", p.BizTypes, p.Unready)
 		}
 		wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"1"}`)
@@ -152,11 +152,11 @@ func TestReadyzListsBizTypes(t *testing.T) {
 		t.Fatalf("%d biz types are listed of %d, want 100 of 150", len(p.BizTypes), p.Unready)
 	}
 	for i, b := range p.BizTypes {
-		if want := "reason " + strings.TrimLeft(b.Name[1:3], "0") + b.Name[3:]; b.Detail != want || b.Code != "store_unavailable" {
-			t.Errorf("%s: %s %q, want store_unavailable %q", b.Name, b.Code, b.Detail, want)
+		if want := "reason " + strings.TrimLeft(b.BizType[1:3], "0") + b.BizType[3:]; b.Detail != want || b.Code != "store_unavailable" {
+			t.Errorf("%s: %s %q, want store_unavailable %q", b.BizType, b.Code, b.Detail, want)
 		}
-		if i > 0 && p.BizTypes[i-1].Name >= b.Name {
-			t.Errorf("the list is not sorted: %s before %s", p.BizTypes[i-1].Name, b.Name)
+		if i > 0 && p.BizTypes[i-1].BizType >= b.BizType {
+			t.Errorf("the list is not sorted: %s before %s", p.BizTypes[i-1].BizType, b.BizType)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestReadyzDegraded(t *testing.T) {
 	api := newAPI(t, define("good", newCounter(1)), define("order", limping))
 	for _, method := range []string{"GET", "HEAD"} {
 		w := do(t, api, method, "/readyz")
-		wantBody(t, w, jsonType, `{"status":"degraded","degraded":1,"bizTypes":[{"name":"order","code":"redis_unavailable","detail":"order over nodes is suspended"}]}`)
+		wantBody(t, w, jsonType, `{"status":"degraded","degraded":1,"bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"order over nodes is suspended"}]}`)
 		if got := w.Header().Get("Cache-Control"); got != "no-store" {
 			t.Errorf("Cache-Control is %q, want no-store", got)
 		}
@@ -178,7 +178,7 @@ func TestReadyzDegraded(t *testing.T) {
 	sick := newCounter(1)
 	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "no")
 	p := wantProblem(t, do(t, newAPI(t, define("order", limping), define("sick", sick)), "GET", "/readyz"), 503, "store_unavailable")
-	if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].Name != "sick" {
+	if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].BizType != "sick" {
 		t.Errorf("the list is %+v, %d in all; want sick alone", p.BizTypes, p.Unready)
 	}
 	limping.degraded = nil
@@ -195,12 +195,12 @@ func TestReadyzListsDegradedBizTypes(t *testing.T) {
 	var got struct {
 		Status   string
 		Degraded int
-		BizTypes []struct{ Name string }
+		BizTypes []struct{ BizType string }
 	}
 	if err := json.Unmarshal(do(t, newAPI(t, definitions...), "GET", "/readyz").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Status != "degraded" || got.Degraded != 150 || len(got.BizTypes) != 100 || got.BizTypes[99].Name != "b099" {
+	if got.Status != "degraded" || got.Degraded != 150 || len(got.BizTypes) != 100 || got.BizTypes[99].BizType != "b099" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -315,15 +315,15 @@ func TestAccessLog(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	do(t, api, "GET", "/seq/order?count=3", "X-Request-Id: mine", "Traceparent: 00-"+trace+"-b7ad6b7169203331-00")
 	var line struct {
-		Msg, Method, Path, Query, Client, RequestID, BizType, TraceID string
-		Status, Bytes                                                 int
+		Msg, Method, Path, Query, Addr, RequestID, BizType, TraceID string
+		Status, Bytes                                               int
 	}
 	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
 		t.Fatalf("want one line of JSON, got %q: %v", log.String(), err)
 	}
 	want := line
 	want.Msg, want.Method, want.Path, want.Query = "request", "GET", "/seq/order", "count=3"
-	want.Client, want.RequestID, want.Status, want.Bytes, want.BizType, want.TraceID = "192.0.2.1", "mine", 200, len(three), "order", trace
+	want.Addr, want.RequestID, want.Status, want.Bytes, want.BizType, want.TraceID = "192.0.2.1", "mine", 200, len(three), "order", trace
 	if line != want || strings.Contains(log.String(), "skipped") {
 		t.Errorf("logged %s, want %+v", &log, want)
 	}

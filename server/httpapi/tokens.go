@@ -342,7 +342,7 @@ func (r tokenRoutes) removeSecret(c *gin.Context) error {
 
 // shownMade is a secret that a token has made.
 type shownMade struct {
-	Token string `json:"token"`
+	Caller string `json:"caller"`
 	shownSecret
 	// Deleted is true if its token was deleted with it.
 	Deleted bool `json:"deleted,omitempty"`
@@ -370,7 +370,7 @@ func (r tokenRoutes) answerMade(c *gin.Context, f func(context.Context, string) 
 	}
 	shown := make([]shownMade, 0, len(made))
 	for _, m := range made {
-		shown = append(shown, shownMade{Token: m.Token, shownSecret: showMade(&m.Secret), Deleted: m.Deleted})
+		shown = append(shown, shownMade{Caller: m.Token, shownSecret: showMade(&m.Secret), Deleted: m.Deleted})
 	}
 	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, struct {

@@ -118,13 +118,13 @@ func TestMade(t *testing.T) {
 		for _, method := range []string{"GET", "DELETE"} {
 			w := send(t, api, method, "/tokens/"+maker+"/made", "")
 			var got struct {
-				Secrets []struct{ Token, CreatedBy string }
+				Secrets []struct{ Caller, CreatedBy string }
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
 				t.Fatalf("%s: %d %s, %v", method, w.Code, w.Body, err)
 			}
 			for _, s := range got.Secrets {
-				if s.Token != "new" || s.CreatedBy != maker {
+				if s.Caller != "new" || s.CreatedBy != maker {
 					t.Errorf("%+v, want a secret of new by %s", s, maker)
 				}
 			}

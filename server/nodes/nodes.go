@@ -118,7 +118,7 @@ func (n *Nodes) self(store error) httpapi.Node {
 	}
 	if o.ClockOffset != nil {
 		if offset, ok := o.ClockOffset(); ok {
-			self.ClockOffset = new(offset.Seconds())
+			self.ClockOffsetMS = new(float64(offset) / float64(time.Millisecond))
 		}
 	}
 	self.Backends["store"] = backend(store, "the store does not answer")

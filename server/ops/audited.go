@@ -69,7 +69,7 @@ func changeIn(line string) (c audited, ok bool) {
 	status, _ := strconv.Atoi(fields["status"])
 	c.version, _ = strconv.ParseInt(fields["version"], 10, 64)
 	c.at, _ = time.Parse(time.RFC3339, fields["time"])
-	c.method, c.path, c.target, c.by = fields["method"], fields["path"], fields["target"], fields["token"]
+	c.method, c.path, c.target, c.by = fields["method"], fields["path"], fields["target"], fields["caller"]
 	c.kind = definitions.Kind
 	if strings.HasPrefix(c.path, "/tokens") {
 		c.kind, c.removed = access.Kind, c.method == "DELETE" && c.path == "/tokens/"+c.target

@@ -38,7 +38,7 @@ func TestLacking(t *testing.T) {
 		}
 	}
 	lines := []audit.Line{
-		{Method: "DELETE", Path: "/tokens/shop", Target: "shop", Status: 204, Version: 1, Token: "root"},
+		{Method: "DELETE", Path: "/tokens/shop", Target: "shop", Status: 204, Version: 1, Caller: "root"},
 		{Method: "PATCH", Path: "/tokens/till", Target: "till", Status: 200, Version: 4},
 		{Method: "DELETE", Path: "/tokens/till/secrets/0123", Target: "till", Status: 204, Version: 5},
 		{Method: "PATCH", Path: "/tokens/kept", Target: "kept", Status: 200, Version: 2},

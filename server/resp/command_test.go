@@ -63,7 +63,7 @@ func TestAnswers(t *testing.T) {
 		{"command info", form("COMMAND", "INFO", "SEQ.NEXT", "INCR"), "*2\r\n*10\r\n$8\r\nseq.next\r\n:-2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n" +
 			"*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
 		{"parse all", form("SEQ.PARSE", "made", "1"), "*16\r\n$7\r\nbizType\r\n$4\r\nmade\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$6\r\nperiod\r\n$10\r\n2026-11-20\r\n" +
-			"$4\r\ntime\r\n$24\r\n1970-01-01T00:00:01.000Z\r\n$5\r\nvalid\r\n:1\r\n$9\r\nmachineId\r\n:5\r\n$8\r\nsequence\r\n:6\r\n"},
+			"$2\r\nat\r\n$24\r\n1970-01-01T00:00:01.000Z\r\n$5\r\nvalid\r\n:1\r\n$9\r\nmachineId\r\n:5\r\n$8\r\nsequence\r\n:6\r\n"},
 		{"maps and booleans of RESP3", form("HELLO", "3", "SETNAME", "a") + form("SEQ.PARSE", "order", "1") + form("SEQ.PARSE", "wrong", "1") + form("RESET") + form("CLIENT", "GETNAME"),
 			"%7\r\n$6\r\nserver\r\n$4\r\nseqd\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" +
 				"$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n" +

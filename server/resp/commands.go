@@ -152,7 +152,7 @@ func (c *conn) about(i int, args [][]byte) (about []slog.Attr) {
 		}
 	}
 	if who, _ := c.server.gate.AllowDigest(&c.secret, "", ""); who.Name != "" {
-		about = append(about, slog.String("token", who.Name))
+		about = append(about, slog.String("caller", who.Name))
 	}
 	return about
 }

@@ -432,7 +432,7 @@ func TestAccessLog(t *testing.T) {
 	p.rest()
 	got := log.String()
 	for _, want := range []string{
-		"msg=command command=INCR bizType=order commands=2 count=10 code=ok tookMs=", "client=127.0.0.1 requestId=",
+		"msg=command command=INCR bizType=order commands=2 count=10 code=ok tookMs=", "addr=127.0.0.1 requestId=",
 		"command=other code=invalid_request", "command=INCR bizType=\"\" commands=1 count=1 code=invalid_biz_type",
 	} {
 		if !strings.Contains(got, want) {

@@ -36,7 +36,7 @@ func (c *conn) appendParsed(bizType, id string, p *seqd.Parsed) {
 		entries = append(entries, entry{"period", period})
 	}
 	if !p.Time.IsZero() {
-		entries = append(entries, entry{"time", p.Time.UTC().Format(timeFormat)})
+		entries = append(entries, entry{"at", p.Time.UTC().Format(timeFormat)})
 	}
 	n := len(entries) + 1
 	if p.MachineID != nil {

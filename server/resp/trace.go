@@ -56,7 +56,7 @@ func (rec record) end(c *conn, r *run) {
 	if !rec.began.IsZero() {
 		about := append(make([]slog.Attr, 0, 5), slog.String("bizType", bizType), slog.Int("commands", len(r.takes)), slog.Int("count", r.numbers))
 		if r.caller.Name != "" {
-			about = append(about, slog.String("token", r.caller.Name))
+			about = append(about, slog.String("caller", r.caller.Name))
 		}
 		if rec.span != nil {
 			about = append(about, slog.String("traceId", rec.span.SpanContext().TraceID().String()))
@@ -115,7 +115,7 @@ func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...
 	attrs = append(attrs, slog.String("command", command))
 	attrs = append(attrs, about...)
 	attrs = append(attrs, slog.String("code", string(code)), slog.Float64("tookMs", float64(took.Microseconds())/1000),
-		slog.String("client", c.addr), slog.String("requestId", c.requestID))
+		slog.String("addr", c.addr), slog.String("requestId", c.requestID))
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int64("skipped", skipped))
 	}

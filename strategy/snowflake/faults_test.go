@@ -515,7 +515,7 @@ func TestDetails(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := s.machineID()
-		want(s, fmt.Sprintf("map[key:seqd.1.167772161 leaseUntil:2000-01-01T00:00:05.000Z machineId:%d timeLeft:5s]", id))
+		want(s, fmt.Sprintf("map[key:seqd.1.167772161 leaseUntil:2000-01-01T00:00:05.000Z machineId:%d timeLeftMs:5000]", id))
 		one(t, s)
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
@@ -523,10 +523,10 @@ func TestDetails(t *testing.T) {
 		time.Sleep(time.Second)
 		again := instance(t, r, "1", nil)
 		ready(t, again)
-		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeft:5s]", id))
+		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeftMs:5000]", id))
 		r.away.Store(true)
 		time.Sleep(time.Minute)
-		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeft:0s]", id))
+		want(again, fmt.Sprintf("map[key:seqd.1.167772161 leaseFrom:2000-01-01T00:00:00.001Z leaseUntil:2000-01-01T00:00:06.000Z machineId:%d timeLeftMs:0]", id))
 	})
 }
 

@@ -124,7 +124,7 @@ func (t *tenure) details() map[string]any {
 		return map[string]any{"key": t.key}
 	}
 	left := time.Duration(max(0, t.bound-t.env.ms())) * time.Millisecond
-	d := map[string]any{"key": t.key, "machineId": t.lease.id, "leaseUntil": at(t.bound), "timeLeft": left.String()}
+	d := map[string]any{"key": t.key, "machineId": t.lease.id, "leaseUntil": at(t.bound), "timeLeftMs": left.Milliseconds()}
 	if t.lease.lower > 0 {
 		d["leaseFrom"] = at(t.lease.lower + 1)
 	}

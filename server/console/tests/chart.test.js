@@ -14,7 +14,7 @@ function chart(values, more = {}) {
     ...more,
   });
   document.getElementById("main").append(line.element);
-  line.update({ until: "2026-11-23T12:15:00Z", interval: 5 }, [values]);
+  line.update({ until: "2026-11-23T12:15:00Z", intervalMs: 5000 }, [values]);
   return line;
 }
 
@@ -79,7 +79,7 @@ export const tests = {
   "a time that is pointed at stays when new values come": () => {
     const node = chart([1, 2, 3]);
     press(node, "Home");
-    node.update({ until: "2026-11-23T12:15:05Z", interval: 5 }, [[2, 3, 4]]);
+    node.update({ until: "2026-11-23T12:15:05Z", intervalMs: 5000 }, [[2, 3, 4]]);
     equal(said(node), "13:14:55: numbers 2 a second");
   },
   "nothing but numbers is drawn": () => {

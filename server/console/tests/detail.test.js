@@ -35,7 +35,7 @@ export const tests = {
     equal([offers(""), offers("Your token lacks the scope admin.")], [1, 0]);
   },
   "the nodes of audit lines": () => {
-    const by = (node, host, addr) => ({ node, host, addr });
+    const by = (nodeId, host, node) => ({ nodeId, host, node });
     equal([...writers([by("a", "h", ":1"), by("b", "h", ":2"), by("a", "h", ":1")]).values()], ["h :1", "h :2"]);
     equal([...writers([by("a", "h", ":1"), by("0123456789")]).values()], ["h", "01234567"]);
   },

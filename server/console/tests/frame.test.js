@@ -37,7 +37,7 @@ async function answering(answers, f) {
   return requests;
 }
 
-const who = (...scopes) => ({ tokensAskedFor: true, name: "ops", scopes });
+const who = (...scopes) => ({ tokensAskedFor: true, caller: "ops", scopes });
 
 export const tests = {
   "texts never become elements": () => {

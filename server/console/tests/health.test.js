@@ -4,7 +4,7 @@ import { bizTypeWords, clockWords, headline, nodeNames, troubles } from "../web/
 const node = (id, more = {}) => ({
   id,
   host: `seq-${id}`,
-  addr: ":8080",
+  node: ":8080",
   build: "1",
   state: "ready",
   reasons: [],
@@ -55,15 +55,15 @@ export const tests = {
   },
   "the store is away": () => {
     const inHand = [
-      { name: "order", seconds: 34.4 },
-      { name: "x", seconds: null },
+      { bizType: "order", lastsMs: 34400 },
+      { bizType: "x", lastsMs: null },
     ];
     equal(
       says(overview([node("a", away)], { inHand, complete: false, metrics: false, numbers: [] })),
       "The store is away: numbers in hand last about 34 s.",
     );
     const of = (nodes, more) => says(overview(nodes, { numbers: [], ...more }));
-    const unused = { inHand: [{ name: "x", seconds: null, numbers: 5 }] };
+    const unused = { inHand: [{ bizType: "x", lastsMs: null, numbers: 5 }] };
     equal(
       of([node("a", away), node("b", away)], unused),
       "The store is away. Only numbers in hand are still issued.",
@@ -104,7 +104,7 @@ export const tests = {
     const reason = (bizType) => ({ bizType, code: "redis_unavailable", detail: "no order" });
     const found = troubles(
       overview([
-        node("a", { clockOffset: -1.72 }),
+        node("a", { clockOffsetMs: -1720 }),
         node("b", {
           state: "degraded",
           reasons: [reason("x"), reason("y")],
@@ -145,8 +145,8 @@ export const tests = {
     equal(
       [
         ...nodeNames([
-          node("a", { host: "h", addr: ":1" }),
-          node("b", { host: "h", addr: ":2" }),
+          node("a", { host: "h", node: ":1" }),
+          node("b", { host: "h", node: ":2" }),
           node("c", { host: "" }),
         ]).values(),
       ],
@@ -154,7 +154,7 @@ export const tests = {
     ),
   clocks: () =>
     equal(
-      [0, 0.0002, 0.004, -75].map((s) => clockWords(s).replace(/\u202f/g, " ")),
+      [0, 0.2, 4, -75_000].map((s) => clockWords(s).replace(/\u202f/g, " ")),
       ["exact", "exact", "4 ms ahead", "1 min 15 s behind"],
     ),
   "biz types": () => {

@@ -82,9 +82,9 @@ export const selection = (it, tab, ctx) => {
 export const reservationLink = (it, id) =>
   h("a", { href: hash(it.name, "reservations", { ...Object.fromEntries(it.query), id }) }, id);
 
-const because = (it, { reservation, expiresAt, reason = "Is handed out next.", by }) =>
+const because = (it, { reservation, expiresAt, reason = "Is handed out next.", caller }) =>
   (reservation ? ["Expires ", time(expiresAt, "ago"), ": ", reservationLink(it, reservation)]
-    : `${reason}${by ? ` (${by})` : ""}`);
+    : `${reason}${caller ? ` (${caller})` : ""}`);
 
 const gapTable = (it, rows) => table({
   caption: "Numbers that are not issued",

@@ -38,25 +38,25 @@ export const auditInWords = ({ method, path, query = "", target, status, version
 };
 
 /** Returns what the nodes that wrote lines are called, by their ID. */
-export const writers = (lines) => nodeNames([...new Map(lines.map(({ node, host, addr = "" }) =>
-  [node, { id: node, host: host || node.slice(0, 8), addr }])).values()]);
+export const writers = (lines) => nodeNames([...new Map(lines.map(({ nodeId, host, node = "" }) =>
+  [nodeId, { id: nodeId, host: host || nodeId.slice(0, 8), node }])).values()]);
 
 const lineTable = (lines, names = writers(lines)) => table({
   caption: "Changes and attempts at them, newest first",
   columns: [
     { title: "Time", cell: (line) => time(line.at) },
-    { title: "Who", cell: (line) => line.token || "no token" },
-    { title: "Address", cell: (line) => line.client },
+    { title: "Who", cell: (line) => line.caller || "no token" },
+    { title: "Address", cell: (line) => line.addr },
     {
       title: "What", class: "prose", cell: (line) => [
         line.status >= 400 ? status("bad", auditInWords(line)) : auditInWords(line),
         line.leftOut > 0 && soft(`${number(line.leftOut)} refusals before it: see the node's log.`),
       ],
     },
-    { title: "Node", cell: ({ node }) => names.get(node) },
+    { title: "Node", cell: ({ nodeId }) => names.get(nodeId) },
     { title: "Request ID", cell: (line) => h("code", line.requestId) },
   ],
-  rows: lines, key: (line) => `${line.node} ${line.requestId} ${line.at}`,
+  rows: lines, key: (line) => `${line.nodeId} ${line.requestId} ${line.at}`,
   none: empty("Nothing was changed in the last 30 days."),
 });
 

@@ -121,9 +121,9 @@ function showOverview(slot, it, ctx) {
   live(ctx, state, "/readyz", (ready) => stateOf(it, ready), (error) => ( // 503 says what cannot issue
     error.problem?.bizTypes ? stateOf(it, error.problem) : errorNotice(error)));
   live(ctx, figures, "/overview", ({ busiest, runsOut, complete }) => {
-    const busy = busiest.find((one) => one.name === it.name);
-    const ended = runsOut.some(({ bizType, what, seconds }) => // /readyz does not count that
-      bizType === it.name && ["numbers", "display"].includes(what) && seconds === 0);
+    const busy = busiest.find((one) => one.bizType === it.name);
+    const ended = runsOut.some(({ bizType, what, lastsMs }) => // /readyz does not count that
+      bizType === it.name && ["numbers", "display"].includes(what) && lastsMs === 0);
     const whose = complete ? "on all nodes" : "on the node that answers";
     return [ended && explained("exhausted"), busy && facts([
       [`Issued, ${whose}`, rate(busy.numbersPerSecond)],
@@ -139,7 +139,7 @@ function showOverview(slot, it, ctx) {
 /** Says what an answer of /readyz means for a biz type. */
 function stateOf(it, { bizTypes = [], unready = 0, degraded = 0, ...ready }) {
   if (!it.enabled) return h("p", status("off", "Disabled. Requests for numbers are refused."));
-  const found = bizTypes.find((one) => one.name === it.name);
+  const found = bizTypes.find((one) => one.bizType === it.name);
   if (found) return explained(found.code, sentence(found.detail));
   // It lists the first 100, and none to somebody whose session has ended.
   const all = ready.status === "ready" || (bizTypes.length || ready.store)

@@ -85,7 +85,7 @@ async function search(list, signal) {
 /** Returns what /readyz says, by name. Without it the list is shown all the same. */
 async function findTroubles(signal) {
   const { data } = await get("/readyz", { signal }).catch(({ problem }) => ({ data: problem }));
-  return new Map(data?.bizTypes?.map((trouble) => [trouble.name, trouble]));
+  return new Map(data?.bizTypes?.map((trouble) => [trouble.bizType, trouble]));
 }
 
 function render(list, { rows, next }, troubles) {

@@ -94,10 +94,10 @@ export class LineChart {
 
   /**
    * Shows values ([[number or null]…], one list for each name): the last ones are of the time
-   * until, with interval seconds between.
+   * until, with intervalMs between.
    */
-  update({ until, interval }, values) {
-    Object.assign(this, { until: Date.parse(until), interval, series: values });
+  update({ until, intervalMs }, values) {
+    Object.assign(this, { until: Date.parse(until), intervalMs, series: values });
     this.draw();
   }
 
@@ -118,7 +118,7 @@ export class LineChart {
   }
 
   time(i) {
-    return this.until - (this.last - i) * this.interval * 1000;
+    return this.until - (this.last - i) * this.intervalMs;
   }
 
   draw() {
@@ -149,7 +149,7 @@ export class LineChart {
         svg("text", { x: this.left - 6, y: y + 4, "text-anchor": "end" }, labels[i])];
     });
     const columns = timeTicks(this.time(0), this.time(this.last)).map((at) => {
-      const x = this.x(this.last - (this.until - at) / 1000 / this.interval);
+      const x = this.x(this.last - (this.until - at) / this.intervalMs);
       return svg("text", { x: Math.min(Math.max(x, this.left + 14), right - 14), y: this.height - 4,
         "text-anchor": "middle" }, clock(at).slice(0, 5));
     });

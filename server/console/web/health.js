@@ -3,15 +3,15 @@
 import { meaning, sentence } from "./codes.js";
 import { ago, count, duration, latency, list, number, perSecond, shortTime } from "./words.js";
 
-/** Clocks that differ by more seconds than this are worth a sentence. */
-export const CLOCK_DIFFERS = 1;
+/** Clocks that differ by more milliseconds than this are worth a sentence. */
+export const CLOCK_DIFFERS = 1000;
 
 /** Returns the names of nodes by ID: the host, with the address if several have that host. */
 export function nodeNames(nodes) {
-  const hosts = nodes.map((node) => node.host || node.addr);
+  const hosts = nodes.map((node) => node.host || node.node);
   const alone = (host) => hosts.indexOf(host) === hosts.lastIndexOf(host);
   return new Map(nodes.map((node, i) =>
-    [node.id, alone(hosts[i]) ? hosts[i] : `${hosts[i]} ${node.addr}`]));
+    [node.id, alone(hosts[i]) ? hosts[i] : `${hosts[i]} ${node.node}`]));
 }
 
 /** Returns {kind, text}: one sentence that says how the cluster is, and its rate if known. */
@@ -69,9 +69,9 @@ function storeAway({ inHand, metrics, nodes }) {
     return `The store is away. ${who} numbers in hand: ` +
       `${snowflake ? "only snowflake biz types issue" : none}.`;
   }
-  const soonest = Math.min(...some.map((one) => one.seconds ?? Infinity));
+  const soonest = Math.min(...some.map((one) => one.lastsMs ?? Infinity));
   return soonest === Infinity ? "The store is away. Only numbers in hand are still issued."
-    : `The store is away: numbers in hand last about ${duration(soonest)}.`;
+    : `The store is away: numbers in hand last about ${duration(soonest / 1000)}.`;
 }
 
 /** Returns the end of a sentence, which says that n of all nodes issue. */
@@ -135,8 +135,8 @@ function ofNode(node, o, now) {
     return found("warn", `${name} was last seen ${ago(node.seenAt, now)}`,
       "Look whether it runs. If it should not: it leaves this page after 15 minutes.");
   }
-  if (Math.abs(node.clockOffset) > CLOCK_DIFFERS) {
-    return found("warn", `The clock of ${name} is ${clockWords(node.clockOffset)}`,
+  if (Math.abs(node.clockOffsetMs) > CLOCK_DIFFERS) {
+    return found("warn", `The clock of ${name} is ${clockWords(node.clockOffsetMs)}`,
       "Look at its time service (NTP): a clock that is set back makes the node wait.");
   }
   if (["starting", "stopping"].includes(node.state)) {
@@ -146,9 +146,9 @@ function ofNode(node, o, now) {
     : found("info", `${name} has version ${node.build}: its figures are missing`);
 }
 
-/** Returns "4 ms ahead", "1.7 s behind", "exact"; offset is in seconds, positive if it is ahead. */
+/** Returns "4 ms ahead", "1.7 s behind", "exact"; offset is in milliseconds, positive if it is ahead. */
 export function clockWords(offset) {
-  const size = Math.round(Math.abs(offset) * 1000) / 1000;
+  const size = Math.round(Math.abs(offset)) / 1000;
   return size === 0 ? "exact"
     : `${size < 10 ? latency(size) : duration(size)} ${offset > 0 ? "ahead" : "behind"}`;
 }

@@ -20,7 +20,7 @@ const shownAs = ({ ids = [] }) => (ids.length > 1
 const recordTable = (it, rows) => table({
   caption: "What was issued, newest first",
   columns: [
-    { title: "Time", cell: (r) => time(r.time) },
+    { title: "Time", cell: (r) => time(r.at) },
     it.get("keyed") && { title: "Key", cell: (r) => h("code", r.key) },
     { title: "Numbers", cell: recordInWords },
     { title: "Count", number: true, cell: (r) => number(r.count) },
@@ -29,7 +29,7 @@ const recordTable = (it, rows) => table({
     { title: "Address", cell: (r) => r.addr },
     { title: "Request ID", cell: (r) => h("code", r.requestId) },
   ].filter(Boolean),
-  rows, key: (r) => `${r.requestId} ${r.time} ${r.first}`,
+  rows, key: (r) => `${r.requestId} ${r.at} ${r.first}`,
   none: empty("Nothing was issued.", h("p", "Records appear within a second or so.")),
 });
 

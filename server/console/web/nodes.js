@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { CLOCK_DIFFERS, clockWords, nodeNames } from "./health.js";
 import { status } from "./ui.js";
-import { latency, number, perSecond, time } from "./words.js";
+import { latency, number, perSecond, seconds, time } from "./words.js";
 
 const states = {
   __proto__: null, // names come from other nodes
@@ -25,7 +25,7 @@ const soft = (...children) => h("div", { class: "soft" }, children);
 
 /** The columns: [title, cell(row), whether a number]. */
 export const columns = [
-  ["Node", ({ node, name }) => [h("strong", name), !name.includes(node.addr) && soft(node.addr),
+  ["Node", ({ node, name }) => [h("strong", name), !name.includes(node.node) && soft(node.node),
     " ", node.self && h("span", { class: "tag" }, "answers here")]],
   ["State", ({ node, other }) => (!node.state
     ? status("info", `runs, no figures${other ? ": another version" : " yet"}`)
@@ -34,14 +34,14 @@ export const columns = [
       node.state === "gone" && soft("last seen ", time(node.seenAt))])],
   ["Numbers per s", figure("numbersPerSecond", perSecond), true],
   ["Refused per s", figure("refusedPerSecond", perSecond), true],
-  ["Slowest 1 %", figure("p99", latency), true],
+  ["Slowest 1 %", figure("p99Ms", (ms) => latency(seconds(ms))), true],
   ["Connections", figure("connections", number), true],
   ["Back ends", ({ node }) => Object.entries(node.backends || {}).map(([name, { state: how }]) =>
     h("div", status(how === "ok" ? "good" : "bad",
       `${name === "redis" ? "Redis" : "Store"} ${how === "ok" ? "" : how.replace("_", " ")}`)))],
-  ["Clock", ({ node: { clockOffset, state: how } }) => {
-    const words = clockOffset !== undefined && how !== "gone" && clockWords(clockOffset);
-    return Math.abs(clockOffset) > CLOCK_DIFFERS && words ? status("warn", words) : words;
+  ["Clock", ({ node: { clockOffsetMs, state: how } }) => {
+    const words = clockOffsetMs !== undefined && how !== "gone" && clockWords(clockOffsetMs);
+    return Math.abs(clockOffsetMs) > CLOCK_DIFFERS && words ? status("warn", words) : words;
   }],
   ["Machine IDs", ({ node }) => {
     const all = Object.entries(node.machineIds || {}).map(([name, id]) => h("div", `${name} ${id}`));

@@ -10,7 +10,7 @@ import { link } from "./routes.js";
 import { onlyNumbers } from "./scopes.js";
 import { busy, errorNotice, notice, page, section, sign, table } from "./ui.js";
 import {
-  clock, duration, explain, latency, meaning, number, percent, perSecond,
+  clock, duration, explain, latency, meaning, number, percent, perSecond, seconds,
 } from "./words.js";
 
 /** Shows the overview. */
@@ -137,7 +137,7 @@ function charts() {
       element.hidden = !o.metrics || o.bizTypes.total === 0;
       numbers.update(o, [o.numbers]);
       refused.update(o, [o.refused]);
-      times.update(o, [o.latency.p50, o.latency.p99]);
+      times.update(o, [o.latency.p50Ms, o.latency.p99Ms].map((list) => list.map(seconds)));
     },
   };
 }
@@ -158,9 +158,9 @@ const bizType = (name) => (name === "_other" ? "all others"
   : h("a", { href: link("biz-types", name) }, name));
 
 function tables() {
-  const busiest = part("Busiest biz types", "last minute", (o) => o.busiest, (row) => row.name,
+  const busiest = part("Busiest biz types", "last minute", (o) => o.busiest, (row) => row.bizType,
     "Nobody takes numbers now.", [
-      ["Biz type", (row) => bizType(row.name)],
+      ["Biz type", (row) => bizType(row.bizType)],
       ["Last 15 minutes", (row) => spark(row.points)],
       ["Per second", (row) => perSecond(row.numbersPerSecond), true],
       ["Refused", (row) => perSecond(row.refusedPerSecond), true],
@@ -178,15 +178,16 @@ function tables() {
       ["What", (row) => `${things[row.what] || row.what}${row.plugin && ` (${row.plugin})`}`],
       ["Used", (row) => row.share !== null &&
         h("span", { class: "share" }, bar(row.share, urgency(row)), percent(row.share))],
-      ["In", ({ seconds }) => seconds !== null &&
-        (seconds < FAR ? duration(seconds) : "more than 10 years"), true],
+      ["In", ({ lastsMs }) => lastsMs !== null &&
+        (lastsMs < FAR ? duration(seconds(lastsMs)) : "more than 10 years"), true],
     ]);
   const inHand = part("In hand", "what nodes issue without the store", (o) => o.inHand,
-    (row) => row.name, "No node has numbers in hand.", [
-      ["Biz type", (row) => bizType(row.name)],
+    (row) => row.bizType, "No node has numbers in hand.", [
+      ["Biz type", (row) => bizType(row.bizType)],
       ["Numbers", (row) => number(row.numbers), true],
       ["Step", (row) => number(row.step), true],
-      ["Lasts", (row) => (row.seconds === null ? "not used now" : duration(row.seconds)), true],
+      ["Lasts", (row) => (row.lastsMs === null ? "not used now"
+        : duration(seconds(row.lastsMs))), true],
     ], true);
   const nodes = part("Nodes", "", rowsOf, ({ node }) => node.id, "", nodeColumns);
   const pairs = h("div", { class: "columns" },
@@ -205,11 +206,11 @@ const things = {
   display: "IDs of this form", machineIds: "machine IDs", reservations: "room to reserve",
 };
 
-const DAY = 86400;
+const DAY = 86_400_000;
 const FAR = 3650 * DAY;
-const soon = ({ seconds, share }) => share >= 0.5 || (seconds !== null && seconds < FAR);
+const soon = ({ lastsMs, share }) => share >= 0.5 || (lastsMs !== null && lastsMs < FAR);
 
-function urgency({ seconds, share }) {
-  const days = (seconds ?? Infinity) / DAY;
+function urgency({ lastsMs, share }) {
+  const days = (lastsMs ?? Infinity) / DAY;
   return days < 1 || share >= 0.99 ? "bad" : days < 14 || share >= 0.9 ? "warn" : "";
 }

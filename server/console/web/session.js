@@ -5,7 +5,7 @@ import { send, signedIn } from "./api.js";
 const URL = "/console/session";
 
 /** What GET /console/session says; the object changes when somebody signs in. */
-export const session = { tokensAskedFor: false, signedIn: false, name: "", scopes: [] };
+export const session = { tokensAskedFor: false, signedIn: false, caller: "", scopes: [] };
 
 let changed = () => {};
 
@@ -17,7 +17,7 @@ export function onSession(f) {
 /** Reads the session. */
 export async function load() {
   const { data } = await send("GET", URL);
-  Object.assign(session, { name: "", scopes: [], expires: null }, data);
+  Object.assign(session, { caller: "", scopes: [], expires: null }, data);
   changed();
 }
 
@@ -56,5 +56,5 @@ export function matches(pattern, text) {
 export function why(scope, who = session) {
   const [bizType, key] = scope.replace(/^issue:/, "").split("/");
   const ok = scope.startsWith("issue:") ? mayIssue(bizType, key, who) : may(scope, who);
-  return ok ? "" : `Your token ${who.name} lacks the scope ${scope}.`;
+  return ok ? "" : `Your token ${who.caller} lacks the scope ${scope}.`;
 }

@@ -78,14 +78,14 @@ async function attempt(token, trouble, done) {
 
 /** Fills the corner of the header: who is signed in, until when, and sign-out. */
 export function header(slot) {
-  const { signedIn, tokensAskedFor, name, expires } = session;
+  const { signedIn, tokensAskedFor, caller, expires } = session;
   if (!signedIn) {
     refill(slot, !tokensAskedFor && h("span", { class: "soft" }, "No tokens asked for"));
     return;
   }
   const until = Date.parse(expires) <= Date.now() ? "ended"
     : `until ${shortTime(expires).slice(0, -3)}`;
-  refill(slot, h("strong", name), h("span", { class: "soft until" }, until),
+  refill(slot, h("strong", caller), h("span", { class: "soft until" }, until),
     button("Sign out", { kind: "quiet small", click: leave }));
 }
 

@@ -6,20 +6,20 @@ import { live, soft } from "./forms.js";
 import { busy, facts, section, table } from "./ui.js";
 import { meaning, number, perSecond, time } from "./words.js";
 
-const stats = ({ issued, requests, last, since, rates, rejected }) => {
+const stats = ({ issued, requests, lastAt, since, rates, refused }) => {
   const rate = (title, name) => ({ title, number: true, cell: ([w]) => perSecond(rates[w][name]) });
   return [
     facts([
       ["Numbers issued", number(issued)],
       ["Requests answered", number(requests)],
-      ["Issued last", last ? time(last) : "not yet"],
+      ["Issued last", lastAt ? time(lastAt) : "not yet"],
       ["Counted since", time(since)],
     ]),
     table({
       caption: "Per second", captionHidden: false,
       columns: [
         { title: "Over the last", cell: ([, text]) => text },
-        rate("Numbers", "issued"), rate("Requests", "requests"), rate("Refused", "rejected"),
+        rate("Numbers", "issued"), rate("Requests", "requests"), rate("Refused", "refused"),
       ],
       rows: [["1m", "1 minute"], ["5m", "5 minutes"], ["15m", "15 minutes"]],
     }),
@@ -30,7 +30,7 @@ const stats = ({ issued, requests, last, since, rates, rejected }) => {
         { title: "Code", cell: ([code]) => h("code", code) },
         { title: "Requests", number: true, cell: ([, n]) => number(n) },
       ],
-      rows: Object.entries(rejected).sort((a, b) => b[1] - a[1]),
+      rows: Object.entries(refused).sort((a, b) => b[1] - a[1]),
       none: soft("Nothing was refused."),
     }),
   ];

@@ -11,7 +11,7 @@ import {
 import { list, time, zone } from "./words.js";
 
 /** Reports whether a session uses a token. */
-export const isMine = (token, ctx) => ctx.session.tokensAskedFor && ctx.session.name === token.name;
+export const isMine = (token, ctx) => ctx.session.tokensAskedFor && ctx.session.caller === token.name;
 
 /** Shows the page of a token, or of a new one if name is undefined. */
 export const showToken = (main, name, ctx) => {

@@ -69,6 +69,9 @@ function withUnit(seconds, i) {
   return `${number(n)}${NARROW}${n === 1 ? one : more}`;
 }
 
+/** Returns milliseconds as seconds; null, which is not known or for ever, stays. */
+export const seconds = (ms) => (ms === null ? null : ms / 1000);
+
 /** Returns a short duration: "340 µs", "1.2 ms", "45 ms", "1.3 s". */
 export function latency(seconds) {
   if (seconds === null) {
