@@ -499,6 +499,39 @@ func TestClockPutRight(t *testing.T) {
 	}
 }
 
+// So is a reservation of a process that ended while the clock was ahead.
+func TestReservationOfAClockPutRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		r := &registry{Store: memory.New(now)}
+		dir := t.TempDir()
+		begin := func() *Strategy {
+			return instanceWith(t, r, now, "1", func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir })
+		}
+		ahead.Store(int64(400 * 24 * time.Hour))
+		s := begin()
+		if err := s.Init(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		id, high := s.machineID(), one(t, s)
+		r.away.Store(true) // it cannot release its machine ID
+		_ = s.Close(t.Context())
+		r.away.Store(false)
+		ahead.Store(0)
+		s = begin()
+		closes(t, s)
+		_ = s.Init(t.Context(), true)
+		if s.machineID() != id {
+			t.Errorf("machine ID %d after %d: there was no reservation", s.machineID(), id)
+		}
+		time.Sleep(3 * time.Second)
+		if n := one(t, s); n >= high || s.machineID() == id {
+			t.Errorf("%d after %d, machine ID %d after %d", n, high, s.machineID(), id)
+		}
+	})
+}
+
 // The details say what operators need, and no beginning of a lease that has none.
 func TestDetails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

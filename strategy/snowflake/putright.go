@@ -1,6 +1,7 @@
 package snowflake
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -33,17 +34,26 @@ func (s *steady) agrees(now, most int64) bool {
 	return true
 }
 
-// putRight reports whether the clock was ahead, and was put right by more than horizon. It is
-// called after a renewal, so a registry that is shared has just agreed with the clock.
-func (h *holder) putRight() bool {
-	now, last := h.env.ms(), h.tenure.gen.lastUsed()
+// putRight reports whether the clock was ahead, in this process or in the one that left its
+// reservation, and was put right by more than horizon, and another machine ID can be used sooner. It
+// is called after a renewal, so a registry that is shared has just agreed with the clock.
+func (h *holder) putRight(ctx context.Context) bool {
+	now := h.env.ms()
 	agrees := h.registry.floored || h.steady.agrees(now, h.registry.maxSkew)
 	_, l, _ := h.tenure.now()
-	behind := last - now
-	if behind <= h.registry.horizon || l.lower >= last || h.registry.first == h.registry.last {
-		return false // no other machine ID would help
+	last := h.tenure.gen.lastUsed()
+	behind := max(last, l.lower) - now
+	if l.floored && last <= l.lower || behind <= h.registry.horizon || !agrees && behind <= longestWait.Milliseconds() {
+		return false
 	}
-	return agrees || behind > longestWait.Milliseconds()
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	t, err := h.registry.prepared(ctx)
+	if err != nil {
+		return false
+	}
+	slot, _, free := h.registry.choose(t, now)
+	return free && max(slot.Until, slot.Reserved, h.registry.spent.of(slot.ID), t.Set.Floor) <= now+h.registry.horizon
 }
 
 // moveOn gives up the machine ID and its times. The next one may have numbers below those that were

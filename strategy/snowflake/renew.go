@@ -20,7 +20,7 @@ func (h *holder) hold(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			if h.putRight() {
+			if h.putRight(ctx) {
 				h.moveOn()
 				return
 			}
