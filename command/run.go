@@ -19,7 +19,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stdout := &output{w: out, failed: cancel}
-	env := clitool.New(p.in, stdout, errs, p.env)
+	env := clitool.New(p.in, clitool.Escaped(stdout), clitool.Escaped(errs), p.env)
 	l := newLine(p, env)
 	err := l.execute(running, args)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -37,7 +37,7 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	case errors.Is(err, clitool.ErrSaid):
 		return ExitFailed
 	}
-	sayInTime(errs, fmt.Sprintf("seqd: %v\n", env.Explain(err)))
+	sayInTime(errs, clitool.EscapeLines(fmt.Sprintf("seqd: %v\n", env.Explain(err))))
 	if errors.Is(err, clitool.ErrUsage) {
 		return ExitConfig
 	}

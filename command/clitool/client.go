@@ -43,9 +43,9 @@ func (e *Env) Explain(err error) error {
 	if refused.Code == client.ErrUnreachable {
 		b.WriteString(unreachable(refused))
 	} else {
-		b.WriteString(string(refused.Code))
+		b.WriteString(Escape(string(refused.Code)))
 		if refused.Detail != "" && len(refused.Problems) == 0 {
-			b.WriteString(": " + refused.Detail)
+			b.WriteString(": " + Escape(refused.Detail))
 		}
 	}
 	if advice := e.advice(refused); advice != "" {
@@ -58,7 +58,7 @@ func (e *Env) Explain(err error) error {
 		b.WriteByte(':')
 	}
 	for _, p := range refused.Problems {
-		b.WriteString("\n  " + strings.TrimPrefix(p.Key+": "+p.Text, ": "))
+		b.WriteString("\n  " + Escape(strings.TrimPrefix(p.Key+": "+p.Text, ": ")))
 	}
 	return explained{b.String(), err}
 }

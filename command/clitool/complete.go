@@ -2,6 +2,7 @@ package clitool
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"time"
 
@@ -56,12 +57,15 @@ func (e *Env) complete(cmd *cobra.Command, begin string, list func(context.Conte
 	}
 	var names []string
 	for _, name := range all {
-		if strings.HasPrefix(name, begin) {
+		if strings.HasPrefix(name, begin) && completable.MatchString(name) {
 			names = append(names, name)
 		}
 	}
 	return names, only
 }
+
+// completable are names that shells take as they are: a hostile service could have a command run.
+var completable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}$`)
 
 // before returns a text below every name that begins with begin, and above nearly all others below
 // it: names are ASCII, without ~.

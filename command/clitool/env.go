@@ -109,7 +109,7 @@ func (e *Env) Size(stream any) (columns, lines int, ok bool) {
 
 // terminalOf returns the descriptor of a stream that is a terminal.
 func terminalOf(stream any) (fd int, ok bool) {
-	if w, wrapped := stream.(interface{ Unwrap() io.Writer }); wrapped {
+	for w, wrapped := stream.(interface{ Unwrap() io.Writer }); wrapped; w, wrapped = stream.(interface{ Unwrap() io.Writer }) {
 		stream = w.Unwrap()
 	}
 	file, ok := stream.(*os.File)

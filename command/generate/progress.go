@@ -36,7 +36,7 @@ func newProgress(env *clitool.Env, o *Options) *progress {
 	}
 	if env.Terminal(env.Errs) && !(o.Output == Stdout && env.Terminal(env.Out)) {
 		p.bar = progressbar.NewOptions64(o.Count,
-			progressbar.OptionSetWriter(env.Errs), progressbar.OptionSetDescription(p.name),
+			progressbar.OptionSetWriter(clitool.Raw(env.Errs)), progressbar.OptionSetDescription(clitool.Escape(p.name)),
 			progressbar.OptionSetPredictTime(true), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString("lines"),
 			progressbar.OptionSetWidth(20), progressbar.OptionThrottle(100*time.Millisecond),

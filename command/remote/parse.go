@@ -39,7 +39,7 @@ func printParsed(w io.Writer, p client.Parsed) error {
 	var b strings.Builder
 	add := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%-11s %s\n", name, value)
+			fmt.Fprintf(&b, "%-11s %s\n", name, clitool.Escape(value))
 		}
 	}
 	add("biz type", p.BizType)

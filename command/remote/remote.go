@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -85,7 +84,7 @@ func agreed(env *clitool.Env, yes bool, question string) error {
 func table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		fmt.Fprintln(t, clitool.Row(row))
 	}
 	return t.Flush()
 }

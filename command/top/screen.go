@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"io"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ type screen struct {
 	columns, rows int
 }
 
-func (s *screen) open()  { _ = s.env.Printf("%s", enterScreen) }
-func (s *screen) close() { _ = s.env.Printf("%s", leaveScreen) }
+func (s *screen) open()  { _, _ = io.WriteString(clitool.Raw(s.env.Out), enterScreen) }
+func (s *screen) close() { _, _ = io.WriteString(clitool.Raw(s.env.Out), leaveScreen) }
 
 // draw draws a page.
 func (s *screen) draw(p *page) {
@@ -64,10 +65,10 @@ func (s *screen) redraw() {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		b.WriteString(fit(line, columns) + clearLine)
+		b.WriteString(fit(clitool.Escape(line), columns) + clearLine)
 	}
 	b.WriteString(clearBelow)
-	_, _ = s.env.Out.Write([]byte(b.String())) // Out keeps its error
+	_, _ = io.WriteString(clitool.Raw(s.env.Out), b.String()) // Out keeps its error
 }
 
 // fit returns the first columns of a line.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/seqd/seqd/command/clitool"
 )
 
 // lines returns the page as text.
@@ -116,7 +118,7 @@ func table(rows [][]string) []string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+		fmt.Fprintln(w, clitool.Row(row))
 	}
 	_ = w.Flush() // a buffer takes everything
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
