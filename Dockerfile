@@ -14,7 +14,8 @@
 # other containers call it seqd, add -e SEQD_SERVER_HOSTS=seqd.
 
 # Any image with a shell, Go 1.26 or later, and the certificates of public authorities in the place
-# where Debian and Alpine have them.
+# where Debian and Alpine have them. For a release give one by its digest, golang:1.26@sha256:…, which
+# could not be asked for where this was written; scripts/scan says so.
 ARG GO_IMAGE=golang:1.26
 ARG VERSION=dev
 ARG REVISION=unknown

@@ -23,6 +23,7 @@ type service struct {
 	ReadOnly    bool     `yaml:"read_only"`
 	CapDrop     []string `yaml:"cap_drop"`
 	SecurityOpt []string `yaml:"security_opt"`
+	Ulimits     map[string]int
 	Environment map[string]string
 	Ports       []string
 	Volumes     []string
@@ -123,7 +124,7 @@ func TestComposeIsClosed(t *testing.T) {
 
 func (c composition) checkClosed(t *testing.T) {
 	for name, s := range c.Services {
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.Ulimits["core"] != 0 || len(s.Ulimits) != 1 {
 			t.Errorf("%s is not hardened: %+v", name, s)
 		}
 		for _, port := range s.Ports {

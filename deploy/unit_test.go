@@ -48,6 +48,13 @@ func setting(t *testing.T, name string) (words []string) {
 	return words
 }
 
+// No core dump is written, which would have secrets in it.
+func TestUnitDumpsNoCore(t *testing.T) {
+	if limit := setting(t, "LimitCORE"); !slices.Equal(limit, []string{"0"}) {
+		t.Errorf("LimitCORE is %q", limit)
+	}
+}
+
 // systemd restarts seqd if it crashed or failed, but not if its configuration is wrong.
 func TestUnitRestarts(t *testing.T) {
 	if policy := setting(t, "Restart"); !slices.Equal(policy, []string{"on-failure"}) {

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -108,7 +109,16 @@ func sameSettings(a, b *config.Config) bool {
 	a.Redis.Password, a.Redis.SentinelPassword = "", ""
 	a.Auth.Tokens, b.Auth.Tokens = nil, nil
 	return reflect.DeepEqual(a.Server, b.Server) && a.Store == b.Store && reflect.DeepEqual(a.Redis, b.Redis) &&
-		reflect.DeepEqual(a.Auth, b.Auth) && reflect.DeepEqual(a.BizTypes, b.BizTypes)
+		reflect.DeepEqual(a.Auth, b.Auth) && bizTypesOf(a) == bizTypesOf(b)
+}
+
+// bizTypesOf returns the biz types as text: without functions, which are never equal.
+func bizTypesOf(c *config.Config) string {
+	text, err := json.Marshal(c.BizTypes)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
 }
 
 // Every combination of the values that decide what there is passes the checks, under another name
@@ -172,6 +182,19 @@ extraVolumeMounts: [{name: own, mountPath: /var/lib/seqd}]
 	}
 	r = chart(t, "a", "--set", "config.redis.addrs={s.data.svc:5000},config.tracing.endpoint=https://collector.example")
 	r.check(t, []int{dns, dns, 443, mongoPort, redisPort, 5000})
+}
+
+// Metrics need a token where strangers reach the port, unless the values say otherwise.
+func TestChartMetrics(t *testing.T) {
+	longtest.Only(t)
+	for values, want := range map[string]bool{
+		"replicas=2": true, "networkPolicy.enabled=false": false, "service.type=LoadBalancer": false, "service.type=NodePort": false,
+		"networkPolicy.enabled=false,config.auth.publicMetrics=true": true, "config.auth.publicMetrics=false": false,
+	} {
+		if got := chart(t, "a", "--set", values).node(t).Auth.PublicMetrics; got != want {
+			t.Errorf("with %s publicMetrics is %t", values, got)
+		}
+	}
 }
 
 // Values reach their place.

@@ -42,6 +42,9 @@ func TestOverlays(t *testing.T) {
 			if got := r.node(t).Store.Driver; got != folder.Name() {
 				t.Errorf("the store is %s", got)
 			}
+			if cfg := r.node(t); cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Mongo.URI, "tls=true") {
+				t.Error("connections to the store or to Redis are not encrypted")
+			}
 			for _, addr := range r.node(t).Redis.Addrs {
 				if !strings.HasSuffix(addr, fmt.Sprint(":", sentinelPort)) {
 					t.Errorf("the policy lets nodes connect to another port than that of %s", addr)

@@ -78,6 +78,9 @@ place for it. The argument is a dict: at (the path so far) and value.
 {{- $server := dict "drainDelay" (printf "%ss" (include "seqd.delay" .)) "stopTimeout" (printf "%ds" (int .Values.drain.stopSeconds)) "hosts" $hosts }}
 {{- $config := deepCopy .Values.config }}
 {{- $_ := set $config "server" (merge dict ($config.server | default dict) $server) }}
+{{- if not (hasKey ($config.auth | default dict) "publicMetrics") }}
+{{- $_ := set $config "auth" (merge (dict "publicMetrics" (and .Values.networkPolicy.enabled (eq .Values.service.type "ClusterIP"))) ($config.auth | default dict)) }}
+{{- end }}
 {{- toYaml $config }}
 {{- end }}
 
