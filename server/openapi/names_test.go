@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,4 +52,34 @@ func TestNamesOfTokens(t *testing.T) {
 	agree("name", d.Components.Schemas["TokenName"].Pattern, seqd.CheckName, "", "a", "shop", "Till-7", "a.b_c", "7", "-a", "a b", "é", "a/b", long, long+"a")
 	agree("scope", d.Components.Schemas["Scopes"].Items.Pattern, access.CheckScope,
 		"", "read", "admin", "issue:", "issue:*", "issue:order*", "issue:*-7", "issue:7", "issue:a b", "issue:order", "issue:"+long, "issue:"+long+"a", "readx", "xread", "write", "issue")
+}
+
+// TestOneThingHasOneName checks that answers do not call things by the names that are not theirs.
+// A definition, a token and a page of settings have the names of the configuration.
+func TestOneThingHasOneName(t *testing.T) {
+	var d struct {
+		Components struct{ Schemas map[string]schemaOfNames }
+	}
+	if err := json.Unmarshal(mustLoad(t).JSON, &d); err != nil {
+		t.Fatal(err)
+	}
+	better := map[string]string{
+		"token": "caller", "user": "caller", "by": "caller", "client": "addr", "ip": "addr", "time": "at", "timestamp": "at", "rejected": "refused",
+		"seconds": "…Ms", "interval": "…Ms", "duration": "…Ms", "took": "…Ms", "p50": "p50Ms", "p99": "p99Ms", "clockOffset": "clockOffsetMs",
+	}
+	configured := []string{"Definition", "SettingsList", "SettingsOwner"}
+	times := regexp.MustCompile(`^(at|until|since|expires|[a-z]+At)$`)
+	for schema, s := range d.Components.Schemas {
+		for name, p := range s.Properties {
+			if want := better[name]; want != "" && !slices.Contains(configured, schema) {
+				t.Errorf("%s has %s: call it %s", schema, name, want)
+			}
+			if strings.HasSuffix(p.Ref, "/BizTypeName") && name != "bizType" && !(name == "name" && (schema == "BizType" || schema == "Definition")) {
+				t.Errorf("%s calls a biz type %s", schema, name)
+			}
+			if strings.HasSuffix(p.Ref, "/Time") && !times.MatchString(name) {
+				t.Errorf("%s calls a time %s", schema, name)
+			}
+		}
+	}
 }

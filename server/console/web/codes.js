@@ -49,7 +49,7 @@ const codes = {
   redis_unavailable: ["Redis does not answer", "Look at Redis. Strict order needs it."],
   cursor_contested: ["Nodes take numbers in turns", "They are unique, but not in order: see Redis."],
   clock_rollback: ["A clock went back", "Correct it. The node waits, so that no number repeats."],
-  no_machine_id: ["No machine ID is free", "Stop spare nodes, or raise machineIdBits."],
+  no_machine_id: ["No machine ID is free", "Stop spare nodes, or raise bitsMachine."],
   timeout: ["It took too long", later],
   canceled: ["The caller did not wait for the answer", later],
   plugin_panic: ["A plugin has a defect", log],
