@@ -55,7 +55,7 @@ func newSeqd(w *world, h *host, port int, program, bizTypes string) (*seqd, erro
 		"SEQD_SERVER_ADDR=" + n.addr(), "SEQD_RESP_ADDR=" + n.respAddr(), "SEQD_AUTH_MODE=none",
 		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
 		"SEQD_SNOWFLAKE_HORIZON=3s", "SEQD_SNOWFLAKE_RENEWINTERVAL=500ms", "SEQD_SNOWFLAKE_POLLINTERVAL=500ms", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
-		"SEQD_SNOWFLAKE_STATEDIR=.",
+		"SEQD_SNOWFLAKE_STATEDIR=.", "SEQD_BIZTYPEFOLDER=.",
 		"SEQD_BIZTYPES=" + bizTypes,
 		"SEQD_TEST_CLOCK=" + n.clock.Name(), sabotage.Env + "=" + os.Getenv(sabotage.Env),
 	})

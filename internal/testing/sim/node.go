@@ -110,7 +110,7 @@ func (n *node) configuration() (*config.Config, error) {
 		"SEQD_SERVER_CONSOLE=false", "SEQD_SERVER_DRAINDELAY=1s", "SEQD_SERVER_STOPTIMEOUT=8s",
 		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
 		"SEQD_SNOWFLAKE_HORIZON=6s", "SEQD_SNOWFLAKE_RENEWINTERVAL=2s", "SEQD_SNOWFLAKE_POLLINTERVAL=1s", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
-		"SEQD_SNOWFLAKE_STATEDIR=" + filepath.Join(n.dir, n.name),
+		"SEQD_SNOWFLAKE_STATEDIR=" + filepath.Join(n.dir, n.name), "SEQD_BIZTYPEFOLDER=" + n.dir,
 	}
 	if n.options.Bolt {
 		env = append(env, "SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH="+n.file())
