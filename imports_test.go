@@ -162,7 +162,7 @@ var rules = map[string]rule{
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/resident internal/retry internal/seams internal/version persist " +
 			"persist/storeclock plugin server/access server/audit server/backends server/certificate server/compat server/config server/console " +
-			"server/definitions server/feed server/figures server/gate server/httpapi server/idempotency " +
+			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
 			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
@@ -194,7 +194,7 @@ var rules = map[string]rule{
 		why: "certificates for tests need to know the settings only",
 	},
 	"server/config": {
-		may: ". persist/mongo persist/mysql persist/postgres plugin server/access strategy",
+		may: ". persist/mongo persist/mysql persist/postgres plugin server/access server/forwarded strategy",
 		why: "the configuration opens nothing; the driver checks its URI, and package access " +
 			"what a token is",
 	},
@@ -230,12 +230,15 @@ var rules = map[string]rule{
 		why: "it knows connections, and neither what is said on them nor by whom",
 	},
 	"server/console": {
-		may: ". persist server/access server/httpapi",
+		may: ". persist server/access server/forwarded server/httpapi",
 		why: "it is a client of the API, beside which it is served; sessions are documents, and " +
 			"hold tokens",
 	},
+	"server/forwarded": {
+		why: "it looks at a request, whatever is asked",
+	},
 	"server/httpapi": {
-		may: ". internal/lateread internal/lazydeadline server/access server/audit server/connections server/gate server/openapi",
+		may: ". internal/lateread internal/lazydeadline server/access server/audit server/connections server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},

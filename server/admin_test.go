@@ -169,7 +169,7 @@ func TestWrongDefinitions(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
 	for body, want := range map[string]string{
-		`{"step":0,"start":"x","nonsense":1}`: `"problems":[{"key":"nonsense","text":"there is no such key for the strategy segment"},{"key":"start","text":"\"x\" is not a whole number"}]`,
+		`{"step":0,"start":"x","nonsense":1}`: `"problems":[{"key":"nonsense","text":"there is no such key for the strategy segment"},{"key":"start","text":"\"x\" is not a whole number, such as 1000"}]`,
 		`{"step":0}`:                          `"detail":"step: 0 is outside 1 to maxStep`,
 		`{"strategy":"none"}`:                 `"key":"strategy"`,
 		`{"name":"other"}`:                    `"key":"name"`,

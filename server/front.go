@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/server/compat"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/console"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
@@ -97,18 +98,22 @@ func (f *front) newGate() {
 // newAPI makes the API.
 func (f *front) newAPI() (err error) {
 	cfg := f.base.cfg.Server
-	f.newConsole()
+	proxies, err := forwarded.New(cfg.ForwardedHeader, cfg.TrustedProxies)
+	if err != nil {
+		return err
+	}
+	f.newConsole(proxies)
 	opts := httpapi.Options{
-		MaxBodyBytes:   cfg.MaxBodyBytes,
-		TrustedProxies: cfg.TrustedProxies,
-		TLS:            cfg.TLS.Configured(),
-		Hosts:          cfg.HostNames(),
-		PublicMetrics:  f.base.cfg.Auth.PublicMetrics,
-		Tokens:         f.tokens,
-		Answers:        &f.answers,
-		Extra:          f.extraRoutes(),
-		Audit:          f.audit,
-		Settings:       func() any { return f.base.cfg.Describe() },
+		MaxBodyBytes:  cfg.MaxBodyBytes,
+		Proxies:       proxies,
+		TLS:           cfg.TLS.Configured(),
+		Hosts:         cfg.HostNames(),
+		PublicMetrics: f.base.cfg.Auth.PublicMetrics,
+		Tokens:        f.tokens,
+		Answers:       &f.answers,
+		Extra:         f.extraRoutes(),
+		Audit:         f.audit,
+		Settings:      func() any { return f.base.cfg.Describe() },
 	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
@@ -118,14 +123,14 @@ func (f *front) newAPI() (err error) {
 }
 
 // newConsole makes the console, if there is one.
-func (f *front) newConsole() {
+func (f *front) newConsole(proxies forwarded.Proxies) {
 	cfg := f.base.cfg.Server
 	if !cfg.Console {
 		return
 	}
 	f.console = console.New(console.Options{
 		TokensAskedFor: f.base.cfg.Auth.Enforced(), Tokens: f.tokens,
-		TLS: cfg.TLS.Configured(), TrustedProxies: cfg.TrustedProxies,
+		TLS: cfg.TLS.Configured(), Proxies: proxies,
 		Node: f.nodeID, Build: f.base.opts.build(), Session: cfg.ConsoleSession,
 		Now: f.base.opts.now, Log: f.base.log,
 	})

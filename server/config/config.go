@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/forwarded"
 )
 
 // Config is the whole configuration. [Load] returns a validated one.
@@ -103,9 +104,12 @@ type Server struct {
 	// AccessLogPerSecond is the most lines a second that the access log has, and as many again for
 	// answers of 500 and above.
 	AccessLogPerSecond int `config:"accessLogPerSecond" range:"0 to 1,000,000" zero:"a line for each request"`
-	// TrustedProxies are the addresses or networks whose `X-Forwarded-For` is believed, and for
+	// TrustedProxies are the addresses or networks whose `server.forwardedHeader` is believed, and for
 	// the console `X-Forwarded-Proto`. Empty trusts nobody.
 	TrustedProxies []string `config:"trustedProxies"`
+	// ForwardedHeader is the header in which trusted proxies say who sent a request. The others are
+	// ignored, because a proxy that sets one passes on what callers write into another one.
+	ForwardedHeader string `config:"forwardedHeader" range:"X-Forwarded-For, Forwarded, X-Real-Ip"`
 	// Hosts are the names and IP addresses, without a port, that a request may have as its `Host`
 	// [while callers need no token](API.md#web-pages). `localhost`, loopback addresses and what
 	// `server.addr` names always pass.
@@ -342,6 +346,7 @@ func Default() Config {
 			StopTimeout:       15 * time.Second,
 			AccessLog:         "off",
 			TrustedProxies:    []string{},
+			ForwardedHeader:   forwarded.For,
 			Hosts:             []string{},
 			Console:           true,
 			ConsoleSession:    8 * time.Hour,

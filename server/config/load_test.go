@@ -120,6 +120,7 @@ var another = map[string]struct{ yaml, text string }{
 	"server.stopTimeout":       {"7s", "7s"},
 	"server.accessLog":         {"on", "on"},
 	"server.trustedProxies":    {`["::1", 10.0.0.0/8]`, "::1,10.0.0.0/8"},
+	"server.forwardedHeader":   {"Forwarded", "Forwarded"},
 	"server.hosts":             {"[a, b.example]", "a, b.example"},
 	"server.console":           {"false", "false"},
 	"server.consoleSession":    {"7m", "7m"},

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/server/forwarded"
 )
 
 // problems collects what is wrong: one problem for each key, and no more than maxProblems.
@@ -357,10 +358,10 @@ func (s *Server) validate(p *problems) {
 	p.oneOf("server.accessLog", s.AccessLog, "off", "refused", "on")
 	p.check(s.AccessLogPerSecond >= 0 && s.AccessLogPerSecond <= 1_000_000, "server.accessLogPerSecond", "%d is outside 0 to 1000000", s.AccessLogPerSecond)
 	for i, proxy := range s.TrustedProxies {
-		_, prefixErr := netip.ParsePrefix(proxy)
-		addr, addrErr := netip.ParseAddr(proxy)
-		p.check(prefixErr == nil || addrErr == nil && addr.Zone() == "", fmt.Sprintf("server.trustedProxies[%d]", i), "%q is neither an IP address nor a network", proxy)
+		_, err := forwarded.Network(proxy)
+		p.add(fmt.Sprintf("server.trustedProxies[%d]", i), err)
 	}
+	p.oneOf("server.forwardedHeader", s.ForwardedHeader, forwarded.Headers()...)
 	s.validateHosts(p)
 	p.duration("server.consoleSession", s.ConsoleSession, 5*time.Minute, 24*time.Hour)
 	p.duration("server.readHeaderTimeout", s.ReadHeaderTimeout, 100*time.Millisecond, time.Hour)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -40,9 +41,8 @@ type Options struct {
 	Tokens Tokens
 	// TLS is true if connections to this node are encrypted.
 	TLS bool
-	// TrustedProxies are addresses and networks whose X-Forwarded-For and X-Forwarded-Proto are
-	// trusted. They are valid.
-	TrustedProxies []string
+	// Proxies are those that are believed who sent a request, and whether by HTTPS.
+	Proxies forwarded.Proxies
 	// Node returns the ID of this node, "" until it is known. Build is the version of the program.
 	Node  func() string
 	Build string
@@ -63,7 +63,6 @@ var _ Tokens = (*access.Tokens)(nil)
 // Console is the console of a node. It is safe for concurrent use.
 type Console struct {
 	opts     Options
-	clients  clients
 	sessions *sessions
 	failures *limiter // of sign-ins that fail, by caller
 	signIns  *limiter // of others, by token
@@ -72,7 +71,7 @@ type Console struct {
 // New returns the console.
 func New(opts Options) *Console {
 	c := &Console{
-		opts: opts, clients: newClients(opts.TrustedProxies, opts.TLS), sessions: newSessions(opts.Now, opts.Log),
+		opts: opts, sessions: newSessions(opts.Now, opts.Log),
 		failures: newLimiter(opts.Now, 5, 60), signIns: newLimiter(opts.Now, 20, 600),
 	}
 	c.failures.first = true

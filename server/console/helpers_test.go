@@ -20,6 +20,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/console"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -169,8 +170,12 @@ func (w *world) node(change ...func(*settings)) *node {
 		{Name: "reader", Secrets: access.SecretOf(readerSecret), Scopes: []string{"read"}, Enabled: true},
 		{Name: "brief", Secrets: access.SecretOf(briefSecret), Scopes: []string{"admin"}, Enabled: true, Expires: w.clock().Add(time.Hour)},
 	}})}
+	proxies, err := forwarded.New(forwarded.For, s.proxies)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	n.console = console.New(console.Options{
-		TokensAskedFor: !s.open, Tokens: n.tokens, TLS: s.tls, TrustedProxies: s.proxies,
+		TokensAskedFor: !s.open, Tokens: n.tokens, TLS: s.tls, Proxies: proxies,
 		Node: func() string { return "node-1" }, Build: "v1", Session: 8 * time.Hour, Now: w.clock, Log: log,
 	})
 	opts := gate.Options{MaxCount: 10, Log: log, AccessLog: "on"}
@@ -186,7 +191,7 @@ func (w *world) node(change ...func(*settings)) *node {
 		routes = n.console.Routes()
 	}
 	api, err := httpapi.New(n.gate, httpapi.Options{
-		MaxBodyBytes: 1 << 20, Hosts: []string{"seqd"}, TrustedProxies: s.proxies, Tokens: n.tokens,
+		MaxBodyBytes: 1 << 20, Hosts: []string{"seqd"}, Proxies: proxies, Tokens: n.tokens,
 		Metrics: s.metrics, Extra: routes,
 	})
 	if err != nil {

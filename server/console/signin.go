@@ -57,7 +57,7 @@ func (c *Console) session(v *httpapi.Visit) error {
 
 // showSession answers GET /console/session.
 func (c *Console) showSession(v *httpapi.Visit) error {
-	shown := shownSession{TokensAskedFor: c.opts.TokensAskedFor, Encrypted: c.clients.encrypted(v.Request())}
+	shown := shownSession{TokensAskedFor: c.opts.TokensAskedFor, Encrypted: c.encrypted(v.Request())}
 	if c.opts.TokensAskedFor {
 		token, until, err := c.whoIs(v.Request())
 		switch {
@@ -95,7 +95,7 @@ func (c *Console) sessionOf(r *http.Request) (session, error) {
 	if !ok {
 		return session{}, errNoSession
 	}
-	return c.sessions.find(r.Context(), cookie, c.clients.caller(r))
+	return c.sessions.find(r.Context(), cookie, c.caller(r))
 }
 
 // tokenOf returns the token that has a secret.
@@ -148,7 +148,7 @@ var errNoSignIn = seqd.Errorf(seqd.CodeConflict, "this node asks nobody for a to
 
 // admit returns the token that has a secret, unless there were too many attempts.
 func (c *Console) admit(r *http.Request, secret string) (access.Token, error) {
-	undo, err := c.failures.take(c.clients.caller(r))
+	undo, err := c.failures.take(c.caller(r))
 	if err != nil {
 		return access.Token{}, err
 	}
@@ -192,7 +192,7 @@ func (c *Console) signOut(v *httpapi.Visit) error {
 const cookieName, secureCookieName = "seqd-console", "__Secure-seqd-console"
 
 func (c *Console) cookieName(r *http.Request) string {
-	if c.clients.encrypted(r) {
+	if c.encrypted(r) {
 		return secureCookieName
 	}
 	return cookieName
@@ -213,7 +213,7 @@ func (c *Console) cookieOf(r *http.Request) (value string, ok bool) {
 func (c *Console) setCookie(v *httpapi.Visit, value string, life time.Duration) {
 	cookie := http.Cookie{
 		Name: c.cookieName(v.Request()), Value: value, Path: rootPath, MaxAge: int(math.Ceil(life.Seconds())),
-		Secure: c.clients.encrypted(v.Request()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: c.encrypted(v.Request()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	if cookie.MaxAge <= 0 {
 		cookie.MaxAge = -1 // that is how package http says 0

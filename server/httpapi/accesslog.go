@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -16,7 +17,7 @@ import (
 type accessLog struct {
 	lines   *gate.AccessLog // nil without an access log
 	log     *slog.Logger
-	clients clients
+	proxies forwarded.Proxies
 }
 
 // write writes the line of a request, if it gets one. It makes the record itself, because a Logger
@@ -32,7 +33,7 @@ func (l accessLog) write(c *gin.Context, id string, start time.Time) {
 	attrs = append(attrs,
 		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Float64("tookMs", milliseconds(now.Sub(start))),
-		slog.String("addr", l.clients.addr(c)), slog.String("requestId", id))
+		slog.String("addr", l.proxies.Text(c.Request)), slog.String("requestId", id))
 	for _, about := range [...]slog.Attr{
 		slog.String("caller", callerName(c)), slog.String("bizType", shownBizType(c)), slog.String("code", c.Writer.Header().Get("Seqd-Error")), slog.String("traceId", traceID(c.Request)),
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -59,11 +60,11 @@ var _ Audit = (*audit.Log)(nil)
 // auditLog writes the audit log.
 type auditLog struct {
 	log     Audit
-	clients clients
+	proxies forwarded.Proxies
 }
 
 func newAuditLog(g *gate.Gate, opts Options) auditLog {
-	l := auditLog{log: opts.Audit, clients: clientsOf(opts)}
+	l := auditLog{log: opts.Audit, proxies: opts.Proxies}
 	if l.log == nil {
 		l.log = audit.New(g.Log, time.Now)
 	}
@@ -75,7 +76,7 @@ func newAuditLog(g *gate.Gate, opts Options) auditLog {
 func (l auditLog) write(c *gin.Context, id, target string, status int) {
 	query := shownQuery(c.Request.URL.RawQuery)
 	l.log.Write(c.Request.Context(), audit.Line{
-		Caller: callerName(c), Addr: l.clients.addr(c), RequestID: id,
+		Caller: callerName(c), Addr: l.proxies.Text(c.Request), RequestID: id,
 		Method: loggedMethod(c.Request.Method), Path: discreet(c.Request.URL.Path), Query: query,
 		Target: discreet(target), Status: status, Version: c.GetInt64(auditRevision),
 		// Routes of clients of other services ignore what they do not know, and make the change.

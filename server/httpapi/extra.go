@@ -164,7 +164,7 @@ func (v *Visit) As(who access.Identity, bizType string) {
 func (v *Visit) Changed(version int64) { setRevision(v.c, version) }
 
 // Caller returns who sent the request.
-func (v *Visit) Caller() seqd.Caller { return callerOf(v.c, v.api.issuing.clients) }
+func (v *Visit) Caller() seqd.Caller { return callerOf(v.c, &v.api.issuing.proxies) }
 
 // Counted says how many numbers are requested. Traces show it.
 func (v *Visit) Counted(n int) { v.api.issuing.tracing.count(v.c, n) }

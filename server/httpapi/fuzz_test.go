@@ -44,7 +44,7 @@ func FuzzRoute(f *testing.F) {
 	f.Add("GET", "/seq/"+strings.Repeat("a", 5000), "", "", "", false)
 
 	starting := newStarting(f)
-	ready := newStarting(f, func(o *options) { o.AccessLog, o.TrustedProxies = "on", []string{"192.0.2.0/24"} })
+	ready := newStarting(f, func(o *options) { o.AccessLog, o.Proxies = "on", trusting("192.0.2.0/24") })
 	issuer := newIssuer(f, define("order", newCounter(100)), defineBook("invoice", newBook(false)), defineBook("tenant", newBook(true)))
 	issuer.Init(f.Context())
 	ready.Gate().Ready(issuer)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -25,9 +26,9 @@ func setCaller(c *gin.Context, who access.Identity) {
 func callerName(c *gin.Context) string { return seqd.OwnerName(c.Param(callerParam)) }
 
 // callerOf returns who sent the request.
-func callerOf(c *gin.Context, from clients) seqd.Caller {
+func callerOf(c *gin.Context, proxies *forwarded.Proxies) seqd.Caller {
 	owner := c.Param(callerParam)
-	return seqd.Caller{Name: seqd.OwnerName(owner), Owner: owner, Addr: from.addr(c), RequestID: requestID(c)}
+	return seqd.Caller{Name: seqd.OwnerName(owner), Owner: owner, Addr: proxies.Text(c.Request), RequestID: requestID(c)}
 }
 
 // admission decides whether a caller may make a request.

@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -317,4 +318,13 @@ func numbers(first, count int, quote, sep string) string {
 		list[i] = quote + strconv.Itoa(first+i) + quote
 	}
 	return strings.Join(list, sep)
+}
+
+// trusting returns proxies with these addresses and networks.
+func trusting(proxies ...string) forwarded.Proxies {
+	p, err := forwarded.New(forwarded.For, proxies)
+	if err != nil {
+		panic(err)
+	}
+	return p
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -24,8 +25,8 @@ import (
 type Options struct {
 	// MaxBodyBytes is the largest request body.
 	MaxBodyBytes int64
-	// TrustedProxies are addresses and networks whose X-Forwarded-For header is trusted.
-	TrustedProxies []string
+	// Proxies are those that are believed who sent a request.
+	Proxies forwarded.Proxies
 	// TLS is true if connections to this node are encrypted.
 	TLS bool
 	// Hosts are names and IP addresses, without a port, that are accepted in the Host header if a
@@ -63,16 +64,13 @@ type API struct {
 
 // New returns an API behind a gate.
 func New(g *gate.Gate, opts Options) (*API, error) {
-	engine, err := newEngine(opts.TrustedProxies)
-	if err != nil {
-		return nil, err
-	}
+	engine := newEngine()
 	m := newMiddleware(g, opts)
 	a := &API{
 		engine: engine, gate: g, middleware: m, admin: &administration{gate: g}, overview: &overview{gate: g},
 		issuing: &issuing{
 			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal()),
-			keyed: &keyed{answers: opts.Answers}, clients: clientsOf(opts),
+			keyed: &keyed{answers: opts.Answers}, proxies: opts.Proxies,
 		},
 	}
 	m.extras.api = a
@@ -86,14 +84,13 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 }
 
 // newEngine returns gin's router without routes.
-func newEngine(trustedProxies []string) (*gin.Engine, error) {
+func newEngine() *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
 	e.UseRawPath = true // an escaped slash is part of a name and not a separator
-	e.RemoteIPHeaders = []string{"X-Forwarded-For"}
-	return e, e.SetTrustedProxies(trustedProxies)
+	return e
 }
 
 // routes adds all routes.

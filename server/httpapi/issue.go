@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -47,7 +48,7 @@ type issuing struct {
 	tracing *tracing
 	noRoom  *busyReply
 	keyed   *keyed
-	clients clients
+	proxies forwarded.Proxies
 }
 
 // issue answers GET and POST /seq/{bizType}.
@@ -145,7 +146,7 @@ func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, o *orde
 	x.call.BizType = c.Param("bizType")
 	x.call.Count, x.call.Want, x.call.Key, x.call.TTL, x.call.Once = o.count, o.want, o.key, o.ttl, ""
 	x.call.AnswerKept = false
-	x.call.Caller = callerOf(c, i.clients)
+	x.call.Caller = callerOf(c, &i.proxies)
 	replayed := ""
 	if len(keys) == 0 {
 		err = issuer.Issue(c.Request.Context(), &x.call)

@@ -31,7 +31,7 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 	tracing, extras := new(tracing), newExtras(opts.Extra)
 	return &middleware{
 		gate: g, tracing: tracing,
-		access: accessLog{lines: g.AccessLog, log: g.Log, clients: clientsOf(opts)},
+		access: accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},
 		audit:  newAuditLog(g, opts),
 		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
 		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},

@@ -86,7 +86,7 @@ func randomAPI(t *testing.T) *httpapi.API {
 		t.Fatal(err)
 	}
 	api := newStarting(t, func(o *options) {
-		o.TrustedProxies = []string{"192.0.2.0/24"}
+		o.Proxies = trusting("192.0.2.0/24")
 		o.Tokens = tokens
 	})
 	issuer := newIssuer(t, d, defineBook("invoice", newBook(false)), defineBook("tenant", newBook(true)))

@@ -40,24 +40,6 @@ func requestID(c *gin.Context) string {
 	return ""
 }
 
-// clients finds out who sent a request.
-type clients struct{ proxied bool }
-
-func clientsOf(opts Options) clients { return clients{proxied: len(opts.TrustedProxies) > 0} }
-
-// addr returns the IP address of the caller, as reported by trusted proxies.
-func (k clients) addr(c *gin.Context) string {
-	if k.proxied {
-		return c.ClientIP()
-	}
-	// Without proxies this is all that gin would do, without gin's allocations.
-	addr := c.Request.RemoteAddr
-	if colon := strings.LastIndexByte(addr, ':'); colon >= 0 {
-		addr = addr[:colon]
-	}
-	return strings.Trim(addr, "[]")
-}
-
 // prefers reports whether the Accept header prefers a type of text, such as text/plain, to JSON.
 // Without a preference, or if the header is malformed, it returns false.
 func prefers(accept []string, textType string) bool {

@@ -65,7 +65,7 @@ func (r reservations) with(c *gin.Context, f func(issuer *seqd.Issuer, call *seq
 	}
 	id := c.Param(reservationParam)
 	call := &seqd.Call{BizType: c.Param("bizType"), Key: seqd.ReservationKey(id)}
-	call.Caller = callerOf(c, r.clients)
+	call.Caller = callerOf(c, &r.proxies)
 	return f(issuer, call, id)
 }
 

@@ -1,0 +1,178 @@
+// Package forwarded finds out who sent a request that proxies passed on. What the log, histories,
+// limits and the console say of a caller's address comes from here.
+package forwarded
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// The headers in which a proxy says who sent a request. A caller can send the others, because a proxy
+// that sets one passes the others on: so only one is read.
+const (
+	For    = "X-Forwarded-For"
+	Std    = "Forwarded" // RFC 7239
+	RealIP = "X-Real-Ip"
+)
+
+// Headers are all of them.
+func Headers() []string { return []string{For, Std, RealIP} }
+
+// Proxies are the proxies whose header is believed. The zero value believes nobody.
+type Proxies struct {
+	header string
+	nets   []netip.Prefix
+}
+
+// New returns proxies with these addresses and networks, which say in a header, one of [Headers] in
+// any case, who sent a request.
+func New(header string, proxies []string) (p Proxies, err error) {
+	p.header = http.CanonicalHeaderKey(header)
+	if len(proxies) > 0 && !slices.Contains(Headers(), p.header) {
+		return p, fmt.Errorf("%q is not one of the headers %q", header, Headers())
+	}
+	for _, text := range proxies {
+		net, err := Network(text)
+		if err != nil {
+			return p, err
+		}
+		p.nets = append(p.nets, net)
+	}
+	return p, nil
+}
+
+// Network reads an address, without a zone, or a network, as the one that requests come from: an IPv6
+// form of an IPv4 network is that.
+func Network(text string) (netip.Prefix, error) {
+	net, err := netip.ParsePrefix(text)
+	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
+		net, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil {
+		return net, fmt.Errorf("%q is neither an IP address nor a network", text)
+	}
+	if mapped := net.Addr().Is4In6(); mapped && net.Bits() >= 96 {
+		net = netip.PrefixFrom(net.Addr().Unmap(), net.Bits()-96)
+	}
+	return net.Masked(), nil
+}
+
+func (p *Proxies) trust(addr netip.Addr) bool {
+	return slices.ContainsFunc(p.nets, func(net netip.Prefix) bool { return net.Contains(addr) })
+}
+
+// Addr returns the address that sent a request, without a zone: the last one in the header that is no
+// trusted proxy, or the first one. What callers claim stands before it. If a proxy names no address
+// there, it is that of the proxy. It is invalid if the connection has none.
+func (p *Proxies) Addr(r *http.Request) netip.Addr {
+	addr, _ := p.sender(r)
+	return addr
+}
+
+// sender returns the address that sent a request, and the element of the header that names it, "" if
+// it is the other end of the connection.
+func (p *Proxies) sender(r *http.Request) (addr netip.Addr, named string) {
+	addr = peer(r)
+	for _, line := range slices.Backward(r.Header[p.header]) {
+		for line != "" {
+			if !p.trust(addr) {
+				return addr, named
+			}
+			comma := strings.LastIndexByte(line, ',') // no address has one, so quotes do not matter
+			element := strings.Trim(line[comma+1:], " \t")
+			line = line[:max(comma, 0)]
+			if element == "" {
+				continue
+			}
+			before := p.read(element)
+			if !before.IsValid() {
+				return addr, named
+			}
+			addr, named = before, element
+		}
+	}
+	return addr, named
+}
+
+// read returns the address in an element of the header, invalid if there is none.
+func (p *Proxies) read(element string) netip.Addr {
+	if p.header == Std {
+		return parse(param(element, "for"))
+	}
+	return parse(element)
+}
+
+// param returns the value of a parameter of an element of Forwarded, without quotes; "" if it is
+// missing or there are two.
+func param(element, name string) (value string) {
+	times := 0
+	for pair := range strings.SplitSeq(element, ";") {
+		key, text, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+		if !strings.EqualFold(key, name) {
+			continue
+		}
+		times++
+		if inner := strings.TrimPrefix(text, `"`); inner != text {
+			text = strings.TrimSuffix(inner, `"`)
+		}
+		value = text
+	}
+	if times != 1 {
+		return ""
+	}
+	return value
+}
+
+// parse reads an address as proxies write it: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
+// [2001:db8::1]:80. Ports and zones are left out. It is invalid for everything else, such as unknown.
+func parse(text string) netip.Addr {
+	inner, bracketed := strings.CutPrefix(text, "[")
+	switch end := strings.IndexByte(inner, ']'); {
+	case bracketed && (end < 0 || len(inner) > end+1 && inner[end+1] != ':'):
+		return netip.Addr{}
+	case bracketed:
+		text = inner[:end]
+	case strings.Count(text, ":") == 1:
+		text = text[:strings.IndexByte(text, ':')]
+	}
+	addr, _ := netip.ParseAddr(text) // which is invalid if that fails
+	if addr = addr.WithZone("").Unmap(); addr.IsUnspecified() {
+		return netip.Addr{}
+	}
+	return addr
+}
+
+// peer returns the address of the other end of the connection, which may be a proxy.
+func peer(r *http.Request) netip.Addr {
+	addr, _ := netip.ParseAddrPort(r.RemoteAddr) // without one nobody is trusted
+	return addr.Addr().WithZone("").Unmap()
+}
+
+// Text returns Addr as text. It does not allocate if no proxy is trusted.
+func (p *Proxies) Text(r *http.Request) string {
+	if len(p.nets) > 0 {
+		if addr := p.Addr(r); addr.IsValid() {
+			return addr.String()
+		}
+	}
+	text := r.RemoteAddr
+	if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
+		text = text[:colon]
+	}
+	text, _, _ = strings.Cut(strings.Trim(text, "[]"), "%")
+	return text
+}
+
+// Encrypted reports whether trusted proxies say that the sender uses HTTPS: by the parameter proto of
+// Forwarded, or else by X-Forwarded-Proto.
+func (p *Proxies) Encrypted(r *http.Request) bool {
+	if p.header == Std {
+		_, named := p.sender(r)
+		return strings.EqualFold(param(named, "proto"), "https")
+	}
+	scheme, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(scheme), "https") && p.trust(peer(r))
+}
