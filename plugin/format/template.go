@@ -2,8 +2,10 @@ package format
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limits of a template.
@@ -118,7 +120,7 @@ func scan(text string, at int) (p part, next int, err error) {
 		p.numeral, err = scanNumeral(argument, has, at+len("{seq:"))
 	case name == "date" && argument != "":
 		p.kind, p.text = date, argument
-		err = checkBytes(argument, at+len("{date:"))
+		err = checkLayout(argument, at+len("{date:"))
 	case name == "check" && !has:
 		p.kind = check
 	case name == "key" && !has:
@@ -127,6 +129,51 @@ func scan(text string, at int) (p part, next int, err error) {
 		err = fmt.Errorf("byte %d: %q is not one of the parts {seq}, {seq:06}, {seq:r36}, {seq:08r32}, {date:2006} (the year), {date:20060102} (the day), {check} and {key}", at, text[at:at+length+1])
 	}
 	return p, at + length + 1, err
+}
+
+// foreign are patterns of dates as other programs write them, such as yyyyMMdd, YYYY-MM-DD and %Y%m%d.
+var foreign = regexp.MustCompile(`(?i)y{2,}|m{2,}|d{2,}|h{2,}|s{2,}|%[a-z]`)
+
+// checkLayout returns an error for a layout of a date that shows nothing of the date, or letters of
+// another language in its place. at is its position.
+func checkLayout(layout string, at int) error {
+	one, other := time.Date(2026, 11, 21, 13, 37, 48, 0, time.UTC), time.Date(2031, 2, 5, 6, 8, 9, 0, time.FixedZone("XYZ", 20700))
+	if foreign.MatchString(layout) || one.Format(layout) == other.Format(layout) {
+		return fmt.Errorf("byte %d: {date:%s}, or a part of it, shows the same on every day: write {date:%s}; 2006 is the year, 01 the month, 02 the day, 15 the hour, 04 the minute and 05 the second",
+			at, layout, goLayout(layout))
+	}
+	return checkBytes(layout, at)
+}
+
+// words are the parts of dates as other programs write them.
+var words = regexp.MustCompile(`(?i)%?(y+|m+|d+|h+|s+)`)
+
+// goLayout returns the layout that a pattern of another program means; that of a day if it means none.
+func goLayout(pattern string) string {
+	clock := false // after an hour m is the minute
+	layout := words.ReplaceAllStringFunc(pattern, func(word string) string {
+		letter := word[len(word)-1]
+		switch part := letter | 0x20; {
+		case part == 'y' && (len(word) == 2 && word[0] != '%' || word == "%y"):
+			return "06"
+		case part == 'y':
+			return "2006"
+		case part == 'd':
+			return "02"
+		case part == 'h':
+			clock = true
+			return "15"
+		case part == 's':
+			return "05"
+		case clock:
+			return "04"
+		}
+		return "01"
+	})
+	if layout == pattern {
+		return "20060102"
+	}
+	return layout
 }
 
 // scanLiteral parses text up to the next part.
