@@ -46,7 +46,7 @@ func (s *shown) Close(context.Context) error {
 	return nil
 }
 
-// wantShown checks what a biz type shows, and what issuing and parsing get.
+// wantShown checks what a biz type shows and reads, and what issuing gets.
 func wantShown(t *testing.T, is *seqd.Issuer, want int64, issuing seqd.Code) {
 	t.Helper()
 	if got, err := is.Resource(t.Context(), "order", "things", nil); err != nil || got != want {
@@ -57,8 +57,11 @@ func wantShown(t *testing.T, is *seqd.Issuer, want int64, issuing seqd.Code) {
 	_, err = is.Next(t.Context(), "order", 1)
 	wantCode(t, err, issuing)
 	if issuing == seqd.CodeDisabled {
-		_, err = is.Parse("order", "7")
-		wantCode(t, err, issuing)
+		if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
+			t.Errorf("7 is read as %+v, %v", p, err)
+		}
+		_, err = is.Parse("order", "x")
+		wantCode(t, err, seqd.CodeInvalidID)
 	}
 }
 
@@ -99,7 +102,7 @@ func TestDisabledShows(t *testing.T) {
 func TestDisabledFromTheStart(t *testing.T) {
 	first, second, third := &shown{t: t}, &shown{t: t}, &shown{t: t}
 	resting := func(p *shown) seqd.Definition {
-		return seqd.Definition{BizType: seqd.BizType{Name: "order"}, Disabled: errOff, Plugins: []seqd.BoundPlugin{p.bound()}}
+		return seqd.Definition{BizType: seqd.BizType{Name: "order", Settings: struct{}{}}, Disabled: errOff, Plugins: []seqd.BoundPlugin{p.bound()}}
 	}
 	is := newIssuer(t, seqd.Options{}, resting(first))
 	is.Init(t.Context())

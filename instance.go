@@ -25,6 +25,8 @@ type instance struct {
 	strategy Strategy // nil if there are only plugins, which show what they know
 	name     string
 
+	reads    bool   // the form of its numbers is known: see [Issuer.Parse]
+	parser   Parser // nil if its numbers contain no other values
 	kind     string // the name of the strategy
 	rejected RejectedHandler
 	claim    Claim
@@ -56,6 +58,11 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
 		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, keyed: KeyedBy(d.BizType),
 	}
+	i.reads = d.Strategy != nil || d.BizType.Settings != nil
+	var ok bool
+	if i.parser, ok = d.Strategy.(Parser); !ok {
+		i.parser, _ = d.BizType.Settings.(Parser)
+	}
 	i.increment, i.offset = SpacingOf(d.BizType)
 	_, last := BoundsOf(d.BizType)
 	i.form = Form{Plain: true, Exact: last <= MaxNumber}
@@ -72,9 +79,13 @@ func (is *Issuer) newInstance(d Definition) *instance {
 	return i
 }
 
-// atRest returns an instance with the chain of i that cannot issue and shows what its plugins know.
+// atRest returns an instance with the chain of i that cannot issue. It shows what its plugins know, and
+// reads IDs.
 func (i *instance) atRest() *instance {
-	return &instance{chain: i.chain, closes: i.closes, name: i.name, phase: closed}
+	return &instance{
+		chain: i.chain, closes: i.closes, name: i.name, phase: closed,
+		reads: i.reads, parser: i.parser, increment: i.increment, offset: i.offset,
+	}
 }
 
 // initWait is how long a request waits in all for its biz type to be initialised or changed. The

@@ -31,7 +31,8 @@ type Definition struct {
 	// while Claim is [Reshaped].
 	Recall Recaller
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
-	// disabled one needs no Strategy. Its Plugins only show what they know: see [Issuer.Resource].
+	// disabled one needs no Strategy. Its Plugins show what they know ([Issuer.Resource]) and read IDs
+	// ([Issuer.Parse]), for which it needs the settings of its BizType, and all plugins.
 	Disabled *Error
 }
 

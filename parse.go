@@ -28,9 +28,9 @@ type Parsed struct {
 }
 
 // Parse reads an ID back. It checks that the text has the form of an ID of this biz type, not that
-// the ID was issued.
+// the ID was issued. A biz type that is disabled is read too, if its definition could be.
 func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
-	i, err := is.find(context.Background(), bizType, false)
+	i, err := is.reader(bizType)
 	if err != nil {
 		return Parsed{}, err
 	}
@@ -40,8 +40,7 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 		return Parsed{}, err
 	}
 	most := MaxNumber
-	parser, ok := i.strategy.(Parser)
-	if ok {
+	if i.parser != nil {
 		most = math.MaxInt64
 	}
 	number, err := strconv.ParseInt(shown, 10, 64)
@@ -53,14 +52,31 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 			shorten(shown), bizType)
 	case i.increment > 1 && number%i.increment != i.offset:
 		return Parsed{}, Errorf(CodeInvalidID, "%d is no number of %s: it issues only those that are %d modulo %d", number, bizType, i.offset, i.increment)
-	case ok:
+	case i.parser != nil:
 		valid, period, key := p.Valid, p.Period, p.Key
-		p, err = parser.Parse(number)
+		p, err = i.parser.Parse(number)
 		p.Valid, p.Period, p.Key = p.Valid && valid, period, key
 		return p, err
 	}
 	p.Number = number
 	return p, nil
+}
+
+// reader returns an instance that can read IDs of a biz type. The caller must leave it.
+func (is *Issuer) reader(bizType string) (*instance, error) {
+	i, err := is.find(context.Background(), bizType, false)
+	if CodeOf(err) != CodeDisabled {
+		return i, err
+	}
+	rest, failed := is.find(context.Background(), bizType, true)
+	switch {
+	case failed != nil:
+		return nil, err
+	case !rest.reads:
+		rest.leave()
+		return nil, err
+	}
+	return rest, nil
 }
 
 // read undoes what the plugins did to the display of a number, the last one first.

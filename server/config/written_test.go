@@ -86,7 +86,7 @@ func readEverywhere(t *testing.T, path, text string) (accepted bool) {
 		places["biz types in a variable"] = load("", config.Sources{Env: []string{"SEQD_BIZTYPES=" + inBizType}})
 		cfg := config.Default()
 		if b, problems := cfg.DecodeDefinition("a", []byte(inBizType[1:len(inBizType)-1])); len(problems) == 0 {
-			places["definition"] = b.Settings
+			places["definition"] = valuesOf(b.Settings)
 		} else {
 			places["definition"] = nil
 		}
@@ -104,5 +104,14 @@ func read(c *config.Config, section string) any {
 	if section == "server" {
 		return c.Server
 	}
-	return c.BizTypes[0].Settings
+	return valuesOf(c.BizTypes[0].Settings)
+}
+
+// valuesOf returns the values of settings by key.
+func valuesOf(settings any) any {
+	values := make(map[string]any)
+	for _, k := range config.SettingsOf(settings) {
+		values[k.Path] = k.Default
+	}
+	return values
 }

@@ -100,14 +100,17 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 	return state, rejected, &made
 }
 
-// idle builds a disabled biz type: its plugins, because of what they have to show.
+// idle builds a disabled biz type: its plugins, because of what they have to show. If all is known of
+// it, its IDs can be read.
 func (b *builder) idle(name string, said stored) *seqd.Definition {
 	d := &seqd.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
 	bizType, err := b.decode(name, said.Definition)
 	if err == nil {
 		d.Plugins, err = b.possiblePlugins(bizType)
 	}
-	if err != nil {
+	if err == nil {
+		d.BizType = bizType
+	} else {
 		b.log.Warn("not all plugins of a biz type that is disabled can be made; those show nothing",
 			"bizType", name, "error", err)
 	}

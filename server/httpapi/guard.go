@@ -129,7 +129,7 @@ func (a *admission) need(c *gin.Context) needs {
 	case route == "/seq/:bizType" || route == reserveRoute:
 		return needs{scope: access.ScopeIssue, counter: seqd.CounterOf(c.Param("bizType"), keyIn(c.Request.URL.RawQuery))}
 	case route == "/seq/:bizType/parse/:id":
-		return needs{scope: access.ScopeIssue, counter: c.Param("bizType")}
+		return needs{scope: access.ScopeIssue, counter: c.Param("bizType"), or: access.ScopeRead}
 	case route == reservationRoute || route == confirmRoute:
 		n := needs{scope: access.ScopeIssue, counter: seqd.CounterOf(c.Param("bizType"), seqd.ReservationKey(c.Param(reservationParam))), or: access.ScopeAdmin}
 		if c.Request.Method == http.MethodGet {

@@ -69,6 +69,7 @@ func TestTokens(t *testing.T) {
 		{"as before", []string{"INCR", "order"}, ":2"},
 		{"a token that reads", []string{"AUTH", "any", ops}, "+OK"},
 		{"and does not issue", []string{"INCR", "order"}, "-NOPERM forbidden: the token has no scope that allows issue:order"},
+		{"and parses", []string{"SEQ.PARSE", "order", "x"}, "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros"},
 		{"ping", []string{"PING"}, "+PONG"},
 		{"reset", []string{"RESET"}, "+RESET"},
 		{"nothing again", []string{"INCR", "order"}, noAuth},

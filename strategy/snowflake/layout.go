@@ -109,6 +109,15 @@ func (l *layout) first(ms, machine int64) int64 {
 	return (ms-l.epoch)<<(l.bitsSequence+l.bitsMachine) | machine
 }
 
+// parse returns what a number says.
+func (l *layout) parse(number int64) (seqd.Parsed, error) {
+	t, machine, sequence, err := l.decompose(number)
+	if err != nil {
+		return seqd.Parsed{}, err
+	}
+	return seqd.Parsed{Number: number, Valid: true, Time: t, MachineID: &machine, Sequence: &sequence}, nil
+}
+
 // decompose returns the parts of a number.
 func (l *layout) decompose(number int64) (t time.Time, machine, sequence int64, err error) {
 	parts := l.flake.Decompose(number)

@@ -224,8 +224,18 @@ func (s *Settings) Bounds() (first, last int64) {
 	return max(1, l.first(min(time.Now().UnixMilli(), l.last()), 0)), math.MaxInt64
 }
 
+// Parse implements [seqd.Parser].
+func (s *Settings) Parse(number int64) (seqd.Parsed, error) {
+	l, wrong := newLayout(s)
+	if wrong != nil {
+		return seqd.Parsed{}, wrong
+	}
+	return l.parse(number)
+}
+
 var (
 	_ seqd.Bounded   = (*Settings)(nil)
+	_ seqd.Parser    = (*Settings)(nil)
 	_ seqd.RedisUser = (*Settings)(nil)
 	_ seqd.Validator = (*Settings)(nil)
 	_ seqd.Waiter    = (*Settings)(nil)

@@ -207,11 +207,7 @@ func (s *Strategy) Details() map[string]any { return s.held().tenure.details() }
 
 // Parse implements [seqd.Parser].
 func (s *Strategy) Parse(number int64) (seqd.Parsed, error) {
-	t, machine, sequence, err := s.layout.decompose(number)
-	if err != nil {
-		return seqd.Parsed{}, err
-	}
-	return seqd.Parsed{Number: number, Valid: true, Time: t, MachineID: &machine, Sequence: &sequence}, nil
+	return s.layout.parse(number)
 }
 
 // Close stops issuing. If no other strategy uses the machine ID, it releases it, so that another
