@@ -198,10 +198,6 @@ func (c *cold) toRetry() (names []string, over bool) {
 	return names, !c.retrying
 }
 
-// mostBearable is how many biz types that cannot be read only degrade a node that holds others: they
-// may be names that do not exist, which anybody can ask for. More mean that the node is cut off.
-const mostBearable = 100
-
 // unreadNow returns the biz types that could not be fetched, in no order. A single failure does not
 // count: most pass at once.
 func (c *cold) unreadNow() (list []Unready) {

@@ -41,8 +41,9 @@ type instance struct {
 	attempt *attempt  // the attempt under way in phases opening and abandoned
 	failure *Error    // why the last attempt failed
 	ended   time.Time // when it failed
+	first   *attempt  // the first one; nil before it
 
-	_ [16]byte // to three cache lines: else the first fields may lie in two
+	_ [32]byte // to four cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.
@@ -139,6 +140,7 @@ func (is *Issuer) begin(ctx context.Context, i *instance) (a *attempt, err error
 	case fresh, failed:
 		i.phase = i.phase.after(begin)
 		i.attempt = &attempt{began: time.Now(), done: make(chan struct{})}
+		i.first = cmp.Or(i.first, i.attempt)
 		// Not the caller's context: others share the attempt.
 		go is.try(context.WithoutCancel(ctx), i, i.attempt)
 	}
@@ -314,6 +316,27 @@ func (i *instance) trouble() *Error {
 		return nil // callers wait for it, and where very many are in use some are always being opened
 	}
 	return errUntried
+}
+
+// firstChance is how long a biz type may take to start before the node gets requests without it.
+const firstChance = 2 * time.Minute
+
+// starts reports whether the instance was given at the start and has not had its first chance yet: no
+// attempt to initialise it has ended, except by saying that it is still starting, as while the lease
+// of a machine ID has not begun.
+func (i *instance) starts() bool {
+	if i.late || i.ready.Load() {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case i.phase == fresh:
+		return true
+	case i.phase != opening && i.phase != failed, time.Since(i.first.began) >= firstChance:
+		return false
+	}
+	return i.failure == nil || i.failure.Code == CodeStarting
 }
 
 // health is what the strategy says of its health, nil if it is no reporter.

@@ -2,6 +2,7 @@ package seqd
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -35,26 +36,80 @@ func (is *Issuer) Details(most int) (list []Details) {
 
 // Health returns the biz types that cannot issue because of this node or its back ends, sorted by
 // name, at most that many; total is how many there are. It looks at those that the issuer holds. Those
-// that could not be fetched count too if they are many, or if the issuer holds no other. It does no
-// I/O and is safe for concurrent use.
+// that could not be fetched count too if the issuer holds no other. It does no I/O and is safe for
+// concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	unread := is.cold.unreadNow()
-	if !is.cutOff(unread) {
+	if !is.cutOff() {
 		unread = nil
 	}
 	return is.list(most, content.health, unread)
 }
 
-// cutOff reports whether so much could not be fetched that the node should get no requests. It does
-// not matter what it returns if there is nothing.
-func (is *Issuer) cutOff(unread []Unready) bool {
-	if len(unread) > mostBearable {
-		return true
-	}
+// cutOff reports whether the issuer holds no biz type beside those that could not be fetched. If it
+// holds one, the others only degrade the node: they may be names that do not exist, which anybody
+// can ask for.
+func (is *Issuer) cutOff() bool {
 	for range is.serving() {
 		return false
 	}
 	return true
+}
+
+// Serves reports whether the node should get requests: every biz type that the issuer was given had
+// its first chance to start, and not everything is unready. A biz type that is disabled, stands still
+// after a failover of the store, or is made bearable by [Definition].Aside does not keep requests away
+// by itself: callers get the reason from the node. Serves does no I/O and is safe for concurrent use.
+func (is *Issuer) Serves() bool {
+	issues, unready := false, len(is.cold.unreadNow()) > 0
+	for _, s := range is.names.all() {
+		c := s.look()
+		switch {
+		case c.state == serving && c.instance.starts():
+			return false
+		case c.health() != nil:
+			unready = true
+		case c.state == changing, c.state == serving && c.trouble() == nil:
+			issues = true
+		}
+	}
+	return issues || !unready
+}
+
+// Holds reports whether the issuer holds a biz type, so that nothing has to be fetched for it. It does
+// no I/O and is safe for concurrent use.
+func (is *Issuer) Holds(name string) bool {
+	s := is.names.find(name)
+	return s != nil && s.look().exists()
+}
+
+// Look returns the state of one biz type, which counts as used. A biz type that the issuer does not
+// hold is fetched first, which takes at most 2 s. It is unready until it has been initialised, and, if
+// it is not disabled, also for the reasons that [Definition].Aside makes bearable for a node. An error
+// says that there is no such biz type: [CodeUnknownBizType] or [CodeInvalidBizType]. Look is safe for
+// concurrent use.
+func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
+	_, c, err := is.settled(ctx, name, &walk{})
+	state := State{BizType: name, Disabled: c.disabled()}
+	switch code := CodeOf(err); {
+	case code == CodeUnknownBizType, code == CodeInvalidBizType:
+		return state, err
+	case state.Disabled:
+		return state, nil
+	case err != nil:
+		state.Unready = AsError(err)
+		return state, nil
+	}
+	c.instance.used.Store(true) // so it is not closed for being idle
+	switch why := c.trouble(); {
+	case why == nil && !c.instance.ready.Load():
+		state.Unready = errInitialising
+	case why == nil, why.Code == CodeStoreFailedOver:
+		state.Degraded = c.degraded()
+	default:
+		state.Unready = why
+	}
+	return state, nil
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
@@ -63,7 +118,7 @@ func (is *Issuer) cutOff(unread []Unready) bool {
 // [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	unread := is.cold.unreadNow()
-	if is.cutOff(unread) {
+	if is.cutOff() {
 		unread = nil
 	}
 	return is.list(most, content.degraded, unread)
@@ -95,7 +150,7 @@ func (is *Issuer) States(tell func(State)) {
 		tell(state)
 	}
 	unread := is.cold.unreadNow()
-	cutOff := is.cutOff(unread)
+	cutOff := is.cutOff()
 	for _, u := range unread {
 		state := State{BizType: u.BizType, Unready: u.Reason}
 		if !cutOff {

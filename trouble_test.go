@@ -46,14 +46,114 @@ func TestStatesOfTrouble(t *testing.T) {
 	}
 }
 
-// TestCutOff checks when biz types that cannot be fetched make a node unready: if it holds no other,
-// or if they are more than 100. Otherwise they degrade it. One failure each does not count.
+// TestServes checks when a node should get requests: if each biz type had its first chance to start, and
+// not everything is unready. Look tells the same of one biz type, and is stricter: see there.
+func TestServes(t *testing.T) {
+	code := func(code seqd.Code) *seqd.Error { return seqd.Errorf(code, "no") }
+	fails := func(why seqd.Code) *counting {
+		return &counting{init: func(context.Context, bool) error { return code(why) }}
+	}
+	hangs := &counting{init: func(ctx context.Context, _ bool) error { time.Sleep(time.Hour); return nil }}
+	well, ill := &counting{}, &counting{health: code(seqd.CodeStoreUnavailable)}
+	still := &counting{health: code(seqd.CodeStoreFailedOver)}
+	for name, test := range map[string]struct {
+		strategies          []seqd.Strategy // the first one is looked at; nil is disabled
+		after               time.Duration
+		serves              bool
+		unready, degraded   seqd.Code
+		aside, neverStarted bool
+	}{
+		"all well":                        {strategies: []seqd.Strategy{well, well}, serves: true},
+		"one was up and cannot issue now": {strategies: []seqd.Strategy{ill, well}, serves: true, unready: seqd.CodeStoreUnavailable},
+		"none can issue":                  {strategies: []seqd.Strategy{ill, ill}, unready: seqd.CodeStoreUnavailable},
+		"the other one is disabled":       {strategies: []seqd.Strategy{ill, nil}, unready: seqd.CodeStoreUnavailable},
+		"all are disabled":                {strategies: []seqd.Strategy{nil, nil}, serves: true},
+		"all stand still":                 {strategies: []seqd.Strategy{still, still}, serves: true, degraded: seqd.CodeStoreFailedOver},
+		"one stands still, one cannot":    {strategies: []seqd.Strategy{still, ill}, degraded: seqd.CodeStoreFailedOver},
+		"never tried":                     {strategies: []seqd.Strategy{well, well}, neverStarted: true, unready: seqd.CodeStarting},
+		"waits for a lease":               {strategies: []seqd.Strategy{fails(seqd.CodeStarting), well}, unready: seqd.CodeStarting},
+		"waits for days":                  {strategies: []seqd.Strategy{fails(seqd.CodeStarting), well}, after: 2 * time.Minute, serves: true, unready: seqd.CodeStarting},
+		"is still being started":          {strategies: []seqd.Strategy{hangs, well}, unready: seqd.CodeStarting},
+		"hangs":                           {strategies: []seqd.Strategy{hangs, well}, after: 2 * time.Minute, serves: true, unready: seqd.CodeStarting},
+		"stands by":                       {strategies: []seqd.Strategy{fails(seqd.CodeNoMachineID), well}, serves: true, unready: seqd.CodeNoMachineID},
+		"is in conflict":                  {strategies: []seqd.Strategy{fails(seqd.CodeConflict), well}, serves: true, unready: seqd.CodeConflict},
+		"all are in conflict":             {strategies: []seqd.Strategy{fails(seqd.CodeConflict)}, unready: seqd.CodeConflict},
+		"one was put and is in conflict":  {strategies: []seqd.Strategy{fails(seqd.CodeConflict)}, aside: true, serves: true, unready: seqd.CodeConflict},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var definitions []seqd.Definition
+			for n, s := range test.strategies {
+				d := order(s)
+				if d.BizType.Name, d.Aside = fmt.Sprint("b", n), test.aside; s == nil {
+					d.Disabled = errOff
+				}
+				definitions = append(definitions, d)
+			}
+			is := newIssuer(t, seqd.Options{}, definitions...)
+			ctx, cancel := context.WithCancel(t.Context())
+			if !test.neverStarted {
+				go is.Init(ctx)
+			}
+			time.Sleep(test.after + time.Millisecond)
+			state, err := is.Look(t.Context(), "b0")
+			if unready, degraded := codeOf(state.Unready), codeOf(state.Degraded); err != nil ||
+				unready != test.unready || degraded != test.degraded || state.Disabled != (test.strategies[0] == nil) {
+				t.Errorf("%s: it is %q, %q, disabled %v, %v", name, unready, degraded, state.Disabled, err)
+			}
+			if serves := is.Serves(); serves != test.serves {
+				t.Errorf("%s: serves is %v", name, serves)
+			}
+			cancel()
+			time.Sleep(2 * time.Hour)
+			shut(t, is)
+		})
+	}
+}
+
+func codeOf(why *seqd.Error) seqd.Code {
+	if why == nil {
+		return ""
+	}
+	return why.Code
+}
+
+// TestLookFetches checks that a biz type that the issuer does not hold is fetched when it is looked at,
+// and stays open, and that one that does not exist is an error.
+func TestLookFetches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t, "order")
+		for _, unready := range []bool{true, false} {
+			state, err := l.issuer.Look(t.Context(), "order")
+			if err != nil || !unready && state.Unready != nil || !l.issuer.Holds("order") {
+				t.Errorf("the state is %+v, %v", state, err)
+			}
+			time.Sleep(time.Second)
+		}
+		if l.issuer.Idle("order") {
+			t.Error("it is idle although it is watched")
+		}
+		for name, code := range map[string]seqd.Code{"none": seqd.CodeUnknownBizType, "no name": seqd.CodeInvalidBizType, "": seqd.CodeInvalidBizType} {
+			_, err := l.issuer.Look(t.Context(), name)
+			wantCode(t, err, code)
+		}
+		l.remove(t, "order")
+		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
+		if state, err := l.issuer.Look(t.Context(), "order"); err != nil || codeOf(state.Unready) != seqd.CodeStoreUnavailable || l.issuer.Holds("order") {
+			t.Errorf("the state is %+v, %v", state, err)
+		}
+		l.set(nil)
+		shut(t, l.issuer)
+	})
+}
+
+// TestCutOff checks when biz types that cannot be fetched make a node unready: if it holds no other.
+// Otherwise they degrade it, however many they are. One failure each does not count.
 func TestCutOff(t *testing.T) {
 	for _, test := range []struct {
 		held    bool
 		unread  int
 		unready int
-	}{{false, 0, 0}, {false, 1, 1}, {true, 0, 0}, {true, 1, 0}, {true, 100, 0}, {true, 101, 101}} {
+	}{{false, 0, 0}, {false, 1, 1}, {true, 0, 0}, {true, 1, 0}, {true, 101, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLibrary(t, "order")
 			if test.held {
@@ -74,6 +174,9 @@ func TestCutOff(t *testing.T) {
 			_, limping := l.issuer.Degraded(1000)
 			if unready != test.unready || limping != degraded {
 				t.Errorf("%+v: %d are unready and %d degraded", test, unready, limping)
+			}
+			if serves := l.issuer.Serves(); serves != (unready == 0) {
+				t.Errorf("%+v: serves is %v", test, serves)
 			}
 			states := map[string]int{}
 			l.issuer.States(func(s seqd.State) {

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd/client"
@@ -202,13 +203,13 @@ var errNoList = &client.Error{Code: client.ErrBadAnswer, Detail: "the answer has
 
 // Readiness is how a node is.
 type Readiness struct {
-	// Status is ready, degraded, or unready.
+	// Status is ready, degraded, or unready: then the node should get no requests.
 	Status string `json:"status"`
 	// Code and Detail say why it is unready.
 	Code   client.Code `json:"code,omitempty"`
 	Detail string      `json:"detail,omitempty"`
-	// BizTypes are those that cannot issue, or not as they should: the first 100 of Total. With
-	// tokens they are shown to callers with the scope read only.
+	// BizTypes are those that cannot issue, and then those that do not issue as they should: the first
+	// 100 of Total. With tokens they are shown to callers with the scope read only.
 	BizTypes []BizTypeState `json:"bizTypes,omitempty"`
 	Total    int            `json:"total,omitempty"`
 	// Store is what an operator has to look at in the store; nil if there is nothing.
@@ -222,6 +223,8 @@ type BizTypeState struct {
 	BizType string      `json:"bizType"`
 	Code    client.Code `json:"code"`
 	Detail  string      `json:"detail"`
+	// Unready is true if it cannot issue.
+	Unready bool `json:"unready,omitempty"`
 }
 
 // Trouble is something that an operator has to look at.
@@ -230,10 +233,15 @@ type Trouble struct {
 	Detail string      `json:"detail"`
 }
 
-// Ready asks a node how it is. A node that is not ready is not an error. To ask a certain node, use
+// Ready asks a node how it is, and whether it can issue: something, or all of the biz types that are
+// named, at most 100. A node that is not ready is not an error. To ask a certain node, use
 // [client.Client.Only].
-func (a *Admin) Ready(ctx context.Context) (Readiness, error) {
-	answer, err := a.client.Do(ctx, client.Request{Op: "ready", Path: "/readyz", Also: []int{http.StatusServiceUnavailable}})
+func (a *Admin) Ready(ctx context.Context, bizTypes ...string) (Readiness, error) {
+	query := url.Values{}
+	if len(bizTypes) > 0 {
+		query.Set("bizType", strings.Join(bizTypes, ","))
+	}
+	answer, err := a.client.Do(ctx, client.Request{Op: "ready", Path: "/readyz", Query: query, Also: []int{http.StatusServiceUnavailable}})
 	if err != nil {
 		return Readiness{}, err
 	}

@@ -147,9 +147,9 @@ func TestRequests(t *testing.T) {
 		},
 		{"ready", 200, `{"status":"ready","details":{"user":{"machineId":3}}}`, func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ", `{"status":"ready","details":{"user":{"machineId":3}}}`},
 		{
-			"degraded", 200, `{"status":"degraded","degraded":120,"bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"d"}],"store":{"code":"store_failed_over","detail":"e"}}`,
-			func(a *admin.Admin) (any, error) { return a.Ready(ctx) }, "GET /readyz ",
-			`{"status":"degraded","bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"d"}],"total":120,"store":{"code":"store_failed_over","detail":"e"}}`,
+			"degraded", 200, `{"status":"degraded","unready":1,"degraded":119,"bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"d","unready":true}],"store":{"code":"store_failed_over","detail":"e"}}`,
+			func(a *admin.Admin) (any, error) { return a.Ready(ctx, "order", "bill") }, "GET /readyz?bizType=order%2Cbill ",
+			`{"status":"degraded","bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"d","unready":true}],"total":120,"store":{"code":"store_failed_over","detail":"e"}}`,
 		},
 		{
 			"unready", 503, `{"type":"about:blank","status":503,"code":"store_unavailable","detail":"2 biz types cannot issue","unready":2,"bizTypes":[{"bizType":"order","code":"store_unavailable","detail":"d"}]}`,

@@ -199,13 +199,13 @@ func (l *laboratory) startNodes(ctx context.Context) error {
 	return l.awaitReady(ctx)
 }
 
-// awaitReady waits until all nodes are ready.
+// awaitReady waits until all biz types of all nodes can issue.
 func (l *laboratory) awaitReady(ctx context.Context) error {
 	limit := patience + l.System.lag()
 	client := &http.Client{}
 	for _, n := range l.world.seqds {
 		err := within(limit, func() error {
-			if states, status := load.Readiness(ctx, client, n.URL()); status != http.StatusOK && ctx.Err() == nil {
+			if states, status, all := load.Readiness(ctx, client, n.URL()); !all && ctx.Err() == nil {
 				return fmt.Errorf("%s is not ready after %v: %d %v", n.Name(), limit, status, states)
 			}
 			return nil

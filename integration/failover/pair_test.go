@@ -4,7 +4,6 @@
 package failover
 
 import (
-	"net/http"
 	"strconv"
 	"testing"
 
@@ -81,7 +80,7 @@ func newPair(t *testing.T, primary, standby server, env func(addr string) []stri
 func (p *pair) start(settings ...string) *node.Node {
 	p.t.Helper()
 	n := node.Start(p.t, p.t.TempDir(), append(p.env(p.link.Addr()), settings...)...)
-	n.Await("/readyz", http.StatusOK)
+	n.AwaitAll()
 	return n
 }
 

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
@@ -38,7 +37,7 @@ func Start(t testing.TB, size int, settings ...string) []*Member {
 func (m *Member) Start() {
 	m.t.Helper()
 	m.Node = node.Start(m.t, m.dir, m.env...)
-	m.Node.Await("/readyz", http.StatusOK)
+	m.Node.AwaitAll()
 }
 
 // Kill ends the node as kill -9 does.

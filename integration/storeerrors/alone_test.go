@@ -1,7 +1,6 @@
 package storeerrors
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +82,7 @@ type alone struct {
 // takes takes numbers, which increase.
 func (a *alone) takes(n *node.Node) {
 	a.t.Helper()
-	n.Await("/readyz", http.StatusOK)
+	n.AwaitAll()
 	numbers, err := n.Take("order", 100)
 	if err != nil {
 		a.t.Fatal(err)

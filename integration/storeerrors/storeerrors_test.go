@@ -163,7 +163,7 @@ func TestWaitsForAServer(t *testing.T) {
 			n.Await("/readyz", 503)
 			n.AwaitLog("the store cannot be opened yet", test.want)
 			test.back()
-			n.Await("/readyz", 200)
+			n.AwaitAll()
 			if strings.Contains(n.Log(), "secret") {
 				t.Errorf("the log shows the password: %s", n.Log())
 			}

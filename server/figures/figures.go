@@ -120,9 +120,9 @@ func (f *Figures) state(found *look) (state, []httpapi.Reason) {
 	switch {
 	case f.opts.Stopping():
 		return nodeStopping, reasons
-	case found.bizTypes.Unready > 0:
+	case found.bizTypes.Unready > 0 && !f.opts.Issuer.Serves():
 		return nodeUnready, reasons
-	case found.bizTypes.Degraded > 0 || f.opts.Trouble() != nil:
+	case found.bizTypes.Unready+found.bizTypes.Degraded > 0 || f.opts.Trouble() != nil:
 		return nodeDegraded, reasons
 	}
 	return nodeReady, reasons

@@ -75,6 +75,8 @@ func (c *counter) Calls() ([]float64, []uint64) {
 func (c *counter) Load() (inFlight, connections int64) { return 3, 14 }
 func (c *counter) Tidy()                               {}
 
+func (c *counter) Serves() bool { return false }
+
 func (c *counter) States(tell func(seqd.State)) {
 	c.looks.Add(1)
 	for _, name := range c.bizType {

@@ -12,6 +12,7 @@ import (
 
 // Issuer is what is looked at. Its methods are those of [seqd.Issuer].
 type Issuer interface {
+	Serves() bool
 	States(tell func(seqd.State))
 	Measure(tell func(bizType, plugin string, m seqd.Measurement))
 }

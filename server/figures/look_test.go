@@ -20,6 +20,8 @@ type told struct {
 	m               seqd.Measurement
 }
 
+func (m *measured) Serves() bool { return true }
+
 func (m *measured) States(tell func(seqd.State)) {
 	for _, s := range m.states {
 		tell(s)

@@ -111,9 +111,9 @@ func (a *API) routes(opts Options) {
 	if opts.Settings != nil {
 		e.GET("/settings", a.lent(settingsRoute(opts.Settings)))
 	}
-	probes := probes{gate: a.gate, errors: errs, admission: a.middleware.limits.admission}
-	a.getAndHead("/healthz", healthz) // load balancers use HEAD
-	a.getAndHead("/readyz", probes.readyz)
+	probes := probes{a.gate, errs, a.middleware.limits.admission, make(chan struct{}, mostLooks)}
+	a.getAndHead("/healthz", errs.handler(healthz)) // load balancers use HEAD
+	a.getAndHead("/readyz", errs.handler(probes.readyz))
 	a.getAndHead("/openapi.json", errs.handler(document))
 	a.getAndHead("/docs", errs.handler(page))
 	if opts.Metrics != nil {

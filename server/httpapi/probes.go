@@ -1,8 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -15,41 +19,127 @@ type probes struct {
 	gate      *gate.Gate
 	errors    *errorWriter
 	admission *admission
+	looks     chan struct{} // one for each probe that looks at a named biz type
 }
 
 // healthz answers /healthz: the process runs.
-func healthz(c *gin.Context) {
+func healthz(c *gin.Context) error {
+	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
+		return err
+	}
 	write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
+	return nil
 }
 
-// mostListed is how many biz types /readyz names.
+// mostListed is how many biz types /readyz names, and how many a probe may name.
 const mostListed = 100
 
-// readyz answers 503 while a biz type cannot issue for a reason of this node or its back ends.
-// Otherwise it answers 200, with a list of the biz types that are degraded. Names, machine IDs and
-// addresses are only shown to callers with the scope read. Load balancers, which have no token, do
-// not need them.
-func (p probes) readyz(c *gin.Context) {
+// health is how the biz types are that a probe asks for.
+type health struct {
+	out                    bool           // the node should get no requests
+	unready, degraded      []seqd.Unready // the first of them
+	allUnready, allLimping int            // how many there are
+}
+
+// readyz answers 503 if nothing can be issued, or a biz type that the probe names cannot: see
+// [seqd.Issuer.Serves] and [seqd.Issuer.Look]. Otherwise it answers 200, with a list of the biz types
+// that cannot issue or are degraded. Names, machine IDs and addresses are only shown to callers with
+// the scope read. Load balancers, which have no token, do not need them.
+func (p probes) readyz(c *gin.Context) error {
+	names, err := probed(c.Request.URL.RawQuery)
+	if err != nil {
+		return err
+	}
 	issuer, err := p.gate.Issuer()
 	if p.gate.Draining() {
 		err = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping"}
 	}
 	if err != nil {
-		p.errors.fail(c, err)
-		return
+		return err
 	}
-	list, total := issuer.Health(mostListed)
-	if total == 0 {
-		p.ready(c, issuer)
-		return
+	h, err := p.look(c.Request.Context(), issuer, names)
+	if err != nil {
+		return err
 	}
-	worst := list[0].Reason
+	if h.out {
+		p.unready(c, issuer, h)
+	} else {
+		p.ready(c, issuer, h)
+	}
+	return nil
+}
+
+// probed returns the biz types that a probe names, none for all.
+func probed(query string) ([]string, error) {
+	values, err := readQuery(query, "bizType")
+	if err != nil {
+		return nil, err
+	}
+	list, named := values["bizType"]
+	if !named {
+		return nil, nil
+	}
+	names := strings.Split(list, ",")
+	if len(names) > mostListed {
+		return nil, seqd.Errorf(seqd.CodeInvalidRequest, "bizType names %d biz types, and may name %d", len(names), mostListed)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// look returns how the biz types are that a probe names, or all.
+func (p probes) look(ctx context.Context, issuer *seqd.Issuer, names []string) (h health, err error) {
+	if names == nil {
+		h.unready, h.allUnready = issuer.Health(mostListed)
+		h.degraded, h.allLimping = issuer.Degraded(mostListed)
+		h.out = h.allUnready > 0 && !issuer.Serves()
+		return h, nil
+	}
+	for _, name := range names {
+		state, err := p.lookAt(ctx, issuer, name)
+		switch {
+		case err != nil:
+			return h, err
+		case state.Unready != nil:
+			h.unready = append(h.unready, seqd.Unready{BizType: name, Reason: state.Unready})
+		case state.Disabled:
+			state.Degraded = &seqd.Error{Code: seqd.CodeDisabled, Detail: "an administrator disabled it"}
+		}
+		if state.Degraded != nil {
+			h.degraded = append(h.degraded, seqd.Unready{BizType: name, Reason: state.Degraded})
+		}
+	}
+	h.allUnready, h.allLimping = len(h.unready), len(h.degraded)
+	h.out = h.allUnready > 0
+	return h, nil
+}
+
+// mostLooks is how many probes may wait at once for biz types that the node does not hold. A probe
+// needs no token, and such a biz type is read from the store: that must not crowd out requests.
+const mostLooks = 16
+
+// lookAt is Look of the issuer, for at most mostLooks probes at once if it has to fetch.
+func (p probes) lookAt(ctx context.Context, issuer *seqd.Issuer, name string) (seqd.State, error) {
+	if !issuer.Holds(name) {
+		select {
+		case p.looks <- struct{}{}:
+			defer func() { <-p.looks }()
+		default:
+			return seqd.State{}, &seqd.Error{Code: seqd.CodeOverloaded, Detail: "too many probes ask for biz types that the node has to read first", RetryAfter: time.Second}
+		}
+	}
+	return issuer.Look(ctx, name)
+}
+
+// unready answers that the node should get no requests.
+func (p probes) unready(c *gin.Context, issuer *seqd.Issuer, h health) {
+	worst := h.unready[0].Reason
 	answer := newProblem(&seqd.Error{Code: worst.Code, Detail: "biz types cannot issue; a caller whose token has the scope read is told which and why"})
 	answer.Status, answer.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
 	if p.admission.mayRead(c) {
-		answer.Detail = strconv.Itoa(total) + " biz types cannot issue"
-		answer.Unready = total
-		answer.BizTypes, answer.Details = lines(list), detailsOf(issuer)
+		answer.Detail = strconv.Itoa(h.allUnready) + " biz types cannot issue"
+		answer.Unready = h.allUnready
+		answer.BizTypes, answer.Details = h.lines(), detailsOf(issuer)
 	}
 	p.errors.write(c, worst, answer)
 }
@@ -59,12 +149,16 @@ type unready struct {
 	BizType string    `json:"bizType"`
 	Code    seqd.Code `json:"code"`
 	Detail  string    `json:"detail"`
+	// Unready is true if it cannot issue.
+	Unready bool `json:"unready,omitempty"`
 }
 
-// readiness is the answer of /readyz if every biz type can issue.
+// readiness is the answer of /readyz if the node should get requests.
 type readiness struct {
 	Status string `json:"status"`
-	// Degraded is how many biz types are degraded. BizTypes names the first of them.
+	// Unready is how many biz types cannot issue, and Degraded how many are degraded. BizTypes names
+	// the first of them.
+	Unready  int       `json:"unready,omitempty"`
 	Degraded int       `json:"degraded,omitempty"`
 	BizTypes []unready `json:"bizTypes,omitempty"`
 	// Store is what an operator has to look at in the store.
@@ -99,28 +193,31 @@ func detailsOf(issuer *seqd.Issuer) details {
 	return d
 }
 
-// ready answers that every biz type can issue.
-func (p probes) ready(c *gin.Context, issuer *seqd.Issuer) {
+// ready answers that the node should get requests.
+func (p probes) ready(c *gin.Context, issuer *seqd.Issuer, h health) {
 	answer := readiness{Status: "ready"}
-	list, total := issuer.Degraded(mostListed)
 	store, definitions := p.gate.Troubles()
-	if total > 0 || store != nil || definitions != nil {
+	if h.allUnready+h.allLimping > 0 || store != nil || definitions != nil {
 		answer.Status = "degraded"
 	}
 	if p.admission.mayRead(c) {
 		answer.Store, answer.Definitions = troubleOf(store), troubleOf(definitions)
-		answer.Degraded, answer.BizTypes, answer.Details = total, lines(list), detailsOf(issuer)
+		answer.Unready, answer.Degraded, answer.BizTypes = h.allUnready, h.allLimping, h.lines()
+		answer.Details = detailsOf(issuer)
 	}
 	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, answer)
 }
 
-// lines converts a list for the answer of /readyz. It leaves out the causes, which may contain what
-// callers must not see. The log has them.
-func lines(list []seqd.Unready) []unready {
-	lines := make([]unready, len(list))
-	for i, u := range list {
-		lines[i] = unready{BizType: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail}
+// lines returns the first of the biz types that cannot issue or are degraded, for the answer of
+// /readyz. It leaves out the causes, which may contain what callers must not see. The log has them.
+func (h *health) lines() []unready {
+	var lines []unready
+	for _, u := range h.unready {
+		lines = append(lines, unready{BizType: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail, Unready: true})
 	}
-	return lines
+	for _, u := range h.degraded {
+		lines = append(lines, unready{BizType: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail})
+	}
+	return lines[:min(len(lines), mostListed)]
 }

@@ -140,7 +140,7 @@ func TestReadyz(t *testing.T) {
 }
 
 func TestReadyzListsBizTypes(t *testing.T) {
-	definitions := []seqd.Definition{define("good", newCounter(1))}
+	var definitions []seqd.Definition
 	for i := range 150 {
 		sick := newCounter(1)
 		sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "reason %d", i)
@@ -173,15 +173,52 @@ func TestReadyzDegraded(t *testing.T) {
 		}
 	}
 	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"1"}`)
-	// It is not named beside one that cannot issue at all.
+	// It is named after one that cannot issue at all, which does not make the node unready.
 	sick := newCounter(1)
 	sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "no")
-	p := wantProblem(t, do(t, newAPI(t, define("order", limping), define("sick", sick)), "GET", "/readyz"), 503, "store_unavailable")
-	if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].BizType != "sick" {
-		t.Errorf("the list is %+v, %d in all; want sick alone", p.BizTypes, p.Unready)
-	}
+	wantBody(t, do(t, newAPI(t, define("order", limping), define("sick", sick)), "GET", "/readyz"), jsonType, `{"status":"degraded","unready":1,"degraded":1,"bizTypes":[`+
+		`{"bizType":"sick","code":"store_unavailable","detail":"no","unready":true},{"bizType":"order","code":"redis_unavailable","detail":"order over nodes is suspended"}]}`)
 	limping.degraded = nil
 	wantBody(t, do(t, api, "GET", "/readyz"), jsonType, `{"status":"ready"}`)
+}
+
+// TestReadyzOfNamedBizTypes checks that a probe that names biz types judges them and no others, and that
+// probes refuse what they do not know.
+func TestReadyzOfNamedBizTypes(t *testing.T) {
+	limping, sick := newCounter(1), newCounter(1)
+	limping.degraded, sick.health = seqd.Errorf(seqd.CodeRedisUnavailable, "slow"), seqd.Errorf(seqd.CodeStoreUnavailable, "no")
+	api := newAPI(t, define("good", newCounter(1)), define("limping", limping), define("sick", sick),
+		seqd.Definition{BizType: seqd.BizType{Name: "off"}, Disabled: seqd.Errorf(seqd.CodeDisabled, "off")})
+	many := strings.Repeat("good,", 100) + "good"
+	for query, want := range map[string]string{
+		"bizType=good":              `{"status":"ready"}`,
+		"bizType=good,limping":      `{"status":"degraded","degraded":1,"bizTypes":[{"bizType":"limping","code":"redis_unavailable","detail":"slow"}]}`,
+		"bizType=off%2Cgood,off":    `{"status":"degraded","degraded":1,"bizTypes":[{"bizType":"off","code":"disabled","detail":"an administrator disabled it"}]}`,
+		"bizType=good,sick,limping": `503 store_unavailable 1 biz types cannot issue`,
+		"bizType=good,none":         `404 unknown_biz_type no biz type is called "none"`,
+		"bizType=":                  `400 invalid_biz_type`,
+		"bizType=good,":             `400 invalid_biz_type`,
+		"bizType=a/b":               `400 invalid_biz_type`,
+		"bizType=" + many:           `400 invalid_request bizType names 101 biz types, and may name 100`,
+		"bizType=good&bizType=sick": `400 invalid_request bizType is given 2 times`,
+		"biztype=good":              `400 invalid_request there is no query parameter "biztype"; there is bizType`,
+		"full":                      `400 invalid_request there is no query parameter "full"; there is bizType`,
+		"%zz":                       `400 invalid_request the query cannot be read`,
+	} {
+		w := do(t, api, "GET", "/readyz?"+query)
+		got := w.Body.String()
+		if w.Code != 200 {
+			var p problem
+			_ = json.Unmarshal(w.Body.Bytes(), &p)
+			got = fmt.Sprint(w.Code, " ", p.Code, " ", p.Detail)
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	wantProblem(t, do(t, api, "GET", "/healthz?bizType=good"), 400, "invalid_request")
+	api.Gate().Drain()
+	wantProblem(t, do(t, api, "GET", "/readyz?bizType=good"), 503, "stopping")
 }
 
 func TestReadyzListsDegradedBizTypes(t *testing.T) {

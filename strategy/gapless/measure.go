@@ -119,23 +119,45 @@ func (r *reach) why() error {
 	return r.away
 }
 
-// Health returns why the next request would be refused.
+// Health returns why the next request would be refused. If the biz type has keys, a new one gets
+// numbers while the store can be used.
 func (s *Strategy) Health() error {
 	if away := s.reach.why(); away != nil {
 		return unavailable(away)
 	}
 	if c := s.present(); c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if refusal := c.machine.Refusal(); refusal != nil && refusal.Code != seqd.CodeExhausted {
+		if refusal := c.refusal(); refusal != nil {
 			return refusal
 		}
 	}
 	return nil
 }
 
-// Degraded implements [seqd.DegradedReporter].
-func (s *Strategy) Degraded() *seqd.Error { return nil }
+// looks is how many open keys stand for all of them.
+const looks = 16
+
+// Degraded returns why some keys get no numbers, as far as some of the open ones show.
+func (s *Strategy) Degraded() *seqd.Error {
+	if !s.settings.Keyed {
+		return nil
+	}
+	for _, c := range s.counters.Some(looks) {
+		if refusal := c.refusal(); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// refusal returns why requests get no numbers, nil if they do or there is none left.
+func (c *counter) refusal() *seqd.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refusal := c.machine.Refusal(); refusal != nil && refusal.Code != seqd.CodeExhausted {
+		return refusal
+	}
+	return nil
+}
 
 // Details implements [seqd.DetailReporter]: sums over the counters that are open here.
 func (s *Strategy) Details() map[string]any {

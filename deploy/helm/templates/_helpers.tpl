@@ -236,7 +236,7 @@ spec:
         timeoutSeconds: 2
         failureThreshold: 3
       readinessProbe:
-        httpGet: {path: /readyz, port: http, scheme: {{ include "seqd.scheme" . }}}
+        httpGet: {path: {{ include "seqd.readyz" . | quote }}, port: http, scheme: {{ include "seqd.scheme" . }}}
         periodSeconds: 3
         timeoutSeconds: 2
         failureThreshold: 2
@@ -254,4 +254,9 @@ spec:
     {{- with .Values.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end }}
+
+{{/* The path of the readiness probe. */}}
+{{- define "seqd.readyz" -}}
+/readyz{{ with .Values.readiness.bizTypes }}?bizType={{ join "," . }}{{ end }}
 {{- end }}

@@ -88,7 +88,7 @@ func TestDiskFullAtFirstStart(t *testing.T) {
 	wantText(t, n.Await("/seq/order", 503), "store_unavailable")
 	wantText(t, n.Log(), "no space left on device", "data/seqd.db")
 	free()
-	n.Await("/readyz", 200)
+	n.AwaitAll()
 	if numbers, err := n.Take("order", 1); err != nil || numbers[0] != 100 {
 		t.Errorf("got %v, %v", numbers, err)
 	}
@@ -139,14 +139,19 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	free := fill(t, dir)
 	n := node.Start(t, dir, settings...)
 	n.Await("/seq/unknown", 404) // the store is open
-	n.Await("/readyz", 503)
+	await.Eventually(t, "biz types cannot issue", func() error {
+		if _, body := n.Status("/readyz"); !strings.Contains(body, "store_unavailable") {
+			return errors.New(body)
+		}
+		return nil
+	})
 	refused := issue(n)
 	if refused == 0 {
 		t.Fatal("no request was rejected: the disk was not full for the store")
 	}
 	wantText(t, n.Log(), "no space left on device")
 	free()
-	n.Await("/readyz", 200)
+	n.AwaitAll()
 	issueAll(n)
 	free = fill(t, dir)
 	issue(n)

@@ -14,7 +14,7 @@ import (
 func (l *Load) Watch(ctx context.Context, n Node, pace time.Duration) {
 	Every(ctx, pace, func() {
 		s := record.Sample{Node: n.Name(), Life: n.Life()}
-		answer, status := Readiness(ctx, l.HTTP, n.URL())
+		answer, status, _ := Readiness(ctx, l.HTTP, n.URL())
 		s.At, s.Status, s.States = l.Journal.Now(), status, answer
 		if n.Life() != s.Life {
 			s.Life = 0
@@ -27,8 +27,9 @@ func (l *Load) Watch(ctx context.Context, n Node, pace time.Duration) {
 }
 
 // Readiness requests /readyz, and waits a second at most. The states are the codes of the biz types
-// that are not well. The status is 0 if there is no answer.
-func Readiness(ctx context.Context, client *http.Client, url string) (states map[string]string, status int) {
+// that are not well, and all is true if the node is ready and each biz type can issue. The status is 0
+// if there is no answer.
+func Readiness(ctx context.Context, client *http.Client, url string) (states map[string]string, status int, all bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
@@ -37,23 +38,24 @@ func Readiness(ctx context.Context, client *http.Client, url string) (states map
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, 0
+		return nil, 0, false
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var answer struct {
-		BizTypes []struct{ Name, Code string }
+		Unready  int
+		BizTypes []struct{ BizType, Code string }
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || json.Unmarshal(body, &answer) != nil {
-		return nil, 0
+		return nil, 0, false
 	}
 	for _, b := range answer.BizTypes {
 		if states == nil {
 			states = map[string]string{}
 		}
-		states[b.Name] = b.Code
+		states[b.BizType] = b.Code
 	}
-	return states, resp.StatusCode
+	return states, resp.StatusCode, resp.StatusCode == http.StatusOK && answer.Unready == 0
 }
 
 // Every calls a function at regular intervals until ctx ends.

@@ -190,12 +190,25 @@ func Start(t testing.TB, dir string, env ...string) *Node {
 	return n
 }
 
-// StartReady is like [Start] and waits until the node is ready.
+// StartReady is like [Start] and waits until every biz type of the node can issue.
 func StartReady(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
 	n := Start(t, dir, env...)
-	n.Await("/readyz", http.StatusOK)
+	n.AwaitAll()
 	return n
+}
+
+// AwaitAll waits until every biz type of the node can issue.
+func (n *Node) AwaitAll() {
+	n.t.Helper()
+	await.Eventually(n.t, "every biz type can issue", func() error {
+		var answer struct{ Unready int }
+		status, body := n.Status("/readyz")
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || status != http.StatusOK || answer.Unready > 0 {
+			return fmt.Errorf("it says %d: %s %v\n%s", status, body, err, n.tail())
+		}
+		return nil
+	})
 }
 
 // At returns the same process at another address that it listens on.
@@ -360,14 +373,14 @@ func (n *Node) Readiness() Readiness {
 		Status   any // text if ready, a number if not
 		Code     string
 		Store    struct{ Code string }
-		BizTypes []struct{ Name, Code string }
+		BizTypes []struct{ BizType, Code string }
 	}
 	if err := json.Unmarshal([]byte(r.Body), &answer); err != nil {
 		n.t.Fatalf("readyz says %s: %v", r.Body, err)
 	}
 	r.Code = cmp.Or(answer.Code, answer.Store.Code)
 	for _, b := range answer.BizTypes {
-		if b.Name == "order" {
+		if b.BizType == "order" {
 			r.Code = b.Code
 		}
 	}

@@ -95,21 +95,25 @@ func (s *scripted) refuses(n *node, name, code string) {
 
 // awaitState waits until /readyz of a node has a code for a biz type, or for all of them. It has none
 // for what is well, nor for what is degraded while something else cannot issue.
-func (s *scripted) awaitState(n *node, name, code string) (status int) {
+func (s *scripted) awaitState(n *node, name, code string) {
 	s.Helper()
-	body, now := "", ""
+	status, body, now := 0, "", ""
 	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		status, _, body = s.do(n, http.MethodGet, "/readyz", "")
 		var answer struct {
 			Code     string
-			BizTypes []struct{ Name, Code string }
+			Unready  int
+			BizTypes []struct {
+				BizType, Code string
+				Unready       bool
+			}
 		}
 		if json.Unmarshal([]byte(body), &answer) != nil {
 			continue // a node that has just been started does not listen yet
 		}
 		now = ""
 		for _, b := range answer.BizTypes {
-			if b.Name == name {
+			if b.BizType == name && (b.Unready || answer.Unready == 0) {
 				now = b.Code
 			}
 		}
@@ -117,11 +121,18 @@ func (s *scripted) awaitState(n *node, name, code string) (status int) {
 			now = answer.Code
 		}
 		if now == code {
-			return status
+			return
 		}
 	}
 	s.Errorf("/readyz of %s answers %d %s, want %q for %s", n.name, status, body, code, name)
-	return status
+}
+
+// probes checks the status that a probe gets.
+func (s *scripted) probes(n *node, path string, want int) {
+	s.Helper()
+	if status, _, body := s.do(n, http.MethodGet, path, ""); status != want {
+		s.Errorf("%s of %s answers %d %s", path, n.name, status, body)
+	}
 }
 
 // awaitServing waits until all is well everywhere, and takes a number of everything.
@@ -159,9 +170,10 @@ func TestStoreAway(t *testing.T) {
 			s.issues(b, offline)
 
 			s.refuses(a, inStore, noStore)
-			if status := s.awaitState(a, inStore, noStore); status != http.StatusServiceUnavailable {
-				s.Errorf("/readyz answers %d", status)
-			}
+			s.awaitState(a, inStore, noStore)
+			s.probes(a, "/readyz", http.StatusOK) // one biz type that cannot issue does not take the others away
+			s.probes(a, "/readyz?bizType="+degrades, http.StatusOK)
+			s.probes(a, "/readyz?bizType="+degrades+","+inStore, http.StatusServiceUnavailable)
 			for _, name := range []string{degrades, rejects, alone} {
 				s.issues(a, name)
 				s.awaitState(a, name, "")
@@ -285,9 +297,8 @@ func (s *scripted) loseBoth(starting bool, first string) {
 			}
 			s.refuses(n, degrades, noStore)
 		}
-		if status := s.awaitState(n, degrades, noStore); status != http.StatusServiceUnavailable {
-			s.Errorf("/readyz of %s answers %d", n.name, status)
-		}
+		s.awaitState(n, degrades, noStore)
+		s.probes(n, "/readyz?bizType="+degrades, http.StatusServiceUnavailable)
 	}
 	redis := func() { s.primaryRedis().Start(redissim.Nothing); s.resync() }
 	store := func() { s.store.Set(storesim.Up) }

@@ -380,12 +380,12 @@ func (w *World) stop() {
 	time.Sleep(time.Minute) // what nodes have abandoned ends by itself
 }
 
-// awaitReady waits until all nodes are ready, and reports a finding if they are not in time.
+// awaitReady waits until all biz types of all nodes can issue, and reports a finding if they are not in time.
 func (w *World) awaitReady(when string) {
 	for _, n := range w.nodes {
 		for end := time.Now().Add(settle); ; time.Sleep(100 * time.Millisecond) {
-			states, status := load.Readiness(context.Background(), w.load.HTTP, n.URL())
-			if status == http.StatusOK {
+			states, status, all := load.Readiness(context.Background(), w.load.HTTP, n.URL())
+			if all {
 				break
 			}
 			if time.Now().After(end) {

@@ -143,9 +143,9 @@ function stateOf(it, { bizTypes = [], unready = 0, degraded = 0, ...ready }) {
   if (found) return explained(found.code, sentence(found.detail));
   // It lists the first 100, and none to somebody whose session has ended.
   const all = ready.status === "ready" || (bizTypes.length || ready.store)
-    && bizTypes.length === (unready || degraded);
+    && bizTypes.length === unready + degraded;
   const [kind, text] = !all ? ["info", "Not known"]
-    : unready ? ["info", "Not among those that cannot issue"] : ["good", "No fault"];
+    : ready.status === 503 ? ["info", "Not among those that cannot issue"] : ["good", "No fault"];
   return h("p", status(kind, `${text}, says the node that answers.`));
 }
 
