@@ -18,16 +18,17 @@ func TestMostBytes(t *testing.T) {
 	const most = 1<<20 - 256 - len("t")
 	w := newWorld(t)
 	a := w.node()
+	id := noise(most + 1)
 	shown := func(n int) func(context.Context, *seqd.Call) error {
 		return func(ctx context.Context, call *seqd.Call) error {
 			_ = w.issue(ctx, call)
-			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", n)...) })
+			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, id[:n]...) })
 			return nil
 		}
 	}
 	w.refused(w.ask(t.Context(), a, "k", 1, shown(most+1)), seqd.CodeInvalidCount)
-	w.wants(w.ask(t.Context(), a, "k", 1, shown(most)), strings.Repeat("x", most), false)
-	w.wants(w.ask(t.Context(), a, "k", 1, w.issue), strings.Repeat("x", most), true)
+	w.wants(w.ask(t.Context(), a, "k", 1, shown(most)), string(id[:most]), false)
+	w.wants(w.ask(t.Context(), a, "k", 1, w.issue), string(id[:most]), true)
 }
 
 // undroppable is a backend that removes no claim.

@@ -3,7 +3,9 @@ package idempotency_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -196,28 +198,72 @@ func TestNotRemembered(t *testing.T) {
 	}()
 	w.refused(w.ask(ctx, a, "k", 10_000, func(ctx context.Context, call *seqd.Call) error {
 		_ = w.issue(ctx, call)
-		call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", 200)...) })
+		call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, noise(200)...) })
 		return nil
 	}), seqd.CodeInvalidCount)
 	w.wants(w.ask(ctx, a, "k", 1, w.issue), "10001", false)
 }
 
-// TestForms checks that ten thousand IDs of the usual length fit, whatever characters they contain.
+// noise returns n bytes that do not get shorter when they are deflated and then written in base64.
+func noise(n int) []byte {
+	line := make([]byte, n)
+	for i := range line {
+		line[i] = byte('!' + rand.IntN('~'-'!'+1))
+	}
+	return line
+}
+
+// sizes is a backend that notes the size of what was kept last.
+type sizes struct {
+	idempotency.Backend
+	last int
+}
+
+func (s *sizes) Swap(ctx context.Context, id, old, text string, keep time.Duration) (string, error) {
+	s.last = len(text)
+	return s.Backend.Swap(ctx, id, old, text, keep)
+}
+
+// TestForms checks that ten thousand IDs fit, whatever characters they contain, that they are given
+// back byte for byte, and that the numbers are kept, not what is the same in all IDs.
 func TestForms(t *testing.T) {
-	w := newWorld(t)
-	a := w.node()
-	for name, show := range map[string]string{"plain": "", "format": strings.Repeat("x", 90), "unicode": "№ ü", "no UTF-8": "\xff"} {
+	long := strings.Repeat("x", 90)
+	for name, test := range map[string]struct {
+		show func(dst []byte, number int64, shown []byte) []byte
+		most int // bytes that are kept
+	}{
+		"plain":    {nil, 100},
+		"before":   {func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, long...), shown...) }, 200},
+		"padded":   {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "№ %010d-%s", n, long) }, 200},
+		"zeros":    {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "00%d0", n) }, 120_000},
+		"twice":    {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "%s%d-%d", long, n, n) }, 200_000},
+		"other":    {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "%s%x", long, n*1_000_003) }, 200_000},
+		"no UTF-8": {func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, '\xff'), shown...) }, 100_000},
+	} {
+		w := newWorld(t)
+		kept := &sizes{Backend: w.backend}
+		w.backend = kept
+		a := w.node()
 		var want string
 		got := w.ask(t.Context(), a, name, 10_000, func(ctx context.Context, call *seqd.Call) error {
 			_ = w.issue(ctx, call)
-			if show != "" {
-				call.Sequence.Show(func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, show...), shown...) })
+			if test.show != nil {
+				call.Sequence.Show(test.show)
 			}
 			want = strings.Join(call.Sequence.IDs(), "\n")
 			return nil
 		})
 		w.wants(got, want, false)
 		w.wants(w.ask(t.Context(), a, name, 10_000, w.issue), want, true)
+		if kept.last > test.most {
+			t.Errorf("%s: %d bytes are kept of %d, want at most %d", name, kept.last, len(want), test.most)
+		}
+	}
+	// What earlier versions kept is read.
+	w := newWorld(t)
+	for text, want := range map[string]string{"1 d x 2 tA-1\nA-2": "A-1\nA-2", "1 d x 2 b/zEK/zI=": "\xff1\n\xff2", "1 d x 2 n7:1:2": "7\n8"} {
+		a := w.node(func(o *idempotency.Options) { o.Backend = holding{text} })
+		w.wants(w.ask(t.Context(), a, "k", 2, w.issue), want, true)
 	}
 }
 
@@ -410,7 +456,8 @@ func TestLog(t *testing.T) {
 // are.
 func TestUnreadable(t *testing.T) {
 	for text, code := range map[string]seqd.Code{
-		"2 d x 1 t5": seqd.CodeConflict, "2": seqd.CodeConflict, "": seqd.CodeInternal, "x": seqd.CodeInternal, "1 p": seqd.CodeInternal, "1 p x": seqd.CodeInternal,
+		"3 d x 1 t5": seqd.CodeConflict, "3": seqd.CodeConflict, "2 d x 1 f0:1:1:ab": seqd.CodeInternal, "2 d x 1 f0:9:0:a5:1:1": seqd.CodeInternal,
+		"2 d x 1 f0:-1:0:5:1:1": seqd.CodeInternal, "2 d x 1 f0:1:0:\n5:1:1": seqd.CodeInternal, "2 d x 1 f999999999999:0:0:5:1:1": seqd.CodeInternal, "2 d x 1 f0:5:1:1": seqd.CodeInternal, "2 d x 1 zAA": seqd.CodeInternal, "": seqd.CodeInternal, "x": seqd.CodeInternal, "1 p": seqd.CodeInternal, "1 p x": seqd.CodeInternal,
 		"1 d x 1": seqd.CodeInternal, "1 d x 1 ": seqd.CodeInternal, "1 d x 1 t": seqd.CodeInternal, "1 d x 1 q5": seqd.CodeInternal, "1 d x 2 t5": seqd.CodeIdempotencyKeyReused,
 		"0 d x 1 t5": seqd.CodeInternal, "99999999999999999999 d x 1 t5": seqd.CodeInternal, "1 d  1 t5": seqd.CodeInternal, "1 q x 1 t5": seqd.CodeInternal, "1 p x 1 t5": seqd.CodeInternal,
 		"1 d x a t5": seqd.CodeInternal, "1 d x 1000000 t5": seqd.CodeIdempotencyKeyReused, "1 d x 1000001 t5": seqd.CodeInternal,
@@ -444,7 +491,7 @@ func (holding) Drop(context.Context, string, string) error { return nil }
 // FuzzRecord checks that reading any text neither panics nor returns another number of IDs than was
 // asked for.
 func FuzzRecord(f *testing.F) {
-	for _, text := range []string{"1 p o 1", "1 d o 1 n5:1:1", "1 d o 3 n1:-5:2,9:0:1", "1 d o 2 ta\nb", "1 d o 1 b/w==", "2 x", "1 d o 2 n9223372036854775807:9223372036854775807:2"} {
+	for _, text := range []string{"1 p o 1", "1 d o 1 n5:1:1", "1 d o 3 n1:-5:2,9:0:1", "1 d o 2 ta\nb", "1 d o 1 b/w==", "3 x", "2 d o 2 f4:1:2:ab№5:1:2", "2 d o 1 zSrQEBAAA//8=", "1 d o 2 n9223372036854775807:9223372036854775807:2"} {
 		f.Add(text, 1)
 	}
 	f.Fuzz(func(t *testing.T, text string, count int) {
