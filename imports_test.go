@@ -44,15 +44,15 @@ var rules = map[string]rule{
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/mongo": {
-		may: "persist",
+		may: "internal/distrust persist",
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/postgres": {
-		may: "persist persist/sqlstore",
+		may: "internal/connlimit internal/distrust persist persist/sqlstore",
 		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
 	},
 	"persist/mysql": {
-		may: "persist persist/sqlstore",
+		may: "internal/connlimit internal/distrust persist persist/sqlstore",
 		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
 	},
 	"persist/sqlstore": {
@@ -176,7 +176,7 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/bolt persist/memory " +
+		may: ". internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/bolt persist/memory " +
 			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
@@ -346,6 +346,12 @@ var rules = map[string]rule{
 	"internal/configdoc": {
 		may: "plugin server/config standard strategy",
 		why: "it lists the settings of everything that comes with seqd",
+	},
+	"internal/connlimit": {
+		why: "it limits what any kind of client does at once",
+	},
+	"internal/distrust": {
+		why: "it wraps a connection of any kind of client",
 	},
 	"internal/folder": {
 		why: "it uses the file system only",

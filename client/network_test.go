@@ -226,6 +226,43 @@ func TestSlowNode(t *testing.T) {
 	}
 }
 
+// Of connections that a network has swallowed only one is waited for.
+func TestSwallowedConnections(t *testing.T) {
+	noLeaks(t)
+	const callers = 8
+	s := newService()
+	var asked sync.WaitGroup
+	var seen sync.Map // addresses of connections
+	var swallows atomic.Bool
+	var swallowed atomic.Int64
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch _, old := seen.LoadOrStore(r.RemoteAddr, nil); {
+		case !swallows.Load():
+			asked.Done()
+			asked.Wait()
+		case old:
+			swallowed.Add(1)
+			<-r.Context().Done()
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	defer node.Close()
+	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Hour, Wait: time.Hour})
+	defer c.CloseIdleConnections()
+	asked.Add(callers)
+	var answered sync.WaitGroup
+	for range callers {
+		answered.Go(func() { _, _ = c.Next(t.Context(), "order") })
+	}
+	answered.Wait()
+	swallows.Store(true)
+	c.timeout = 50 * time.Millisecond
+	if _, err := c.Next(t.Context(), "order", IdempotencyKey("k")); err != nil || swallowed.Load() > 1 {
+		t.Errorf("%d requests on swallowed connections, then %v", swallowed.Load(), err)
+	}
+}
+
 // A request without an answer because nothing listens was certainly not carried out.
 func TestNothingListens(t *testing.T) {
 	node := httptest.NewServer(newService())

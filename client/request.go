@@ -285,6 +285,8 @@ func (c *Client) noAnswer(ctx, timed context.Context, err error) *Error {
 		e.Detail, e.Err = "the context ended before there was an answer", ctx.Err()
 	case timed.Err() != nil:
 		e.Detail, e.Err = "no whole answer within "+c.timeout.String(), nil
+		// The network may have swallowed all connections, and would tell for one after the other.
+		c.CloseIdleConnections()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Detail = "the answer was cut off"
 	}

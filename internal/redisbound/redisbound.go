@@ -50,6 +50,13 @@ func (e answerError) Error() string { return ErrAnswer.Error() + ": " + string(e
 // Is makes it an ErrAnswer.
 func (e answerError) Is(target error) bool { return target == ErrAnswer }
 
+// ErrFull is returned by a connection that the server refuses because it has too many. The client would
+// take that for the answer to its HELLO, and go on. Nothing was run.
+var ErrFull = errors.New("the Redis server has as many connections as its maxclients allows")
+
+// full begins what such a server sends by itself.
+const full = "-ERR max number of clients"
+
 func unusable(format string, args ...any) error { return answerError(fmt.Sprintf(format, args...)) }
 
 // Bound is what the connections of one client share. It is safe for concurrent use; the zero value
@@ -86,6 +93,7 @@ type conn struct {
 	expects atomic.Int32 // what answers the command that was written last
 
 	mu     sync.Mutex // guards what follows
+	begun  bool       // something was read
 	failed error      // why nothing is read any more
 	held   int64      // the part of bound.held that is of this connection
 	answer answer
@@ -96,6 +104,10 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.begun && strings.HasPrefix(string(p[:n]), full) {
+		c.failed = ErrFull
+	}
+	c.begun = c.begun || n > 0
 	if c.failed == nil {
 		c.failed = c.answer.read(p[:n], expects(c.expects.Load()))
 		c.hold(c.answer.cost)

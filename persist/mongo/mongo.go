@@ -143,7 +143,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w: the name service does not know the hosts now", persist.ErrUnavailable)
 	}
-	o.SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout)
+	o.SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout).SetDialer(newDialer(opts.Timeout))
 	if opts.Monitor != nil {
 		o.SetMonitor(opts.Monitor)
 	}

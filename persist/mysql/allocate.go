@@ -17,7 +17,7 @@ import (
 func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
 	statement, params := allocation(req, now, d.lossless, d.fence)
 	var result sql.Result
-	err = unlocked(func() error {
+	err = d.unlocked(ctx, func() error {
 		result, err = d.exec(ctx, d.pool, "allocate", statement, params)
 		return err
 	})

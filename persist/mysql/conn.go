@@ -5,10 +5,16 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	library "github.com/go-sql-driver/mysql"
+
+	"github.com/seqd/seqd/internal/distrust"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 // mostPacket is the largest statement that is sent, in bytes. The server has a limit of its own,
@@ -27,6 +33,7 @@ func force(cfg *library.Config, timeout time.Duration) error {
 	cfg.Collation, cfg.Loc, cfg.MaxAllowedPacket = "", time.UTC, mostPacket
 	// The contexts of operations end first. These bound what has no context, such as a rollback.
 	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = timeout, timeout+time.Second, timeout+time.Second
+	cfg.DialFunc = distrust.New(timeout / 2).Dial((&net.Dialer{Timeout: timeout}).DialContext)
 	cfg.Logger = &library.NopLogger{}
 	if cfg.ConnectionAttributes == "" {
 		cfg.ConnectionAttributes = "program_name:seqd"
@@ -66,6 +73,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	inner, err := c.Connector.Connect(ctx)
+	if server, ok := errors.AsType[*library.MySQLError](err); ok && slices.Contains(full, server.Number) &&
+		(server.Number != errLimit || strings.Contains(server.Message, "max_user_connections")) {
+		return nil, sqlstore.Full(server.Error())
+	}
 	if err != nil {
 		return nil, err
 	}

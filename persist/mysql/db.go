@@ -12,6 +12,7 @@ import (
 
 	library "github.com/go-sql-driver/mysql"
 
+	"github.com/seqd/seqd/internal/connlimit"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
 )
@@ -19,6 +20,7 @@ import (
 // db sends statements to a server, each once.
 type db struct {
 	pool     *sql.DB
+	places   *connlimit.Places
 	most     int // connections
 	timeout  time.Duration
 	lossless bool
@@ -54,7 +56,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if !opts.ReadOnly {
 		made = checked{made, opts.Lossless}
 	}
-	d = &db{pool: sql.OpenDB(made), most: opts.MaxConnections, timeout: opts.Timeout, lossless: opts.Lossless, trace: opts.Trace}
+	d = &db{pool: sql.OpenDB(made), places: connlimit.New(opts.MaxConnections), most: opts.MaxConnections, timeout: opts.Timeout, lossless: opts.Lossless, trace: opts.Trace}
 	d.fence = inSchema(fenceOf(opts))
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
@@ -74,7 +76,7 @@ type sender interface {
 
 // Exec implements [sqlstore.Conn].
 func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (affected int64, err error) {
-	err = unlocked(func() error {
+	err = d.unlocked(ctx, func() error {
 		affected, err = session{d.pool, d}.Exec(ctx, name, statement, params...)
 		return err
 	})
@@ -83,7 +85,12 @@ func (d *db) Exec(ctx context.Context, name, statement string, params ...any) (a
 
 // Query implements [sqlstore.Conn].
 func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstore.Scan) error, params ...any) error {
-	return session{d.pool, d}.Query(ctx, name, statement, row, params...)
+	return d.placed(ctx, func() error { return session{d.pool, d}.Query(ctx, name, statement, row, params...) })
+}
+
+// placed calls use when it may take a connection of the pool.
+func (d *db) placed(ctx context.Context, use func() error) error {
+	return d.translate(d.places.Do(ctx, sqlstore.IsFull, use))
 }
 
 // exec sends a statement that returns no rows.
@@ -165,9 +172,9 @@ const attempts = 10
 // unlocked calls transact until the server does not roll it back to break a deadlock. Then nothing
 // has changed: to try again is no repetition. A purge and an update of the same document can lock
 // each other out.
-func unlocked(transact func() error) (err error) {
+func (d *db) unlocked(ctx context.Context, transact func() error) (err error) {
 	for range attempts {
-		if err = transact(); !isDeadlock(err) {
+		if err = d.placed(ctx, transact); !isDeadlock(err) {
 			break
 		}
 	}
@@ -176,7 +183,7 @@ func unlocked(transact func() error) (err error) {
 
 // Transact implements [sqlstore.DB].
 func (d *db) Transact(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
-	return unlocked(func() error { return d.transact(ctx, name, f) })
+	return d.unlocked(ctx, func() error { return d.transact(ctx, name, f) })
 }
 
 func (d *db) transact(ctx context.Context, name string, f func(sqlstore.Conn) error) (err error) {
@@ -202,6 +209,10 @@ func (d *db) transact(ctx context.Context, name string, f func(sqlstore.Conn) er
 // Alone implements [sqlstore.DB]. Each statement is committed by itself: the server cannot change
 // tables in a transaction.
 func (d *db) Alone(ctx context.Context, name string, f func(sqlstore.Conn) error) error {
+	return d.placed(ctx, func() error { return d.alone(ctx, f) })
+}
+
+func (d *db) alone(ctx context.Context, f func(sqlstore.Conn) error) error {
 	if d.closed.Load() {
 		return persist.ErrClosed
 	}

@@ -22,7 +22,12 @@ const (
 	errOutOfRange     = 1264
 	errDeadlock       = 1213
 	errPacketTooLarge = 1153
+	errLimit          = 1226
 )
+
+// full are the errors of a server that has as many connections as it, or the user, may have. errLimit is
+// also that of other limits.
+var full = []uint16{1040, 1203, errLimit}
 
 // standby are the errors of a server that takes no writes: --read-only and --super-read-only, a
 // read-only transaction, a server that was started read-only.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/seqd/seqd/internal/connlimit"
+	"github.com/seqd/seqd/internal/distrust"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
 )
@@ -21,6 +24,7 @@ import (
 // server has rolled back.
 type db struct {
 	pool     *pgxpool.Pool
+	places   *connlimit.Places
 	trace    func(ctx context.Context, statement string) func(error)
 	allocate string // statement
 	lossless bool
@@ -45,7 +49,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	d = &db{trace: opts.Trace, allocate: allocateStatement(opts.Lossless), lossless: opts.Lossless}
+	d = &db{places: connlimit.New(opts.MaxConnections), trace: opts.Trace, allocate: allocateStatement(opts.Lossless), lossless: opts.Lossless}
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
 	}
@@ -53,6 +57,9 @@ func connect(opts Options) (d *db, where string, err error) {
 	cfg.MaxConnLifetime, cfg.MaxConnLifetimeJitter = life, life/5
 	c := cfg.ConnConfig
 	c.ConnectTimeout = opts.Timeout
+	// pgx also dials to cancel a statement, without a time-out of ours.
+	c.DialFunc = distrust.New(opts.Timeout / 2).Dial((&net.Dialer{Timeout: opts.Timeout}).DialContext)
+	cfg.PrepareConn = func(_ context.Context, c *pgx.Conn) (bool, error) { return !distrust.Closed(c.PgConn().Conn()), nil }
 	// One round trip, without a prepared statement, which may be unknown behind a pooler.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.OnNotice = notice
@@ -156,8 +163,9 @@ var errUnproven = fmt.Errorf("%w: the commit was cancelled while it waited for t
 // READ COMMITTED that is a deadlock. Sessions of a pooler may have a stricter level.
 func (d *db) with(ctx context.Context, name string, use func(*pgx.Conn) error) error {
 	for {
-		if err := d.once(ctx, name, use); !rolledBack(err) || ctx.Err() != nil {
-			return err
+		err := d.places.Do(ctx, sqlstore.IsFull, func() error { return d.once(ctx, name, use) })
+		if !rolledBack(err) || ctx.Err() != nil {
+			return translate(err)
 		}
 	}
 }
@@ -186,11 +194,14 @@ func (d *db) once(ctx context.Context, name string, use func(*pgx.Conn) error) e
 	return err
 }
 
-// acquire returns a connection.
+// acquire returns a connection, or a [sqlstore.Full].
 func (d *db) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	c, err := d.pool.Acquire(ctx)
 	if refusesParameters(err) && d.bare.CompareAndSwap(false, true) {
-		return d.pool.Acquire(ctx)
+		c, err = d.pool.Acquire(ctx)
+	}
+	if text, ok := full(err); ok {
+		err = sqlstore.Full(text)
 	}
 	return c, err
 }

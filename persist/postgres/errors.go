@@ -105,6 +105,19 @@ func isLasting(e *pgconn.PgError) bool {
 		strings.Contains(e.Message, unsupported))
 }
 
+// full returns what a server or a pooler says that refuses a connection because there are too many.
+// The words of poolers are max_client_conn, max_user_client_connections and the like.
+func full(err error) (text string, ok bool) {
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	server, said := errors.AsType[*pgconn.PgError](err)
+	if !connecting || !said {
+		return "", false
+	}
+	lower := strings.ToLower(server.Message)
+	pooler := server.Code != tooMany && strings.Contains(lower, "max") && strings.Contains(lower, "client")
+	return fmt.Sprintf("%s: %s (SQLSTATE %s)", meanings[tooMany], server.Message, server.Code), server.Code == tooMany || pooler
+}
+
 // away is an error of the server that can pass. It is persist.ErrUnavailable.
 type away struct{ code, text string }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/seqd/seqd/internal/connlimit"
+	"github.com/seqd/seqd/internal/distrust"
 	"github.com/seqd/seqd/internal/redisbound"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/server/config"
@@ -48,7 +51,7 @@ func NewRedis(ctx context.Context, cfg config.Redis) (redis.UniversalClient, err
 // newRedis is NewRedis with the function that connects.
 func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 	var client redis.UniversalClient
-	dial = new(redisbound.Bound).Dial(dial)
+	dial = distrust.New(cfg.Timeout / 2).Dial(new(redisbound.Bound).Dial(dial))
 	hook := bound{cfg.Timeout}
 	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
@@ -67,7 +70,7 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 			MaintNotificationsConfig: maint,
 		})
 		// bounds what the client itself asks them
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(hook); node.AddHook(newRoom()) })
 		client = cluster
 	default:
 		client = redis.NewClient(&redis.Options{
@@ -78,6 +81,9 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 		})
 	}
 	client.AddHook(hook)
+	if _, several := client.(*redis.ClusterClient); !several {
+		client.AddHook(newRoom())
+	}
 	return client
 }
 
@@ -146,6 +152,53 @@ func (b bound) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 			cmd.SetErr(discreet(cmd.Err()))
 		}
 		return discreet(err)
+	}
+}
+
+// room lets the commands to a server share the connections that it gives, if that are less than the
+// pool may have.
+type room struct{ places *connlimit.Places }
+
+// placed is in the context of a command that has a place. What the client sends to prepare a connection
+// for it passes the hooks too, and needs no place of its own.
+type placed struct{}
+
+var _ redis.Hook = room{}
+
+func newRoom() room { return room{connlimit.New(mostConnections())} }
+
+// refused reports whether the server had no connection for a command, which so was not sent.
+func refused(err error) bool { return errors.Is(err, redisbound.ErrFull) }
+
+// DialHook implements [redis.Hook].
+func (r room) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (r room) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if ctx.Value(placed{}) != nil {
+			return next(ctx, cmd)
+		}
+		ctx = context.WithValue(ctx, placed{}, true)
+		return r.places.Do(ctx, refused, func() error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (r room) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if ctx.Value(placed{}) != nil {
+			return next(ctx, cmds)
+		}
+		ctx = context.WithValue(ctx, placed{}, true)
+		sent := false
+		err := r.places.Do(ctx, refused, func() error { sent = true; return next(ctx, cmds) })
+		if !sent {
+			for _, cmd := range cmds {
+				cmd.SetErr(err)
+			}
+		}
+		return err
 	}
 }
 

@@ -1,0 +1,165 @@
+// Package distrust closes connections that a network has swallowed. After a failover of an address, or
+// when a firewall forgot what it had let through, nothing that is sent on the open connections arrives,
+// and nothing says so. A pool would find that out for one connection after the other, by a time-out each.
+//
+// A connection that was in use before, and that its user gives up because nothing answers, takes with
+// it the idle connections to the same address that have received nothing since. One that has received
+// something is kept: then the server is slow, and the network is well. A connection that is in use is
+// left to its user, who may be waiting for an answer.
+package distrust
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Peers are the connections of a pool. It is safe for concurrent use.
+type Peers struct {
+	patience time.Duration
+
+	mu   sync.Mutex // guards what follows, and what a conn says
+	open map[*conn]struct{}
+}
+
+// New returns the connections of a pool, of which there are none yet. A connection is silent if it has
+// not answered for patience when its user gives it up. That should be less than the time-out of the
+// user, which includes what happens before a request is sent; more than 0.
+func New(patience time.Duration) *Peers {
+	return &Peers{patience: patience, open: make(map[*conn]struct{})}
+}
+
+// DialFunc connects to an address.
+type DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Dial returns a function that connects with dial. The pool must ask a connection for its
+// [syscall.RawConn], or ask [Closed], before it uses it again.
+func (p *Peers) Dial(dial DialFunc) DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		made, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: made, peers: p, addr: addr}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open[c] = struct{}{}
+		return c, nil
+	}
+}
+
+// Closed reports whether a connection was closed, by its user or because it is not trusted. It looks
+// through TLS.
+func Closed(c net.Conn) bool {
+	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = secure.NetConn()
+	}
+	known, ok := c.(*conn)
+	return ok && known.closed.Load()
+}
+
+// conn is a connection that notes when it was heard.
+type conn struct {
+	net.Conn
+	peers *Peers
+	addr  string
+	// closed is true if nothing more is sent or received. The user of a connection that was silent
+	// closes it, because it may have to cancel its request first.
+	closed atomic.Bool
+
+	// What follows is guarded by the mu of peers.
+	asked time.Time // of the first request that nothing has answered, zero if there is none
+	heard time.Time // when it last received something, zero if never
+}
+
+var _ syscall.Conn = (*conn)(nil)
+
+// Write implements [net.Conn].
+func (c *conn) Write(p []byte) (int, error) {
+	if c.closed.Load() {
+		return 0, errClosed
+	}
+	c.peers.mu.Lock()
+	if c.asked.IsZero() {
+		c.asked = time.Now()
+	}
+	c.peers.mu.Unlock()
+	return c.Conn.Write(p)
+}
+
+// Read implements [net.Conn].
+func (c *conn) Read(p []byte) (int, error) {
+	if c.closed.Load() {
+		return 0, errClosed
+	}
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.peers.mu.Lock()
+		c.asked, c.heard = time.Time{}, time.Now()
+		c.peers.mu.Unlock()
+	}
+	if err != nil {
+		c.peers.gaveUp(c)
+	}
+	return n, err
+}
+
+// Close implements [net.Conn].
+func (c *conn) Close() error {
+	c.peers.gaveUp(c)
+	c.peers.drop(c)
+	return c.Conn.Close()
+}
+
+// drop ends what is known of a connection.
+func (p *Peers) drop(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.closed.Store(true)
+	delete(p.open, c)
+}
+
+// gaveUp closes the connections that are not trusted any more if one was silent that its user gives up.
+func (p *Peers) gaveUp(gone *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if gone.closed.Load() || gone.heard.IsZero() || gone.asked.IsZero() || time.Since(gone.asked) < p.patience {
+		return
+	}
+	gone.closed.Store(true)
+	for c := range p.open {
+		idle := c.asked.IsZero() && c.heard.Before(gone.asked)
+		if c == gone || !idle || c.addr != gone.addr {
+			continue
+		}
+		c.closed.Store(true)
+		delete(p.open, c)
+		go func() { _ = c.Conn.Close() }() // the end of TLS is sent, for which there may be no room
+	}
+}
+
+// errClosed is why a connection that is not trusted must not be used.
+var errClosed = errors.New("a connection to the same address has answered nothing")
+
+// SyscallConn implements [syscall.Conn], by which pools look whether an idle connection is still open.
+// A connection of another kind than TCP looks open to them.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if Closed(c) {
+		return nil, errClosed
+	}
+	if known, ok := c.Conn.(syscall.Conn); ok {
+		return known.SyscallConn()
+	}
+	return unseen{}, nil
+}
+
+// unseen is a [syscall.RawConn] that calls nothing.
+type unseen struct{}
+
+func (unseen) Control(func(uintptr)) error    { return nil }
+func (unseen) Read(func(uintptr) bool) error  { return nil }
+func (unseen) Write(func(uintptr) bool) error { return nil }

@@ -1,0 +1,76 @@
+package distrust
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whom a connection that was given up takes with it.
+func TestSilence(t *testing.T) {
+	const patience = time.Second
+	answer := func(server net.Conn) { _, _ = server.Write([]byte("a")) }
+	for name, test := range map[string]struct {
+		before func(suspect, other net.Conn) // the servers' ends, when both connections are new
+		waits  time.Duration
+		during func(other net.Conn) // the client's end
+		addr   string               // of the other connection
+		closed bool
+	}{
+		"idle":              {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "one", closed: true},
+		"left early":        {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience - 1, addr: "one"},
+		"another address":   {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "two"},
+		"a new connection":  {before: func(_, o net.Conn) { answer(o) }, waits: patience, addr: "one"},
+		"the other is busy": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, during: func(o net.Conn) { _, _ = o.Write([]byte("q")) }, addr: "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				peers := New(patience)
+				connect := func(addr string) (client, server net.Conn) {
+					near, far := net.Pipe()
+					made, err := peers.Dial(func(context.Context, string, string) (net.Conn, error) { return near, nil })(t.Context(), "tcp", addr)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = made.Close(); _ = far.Close() })
+					return made, far
+				}
+				suspect, server := connect("one")
+				other, otherServer := connect(test.addr)
+				for _, c := range []net.Conn{suspect, other} {
+					go func() { _, _ = c.Read(make([]byte, 1)) }()
+				}
+				test.before(server, otherServer)
+				time.Sleep(time.Minute)
+				swallow := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }
+				go swallow(server)
+				go swallow(otherServer)
+				if _, err := suspect.Write([]byte("q")); err != nil {
+					t.Fatal(err)
+				}
+				if test.during != nil {
+					test.during(other)
+				}
+				_ = suspect.SetReadDeadline(time.Now().Add(test.waits))
+				if _, err := suspect.Read(make([]byte, 1)); err == nil {
+					t.Fatal("the suspect has answered")
+				}
+				if Closed(other) != test.closed {
+					t.Errorf("the other connection is closed: %v", !test.closed)
+				}
+				_, unusable := other.(syscall.Conn).SyscallConn()
+				if (unusable != nil) != test.closed {
+					t.Errorf("a pool that asks is told %v", unusable)
+				}
+				if test.closed {
+					if _, err := other.Write([]byte("q")); err == nil {
+						t.Error("it was sent something")
+					}
+				}
+			})
+		})
+	}
+}
