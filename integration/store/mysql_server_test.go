@@ -58,7 +58,9 @@ func TestMySQLOddDefaults(t *testing.T) {
 	server := testenv.StartMySQL(t,
 		"sql-mode=ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,HIGH_NOT_PRECEDENCE,IGNORE_SPACE", "character-set-server=latin1",
 		"collation-server=latin1_german1_ci", "autocommit=0", "completion-type=CHAIN", "default-time-zone=+05:30",
-		"transaction-isolation=SERIALIZABLE", "innodb-default-row-format=redundant", "init-connect=SET SESSION sql_select_limit=1",
+		"transaction-isolation=SERIALIZABLE", "innodb-default-row-format=redundant", "init-connect=SET SESSION sql_select_limit=1, sql_safe_updates=1, "+
+			"sql_auto_is_null=1, unique_checks=0, foreign_key_checks=0, max_join_size=1, group_concat_max_len=4, innodb_lock_wait_timeout=1, autocommit=0",
+		"wait-timeout=1", "default-storage-engine=MyISAM",
 		"loose-skip-character-set-client-handshake", "explicit-defaults-for-timestamp=0")
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 		o := newMySQL(t, server)

@@ -71,8 +71,13 @@ func TestPostgresConformance(t *testing.T) {
 func TestPostgresDefaultsOfOperators(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
-	for _, set := range []string{"default_transaction_isolation = serializable", "bytea_output = escape", "standard_conforming_strings = off", "transform_null_equals = on"} {
-		server.Query("ALTER DATABASE seqd SET " + set)
+	for _, set := range []string{
+		"default_transaction_isolation = serializable", "default_transaction_deferrable = on", "bytea_output = escape", "standard_conforming_strings = off",
+		"transform_null_equals = on", "lock_timeout = '20ms'", "row_security = off", "array_nulls = off", "client_encoding = latin1",
+		"datestyle = 'SQL, DMY'", "intervalstyle = sql_standard", "timezone = 'Pacific/Apia'", "extra_float_digits = -15", "quote_all_identifiers = on",
+		"client_min_messages = error", "enable_indexscan = off", "default_tablespace = pg_default", "synchronous_commit = local",
+	} {
+		server.Query("ALTER ROLE seqd SET " + set)
 	}
 	for name, url := range map[string]string{"direct": server.URL(), "pgbouncer": testenv.StartPgbouncer(t, server.Addr()).URL()} {
 		t.Run(name, func(t *testing.T) {

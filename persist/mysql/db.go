@@ -90,7 +90,11 @@ func (d *db) Query(ctx context.Context, name, statement string, row func(sqlstor
 
 // placed calls use when it may take a connection of the pool.
 func (d *db) placed(ctx context.Context, use func() error) error {
-	return d.translate(d.places.Do(ctx, sqlstore.IsFull, use))
+	err := d.places.Do(ctx, sqlstore.IsFull, use)
+	if err == ctx.Err() { // there was no place
+		err = d.translate(err)
+	}
+	return err
 }
 
 // exec sends a statement that returns no rows.
@@ -284,5 +288,5 @@ func (d *db) Close() error {
 // isDeadlock reports whether the server has rolled a transaction back because of others.
 func isDeadlock(err error) bool {
 	server, ok := errors.AsType[*library.MySQLError](err)
-	return ok && server.Number == errDeadlock
+	return ok && (server.Number == errDeadlock || server.Number == errNotCertified)
 }

@@ -23,6 +23,7 @@ const (
 	errDeadlock       = 1213
 	errPacketTooLarge = 1153
 	errLimit          = 1226
+	errNotCertified   = 3101 // the group of servers has rolled the transaction back when it was to be committed
 )
 
 // full are the errors of a server that has as many connections as it, or the user, may have. errLimit is

@@ -193,7 +193,8 @@ func (s *Store) inspectTables(ctx context.Context, found *sqlstore.Server) error
 
 // inspectConnections asks how many connections are left.
 func (s *Store) inspectConnections(ctx context.Context, found *sqlstore.Server) error {
-	values, err := s.pairs(ctx, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('max_connections', 'max_user_connections')")
+	// max_user_connections of the session is that of the user, if it has one
+	values, err := s.pairs(ctx, "SHOW SESSION VARIABLES WHERE Variable_name IN ('max_connections', 'max_user_connections')")
 	if err != nil {
 		return err
 	}

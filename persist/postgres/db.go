@@ -107,7 +107,7 @@ func hosts(c *pgx.ConnConfig) string {
 func ownParameters(timeout time.Duration, given map[string]string) map[string]string {
 	ms := strconv.FormatInt(max(timeout.Milliseconds(), 1), 10)
 	own := map[string]string{
-		"statement_timeout": ms, "idle_in_transaction_session_timeout": ms, "client_min_messages": "warning",
+		"statement_timeout": ms, "idle_in_transaction_session_timeout": ms, "lock_timeout": "0", "client_min_messages": "warning",
 		"default_transaction_isolation": "read committed", "bytea_output": "hex", "client_encoding": "UTF8",
 	}
 	for name := range given {
@@ -132,12 +132,19 @@ const (
 func mark(ctx context.Context, c *pgx.Conn) error {
 	var pid uint32
 	var level string
-	if err := c.QueryRow(ctx, "SELECT pg_backend_pid(), current_setting('transaction_isolation')").Scan(&pid, &level); err != nil {
+	var idle *string // PostgreSQL 13 has no such setting
+	asked := "SELECT pg_backend_pid(), current_setting('transaction_isolation'), current_setting('idle_session_timeout', true)"
+	if err := c.QueryRow(ctx, asked).Scan(&pid, &level, &idle); err != nil {
 		return err
 	}
 	data := c.PgConn().CustomData()
 	if pid == c.PgConn().PID() {
 		data[direct] = true
+		if idle != nil && *idle != "0" { // the server would end a connection just when it is used
+			if _, err := c.Exec(ctx, "SET idle_session_timeout = 0"); err != nil {
+				return err
+			}
+		}
 	}
 	if level != "read committed" {
 		data[strict] = true
@@ -164,8 +171,11 @@ var errUnproven = fmt.Errorf("%w: the commit was cancelled while it waited for t
 func (d *db) with(ctx context.Context, name string, use func(*pgx.Conn) error) error {
 	for {
 		err := d.places.Do(ctx, sqlstore.IsFull, func() error { return d.once(ctx, name, use) })
-		if !rolledBack(err) || ctx.Err() != nil {
+		if err == ctx.Err() { // there was no place
 			return translate(err)
+		}
+		if !rolledBack(err) || ctx.Err() != nil {
+			return err
 		}
 	}
 }

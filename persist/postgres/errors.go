@@ -128,10 +128,10 @@ func (a away) Error() string { return persist.ErrUnavailable.Error() + ": " + a.
 func (away) Unwrap() error { return persist.ErrUnavailable }
 
 // rolledBack reports whether the server has ended a transaction because of others, so that nothing has
-// happened.
+// happened. Sessions of a pooler may have a lock_timeout that is shorter than the time of the caller.
 func rolledBack(err error) bool {
 	a, ok := errors.AsType[away](err)
-	return ok && (a.code == notSerializable || a.code == deadlock)
+	return ok && (a.code == notSerializable || a.code == deadlock || a.code == lockTimeout)
 }
 
 // movedOn reports whether an error shows that this server takes no writes any more, or must not. A

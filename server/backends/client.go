@@ -60,13 +60,13 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 			MasterName: cfg.MasterName, SentinelAddrs: cfg.Addrs, SentinelUsername: cfg.SentinelUsername, SentinelPassword: cfg.SentinelPassword,
 			Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: askSentinels * cfg.Timeout,
-			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ContextTimeoutEnabled: true, DisableIdentity: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ConnMaxIdleTime: idleTime, ContextTimeoutEnabled: true, DisableIdentity: true,
 		})
 	case cfg.Cluster():
 		cluster := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: cfg.Addrs, Username: cfg.Username, Password: cfg.Password, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout, DisableRoutingPolicies: true,
-			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ContextTimeoutEnabled: true, DisableIdentity: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ConnMaxIdleTime: idleTime, ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
 		})
 		// bounds what the client itself asks them
@@ -76,7 +76,7 @@ func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 		client = redis.NewClient(&redis.Options{
 			Addr: cfg.Addrs[0], Username: cfg.Username, Password: cfg.Password, DB: cfg.DB, Protocol: protocol, Dialer: dial,
 			MaxRetries: -1, DialerRetries: 1, DialTimeout: cfg.Timeout,
-			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ContextTimeoutEnabled: true, DisableIdentity: true,
+			ReadTimeout: cfg.Timeout, WriteTimeout: cfg.Timeout, PoolTimeout: cfg.Timeout, PoolSize: mostConnections(), ConnMaxIdleTime: idleTime, ContextTimeoutEnabled: true, DisableIdentity: true,
 			MaintNotificationsConfig: maint,
 		})
 	}
@@ -91,6 +91,9 @@ const (
 	// protocol is RESP2: nothing here needs more, and with RESP3 the client looks for notifications
 	// on every connection.
 	protocol = 2
+	// idleTime is how long a connection is kept that is not used. Servers, balancers and firewalls end
+	// them later.
+	idleTime = time.Minute
 	// askSentinels is how long connecting through Sentinels may take, as a multiple of the time-out
 	// of a command. The client asks the Sentinel that it knows twice and then all at once; with
 	// less time it can stay with one that hangs.

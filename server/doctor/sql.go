@@ -179,7 +179,7 @@ func (j sqlJudge) connections(nodes int) {
 	wanted := int64(nodes * j.named.maxConnections)
 	switch {
 	case wanted > j.s.Most:
-		j.f.add(Warn, key, "lower it, or raise max_connections in the server", "%d nodes may open %d connections, and the server allows %d in all", nodes, wanted, j.s.Most)
+		j.f.add(Warn, key, "lower it, or raise the limit of the user, the database or the server (max_connections)", "%d nodes may open %d connections, and the server allows %d in all", nodes, wanted, j.s.Most)
 	case j.s.Open*10 > j.s.Most*9:
 		j.f.add(Warn, key, "raise max_connections in the server, or use a pooler", "%d of %d connections are open", j.s.Open, j.s.Most)
 	default:
