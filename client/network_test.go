@@ -252,8 +252,9 @@ func TestSwallowedConnections(t *testing.T) {
 	defer c.CloseIdleConnections()
 	asked.Add(callers)
 	var answered sync.WaitGroup
+	answered.Add(callers)
 	for range callers {
-		answered.Go(func() { _, _ = c.Next(t.Context(), "order") })
+		go func() { defer answered.Done(); _, _ = c.Next(t.Context(), "order") }()
 	}
 	answered.Wait()
 	swallows.Store(true)
