@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 	p := w.visit("#/biz-types/user/numbers")
 	p.Type("ID", id)
 	p.Press("Enter")
-	at, err := time.Parse(time.RFC3339, field(parsed, "time"))
+	at, err := time.Parse(time.RFC3339, field(parsed, "at"))
 	if err != nil {
 		t.Fatal(err)
 	}
