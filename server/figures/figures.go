@@ -145,7 +145,8 @@ const (
 	// lookPause is the shortest pause between two looks.
 	lookPause = time.Second
 	// lookShare is the ratio of the pause to the time that a look takes: with very many biz types,
-	// looking takes a 200th of one processor.
+	// looking takes a 200th of one processor. longestPause bounds the pause while biz types start: then
+	// a look may take long because it waits for them, and what it says is soon no longer so.
 	lookShare = 200
 	// longLook is from when on nobody waits for a look, except for the first one.
 	longLook = 100 * time.Millisecond
@@ -177,7 +178,11 @@ func (f *Figures) lookAgain(last *looked) look {
 	}
 	began := time.Now()
 	next := &looked{look: f.lookAnew(), took: time.Since(began)}
-	next.until = began.Add(next.took + max(lookPause, lookShare*next.took))
+	pause := max(lookPause, lookShare*next.took)
+	if next.starting {
+		pause = min(pause, longestPause)
+	}
+	next.until = began.Add(next.took + pause)
 	l.last.Store(next)
 	return next.look
 }

@@ -24,6 +24,7 @@ type look struct {
 	bizTypes census
 	unready  []httpapi.Reason
 	degraded []httpapi.Reason
+	starting bool // some biz type has not started yet
 	// offset is how far this node's clock is ahead of that of a registry, nil if no registry says
 	// it.
 	offset *time.Duration
@@ -104,6 +105,7 @@ func (l *looker) state(s seqd.State) {
 		c.Disabled++
 	case s.Unready != nil:
 		c.Unready++
+		l.found.starting = l.found.starting || s.Unready.Code == seqd.CodeStarting
 		l.unready.add(httpapi.ReasonOf(s.BizType, s.Unready))
 	case s.Degraded != nil:
 		c.Degraded++

@@ -217,7 +217,7 @@ func readParsed(c *record.Call, body []byte) {
 	var answer struct {
 		Number, MachineID, Sequence json.Number
 		Valid                       bool
-		Time                        time.Time
+		At                          time.Time
 		Period                      string
 	}
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&answer); err != nil {
@@ -227,8 +227,8 @@ func readParsed(c *record.Call, body []byte) {
 	number, _ := answer.Number.Int64()
 	c.Runs = []record.Run{{First: number, Count: 1, Step: 1}}
 	c.Parsed = &record.Parsed{Valid: answer.Valid, Period: answer.Period}
-	if !answer.Time.IsZero() {
-		c.Parsed.Time = answer.Time.UnixMilli()
+	if !answer.At.IsZero() {
+		c.Parsed.Time = answer.At.UnixMilli()
 	}
 	c.Parsed.Machine, _ = answer.MachineID.Int64() // missing if it does not apply
 	c.Parsed.Sequence, _ = answer.Sequence.Int64()

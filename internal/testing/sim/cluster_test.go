@@ -436,14 +436,18 @@ func TestOverviewOfAllNodes(t *testing.T) {
 type overview struct {
 	numbers float64
 	states  map[string]int
+	reasons []string // why nodes are not ready
 }
 
 func (s *scripted) overview(n *node) (o overview) {
 	var answer struct {
-		Complete bool
-		Interval float64
-		Numbers  []*float64
-		Nodes    []struct{ State string }
+		Complete   bool
+		IntervalMs float64
+		Numbers    []*float64
+		Nodes      []struct {
+			State   string
+			Reasons json.RawMessage
+		}
 	}
 	status, _, body := s.do(n, http.MethodGet, "/overview", "")
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || !answer.Complete {
@@ -451,12 +455,13 @@ func (s *scripted) overview(n *node) (o overview) {
 	}
 	for _, v := range answer.Numbers {
 		if v != nil {
-			o.numbers += *v * answer.Interval
+			o.numbers += *v * answer.IntervalMs / 1000
 		}
 	}
 	o.states = map[string]int{}
 	for _, one := range answer.Nodes {
 		o.states[one.State]++
+		o.reasons = append(o.reasons, string(one.Reasons))
 	}
 	return o
 }
