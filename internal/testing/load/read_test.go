@@ -57,7 +57,7 @@ func TestRead(t *testing.T) {
 		{request{shape: plain, count: 1}, 200, `{"bizType":"a","id":"07"}`, record.Call{Code: unreadable}},
 		{request{shape: plain, count: 1}, 200, ``, record.Call{Code: unreadable}},
 		{request{shape: plain, count: 1}, 503, `{"code":"starting"}`, record.Call{Code: "starting"}},
-		{request{shape: plain, kind: record.Parse}, 200, `{"number":"7","valid":true,"time":"2026-01-01T00:00:00.005Z","machineId":3,"sequence":4}`,
+		{request{shape: plain, kind: record.Parse}, 200, `{"number":"7","valid":true,"at":"2026-01-01T00:00:00.005Z","machineId":3,"sequence":4}`,
 			record.Call{Runs: []record.Run{{First: 7, Count: 1, Step: 1}}, Parsed: &record.Parsed{Valid: true, Time: 1767225600005, Machine: 3, Sequence: 4}}},
 	} {
 		c.want.Status = c.status
