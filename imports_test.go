@@ -288,7 +288,7 @@ var rules = map[string]rule{
 
 	// Programs and examples.
 	"command": {
-		may: "command/clitool command/generate command/imports command/remote command/top " +
+		may: "client command/clitool command/generate command/imports command/remote command/top " +
 			"internal/gcpace internal/version server server/access server/config server/doctor server/ops",
 		why: "flags, signals and sub-commands; the program imports its plugins and strategies",
 	},

@@ -21,6 +21,9 @@ const more = `For commands of a node every key of the configuration is a flag (-
 an environment variable (SEQD_SERVER_ADDR): see seqd help config. Commands for a running service
 need no configuration: --addr or SEQD_CLIENT_ADDR says where it is.
 
+With --json a command that fails prints {"error": "..."}; "problems" names the keys of a wrong
+configuration.
+
 Exit codes: 0 done; 1 failed; 78 a mistake in the configuration or on the command line (EX_CONFIG).`
 
 // newLine makes the tree of commands for one command line.

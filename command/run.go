@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/server/config"
 )
 
 // run runs one command line and returns its exit code.
@@ -37,11 +40,36 @@ func (p *program) run(ctx context.Context, args []string, out, errs io.Writer) i
 	case errors.Is(err, clitool.ErrSaid):
 		return ExitFailed
 	}
-	sayInTime(errs, clitool.EscapeLines(fmt.Sprintf("seqd: %v\n", env.Explain(err))))
+	err = env.Explain(err)
+	if (env.JSON || slices.Contains(args, "--json")) && !stdout.written {
+		_ = env.ShowJSON(failureOf(err)) // the error output says the same
+	}
+	sayInTime(errs, clitool.EscapeLines(fmt.Sprintf("seqd: %v\n", err)))
 	if errors.Is(err, clitool.ErrUsage) {
 		return ExitConfig
 	}
 	return ExitFailed
+}
+
+// failure is the JSON of a command that fails before it has printed anything.
+type failure struct {
+	Error    string           `json:"error"`          // the message
+	Code     client.Code      `json:"code,omitempty"` // of the answer of the service
+	Problems []client.Problem `json:"problems,omitempty"`
+}
+
+// failureOf returns the JSON of an error. Problems are those of a configuration or a definition.
+func failureOf(err error) failure {
+	f := failure{Error: err.Error()}
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		f.Code, f.Problems = refused.Code, refused.Problems
+	}
+	if invalid, ok := errors.AsType[config.Invalid](err); ok {
+		for _, p := range invalid {
+			f.Problems = append(f.Problems, client.Problem(p))
+		}
+	}
+	return f
 }
 
 // sayInTime writes the final message. It gives up after a second, so that the process ends even if
@@ -61,15 +89,17 @@ func sayInTime(errs io.Writer, text string) {
 // output takes the results of a command. After its first error it takes nothing more, and the
 // command is canceled.
 type output struct {
-	w      io.Writer
-	failed context.CancelFunc
-	err    error
+	w       io.Writer
+	failed  context.CancelFunc
+	err     error
+	written bool // something was
 }
 
 func (o *output) Write(p []byte) (n int, err error) {
 	if o.err != nil {
 		return 0, o.err
 	}
+	o.written = true
 	if n, err = o.w.Write(p); err != nil {
 		o.err = err
 		o.failed()

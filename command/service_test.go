@@ -18,6 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
@@ -127,6 +131,35 @@ func TestUsageMistakes(t *testing.T) {
 				t.Errorf("the output is %q, want none", got.out)
 			}
 		})
+	}
+}
+
+// Every command with --json prints JSON if it fails, also if its command line is not understood.
+func TestFailureIsJSON(t *testing.T) {
+	env := clitool.New(strings.NewReader(""), io.Discard, io.Discard, nil)
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		if cmd.Flags().Lookup("json") == nil && cmd.InheritedFlags().Lookup("json") == nil {
+			return
+		}
+		for _, wrong := range [][]string{{"--json", "--colour"}, {"--colour", "--json"}} {
+			args := append(strings.Fields(cmd.CommandPath())[1:], wrong...)
+			var f failure
+			got := runWith(t, nil, args...)
+			if err := json.Unmarshal([]byte(got.out), &f); err != nil || got.code != ExitConfig || got.errs != "seqd: "+f.Error+"\n" {
+				t.Errorf("%q: %+v", args, got)
+			}
+		}
+	}
+	walk(newLine(&program{}, env).root)
+	wrong := write(t, good+"log: {level: loud}\nserver: {maxCount: 0}\n")
+	var f failure
+	got := runWith(t, nil, "check-config", "--json", "--config", wrong)
+	if err := json.Unmarshal([]byte(got.out), &f); err != nil || len(f.Problems) != 2 || !slices.ContainsFunc(f.Problems, func(p client.Problem) bool { return p.Key == "log.level" && p.Text != "" }) {
+		t.Errorf("%v: %+v", err, got)
 	}
 }
 

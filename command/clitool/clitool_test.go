@@ -147,7 +147,7 @@ func TestOperands(t *testing.T) {
 }
 
 func TestConfirm(t *testing.T) {
-	for answer, want := range map[string]error{"y\n": nil, "YES\n": nil, "yes": nil, " y \n": nil, "\n": ErrSaid, "": ErrSaid, "n\n": ErrSaid, "yesterday\n": ErrSaid} {
+	for answer, want := range map[string]error{"y\n": nil, "YES\n": nil, "yes": nil, " y \n": nil, "\n": errNothingChanged, "": errNothingChanged, "n\n": errNothingChanged, "yesterday\n": errNothingChanged} {
 		var errs strings.Builder
 		env := New(strings.NewReader(answer), io.Discard, &errs, nil)
 		env.terminal = func(any) (int, bool) { return 0, true }

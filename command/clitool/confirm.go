@@ -2,10 +2,14 @@ package clitool
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 )
+
+// errNothingChanged is the error if the answer is not yes.
+var errNothingChanged = errors.New("nothing was changed")
 
 // Confirm asks the user a question on the terminal and returns nil if the answer is yes. Without a
 // terminal nobody can answer: then the error, which wraps [ErrUsage], names flag, the flag that
@@ -23,6 +27,5 @@ func (e *Env) Confirm(question, flag string) error {
 	case "y", "yes":
 		return nil
 	}
-	fmt.Fprintln(e.Errs, "seqd: nothing was changed")
-	return ErrSaid
+	return errNothingChanged
 }

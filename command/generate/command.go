@@ -98,6 +98,5 @@ func failed(env *clitool.Env, o *Options, err error) error {
 	if errors.Is(err, context.Canceled) {
 		why = "interrupted"
 	}
-	fmt.Fprintf(env.Errs, "seqd: %s\n%s has %d of %d lines. The same command with --resume continues.\n", why, o.Output, resumable.Lines, o.Count)
-	return clitool.ErrSaid
+	return fmt.Errorf("%s\n%s has %d of %d lines; the same command with --resume continues", why, o.Output, resumable.Lines, o.Count)
 }

@@ -102,8 +102,8 @@ func TestCommandResumes(t *testing.T) {
 		return true
 	}
 	got := command(t, s, "invite", "--count", "50000", "-o", "codes.txt", "--parallel", "1")
-	if !errors.Is(got.err, clitool.ErrSaid) || got.out != "" || !strings.Contains(got.errs, "seqd: disabled: the biz type is disabled") ||
-		!strings.Contains(got.errs, "codes.txt has 10000 of 50000 lines. The same command with --resume continues.") {
+	if got.err == nil || errors.Is(got.err, clitool.ErrUsage) || got.out != "" || !strings.HasPrefix(got.err.Error(), "disabled: the biz type is disabled") ||
+		!strings.Contains(got.err.Error(), "codes.txt has 10000 of 50000 lines; the same command with --resume continues") {
 		t.Errorf("%+v", got)
 	}
 	s.fault = nil

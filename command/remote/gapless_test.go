@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -109,6 +110,9 @@ func TestGaps(t *testing.T) {
 `, "gaps", "invoice", "--key", "t-1", "--json")
 	l.wantError(78, "use only one of --csv and --json", "gaps", "invoice", "--csv", "--json")
 	l.wantError(1, "bad_answer", "gaps", "invoice", "--key", "other")
+	if got := l.run("gaps", "invoice", "--key", "other", "--json"); got.code != 1 || !json.Valid([]byte(got.out)) || strings.Count(got.out, `"error"`) != 1 {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestGapsOfNone(t *testing.T) {

@@ -44,7 +44,7 @@ needs the scope read. --csv prints all numbers, also those that are issued, for 
 			case env.JSON:
 				p = &accountJSON{out: env.Out}
 			}
-			return printAccount(cmd.Context(), a, args[0], of, p)
+			return printAccount(cmd.Context(), env, a, args[0], of, p)
 		},
 	}
 	addCounter(cmd, &of)
@@ -65,14 +65,15 @@ type accountPrinter interface {
 	end(last admin.Account) error
 }
 
-func printAccount(ctx context.Context, a *admin.Admin, bizType string, of admin.Counter, p accountPrinter) error {
+func printAccount(ctx context.Context, env *clitool.Env, a *admin.Admin, bizType string, of admin.Counter, p accountPrinter) error {
 	var last admin.Account
+	begun := false
 	err := a.EachPage(ctx, bizType, of, func(page admin.Account) error {
-		last = page
+		last, begun = page, true
 		return p.page(page)
 	})
 	if err != nil {
-		return err
+		return breakOff(env, begun, err)
 	}
 	return p.end(last)
 }

@@ -31,11 +31,11 @@ func (l *list[T]) run(ctx context.Context, get func(context.Context, admin.Page)
 	page := admin.Page{Limit: pageSize}
 	for {
 		items, next, err := get(ctx, page)
-		if err != nil {
-			return err
+		if err == nil && next != "" && next <= page.After {
+			err = fmt.Errorf("the list of %s does not end: after %q comes %q", l.field, page.After, next)
 		}
-		if next != "" && next <= page.After {
-			return fmt.Errorf("the list of %s does not end: after %q comes %q", l.field, page.After, next)
+		if err != nil {
+			return breakOff(l.env, l.begun, err)
 		}
 		if err := l.print(items, next == ""); err != nil || next == "" {
 			return err

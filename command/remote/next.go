@@ -88,7 +88,7 @@ func (i *issue) run(ctx context.Context, n int) error {
 			most = (most + 1) / 2 // server.maxCount is smaller; the refused request issued nothing
 			continue
 		case err != nil && done > 0:
-			return errors.Join(i.end(done), fmt.Errorf("after %d of %d numbers: %w", done, n, err))
+			return breakOff(i.env, true, fmt.Errorf("after %d of %d numbers: %w", done, n, err))
 		case err != nil:
 			return err
 		}
@@ -97,7 +97,7 @@ func (i *issue) run(ctx context.Context, n int) error {
 		}
 		done += count
 	}
-	return i.end(done)
+	return i.end()
 }
 
 // print writes the numbers of one request.
@@ -122,8 +122,8 @@ func (i *issue) print(text []byte, first bool) error {
 }
 
 // end writes what follows the last number.
-func (i *issue) end(done int) error {
-	if !i.env.JSON || done == 0 {
+func (i *issue) end() error {
+	if !i.env.JSON {
 		return nil
 	}
 	return i.env.Printf("]}\n")

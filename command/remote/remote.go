@@ -38,6 +38,15 @@ func newAdmin(env *clitool.Env) (*admin.Admin, error) {
 	return admin.New(c), nil
 }
 
+// breakOff returns err. With --json it ends the document that has begun with a list, and says err
+// in it.
+func breakOff(env *clitool.Env, begun bool, err error) error {
+	if env.JSON && begun {
+		_ = env.Printf("\n],\"error\":%s}\n", quoted(env.Explain(err).Error())) // Out keeps its error
+	}
+	return err
+}
+
 // condition are the flags of a change of something that has a version.
 type condition struct{ version int64 }
 

@@ -53,7 +53,8 @@ func (l line) want(want string, args ...string) {
 func (l line) wantError(code int, want string, args ...string) {
 	l.t.Helper()
 	got := l.run(args...)
-	if got.code != code || got.out != "" || !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, want) || !strings.HasSuffix(got.errs, "\n") {
+	printed := got.out != "" && (!slices.Contains(args, "--json") || !json.Valid([]byte(got.out)))
+	if got.code != code || printed || !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, want) || !strings.HasSuffix(got.errs, "\n") {
 		l.t.Errorf("%q: %+v, want %d and %q", args, got, code, want)
 	}
 }
@@ -192,7 +193,7 @@ func TestNextFailsInBetween(t *testing.T) {
 		t.Errorf("exit code %d, %d lines, %q", got.code, strings.Count(got.out, "\n"), got.errs)
 	}
 	got = f.line(t).run("next", "order", "-n", "30000", "--json")
-	if got.code != 1 || !json.Valid([]byte(got.out)) {
+	if got.code != 1 || !json.Valid([]byte(got.out)) || !strings.HasSuffix(got.out, `,"error":"after 20000 of 30000 numbers: exhausted: all numbers are used up"}`+"\n") {
 		t.Errorf("exit code %d, %q", got.code, got.errs)
 	}
 }

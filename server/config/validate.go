@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -60,12 +59,23 @@ func (p *problems) settings(prefix string, settings any) {
 	}
 }
 
-func (p *problems) err() error {
-	var list []error
-	for _, problem := range *p {
-		list = append(list, fmt.Errorf("%s: %s", problem.Key, problem.Text))
+// Invalid is the error of [Load] for a configuration with wrong keys. It is never empty.
+type Invalid []seqd.Problem
+
+// Error returns a line for each key.
+func (i Invalid) Error() string {
+	lines := make([]string, len(i))
+	for n, problem := range i {
+		lines[n] = problem.Key + ": " + problem.Text
 	}
-	return errors.Join(list...)
+	return strings.Join(lines, "\n")
+}
+
+func (p *problems) err() error {
+	if len(*p) == 0 {
+		return nil
+	}
+	return Invalid(*p)
 }
 
 func (p *problems) oneOf(key, value string, allowed ...string) {

@@ -212,7 +212,7 @@ func TestGenerateWithoutService(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bytes.Count(text, []byte("\n"))
-	want := fmt.Sprintf("codes.txt has %d of 100000000 lines. The same command with --resume continues.", lines)
+	want := fmt.Sprintf("codes.txt has %d of 100000000 lines; the same command with --resume continues", lines)
 	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(errs.String(), want) || !strings.Contains(errs.String(), "cannot be reached") {
 		t.Errorf("it exits with %d and says %s, want %s", code, errs.String(), want)
 	}
