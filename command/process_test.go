@@ -34,7 +34,7 @@ func startProcess(t *testing.T, args ...string) (seqd *exec.Cmd, log *os.File, u
 		t.Fatal(err)
 	}
 	seqd = exec.Command(os.Args[0], append([]string{"--config", write(t, good), "--server.addr", "127.0.0.1:0"}, args...)...)
-	seqd.Env, seqd.Stderr = append(os.Environ(), beSeqd+"=1"), w
+	seqd.Env, seqd.Stderr = []string{beSeqd + "=1"}, w
 	if err := seqd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestReaderOfNumbersEnds(t *testing.T) {
 	defer r.Close()
 	var errs strings.Builder
 	seqd := exec.Command(os.Args[0], "next", "order", "-n", "1000000", "--addr", startService(t))
-	seqd.Env, seqd.Stdout, seqd.Stderr = append(os.Environ(), beSeqd+"=1"), w, &errs
+	seqd.Env, seqd.Stdout, seqd.Stderr = []string{beSeqd + "=1"}, w, &errs
 	if err := seqd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (p *terminal) start(t *testing.T, args ...string) *exec.Cmd {
 	}
 	defer slave.Close()
 	seqd := exec.Command(os.Args[0], args...)
-	seqd.Env = append(os.Environ(), beSeqd+"=1")
+	seqd.Env = []string{beSeqd + "=1"}
 	seqd.Stdin, seqd.Stdout, seqd.Stderr = slave, slave, slave
 	seqd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := seqd.Start(); err != nil {

@@ -31,9 +31,12 @@ func start(t *testing.T, flags ...string) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan int, 1)
+	t.Setenv("SEQD_STORE_DRIVER", "none") // of whoever runs the test: their store must not be used
 	args := append([]string{"serve", "--config", "seqd.yaml", "--server.addr", "127.0.0.1:0"}, flags...)
 	onListen := server.WithOnListen(func(addr net.Addr) { listening <- addr.String() })
-	go func() { ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListen)) }()
+	go func() {
+		ended <- command.Run(ctx, args, io.Discard, os.Stderr, command.WithServer(onListen), command.WithEnv(nil))
+	}()
 	stop = func() {
 		cancel()
 		if code := <-ended; code != command.ExitOK {
@@ -56,7 +59,7 @@ func start(t *testing.T, flags ...string) (addr string, stop func()) {
 func do(t *testing.T, args ...string) (output string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), beCustom+"=1")
+	cmd.Env = []string{beCustom + "=1"} // without SEQD_… of whoever runs the test
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%q: %v: %s", args, err, text)
