@@ -108,7 +108,9 @@ type Keeper interface {
 	// KeptFor returns the age at which records are removed; 0 if none is.
 	KeptFor() time.Duration
 	// Purge removes the records of a deleted biz type that are older. Several nodes may do so at once.
-	Purge(ctx context.Context, env Env, bizType string) error
+	// What lies together with records of others is removed only if gone says of each of them that it
+	// is deleted too, and keeps records no longer.
+	Purge(ctx context.Context, env Env, bizType string, gone func(bizType string) bool) error
 }
 
 // Chain returns the bindings of a biz type in the order in which they run.

@@ -356,6 +356,45 @@ func (f *files) Purge(ctx context.Context, bizType string, before int64, limit i
 	return 0, nil
 }
 
+// purgeGone removes files whose records are all too old, and of biz types that are gone: others may
+// have used the file since, and keep records for longer, or as many files as they like.
+func (f *files) purgeGone(ctx context.Context, before int64, gone func(bizType string) bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(ctx); err != nil {
+		return err
+	}
+	if f.size > 0 && f.last < before {
+		only, err := onlyOf(f.path, gone)
+		if err != nil {
+			return err
+		}
+		if only {
+			most := f.maxFiles
+			f.maxFiles = 0
+			err = f.rotate()
+			f.maxFiles = most
+		}
+		if err != nil {
+			return err
+		}
+	}
+	list, err := f.olderFiles()
+	for _, o := range list {
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+		if o.last >= before {
+			continue
+		}
+		only := false
+		if only, err = onlyOf(o.path, gone); only && err == nil {
+			err = o.remove()
+		}
+	}
+	return errors.Join(err, ctx.Err())
+}
+
 // timesOf returns the times, in ms, that the records of a query can have: from ≤ time < to.
 func timesOf(q persist.HistoryQuery) (from, to int64) {
 	to = 1 << 52

@@ -25,7 +25,7 @@ var _ plugin.Keeper = (*Settings)(nil)
 func (s *Settings) KeptFor() time.Duration { return s.Retention }
 
 // Purge implements [plugin.Keeper].
-func (s *Settings) Purge(ctx context.Context, env plugin.Env, bizType string) error {
+func (s *Settings) Purge(ctx context.Context, env plugin.Env, bizType string, gone func(string) bool) error {
 	p, err := join(env, *s, bizType)
 	if errors.Is(err, errHeld) {
 		return nil // whoever writes to the file removes what is old there
@@ -33,7 +33,26 @@ func (s *Settings) Purge(ctx context.Context, env plugin.Env, bizType string) er
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.purgeAll(ctx), p.leave(ctx, bizType))
+	return errors.Join(p.purgeGone(ctx, bizType, gone), p.leave(ctx, bizType))
+}
+
+// purgeGone removes the old records of a deleted biz type.
+func (p *pipe) purgeGone(ctx context.Context, bizType string, gone func(string) bool) error {
+	f, ok := p.store.(*files)
+	if !ok {
+		return p.purgeAll(ctx)
+	}
+	pipes.mu.Lock()
+	shared := len(p.members) > 1
+	pipes.mu.Unlock()
+	if shared {
+		return nil // as if another process had the file
+	}
+	now := p.now()
+	if err := p.trusts(ctx, now); err != nil {
+		return err
+	}
+	return f.purgeGone(ctx, now.Add(-p.settings.Retention).UnixMilli(), func(name string) bool { return name == bizType || gone(name) })
 }
 
 // purge removes old records in small steps until the pipe is closed. Every node does so; a record

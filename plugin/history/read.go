@@ -74,6 +74,33 @@ func idOf(text []byte) ([]byte, bool) {
 	return rest[:idLength], err == nil
 }
 
+// bizTypeOf returns the name of the biz type in a line with an ID.
+func bizTypeOf(text []byte) []byte {
+	name, _, _ := bytes.Cut(text[len(lineBegins)+idLength+len(afterID):], []byte(`"`))
+	return name
+}
+
+// onlyOf reports whether all records of a file are of biz types that are gone.
+func onlyOf(path string, gone func(bizType string) bool) (only bool, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	others, known := false, make(map[string]bool)
+	_, _, err = readLines(file, -1, func(_, text []byte, _ int64) {
+		name := bizTypeOf(text)
+		if others || known[string(name)] {
+			return
+		}
+		known[string(name)] = true
+		others = !gone(string(name))
+	})
+	return !others, errors.Join(err, file.Close())
+}
+
 // decodeLine returns the record in a line.
 func decodeLine(text []byte) (persist.HistoryRecord, error) {
 	var l line

@@ -111,7 +111,8 @@ func (c *Catalogue) purge(ctx context.Context, name string) (next time.Duration)
 			continue
 		}
 		every := min(keeper.KeptFor()/10, mostPurge)
-		err := keeper.Purge(ctx, PluginEnv(c.builder.env), name)
+		gone := func(other string) bool { return c.keepsNoLonger(ctx, other, binding.Name, keeper.KeptFor()) }
+		err := keeper.Purge(ctx, PluginEnv(c.builder.env), name, gone)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("what a plugin keeps of a deleted biz type cannot be removed; trying again", "bizType", name, "plugin", binding.Name, "error", err)
 		}
@@ -120,4 +121,22 @@ func (c *Catalogue) purge(ctx context.Context, name string) (next time.Duration)
 		}
 	}
 	return next
+}
+
+// keepsNoLonger reports whether a biz type is deleted too, and a plugin kept its records no longer.
+func (c *Catalogue) keepsNoLonger(ctx context.Context, name, plugged string, kept time.Duration) bool {
+	_, said, err := c.records.read(ctx, name)
+	if err != nil || !said.Deleted {
+		return false
+	}
+	b, err := c.builder.decode(name, said.Definition)
+	if err != nil {
+		return false
+	}
+	for _, binding := range b.Plugins {
+		if keeper, ok := binding.Settings.(plugin.Keeper); ok && binding.Name == plugged && (keeper.KeptFor() == 0 || keeper.KeptFor() > kept) {
+			return false
+		}
+	}
+	return true
 }

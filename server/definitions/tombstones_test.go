@@ -3,6 +3,9 @@ package definitions
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +61,46 @@ func TestHistoryOfDeleted(t *testing.T) {
 		synctest.Wait()
 		if left := other.catalogue.tombstones.dueAt(time.Now().Add(time.Hour)); len(left) > 0 {
 			t.Errorf("still looked at: %q", left)
+		}
+	})
+}
+
+// A file of history may have got records of other biz types since one was deleted. They stay for as
+// long as those say, also while no node holds them.
+func TestHistoryOfDeletedInTheFileOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, folder := newFaulty(true), t.TempDir()
+		issue := func(c *node, name, file, retention string) {
+			t.Helper()
+			c.mustPut(t, name, fmt.Sprintf(`{"plugins":[{"name":"history","to":"file","file":{"path":%q},"retention":%q}]}`, filepath.Join(folder, file), retention), always)
+			c.mustIssue(t, name)
+			time.Sleep(time.Second) // longer than flushInterval
+		}
+		c := newNode(t, store)
+		for _, name := range []string{"gone", "gone-too", "before"} {
+			issue(c, name, map[string]string{"before": "shared"}[name]+"h", "1m")
+			if _, err := c.Delete(t.Context(), name, always); err != nil {
+				t.Fatal(err)
+			}
+		}
+		issue(c, "kept", "sharedh", "0s")
+		if err := c.issuer.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		other := newNode(t, store) // does not hold kept until it is asked for
+		go other.catalogue.Purge(t.Context())
+		time.Sleep(3 * time.Minute)
+		left := ""
+		files, err := filepath.Glob(filepath.Join(folder, "*"))
+		for _, file := range files {
+			text, failed := os.ReadFile(file)
+			if failed != nil {
+				err = failed
+			}
+			left += string(text)
+		}
+		if err != nil || strings.Contains(left, "gone") || !strings.Contains(left, `"bizType":"kept"`) {
+			t.Errorf("%v; left of the history: %s", err, left)
 		}
 	})
 }
