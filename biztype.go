@@ -8,9 +8,6 @@ const MaxNumber int64 = 1<<53 - 1
 // from overflow.
 const MaxCount = 1_000_000
 
-// MaxRange is the largest number of numbers in one range: see [OneRange].
-const MaxRange = 100_000_000
-
 // MaxNameLength is the longest name of a biz type, in bytes.
 const MaxNameLength = 64
 

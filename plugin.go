@@ -25,7 +25,7 @@ type Call struct {
 	// BizType is the name of the biz type.
 	BizType string
 	// Count is how many numbers are wanted: 1 to [MaxCount]. With [OneRange] it is up to
-	// [MaxRange], or 0 for as many as the strategy takes at a time.
+	// [MaxCount], or 0 for as many as the strategy takes at a time.
 	Count int
 	// Want is what kind of numbers is wanted.
 	Want Want

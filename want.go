@@ -7,15 +7,15 @@ import (
 
 // check returns why a call cannot be issued by any biz type.
 func (call *Call) check() *Error {
-	least, most := 1, MaxCount
+	least := 1
 	switch {
 	case call.Want > ReservedNumbers:
 		return Errorf(CodeInvalidRequest, "there is no kind %d of numbers", call.Want)
 	case call.Want == OneRange:
-		least, most = 0, MaxRange
+		least = 0
 	}
-	if call.Count < least || call.Count > most {
-		return Errorf(CodeInvalidCount, "count is %d and must be from %d to %d", call.Count, least, most)
+	if call.Count < least || call.Count > MaxCount {
+		return Errorf(CodeInvalidCount, "count is %d and must be from %d to %d", call.Count, least, MaxCount)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (f *front) extraRoutes() []httpapi.Extra {
 	cfg := f.base.cfg.Compat
 	routes := compat.Routes(compat.Options{
 		Leaf: cfg.Leaf, LeafSnowflake: cfg.LeafSnowflake, Tinyid: cfg.Tinyid,
-		CosID: cfg.CosID != config.CosIDOff, Create: cfg.CosID == config.CosIDCreate, Token: cfg.Token,
+		CosID: cfg.CosID != config.CosIDOff, Create: cfg.CosID == config.CosIDCreate, MaxBizTypes: cfg.MaxBizTypes, Token: cfg.Token,
 		Named: f.tokens, Gate: f.gate, Now: f.base.opts.now, Log: f.base.log,
 	})
 	if f.console != nil {

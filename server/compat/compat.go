@@ -29,6 +29,8 @@ type Options struct {
 	LeafSnowflake string
 	// Create is true if clients of CosId create the biz types that they name.
 	Create bool
+	// MaxBizTypes is how many biz types there may be for them to create another.
+	MaxBizTypes int
 	// Token is the name of the token whose scopes the clients of Leaf and CosId have.
 	Token string
 	// Named checks that token. It is used if the gate has a guard.
@@ -60,7 +62,7 @@ func Routes(opts Options) (routes []httpapi.Extra) {
 		routes = append(routes, tinyid{opts.Gate}.routes()...)
 	}
 	if opts.CosID {
-		routes = append(routes, cosid{guests: &guests, create: opts.Create}.routes()...)
+		routes = append(routes, cosid{guests: &guests, create: newCreations(opts)}.routes()...)
 	}
 	return routes
 }

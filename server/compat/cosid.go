@@ -3,6 +3,7 @@ package compat
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -21,14 +22,14 @@ import (
 // created. The step is the client's: each request for numbers has it again.
 type cosid struct {
 	*guests
-	create bool // whether clients create biz types
+	create *creations // nil if clients create no biz types
 }
 
 func (s cosid) routes() []httpapi.Extra {
 	return []httpapi.Extra{
 		{
 			Methods: []string{http.MethodPost}, Path: "/segments/distributor/:namespace/:name",
-			Guests: true, Changes: s.create, Serve: s.distributor, Fail: failCosID,
+			Guests: true, Changes: s.create != nil, Serve: s.distributor, Fail: failCosID,
 		},
 		{Methods: []string{http.MethodPatch}, Path: "/segments/:namespace/:name", Guests: true, Serve: s.nextMax, Fail: failCosID},
 	}
@@ -69,11 +70,11 @@ func (s cosid) distributor(v *httpapi.Visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := whole(values, "step", 1, seqd.MaxRange); err != nil {
+	if _, err := s.step(values); err != nil {
 		return err
 	}
 	err = checkPlain(issuer, bizType)
-	if s.create && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
+	if s.create != nil && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
 		err = s.make(v, issuer, bizType, offset)
 	}
 	if err != nil {
@@ -83,10 +84,30 @@ func (s cosid) distributor(v *httpapi.Visit) error {
 	return nil
 }
 
+// step returns how many numbers the client asks for at once: no more than others may.
+func (s cosid) step(values url.Values) (int, error) {
+	step, err := whole(values, "step", 1, seqd.MaxNumber)
+	if err == nil && step > int64(s.gate.MaxCount) {
+		err = seqd.Errorf(seqd.CodeInvalidCount, "step is %d and must be a whole number from 1 to %d: set server.maxCount higher if clients need more at once", step, s.gate.MaxCount)
+	}
+	return int(step), err
+}
+
 // make creates a biz type whose first number follows offset, unless there is one.
 func (s cosid) make(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, offset int64) error {
 	catalogue, err := v.Catalogue()
 	if err != nil {
+		return err
+	}
+	if err := s.create.begin(v.Context()); err != nil {
+		return err
+	}
+	defer s.create.end()
+	if err := s.create.room(v.Context(), catalogue); err != nil {
+		// another node may have created this one
+		if known := s.follow(v, issuer, bizType); seqd.CodeOf(known) != seqd.CodeUnknownBizType {
+			return known
+		}
 		return err
 	}
 	definition, err := json.Marshal(map[string]any{"strategy": "segment", "start": offset + 1, "reset": "never"})
@@ -137,15 +158,15 @@ func (s cosid) nextMax(v *httpapi.Visit) error {
 	if err != nil {
 		return err
 	}
-	step, err := whole(values, "step", 1, seqd.MaxRange)
+	step, err := s.step(values)
 	if err != nil {
 		return err
 	}
-	run, err := takeRange(v, issuer, bizType, int(step))
-	if s.create && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
+	run, err := takeRange(v, issuer, bizType, step)
+	if s.create != nil && seqd.CodeOf(err) == seqd.CodeUnknownBizType {
 		// the client may have created it at another node
 		if err = s.follow(v, issuer, bizType); err == nil {
-			run, err = takeRange(v, issuer, bizType, int(step))
+			run, err = takeRange(v, issuer, bizType, step)
 		}
 	}
 	if err != nil {

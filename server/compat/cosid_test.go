@@ -2,14 +2,17 @@ package compat_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 )
 
 func TestCosIDSegments(t *testing.T) {
@@ -18,8 +21,8 @@ func TestCosIDSegments(t *testing.T) {
 	n.do("POST", "/segments/distributor/shop/order?offset=500&step=10", "").want(t, 200, "", "") // only used for a new one
 	n.do("PATCH", "/segments/shop/order?step=10", "").want(t, 200, jsonType, "10")
 	n.do("PATCH", "/segments/shop/order?step=1", "").want(t, 200, jsonType, "11")
-	n.do("PATCH", "/segments/shop/order?step=100000000", "").want(t, 200, jsonType, "100000011")
-	n.do("PATCH", "/segments/shop/order?step=2", "", "Content-Type", "application/x-www-form-urlencoded").want(t, 200, jsonType, "100000013")
+	n.do("PATCH", "/segments/shop/order?step=10000", "").want(t, 200, jsonType, "10011")
+	n.do("PATCH", "/segments/shop/order?step=2", "", "Content-Type", "application/x-www-form-urlencoded").want(t, 200, jsonType, "10013")
 	n.do("PATCH", "/segments/shop/__share__?step=5", "").want(t, 200, jsonType, "5")
 	// the @ of a period is a dot, escaped or not
 	n.do("PATCH", "/segments/shop/order@2026?step=5", "").want(t, 200, jsonType, "5")
@@ -48,9 +51,13 @@ func (n *node) cosIDFails(method, target string, status int, code seqd.Code, hea
 
 func TestCosIDFailures(t *testing.T) {
 	n := newNode(t, setup{yaml: "compat: {cosid: use}\n" + strings.ReplaceAll(bizTypes, "- {name: ", "- {name: a.")})
-	for _, query := range []string{"", "step=", "step=0", "step=-1", "step=x", "step=1.5", "step=100000001", "step=9223372036854775808", "step=1&step=1", "step=1&%zz"} {
+	for _, query := range []string{"", "step=", "step=0", "step=-1", "step=x", "step=1.5", "step=9223372036854775808", "step=1&step=1", "step=1&%zz"} {
 		n.cosIDFails("PATCH", "/segments/a/order?"+query, 400, seqd.CodeInvalidRequest)
 		n.cosIDFails("POST", "/segments/distributor/a/order?offset=0&"+query, 400, seqd.CodeInvalidRequest)
+	}
+	for _, step := range []string{"10001", "1000000", "100000000", "9007199254740991"} { // as GET /seq?count=
+		n.cosIDFails("PATCH", "/segments/a/order?step="+step, 400, seqd.CodeInvalidCount)
+		n.cosIDFails("POST", "/segments/distributor/a/order?offset=0&step="+step, 400, seqd.CodeInvalidCount)
 	}
 	for _, query := range []string{"step=1", "step=1&offset=", "step=1&offset=-1", "step=1&offset=9007199254740991", "step=1&offset=x"} {
 		n.cosIDFails("POST", "/segments/distributor/a/order?"+query, 400, seqd.CodeInvalidRequest)
@@ -115,6 +122,48 @@ func TestCosIDCreatesAgain(t *testing.T) {
 	}
 	n.cosIDFails("POST", create, 409, seqd.CodeDisabled)
 	n.cosIDFails("PATCH", "/segments/shop/cart?step=10", 409, seqd.CodeDisabled)
+}
+
+// TestCosIDCreatesSome lets clients of two nodes create biz types until there are enough. Those that
+// exist can be used, also at the node that has not seen them, and deleting one makes room.
+func TestCosIDCreatesSome(t *testing.T) {
+	store, yaml := newSharedStore(), "compat: {cosid: create, maxBizTypes: 5}\nbizTypes: [{name: other}, {name: another}]\n"
+	a, b := newNode(t, setup{store: store, yaml: yaml}), newNode(t, setup{store: store, yaml: yaml})
+	var created atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 12 {
+		wg.Go(func() {
+			answer, err := a.try("POST", fmt.Sprintf("/segments/distributor/shop/cart%d?offset=0&step=1", i), "")
+			switch {
+			case err == nil && answer.status == 200:
+				created.Add(1)
+			case err != nil || answer.header.Get("Seqd-Error") != string(seqd.CodeConflict) || !strings.Contains(answer.body, "compat.maxBizTypes"):
+				t.Errorf("%v %d %s", err, answer.status, answer.body)
+			}
+		})
+	}
+	wg.Wait()
+	if n := created.Load(); n != 3 {
+		t.Fatalf("clients created %d biz types, want 3", n)
+	}
+	b.cosIDFails("POST", "/segments/distributor/shop/late?offset=0&step=1", 409, seqd.CodeConflict)
+	var names struct{ BizTypes []struct{ Name string } }
+	b.must(json.Unmarshal([]byte(a.get("/biz-types").body), &names))
+	for _, c := range names.BizTypes {
+		if name, ours := strings.CutPrefix(c.Name, "shop."); ours {
+			b.do("POST", "/segments/distributor/shop/"+name+"?offset=0&step=1", "").want(t, 200, "", "")
+			b.do("PATCH", "/segments/shop/"+name+"?step=1", "").want(t, 200, jsonType, "1")
+		}
+	}
+	if answer := a.do("DELETE", "/biz-types/another", ""); answer.status != 204 {
+		t.Fatalf("delete: %d %s", answer.status, answer.body)
+	}
+	await.Eventually(t, "a biz type in the room of another", func() error {
+		if answer := b.do("POST", "/segments/distributor/shop/late?offset=0&step=1", ""); answer.status != 200 {
+			return errors.New(answer.body)
+		}
+		return nil
+	})
 }
 
 // TestCosIDCreatesOnce lets three nodes create the same biz types at once. Each client can use its

@@ -121,7 +121,7 @@ func newNode(t testing.TB, s setup) *node {
 	n.gate = gate.New(gateOpts)
 	opts.Extra = compat.Routes(compat.Options{
 		Leaf: cfg.Compat.Leaf, Tinyid: cfg.Compat.Tinyid, CosID: cfg.Compat.CosID != config.CosIDOff,
-		Create: cfg.Compat.CosID == config.CosIDCreate, LeafSnowflake: cfg.Compat.LeafSnowflake, Token: cfg.Compat.Token,
+		Create: cfg.Compat.CosID == config.CosIDCreate, MaxBizTypes: cfg.Compat.MaxBizTypes, LeafSnowflake: cfg.Compat.LeafSnowflake, Token: cfg.Compat.Token,
 		Named: n.tokens, Gate: n.gate, Now: func() time.Time { return time.UnixMilli(1_800_000_000_123) }, Log: log,
 	})
 	var err error

@@ -14,6 +14,9 @@ type Compat struct {
 	// CosID is whether seqd answers as [CosId's proxy server](COMPAT.md#cosid) does. `use`: for biz
 	// types that exist. `create`: it also creates those that clients name.
 	CosID string `config:"cosid" range:"off, use, create"`
+	// MaxBizTypes is how many biz types there may be, whoever created them, for clients of CosId to
+	// create another. Several nodes at once may create a few more.
+	MaxBizTypes int `config:"maxBizTypes" range:"1 to 10,000"`
 	// Token is the name of the [token](API.md#access) whose scopes the clients of Leaf and CosId
 	// have: they cannot send one. It is required if callers need a token.
 	Token string `config:"token"`
@@ -36,6 +39,7 @@ func (c *Config) validateCompat(p *problems) {
 	p.oneOf("compat.cosid", s.CosID, CosIDOff, CosIDUse, CosIDCreate)
 	p.check(s.CosID != CosIDCreate || c.BizTypesFrom != FromConfig, "compat.cosid",
 		"create needs bizTypesFrom: store, because it changes biz types; use answers for those that exist")
+	p.check(s.MaxBizTypes >= 1 && s.MaxBizTypes <= 10_000, "compat.maxBizTypes", "%d is outside 1 to 10000", s.MaxBizTypes)
 	if s.Token != "" && seqd.CheckName(s.Token) != nil {
 		p.check(false, "compat.token", "its value, which is not shown, is not the name of a token; it is a name, not a secret")
 	}

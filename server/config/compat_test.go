@@ -11,13 +11,13 @@ var withToken = "auth: {tokens: [{name: shop, sha256: \"" + digestOfA + "\", sco
 
 func TestCompat(t *testing.T) {
 	c := mustLoad(t, someBizType, config.Sources{})
-	if c.Compat != (config.Compat{CosID: "off"}) {
+	if c.Compat != (config.Compat{CosID: "off", MaxBizTypes: 1000}) {
 		t.Errorf("the default is %+v", c.Compat)
 	}
 	const all = `compat: {leaf: true, leafSnowflake: user, tinyid: true, cosid: create, token: shop}
 bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 `
-	want := config.Compat{Leaf: true, LeafSnowflake: "user", Tinyid: true, CosID: "create", Token: "shop"}
+	want := config.Compat{Leaf: true, LeafSnowflake: "user", Tinyid: true, CosID: "create", MaxBizTypes: 1000, Token: "shop"}
 	if c := mustLoad(t, withToken+all, config.Sources{}); c.Compat != want {
 		t.Errorf("got %+v, want %+v", c.Compat, want)
 	}
@@ -38,6 +38,7 @@ func TestWrongCompat(t *testing.T) {
 	for text, want := range map[string]string{
 		"compat: {cosid: on}\n" + someBizType:                                         `compat.cosid: "on" is not one of ["off" "use" "create"]`,
 		"compat: {cosid: true}\n" + someBizType:                                       "compat.cosid",
+		"compat: {maxBizTypes: 0}\n" + someBizType:                                    "compat.maxBizTypes: 0 is outside 1 to 10000",
 		"compat: {leaf: 1}\n" + someBizType:                                           "compat.leaf",
 		"compat: {zookeeper: x}\n" + someBizType:                                      "compat.zookeeper",
 		"compat: {cosid: create}\nbizTypesFrom: config\n" + someBizType:               "compat.cosid: create needs bizTypesFrom: store",

@@ -380,6 +380,6 @@ func Default() Config {
 		Idempotency: Idempotency{TTL: 24 * time.Hour},
 		Metrics:     Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:     Tracing{SampleRatio: 0.01},
-		Compat:      Compat{CosID: CosIDOff},
+		Compat:      Compat{CosID: CosIDOff, MaxBizTypes: 1000},
 	}
 }

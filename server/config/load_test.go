@@ -234,6 +234,7 @@ var another = map[string]struct{ yaml, text string }{
 	"compat.leafSnowflake": {"y", "y"},
 	"compat.tinyid":        {"true", "true"},
 	"compat.cosid":         {"create", "create"},
+	"compat.maxBizTypes":   {"7", "7"},
 	"compat.token":         {"y", "y"},
 }
 

@@ -54,8 +54,8 @@ func (s *ranges) inheritBeside(k known) {
 //
 // Like a refill it is not cancelled, because a range whose fate is unknown is lost.
 func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence) error {
-	if n < 0 || n > seqd.MaxRange {
-		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 0 to %d", n, seqd.MaxRange)
+	if n < 0 || n > seqd.MaxCount {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 0 to %d", n, seqd.MaxCount)
 	}
 	if err := ctx.Err(); err != nil {
 		return seqd.AsError(err)
@@ -109,7 +109,7 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		floor := max(seen, besides)
 		req := s.settings.withGaps(persist.Request{BizTag: s.name, Floor: floor, To: persist.Beside, Size: n}, counter.Step)
 		if n == 0 {
-			req.Size = min(s.settings.step(counter.Step, 0, 0), seqd.MaxRange)
+			req.Size = min(s.settings.step(counter.Step, 0, 0), seqd.MaxCount)
 		}
 		base := s.beginsAt(counter, req)
 		if left := s.last() - base; left < req.Size {

@@ -80,7 +80,7 @@ func TestRange(t *testing.T) {
 		synctest.Wait()
 		before := counter(t, w.store)
 		var got []persist.Range
-		for _, n := range []int64{1, 7, seqd.MaxRange, 0} {
+		for _, n := range []int64{1, 7, seqd.MaxCount, 0} {
 			r := rangeOf(t, s, n)
 			if n == 0 {
 				n = 10 // the step
@@ -94,7 +94,7 @@ func TestRange(t *testing.T) {
 		if after.Epoch != before.Epoch || after.Step != before.Step || after.Timestamp != before.Timestamp {
 			t.Errorf("the counter was %+v and is %+v", before, after)
 		}
-		if want := before.Max + 1 + 7 + seqd.MaxRange + 10; after.Max != want {
+		if want := before.Max + 1 + 7 + seqd.MaxCount + 10; after.Max != want {
 			t.Errorf("the maximum is %d instead of %d", after.Max, want)
 		}
 		for range 10 {
@@ -113,7 +113,7 @@ func TestRange(t *testing.T) {
 				t.Errorf("event %s", kind)
 			}
 		}
-		for _, n := range []int64{-1, seqd.MaxRange + 1} {
+		for _, n := range []int64{-1, seqd.MaxCount + 1} {
 			wantCode(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 		}
 		end(t, s)
@@ -222,7 +222,7 @@ func TestRangeThatAFailoverLoses(t *testing.T) {
 				_ = numbers(t, a, 1)
 				synctest.Wait()
 				copied := store.copied()
-				for _, n := range []int64{5001, seqd.MaxRange} {
+				for _, n := range []int64{5001, seqd.MaxCount} {
 					wantCode(t, a.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 				}
 				if o.count(seqd.EventRefillFailed) > 0 {
@@ -240,7 +240,7 @@ func TestRangeThatAFailoverLoses(t *testing.T) {
 				end(t, b)
 				store.lossless = true
 				c, _ := make(t, &world{store: store, redis: &redisModel{}}, change)
-				rangeOf(t, c, seqd.MaxRange)
+				rangeOf(t, c, seqd.MaxCount)
 				end(t, c)
 			})
 		})
