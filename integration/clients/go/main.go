@@ -150,7 +150,7 @@ func tokens(admin *seqd.ClientWithResponses) {
 func service(admin *seqd.ClientWithResponses) {
 	stats := got(admin.GetStatsWithResponse(ctx, "go"))
 	check(good(stats.JSON200, stats).Issued == 1, stats.JSON200)
-	ready := got(admin.ReadinessWithResponse(ctx))
+	ready := got(admin.ReadinessWithResponse(ctx, nil))
 	check(good(ready.JSON200, ready).Status == seqd.Ready, ready.JSON200)
 	nodes := got(admin.ListNodesWithResponse(ctx))
 	check(good(nodes.JSON200, nodes).Nodes[0].Self, nodes.JSON200)
