@@ -5,7 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +38,13 @@ func newBrowser(t *testing.T, transport http.RoundTripper) *browser {
 
 func (b *browser) do(method, target, body string) (status int, text string) {
 	b.t.Helper()
+	resp, text := b.send(method, target, body)
+	return resp.StatusCode, text
+}
+
+// send returns the answer after redirects. Headers are pairs of name and value.
+func (b *browser) send(method, target, body string, headers ...string) (resp *http.Response, text string) {
+	b.t.Helper()
 	r, err := http.NewRequest(method, target, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
@@ -40,7 +52,10 @@ func (b *browser) do(method, target, body string) (status int, text string) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Seqd-Console", "1")
 	r.Header.Set("Origin", strings.Join(strings.SplitN(target, "/", 4)[:3], "/"))
-	resp, err := b.client.Do(r)
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Set(pair[0], pair[1])
+	}
+	resp, err = b.client.Do(r)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -49,7 +64,7 @@ func (b *browser) do(method, target, body string) (status int, text string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return resp.StatusCode, string(data)
+	return resp, string(data)
 }
 
 func (b *browser) want(status int, method, target, body string) string {
@@ -106,6 +121,63 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	if got := log.Count(`"msg":"audit","caller":"ops"`); got != 2 { // sign-in and sign-out
 		t.Errorf("there are %d audit lines", got)
 	}
+}
+
+// Behind a proxy that publishes a node below a path, everything works by what the node says about
+// itself.
+func TestBelowPath(t *testing.T) {
+	s := start(t, load(t, withToken(filepath.Join(t.TempDir(), "seqd.db"))))
+	s.await("/readyz", http.StatusOK)
+	node, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/a/ids", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(node)
+		r.Out.Host = r.In.Host
+	}}))
+	t.Cleanup(proxy.Close)
+	at, b := proxy.URL+"/a/ids", newBrowser(t, nil)
+	for _, path := range []string{"/", "/?x=1", "/console", "/console/"} {
+		resp, page := b.send("GET", at+path, "", "Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+		if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/a/ids/console" {
+			t.Fatalf("%s leads to %s, %d", path, resp.Request.URL, resp.StatusCode)
+		}
+		for _, link := range regexp.MustCompile(`(?:src|href)="([^"#]+)"`).FindAllStringSubmatch(page, -1) {
+			if to := resolved(t, resp, link[1]); !strings.HasSuffix(to, "/docs") { // which needs a token
+				b.want(200, "GET", to, "")
+			} else if to != at+"/docs" {
+				t.Errorf("the API is at %s", to)
+			}
+		}
+	}
+	wantCode(t, b.want(401, "GET", at+"/", ""), seqd.CodeUnauthorized) // no browser
+
+	b.want(200, "POST", at+"/console/session", `{"token":"ops-secret"}`)
+	resp, document := b.send("GET", at+"/console/api/openapi.json", "")
+	if !strings.Contains(document, `"servers":[{"url":".",`) || resolved(t, resp, ".") != at+"/console/api/" {
+		t.Errorf("the servers of the document are not relative: %.500s", document)
+	}
+	for _, made := range [][2]string{{"/tokens", `{"name":"shop","scopes":["read"]}`}, {"/tokens/shop/secrets", "{}"}} {
+		resp, text := b.send("POST", at+"/console/api"+made[0], made[1])
+		to := resolved(t, resp, resp.Header.Get("Location"))
+		if resp.StatusCode != http.StatusCreated || !strings.HasPrefix(to, at+"/console/api"+made[0]+"/") {
+			t.Errorf("POST %s got %d, %s: %s", made[0], resp.StatusCode, to, text)
+		}
+	}
+	b.want(401, "GET", at+"/biz-types", "") // the cookie is for the console alone
+	b.want(204, "DELETE", at+"/console/session", "")
+	b.want(401, "GET", at+"/console/api/biz-types", "")
+}
+
+// resolved returns the URL that a link in an answer leads to.
+func resolved(t *testing.T, resp *http.Response, link string) string {
+	t.Helper()
+	to, err := resp.Request.URL.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to.String()
 }
 
 func TestWithoutConsole(t *testing.T) {

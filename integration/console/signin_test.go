@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,27 @@ func expectStatus(p *browser.Page, statuses ...string) {
 	for _, status := range statuses {
 		p.Expect("^network: Failed to load resource: the server responded with a status of " + status)
 	}
+}
+
+// Behind a proxy that publishes a node below a path, the console works from that path on.
+func TestBelowPath(t *testing.T) {
+	t.Parallel()
+	w := alone(t, withTokens()...)
+	proxy := httptest.NewServer(http.StripPrefix("/a/ids", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", w.nodes[0].HTTP, r.In.Host
+	}}))
+	t.Cleanup(proxy.Close)
+	p := browser.Open(t, proxy.URL)
+	p.Go("/a/ids/")
+	w.signIn(p, adminSecret)
+	p.See(proxy.URL + "/a/ids/seq/NAME")
+	p.Click("link", "Biz types")
+	p.Find("link", "invoice")
+	p.Reload()
+	p.Click("link", "invoice")
+	p.Find("heading", "invoice")
+	p.Click("button", "Sign out")
+	p.Find("heading", "Sign in")
 }
 
 // endSession ends the session of the page on all nodes, as time does.

@@ -101,14 +101,18 @@ func (c *Console) Routes() []httpapi.Extra {
 	}
 }
 
-// Handler returns a handler that gives requests to api, those below /console/api without that
-// prefix. Their answers are not cached unless the API says so: a cache in front that knows to keep
-// answers to an Authorization apart would not see one.
+// Handler returns a handler that gives requests to api: those below /console/api without that
+// prefix, and those of browsers for / as if they were for /console/. Answers of the API are not
+// cached unless it says so: a cache in front that knows to keep answers to an Authorization apart
+// would not see one.
 func (c *Console) Handler(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, apiPath+"/") {
+		switch path := r.URL.Path; {
+		case strings.HasPrefix(path, apiPath+"/"):
 			w.Header()["Cache-Control"] = noStore
 			r = c.inside(r)
+		case path == "/" && reads(r) && httpapi.Prefers(r.Header["Accept"], "text/html"):
+			r = toPage(r)
 		}
 		api.ServeHTTP(w, r)
 	})

@@ -63,6 +63,21 @@ func (c *Console) inside(r *http.Request) *http.Request {
 	return inner
 }
 
+// atRoot is the key of a context for that a request was for /.
+type atRoot struct{}
+
+// reads reports whether a request cannot change anything.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// toPage returns the request that the API gets for one for /.
+func toPage(r *http.Request) *http.Request {
+	inner := r.WithContext(context.WithValue(r.Context(), atRoot{}, true))
+	to := *r.URL
+	to.Path = rootPath + "/"
+	inner.URL = &to
+	return inner
+}
+
 // authorize gives the request that the API gets the token of the session of the one that came. If
 // there is no session, the API says whether one is needed.
 func (c *Console) authorize(inner, r *http.Request) error {

@@ -187,10 +187,15 @@ func matches(lines []string, etag string) bool {
 	return false
 }
 
-// redirectToPage answers /console/.
+// redirectToPage answers /console/, and / to browsers. Where it leads is relative, because only a
+// proxy in front knows below which path people find this node.
 func redirectToPage(v *httpapi.Visit) error {
-	v.Header()["Location"] = []string{rootPath}
-	v.Answer(http.StatusPermanentRedirect, nil, nil)
+	to, status := ".."+rootPath, http.StatusPermanentRedirect
+	if v.Context().Value(atRoot{}) != nil {
+		to, status = "."+rootPath, http.StatusTemporaryRedirect
+	}
+	v.Header()["Location"] = []string{to}
+	v.Answer(status, nil, nil)
 	return nil
 }
 
@@ -201,7 +206,7 @@ func serveFile(v *httpapi.Visit) error {
 	f := s.files[v.Param(fileParam)]
 	switch {
 	case v.Param(buildParam) != s.build:
-		return seqd.Errorf(seqd.CodeNotFound, "this node has another build of the console: load %s again", rootPath)
+		return seqd.Errorf(seqd.CodeNotFound, "this node has another build of the console: load the page again")
 	case f == nil:
 		return seqd.Errorf(seqd.CodeNotFound, "the console has no such file")
 	}

@@ -15,7 +15,7 @@ func (n *node) build() string {
 	n.w.t.Helper()
 	page := n.raw("GET", "/console", "")
 	want(n.w.t, page, http.StatusOK, "")
-	found := regexp.MustCompile(`/console/([0-9a-f]{16})/app\.js"`).FindStringSubmatch(page.Body.String())
+	found := regexp.MustCompile(`"console/([0-9a-f]{16})/app\.js"`).FindStringSubmatch(page.Body.String())
 	if found == nil {
 		n.w.t.Fatalf("the page names no build: %s", page.Body)
 	}
@@ -108,11 +108,19 @@ func TestPathsBesideThePage(t *testing.T) {
 	n := newWorld(t).node(func(s *settings) { s.open = true })
 	build := n.build()
 	w := n.raw("GET", "/console/", "")
-	if w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/console" {
+	if w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "../console" {
 		t.Errorf("/console/ got %d to %q", w.Code, w.Header().Get("Location"))
 	}
+	const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+	for _, method := range []string{"GET", "HEAD"} {
+		w = n.raw(method, "/", "", browser, "Sec-Fetch-Site: cross-site")
+		if w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != "./console" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%s / got %d, %v", method, w.Code, w.Header())
+		}
+	}
+	want(t, n.page("POST", "/", "", browser), http.StatusNotFound, "not_found")
 	for _, target := range []string{
-		"/consoleX", "/Console", "/console/api", "/console/apix", "/console/apix/healthz", "/console/session/", "/console/sessionx",
+		"/", "/consoleX", "/Console", "/console/api", "/console/apix", "/console/apix/healthz", "/console/session/", "/console/sessionx",
 		"/console/" + build, "/console/" + build + "/", "/console/" + build + "/index.html", "/console/" + build + "/nothing.js",
 		"/console/" + build + "/../app.js", "/console/" + build + "/.", "/console/" + build + "/%2e%2e%2fconsole.go", "/console/" + build + "/web/app.js",
 		"/console/0123456789abcdef/app.js", "/console/dev/app.js", "/console//app.js", "//console", "/./console", "/console/./app.js",

@@ -43,7 +43,7 @@ func TestLifeOfASession(t *testing.T) {
 		t.Errorf("the answer is %s, want %s", got, body)
 	}
 	cookie := cookieIn(t, answer)
-	if got, wanted := answer.Header().Get("Set-Cookie"), "seqd-console="+cookie.Value+"; Path=/console; Max-Age=28800; HttpOnly; SameSite=Strict"; got != wanted {
+	if got, wanted := answer.Header().Get("Set-Cookie"), "seqd-console="+cookie.Value+"; Max-Age=28800; HttpOnly; SameSite=Strict"; got != wanted {
 		t.Errorf("the cookie is %s, want %s", got, wanted)
 	}
 	if s := two.session(with(cookie.Value)); s.Expires != "2026-11-23T16:00:00.000Z" || len(s.Scopes) != 2 {
@@ -54,7 +54,7 @@ func TestLifeOfASession(t *testing.T) {
 
 	answer = two.page("DELETE", "/console/session", "", with(cookie.Value))
 	want(t, answer, http.StatusNoContent, "")
-	if got := answer.Header().Get("Set-Cookie"); got != "seqd-console=; Path=/console; Max-Age=0; HttpOnly; SameSite=Strict" {
+	if got := answer.Header().Get("Set-Cookie"); got != "seqd-console=; Max-Age=0; HttpOnly; SameSite=Strict" {
 		t.Errorf("the sign-out sets %s", got)
 	}
 	two.wantSignedOut(cookie.Value)
@@ -232,7 +232,7 @@ func TestSecureCookies(t *testing.T) {
 			answer := n.page("POST", "/console/session", signInWith(opsSecret), tt.header)
 			want(t, answer, http.StatusOK, "")
 			cookie := cookieIn(t, answer)
-			if cookie.Secure != tt.secure || strings.HasPrefix(cookie.Name, "__Secure-") != tt.secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/console" || cookie.Domain != "" {
+			if cookie.Secure != tt.secure || strings.HasPrefix(cookie.Name, "__Secure-") != tt.secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "" || cookie.Domain != "" {
 				t.Errorf("the cookie is %s", cookie)
 			}
 			if s := n.session(tt.header, "Cookie: "+cookie.Name+"="+cookie.Value); !s.SignedIn || s.Encrypted != tt.secure {

@@ -208,11 +208,12 @@ func (c *Console) cookieOf(r *http.Request) (value string, ok bool) {
 	return list[0].Value, true
 }
 
-// setCookie sets the cookie for some time, or removes it if that is 0. The session ends on time
+// setCookie sets the cookie for some time, or removes it if that is 0. It names no path: then the
+// cookie is valid for the folder of /console/session, below the path of any proxy. The session ends on time
 // whatever the browser does, so seconds are rounded up.
 func (c *Console) setCookie(v *httpapi.Visit, value string, life time.Duration) {
 	cookie := http.Cookie{
-		Name: c.cookieName(v.Request()), Value: value, Path: rootPath, MaxAge: int(math.Ceil(life.Seconds())),
+		Name: c.cookieName(v.Request()), Value: value, MaxAge: int(math.Ceil(life.Seconds())),
 		Secure: c.encrypted(v.Request()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	if cookie.MaxAge <= 0 {

@@ -34,6 +34,7 @@ func sources(t *testing.T) map[string]string {
 var forbidden = map[string]map[string]string{
 	"": {
 		`(?i)\b(https?|wss?|ftp):(?://)?[^/]*`:     "a page that needs no other host works everywhere",
+		`["'(\x60=]\s*/(console|docs|openapi)\b`:   "a proxy may serve the page below any path",
 		`["'(]//\w`:                                "a page that needs no other host works everywhere",
 		`(?i)["'\x60(=]\s*(javascript|data|blob):`: "the policy forbids it",
 	},
@@ -42,18 +43,19 @@ var forbidden = map[string]map[string]string{
 		`\bdocument\s*\.\s*write(ln)?\b|\bcreateContextualFragment\b|\bDOMParser\b`:           "text must never become HTML",
 		`\beval\b|\bnew\s+Function\b|\bFunction\s*\(|\bset(Timeout|Interval)\s*\(\s*["'\x60]`: "text must never become a script",
 		`\b(local|session)Storage\b|\bindexedDB\b|\bcaches\b|\bserviceWorker\b`:               "nothing is kept in the browser",
-		`\.\s*cookie\b`: "scripts cannot read the session and need not",
-		`setAttribute(NS)?\s*\([^)]*["'\x60](style|on\w+)["'\x60]`: "the policy forbids inline styles and handlers",
-		`\bpostMessage\b|\bwindow\s*\.\s*open\b`:                   "the page talks to nobody but its node",
-		`\bimport\s*\(\s*[^"')]`:                                   "what is imported must be known",
+		`\blocation\s*\.\s*(origin|pathname)\b`:                                               "a proxy may serve the page below any path",
+		`\.\s*cookie\b`:                                                                       "scripts cannot read the session and need not",
+		`setAttribute(NS)?\s*\([^)]*["'\x60](style|on\w+)["'\x60]`:                            "the policy forbids inline styles and handlers",
+		`\bpostMessage\b|\bwindow\s*\.\s*open\b`:                                              "the page talks to nobody but its node",
+		`\bimport\s*\(\s*[^"')]`:                                                              "what is imported must be known",
 	},
 	".html": {
-		`(?i)<style|\sstyle\s*=`:                  "the policy forbids inline styles",
-		`(?i)\son\w+\s*=`:                         "the policy forbids inline handlers",
-		`(?i)<script(\s[^>]*)?>\s*[^<\s]`:         "the policy forbids inline scripts",
-		`(?i)<(iframe|object|embed|base|form)\b`:  "the policy forbids it",
-		`(?i)<meta[^>]*http-equiv`:                "headers say what there is to say",
-		`(?i)(src|href)\s*=\s*["']?/console/[^{]`: "another version has other files",
+		`(?i)<style|\sstyle\s*=`:                 "the policy forbids inline styles",
+		`(?i)\son\w+\s*=`:                        "the policy forbids inline handlers",
+		`(?i)<script(\s[^>]*)?>\s*[^<\s]`:        "the policy forbids inline scripts",
+		`(?i)<(iframe|object|embed|base|form)\b`: "the policy forbids it",
+		`(?i)<meta[^>]*http-equiv`:               "headers say what there is to say",
+		`(?i)(src|href)\s*=\s*["']?console/[^{]`: "another version has other files",
 	},
 	".css": {
 		`(?i)@import|expression\s*\(`: "a style is one file",
@@ -82,15 +84,15 @@ func TestSourcesOfThePage(t *testing.T) {
 // The rules above find what they are meant to find.
 func TestForbidden(t *testing.T) {
 	for kind, examples := range map[string][]string{
-		"": {"https://cdn.example/x.js", `import "//cdn.example/x.js"`, "url(data:image/png;base64,)", `"javascript:alert(1)"`, "WSS://x"},
+		"": {"https://cdn.example/x.js", `import "//cdn.example/x.js"`, "url(data:image/png;base64,)", `"javascript:alert(1)"`, "WSS://x", "fetch(`/console/api`)", `<a href="/docs">`},
 		".js": {
-			"x.innerHTML = y", "x.outerHTML", "document.write(x)", "document . writeln(x)", "x.insertAdjacentHTML('a', b)", "eval(x)", "new Function(x)",
+			"location.origin + x", "x.innerHTML = y", "x.outerHTML", "document.write(x)", "document . writeln(x)", "x.insertAdjacentHTML('a', b)", "eval(x)", "new Function(x)",
 			"setTimeout('x', 1)", "localStorage.x", "sessionStorage", "document.cookie", `e.setAttribute("style", x)`, `e.setAttribute('onclick', x)`,
 			"import(name)", "new DOMParser()", "parent.postMessage(x)", "e.srcdoc = x",
 		},
 		".html": {
 			"<style>", `<p style="x">`, `<p onclick="x">`, "<script>x</script>", `<script type="module"> x`, "<iframe>", "<base href=x>",
-			`<script src="/console/app.js">`, `<meta http-equiv="refresh">`,
+			`<script src="console/app.js">`, `<meta http-equiv="refresh">`,
 		},
 		".css": {"@import 'x'"},
 		".svg": {"<script/>", `<g onload="x">`},
@@ -145,7 +147,7 @@ func TestSizeOfThePage(t *testing.T) {
 func TestModules(t *testing.T) {
 	files := sources(t)
 	imports := regexp.MustCompile(`(?m)\bfrom\s+"([^"]+)"|^import\s+"([^"]+)"|\bimport\(\s*"([^"]+)"`)
-	links := regexp.MustCompile(`(?:src|href)="/console/\{\{\.Build\}\}/([^"]+)"`)
+	links := regexp.MustCompile(`(?:src|href)="console/\{\{\.Build\}\}/([^"]+)"`)
 	used := make(map[string]bool)
 	var follow func(name string)
 	follow = func(name string) {

@@ -66,7 +66,7 @@ func (a accounts) gaps(c *gin.Context) error {
 		return err
 	}
 	c.Writer.Header()["Cache-Control"] = noStore
-	if prefers(c.Request.Header["Accept"], "text/csv") {
+	if Prefers(c.Request.Header["Accept"], "text/csv") {
 		return writeAccountCSV(c, issuer, bizType, q, whole)
 	}
 	account, err := issuer.Account(c.Request.Context(), bizType, q)

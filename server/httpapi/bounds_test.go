@@ -255,7 +255,7 @@ func TestPreferences(t *testing.T) {
 		"text/plain;q=0": false, "text/plain;q=high": false, "text/plain;q=2": false, "text/plain, application/json;q=NaN": true, "text/plain;Q=0.1, application/json;Q=0.2": false, "image/png": false,
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": false, ",;=/,,q=;;\"\xff": false, "text/plain;q=0.1|application/json": false, "application/json;q=0.1|text/plain": true,
 	} {
-		if prefers(strings.Split(accept, "|"), "text/plain") != want {
+		if Prefers(strings.Split(accept, "|"), "text/plain") != want {
 			t.Errorf("%q prefers text: %v", accept, !want)
 		}
 	}

@@ -165,11 +165,11 @@ func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, o *orde
 		header["Idempotent-Replayed"] = replayedTrue
 	}
 	if o.want == seqd.ReservedNumbers {
-		header["Location"] = []string{reservationPath(x.call.BizType, x.call.Reservation.ID)}
+		header["Location"] = []string{reservationPath(x.call.Reservation.ID)}
 		x.body = appendReservation(x.body, &x.call, false)
 		return jsonType, nil
 	}
-	text := prefers(c.Request.Header["Accept"], "text/plain")
+	text := Prefers(c.Request.Header["Accept"], "text/plain")
 	switch {
 	case replayed != "":
 		x.body = appendReplayed(x.body, x.call.BizType, replayed, o.batch, text)

@@ -40,9 +40,9 @@ func requestID(c *gin.Context) string {
 	return ""
 }
 
-// prefers reports whether the Accept header prefers a type of text, such as text/plain, to JSON.
+// Prefers reports whether the Accept header prefers a type of text, such as text/plain, to JSON.
 // Without a preference, or if the header is malformed, it returns false.
-func prefers(accept []string, textType string) bool {
+func Prefers(accept []string, textType string) bool {
 	if len(accept) == 0 || len(accept) == 1 && accept[0] == "*/*" {
 		return false
 	}

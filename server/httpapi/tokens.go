@@ -159,7 +159,7 @@ func (r tokenRoutes) create(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Writer.Header()["Location"] = []string{"/tokens/" + made.Name}
+	c.Writer.Header()["Location"] = []string{"tokens/" + made.Name}
 	answerToken(c, http.StatusCreated, made, secret)
 	return nil
 }
@@ -325,7 +325,7 @@ func (r tokenRoutes) addSecret(c *gin.Context) error {
 	}
 	shown := showSecret(&t, len(t.Secrets)-1)
 	shown.Secret = secret
-	c.Writer.Header()["Location"] = []string{"/tokens/" + t.Name + "/secrets/" + shown.ID}
+	c.Writer.Header()["Location"] = []string{"secrets/" + shown.ID}
 	answerOf(c, http.StatusCreated, t, shown)
 	return nil
 }

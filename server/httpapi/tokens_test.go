@@ -76,7 +76,7 @@ func TestTokenByAPI(t *testing.T) {
 	w := send(t, api, "POST", "/tokens", `{"name":"new","scopes":["issue:order","read"],"expires":"2027-01-31T00:00:00+01:00"}`)
 	made := shownToken{Name: "new", Scopes: []string{"issue:order", "read"}, Enabled: true, Expires: "2027-01-30T23:00:00.000Z", Source: "api", Version: 1, UpdatedAt: nowText}
 	secret := wantToken(t, w, 201, made).Secret
-	if w.Header().Get("Location") != "/tokens/new" || len(secret) != 48 {
+	if w.Header().Get("Location") != "tokens/new" || len(secret) != 48 {
 		t.Errorf("Location is %q, the secret has %d characters", w.Header().Get("Location"), len(secret))
 	}
 	own := "Authorization: Bearer " + secret
@@ -396,7 +396,7 @@ func TestSecretsByAPI(t *testing.T) {
 	add := func(version, body string) (s secret) {
 		t.Helper()
 		w := send(t, api, "POST", target, body, `If-Match: "`+version[:1]+`"`)
-		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || w.Code != 201 || w.Header().Get("Location") != target+"/"+s.ID || w.Header().Get("Etag") != `"`+version[1:]+`"` {
+		if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil || w.Code != 201 || w.Header().Get("Location") != "secrets/"+s.ID || w.Header().Get("Etag") != `"`+version[1:]+`"` {
 			t.Fatalf("%d %v: %s, %v", w.Code, w.Header(), w.Body, err)
 		}
 		return s

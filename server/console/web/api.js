@@ -37,7 +37,7 @@ export async function request(method, path, options = {}) {
   for (;;) {
     const before = signIns;
     try {
-      return await send(method, `/console/api${path}${search}`, options);
+      return await send(method, `console/api${path}${search}`, options);
     } catch (error) {
       const refused = error.status === 401 && error instanceof ApiError;
       // Somebody may have signed in while this request was under way.
@@ -84,7 +84,10 @@ async function signInAgain(background) {
   return ok;
 }
 
-/** Sends a request to any path of this node: as request, but it never asks for sign-in. */
+/**
+ * Sends a request to a URL of this node, relative to the page: as request, but it never asks for
+ * sign-in.
+ */
 export async function send(method, url, options = {}) {
   const { json, headers, signal, as = "json", timeout = 30_000 } = options;
   const limit = AbortSignal.timeout(timeout);

@@ -90,7 +90,7 @@ class View {
       o.metrics && total > 0 && !o.numbers.some((n) => n > 0) &&
         notice("info", "Nobody has taken numbers in the last 15 minutes. To take one: ",
           h("code", "curl ", this.ctx.session.tokensAskedFor && "-H 'Authorization: Bearer TOKEN' ",
-            `${location.origin}/seq/NAME`)));
+            new URL("seq/NAME", document.baseURI).href)));
   }
 
   stale(yes) {

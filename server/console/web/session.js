@@ -2,7 +2,7 @@
 
 import { send, signedIn } from "./api.js";
 
-const URL = "/console/session";
+const URL = "console/session";
 
 /** What GET /console/session says; the object changes when somebody signs in. */
 export const session = { tokensAskedFor: false, signedIn: false, caller: "", scopes: [] };
