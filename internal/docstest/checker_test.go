@@ -47,7 +47,9 @@ var (
 	ruleName  = regexp.MustCompile(`\bRule[A-Z]\w+`)
 	testName  = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 	goFile    = regexp.MustCompile(`(?:^|[\s("])([a-z][a-z0-9_]*\.(?:go|lua))(?:[^.\w]|\.?(?:\s|$))`)
-	markup    = regexp.MustCompile(`<[^>]*>`)
+	// place matches a name and the file or folder that has it: `raise` in `server/ops/raise.go`.
+	place  = regexp.MustCompile("`([\\w.]+)`,? \\(?(?:in|of) `([\\w./-]+)`")
+	markup = regexp.MustCompile(`<[^>]*>`)
 )
 
 // newChecker reads the files of a repository.
@@ -207,6 +209,11 @@ func (c *checker) document(name, text string) {
 	for _, m := range link.FindAllStringSubmatch(inlineCode.ReplaceAllString(text, "code"), -1) {
 		c.link(name, m[1])
 	}
+	for _, m := range place.FindAllStringSubmatch(joined(text), -1) {
+		if !c.has(m[2], m[1][strings.LastIndex(m[1], ".")+1:]) {
+			c.report(name, m[1], "not in %s", m[2])
+		}
+	}
 	at := regexp.MustCompile(`^(?:\./)?((?:` + c.roots + `)(?:/[\w.-]+)+)/?$`)
 	for _, code := range inlineCode.FindAllString(text, -1) {
 		for _, word := range strings.Fields(strings.Trim(code, "`")) {
@@ -223,6 +230,22 @@ func (c *checker) document(name, text string) {
 			}
 		}
 	}
+}
+
+// has reports whether a file has a name, or a folder with Go files a test. It knows both by the end
+// of their path. It is true if there is no such file or folder.
+func (c *checker) has(where, name string) bool {
+	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+	found := false
+	for file, text := range c.files {
+		in := strings.HasSuffix("/"+file, "/"+where) && path.Ext(file) == ".go" ||
+			testFunc.MatchString("func "+name+"(") && strings.HasSuffix("/"+path.Dir(file), "/"+where)
+		if in && word.MatchString(text) {
+			return true
+		}
+		found = found || in
+	}
+	return !found
 }
 
 // test checks the name of a test. In a command it may be the common beginning of several names.

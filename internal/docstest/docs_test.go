@@ -104,6 +104,8 @@ func TestChecker(t *testing.T) {
 		{"docs/a.md", "`server/server.go`", "`server/gone.go`", "server/gone.go"},
 		{"docs/a.md", "`go test ./server`", "`go test ./server/gone`", "server/gone"},
 		{"docs/a.md", "`TestStart`", "`TestStop`", "TestStop"},
+		{"a.md", "`RuleGuard` in `server.go`", "`TestStart` in\n`server.go`", "TestStart"},
+		{"a.md", "`TestStart` of `server`", "`TestStart` of `docs`", "TestStart"},
 		{"docs/a.md", "`RuleGuard`", "`RuleGourd`", "RuleGourd"},
 		{"docs/a.md", "`go test -run TestSt`", "`go test -run TestX`", "TestX"},
 		{"a.go", "package a // see server/server.go", "package a // see server/gone.go", "server/gone.go"},
