@@ -110,7 +110,7 @@ func (s *Strategy) shut(ctx context.Context, name live.Name, c *counter) error {
 func (s *Settings) policyOf(answerTTL time.Duration, ends int64) ledger.Policy {
 	return ledger.Policy{
 		Start: s.Start, TTL: s.ReservationTTL.Milliseconds(), Keep: answerTTL.Milliseconds(),
-		MaxReserved: int64(s.MaxReserved), Void: s.OnRelease == Void, Ends: ends,
+		MaxReserved: int64(s.MaxReserved), MaxReservedPerCaller: int64(s.MaxReservedPerCaller), Void: s.OnRelease == Void, Ends: ends,
 	}
 }
 

@@ -24,6 +24,9 @@ type Settings struct {
 	ReservationTTL time.Duration `config:"reservationTTL" range:"1s to 24h"`
 	// MaxReserved is how many numbers of one counter may be reserved or released at a time.
 	MaxReserved int `config:"maxReserved" range:"1 to 5000" unit:"numbers"`
+	// MaxReservedPerCaller is how many numbers of one counter one token may have reserved at a
+	// time. While nobody needs a token, all callers are one.
+	MaxReservedPerCaller int `config:"maxReservedPerCaller" range:"0 to 5000" unit:"numbers" zero:"one may reserve all of maxReserved"`
 	// OnRelease is what becomes of reserved numbers that are not issued. `reuse`: they are handed
 	// out again, the lowest first. `void`: they are never handed out again.
 	OnRelease string `config:"onRelease" range:"reuse, void"`
@@ -83,6 +86,7 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(err == nil, "timeZone", "%v", err)
 	check(validTTL(s.ReservationTTL), "reservationTTL", "%s is outside %s to %s", s.ReservationTTL, leastTTL, mostTTL)
 	check(s.MaxReserved >= 1 && s.MaxReserved <= mostReserved, "maxReserved", "%d is outside 1 to %d", s.MaxReserved, mostReserved)
+	check(s.MaxReservedPerCaller >= 0 && s.MaxReservedPerCaller <= mostReserved, "maxReservedPerCaller", "%d is outside 0 to %d", s.MaxReservedPerCaller, mostReserved)
 	check(slices.Contains([]string{Reuse, Void}, s.OnRelease), "onRelease", "%q is not one of %q", s.OnRelease, []string{Reuse, Void})
 	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
 	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)

@@ -33,12 +33,13 @@ func TestValidate(t *testing.T) {
 		least, most int64
 		set         func(s *Settings, n int64)
 	}{
-		"start":          {1, seqd.MaxNumber, func(s *Settings, n int64) { s.Start = n }},
-		"reservationTTL": {int64(time.Second), int64(24 * time.Hour), func(s *Settings, n int64) { s.ReservationTTL = time.Duration(n) }},
-		"maxReserved":    {1, 5000, func(s *Settings, n int64) { s.MaxReserved = int(n) }},
-		"maxKeys":        {1, 1e9, func(s *Settings, n int64) { s.MaxKeys = n }},
-		"liveKeys":       {1, 1e6, func(s *Settings, n int64) { s.LiveKeys = int(n) }},
-		"acquireTimeout": {int64(10 * time.Millisecond), int64(time.Minute), func(s *Settings, n int64) { s.AcquireTimeout = time.Duration(n) }},
+		"start":                {1, seqd.MaxNumber, func(s *Settings, n int64) { s.Start = n }},
+		"reservationTTL":       {int64(time.Second), int64(24 * time.Hour), func(s *Settings, n int64) { s.ReservationTTL = time.Duration(n) }},
+		"maxReserved":          {1, 5000, func(s *Settings, n int64) { s.MaxReserved = int(n) }},
+		"maxReservedPerCaller": {0, 5000, func(s *Settings, n int64) { s.MaxReservedPerCaller = int(n) }},
+		"maxKeys":              {1, 1e9, func(s *Settings, n int64) { s.MaxKeys = n }},
+		"liveKeys":             {1, 1e6, func(s *Settings, n int64) { s.LiveKeys = int(n) }},
+		"acquireTimeout":       {int64(10 * time.Millisecond), int64(time.Minute), func(s *Settings, n int64) { s.AcquireTimeout = time.Duration(n) }},
 	} {
 		for n, want := range map[int64][]string{c.least - 1: {key}, c.least: nil, c.most: nil, c.most + 1: {key}} {
 			s := good

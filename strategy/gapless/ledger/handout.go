@@ -128,6 +128,9 @@ func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error
 		*res = Result{Runs: r.Runs, Made: r.Made, ID: r.ID, Due: r.toldEnd(s, p), Changed: res.Changed}
 		return true, nil
 	}
+	if err := s.checkShare(p, op); err != nil {
+		return false, err
+	}
 	switch {
 	case op.Count > p.MaxReserved:
 		return false, seqd.Errorf(seqd.CodeInvalidCount, "count is %d, and at most maxReserved, %d, can be reserved", op.Count, p.MaxReserved)
@@ -138,6 +141,30 @@ func (s *State) mayReserve(p *Policy, op *Op, res *Result) (done bool, err error
 		}
 	}
 	return false, nil
+}
+
+// checkShare returns an error if a reservation would make its caller have more than a share.
+func (s *State) checkShare(p *Policy, op *Op) error {
+	if p.MaxReservedPerCaller == 0 {
+		return nil
+	}
+	if op.Count > p.MaxReservedPerCaller {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d, and one caller can reserve at most maxReservedPerCaller, %d", op.Count, p.MaxReservedPerCaller)
+	}
+	has := int64(0)
+	for _, r := range s.Reserved {
+		if r.Caller == op.Caller {
+			has += Count(r.Runs)
+		}
+	}
+	if has+op.Count <= p.MaxReservedPerCaller {
+		return nil
+	}
+	return &seqd.Error{
+		Code: seqd.CodeTooManyReserved, RetryAfter: second,
+		Detail: fmt.Sprintf("the caller has reserved %d numbers, and %d more would exceed maxReservedPerCaller, %d: confirm or release some",
+			has, op.Count, p.MaxReservedPerCaller),
+	}
 }
 
 // answered adds the numbers that a request with the same Once was given, if they still are what it

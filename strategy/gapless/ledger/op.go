@@ -88,6 +88,8 @@ type Policy struct {
 	Doubt int64
 	// MaxReserved is how many numbers may be reserved.
 	MaxReserved int64
+	// MaxReservedPerCaller is how many of them one caller may have reserved, 0 for all of them.
+	MaxReservedPerCaller int64
 	// Void is whether numbers that come back become void instead of released.
 	Void bool
 	// Ends is when the period ends, in ms since the Unix epoch, 0 for never.

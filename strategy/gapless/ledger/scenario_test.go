@@ -185,6 +185,8 @@ func (tl *tale) policyStep(words []datadriven.CmdArg) {
 			p.Limit = number(w.Vals[0])
 		case "max":
 			p.MaxReserved = number(w.Vals[0])
+		case "share":
+			p.MaxReservedPerCaller = number(w.Vals[0])
 		case "ttl":
 			p.TTL = duration(w.Vals[0])
 		case "ends":
