@@ -100,7 +100,7 @@ func TestGaps(t *testing.T) {
 	if got.code != 0 || strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%d %s\n%s", got.code, got.errs, strings.Join(lines, "\n"))
 	}
-	l.want("from,to,state,at,reason,caller,reservation,expiresAt\r\n1,2,void,2026-11-23T06:00:00.123Z,'=1+1,ops,,\r\n3,6,issued,,,,,\r\n7,7,released,2026-11-23T06:00:00.000Z,,,,\r\n"+
+	l.want("\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n1,2,void,2026-11-23T06:00:00.123Z,'=1+1,ops,,\r\n3,6,issued,,,,,\r\n7,7,released,2026-11-23T06:00:00.000Z,,,,\r\n"+
 		"8,39,issued,,,,,\r\n40,41,reserved,,,,4f..t-1,2026-11-23T06:00:00.000Z\r\n42,42,issued,,,,,\r\n", "gaps", "invoice", "--key", "t-1", "--csv")
 	l.want(`{"bizType":"invoice","key":"t-1","gaps":[
   {"from":"1","to":"2","state":"void","at":"2026-11-23T06:00:00.123Z","reason":"=1+1","caller":"ops"},
@@ -118,10 +118,10 @@ func TestGaps(t *testing.T) {
 func TestGapsOfNone(t *testing.T) {
 	l := answering(t, answerJSON(200, `{"bizType":"invoice","first":"100","last":"99","issued":0,"gaps":[]}`)).line(t)
 	l.want("no number was handed out; the first one will be 100\n", "gaps", "invoice")
-	l.want("from,to,state,at,reason,caller,reservation,expiresAt\r\n", "gaps", "invoice", "--csv")
+	l.want("\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n", "gaps", "invoice", "--csv")
 	l = answering(t, answerJSON(200, `{"bizType":"invoice","first":"1","last":"2","issued":2,"gaps":[]}`)).line(t)
 	l.want("1 to 2: 2 issued, no gaps\n", "gaps", "invoice")
-	l.want("from,to,state,at,reason,caller,reservation,expiresAt\r\n1,2,issued,,,,,\r\n", "gaps", "invoice", "--csv")
+	l.want("\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n1,2,issued,,,,,\r\n", "gaps", "invoice", "--csv")
 }
 
 func TestVoid(t *testing.T) {

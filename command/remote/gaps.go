@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/sheet"
 )
 
 func gapsCommand(env *clitool.Env) *cobra.Command {
@@ -24,7 +24,8 @@ func gapsCommand(env *clitool.Env) *cobra.Command {
 		Use: "gaps BIZTYPE", Short: "Show the account of a gapless biz type",
 		Long: `Show which numbers of a gapless biz type are not issued, and why: they are reserved, released, which
 means that the next caller gets them, or void for a reason. All others are issued. With tokens it
-needs the scope read. --csv prints all numbers, also those that are issued, for auditors.`,
+needs the scope read. --csv prints all numbers, also those that are issued, for auditors and their
+spreadsheets: a number of more than 15 digits has an apostrophe before it.`,
 		Example: `  seqd gaps invoice
   seqd gaps invoice --period 2026 --csv >invoices-2026.csv
   seqd gaps invoice --key tenant-42 --json`,
@@ -188,12 +189,12 @@ func newAccountCSV(out io.Writer) *accountCSV {
 func (c *accountCSV) page(a admin.Account) error {
 	if c.next == 0 {
 		c.next = a.First
-		_ = c.w.Write([]string{"from", "to", "state", "at", "reason", "caller", "reservation", "expiresAt"}) // see Error below
+		_ = c.w.Write([]string{sheet.Mark + "from", "to", "state", "at", "reason", "caller", "reservation", "expiresAt"}) // see Error below
 	}
 	for _, g := range a.Gaps {
 		c.issued(g.From - 1)
 		_ = c.w.Write([]string{
-			strconv.FormatInt(g.From, 10), strconv.FormatInt(g.To, 10), g.State, exact(g.At), harmless(g.Reason), harmless(g.Caller), g.Reservation, exact(g.ExpiresAt),
+			sheet.Number(g.From), sheet.Number(g.To), g.State, exact(g.At), sheet.Text(g.Reason), sheet.Text(g.Caller), g.Reservation, exact(g.ExpiresAt),
 		})
 		c.next = g.To + 1
 	}
@@ -210,7 +211,7 @@ func (c *accountCSV) end(a admin.Account) error {
 // issued writes the row of the issued numbers up to last, if there are any.
 func (c *accountCSV) issued(last int64) {
 	if c.next <= last {
-		_ = c.w.Write([]string{strconv.FormatInt(c.next, 10), strconv.FormatInt(last, 10), "issued", "", "", "", "", ""})
+		_ = c.w.Write([]string{sheet.Number(c.next), sheet.Number(last), "issued", "", "", "", "", ""})
 	}
 }
 
@@ -220,22 +221,6 @@ func exact(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
-}
-
-// harmless returns a text that a spreadsheet shows and does not calculate: one that begins like a
-// formula gets an apostrophe. Where cells are separated by other characters than commas, a cell
-// begins after those.
-func harmless(text string) string {
-	var cell strings.Builder
-	begins := true
-	for _, r := range text {
-		if begins && strings.ContainsRune("=+-@＝＋－＠", r) {
-			cell.WriteByte('\'')
-		}
-		begins = strings.ContainsRune(`,;|"`, r) || begins && r == ' '
-		cell.WriteRune(r)
-	}
-	return cell.String()
 }
 
 func voidCommand(env *clitool.Env) *cobra.Command {

@@ -5,13 +5,12 @@ import (
 	"encoding/csv"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sheet"
 )
 
 // csvType is the type of an account as CSV. Do not modify it.
@@ -37,6 +36,7 @@ func writeAccountCSV(c *gin.Context, issuer *seqd.Issuer, bizType string, q seqd
 	header["Content-Type"] = csvType
 	header["Content-Disposition"] = []string{`attachment; filename="` + fileName(bizType, q.Key, page.Period) + `"`}
 	var rows accountRows
+	rows.buf.WriteString(sheet.Mark)
 	rows.write(csvHeader)
 	for {
 		rows.add(q.After, &page)
@@ -72,8 +72,8 @@ func (r *accountRows) add(after int64, page *seqd.Account) {
 	for _, g := range page.Gaps {
 		r.issued(next, g.From-1)
 		r.write([]string{
-			strconv.FormatInt(g.From, 10), strconv.FormatInt(g.To, 10), g.State, shownTime(g.At),
-			harmlessCell(g.Reason), harmlessCell(g.By), g.Reservation, shownTime(g.ExpiresAt),
+			sheet.Number(g.From), sheet.Number(g.To), g.State, shownTime(g.At),
+			sheet.Text(g.Reason), sheet.Text(g.By), g.Reservation, shownTime(g.ExpiresAt),
 		})
 		next = g.To + 1
 	}
@@ -87,7 +87,7 @@ func (r *accountRows) add(after int64, page *seqd.Account) {
 // issued adds a row of issued numbers, if there are any.
 func (r *accountRows) issued(from, to int64) {
 	if from <= to {
-		r.write([]string{strconv.FormatInt(from, 10), strconv.FormatInt(to, 10), issuedState, "", "", "", "", ""})
+		r.write([]string{sheet.Number(from), sheet.Number(to), issuedState, "", "", "", "", ""})
 	}
 }
 
@@ -106,20 +106,4 @@ func (r *accountRows) send(c *gin.Context) error {
 	}
 	_, err := r.buf.WriteTo(c.Writer)
 	return err
-}
-
-// harmlessCell returns a text that a spreadsheet shows and does not calculate. Spreadsheets take a
-// cell that begins with = + - or @ for a formula, and where they separate cells by other characters
-// than commas, a cell begins after those. An apostrophe makes it text.
-func harmlessCell(text string) string {
-	var cell strings.Builder
-	begins := true
-	for _, r := range text {
-		if begins && strings.ContainsRune("=+-@＝＋－＠", r) {
-			cell.WriteByte('\'')
-		}
-		begins = strings.ContainsRune(`,;|"`, r) || begins && r == ' '
-		cell.WriteRune(r)
-	}
-	return cell.String()
 }

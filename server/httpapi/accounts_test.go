@@ -96,7 +96,7 @@ func TestBadAccounts(t *testing.T) {
 // TestAccountCSV checks that a file accounts for each number in exactly one row.
 func TestAccountCSV(t *testing.T) {
 	api, _ := newAccount(t)
-	const head = "from,to,state,at,reason,caller,reservation,expiresAt\r\n"
+	const head = "\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n"
 	whole := head + "1,1,issued,,,,,\r\n" +
 		"2,2,released,2026-11-20T12:00:00.000Z,,,,\r\n" +
 		"3,3,released,2026-11-20T12:00:00.000Z,,,,\r\n" +
