@@ -39,7 +39,7 @@ func (m Mark) atLeast(int64) int64 { return m.Number }
 func ReadMarks(r io.Reader) (list []Mark, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
+		text := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff")) // spreadsheets begin files with this mark
 		if text == "" || text[0] == '#' {
 			continue
 		}
