@@ -33,7 +33,7 @@ func (c *checker) disabled(url string) {
 	for _, resource := range []string{"history", "stats"} {
 		c.on(url, call{op: "GET /biz-types/{name}/" + resource, part: "disabled", target: "/biz-types/order/" + resource, status: 200})
 	}
-	c.on(url, call{op: "GET /seq/{bizType}/parse/{id}", part: "disabled", target: "/seq/order/parse/100", status: 409, code: "disabled"})
+	c.on(url, call{op: "GET /seq/{bizType}/parse/{id}", part: "disabled", target: "/seq/order/parse/100", status: 200})
 	c.on(url, call{op: "POST /biz-types/{name}/enable", target: "/biz-types/order/enable", status: 200})
 }
 
