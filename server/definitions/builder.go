@@ -130,9 +130,13 @@ func (b *builder) plugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err e
 }
 
 // possiblePlugins makes those plugins of a biz type that can be made, and returns why the others
-// cannot.
+// cannot. It makes no new key: IDs that were issued would be read with it.
 func (b *builder) possiblePlugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
 	for _, binding := range plugin.Chain(bizType) {
+		if makes(binding) {
+			err = errors.Join(err, fmt.Errorf("plugin %s: what it keeps in a file is missing", binding.Name))
+			continue
+		}
 		made, failed := b.plugin(bizType, binding)
 		if failed != nil {
 			err = errors.Join(err, failed)

@@ -1,0 +1,40 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seqd/seqd"
+)
+
+// While a biz type is disabled no key is made for it: its IDs would be read with another one than they
+// were made with.
+func TestNoNewKeyWhileDisabled(t *testing.T) {
+	store, key := newFaulty(false), filepath.Join(t.TempDir(), "key")
+	c := newNode(t, store)
+	c.mustPut(t, "order", fmt.Sprintf(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":%q}]}`, key), always)
+	id := c.mustIssue(t, "order")
+	if _, err := c.Enable(t.Context(), "order", false, always); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(key, key+".away"); err != nil {
+		t.Fatal(err)
+	}
+	other := newNode(t, store)
+	if p, err := other.issuer.Parse("order", id); seqd.CodeOf(err) != seqd.CodeDisabled {
+		t.Errorf("without the key: %+v, %v", p, err)
+	}
+	if _, err := os.Stat(key); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a new key: %v", err)
+	}
+	if err := os.Rename(key+".away", key); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := newNode(t, store).issuer.Parse("order", id); err != nil || p.Number != 1 {
+		t.Errorf("with the key: %+v, %v", p, err)
+	}
+}
