@@ -7,6 +7,7 @@ cd "$(dirname "$0")"
 work=$(mktemp -d)
 trap '[ -z "${manager:-}" ] || kill "$manager"; rm -rf "$work"' EXIT
 amtool check-config alertmanager.yml >/dev/null
+touch "$work/log" # it is read before the program has started
 prometheus-alertmanager --config.file=alertmanager.yml --storage.path="$work" --web.listen-address=127.0.0.1:0 \
 	--cluster.listen-address= 2>"$work/log" &
 manager=$!

@@ -66,13 +66,13 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.See(browser.Zone, field(parsed, "time"), at.In(zone).Format("15:04:05"), "Machine ID", field(parsed, "machineId"))
+	p.See(browser.Zone, field(parsed, "at"), at.In(zone).Format("15:04:05"), "Machine ID", field(parsed, "machineId"))
 	p.Looks("parse")
 	expectStatus(p, "400")
 	p.Type("ID", "not an ID")
 	p.Press("Enter")
 	refusedAt(p, "ID")
-	p.SeeNot(field(parsed, "time"))
+	p.SeeNot(field(parsed, "at"))
 }
 
 // A keyed biz type: keys are listed, found and used.

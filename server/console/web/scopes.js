@@ -38,11 +38,11 @@ export const namesIn = (scopes) => [...new Set(scopes.map((scope) => form.exec(s
 
 /** Returns what a token that may not read finds instead of figures: a way to its biz types. */
 export const onlyNumbers = (ctx) => {
-  const { name: token, scopes } = ctx.session;
+  const { caller, scopes } = ctx.session;
   const name = plain("Biz type", "biz-type", { required: true });
   const open = async () => ctx.go(link("biz-types", name.value()));
   return [
-    notice("info", h("strong", `The token ${token} may only take and parse numbers.`),
+    notice("info", h("strong", `The token ${caller} may only take and parse numbers.`),
       scopes.map((scope) => h("p", h("code", scope), " ", scopeInWords(scope))),
       h("p", "To see more, use one with the scope read.")),
     h("p", { class: "links" },

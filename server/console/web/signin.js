@@ -17,11 +17,11 @@ export function signInPage(main) {
 
 /** Asks for sign-in over the page: a promise of whether somebody has signed in. */
 export async function signInDialog() {
-  const { name } = session;
+  const { caller } = session;
   return await dialog({
     title: "Sign in again",
     children: (close) => [
-      h("p", name ? `The session of ${name} has ended.` : "You are not signed in.",
+      h("p", caller ? `The session of ${caller} has ended.` : "You are not signed in.",
         " What you entered on the page is kept, and is sent after you have signed in."),
       form(() => close(true)),
     ],
