@@ -13,18 +13,11 @@ const mendPause = 5 * time.Second
 // Mend builds biz types again that this process could not build, until ctx ends: a file may be
 // there by now, a folder writable, or a clock right.
 func (c *Catalogue) Mend(ctx context.Context) {
-	ticker := time.NewTicker(mendPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			for _, name := range c.states.unusable() {
-				c.mend(ctx, name)
-			}
+	every(ctx, mendPause, func() {
+		for _, name := range c.states.unusable() {
+			c.mend(ctx, name)
 		}
-	}
+	})
 }
 
 // mend builds a biz type again, unless it has changed: then it is built anyway.

@@ -110,14 +110,19 @@ func (c *Catalogue) Tidy(ctx context.Context) {
 	if c.locked || c.cfg.BizTypeIdle == 0 {
 		return
 	}
-	ticker := time.NewTicker(c.cfg.BizTypeIdle / 2) // dropped are those that nobody has used between two looks
+	every(ctx, c.cfg.BizTypeIdle/2, func() { c.tidy(ctx) }) // dropped are those that nobody has used between two looks
+}
+
+// every calls f after each pause until ctx ends.
+func every(ctx context.Context, pause time.Duration, f func()) {
+	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			c.tidy(ctx)
+			f()
 		}
 	}
 }

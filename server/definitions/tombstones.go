@@ -57,14 +57,7 @@ func (c *Catalogue) Purge(ctx context.Context) {
 	if retry.Do(ctx, retry.Policy{First: retryPause, Last: time.Minute}, c.findDeleted) != nil {
 		return // ctx has ended
 	}
-	tick := time.NewTicker(purgeTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, purgeTick, func() {
 		for _, name := range c.tombstones.dueAt(c.records.now()) {
 			if next := c.purge(ctx, name); next > 0 {
 				c.tombstones.set(name, c.records.now().Add(next))
@@ -72,7 +65,7 @@ func (c *Catalogue) Purge(ctx context.Context) {
 				c.tombstones.set(name, time.Time{})
 			}
 		}
-	}
+	})
 }
 
 // findDeleted notes all biz types that were deleted.
