@@ -1,11 +1,12 @@
-// Package distrust closes connections that a network has swallowed. After a failover of an address, or
-// when a firewall forgot what it had let through, nothing that is sent on the open connections arrives,
-// and nothing says so. A pool would find that out for one connection after the other, by a time-out each.
+// Package distrust closes connections that a network has swallowed. After a failover of an address,
+// or when a firewall forgot what it had let through, nothing that is sent on the open connections
+// arrives, and nothing says so. A pool would find that out for one connection after the other, by a
+// time-out each.
 //
-// A connection that was in use before, and that its user gives up because nothing answers, takes with
-// it the idle connections to the same address that have received nothing since. One that has received
-// something is kept: then the server is slow, and the network is well. A connection that is in use is
-// left to its user, who may be waiting for an answer.
+// A connection that was in use before, and that its user gives up because nothing answers, takes
+// with it the idle connections to the same address that have received nothing since. One that has
+// received something is kept: then the server is slow, and the network is well. A connection that
+// is in use is left to its user, who may be waiting for an answer.
 package distrust
 
 import (
@@ -26,11 +27,17 @@ type Peers struct {
 	open map[*conn]struct{}
 }
 
-// New returns the connections of a pool, of which there are none yet. A connection is silent if it has
-// not answered for patience when its user gives it up. That should be less than the time-out of the
-// user, which includes what happens before a request is sent; more than 0.
+// New returns the connections of a pool, of which there are none yet. A connection is silent if it
+// has not answered for patience when its user gives it up. That should be less than the time-out of
+// the user, which includes what happens before a request is sent; more than 0.
 func New(patience time.Duration) *Peers {
 	return &Peers{patience: patience, open: make(map[*conn]struct{})}
+}
+
+// Dialer returns a function that connects for a pool whose users wait for at most timeout, and to
+// connect too. See [Peers.Dial].
+func Dialer(timeout time.Duration) DialFunc {
+	return New(timeout / 2).Dial((&net.Dialer{Timeout: timeout}).DialContext)
 }
 
 // DialFunc connects to an address.
@@ -52,8 +59,8 @@ func (p *Peers) Dial(dial DialFunc) DialFunc {
 	}
 }
 
-// Closed reports whether a connection was closed, by its user or because it is not trusted. It looks
-// through TLS.
+// Closed reports whether a connection was closed, by its user or because it is not trusted. It
+// looks through TLS.
 func Closed(c net.Conn) bool {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn()
@@ -123,7 +130,8 @@ func (p *Peers) drop(c *conn) {
 	delete(p.open, c)
 }
 
-// gaveUp closes the connections that are not trusted any more if one was silent that its user gives up.
+// gaveUp closes the connections that are not trusted any more if one was silent that its user gives
+// up.
 func (p *Peers) gaveUp(gone *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,8 +153,8 @@ func (p *Peers) gaveUp(gone *conn) {
 // errClosed is why a connection that is not trusted must not be used.
 var errClosed = errors.New("a connection to the same address has answered nothing")
 
-// SyscallConn implements [syscall.Conn], by which pools look whether an idle connection is still open.
-// A connection of another kind than TCP looks open to them.
+// SyscallConn implements [syscall.Conn], by which pools look whether an idle connection is still
+// open. A connection of another kind than TCP looks open to them.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if Closed(c) {
 		return nil, errClosed

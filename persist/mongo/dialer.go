@@ -11,15 +11,16 @@ import (
 	"github.com/seqd/seqd/internal/distrust"
 )
 
-// dialer makes connections that the client library stops trusting together if one of them is silent.
-// After an error that is no time-out it closes all that are idle, and looks at the server anew. After a
-// time-out it keeps them, even the one that timed out, whose answer it waits for when it needs it next.
+// dialer makes connections that the client library stops trusting together if one of them is
+// silent. After an error that is no time-out it closes all that are idle, and looks at the server
+// anew. After a time-out it keeps them, even the one that timed out, whose answer it waits for when
+// it needs it next.
 type dialer struct{ dial distrust.DialFunc }
 
 var _ options.ContextDialer = dialer{}
 
 func newDialer(timeout time.Duration) dialer {
-	return dialer{distrust.New(timeout / 2).Dial((&net.Dialer{Timeout: timeout}).DialContext)}
+	return dialer{distrust.Dialer(timeout)}
 }
 
 // DialContext implements [options.ContextDialer].

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,7 +32,7 @@ func force(cfg *library.Config, timeout time.Duration) error {
 	cfg.Collation, cfg.Loc, cfg.MaxAllowedPacket = "", time.UTC, mostPacket
 	// The contexts of operations end first. These bound what has no context, such as a rollback.
 	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = timeout, timeout+time.Second, timeout+time.Second
-	cfg.DialFunc = distrust.New(timeout / 2).Dial((&net.Dialer{Timeout: timeout}).DialContext)
+	cfg.DialFunc = distrust.Dialer(timeout)
 	cfg.Logger = &library.NopLogger{}
 	if cfg.ConnectionAttributes == "" {
 		cfg.ConnectionAttributes = "program_name:seqd"

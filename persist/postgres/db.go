@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -58,7 +57,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	c := cfg.ConnConfig
 	c.ConnectTimeout = opts.Timeout
 	// pgx also dials to cancel a statement, without a time-out of ours.
-	c.DialFunc = distrust.New(opts.Timeout / 2).Dial((&net.Dialer{Timeout: opts.Timeout}).DialContext)
+	c.DialFunc = distrust.Dialer(opts.Timeout)
 	cfg.PrepareConn = func(_ context.Context, c *pgx.Conn) (bool, error) { return !distrust.Closed(c.PgConn().Conn()), nil }
 	// One round trip, without a prepared statement, which may be unknown behind a pooler.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
