@@ -79,8 +79,8 @@ func openFiles(s Settings, log *slog.Logger) (f *files, err error) {
 	return f, nil
 }
 
-// lockFile locks a file. On a system without locks, the operator must ensure that one process writes
-// to a file.
+// lockFile locks a file. On a system without locks, the operator must ensure that one process
+// writes to a file.
 func lockFile(file *os.File) error {
 	switch err := folder.Lock(file); {
 	case errors.Is(err, folder.ErrHeld):
@@ -255,8 +255,26 @@ const olderName = "%s.%015d-%015d-%03d"
 // history that it lies beside would take it for its own.
 var besideHistory = regexp.MustCompile(`(?i)(\.\d{15,}-\d{15,}-\d{3,}|\.lock)$`)
 
-// rotate renames the current file to its final name and starts the next one. mu is held.
+// rotate starts the next file, and removes the oldest ones if there are too many. mu is held.
 func (f *files) rotate() error {
+	if err := f.startNext(); err != nil {
+		return err
+	}
+	list, err := f.olderFiles()
+	if err != nil {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
+	}
+	for f.maxFiles > 0 && len(list) > f.maxFiles {
+		if err := list[0].remove(); err != nil {
+			return err
+		}
+		list = list[1:]
+	}
+	return nil
+}
+
+// startNext renames the current file to its final name and starts the next one. mu is held.
+func (f *files) startNext() error {
 	name := ""
 	for i := 0; ; i++ {
 		name = fmt.Sprintf(olderName, f.path, max(0, min(f.from, f.last)), max(0, f.last), i)
@@ -273,16 +291,6 @@ func (f *files) rotate() error {
 	f.file = nil
 	if err := f.open(); err != nil {
 		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
-	}
-	list, err := f.olderFiles()
-	if err != nil {
-		return fmt.Errorf("%w: %w", persist.ErrUnavailable, err)
-	}
-	for f.maxFiles > 0 && len(list) > f.maxFiles {
-		if err := list[0].remove(); err != nil {
-			return err
-		}
-		list = list[1:]
 	}
 	return nil
 }
@@ -366,14 +374,8 @@ func (f *files) purgeGone(ctx context.Context, before int64, gone func(bizType s
 	}
 	if f.size > 0 && f.last < before {
 		only, err := onlyOf(f.path, gone)
-		if err != nil {
-			return err
-		}
-		if only {
-			most := f.maxFiles
-			f.maxFiles = 0
-			err = f.rotate()
-			f.maxFiles = most
+		if only && err == nil {
+			err = f.startNext()
 		}
 		if err != nil {
 			return err
