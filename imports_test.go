@@ -19,8 +19,8 @@ const module = "github.com/seqd/seqd"
 // others. "." is the root package.
 type rule struct{ may, why string }
 
-// everywhere are the folders that every other may import: what reads values as text, so that no other
-// does, and what does nothing in the default build.
+// everywhere are the folders that every other may import: what reads values as text, so that no
+// other does, and what does nothing in the default build.
 var everywhere = []string{"internal/literal", "internal/sabotage"}
 
 // rules are the rules by folder: add one for each new package. Arrows go one way: cmd → command →
@@ -266,7 +266,7 @@ var rules = map[string]rule{
 		why: "a description is data, which tests compare with the routes",
 	},
 	"server/ops": {
-		may: ". internal/openfiles persist persist/bolt server/backends server/certificate " +
+		may: ". internal/openfiles internal/sheet persist persist/bolt server/backends server/certificate " +
 			"server/access server/config server/definitions server/doctor server/nodes strategy " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",

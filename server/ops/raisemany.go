@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/internal/sheet"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 )
@@ -39,7 +40,7 @@ func (m Mark) atLeast(int64) int64 { return m.Number }
 func ReadMarks(r io.Reader) (list []Mark, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff")) // spreadsheets begin files with this mark
+		text := strings.TrimSpace(strings.TrimPrefix(lines.Text(), sheet.Mark))
 		if text == "" || text[0] == '#' {
 			continue
 		}
