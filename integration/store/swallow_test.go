@@ -72,15 +72,18 @@ func together(ctx context.Context, ask request) error {
 	return errors.Join(all...)
 }
 
+// pooled is a server, and what opens a pool of connections to it.
+type pooled struct {
+	start func(*testing.T) (addr string)
+	open  func(t *testing.T, addr string, timeout time.Duration) request
+}
+
 // An address that fails over, or a firewall that forgets, swallows all connections and closes none.
 // The first request that finds that out is the last one that suffers.
 func TestSwallowedConnections(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
-	for name, kind := range map[string]struct {
-		start func(*testing.T) (addr string)
-		open  func(t *testing.T, addr string, timeout time.Duration) request
-	}{
+	for name, kind := range map[string]pooled{
 		"PostgreSQL": {func(t *testing.T) string { return testenv.StartPostgres(t).Addr() }, onPostgres},
 		"MariaDB":    {func(t *testing.T) string { return testenv.StartMariaDB(t).Addr() }, onMariaDB},
 		"MongoDB":    {func(t *testing.T) string { return testenv.StartMongo(t).Addr() }, onMongo},
@@ -98,10 +101,7 @@ func TestSwallowedConnections(t *testing.T) {
 func TestFewConnections(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
-	for name, kind := range map[string]struct {
-		start func(*testing.T) (addr string)
-		open  func(t *testing.T, addr string, timeout time.Duration) request
-	}{
+	for name, kind := range map[string]pooled{
 		"role": {func(t *testing.T) string {
 			server := testenv.StartPostgres(t)
 			server.Query("ALTER ROLE seqd CONNECTION LIMIT 2")

@@ -502,8 +502,8 @@ func TestChangeWhileStopping(t *testing.T) {
 	}
 }
 
-// A dry run, and a change that is refused, make no files. A dry run answers alike whatever the files
-// and environment variables are that the biz type does not use yet.
+// A dry run, and a change that is refused, make no files. A dry run answers alike whatever the
+// files and environment variables are that the biz type does not use yet.
 func TestRefusedChangesMakeNothing(t *testing.T) {
 	c := newNode(t, newFaulty(false))
 	c.mustPut(t, "order", `{}`, always)
@@ -557,7 +557,7 @@ func TestReachOfDefinitions(t *testing.T) {
 		"history outside": history("/etc/passwd"), "relative": history("history.jsonl"), "above": history(dir + "/../x"),
 		"the store": history(dir + "/seqd.db"), "its history": history(dir + "/x/../SEQD.db-history"), "an older file": history(dir + "/a.000000000000001-000000000000002-000"),
 		"a lock":         history(dir + "/a.lock"),
-		"key outside":    `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"/root/none"}]}`,
+		"key outside":    `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"/elsewhere/none"}]}`,
 		"key of ours":    `{"plugins":[{"name":"obfuscate","digits":8,"keyEnv":"SEQD_SECRET"}]}`,
 		"variable":       `{"plugins":[{"name":"obfuscate","digits":8,"keyEnv":"PATH"}]}`,
 		"variable, none": `{"plugins":[{"name":"obfuscate","digits":8,"keyEnv":"NONE"}]}`,
