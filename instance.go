@@ -80,8 +80,8 @@ func (is *Issuer) newInstance(d Definition) *instance {
 	return i
 }
 
-// atRest returns an instance with the chain of i that cannot issue. It shows what its plugins know, and
-// reads IDs.
+// atRest returns an instance with the chain of i that cannot issue. It shows what its plugins know,
+// and reads IDs.
 func (i *instance) atRest() *instance {
 	return &instance{
 		chain: i.chain, closes: i.closes, name: i.name, phase: closed,
@@ -321,9 +321,9 @@ func (i *instance) trouble() *Error {
 // firstChance is how long a biz type may take to start before the node gets requests without it.
 const firstChance = 2 * time.Minute
 
-// starts reports whether the instance was given at the start and has not had its first chance yet: no
-// attempt to initialise it has ended, except by saying that it is still starting, as while the lease
-// of a machine ID has not begun.
+// starts reports whether the instance was given at the start and has not had its first chance yet:
+// no attempt to initialise it has ended, except by saying that it is still starting, as while the
+// lease of a machine ID has not begun.
 func (i *instance) starts() bool {
 	if i.late || i.ready.Load() {
 		return false

@@ -429,8 +429,8 @@ func TestInitIsSharedAndRepeated(t *testing.T) {
 	})
 }
 
-// A conflict keeps nobody waiting, and is tried again all the same: what others changed may have ended
-// it.
+// A conflict keeps nobody waiting, and is tried again all the same: what others changed may have
+// ended it.
 func TestInitAfterAConflict(t *testing.T) { synctest.Test(t, initAfterAConflict) }
 
 func initAfterAConflict(t *testing.T) {

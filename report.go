@@ -57,9 +57,10 @@ func (is *Issuer) cutOff() bool {
 }
 
 // Serves reports whether the node should get requests: every biz type that the issuer was given had
-// its first chance to start, and not everything is unready. A biz type that is disabled, stands still
-// after a failover of the store, or is made bearable by [Definition].Aside does not keep requests away
-// by itself: callers get the reason from the node. Serves does no I/O and is safe for concurrent use.
+// its first chance to start, and not everything is unready. A biz type that is disabled, stands
+// still after a failover of the store, or is made bearable by [Definition].Aside does not keep
+// requests away by itself: callers get the reason from the node. Serves does no I/O and is safe for
+// concurrent use.
 func (is *Issuer) Serves() bool {
 	issues, unready := false, len(is.cold.unreadNow()) > 0
 	for _, s := range is.names.all() {
@@ -76,18 +77,18 @@ func (is *Issuer) Serves() bool {
 	return issues || !unready
 }
 
-// Holds reports whether the issuer holds a biz type, so that nothing has to be fetched for it. It does
-// no I/O and is safe for concurrent use.
+// Holds reports whether the issuer holds a biz type, so that nothing has to be fetched for it. It
+// does no I/O and is safe for concurrent use.
 func (is *Issuer) Holds(name string) bool {
 	s := is.names.find(name)
 	return s != nil && s.look().exists()
 }
 
 // Look returns the state of one biz type, which counts as used. A biz type that the issuer does not
-// hold is fetched first, which takes at most 2 s. It is unready until it has been initialised, and, if
-// it is not disabled, also for the reasons that [Definition].Aside makes bearable for a node. An error
-// says that there is no such biz type: [CodeUnknownBizType] or [CodeInvalidBizType]. Look is safe for
-// concurrent use.
+// hold is fetched first, which takes at most 2 s. It is unready until it has been initialised, and,
+// if it is not disabled, also for the reasons that [Definition].Aside makes bearable for a node. An
+// error says that there is no such biz type: [CodeUnknownBizType] or [CodeInvalidBizType]. Look is
+// safe for concurrent use.
 func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 	_, c, err := is.settled(ctx, name, &walk{})
 	state := State{BizType: name, Disabled: c.disabled()}

@@ -75,8 +75,8 @@ type DetailReporter interface {
 	Details() map[string]any
 }
 
-// Parser is implemented by strategies whose numbers contain other values, such as a time, and by their
-// settings, so that IDs can be read while a biz type is disabled.
+// Parser is implemented by strategies whose numbers contain other values, such as a time, and by
+// their settings, so that IDs can be read while a biz type is disabled.
 type Parser interface {
 	// Parse returns the values in a number of at least 1, or an [Error] with [CodeInvalidID] if the
 	// strategy cannot have made it. It does no I/O and is safe for concurrent use.

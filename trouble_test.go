@@ -46,8 +46,9 @@ func TestStatesOfTrouble(t *testing.T) {
 	}
 }
 
-// TestServes checks when a node should get requests: if each biz type had its first chance to start, and
-// not everything is unready. Look tells the same of one biz type, and is stricter: see there.
+// TestServes checks when a node should get requests: if each biz type had its first chance to
+// start, and not everything is unready. Look tells the same of one biz type, and is stricter: see
+// there.
 func TestServes(t *testing.T) {
 	code := func(code seqd.Code) *seqd.Error { return seqd.Errorf(code, "no") }
 	fails := func(why seqd.Code) *counting {
@@ -117,8 +118,8 @@ func codeOf(why *seqd.Error) seqd.Code {
 	return why.Code
 }
 
-// TestLookFetches checks that a biz type that the issuer does not hold is fetched when it is looked at,
-// and stays open, and that one that does not exist is an error.
+// TestLookFetches checks that a biz type that the issuer does not hold is fetched when it is looked
+// at, and stays open, and that one that does not exist is an error.
 func TestLookFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLibrary(t, "order")
@@ -146,8 +147,8 @@ func TestLookFetches(t *testing.T) {
 	})
 }
 
-// TestCutOff checks when biz types that cannot be fetched make a node unready: if it holds no other.
-// Otherwise they degrade it, however many they are. One failure each does not count.
+// TestCutOff checks when biz types that cannot be fetched make a node unready: if it holds no
+// other. Otherwise they degrade it, however many they are. One failure each does not count.
 func TestCutOff(t *testing.T) {
 	for _, test := range []struct {
 		held    bool

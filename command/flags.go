@@ -20,8 +20,8 @@ var wanted = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "duration": "a duration such as 10s", "bool": "true or false",
 }
 
-// strict are the checks of flags by their type: pflag alone takes 010 for 8 and 1_000 for 1000, which
-// the service refuses.
+// strict are the checks of flags by their type: pflag alone takes 010 for 8 and 1_000 for 1000,
+// which the service refuses.
 var strict = map[string]func(text string) bool{
 	"int":      func(text string) bool { _, ok := literal.Int(text); return ok },
 	"int64":    func(text string) bool { _, ok := literal.Int(text); return ok },

@@ -68,8 +68,8 @@ func newLine(p *program, env *clitool.Env) *line {
 	return l
 }
 
-// wrap lets each command say that it has begun and read its flags strictly, and lets those that only have sub-commands refuse
-// to be called without one.
+// wrap lets each command say that it has begun and read its flags strictly, and lets those that
+// only have sub-commands refuse to be called without one.
 func (l *line) wrap(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		l.wrap(sub)

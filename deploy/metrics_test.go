@@ -123,8 +123,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// SeqdErrorRatio sees all routes that give numbers, also those of drop-ins, and all codes of failures
-// that are no mistake of the caller.
+// SeqdErrorRatio sees all routes that give numbers, also those of drop-ins, and all codes of
+// failures that are no mistake of the caller.
 func TestErrorRatio(t *testing.T) {
 	text := read(t, "alerts.yaml")
 	routes := regexp.MustCompile(`^(?:` + regexp.MustCompile(`seqd_http_requests_total\{route=~"([^"]*)",code`).FindStringSubmatch(text)[1] + `)$`)
@@ -141,8 +141,8 @@ func TestErrorRatio(t *testing.T) {
 	}
 }
 
-// Rules keep the labels that tell installations apart: nothing is aggregated by a list of labels, and
-// the labels of nodes are left out everywhere in the same words, which sed can extend.
+// Rules keep the labels that tell installations apart: nothing is aggregated by a list of labels,
+// and the labels of nodes are left out everywhere in the same words, which sed can extend.
 func TestAlertsKeepLabels(t *testing.T) {
 	for _, group := range alerts(t).Groups {
 		for _, r := range group.Rules {

@@ -93,13 +93,14 @@ type Maker interface {
 	Makes() bool
 }
 
-// Outsider is implemented by settings that name a file or an environment variable, whose content New
-// or Shape reads. A dry run does not read what the biz type does not use already: its answer would
-// tell what is there.
+// Outsider is implemented by settings that name a file or an environment variable, whose content
+// New or Shape reads. A dry run does not read what the biz type does not use already: its answer
+// would tell what is there.
 type Outsider interface {
 	// Outside returns the key of the setting, and what it names; name is "" if it names nothing.
 	Outside() (key, name string)
-	// Missing returns why New or Shape must fail, if that is known, to be told when the service starts.
+	// Missing returns why New or Shape must fail, if that is known, to be told when the service
+	// starts.
 	Missing() error
 }
 

@@ -233,8 +233,8 @@ type Trouble struct {
 	Detail string      `json:"detail"`
 }
 
-// Ready asks a node how it is, and whether it can issue: something, or all of the biz types that are
-// named, at most 100. A node that is not ready is not an error. To ask a certain node, use
+// Ready asks a node how it is, and whether it can issue: something, or all of the biz types that
+// are named, at most 100. A node that is not ready is not an error. To ask a certain node, use
 // [client.Client.Only].
 func (a *Admin) Ready(ctx context.Context, bizTypes ...string) (Readiness, error) {
 	query := url.Values{}

@@ -77,8 +77,8 @@ type OverviewEnd struct {
 	What string `json:"what"`
 	// Registry is the registry of machine IDs that it is about, if any.
 	Registry string `json:"registry"`
-	// LastsMS is how long it lasts, in milliseconds, nil for ever or if there is no rate. Share is how much of it is
-	// used, nil if that is not known.
+	// LastsMS is how long it lasts, in milliseconds, nil for ever or if there is no rate. Share is how
+	// much of it is used, nil if that is not known.
 	LastsMS *float64 `json:"lastsMs"`
 	Share   *float64 `json:"share"`
 	// Resets is true if numbers reset before they are used up.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Swallower is a TCP proxy in front of one address. Unlike those of a [Link], its faults hit only the
-// connections that there are, as the failover of an address does.
+// Swallower is a TCP proxy in front of one address. Unlike those of a [Link], its faults hit only
+// the connections that there are, as the failover of an address does.
 type Swallower struct {
 	t        testing.TB
 	listener net.Listener
@@ -88,8 +88,8 @@ func (s *Swallower) forward(to, from net.Conn, era int, asks bool) {
 	}
 }
 
-// Swallow keeps everything that is sent on the connections that there are, in both directions, without
-// closing one.
+// Swallow keeps everything that is sent on the connections that there are, in both directions,
+// without closing one.
 func (s *Swallower) Swallow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

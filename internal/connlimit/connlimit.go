@@ -1,6 +1,6 @@
-// Package connlimit lets a pool of connections work with fewer than it may have, if the server gives it
-// no more: because of a limit of the user, the database, the server or a pooler. A caller whose
-// connection the server refuses waits for one of the others.
+// Package connlimit lets a pool of connections work with fewer than it may have, if the server
+// gives it no more: because of a limit of the user, the database, the server or a pooler. A caller
+// whose connection the server refuses waits for one of the others.
 package connlimit
 
 import (
@@ -33,10 +33,10 @@ func New(most int) *Places {
 	return p
 }
 
-// Do calls use, which takes a connection of the pool, uses it and gives it back. If it returns an error
-// for which refused is true, the server has refused a new connection, and so nothing was sent: Do calls
-// use again when another caller gives a connection back, until ctx ends. Then it returns the last error
-// of use, or that of ctx if there is none.
+// Do calls use, which takes a connection of the pool, uses it and gives it back. If it returns an
+// error for which refused is true, the server has refused a new connection, and so nothing was
+// sent: Do calls use again when another caller gives a connection back, until ctx ends. Then it
+// returns the last error of use, or that of ctx if there is none.
 func (p *Places) Do(ctx context.Context, refused func(error) bool, use func() error) (err error) {
 	for {
 		select {

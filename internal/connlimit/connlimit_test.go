@@ -35,7 +35,8 @@ func (s *server) use() error {
 	return nil
 }
 
-// ask lets callers use the server, and returns how many got an error and how often the server refused.
+// ask lets callers use the server, and returns how many got an error and how often the server
+// refused.
 func ask(ctx context.Context, p *Places, s *server, callers int) (failed, refusals int) {
 	var all sync.WaitGroup
 	var mu sync.Mutex

@@ -83,8 +83,8 @@ var zones = regexp.MustCompile(`^(UTC|Etc/UTC|` +
 	`(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Brazil|Canada|Chile|Mexico|US)` +
 	`(/[A-Z][A-Za-z_-]+)+)$`)
 
-// Zone returns the time zone with a name of the IANA database, in the spelling of the database, such
-// as Asia/Shanghai or UTC.
+// Zone returns the time zone with a name of the IANA database, in the spelling of the database,
+// such as Asia/Shanghai or UTC.
 func Zone(name string) (*time.Location, error) {
 	if !zones.MatchString(name) {
 		return nil, fmt.Errorf("%.100q is not the name of a time zone: a region and a city, such as Asia/Shanghai, or UTC", name)

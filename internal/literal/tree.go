@@ -25,8 +25,8 @@ const (
 var ErrNotJSON = errors.New("it is not JSON")
 
 // JSON reads one JSON value: a map[string]any, []any, string, [json.Number], bool or nil. Numbers
-// stay as they are written. A key that appears twice is an error. It takes time in proportion to the
-// text, and returns the first thing that is wrong.
+// stay as they are written. A key that appears twice is an error. It takes time in proportion to
+// the text, and returns the first thing that is wrong.
 func JSON(text []byte) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	var skipped json.RawMessage
@@ -93,10 +93,10 @@ func readList(from *json.Decoder, depth int) (any, error) {
 	return list, err
 }
 
-// YAML returns a YAML document as JSON, nil if there is none. What looks like a number of JSON, true,
-// false or nothing is that; every other scalar is text, also if YAML has another meaning for it: so
-// 010, 0x10, 1_000, .inf, yes and 2027-01-31 are text, as in JSON. Its errors show no values,
-// because any of them can be a secret.
+// YAML returns a YAML document as JSON, nil if there is none. What looks like a number of JSON,
+// true, false or nothing is that; every other scalar is text, also if YAML has another meaning for
+// it: so 010, 0x10, 1_000, .inf, yes and 2027-01-31 are text, as in JSON. Its errors show no
+// values, because any of them can be a secret.
 func YAML(text []byte) ([]byte, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node

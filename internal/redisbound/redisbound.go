@@ -50,8 +50,8 @@ func (e answerError) Error() string { return ErrAnswer.Error() + ": " + string(e
 // Is makes it an ErrAnswer.
 func (e answerError) Is(target error) bool { return target == ErrAnswer }
 
-// ErrFull is returned by a connection that the server refuses because it has too many. The client would
-// take that for the answer to its HELLO, and go on. Nothing was run.
+// ErrFull is returned by a connection that the server refuses because it has too many. The client
+// would take that for the answer to its HELLO, and go on. Nothing was run.
 var ErrFull = errors.New("the Redis server has as many connections as its maxclients allows")
 
 // full begins what such a server sends by itself.

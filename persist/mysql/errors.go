@@ -26,8 +26,8 @@ const (
 	errNotCertified   = 3101 // the group of servers has rolled the transaction back when it was to be committed
 )
 
-// full are the errors of a server that has as many connections as it, or the user, may have. errLimit is
-// also that of other limits.
+// full are the errors of a server that has as many connections as it, or the user, may have.
+// errLimit is also that of other limits.
 var full = []uint16{1040, 1203, errLimit}
 
 // standby are the errors of a server that takes no writes: --read-only and --super-read-only, a

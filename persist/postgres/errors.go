@@ -127,8 +127,9 @@ func (a away) Error() string { return persist.ErrUnavailable.Error() + ": " + a.
 // Unwrap makes it persist.ErrUnavailable.
 func (away) Unwrap() error { return persist.ErrUnavailable }
 
-// rolledBack reports whether the server has ended a transaction because of others, so that nothing has
-// happened. Sessions of a pooler may have a lock_timeout that is shorter than the time of the caller.
+// rolledBack reports whether the server has ended a transaction because of others, so that nothing
+// has happened. Sessions of a pooler may have a lock_timeout that is shorter than the time of the
+// caller.
 func rolledBack(err error) bool {
 	a, ok := errors.AsType[away](err)
 	return ok && (a.code == notSerializable || a.code == deadlock || a.code == lockTimeout)

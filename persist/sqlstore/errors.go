@@ -19,7 +19,8 @@ func (r Refused) Error() string { return string(r) }
 func Refusef(format string, args ...any) error { return Refused(fmt.Sprintf(format, args...)) }
 
 // Full is the error for a connection that the server, or a pooler, refuses because the user, the
-// database or the server has as many as it may have. Nothing was sent. It is persist.ErrUnavailable.
+// database or the server has as many as it may have. Nothing was sent. It is
+// persist.ErrUnavailable.
 type Full string
 
 // Error implements [error].

@@ -131,7 +131,8 @@ func scan(text string, at int) (p part, next int, err error) {
 	return p, at + length + 1, err
 }
 
-// foreign are patterns of dates as other programs write them, such as yyyyMMdd, YYYY-MM-DD and %Y%m%d.
+// foreign are patterns of dates as other programs write them, such as yyyyMMdd, YYYY-MM-DD and
+// %Y%m%d.
 var foreign = regexp.MustCompile(`(?i)y{2,}|m{2,}|d{2,}|h{2,}|s{2,}|%[a-z]`)
 
 // checkLayout returns an error for a layout of a date that shows nothing of the date, or letters of
@@ -148,7 +149,8 @@ func checkLayout(layout string, at int) error {
 // words are the parts of dates as other programs write them.
 var words = regexp.MustCompile(`(?i)%?(y+|m+|d+|h+|s+)`)
 
-// goLayout returns the layout that a pattern of another program means; that of a day if it means none.
+// goLayout returns the layout that a pattern of another program means; that of a day if it means
+// none.
 func goLayout(pattern string) string {
 	clock := false // after an hour m is the minute
 	layout := words.ReplaceAllStringFunc(pattern, func(word string) string {

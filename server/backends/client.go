@@ -162,8 +162,8 @@ func (b bound) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // pool may have.
 type room struct{ places *connlimit.Places }
 
-// placed is in the context of a command that has a place. What the client sends to prepare a connection
-// for it passes the hooks too, and needs no place of its own.
+// placed is in the context of a command that has a place. What the client sends to prepare a
+// connection for it passes the hooks too, and needs no place of its own.
 type placed struct{}
 
 var _ redis.Hook = room{}

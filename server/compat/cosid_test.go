@@ -124,8 +124,8 @@ func TestCosIDCreatesAgain(t *testing.T) {
 	n.cosIDFails("PATCH", "/segments/shop/cart?step=10", 409, seqd.CodeDisabled)
 }
 
-// TestCosIDCreatesSome lets clients of two nodes create biz types until there are enough. Those that
-// exist can be used, also at the node that has not seen them, and deleting one makes room.
+// TestCosIDCreatesSome lets clients of two nodes create biz types until there are enough. Those
+// that exist can be used, also at the node that has not seen them, and deleting one makes room.
 func TestCosIDCreatesSome(t *testing.T) {
 	store, yaml := newSharedStore(), "compat: {cosid: create, maxBizTypes: 5}\nbizTypes: [{name: other}, {name: another}]\n"
 	a, b := newNode(t, setup{store: store, yaml: yaml}), newNode(t, setup{store: store, yaml: yaml})

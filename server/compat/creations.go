@@ -19,8 +19,8 @@ type creations struct {
 	fullUntil time.Time
 }
 
-// countEvery is how often biz types are counted while there is no room: a flood of requests must not
-// read the store each time.
+// countEvery is how often biz types are counted while there is no room: a flood of requests must
+// not read the store each time.
 const countEvery = time.Second
 
 // newCreations returns nil if clients create no biz types.

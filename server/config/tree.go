@@ -10,7 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/literal"
 )
 
-// decode reads one YAML document. A key that appears twice in one spelling is an error here already.
+// decode reads one YAML document. A key that appears twice in one spelling is an error here
+// already.
 func decode(text []byte) (map[string]any, error) {
 	text, err := literal.YAML(text)
 	if err != nil || text == nil {

@@ -186,8 +186,8 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 	}
 }
 
-// confine tells the settings of a biz type which files and variables they may name, and checks those
-// that they do.
+// confine tells the settings of a biz type which files and variables they may name, and checks
+// those that they do.
 func (c *Config) confine(p *problems, path string, b seqd.BizType) {
 	confined := func(path string, settings any) {
 		if s, ok := settings.(seqd.Confined); ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// A text means the same wherever it is written, or is refused everywhere: in YAML and JSON, for a node
-// and for a biz type, in a variable and a flag.
+// A text means the same wherever it is written, or is refused everywhere: in YAML and JSON, for a
+// node and for a biz type, in a variable and a flag.
 func TestWrittenAnywhere(t *testing.T) {
 	kinds := map[string]struct{ path, good string }{ // good are the texts that are accepted
 		"whole number":   {"segment.step", "5 1000"},

@@ -209,8 +209,8 @@ func (c *Console) cookieOf(r *http.Request) (value string, ok bool) {
 }
 
 // setCookie sets the cookie for some time, or removes it if that is 0. It names no path: then the
-// cookie is valid for the folder of /console/session, below the path of any proxy. The session ends on time
-// whatever the browser does, so seconds are rounded up.
+// cookie is valid for the folder of /console/session, below the path of any proxy. The session ends
+// on time whatever the browser does, so seconds are rounded up.
 func (c *Console) setCookie(v *httpapi.Visit, value string, life time.Duration) {
 	cookie := http.Cookie{
 		Name: c.cookieName(v.Request()), Value: value, MaxAge: int(math.Ceil(life.Seconds())),

@@ -100,8 +100,8 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 	return state, rejected, &made
 }
 
-// idle builds a disabled biz type: its plugins, because of what they have to show. If all is known of
-// it, its IDs can be read.
+// idle builds a disabled biz type: its plugins, because of what they have to show. If all is known
+// of it, its IDs can be read.
 func (b *builder) idle(name string, said stored) *seqd.Definition {
 	d := &seqd.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
 	bizType, err := b.decode(name, said.Definition)

@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// While a biz type is disabled no key is made for it: its IDs would be read with another one than they
-// were made with.
+// While a biz type is disabled no key is made for it: its IDs would be read with another one than
+// they were made with.
 func TestNoNewKeyWhileDisabled(t *testing.T) {
 	store, key := newFaulty(false), filepath.Join(t.TempDir(), "key")
 	c := newNode(t, store)

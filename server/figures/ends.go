@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// far is from how many milliseconds on something is not worth knowing, unless there is nothing else.
+	// far is from how many milliseconds on something is not worth knowing, unless there is nothing
+	// else.
 	far = 10 * 365 * 86_400_000
 	// fewest is how many entries are shown even if they are far away.
 	fewest = 3
@@ -17,8 +18,8 @@ const (
 	lastsAll   = 30 * 86_400_000
 )
 
-// urgency returns in how many milliseconds something runs out, or when it should be looked at, if that
-// is earlier or the rate is not known.
+// urgency returns in how many milliseconds something runs out, or when it should be looked at, if
+// that is earlier or the rate is not known.
 func (e *runsOut) urgency() float64 {
 	ms := float64(e.LastsMS)
 	if share := float64(e.Share); share >= nearlyUsed && !e.Resets {

@@ -145,8 +145,8 @@ const (
 	// lookPause is the shortest pause between two looks.
 	lookPause = time.Second
 	// lookShare is the ratio of the pause to the time that a look takes: with very many biz types,
-	// looking takes a 200th of one processor. longestPause bounds the pause while biz types start: then
-	// a look may take long because it waits for them, and what it says is soon no longer so.
+	// looking takes a 200th of one processor. longestPause bounds the pause while biz types start:
+	// then a look may take long because it waits for them, and what it says is soon no longer so.
 	lookShare = 200
 	// longLook is from when on nobody waits for a look, except for the first one.
 	longLook = 100 * time.Millisecond

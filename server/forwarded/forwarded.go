@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The headers in which a proxy says who sent a request. A caller can send the others, because a proxy
-// that sets one passes the others on: so only one is read.
+// The headers in which a proxy says who sent a request. A caller can send the others, because a
+// proxy that sets one passes the others on: so only one is read.
 const (
 	For    = "X-Forwarded-For"
 	Std    = "Forwarded" // RFC 7239
@@ -44,8 +44,8 @@ func New(header string, proxies []string) (p Proxies, err error) {
 	return p, nil
 }
 
-// Network reads an address, without a zone, or a network, as the one that requests come from: an IPv6
-// form of an IPv4 network is that.
+// Network reads an address, without a zone, or a network, as the one that requests come from: an
+// IPv6 form of an IPv4 network is that.
 func Network(text string) (netip.Prefix, error) {
 	net, err := netip.ParsePrefix(text)
 	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
@@ -64,16 +64,16 @@ func (p *Proxies) trust(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.nets, func(net netip.Prefix) bool { return net.Contains(addr) })
 }
 
-// Addr returns the address that sent a request, without a zone: the last one in the header that is no
-// trusted proxy, or the first one. What callers claim stands before it. If a proxy names no address
-// there, it is that of the proxy. It is invalid if the connection has none.
+// Addr returns the address that sent a request, without a zone: the last one in the header that is
+// no trusted proxy, or the first one. What callers claim stands before it. If a proxy names no
+// address there, it is that of the proxy. It is invalid if the connection has none.
 func (p *Proxies) Addr(r *http.Request) netip.Addr {
 	addr, _ := p.sender(r)
 	return addr
 }
 
-// sender returns the address that sent a request, and the element of the header that names it, "" if
-// it is the other end of the connection.
+// sender returns the address that sent a request, and the element of the header that names it, ""
+// if it is the other end of the connection.
 func (p *Proxies) sender(r *http.Request) (addr netip.Addr, named string) {
 	addr = peer(r)
 	for _, line := range slices.Backward(r.Header[p.header]) {
@@ -126,8 +126,9 @@ func param(element, name string) (value string) {
 	return value
 }
 
-// parse reads an address as proxies write it: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
-// [2001:db8::1]:80. Ports and zones are left out. It is invalid for everything else, such as unknown.
+// parse reads an address as proxies write it: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1]
+// or [2001:db8::1]:80. Ports and zones are left out. It is invalid for everything else, such as
+// unknown.
 func parse(text string) netip.Addr {
 	inner, bracketed := strings.CutPrefix(text, "[")
 	switch end := strings.IndexByte(inner, ']'); {
@@ -166,8 +167,8 @@ func (p *Proxies) Text(r *http.Request) string {
 	return text
 }
 
-// Encrypted reports whether trusted proxies say that the sender uses HTTPS: by the parameter proto of
-// Forwarded, or else by X-Forwarded-Proto.
+// Encrypted reports whether trusted proxies say that the sender uses HTTPS: by the parameter proto
+// of Forwarded, or else by X-Forwarded-Proto.
 func (p *Proxies) Encrypted(r *http.Request) bool {
 	if p.header == Std {
 		_, named := p.sender(r)

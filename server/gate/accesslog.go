@@ -32,8 +32,8 @@ func newAccessLog(kind string, perSecond int) *AccessLog {
 	return &AccessLog{least: least, good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
 }
 
-// Takes reports whether a request that was answered with this HTTP status at now gets a line, and how
-// many requests before it got none because there were too many.
+// Takes reports whether a request that was answered with this HTTP status at now gets a line, and
+// how many requests before it got none because there were too many.
 func (l *AccessLog) Takes(status int, now time.Time) (skipped int64, ok bool) {
 	bucket := l.good
 	switch {

@@ -64,7 +64,8 @@ func TestAccessLogLosesNone(t *testing.T) {
 	}
 }
 
-// TestAccessLogOfRefusals checks that requests below 400 get no line and are not counted as left out.
+// TestAccessLogOfRefusals checks that requests below 400 get no line and are not counted as left
+// out.
 func TestAccessLogOfRefusals(t *testing.T) {
 	l := newAccessLog("refused", 10)
 	for status, want := range map[int]bool{200: false, 304: false, 400: true, 404: true, 503: true} {

@@ -37,9 +37,9 @@ type Options struct {
 	FirstRequest   time.Duration
 	// Guard decides who may call. If it is nil, everybody may.
 	Guard Guard
-	// AccessLog says which requests are logged: "on" all, "refused" those with a status of 400 or above,
-	// "off" or "" none. Per second at most AccessLogPerSecond are logged, and as many failed ones. If that
-	// is 0, there is no bound.
+	// AccessLog says which requests are logged: "on" all, "refused" those with a status of 400 or
+	// above, "off" or "" none. Per second at most AccessLogPerSecond are logged, and as many failed
+	// ones. If that is 0, there is no bound.
 	AccessLog          string
 	AccessLogPerSecond int
 	// Log is for operators.

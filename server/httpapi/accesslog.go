@@ -49,8 +49,8 @@ func (l accessLog) write(c *gin.Context, id string, start time.Time) {
 	_ = l.log.Handler().Handle(ctx, line) // as a Logger does, nobody could be told
 }
 
-// traceID returns the ID of a request's trace: that of its span or, if it has none, of its traceparent.
-// It is "" without both.
+// traceID returns the ID of a request's trace: that of its span or, if it has none, of its
+// traceparent. It is "" without both.
 func traceID(r *http.Request) string {
 	ctx := r.Context()
 	if r.Header["Traceparent"] != nil && !trace.SpanContextFromContext(ctx).IsValid() {

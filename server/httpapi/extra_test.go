@@ -114,8 +114,8 @@ func (s *statuses) Route(pattern string) func(string, int) {
 
 func (*statuses) Exposition(bool, bool) ([]byte, string, error) { return nil, "", nil }
 
-// TestExtraIsCounted checks that what a drop-in refuses is counted by its code, not by the status that
-// the drop-in's protocol demands.
+// TestExtraIsCounted checks that what a drop-in refuses is counted by its code, not by the status
+// that the drop-in's protocol demands.
 func TestExtraIsCounted(t *testing.T) {
 	var got statuses
 	api := newStarting(t, withExtra, func(o *options) { o.Metrics = &got })

@@ -49,8 +49,9 @@ func newRouteCounters(m Metrics, routes gin.RoutesInfo) routeCounters {
 // count counts a request that was answered. Defer it before the function that recovers from panics.
 func (r routeCounters) count(c *gin.Context) { r[c.FullPath()](c.Request.Method, meantStatus(c)) }
 
-// meantStatus returns the status of the answer. If a drop-in refused the request, it is the status of
-// the error code: the protocols of drop-ins answer mistakes of callers with 500, or failures with 200.
+// meantStatus returns the status of the answer. If a drop-in refused the request, it is the status
+// of the error code: the protocols of drop-ins answer mistakes of callers with 500, or failures
+// with 200.
 func meantStatus(c *gin.Context) int {
 	if code := c.Writer.Header()["Seqd-Error"]; code != nil {
 		return StatusOf(seqd.Code(code[0]))

@@ -92,6 +92,6 @@ func appendReservation(dst []byte, call *seqd.Call, state bool) []byte {
 	return append(r.ExpiresAt.UTC().AppendFormat(dst, timeFormat), `"}`...)
 }
 
-// reservationPath returns where a reservation is, relative to the path that reserves: only a proxy in
-// front knows below which path callers find this node.
+// reservationPath returns where a reservation is, relative to the path that reserves: only a proxy
+// in front knows below which path callers find this node.
 func reservationPath(id string) string { return "reservations/" + id }

@@ -182,8 +182,8 @@ func TestReadyzDegraded(t *testing.T) {
 	wantBody(t, do(t, api, "GET", "/readyz"), jsonType, `{"status":"ready"}`)
 }
 
-// TestReadyzOfNamedBizTypes checks that a probe that names biz types judges them and no others, and that
-// probes refuse what they do not know.
+// TestReadyzOfNamedBizTypes checks that a probe that names biz types judges them and no others, and
+// that probes refuse what they do not know.
 func TestReadyzOfNamedBizTypes(t *testing.T) {
 	limping, sick := newCounter(1), newCounter(1)
 	limping.degraded, sick.health = seqd.Errorf(seqd.CodeRedisUnavailable, "slow"), seqd.Errorf(seqd.CodeStoreUnavailable, "no")

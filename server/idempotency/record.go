@@ -91,8 +91,8 @@ func parse(text string) (rec record, err error) {
 	return rec, errDamaged
 }
 
-// mostBytes is how many bytes the IDs of one answer may take in a record. With the rest of the record
-// they must fit into a document. mostShown is how many they may take when they are shown.
+// mostBytes is how many bytes the IDs of one answer may take in a record. With the rest of the
+// record they must fit into a document. mostShown is how many they may take when they are shown.
 const (
 	mostBytes = 1<<20 - 256
 	mostShown = 512 << 20

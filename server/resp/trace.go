@@ -65,8 +65,8 @@ func (rec record) end(c *conn, r *run) {
 	}
 }
 
-// shownBizType returns the name of a biz type as it may be recorded, "" for what could be anything, a
-// secret too.
+// shownBizType returns the name of a biz type as it may be recorded, "" for what could be anything,
+// a secret too.
 func shownBizType(name string) string {
 	if seqd.CheckName(name) != nil || strings.Contains(name, access.SecretPrefix) {
 		return ""

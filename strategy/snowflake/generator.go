@@ -101,8 +101,8 @@ func (g *generator) lastUsed() int64 {
 	return g.last
 }
 
-// forget forgets the last time. The generator must be stopped, and continue with times of a lease that
-// nobody has used.
+// forget forgets the last time. The generator must be stopped, and continue with times of a lease
+// that nobody has used.
 func (g *generator) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -315,8 +315,8 @@ func (g *generator) takeAt(ms int64, n int, seq *seqd.Sequence) int {
 	return int(count)
 }
 
-// health returns an error if no number could be made at a time because the clock was set back, or is
-// before the epoch.
+// health returns an error if no number could be made at a time because the clock was set back, or
+// is before the epoch.
 func (g *generator) health(ms int64) *seqd.Error {
 	if ms <= g.layout.epoch {
 		return beforeEpoch(ms)

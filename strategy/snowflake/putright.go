@@ -35,8 +35,8 @@ func (s *steady) agrees(now, most int64) bool {
 }
 
 // putRight reports whether the clock was ahead, in this process or in the one that left its
-// reservation, and was put right by more than horizon, and another machine ID can be used sooner. It
-// is called after a renewal, so a registry that is shared has just agreed with the clock.
+// reservation, and was put right by more than horizon, and another machine ID can be used sooner.
+// It is called after a renewal, so a registry that is shared has just agreed with the clock.
 func (h *holder) putRight(ctx context.Context) bool {
 	now := h.env.ms()
 	agrees := h.registry.floored || h.steady.agrees(now, h.registry.maxSkew)

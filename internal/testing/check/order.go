@@ -57,8 +57,8 @@ type process struct {
 // checkPerProcess requires that a call that starts after another one of the same process and
 // counter has ended gets only larger numbers (DESIGN §2 "Order per process always holds", §4 "not
 // below the last one"). Nothing excuses a violation, except that snowflake begins anew with another
-// machine ID after a clock was put right. Answers to a key of several calls are not checked, because
-// another process may have issued them.
+// machine ID after a clock was put right. Answers to a key of several calls are not checked,
+// because another process may have issued them.
 func (h *evidence) checkPerProcess(r *Report, all []*issue) {
 	type part struct {
 		process

@@ -27,8 +27,8 @@ func (l *Load) Watch(ctx context.Context, n Node, pace time.Duration) {
 }
 
 // Readiness requests /readyz, and waits a second at most. The states are the codes of the biz types
-// that are not well, and all is true if the node is ready and each biz type can issue. The status is 0
-// if there is no answer.
+// that are not well, and all is true if the node is ready and each biz type can issue. The status
+// is 0 if there is no answer.
 func Readiness(ctx context.Context, client *http.Client, url string) (states map[string]string, status int, all bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

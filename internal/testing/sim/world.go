@@ -380,7 +380,8 @@ func (w *World) stop() {
 	time.Sleep(time.Minute) // what nodes have abandoned ends by itself
 }
 
-// awaitReady waits until all biz types of all nodes can issue, and reports a finding if they are not in time.
+// awaitReady waits until all biz types of all nodes can issue, and reports a finding if they are
+// not in time.
 func (w *World) awaitReady(when string) {
 	for _, n := range w.nodes {
 		for end := time.Now().Add(settle); ; time.Sleep(100 * time.Millisecond) {
