@@ -264,7 +264,6 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 	c.policy.Floor = max(c.policy.Floor, out.Floor)
 	c.machine.SetPolicy(c.policy)
 	c.machine.Done(time.Now(), c.now(), command, out.Outcome)
-	c.documents.fence.refused(c.machine.Refusal())
 	c.finish()
 }
 

@@ -16,16 +16,15 @@ import (
 type documents struct {
 	persist.Documents
 	counters persist.Counters
-	// fenced is nil unless a failover can lose what the store has acknowledged. It reads the fence
-	// only if it must: see fence.
-	fenced persist.Fenced
-	fence  *fence
+	fenced   persist.Fenced // nil unless a failover can lose what the store has acknowledged
+	fence    *fence
 }
 
 // fence is the last fence that was read, if an operator has confirmed it. Others are read again each
 // time. A write compares the fence, and a record that is newer than the document shows what an old
 // fence does not ([ledger.RuleAhead]). So an old one does no harm, except that a counter looks as if
-// it stood still after it was raised: so what is refused for that reason forgets the fence.
+// it stood still after it was raised: so nothing is refused before the fence was read anew
+// ([ledger.Command].Anew).
 type fence struct {
 	mu    sync.Mutex
 	last  persist.Fence
@@ -37,7 +36,7 @@ func documentsOf(store persist.Store) documents {
 	d := documents{Documents: store.Documents(), counters: store.Counters(), fence: new(fence)}
 	if fenced, ok := store.(persist.Fenced); ok {
 		if l, ok := store.(persist.Lossy); !ok || l.Lossy() {
-			d.fenced = remembering{fenced, d.fence}
+			d.fenced = fenced
 		}
 	}
 	return d
@@ -45,9 +44,16 @@ func documentsOf(store persist.Store) documents {
 
 // execute does what a command of the machine asks for.
 func (d *documents) execute(ctx context.Context, c *ledger.Command) ledger.Outcome {
-	out := c.Execute(ctx, d.Documents, d.fenced)
-	if errors.Is(out.Err, persist.ErrFailedOver) {
-		d.fence.forget()
+	fenced := d.fenced
+	if fenced != nil && c.Action == ledger.Read && !c.Anew {
+		fenced = remembering{fenced, d.fence}
+	}
+	out := c.Execute(ctx, d.Documents, fenced)
+	switch {
+	case errors.Is(out.Err, persist.ErrFailedOver):
+		d.fence.set(persist.Fence{}, false)
+	case c.Anew && out.Fence.Current != "":
+		d.fence.set(out.Fence, !out.Fence.FailedOver())
 	}
 	return out
 }
@@ -80,16 +86,6 @@ func (f *fence) set(last persist.Fence, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last, f.known = last, known
-}
-
-// forget lets the next read ask for the fence again.
-func (f *fence) forget() { f.set(persist.Fence{}, false) }
-
-// refused notes why a machine refuses requests, nil if it does not.
-func (f *fence) refused(why *seqd.Error) {
-	if why != nil && why.Code == seqd.CodeStoreFailedOver {
-		f.forget()
-	}
 }
 
 // floor returns the highest number that a counter of another strategy gave under this name. If a

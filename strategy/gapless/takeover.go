@@ -104,7 +104,6 @@ func (s *Strategy) raisedSince(ctx context.Context, name string, state *ledger.S
 	case err != nil:
 		return s.reach.noted(s, err)
 	case state.Fence != present.Current:
-		s.fence.forget() // the operator may raise the ledger after another failover
 		return unraised(name)
 	}
 	return nil

@@ -31,8 +31,10 @@ type Command struct {
 	Doc    persist.Document
 	Fenced bool
 	Fence  string
-	Docs   []persist.Document
-	Look   *Look
+	// Anew is whether Read reads the fence from the store, not from what is remembered of it.
+	Anew bool
+	Docs []persist.Document
+	Look *Look
 
 	looked Looked // what was known when the look-up began
 }
@@ -157,13 +159,6 @@ func (m *Machine) advance(now time.Time, clock int64) {
 		}
 		return
 	}
-	if m.refusal != nil && paused {
-		queue := m.queue
-		m.queue = nil
-		for _, r := range queue {
-			m.refuse(r, m.refusal)
-		}
-	}
 	if m.state != nil && !m.reading && !paused && (len(m.queue) > 0 || m.flush) {
 		m.run(clock)
 	}
@@ -174,7 +169,7 @@ func (m *Machine) advance(now time.Time, clock int64) {
 
 func (m *Machine) read() {
 	m.busy, m.sent, m.reading, m.stale = true, m.seq, false, false
-	m.command(Command{Action: Read, Doc: persist.Document{Kind: persist.LedgerKind, Key: m.cfg.Counter}})
+	m.command(Command{Action: Read, Anew: m.anew, Doc: persist.Document{Kind: persist.LedgerKind, Key: m.cfg.Counter}})
 }
 
 func (m *Machine) write(p *pending) {

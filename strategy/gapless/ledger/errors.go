@@ -38,8 +38,9 @@ func storeError(err error) *seqd.Error {
 }
 
 // wentBack returns why a state cannot be used: it is older than what this process has seen, or of
-// another server. After a Raise it can, unless that did not raise it enough.
-func (m *Machine) wentBack(s *State) *seqd.Error {
+// another server. After a Raise it can, unless that did not raise it enough. anew is whether the
+// fence has to be read from the store before that is sure.
+func (m *Machine) wentBack(s *State) (err *seqd.Error, anew bool) {
 	seen, name := m.seen, m.cfg.Counter
 	if !m.rules.Has(RuleBack) && seen.Revision > 0 {
 		wrote, known := s.lastWrite(m.cfg.Writer, m.madeAt)
@@ -47,23 +48,23 @@ func (m *Machine) wentBack(s *State) *seqd.Error {
 		case s.Era < seen.Era, s.Era == seen.Era && (s.Born != seen.Born || s.Revision < seen.Revision),
 			s.Era == seen.Era && known && wrote < m.made:
 			m.seen.Back = true
-			return failedOver("the ledger of %s is older than what was acknowledged before, up to %d", name, seen.Last)
+			return failedOver("the ledger of %s is older than what was acknowledged before, up to %d", name, seen.Last), false
 		case s.Last < seen.Last:
 			m.seen.Back = true
-			return failedOver("the ledger of %s ends with %d, and numbers up to %d were handed out", name, s.Last, seen.Last)
+			return failedOver("the ledger of %s ends with %d, and numbers up to %d were handed out", name, s.Last, seen.Last), false
 		}
 	}
 	if m.fence.on && s.Fence != "" && s.Fence != m.fence.Current && !m.rules.Has(RuleFence) {
-		return failedOver("the store failed over and may have lost changes of the ledger of %s", name)
+		return failedOver("the store failed over and may have lost changes of the ledger of %s", name), !m.anew
 	}
-	return nil
+	return nil, false
 }
 
-// block refuses everything: what waits, when Next is called. The document is read again when the
-// next request comes after a second.
-func (m *Machine) block(now time.Time, err *seqd.Error) {
+// block refuses what waits, except requests that came after the document was read: an operator may
+// have raised the counter since. For those, and for each later request, it is read again.
+func (m *Machine) block(err *seqd.Error) {
 	m.refusal, m.state, m.flush = err, nil, false
-	m.retry = now.Add(lastPause)
+	m.failure, m.pause, m.retry = nil, 0, time.Time{}
 	m.forgetCopies()
 	if p := m.pending; p != nil {
 		m.pending = nil
@@ -71,10 +72,19 @@ func (m *Machine) block(now time.Time, err *seqd.Error) {
 			m.refuse(r, err)
 		}
 	}
+	queue := m.queue
+	m.queue = nil
+	for _, r := range queue {
+		if r.seq <= m.sent {
+			m.refuse(r, err)
+		} else {
+			m.queue = append(m.queue, r)
+		}
+	}
 }
 
-// Refusal returns the error that new requests get at once, nil if there is none: the document
-// cannot be used, or went back.
+// Refusal returns the error of the last requests, nil if there is none: the document could not be
+// used, or went back.
 func (m *Machine) Refusal() *seqd.Error { return m.refusal }
 
 // Late returns the error of a caller whose patience ended.

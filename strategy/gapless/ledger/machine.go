@@ -66,9 +66,10 @@ type Machine struct {
 	made   int64 // the number of the last of them that was made
 	madeAt int64 // the revision that it wrote
 	fence  fence // of the store, as last read
+	anew   bool  // the next Read reads the fence from the store
 	stats  Stats
 
-	refusal *seqd.Error // what requests get, nil if nothing stands in the way
+	refusal *seqd.Error // what the last requests got, nil if nothing stands in the way
 	failure error       // why the last command failed
 	pause   time.Duration
 	retry   time.Time // no Read before
@@ -209,7 +210,7 @@ func (m *Machine) refuse(r *Request, err error) {
 // durable notes that the state is in the store as its revision.
 func (m *Machine) durable() {
 	s := m.state
-	m.refusal, m.failure, m.pause = nil, nil, 0
+	m.refusal, m.anew, m.failure, m.pause = nil, false, nil, 0
 	m.retry = time.Time{}
 	m.seen = Seen{Born: s.Born, Era: s.Era, Revision: s.Revision, Last: max(m.seen.Last, s.Last)}
 	m.stats = Stats{

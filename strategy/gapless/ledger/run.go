@@ -129,7 +129,7 @@ func (m *Machine) wasWritten(now time.Time, err error) {
 		s := m.state
 		if s == nil { // it was repeated
 			if s, err = Decode(&p.command.Doc); err != nil {
-				m.block(now, storeError(err))
+				m.block(storeError(err))
 				return
 			}
 			s.rules, m.state = m.rules, s
@@ -148,7 +148,7 @@ func (m *Machine) wasWritten(now time.Time, err error) {
 		return
 	case errors.Is(err, persist.ErrConflict), errors.Is(err, persist.ErrExists), errors.Is(err, persist.ErrNotFound):
 	default: // ErrFailedOver, and all that leaves it unknown
-		m.failure = err
+		m.failure, m.anew = err, m.anew || errors.Is(err, persist.ErrFailedOver)
 		m.retryLater(now)
 	}
 	m.state = nil // it is what could not be written
@@ -193,7 +193,7 @@ func (m *Machine) wasRead(now time.Time, out *Outcome) {
 // failed notes that the document could not be read.
 func (m *Machine) failed(now time.Time, err error) {
 	if errors.Is(err, persist.ErrNewer) || errors.Is(err, persist.ErrInvalid) {
-		m.block(now, storeError(err))
+		m.block(storeError(err))
 		return
 	}
 	m.failure = err
@@ -206,9 +206,9 @@ func (m *Machine) missing(now time.Time) {
 	switch {
 	case m.seen.Revision > 0 && !m.rules.Has(RuleBack):
 		m.seen.Back = true
-		m.block(now, failedOver("the ledger of %s is gone, which had come to %d", m.cfg.Counter, m.seen.Last))
+		m.block(failedOver("the ledger of %s is gone, which had come to %d", m.cfg.Counter, m.seen.Last))
 	case m.fence.on && m.fence.FailedOver() && !m.rules.Has(RuleFence):
-		m.block(now, failedOver("the store may have lost the ledger of %s", m.cfg.Counter))
+		m.block(failedOver("the store may have lost the ledger of %s", m.cfg.Counter))
 	default:
 		s := Fresh(&m.policy, m.cfg.Writer, m.fence.Current)
 		s.rules = m.rules
@@ -225,8 +225,12 @@ func (m *Machine) arrived(now time.Time, s *State) {
 			m.succeeded(p)
 		}
 	}
-	if err := m.wentBack(s); err != nil {
-		m.block(now, err)
+	switch err, anew := m.wentBack(s); {
+	case anew:
+		m.anew, m.state = true, nil
+		return
+	case err != nil:
+		m.block(err)
 		return
 	}
 	if s.Era != m.seen.Era || s.Born != m.seen.Born {

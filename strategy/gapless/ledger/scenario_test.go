@@ -334,6 +334,9 @@ func (tl *tale) command(n *teller, c Command) {
 		var fenced persist.Fenced
 		if tl.fence != nil {
 			fenced = &believer{fencedWorld{tl.world, tl.fence}, cmp.Or(n.fence, tl.fence)}
+			if c.Anew {
+				fenced = &fencedWorld{tl.world, tl.fence}
+			}
 		}
 		return c.Execute(context.Background(), tl.world, fenced)
 	}
