@@ -37,11 +37,10 @@ type instance struct {
 
 	mu      sync.Mutex // guards what follows
 	phase   phase
-	drained bool      // the plugins were closed, or are in the chain of another instance
-	attempt *attempt  // the attempt under way in phases opening and abandoned
-	failure *Error    // why the last attempt failed
-	ended   time.Time // when it failed
-	first   *attempt  // the first one; nil before it
+	drained bool     // the plugins were closed, or are in the chain of another instance
+	attempt *attempt // the attempt under way in phases opening and abandoned
+	failure *Error   // why the last attempt failed
+	first   *attempt // the first one; nil before it
 
 	_ [32]byte // to four cache lines: else the first fields may lie in two
 }
@@ -101,24 +100,29 @@ func (w *walk) timer() <-chan time.Time {
 	return time.After(time.Until(w.until))
 }
 
-// initialise makes the instance ready. Callers that come while an attempt is under way share it.
-// After a conflict there is no further attempt for a second: others would have to change something.
+// initialise makes the instance ready. Callers that come while an attempt is under way share it. If
+// that attempt fails for a reason that an operator mends, it does not count for those who came after
+// it began: the operator may have mended it since.
 func (is *Issuer) initialise(ctx context.Context, i *instance, w *walk) error {
-	a, err := is.begin(ctx, i)
-	if a == nil {
-		return err
-	}
-	patience := w.timer()
-	select {
-	case <-a.done:
-		if a.err != nil {
+	arrived := time.Now()
+	for {
+		a, err := is.begin(ctx, i)
+		if a == nil {
+			return err
+		}
+		select {
+		case <-a.done:
+		case <-w.timer():
+			return errInitialising
+		case <-ctx.Done():
+			return AsError(ctx.Err())
+		}
+		switch {
+		case a.err == nil:
+			return nil
+		case a.err.Code != CodeConflict && a.err.Code != CodeStoreFailedOver, !a.began.Before(arrived):
 			return a.err
 		}
-		return nil
-	case <-patience:
-		return errInitialising
-	case <-ctx.Done():
-		return AsError(ctx.Err())
 	}
 }
 
@@ -132,11 +136,6 @@ func (is *Issuer) begin(ctx context.Context, i *instance) (a *attempt, err error
 		return nil, nil
 	case stopping, abandoned, closed:
 		return nil, errStopping
-	case unusable:
-		if time.Since(i.ended) < retryInit {
-			return nil, i.failure
-		}
-		fallthrough
 	case fresh, failed:
 		i.phase = i.phase.after(begin)
 		i.attempt = &attempt{began: time.Now(), done: make(chan struct{})}
@@ -176,9 +175,7 @@ func (is *Issuer) tried(i *instance, a *attempt, err error) phase {
 	outcome := succeed
 	if err != nil {
 		outcome = fail
-		if a.err = AsError(err); a.err.Code == CodeConflict {
-			outcome = conflict
-		}
+		a.err = AsError(err)
 		if i.failure == nil || i.failure.Error() != a.err.Error() {
 			is.log.Error("biz type cannot issue", "bizType", i.name, "error", a.err)
 		}
@@ -189,7 +186,7 @@ func (is *Issuer) tried(i *instance, a *attempt, err error) phase {
 	} else {
 		i.attempt = nil
 	}
-	i.failure, i.ended = a.err, time.Now()
+	i.failure = a.err
 	i.ready.Store(i.phase == ready)
 	return i.phase
 }

@@ -8,7 +8,6 @@ const (
 	opening               // Init is under way
 	ready                 // the strategy issues
 	failed                // Init failed; the next caller tries again
-	unusable              // Init failed with CodeConflict; it is tried again, but seldom
 	stopping              // nothing is issued any more; Close of the strategy is due
 	// stopped while Init is under way: when that ends, the strategy is closed
 	abandoned
@@ -19,22 +18,20 @@ const (
 type event uint8
 
 const (
-	begin    event = iota // Init is called
-	succeed               // Init has succeeded
-	fail                  // Init has failed
-	conflict              // Init has failed with CodeConflict
-	stop                  // nothing may be issued any more
-	shut                  // Close of the strategy is called, if it is due
-	end                   // Init that nobody waits for has returned, and the strategy was closed
+	begin   event = iota // Init is called
+	succeed              // Init has succeeded
+	fail                 // Init has failed
+	stop                 // nothing may be issued any more
+	shut                 // Close of the strategy is called, if it is due
+	end                  // Init that nobody waits for has returned, and the strategy was closed
 )
 
 // lifecycle says which phase follows. An event that is not listed changes nothing.
 var lifecycle = map[phase]map[event]phase{
 	fresh:     {begin: opening, stop: closed},
-	opening:   {succeed: ready, fail: failed, conflict: unusable, stop: abandoned},
+	opening:   {succeed: ready, fail: failed, stop: abandoned},
 	ready:     {stop: stopping},
 	failed:    {begin: opening, stop: stopping},
-	unusable:  {begin: opening, stop: stopping},
 	stopping:  {shut: closed},
 	abandoned: {end: closed},
 	closed:    {},

@@ -199,6 +199,6 @@ func each(instances []*instance, f func(*instance)) {
 const (
 	firstRetry = 50 * time.Millisecond
 	retryInit  = time.Second
-	// retryConflict is the pause after a conflict. A request tries after retryInit.
+	// retryConflict is the pause after a conflict. A request tries at once.
 	retryConflict = 10 * time.Second
 )
