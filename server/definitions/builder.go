@@ -17,7 +17,8 @@ import (
 )
 
 // builder makes what the issuer needs of a biz type. It does no I/O except that of the factories of
-// plugins, which may read files.
+// plugins, which may read files, and, if a file is missing that they would make, one read of the
+// store.
 type builder struct {
 	cfg      *config.Config
 	env      strategy.Env
@@ -44,7 +45,10 @@ func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
 		return d, err
 	}
 	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64), Clock: b.env.Clock}}
-	if d.Plugins, err = b.plugins(bizType); err == nil {
+	if err = b.mayMake(bizType); err == nil {
+		d.Plugins, err = b.plugins(bizType)
+	}
+	if err == nil {
 		c.Shape, err = Shape(bizType)
 	}
 	if err != nil {
@@ -127,6 +131,25 @@ func (b *builder) plugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err e
 		bound = append(bound, made)
 	}
 	return bound, nil
+}
+
+// mayMake returns why the plugins of a biz type must not make a file that is missing, such as a new
+// random key: numbers were issued with the one that was there, or the store does not say. That passes
+// when the right file is there: see [Catalogue.Mend].
+func (b *builder) mayMake(bizType seqd.BizType) error {
+	makes := maker(bizType)
+	if makes == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Server.StopTimeout)
+	defer cancel()
+	switch _, err := b.shapes.onRecord.Read(ctx, bizType.Name); {
+	case errors.Is(err, persist.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("plugin %s: what it keeps in a file is missing, and the store does not say whether numbers were issued with it: %w", makes, err)
+	}
+	return fmt.Errorf("plugin %s: what it keeps in a file is missing, and numbers were issued with it: put the file of another node or of a backup there", makes)
 }
 
 // possiblePlugins makes those plugins of a biz type that can be made, and returns why the others

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -21,6 +22,9 @@ type shapes struct {
 	// alone reports whether a biz type issues without the store, which has not been reached yet.
 	alone func(name string) bool
 	env   strategy.Env
+	// unfit are the shapes of the biz types that are refused because the store has another one on
+	// record, by name.
+	unfit sync.Map
 }
 
 // claim is a claim of a definition, whose shape may be forced.
@@ -40,6 +44,9 @@ var (
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	fresh, err = c.Claim.Check(ctx)
+	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced != c.Shape {
+		c.shapes.unfit.Store(c.BizType, mismatch.Said)
+	}
 	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced == c.Shape {
 		if !c.sameStrategy(mismatch.Known.Shape) {
 			if c.opens != nil {

@@ -10,15 +10,23 @@ import (
 // mendPause is the pause between two attempts to build what could not be built.
 const mendPause = 5 * time.Second
 
-// Mend builds biz types again that this process could not build, until ctx ends: a file may be
-// there by now, a folder writable, or a clock right.
+// Mend builds biz types again that this process could not build, or that it built in another shape
+// than the store has on record, until ctx ends: a file may be there by now, or be another one, a
+// folder writable, or a clock right.
 func (c *Catalogue) Mend(ctx context.Context) {
 	every(ctx, mendPause, func() {
 		for _, name := range c.states.unusable() {
 			c.mend(ctx, name)
 		}
+		c.builder.shapes.unfit.Range(func(name, shape any) bool {
+			c.refit(ctx, name.(string), shape.(string))
+			return true
+		})
 	})
 }
+
+// build builds a biz type.
+type build func() (state, []seqd.RejectedBinding, *seqd.Definition)
 
 // mend builds a biz type again, unless it has changed: then it is built anyway.
 func (c *Catalogue) mend(ctx context.Context, name string) {
@@ -27,50 +35,85 @@ func (c *Catalogue) mend(ctx context.Context, name string) {
 	if !before.unusable || c.isAlone(name) {
 		return
 	}
-	made, after, rejected, ok := c.rebuild(ctx, name, before)
+	_, build, ok := c.known(ctx, name, before)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
-	defer cancel()
-	if err := c.issuer.Put(ctx, name, func() (seqd.Definition, error) { return *made, nil }); err != nil {
-		c.log.Error("a biz type can be used now, and what it was before did not close well", "bizType", name, "error", err)
-	}
-	c.builder.handlers.Release(c.states.setRejected(name, rejected))
-	c.states.set(name, after)
-	c.log.Info("a biz type can be used now", "bizType", name)
-}
-
-// rebuild builds a biz type as this process knows it. ok is false if that fails again; then nothing
-// is left of the attempt.
-func (c *Catalogue) rebuild(ctx context.Context, name string, before state) (made *seqd.Definition, after state, rejected []seqd.RejectedBinding, ok bool) {
-	after = before
-	if before.revision > 0 {
-		doc, _, err := c.records.read(ctx, name)
-		if err != nil || doc.Revision != before.revision {
-			return nil, after, nil, false
-		}
-		after, rejected, made = c.builder.buildStored(doc)
-	} else {
-		for _, b := range c.cfg.BizTypes {
-			if b.Name == name {
-				d, err := c.builder.build(b)
-				if err != nil {
-					return nil, after, nil, false
-				}
-				_, after.unusable = d.Strategy.(unusable)
-				made, rejected = &d, b.Rejected
-			}
-		}
-	}
+	after, rejected, made := build()
 	if made == nil || after.unusable {
 		if made != nil {
 			c.discard(ctx, made)
 		}
 		c.builder.handlers.Release(rejected)
-		return nil, after, nil, false
+		return
 	}
-	return made, after, rejected, true
+	c.replace(ctx, name, func() (state, []seqd.RejectedBinding, *seqd.Definition) { return after, rejected, made })
+}
+
+// refit builds a biz type again that is refused for its shape, if it would get another shape now.
+func (c *Catalogue) refit(ctx context.Context, name, shape string) {
+	defer c.turns.take(name)()
+	before, held := c.states.get(name)
+	if !held || !before.enabled || before.deleted || before.unusable {
+		c.builder.shapes.unfit.CompareAndDelete(name, shape)
+		return
+	}
+	b, build, ok := c.known(ctx, name, before)
+	if !ok || maker(b) != "" {
+		return
+	}
+	if now, err := Shape(b); err != nil || now == shape {
+		return
+	}
+	c.builder.shapes.unfit.CompareAndDelete(name, shape)
+	c.replace(ctx, name, build)
+}
+
+// replace puts what build builds in the place of a biz type that could not be used.
+func (c *Catalogue) replace(ctx context.Context, name string, build build) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
+	defer cancel()
+	var (
+		after    state
+		rejected []seqd.RejectedBinding
+	)
+	err := c.issuer.Put(ctx, name, func() (seqd.Definition, error) {
+		var d *seqd.Definition
+		after, rejected, d = build()
+		return *d, nil
+	})
+	if err != nil {
+		c.log.Error("a biz type can be used now, and what it was before did not close well", "bizType", name, "error", err)
+	}
+	c.builder.handlers.Release(c.states.setRejected(name, rejected))
+	c.states.set(name, after)
+	c.log.Info("a biz type was built again, because it can be used now or is another one", "bizType", name)
+}
+
+// known returns a biz type as this process knows it, and what builds it. It reads it again, because
+// settings remember what they read from files. ok is false if it has changed, or is there no more.
+func (c *Catalogue) known(ctx context.Context, name string, before state) (b seqd.BizType, build build, ok bool) {
+	if before.revision == 0 {
+		text, _ := c.cfg.Definition(name)
+		b, err := c.builder.decode(name, text)
+		return b, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
+			d, err := c.builder.build(b)
+			if err != nil {
+				d.Strategy, d.Claim = unusable{err}, unusable{err}
+			}
+			after, rejected := before, b.Rejected
+			if _, after.unusable = d.Strategy.(unusable); d.Rejected == nil {
+				rejected = nil // none is in use
+			}
+			return after, rejected, &d
+		}, err == nil
+	}
+	doc, said, err := c.records.read(ctx, name)
+	if err != nil || doc.Revision != before.revision || said.Deleted || !said.Enabled {
+		return b, nil, false
+	}
+	b, err = c.builder.decode(name, said.Definition)
+	return b, func() (state, []seqd.RejectedBinding, *seqd.Definition) { return c.builder.buildStored(doc) }, err == nil
 }
 
 // discard closes what could be built of a biz type that cannot be used.

@@ -34,3 +34,49 @@ func TestMend(t *testing.T) {
 		})
 	}
 }
+
+// A key file that is missing at a node, or is another one, where numbers were issued: the node makes no
+// key, refuses, and issues when the right file is there.
+func TestMendKey(t *testing.T) {
+	for _, from := range []string{"store", "config"} {
+		for _, what := range []string{"missing", "another"} {
+			t.Run(from+" "+what, func(t *testing.T) {
+				onFakeClock(t, func(t *testing.T) {
+					folder, store := t.TempDir(), newFaulty(false)
+					path := filepath.Join(folder, "key")
+					text := fmt.Sprintf("bizTypesFrom: %s\nbizTypeFolder: %[2]s\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: %[2]s/key}]}]", from, folder)
+					first := newNodeOf(t, store, configuredWith(t, text))
+					wantNext(t, first, "")
+					right, err := os.ReadFile(path)
+					if err != nil || os.Remove(path) != nil {
+						t.Fatal(err)
+					}
+					if what == "another" {
+						wantNext(t, newNodeOf(t, newFaulty(false), configuredWith(t, text)), "")
+					}
+					c := newNodeOf(t, store, configuredWith(t, text))
+					go c.catalogue.Mend(t.Context())
+					for range 2 {
+						wantNext(t, c, seqd.CodeConflict)
+						time.Sleep(3 * mendPause)
+					}
+					if _, err := os.Stat(path); (err == nil) != (what == "another") {
+						t.Errorf("the file of the key: %v", err)
+					}
+					if err := os.WriteFile(path, right, 0o600); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(2 * mendPause)
+					wantNext(t, c, "")
+				})
+			})
+		}
+	}
+}
+
+func wantNext(t *testing.T, n *node, code seqd.Code) {
+	t.Helper()
+	if _, err := n.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != code {
+		t.Errorf("%v, want %q", err, code)
+	}
+}

@@ -39,7 +39,7 @@ func Alone(bizTypes []seqd.BizType, env strategy.Env) (alone map[string]bool, cl
 	alone = make(map[string]bool)
 	for _, b := range bizTypes {
 		factory, err := strategy.Lookup(b.Strategy)
-		if err != nil || factory.Alone == nil {
+		if err != nil || factory.Alone == nil || maker(b) != "" { // its shape would make a new key
 			continue
 		}
 		shape, err := Shape(b)
