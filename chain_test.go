@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // hooks is a plugin made of functions; those that are nil do nothing.
@@ -226,10 +227,7 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 			broken := seqd.BoundPlugin{Name: "broken", Quick: quick, Plugin: &hooks{before: func(context.Context, *seqd.Call) error { panic("boom") }}}
 			definition := order(&counting{}, broken)
 			definition.Claim = &claims{}
-			is, err := seqd.NewIssuer([]seqd.Definition{definition}, seqd.Options{Log: log, Rejected: handler(log)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			is := must.Get(seqd.NewIssuer([]seqd.Definition{definition}, seqd.Options{Log: log, Rejected: handler(log)}))(t)
 			wantCode(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 1}), seqd.CodePluginPanic)
 			if lines := strings.Count(text.String(), "\n"); lines != 1 || strings.Count(text.String(), "debug.Stack") != 1 {
 				t.Errorf("quick %v, refusals go to %s: %d lines are logged, want 1 with the stack: %s", quick, name, lines, &text)
@@ -317,9 +315,7 @@ func TestPluginsAreClosed(t *testing.T) {
 		finish("fails", func() error { return seqd.Errorf(seqd.CodeInternal, "no room") }),
 		finish("panics", func() error { panic("boom") }),
 		finish("ends", func() error { return nil })))
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(is.Next(t.Context(), "order", 1))(t)
 	err := is.Close(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "plugin fails: internal: no room") || !strings.Contains(err.Error(), "panics") {
 		t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // library is a source of biz types that count on from what the one before has left.
@@ -31,10 +32,7 @@ func newLibrary(t testing.TB, names ...string) *library {
 	for _, name := range names {
 		l.shelves[name] = &shelf{}
 	}
-	is, err := seqd.NewIssuer(nil, seqd.Options{Log: quiet(), Source: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer(nil, seqd.Options{Log: quiet(), Source: l}))(t)
 	l.issuer = is
 	return l
 }
@@ -115,14 +113,10 @@ func TestFetchedWhenNeeded(t *testing.T) {
 			l := newLibrary(t, "order")
 			defer shut(t, l.issuer)
 			for range 2 {
-				if err := ask(l.issuer); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, ask(l.issuer))
 			}
 			l.remove(t, "order")
-			if err := ask(l.issuer); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, ask(l.issuer))
 			if n := l.times("order"); n != 2 {
 				t.Errorf("fetched %d times, want 2", n)
 			}
@@ -271,11 +265,9 @@ func TestIdle(t *testing.T) {
 	defer shut(t, is)
 	plain := func(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) {
 		t.Helper()
-		if err := is.Put(t.Context(), name, func() (seqd.Definition, error) {
+		must.Do(t, is.Put(t.Context(), name, func() (seqd.Definition, error) {
 			return seqd.Definition{BizType: seqd.BizType{Name: name}, Strategy: s, Plugins: plugins}, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	bound := func(p seqd.Plugin) seqd.BoundPlugin { return seqd.BoundPlugin{Name: "p", Quick: true, Plugin: p} }
 	plain("idle", &idler{lasting{shelf: &shelf{}}}, bound(resting{}))
@@ -294,15 +286,11 @@ func TestIdle(t *testing.T) {
 	wantNext(t, is, "idle", "1")
 	want("idle", false)
 	want("idle", true)
-	if err := is.Disable(t.Context(), "idle", seqd.Errorf(seqd.CodeDisabled, "off")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Disable(t.Context(), "idle", seqd.Errorf(seqd.CodeDisabled, "off")))
 	want("idle", true)
 	plain("changing", &lasting{shelf: &shelf{}, closing: func(context.Context) error { want("changing", false); return nil }})
 	wantNext(t, is, "changing", "1")
-	if err := is.Disable(t.Context(), "changing", errOff); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Disable(t.Context(), "changing", errOff))
 	want("changing", true)
 }
 
@@ -318,11 +306,9 @@ func TestPutBesideWhatFails(t *testing.T) {
 		fails.Store(true)
 		put := func(name string, init func(context.Context, bool) error) *counting {
 			s := &counting{init: init}
-			if err := is.Put(t.Context(), name, func() (seqd.Definition, error) {
+			must.Do(t, is.Put(t.Context(), name, func() (seqd.Definition, error) {
 				return seqd.Definition{BizType: seqd.BizType{Name: name}, Strategy: s}, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			return s
 		}
 		put("failing", func(context.Context, bool) error {
@@ -463,11 +449,9 @@ func TestCloseDoesNotWaitForAFetch(t *testing.T) {
 func closeDuringAFetch(t *testing.T) {
 	l := newLibrary(t, "order", "slow")
 	c := &closesIn{idler{lasting{shelf: &shelf{}}}, make(chan time.Duration, 1)}
-	if err := l.issuer.Put(t.Context(), "busy", func() (seqd.Definition, error) {
+	must.Do(t, l.issuer.Put(t.Context(), "busy", func() (seqd.Definition, error) {
 		return seqd.Definition{BizType: seqd.BizType{Name: "busy"}, Strategy: c}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	wantNext(t, l.issuer, "busy", "1")
 	wait := make(chan struct{})
 	l.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 var errOff = seqd.Errorf(seqd.CodeDisabled, "off")
@@ -73,9 +74,7 @@ func TestDisabledShows(t *testing.T) {
 	is := newIssuer(t, seqd.Options{}, order(s, p.bound()))
 	wantShown(t, is, 0, "")
 	for range 2 { // once more changes nothing
-		if err := is.Disable(t.Context(), "order", errOff); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, is.Disable(t.Context(), "order", errOff))
 		wantShown(t, is, 1, seqd.CodeDisabled)
 	}
 	if unready, _ := is.Health(1); s.closed != 1 || p.closed.Load() != 0 || unready != nil {
@@ -107,15 +106,11 @@ func TestDisabledFromTheStart(t *testing.T) {
 	is := newIssuer(t, seqd.Options{}, resting(first))
 	is.Init(t.Context())
 	wantShown(t, is, 0, seqd.CodeDisabled)
-	if err := is.Put(t.Context(), "order", func() (seqd.Definition, error) { return resting(second), nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Put(t.Context(), "order", func() (seqd.Definition, error) { return resting(second), nil }))
 	wantShown(t, is, 0, seqd.CodeDisabled)
 	put(t, is, &lasting{shelf: &shelf{}}, third.bound())
 	wantShown(t, is, 0, "")
-	if err := is.Disable(t.Context(), "order", errOff); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Disable(t.Context(), "order", errOff))
 	shut(t, is)
 	for i, p := range []*shown{first, second, third} {
 		if p.closed.Load() != 1 {
@@ -128,18 +123,14 @@ func TestDisabledFromTheStart(t *testing.T) {
 func TestRemovedShowsNothing(t *testing.T) {
 	p := &shown{t: t}
 	is := newIssuer(t, seqd.Options{}, order(&counting{}, p.bound()))
-	if err := is.Disable(t.Context(), "order", errOff); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Disable(t.Context(), "order", errOff))
 	if err := is.Remove(t.Context(), "order", nil); err != nil || p.closed.Load() != 1 {
 		t.Errorf("%v; the plugin was closed %d times", err, p.closed.Load())
 	}
 	_, err := is.Resource(t.Context(), "order", "things", nil)
 	wantCode(t, err, seqd.CodeUnknownBizType)
 	put(t, is, &counting{})
-	if err := is.Disable(t.Context(), "order", errOff); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Disable(t.Context(), "order", errOff))
 	_, err = is.Resource(t.Context(), "order", "things", nil)
 	wantCode(t, err, seqd.CodeNotFound)
 	shut(t, is)
@@ -160,9 +151,7 @@ func TestCloseWhileDisabling(t *testing.T) {
 		p := &shown{t: t}
 		s := &lasting{shelf: &shelf{}, closing: func(context.Context) error { time.Sleep(time.Minute); return nil }}
 		is := newIssuer(t, seqd.Options{}, order(s, p.bound()))
-		if _, err := is.Next(t.Context(), "order", 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(is.Next(t.Context(), "order", 1))(t)
 		var disabling sync.WaitGroup
 		disabling.Go(func() { _ = is.Disable(t.Context(), "order", errOff) })
 		synctest.Wait()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // lender is a ledger whose reservations expire when a test says so.
@@ -55,10 +56,7 @@ func TestExpired(t *testing.T) {
 	)
 	d.Rejected = &hearing{name: "handler", heard: &heard, fails: true}
 	var log bytes.Buffer
-	is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 	expiry := seqd.Expiry{Reservation: seqd.Reservation{ID: "r1", Key: "k"}, Count: 3, Caller: "shop"}
 	l.tell(expiry)
 	if want := []string{"a order k shop reservation_expired r1", "b order k shop reservation_expired r1", "handler order k shop reservation_expired r1"}; !slices.Equal(heard, want) {
@@ -69,9 +67,7 @@ func TestExpired(t *testing.T) {
 			t.Errorf("the log says %q %d times", text, n)
 		}
 	}
-	if err := is.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Close(t.Context()))
 	heard = nil
 	l.tell(expiry)
 	if heard != nil {
@@ -89,9 +85,7 @@ func TestReclaim(t *testing.T) {
 		definitions = append(definitions, d)
 	}
 	is := newIssuer(t, seqd.Options{}, definitions...)
-	if err := is.Remove(t.Context(), "disabled", seqd.Errorf(seqd.CodeDisabled, "no")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Remove(t.Context(), "disabled", seqd.Errorf(seqd.CodeDisabled, "no")))
 	for _, test := range []struct {
 		bizType, key string
 		done         bool

@@ -435,6 +435,9 @@ var rules = map[string]rule{
 	"internal/testing/longtest": {
 		why: "it reads an environment variable",
 	},
+	"internal/testing/must": {
+		why: "it ends a test and knows nothing of what failed",
+	},
 	"internal/testing/node": {
 		may: "internal/testing/await internal/testing/ordercheck",
 		why: "it uses seqd from outside only",

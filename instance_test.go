@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestClose(t *testing.T) {
@@ -18,12 +19,8 @@ func TestClose(t *testing.T) {
 	other := order(unused)
 	other.BizType.Name = "other"
 	is := newIssuer(t, seqd.Options{}, order(used), other)
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := is.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(is.Next(t.Context(), "order", 1))(t)
+	must.Do(t, is.Close(t.Context()))
 	if used.closed.Load() != 1 || unused.closed.Load() != 0 {
 		t.Errorf("closed %d and %d times", used.closed.Load(), unused.closed.Load())
 	}
@@ -158,9 +155,7 @@ func TestCloseBesideAHangingInit(t *testing.T) {
 		}
 		is := newIssuer(t, seqd.Options{}, definitions...)
 		for i := range others {
-			if _, err := is.Next(t.Context(), fmt.Sprintf("b%d", i), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(is.Next(t.Context(), fmt.Sprintf("b%d", i), 1))(t)
 		}
 		go func() { _, _ = is.Next(t.Context(), "order", 1) }()
 		synctest.Wait()

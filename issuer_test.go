@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // counting is a strategy that counts up, with hooks for what a test wants to go wrong.
@@ -104,11 +105,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func newIssuer(t *testing.T, opts seqd.Options, definitions ...seqd.Definition) *seqd.Issuer {
 	t.Helper()
 	opts.Log = quiet()
-	is, err := seqd.NewIssuer(definitions, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return is
+	return must.Get(seqd.NewIssuer(definitions, opts))(t)
 }
 
 func order(s seqd.Strategy, plugins ...seqd.BoundPlugin) seqd.Definition {
@@ -273,9 +270,7 @@ func TestEqualOrdersKeepTheirPlace(t *testing.T) {
 		plugins = append(plugins, seqd.BoundPlugin{Order: i / 10, Plugin: tracing{name: fmt.Sprintf("%02d", i), trace: &trace}})
 	}
 	is := newIssuer(t, seqd.Options{}, order(&counting{}, plugins...))
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(is.Next(t.Context(), "order", 1))(t)
 	if len(trace) != 40 || !slices.IsSorted(trace[:20]) || !slices.IsSorted(trace[20:]) {
 		t.Errorf("what ran was %q", trace)
 	}
@@ -339,9 +334,7 @@ func TestWithoutAClaim(t *testing.T) {
 		for i := range definitions {
 			definitions[i].BizType.Name, definitions[i].Claim = fmt.Sprint("order", i), claim
 		}
-		if _, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.NewTextHandler(&text, nil))}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.NewTextHandler(&text, nil))}))(t)
 		if warnings := strings.Count(text.String(), "has no Claim"); warnings != 1 && claim == nil || warnings > 0 && claim != nil {
 			t.Errorf("with the claim %v there are %d warnings: %s", claim, warnings, &text)
 		}
@@ -640,15 +633,10 @@ func TestRefusalsAreLoggedOncePerEpisode(t *testing.T) {
 }
 
 func BenchmarkIssue(b *testing.B) {
-	is, err := seqd.NewIssuer([]seqd.Definition{order(&counting{})}, seqd.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{order(&counting{})}, seqd.Options{}))(b)
 	call := &seqd.Call{BizType: "order", Count: 1}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := is.Issue(b.Context(), call); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, is.Issue(b.Context(), call))
 	}
 }

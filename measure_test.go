@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // measured is a strategy and a plugin with values to watch.
@@ -32,13 +33,10 @@ func (measured) Close(context.Context) error { return nil }
 // TestMeasure: strategies and plugins are asked, and one that panics keeps nobody else from being
 // asked.
 func TestMeasure(t *testing.T) {
-	is, err := seqd.NewIssuer([]seqd.Definition{
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{
 		{BizType: seqd.BizType{Name: "a", Strategy: "s"}, Strategy: measured{panics: true}},
 		{BizType: seqd.BizType{Name: "b", Strategy: "s"}, Strategy: measured{}, Plugins: []seqd.BoundPlugin{{Name: "p", Plugin: measured{panics: true}}}},
-	}, seqd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, seqd.Options{}))(t)
 	var got []string
 	is.Measure(func(bizType, plugin string, m seqd.Measurement) {
 		if m.Gauge != seqd.GaugeStep || m.Value != 7 {
@@ -69,13 +67,10 @@ func (l *took) Took(strategy string, ns int64) {
 // other.
 func TestLatencyObserver(t *testing.T) {
 	l := new(took)
-	is, err := seqd.NewIssuer([]seqd.Definition{
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{
 		{BizType: seqd.BizType{Name: "a", Strategy: "s"}, Strategy: measured{}},
 		{BizType: seqd.BizType{Name: "b", Strategy: "s"}, Strategy: measured{}, Plugins: []seqd.BoundPlugin{{Name: "p", Plugin: veto{}}}},
-	}, seqd.Options{Observer: l})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, seqd.Options{Observer: l}))(t)
 	for _, bizType := range []string{"a", "b", "none"} {
 		_, _ = is.Next(t.Context(), bizType, 1)
 	}
@@ -108,12 +103,9 @@ func (refuses) After(context.Context, *seqd.Call) error { return errRefuses }
 // TestNumbersThatAPluginRefuses: they are abandoned.
 func TestNumbersThatAPluginRefuses(t *testing.T) {
 	o := &events{}
-	is, err := seqd.NewIssuer([]seqd.Definition{
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{
 		{BizType: seqd.BizType{Name: "a", Strategy: "s"}, Strategy: measured{}, Plugins: []seqd.BoundPlugin{{Name: "p", Plugin: refuses{}}}},
-	}, seqd.Options{Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, seqd.Options{Observer: o}))(t)
 	if _, err := is.Next(t.Context(), "a", 3); err == nil {
 		t.Error("the numbers were issued")
 	}

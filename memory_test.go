@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment"
@@ -37,17 +38,11 @@ func TestMemoryOfAnIdleBizType(t *testing.T) {
 	before := heap()
 	definitions := make([]seqd.Definition, many)
 	for i := range list {
-		s, err := segment.New(env, list[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(segment.New(env, list[i]))(t)
 		definitions[i] = seqd.Definition{BizType: list[i], Strategy: s}
 	}
 	strategies := heap()
-	is, err := seqd.NewIssuer(definitions, seqd.Options{Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: quiet()}))(t)
 	definitions = nil
 	each := (heap() - before) / many
 	t.Logf("%d bytes; of strategies and definitions %d", each, (strategies-before)/many)

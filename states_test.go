@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestStates: every biz type that there is is told of once, a disabled one too, and no other.
@@ -13,17 +14,10 @@ func TestStates(t *testing.T) {
 	for _, name := range []string{"ready", "disabled", "gone", "late"} {
 		definitions = append(definitions, seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "s"}, Strategy: measured{}})
 	}
-	is, err := seqd.NewIssuer(definitions, seqd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := is.Next(t.Context(), "ready", 1); err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer(definitions, seqd.Options{}))(t)
+	must.Get(is.Next(t.Context(), "ready", 1))(t)
 	for name, why := range map[string]*seqd.Error{"disabled": seqd.Errorf(seqd.CodeDisabled, "no"), "gone": nil} {
-		if err := is.Remove(t.Context(), name, why); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, is.Remove(t.Context(), name, why))
 	}
 	var got []string
 	is.States(func(s seqd.State) {

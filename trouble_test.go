@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestStatesOfTrouble checks that a biz type is either unready or degraded, with its reason.
@@ -317,10 +318,7 @@ func TestUnreadIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		l := newLibrary(t)
-		is, err := seqd.NewIssuer(nil, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Source: l})
-		if err != nil {
-			t.Fatal(err)
-		}
+		is := must.Get(seqd.NewIssuer(nil, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Source: l}))(t)
 		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
 		for _, name := range []string{"first", "second", "first"} {
 			_, err := is.Next(t.Context(), name, 1)
@@ -345,10 +343,7 @@ func TestFailedInitIsLoggedOnce(t *testing.T) {
 			}
 			return nil
 		}
-		is, err := seqd.NewIssuer([]seqd.Definition{order(s)}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		is := must.Get(seqd.NewIssuer([]seqd.Definition{order(s)}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 		is.Init(t.Context())
 		if n := strings.Count(log.String(), "biz type cannot issue"); n != 3 || !strings.Contains(log.String(), "reason 2") {
 			t.Errorf("logged %d times: %s", n, log.String())
@@ -365,9 +360,7 @@ func TestOpenedBesideWhatFails(t *testing.T) {
 		putNamed := func(name string, s seqd.Strategy) {
 			d := order(s)
 			d.BizType.Name = name
-			if err := is.Put(t.Context(), name, func() (seqd.Definition, error) { return d, nil }); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, is.Put(t.Context(), name, func() (seqd.Definition, error) { return d, nil }))
 			synctest.Wait()
 		}
 		ill := &counting{init: func(context.Context, bool) error { return seqd.Errorf(seqd.CodeStoreUnavailable, "away") }}
@@ -387,9 +380,7 @@ func TestOpenedBesideWhatFails(t *testing.T) {
 // get why.
 func TestDisableWhatWasNeverThere(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
-	if err := is.Disable(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "no")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Disable(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "no")))
 	_, err := is.Next(t.Context(), "order", 1)
 	wantCode(t, err, seqd.CodeDisabled)
 	_, err = is.Resource(t.Context(), "order", "history", nil)
@@ -402,9 +393,7 @@ func TestOnErrorThatPanics(t *testing.T) {
 	d := order(&counting{fail: seqd.Errorf(seqd.CodeExhausted, "no more")},
 		seqd.BoundPlugin{Name: "p", Quick: true, Plugin: &hooks{onError: func(context.Context, *seqd.Call) { panic("oh") }}})
 	is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = is.Next(t.Context(), "order", 1)
 	wantCode(t, err, seqd.CodeExhausted)
 	if got := log.String(); strings.Count(got, "OnError failed") != 1 || !strings.Contains(got, "plugin p panicked") {

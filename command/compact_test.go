@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 )
@@ -16,19 +17,12 @@ func TestCompact(t *testing.T) {
 	if got := runWith(t, nil, "compact", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, path) {
 		t.Errorf("without a file: %+v", got)
 	}
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5000, Step: 10}); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5000, Step: 10}))
 	if got := runWith(t, nil, "compact", "--config", file); got.code != ExitFailed || !strings.Contains(got.errs, "another process is using it") {
 		t.Errorf("while the file is in use: %+v", got)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Close())
 	if got := runWith(t, nil, "compact", "--config", file); got.code != ExitOK || !strings.Contains(got.out, path+": ") || !strings.Contains(got.out, " bytes, 2 records") || got.errs != "" {
 		t.Errorf("%+v", got)
 	}

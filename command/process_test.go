@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // beSeqd is the environment variable that makes the test program run as seqd.
@@ -30,14 +31,10 @@ func TestMain(m *testing.M) {
 func startProcess(t *testing.T, args ...string) (seqd *exec.Cmd, log *os.File, url string, ended chan error) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	seqd = exec.Command(os.Args[0], append([]string{"--config", write(t, good), "--server.addr", "127.0.0.1:0"}, args...)...)
 	seqd.Env, seqd.Stderr = []string{beSeqd + "=1"}, w
-	if err := seqd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, seqd.Start())
 	ended = make(chan error, 1)
 	go func() { ended <- seqd.Wait() }()
 	t.Cleanup(func() {
@@ -56,18 +53,13 @@ func TestSignals(t *testing.T) {
 	go func(log *os.File) { _, _ = io.Copy(io.Discard, log) }(log)
 	send := func(signal syscall.Signal) {
 		t.Helper()
-		if err := seqd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, seqd.Process.Signal(signal))
 	}
 	get(t, url+"/seq/order")
 	send(syscall.SIGHUP)
 	send(syscall.SIGTERM)
 	await.True(t, "the node stops", func() bool {
-		ready, err := http.Get(url + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ready := must.Get(http.Get(url + "/readyz"))(t)
 		defer ready.Body.Close()
 		return ready.StatusCode == http.StatusServiceUnavailable
 	})
@@ -97,9 +89,7 @@ func TestLogReaderEnds(t *testing.T) {
 	if body := get(t, url+"/seq/invite"); body != `{"bizType":"invite","id":"1"}` {
 		t.Errorf("without a reader of its log it answers %s", body)
 	}
-	if err := seqd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, seqd.Process.Signal(syscall.SIGTERM))
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v", err)
 	}
@@ -127,16 +117,12 @@ func startService(t *testing.T) (url string) {
 // The reader of numbers may end, as head does: then seqd ends too, quietly.
 func TestReaderOfNumbersEnds(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer r.Close()
 	var errs strings.Builder
 	seqd := exec.Command(os.Args[0], "next", "order", "-n", "1000000", "--addr", startService(t))
 	seqd.Env, seqd.Stdout, seqd.Stderr = []string{beSeqd + "=1"}, w, &errs
-	if err := seqd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, seqd.Start())
 	w.Close()
 	line, err := bufio.NewReader(r).ReadString('\n')
 	if err != nil || line != "101\n" {

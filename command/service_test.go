@@ -23,6 +23,7 @@ import (
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/access"
@@ -46,9 +47,7 @@ func runWith(t *testing.T, env []string, args ...string) outcome {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seqd.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -189,10 +188,7 @@ func TestToken(t *testing.T) {
 	if at < 0 {
 		t.Fatalf("there is no configuration in %q", got.out)
 	}
-	cfg, err := config.LoadYAML([]byte(good+got.out[at:]), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte(good+got.out[at:]), config.Sources{}))(t)
 	secret := regexp.MustCompile(`seqd_[A-Za-z0-9_-]{43}`).FindString(got.out)
 	if len(cfg.Auth.Tokens) != 1 || cfg.Auth.Tokens[0].Secrets[0].Sha256 != access.DigestOf(secret) || strings.Contains(got.out[at:], secret) {
 		t.Errorf("printed %s", got.out)
@@ -240,20 +236,13 @@ func TestCheckConfig(t *testing.T) {
 func TestRaise(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypes: [{name: order}, {name: invite}]\n")
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5000, Step: 10}); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5000, Step: 10}))
 	got := runWith(t, nil, "raise", "order", "1000000", "--config", file)
 	if got.code != ExitFailed || !strings.Contains(got.errs, "another process") || !strings.Contains(got.errs, path) {
 		t.Errorf("while the file is in use: %+v", got)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Close())
 	for _, test := range []struct {
 		args []string
 		want string
@@ -274,9 +263,7 @@ func TestRaiseMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	file := write(t, "store: {bolt: {path: "+path+"}}\nbizTypes: [{name: order}, {name: tenant, keyed: true}]\n")
 	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err := errors.Join(err, store.Counters().Create(t.Context(), persist.Counter{BizTag: "tenant/b", Max: 50, Step: 10}), store.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, store.Counters().Create(t.Context(), persist.Counter{BizTag: "tenant/b", Max: 50, Step: 10}), store.Close()))
 	marks := write(t, "# highest numbers\ntenant/a,10\ntenant/b,20\ntenant/b@2026,5\n")
 	at := []string{"--config", file}
 	if got := runWith(t, nil, append([]string{"raise", "--file", marks}, at...)...); got.code != ExitConfig || got.out != "" || !strings.Contains(got.errs, "the numbers of tenant never reset") {
@@ -308,13 +295,8 @@ func TestRestored(t *testing.T) {
 	if got := runWith(t, nil, "restored", "--config", file); got.code != ExitConfig || !strings.Contains(got.errs, path) {
 		t.Errorf("without a store: %+v", got)
 	}
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	must.Do(t, store.Close())
 	for range 2 { // it is safe to repeat
 		const want = "user: leases that are granted from now on begin at 20"
 		if got := runWith(t, nil, "restored", "--config", file); got.code != ExitOK || !strings.HasPrefix(got.out, want) || got.errs != "" {
@@ -338,10 +320,7 @@ func TestRestored(t *testing.T) {
 }
 
 func TestServeOnAPortInUse(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	got := runWith(t, nil, "serve", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--log.level=error")
 	if got.code != ExitFailed || !strings.HasPrefix(got.errs, "seqd: server.addr: ") {
@@ -351,10 +330,7 @@ func TestServeOnAPortInUse(t *testing.T) {
 
 // A service ends, with the code of a failure, even if nobody reads its error output.
 func TestErrorOutputIsNotRead(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	r, w := io.Pipe() // blocks writers until it is read
 	defer r.Close()
@@ -409,10 +385,7 @@ func TestServe(t *testing.T) {
 
 // Without a node the exit code is 1, and neither the store nor its folder is created.
 func TestHealthcheckWithoutANode(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	taken.Close()
 	folder := filepath.Join(t.TempDir(), "data")
 	got := runWith(t, nil, "healthcheck", "--config", write(t, good), "--server.addr", taken.Addr().String(), "--store.driver=bolt", "--store.bolt.path", filepath.Join(folder, "seqd.db"))
@@ -441,9 +414,7 @@ func get(t *testing.T, url string) string {
 	var body []byte
 	await.Eventually(t, "the service has started", func() error {
 		answer, err := http.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer answer.Body.Close()
 		if body, err = io.ReadAll(answer.Body); err != nil {
 			t.Fatal(err)
@@ -465,9 +436,7 @@ type logs struct {
 func logPipe(t *testing.T) logs {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	before := os.Stderr
 	os.Stderr = w
 	t.Cleanup(func() {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // terminal is a pseudo terminal. What is written to it is typed, and what is read from it is shown.
@@ -26,44 +27,29 @@ type terminal struct {
 
 func newTerminal(t *testing.T) *terminal {
 	t.Helper()
-	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	fd := int(file.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n := must.Get(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
 	return &terminal{File: file, slave: fmt.Sprintf("/dev/pts/%d", n), ended: make(chan struct{})}
 }
 
 func (p *terminal) resize(t *testing.T, columns, rows uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(p.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(int(p.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}))
 }
 
 // start runs seqd on the terminal.
 func (p *terminal) start(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	slave, err := os.OpenFile(p.slave, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slave := must.Get(os.OpenFile(p.slave, os.O_RDWR, 0))(t)
 	defer slave.Close()
 	seqd := exec.Command(os.Args[0], args...)
 	seqd.Env = []string{beSeqd + "=1"}
 	seqd.Stdin, seqd.Stdout, seqd.Stderr = slave, slave, slave
 	seqd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := seqd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, seqd.Start())
 	t.Cleanup(func() { _ = seqd.Process.Kill() }) // does nothing if it has ended
 	go func() {
 		defer close(p.ended)
@@ -127,9 +113,7 @@ func TestTopOnATerminal(t *testing.T) {
 		columns, lines := size(shown)
 		return columns == 30 && lines == 4
 	})
-	if _, err := p.WriteString("\x03"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.WriteString("\x03"))(t)
 	if err := seqd.Wait(); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
@@ -149,9 +133,7 @@ func TestDeleteOnATerminal(t *testing.T) {
 		p := newTerminal(t)
 		seqd := p.start(t, "biz-types", "delete", "invite", "--addr", url)
 		p.await(t, "the question", func(shown string) bool { return strings.Contains(shown, "Delete the biz type invite?") })
-		if _, err := p.WriteString(test.typed); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.WriteString(test.typed))(t)
 		_ = seqd.Wait() // the exit code says more
 		<-p.ended
 		if code := seqd.ProcessState.ExitCode(); code != test.code || !strings.Contains(p.shown(), test.want) {

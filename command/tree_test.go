@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -131,14 +132,9 @@ func TestHelpOfTheProgram(t *testing.T) {
 	got := runWith(t, nil, "help")
 	const file = "testdata/help.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(got.out), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(got.out), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(file))(t)
 	if got.out != string(want) {
 		t.Errorf("go test ./command -run HelpOfTheProgram -update writes %s anew; it is now\n%s", file, got.out)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server"
@@ -74,30 +75,21 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	s.await("/readyz", http.StatusOK)
 	s.want(401, "GET", "/seq/order", "", "")
 	var made struct{ Secret string }
-	if err := json.Unmarshal([]byte(s.want(201, "POST", "/tokens", "ops-secret", `{"name":"shop","scopes":["issue:o*"]}`)), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(s.want(201, "POST", "/tokens", "ops-secret", `{"name":"shop","scopes":["issue:o*"]}`)), &made))
 	if body := s.want(200, "GET", "/seq/order", made.Secret, ""); body != `{"bizType":"order","id":"1"}` {
 		t.Errorf("got %s", body)
 	}
 	s.want(403, "GET", "/seq/order", "ops-secret", "")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 
-	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	s = start(t, cfg)
 	wantCode(t, s.want(503, "GET", "/seq/order", made.Secret, ""), seqd.CodeStarting)
 	wantCode(t, s.want(401, "GET", "/seq/order", "", ""), seqd.CodeUnauthorized)
 	// that of the configuration is known
 	wantCode(t, s.want(403, "GET", "/seq/order", "ops-secret", ""), seqd.CodeForbidden)
 	wantCode(t, s.want(503, "GET", "/tokens", "ops-secret", ""), seqd.CodeStarting)
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, holder.Close())
 	await.True(t, "it issues after the restart", func() bool {
 		status, body := s.ask(http.DefaultClient, "GET", "/seq/order", made.Secret, "")
 		if status != 200 && status != 503 {
@@ -166,32 +158,18 @@ func TestOpenAddress(t *testing.T) {
 // certificateFiles writes a certificate for 127.0.0.1 into the files of a configuration.
 func certificateFiles(t *testing.T, files config.TLS) *x509.CertPool {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{"seqd.example"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	for name, block := range map[string]*pem.Block{files.CertFile: {Type: "CERTIFICATE", Bytes: der}, files.KeyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
 	pool := x509.NewCertPool()
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(x509.ParseCertificate(der))(t)
 	pool.AddCert(certificate)
 	return pool
 }
@@ -232,9 +210,7 @@ func TestRunOverTLS(t *testing.T) {
 		t.Error(err)
 	}
 
-	if err := os.Remove(files.KeyFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(files.KeyFile))
 	var log bytes.Buffer
 	if err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))); err == nil || !strings.HasPrefix(err.Error(), "server.tls.keyFile: ") {
 		t.Errorf("error %v", err)

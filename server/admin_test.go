@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/ops"
@@ -63,9 +64,7 @@ func TestLifeOfABizType(t *testing.T) {
 	}
 	restart := func() {
 		t.Helper()
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.stop())
 		s = start(t, load(t, text))
 		s.await("/readyz", http.StatusOK)
 	}
@@ -131,9 +130,7 @@ func TestTheStoreWins(t *testing.T) {
 		s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s}}\n%s\nbizTypes: %s", path, from, bizTypes)), server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.await("/readyz", http.StatusOK)
 		check(s, &log)
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.stop())
 	}
 	run("[{name: order, start: 10}, {name: gone}]", "", func(s *service, log *testlog.Text) {
 		wantIn(t, s.await("/seq/order", http.StatusOK), `"10"`)
@@ -298,9 +295,7 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 	s.await("/seq/flake", http.StatusOK)
 	s.do(204, "DELETE", "/biz-types/deleted", "")
 	s.do(200, "POST", "/biz-types/disabled/disable", "")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	for _, name := range []string{"order", "made", "deleted", "disabled"} {
 		if r, err := ops.Raise(t.Context(), cfg, name, 500); err != nil || r.After != 500 {
 			t.Errorf("%s: %v, %v", name, r, err)

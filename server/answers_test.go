@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // post sends a POST with an Idempotency-Key.
@@ -46,9 +47,7 @@ func TestAnswersSurviveARestart(t *testing.T) {
 			t.Errorf("another count got %d", status)
 		}
 		wantCode(t, body, seqd.CodeIdempotencyKeyReused)
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.stop())
 	}
 }
 
@@ -69,10 +68,7 @@ func TestAnswersLeaveTheCountersAlone(t *testing.T) {
 		t.Fatal(status, body)
 	}
 	size := func() int64 {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		return info.Size()
 	}
 	before := size()
@@ -84,7 +80,5 @@ func TestAnswersLeaveTheCountersAlone(t *testing.T) {
 	if after := size(); after != before {
 		t.Errorf("300 answers made %d bytes of %d", after, before)
 	}
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 }

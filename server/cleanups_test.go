@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
@@ -61,10 +62,7 @@ func TestCleanupThatHangs(t *testing.T) {
 func TestStartThatFailsHalfWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	text := fmt.Sprintf("server: {addr: '127.0.0.1:0'}\nlog: {level: error}\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)
-	cfg, err := config.LoadYAML([]byte(text), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte(text), config.Sources{}))(t)
 	missing := filepath.Join(t.TempDir(), "missing.pem")
 	cfg.Redis.Addrs, cfg.Redis.TLS = []string{"127.0.0.1:1"}, config.RedisTLS{Enabled: true, CAFile: missing}
 	s := New(cfg)
@@ -89,10 +87,7 @@ func TestStartThatFailsHalfWay(t *testing.T) {
 func TestStopWhileItStarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	text := fmt.Sprintf("server: {addr: '127.0.0.1:0'}\nlog: {level: error}\nstore: {bolt: {path: %s}}\nbizTypes: [{name: order}]", path)
-	cfg, err := config.LoadYAML([]byte(text), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte(text), config.Sources{}))(t)
 	for range 20 {
 		listens, started := make(chan struct{}), make(chan error, 1)
 		s := New(cfg, WithOnListen(func(net.Addr) { close(listens) }))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
@@ -83,9 +84,7 @@ bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 	}
 	_, exposition := s.get("/metrics")
 	_, description := s.get("/openapi.json")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	spans := fmt.Sprint(collector.Spans())
 	for _, r := range dropIns {
 		if want := `route="` + r.route + `"`; !strings.Contains(exposition, want) {
@@ -120,9 +119,7 @@ func TestDropInsWithoutTheirToken(t *testing.T) {
 	if status, header := s.visit("GET", "/api/segment/get/order"); status != http.StatusInternalServerError || header.Get("Seqd-Error") != string(seqd.CodeUnauthorized) {
 		t.Errorf("%d %v", status, header)
 	}
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	if !strings.Contains(log.String(), "compat.token names no token that can be used") {
 		t.Errorf("the log does not say why: %s", log.String())
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server"
@@ -29,10 +30,7 @@ type browser struct {
 
 func newBrowser(t *testing.T, transport http.RoundTripper) *browser {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	return &browser{t: t, client: &http.Client{Jar: jar, Transport: transport}}
 }
 
@@ -89,14 +87,9 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	b.want(200, "POST", s.url+"/console/session", `{"token":"ops-secret"}`)
 	b.want(200, "GET", s.url+"/console/api/biz-types", "")
 	b.want(401, "GET", s.url+"/biz-types", "") // the cookie is for the console alone
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 
-	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	// it has another port, which means nothing to a cookie
 	s = start(t, load(t, withToken(path)), logger)
 	if status, body := s.get("/console"); status != http.StatusOK || !strings.Contains(body, "<html") {
@@ -105,9 +98,7 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	wantCode(t, b.want(503, "GET", s.url+"/console/session", ""), seqd.CodeStarting)
 	wantCode(t, b.want(503, "GET", s.url+"/console/api/biz-types", ""), seqd.CodeStarting)
 	wantCode(t, newBrowser(t, nil).want(503, "POST", s.url+"/console/session", `{"token":"ops-secret"}`), seqd.CodeStarting)
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, holder.Close())
 	s.await("/readyz", http.StatusOK)
 	b.want(200, "GET", s.url+"/console/api/biz-types", "")
 	if text := b.want(200, "GET", s.url+"/console/session", ""); !strings.Contains(text, `"signedIn":true,"caller":"ops"`) || !strings.Contains(text, `"nodeId":"`) {
@@ -128,10 +119,7 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 func TestBelowPath(t *testing.T) {
 	s := start(t, load(t, withToken(filepath.Join(t.TempDir(), "seqd.db"))))
 	s.await("/readyz", http.StatusOK)
-	node, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(url.Parse(s.url))(t)
 	proxy := httptest.NewServer(http.StripPrefix("/a/ids", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(node)
 		r.Out.Host = r.In.Host
@@ -173,10 +161,7 @@ func TestBelowPath(t *testing.T) {
 // resolved returns the URL that a link in an answer leads to.
 func resolved(t *testing.T, resp *http.Response, link string) string {
 	t.Helper()
-	to, err := resp.Request.URL.Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(resp.Request.URL.Parse(link))(t)
 	return to.String()
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // awaitHistory requests the history until it has a record, because the plugin writes with a delay.
@@ -34,9 +35,7 @@ func TestDisabledBizTypeIsShown(t *testing.T) {
 	s.awaitHistory(`"first":"7","last":"9","count":3`)
 	wantIn(t, get("/biz-types/order/stats"), `"issued":3,"requests":1`)
 	s.do(409, "GET", "/seq/order", "")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 
 	s = start(t, cfg)
 	s.await("/readyz", http.StatusOK)
@@ -50,7 +49,5 @@ func TestDisabledBizTypeIsShown(t *testing.T) {
 	s.do(200, "POST", "/biz-types/order/enable", "")
 	wantIn(t, get("/seq/order"), `"id":"10"`)
 	s.awaitHistory(`"first":"10"`)
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 }

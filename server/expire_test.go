@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Reservations expire after a restart, and their webhook is told, although nobody has asked for the biz
@@ -18,16 +19,12 @@ func TestReservationsExpireAfterARestart(t *testing.T) {
 	s.await("/readyz", http.StatusOK)
 	s.do(201, "PUT", "/biz-types/invoice", fmt.Sprintf(`{"strategy":"gapless","rejected":[{"name":"webhook","url":%q,"timeout":"1m"}]}`, told.URL))
 	s.do(201, "POST", "/seq/invoice/reservations?count=3&ttl=1s", "")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	s = start(t, load(t, text))
 	s.await("/readyz", http.StatusOK)
 	// An expiry has no request, so the hook finds what it is told incomplete.
 	await.True(t, "the webhook is told", func() bool { return told.times("invoice incomplete") == 1 })
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 }
 
 // times returns how often a hook was told something.

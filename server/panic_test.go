@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -40,9 +41,7 @@ func TestPluginThatPanicsAtTheStart(t *testing.T) {
 	s.do(201, "PUT", "/biz-types/idle", `{"plugins":[{"name":"moody"}]}`)
 	s.do(200, "POST", "/biz-types/idle/disable", "")
 	s.do(200, "GET", "/seq/ticket", "")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	moody.Store(true)
 	defer moody.Store(false)
 	s = start(t, cfg)
@@ -53,7 +52,5 @@ func TestPluginThatPanicsAtTheStart(t *testing.T) {
 	moody.Store(false)
 	s.do(200, "PATCH", "/biz-types/ticket", `{"plugins":[]}`)
 	s.do(200, "GET", "/seq/ticket", "")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/config"
@@ -79,9 +80,7 @@ func TestRespTokens(t *testing.T) {
 	}
 	var made struct{ Secret string }
 	answer := s.want(201, "POST", "/tokens", "ops-secret", `{"name":"till","scopes":["issue:order"]}`)
-	if err := json.Unmarshal([]byte(answer), &made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(answer), &made))
 	with := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Password: made.Secret, PoolSize: 1, MaxRetries: -1})
 	defer with.Close()
 	for want := range int64(2) {
@@ -104,14 +103,10 @@ func TestRespDrain(t *testing.T) {
 		server.WithOnListenResp(func(a net.Addr) { addr = a.String() }))
 	rdb := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, MaxRetries: -1})
 	defer rdb.Close()
-	if err := rdb.Incr(t.Context(), "order").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rdb.Incr(t.Context(), "order").Err())
 	idle := rdb.Conn()
 	defer idle.Close()
-	if err := idle.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, idle.Ping(t.Context()).Err())
 	running.Drain()
 	if status, body := s.get("/readyz"); status != http.StatusServiceUnavailable {
 		t.Errorf("readyz says %d: %s", status, body)
@@ -148,9 +143,7 @@ func TestRespOverTLS(t *testing.T) {
 func TestRespPortInUse(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer taken.Close()
 	cfg := load(t, "resp: {addr: '"+taken.Addr().String()+"'}\nstore: {driver: memory}\nbizTypes: [{name: order}]")
 	opened := false
@@ -167,18 +160,14 @@ func TestRespTraces(t *testing.T) {
 	c := httptest.NewServer(&collector)
 	t.Cleanup(c.Close)
 	s, rdb := startResp(t, "tracing: {endpoint: '"+c.URL+"', sampleRatio: 1}\nbizTypes: [{name: order}]", nil)
-	if _, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+	must.Get(rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		p.Incr(t.Context(), "order")
 		return p.IncrBy(t.Context(), "order", 10).Err()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if err := rdb.Incr(t.Context(), "seqd_secret/").Err(); err == nil {
 		t.Error("it has no such biz type")
 	}
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	spans := 0
 	for _, span := range collector.Spans() {
 		a := span.Attributes

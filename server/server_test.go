@@ -24,6 +24,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/plugin"
@@ -89,11 +90,7 @@ func load(t *testing.T, yaml string) *config.Config {
 			flags[key] = value
 		}
 	}
-	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: flags})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return must.Get(config.LoadYAML([]byte(yaml), config.Sources{Flags: flags}))(t)
 }
 
 // start runs the server until its port is open.
@@ -161,9 +158,7 @@ func byHand(t *testing.T, cfg *config.Config, opts ...server.Option) (*service, 
 		server.WithOnListen(func(a net.Addr) { s.url = "http://" + a.String() }),
 	}, opts...)...)
 	t.Cleanup(func() { _ = running.Stop() })
-	if err := running.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, running.Start(t.Context()))
 	s.await("/readyz", http.StatusOK)
 	return s, running
 }
@@ -179,10 +174,7 @@ func wantCode(t *testing.T, body string, code seqd.Code) {
 // While the store waits for its lock, the port is open and answers say so. A stop then is clean.
 func TestPortOpensBeforeTheStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
-	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	s := start(t, load(t, fmt.Sprintf("store: {bolt: {path: %s, lockTimeout: 1m}}\nbizTypes: [{name: order}]", path)))
 	if status, body := s.get("/healthz"); status != http.StatusOK {
 		t.Errorf("healthz says %d: %s", status, body)
@@ -194,9 +186,7 @@ func TestPortOpensBeforeTheStore(t *testing.T) {
 		}
 		wantCode(t, body, seqd.CodeStarting)
 	}
-	if err := holder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, holder.Close())
 	s.await("/seq/order", http.StatusOK)
 	if err := s.stop(); err != nil {
 		t.Error(err)
@@ -206,9 +196,7 @@ func TestPortOpensBeforeTheStore(t *testing.T) {
 func TestStoreThatCannotBeOpenedEndsRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	holder, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer holder.Close()
 	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s, lockTimeout: 50ms}}\nbizTypes: [{name: order}]", path))
 	err = server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
@@ -346,9 +334,7 @@ func TestPlugins(t *testing.T) {
 		t.Helper()
 		s := start(t, load(t, fmt.Sprintf(text, plugins)))
 		check(s)
-		if err := s.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.stop())
 	}
 	issues := func(want string) func(*service) {
 		return func(s *service) {
@@ -391,9 +377,7 @@ func TestOptionsAreUsed(t *testing.T) {
 		server.WithRejected(seqd.RejectedHandlerFunc(func(_ context.Context, _ *seqd.Call, err *seqd.Error) { rejected = err.Code })))
 	s.await("/seq/order", http.StatusOK)
 	wantCode(t, s.await("/seq/order", http.StatusConflict), seqd.CodeExhausted)
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	if o.issued != 1 || rejected != seqd.CodeExhausted {
 		t.Errorf("%d issued, rejected with %q", o.issued, rejected)
 	}
@@ -459,10 +443,7 @@ func TestEnv(t *testing.T) {
 // The service starts even if Redis is down or does not answer. It logs that once.
 func TestRedisOutOfReach(t *testing.T) {
 	t.Parallel()
-	hanging, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hanging := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer hanging.Close()
 	for _, addr := range []string{"127.0.0.1:1", hanging.Addr().String()} {
 		var log testlog.Text
@@ -498,13 +479,9 @@ func TestRedisThatHangsUp(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	go func() {
 		for i := 0; ; i++ {

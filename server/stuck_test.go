@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 )
 
@@ -21,13 +22,9 @@ bizTypes: [{name: order, start: 100}]
 func nobodyReads(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { _, _ = r.Close(), w.Close() }) // closing the other end ends a write
-	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 	for chunk := make([]byte, 1<<20); ; {
 		if _, err := w.Write(chunk); err != nil {
 			break // it is full
@@ -39,10 +36,7 @@ func nobodyReads(t *testing.T) *os.File {
 
 // The log goes to a pipe that nobody reads, or to a full disk. Numbers are issued, and a stop ends.
 func TestLogThatTakesNothing(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	defer full.Close()
 	for name, out := range map[string]*os.File{"a pipe that nobody reads": nobodyReads(t), "a full disk": full} {
 		t.Run(name, func(t *testing.T) {

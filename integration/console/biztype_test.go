@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Numbers that are taken on the page are those of the counter, and used up.
@@ -58,14 +59,8 @@ func TestParse(t *testing.T) {
 	p := w.visit("#/biz-types/user/numbers")
 	p.Type("ID", id)
 	p.Press("Enter")
-	at, err := time.Parse(time.RFC3339, field(parsed, "at"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	zone, err := time.LoadLocation(browser.Zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(time.Parse(time.RFC3339, field(parsed, "at")))(t)
+	zone := must.Get(time.LoadLocation(browser.Zone))(t)
 	p.See(browser.Zone, field(parsed, "at"), at.In(zone).Format("15:04:05"), "Machine ID", field(parsed, "machineId"))
 	p.Looks("parse")
 	expectStatus(p, "400")

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -248,9 +249,7 @@ func writeValues(t *testing.T, text string) string {
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // A change of the configuration rolls out; a change of something else does not.
@@ -321,12 +320,8 @@ func secretKeys() (keys []string) {
 func TestChartSchema(t *testing.T) {
 	var values map[string]any
 	var schema struct{ Properties map[string]any }
-	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(helm, "values.yaml"))), &values); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal([]byte(read(t, filepath.Join(helm, "values.schema.json"))), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(read(t, filepath.Join(helm, "values.yaml"))), &values))
+	must.Do(t, yaml.Unmarshal([]byte(read(t, filepath.Join(helm, "values.schema.json"))), &schema))
 	delete(schema.Properties, "global") // helm's own
 	for key := range values {
 		if schema.Properties[key] == nil {
@@ -344,9 +339,7 @@ func TestChartNotes(t *testing.T) {
 	longtest.Only(t)
 	// helm template does not show them, so a copy of the chart has them as a manifest.
 	folder := t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS(helm)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(folder, os.DirFS(helm)))
 	write(t, filepath.Join(folder, "templates", "notes.yaml"), `{{ define "notes" }}`+read(t, filepath.Join(helm, "templates", "NOTES.txt"))+
 		`{{ end }}notes: {{ include "notes" . | quote }}`)
 	for name, want := range map[string]string{"bolt": "", "postgres": "SEQD_STORE_POSTGRES_URL", "mysql": "SEQD_STORE_MYSQL_DSN", "postgres-redis": "SEQD_REDIS_PASSWORD"} {
@@ -355,9 +348,7 @@ func TestChartNotes(t *testing.T) {
 			t.Fatal(errorOutput(err))
 		}
 		var shown struct{ Notes string }
-		if err := yaml.Unmarshal(out, &shown); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal(out, &shown))
 		notes := shown.Notes
 		if !strings.Contains(notes, "http://seqd.own.svc/seq/order") || !strings.Contains(notes, want) || !strings.Contains(notes, "SEQD_AUTH_TOKENS") {
 			t.Errorf("%s:%s", name, notes)

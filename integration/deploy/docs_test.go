@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -178,9 +179,7 @@ func TestREADME(t *testing.T) {
 		"sudo":    "#!/bin/sh\n[ \"$1\" != -u ] || shift 2 # the user\nexec \"$@\"\n",
 		"apt-get": "#!/bin/sh\n[ \"$*\" = 'install -y postgresql' ]\n",
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
 	}
 	first, second := testenv.ReserveAddr(t), testenv.ReserveAddr(t)
 	ports := strings.NewReplacer("127.0.0.1:5432", p.Addr(), "localhost:8080", first, "127.0.0.1:8081", second, "localhost:8081", second)
@@ -194,9 +193,7 @@ func TestREADME(t *testing.T) {
 	cmd.Env = append(withoutSeqd(), append(env, "PATH="+bin+":"+os.Getenv("PATH"), "SEQD_SERVER_ADDR="+first)...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {

@@ -16,6 +16,8 @@ import (
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // The ports of back ends.
@@ -28,10 +30,7 @@ const (
 // Every folder beside the base is an overlay, and what it sends passes all checks.
 func TestOverlays(t *testing.T) {
 	ports := map[string][]int{"mongo": {mongoPort, redisPort, sentinelPort}, "postgres": {postgresPort}, "mysql": {mysqlPort}}
-	folders, err := os.ReadDir(overlays)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folders := must.Get(os.ReadDir(overlays))(t)
 	for _, folder := range folders {
 		if folder.Name() == "base" {
 			continue
@@ -322,10 +321,7 @@ func (r *release) checkSecrets(t *testing.T) {
 	if r.node(t).Auth.Enforced() && (len(c.EnvFrom) != 1 || c.EnvFrom[0].SecretRef == nil || c.EnvFrom[0].SecretRef.Name == "") {
 		t.Errorf("the variables come from %+v", c.EnvFrom)
 	}
-	public, err := json.Marshal([]any{r.config, r.pod(), r.service})
-	if err != nil {
-		t.Fatal(err)
-	}
+	public := must.Get(json.Marshal([]any{r.config, r.pod(), r.service}))(t)
 	for key, value := range r.secret {
 		if strings.Contains(string(public), value) || strings.Contains(string(public), `"`+key+`"`) {
 			t.Errorf("%s is not only in the Secret", key)

@@ -20,6 +20,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -127,9 +128,7 @@ func overlay(t *testing.T, name string) *release {
 	}
 	r := decoded(t, out)
 	var secret core.Secret
-	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(overlays, name, "secret.example.yaml"))), &secret); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict([]byte(read(t, filepath.Join(overlays, name, "secret.example.yaml"))), &secret))
 	r.secret, r.namespace = secret.StringData, secret.Namespace
 	for _, object := range []meta.Object{&r.config, r.account, &r.service, r.budget, r.network, r.deployment, &secret} {
 		if object.GetNamespace() != r.namespace {
@@ -173,9 +172,7 @@ func chart(t *testing.T, name string, args ...string) *release {
 	}
 	r.namespace, r.secret = "seqd", map[string]string{"SEQD_AUTH_TOKENS": oneToken}
 	var store struct{ Store struct{ Driver string } }
-	if err := yaml.Unmarshal([]byte(r.config.Data["seqd.yaml"]), &store); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(r.config.Data["seqd.yaml"]), &store))
 	if key, value, ok := strings.Cut(secrets[store.Store.Driver], "="); ok {
 		r.secret[key] = value
 	}
@@ -219,21 +216,12 @@ func (r *release) node(t *testing.T) *config.Config {
 		t.Fatalf("the ConfigMap has %q", slices.Sorted(maps.Keys(r.config.Data)))
 	}
 	file := filepath.Join(t.TempDir(), "seqd.yaml")
-	if err := os.WriteFile(file, []byte(r.config.Data["seqd.yaml"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(config.Sources{File: file, Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	must.Do(t, os.WriteFile(file, []byte(r.config.Data["seqd.yaml"]), 0o600))
+	return must.Get(config.Load(config.Sources{File: file, Env: env}))(t)
 }
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }

@@ -18,6 +18,7 @@ import (
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 	"github.com/pb33f/libopenapi/orderedmap"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -60,19 +61,10 @@ type checker struct {
 // newChecker reads the document that a node serves, which must be valid.
 func newChecker(t *testing.T, url string) *checker {
 	t.Helper()
-	resp, err := http.Get(url + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.Get(url + "/openapi.json"))(t)
 	defer resp.Body.Close()
-	source, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := libopenapi.NewDocument(closed(t, source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(io.ReadAll(resp.Body))(t)
+	document := must.Get(libopenapi.NewDocument(closed(t, source)))(t)
 	model, err := document.BuildV3Model()
 	if err != nil {
 		t.Fatalf("the model of the document: %v", err)
@@ -97,20 +89,14 @@ func newChecker(t *testing.T, url string) *checker {
 func closed(t *testing.T, source []byte) []byte {
 	t.Helper()
 	var document map[string]any
-	if err := json.Unmarshal(source, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(source, &document))
 	for _, schema := range document["components"].(map[string]any)["schemas"].(map[string]any) {
 		schema := schema.(map[string]any)
 		if _, said := schema["additionalProperties"]; !said && schema["properties"] != nil {
 			schema["additionalProperties"] = false
 		}
 	}
-	changed, err := json.Marshal(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return changed
+	return must.Get(json.Marshal(document))(t)
 }
 
 // examples checks the examples of schemas.
@@ -124,9 +110,7 @@ func (c *checker) examples() {
 		}
 		found++
 		var example any
-		if err := schema.Example.Decode(&example); err != nil {
-			c.Fatal(err)
-		}
+		must.Do(c, schema.Example.Decode(&example))
 		if ok, wrong := schema_validation.NewSchemaValidator().ValidateSchemaObject(schema, example); !ok {
 			for _, w := range wrong {
 				c.Errorf("the example of %s: %s %v", name, w.Reason, w.SchemaValidationErrors)
@@ -276,10 +260,7 @@ func (c *checker) request(url string, call call) *http.Request {
 	if call.body != "" {
 		body = strings.NewReader(call.body)
 	}
-	r, err := http.NewRequest(call.method(), url+call.target, body)
-	if err != nil {
-		c.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(call.method(), url+call.target, body))(c)
 	for _, line := range call.headers {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Set(name, value)

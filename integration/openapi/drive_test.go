@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -77,9 +78,7 @@ func (c *checker) numbers(url string) {
 	for _, bizType := range []string{"order", "user", "daily"} {
 		var issued struct{ ID string }
 		a := c.on(url, call{op: "GET /seq/{bizType}", target: "/seq/" + bizType, status: 200})
-		if err := json.Unmarshal(a.body, &issued); err != nil {
-			c.Fatal(err)
-		}
+		must.Do(c, json.Unmarshal(a.body, &issued))
 		c.on(url, call{op: parse, target: "/seq/" + bizType + "/parse/" + issued.ID, status: 200})
 	}
 	c.on(url, call{op: parse, target: "/seq/order/parse/x", status: 400, code: "invalid_id"})
@@ -224,9 +223,7 @@ func (c *checker) secrets(url string) {
 	c.on(url, call{op: create, target: shop, status: 201})
 	a := c.on(url, call{op: create, target: shop, headers: []string{jsonBody}, body: `{"expires": "2100-01-01T00:00:00Z"}`, status: 201})
 	var made struct{ ID string }
-	if err := json.Unmarshal(a.body, &made); err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, json.Unmarshal(a.body, &made))
 	c.on(url, call{op: create, target: shop, headers: []string{jsonBody}, body: `{"expires": 7}`, status: 400, wrong: true})
 	c.on(url, call{op: create, target: shop, headers: []string{"Content-Type: text/plain"}, body: `{}`, status: 415, code: "unsupported_media_type", wrong: true})
 	c.on(url, call{op: create, target: shop, headers: []string{badTag}, status: 412, code: "precondition_failed"})
@@ -281,15 +278,9 @@ func (c *checker) methods(url string) {
 
 func (c *checker) notAllowed(url, method, path string, allowed []string) {
 	c.Helper()
-	resp, err := c.client.Do(c.request(url, call{op: method + " " + path, target: example.Replace(path)}))
-	if err != nil {
-		c.Fatal(err)
-	}
+	resp := must.Get(c.client.Do(c.request(url, call{op: method + " " + path, target: example.Replace(path)})))(c)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(resp.Body))(c)
 	says := strings.Contains(string(body), `"code":"method_not_allowed"`) || method == http.MethodHead
 	if resp.StatusCode != http.StatusMethodNotAllowed || !says {
 		c.Errorf("%s %s: %d %s, want 405 method_not_allowed", method, path, resp.StatusCode, body)
@@ -346,10 +337,7 @@ func (c *checker) storeAway() {
 func (c *checker) overloaded() {
 	c.Helper()
 	full := node.StartReady(c, c.TempDir(), "SEQD_SERVER_MAXINFLIGHT=1", "SEQD_SEGMENT_STEP=1000000")
-	conn, err := net.Dial("tcp", strings.TrimPrefix(full.URL, "http://"))
-	if err != nil {
-		c.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", strings.TrimPrefix(full.URL, "http://")))(c)
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // ledgers tests keys, reservations, accounts and voids.
@@ -46,9 +48,7 @@ func (c *checker) reserved(url, target string, headers ...string) string {
 	c.Helper()
 	a := c.on(url, call{op: reserve, target: target, headers: headers, status: 201})
 	var answer struct{ BizType, Reservation string }
-	if err := json.Unmarshal(a.body, &answer); err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, json.Unmarshal(a.body, &answer))
 	path := fmt.Sprintf("/seq/%s/reservations/%s", answer.BizType, answer.Reservation)
 	if got := a.header.Get("Location"); got != "reservations/"+answer.Reservation {
 		c.Errorf("Location is %q", got)
@@ -125,9 +125,7 @@ func (c *checker) voids(url string) {
 	const void = "POST /biz-types/{name}/voids"
 	var issued struct{ ID string }
 	a := c.on(url, call{op: "POST /seq/{bizType}", target: "/seq/invoice", status: 200})
-	if err := json.Unmarshal(a.body, &issued); err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, json.Unmarshal(a.body, &issued))
 	body := `{"id": "` + issued.ID + `", "reason": "=1+1"}`
 	for range 2 {
 		c.on(url, call{op: void, target: "/biz-types/invoice/voids", headers: []string{jsonBody}, body: body, status: 204})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // example returns the settings of the documentation's example.
@@ -15,10 +16,7 @@ func example() Settings {
 // benchmarkAfter displays n numbers and builds their ID strings.
 func benchmarkAfter(b *testing.B, s Settings, c seqd.Calendar, period seqd.Period, n int) {
 	b.Helper()
-	p, err := New(s, c, 0, time.Now)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(New(s, c, 0, time.Now))(b)
 	call := seqd.Call{Count: n}
 	var dst []byte
 	b.ReportAllocs()
@@ -26,9 +24,7 @@ func benchmarkAfter(b *testing.B, s Settings, c seqd.Calendar, period seqd.Perio
 		call.Sequence.Reset()
 		call.Sequence.Add(i, n, 1)
 		call.Sequence.In(period)
-		if err := p.After(b.Context(), &call); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.After(b.Context(), &call))
 		if n > 1 {
 			dst = call.Sequence.AppendIDs(dst[:0], `"`, `"`, ",")
 			continue
@@ -66,9 +62,7 @@ func BenchmarkRead(b *testing.B) {
 	id := show(b, p, 20261121, 1234)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Read(id); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(p.Read(id))(b)
 	}
 }
 
@@ -78,9 +72,7 @@ func BenchmarkProve(b *testing.B) {
 		b.Run(string(reset), func(b *testing.B) {
 			for b.Loop() {
 				d := &dates{layouts: []string{"20060102"}, joined: "20060102", calendar: calendar(b, reset, "Asia/Shanghai")}
-				if err := d.prove(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, d.prove())
 			}
 		})
 	}

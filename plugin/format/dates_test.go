@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestDates(t *testing.T) {
@@ -98,10 +99,7 @@ func TestPeriodDates(t *testing.T) {
 // the biz type.
 func TestIssuingDates(t *testing.T) {
 	clock := time.Date(2026, 11, 21, 15, 59, 59, 0, time.UTC)
-	p, err := New(Settings{Template: "{date:20060102150405}-{seq}"}, calendar(t, seqd.ResetNever, "Asia/Shanghai"), 0, func() time.Time { return clock })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New(Settings{Template: "{date:20060102150405}-{seq}"}, calendar(t, seqd.ResetNever, "Asia/Shanghai"), 0, func() time.Time { return clock }))(t)
 	for _, want := range []string{"20261121235959-1", "20261122000000-2", "20261122000001-3"} {
 		if got := show(t, p, 0, int64(want[len(want)-1]-'0')); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -118,9 +116,7 @@ func TestOtherCenturies(t *testing.T) {
 	for _, layout := range []string{"060102", "20060102"} {
 		reset := mustPlugin(t, Settings{Template: "{date:" + layout + "}-{seq}"}, calendar(t, seqd.ResetDaily, "UTC"), 0)
 		never, err := New(Settings{Template: "{date:" + layout + "}-{seq}"}, calendar(t, seqd.ResetNever, "Asia/Shanghai"), 0, func() time.Time { return clock })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, test := range []struct {
 			at   string
 			good bool
@@ -171,10 +167,7 @@ func TestDateWithoutYear(t *testing.T) {
 // never shown cannot.
 func TestClockChanges(t *testing.T) {
 	var clock time.Time
-	p, err := New(Settings{Template: "{date:20060102T1504}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0, func() time.Time { return clock })
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New(Settings{Template: "{date:20060102T1504}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0, func() time.Time { return clock }))(t)
 	for _, start := range []time.Time{time.Date(2026, 3, 8, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)} {
 		for i := range 24 * 4 {
 			clock = start.Add(time.Duration(i) * 15 * time.Minute)

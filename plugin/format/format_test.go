@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -88,10 +89,7 @@ func TestCheck(t *testing.T) {
 		{nil, []seqd.PluginBinding{one, bound("letters", 150, new(struct{})), bound("pad", 100, &padSettings{8})}, "order: ", false},
 		{nil, []seqd.PluginBinding{one, bound("unknown", 100, nil)}, "", false},
 	} {
-		factory, err := plugin.Lookup("format")
-		if err != nil {
-			t.Fatal(err)
-		}
+		factory := must.Get(plugin.Lookup("format"))(t)
 		b := seqd.BizType{Name: "order", Settings: test.settings, Plugins: test.plugins}
 		problems := factory.Check(b, test.plugins[0])
 		text := ""
@@ -145,24 +143,12 @@ func TestChain(t *testing.T) {
 	}
 	d := seqd.Definition{BizType: b, Strategy: &counter{period: 20261121, last: 41}}
 	for _, binding := range b.Plugins {
-		factory, err := plugin.Lookup(binding.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		made, err := factory.New(plugin.Env{Now: time.Now}, b, binding)
-		if err != nil {
-			t.Fatal(err)
-		}
+		factory := must.Get(plugin.Lookup(binding.Name))(t)
+		made := must.Get(factory.New(plugin.Env{Now: time.Now}, b, binding))(t)
 		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: binding.Name, Order: binding.Order, Plugin: made, Quick: true, Rewrites: true})
 	}
-	is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	seq, err := is.Next(t.Context(), "order", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{}))(t)
+	seq := must.Get(is.Next(t.Context(), "order", 2))(t)
 	if got, want := fmt.Sprint(seq.IDs()), "[INV-20261121-0000428 INV-20261121-0000436]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -257,9 +243,7 @@ func TestAllocations(t *testing.T) {
 		call.Sequence.Reset()
 		call.Sequence.Add(1, 10, 1)
 		call.Sequence.In(20261121)
-		if err := p.After(t.Context(), &call); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.After(t.Context(), &call))
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

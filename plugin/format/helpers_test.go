@@ -8,6 +8,7 @@ import (
 	_ "time/tzdata"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // now is the time of all tests.
@@ -17,10 +18,7 @@ func never() seqd.Calendar { return seqd.Calendar{Reset: seqd.ResetNever, Zone: 
 
 func calendar(tb testing.TB, reset seqd.Reset, zone string) seqd.Calendar {
 	tb.Helper()
-	loaded, err := time.LoadLocation(zone)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	loaded := must.Get(time.LoadLocation(zone))(tb)
 	return seqd.Calendar{Reset: reset, Zone: loaded}
 }
 
@@ -48,9 +46,7 @@ func showKey(tb testing.TB, p *Plugin, period seqd.Period, key string, number in
 	call.Sequence.In(period)
 	call.Sequence.For(key)
 	pad(&call.Sequence, p.given.width)
-	if err := p.After(tb.Context(), &call); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, p.After(tb.Context(), &call))
 	return call.Sequence.IDs()[0]
 }
 

@@ -6,16 +6,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
 // TestMeasure checks the reported largest number that fits into the padding. There is none without
 // padding, or if the displayed number is not the issued one.
 func TestMeasure(t *testing.T) {
-	factory, err := plugin.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(plugin.Lookup(name))(t)
 	for _, test := range []struct {
 		template string
 		first    string // a plugin that runs first
@@ -33,10 +31,7 @@ func TestMeasure(t *testing.T) {
 		if test.first != "" {
 			b.Plugins = append(b.Plugins, seqd.PluginBinding{Name: test.first, Order: 100})
 		}
-		made, err := factory.New(plugin.Env{Now: time.Now}, b, b.Plugins[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(factory.New(plugin.Env{Now: time.Now}, b, b.Plugins[0]))(t)
 		got := []float64{}
 		made.(seqd.Measurer).Measure(func(m seqd.Measurement) {
 			if m.Gauge != seqd.GaugeLimit || m.Of != "" {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -62,9 +63,7 @@ func TestAllowState(t *testing.T) {
 	expiring.Expires, disabled.Enabled = begin.Add(time.Second), false
 	tokens := access.New(access.Options{Config: []access.Token{expiring, disabled}, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: newStore()})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	_, unknown := tokens.Allow(header("nobody"), access.ScopeAdmin, "")
 	wantCode(t, unknown, seqd.CodeUnauthorized)
 	if _, err := tokens.Allow(header("b"), access.ScopeAdmin, ""); err != unknown {
@@ -216,9 +215,7 @@ func TestAllowAllocations(t *testing.T) {
 	value := header(secret)
 	for _, need := range []string{access.ScopeIssue, access.ScopeRead} {
 		if got := testing.AllocsPerRun(1000, func() {
-			if _, err := tokens.Allow(value, need, "order-eu"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(tokens.Allow(value, need, "order-eu"))(t)
 		}); got != 0 {
 			t.Errorf("a check for %s allocates %v times, want none", need, got)
 		}
@@ -236,9 +233,7 @@ func BenchmarkAllow(b *testing.B) {
 	value := header(secret)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tokens.Allow(value, access.ScopeIssue, "order-eu"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(tokens.Allow(value, access.ScopeIssue, "order-eu"))(b)
 	}
 }
 

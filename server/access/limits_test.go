@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 )
@@ -26,9 +27,7 @@ func TestExpiryIsKept(t *testing.T) {
 	now := begin
 	there := access.New(access.Options{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 	there.Use(access.Backing{Documents: store})
-	if err := there.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, there.Reload(t.Context()))
 	if got, err := there.Get(t.Context(), "shop"); err != nil || !got.Expires.Equal(end) {
 		t.Errorf("expires at %s, want %s, %v", got.Expires, end, err)
 	}
@@ -103,9 +102,7 @@ func TestListOfOddDocuments(t *testing.T) {
 	create(t, tokens, "m", "read")
 	create(t, tokens, "z", "read")
 	for i := range 7 {
-		if err := store.Create(t.Context(), persist.Document{Kind: access.Kind, Key: fmt.Sprintf("b%d", i), Revision: 1, Body: "odd"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Create(t.Context(), persist.Document{Kind: access.Kind, Key: fmt.Sprintf("b%d", i), Revision: 1, Body: "odd"}))
 	}
 	for limit := range 5 {
 		list, more, err := tokens.List(t.Context(), "", limit)
@@ -126,9 +123,7 @@ func TestOnlyChangesArePublished(t *testing.T) {
 	published := 0
 	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: store, Publish: func(ctx context.Context, _, _ string) { published++ }})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	create(t, tokens, "shop", "read")
 	if published != 1 {
 		t.Errorf("published %d times", published)

@@ -9,16 +9,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 )
 
 // made returns who has the secrets that somebody has made, or what was revoked.
 func made(t *testing.T, of func() ([]access.Made, error)) (list []string) {
 	t.Helper()
-	all, err := of()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(of())(t)
 	for _, m := range all {
 		list = append(list, fmt.Sprint(m.Token, " ", m.Deleted))
 	}
@@ -30,18 +28,13 @@ func made(t *testing.T, of func() ([]access.Made, error)) (list []string) {
 func TestRevokeMade(t *testing.T) {
 	tokens := newTokens(t, newStore(), token("ops", "ops-secret", "admin"))
 	as := func(secret string) string {
-		who, err := tokens.Allow(header(secret), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		who := must.Get(tokens.Allow(header(secret), "", ""))(t)
 		return who.Owner
 	}
 	create := func(name, by string) string {
 		t.Helper()
 		_, secret, err := tokens.Create(t.Context(), want(name, "admin"), by)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return secret
 	}
 	shop := create("shop", as("ops-secret"))
@@ -50,12 +43,8 @@ func TestRevokeMade(t *testing.T) {
 	grandchild := create("grandchild", as(child))
 	guest := create("guest", access.Nobody)
 	_, added, err := tokens.AddSecret(t.Context(), "shop", as(boss), time.Time{}, anyVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tokens.Delete(t.Context(), "boss", anyVersion); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Get(tokens.Delete(t.Context(), "boss", anyVersion))(t)
 	create("boss", as("ops-secret")) // a name says who it was, whatever its ID is
 
 	listed := made(t, func() ([]access.Made, error) { return tokens.Made(t.Context(), "boss") })
@@ -93,9 +82,7 @@ func TestMadeWhileOpen(t *testing.T) {
 		tokens := access.New(access.Options{Now: time.Now, Asked: asked, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		tokens.Use(access.Backing{Documents: store})
 		for range 2 {
-			if err := tokens.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tokens.Reload(t.Context()))
 		}
 		if got := strings.Count(log.String(), "level=WARN"); (got == 1) != asked || got > 1 || asked && !strings.Contains(log.String(), "monitoring") {
 			t.Errorf("asked for tokens %t: %s", asked, &log)
@@ -114,17 +101,13 @@ func TestHiddenToken(t *testing.T) {
 	there.Use(access.Backing{Documents: store})
 	reload := func(warnings int) {
 		t.Helper()
-		if err := there.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, there.Reload(t.Context()))
 		if got := strings.Count(log.String(), "level=WARN"); got != warnings || ownerOf(there, secret) != "unauthorized" {
 			t.Errorf("%d warnings, want %d: %s", got, warnings, &log)
 		}
 	}
 	reload(1)
 	reload(1)
-	if _, err := here.Delete(t.Context(), "shop", anyVersion); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(here.Delete(t.Context(), "shop", anyVersion))(t)
 	reload(1)
 }

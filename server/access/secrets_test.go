@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 )
@@ -64,9 +65,7 @@ func TestRotation(t *testing.T) {
 	wantCode(t, err, seqd.CodeConflict)
 
 	// A name that is created again is another owner.
-	if _, err := tokens.Delete(t.Context(), "shop", anyVersion); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tokens.Delete(t.Context(), "shop", anyVersion))(t)
 	if got := ownerOf(tokens, create(t, tokens, "shop", "read")); got == owner || seqd.OwnerName(got) != "shop" {
 		t.Errorf("the owner is %s", got)
 	}
@@ -77,9 +76,7 @@ func TestRotation(t *testing.T) {
 func TestOwners(t *testing.T) {
 	store := newStore()
 	doc := persist.Document{Kind: access.Kind, Key: "old", Revision: 1, Body: `{"sha256":"` + access.DigestOf("old-secret").Hex() + `","scopes":["read"],"enabled":true}`}
-	if err := store.Create(t.Context(), doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Create(t.Context(), doc))
 	heir := token("heir", "heir-secret", "read")
 	heir.OwnsOpen = true
 	tokens := newTokens(t, store, token("fixed", "fixed-secret", "read"), heir)
@@ -100,9 +97,7 @@ func TestOwners(t *testing.T) {
 		t.Errorf("the IDs are %s and %s, %v", id, first.SecretID(0), err)
 	}
 	// Nodes of that version can read it until it gets another secret.
-	if _, err := tokens.Change(t.Context(), "old", func(token *access.Token) error { token.Scopes = []string{"admin"}; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tokens.Change(t.Context(), "old", func(token *access.Token) error { token.Scopes = []string{"admin"}; return nil }))(t)
 	want := `{"sha256":"` + access.DigestOf("old-secret").Hex() + `","scopes":["admin"],"enabled":true}`
 	if doc, err := store.Read(t.Context(), access.Kind, "old"); err != nil || doc.Body != want {
 		t.Errorf("%s, %v, want %s", doc.Body, err, want)
@@ -123,9 +118,7 @@ func TestSecretExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, text, err := here.AddSecret(t.Context(), name, "", secret, anyVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return text
 	}
 	for _, test := range []struct {
@@ -143,9 +136,7 @@ func TestSecretExpires(t *testing.T) {
 			secret := made(strings.ReplaceAll(test.name, " ", "-"), test.token, test.secret)
 			there := access.New(access.Options{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 			there.Use(access.Backing{Documents: store})
-			if err := there.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, there.Reload(t.Context()))
 			digest := access.DigestOf(secret)
 			if found, err := there.Find(&digest); err != nil || !found.Expires.Equal(test.want) {
 				t.Errorf("it is found to expire at %s, %v, want %s", found.Expires, err, test.want)
@@ -175,9 +166,7 @@ func TestRecreatedMeanwhile(t *testing.T) {
 	changed, err := here.Change(t.Context(), "shop", func(token *access.Token) error {
 		if fresh == "" {
 			seen = token.Revision
-			if _, err := there.Delete(t.Context(), "shop", anyVersion); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(there.Delete(t.Context(), "shop", anyVersion))(t)
 			fresh = create(t, there, "shop", "read")
 		}
 		token.Scopes = []string{"admin"}
@@ -187,17 +176,13 @@ func TestRecreatedMeanwhile(t *testing.T) {
 		t.Errorf("%+v, %v", changed, err)
 	}
 	for _, node := range []*access.Tokens{here, there} {
-		if err := node.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, node.Reload(t.Context()))
 		if a, b := ownerOf(node, old), ownerOf(node, fresh); a != "unauthorized" || seqd.OwnerName(b) != "shop" {
 			t.Errorf("the old secret is for %s, the new one for %s", a, b)
 		}
 	}
 	// What was deleted is nowhere, and can be created.
-	if _, err := here.Delete(t.Context(), "shop", anyVersion); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(here.Delete(t.Context(), "shop", anyVersion))(t)
 	_, err = there.Get(t.Context(), "shop")
 	wantCode(t, err, seqd.CodeNotFound)
 	_, err = there.Delete(t.Context(), "shop", anyVersion)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 )
@@ -25,9 +26,7 @@ func want(name string, scopes ...string) access.Token {
 func create(t *testing.T, tokens *access.Tokens, name string, scopes ...string) (secret string) {
 	t.Helper()
 	_, secret, err := tokens.Create(t.Context(), want(name, scopes...), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return secret
 }
 
@@ -58,9 +57,7 @@ func TestLife(t *testing.T) {
 	}
 	follow := func(step, want string) {
 		t.Helper()
-		if err := there.Apply(t.Context(), "shop"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, there.Apply(t.Context(), "shop"))
 		if a, b := isFor(here, secret), isFor(there, secret); a != want || b != want {
 			t.Errorf("%s: it is for %q here and %q there, want %q", step, a, b, want)
 		}
@@ -79,12 +76,10 @@ func TestLife(t *testing.T) {
 		t.Fatalf("changed to %+v, %v", changed, err)
 	}
 	follow("disabled", "unauthorized")
-	if _, err := here.Change(t.Context(), "shop", func(token *access.Token) error {
+	must.Get(here.Change(t.Context(), "shop", func(token *access.Token) error {
 		token.Enabled, token.Scopes, token.Expires = true, []string{"admin"}, begin.Add(time.Hour)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	follow("enabled", "shop")
 	if _, err := there.Allow(header(secret), access.ScopeAdmin, ""); err != nil {
 		t.Error(err)
@@ -122,9 +117,7 @@ func TestClockOfChanges(t *testing.T) {
 		t.Errorf("changed %+v, %v", changed, err)
 	}
 	for _, name := range []string{"shop", "till"} {
-		if _, err := tokens.Delete(t.Context(), name, anyone); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tokens.Delete(t.Context(), name, anyone))(t)
 		now = now.AddDate(10, 0, 0)
 	}
 	if docs, err := store.List(t.Context(), access.Kind, "", 9); err != nil || len(docs) != 1 || docs[0].Key != "till" {
@@ -147,12 +140,8 @@ func TestReload(t *testing.T) {
 			t.Fatalf("that of %s is for %s", name, got)
 		}
 	}
-	if _, err := first.Delete(t.Context(), "t7", anyone); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(first.Delete(t.Context(), "t7", anyone))(t)
+	must.Do(t, again.Reload(t.Context()))
 	if got := isFor(again, secrets["t7"]); got != "unauthorized" {
 		t.Errorf("removed, and it is for %s", got)
 	}
@@ -196,9 +185,7 @@ func TestStarting(t *testing.T) {
 	}
 	check("starting")
 	away.list = nil
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	check("stored")
 	if got := isFor(tokens, "nobody"); got != "unauthorized" {
 		t.Errorf("an unknown one is %s", got)
@@ -218,16 +205,10 @@ func TestConfigWins(t *testing.T) {
 		}
 	}
 	check()
-	if err := tokens.Apply(t.Context(), "shop"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Apply(t.Context(), "shop"))
 	check()
-	if err := store.Delete(t.Context(), access.Kind, "shop", 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := tokens.Apply(t.Context(), "shop"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Delete(t.Context(), access.Kind, "shop", 1))
+	must.Do(t, tokens.Apply(t.Context(), "shop"))
 	check()
 	_, _, err := tokens.Create(t.Context(), want("shop", "admin"), "")
 	wantCode(t, err, seqd.CodeConflict)
@@ -321,9 +302,7 @@ func TestConcurrentChanges(t *testing.T) {
 		t.Fatalf("%d changes, and it has %d scopes at revision %d, %v", done, len(final.Scopes), final.Revision, err)
 	}
 	for _, node := range nodes {
-		if err := node.Apply(t.Context(), "shop"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, node.Apply(t.Context(), "shop"))
 		if _, err := node.Allow(header(secret), access.ScopeIssue, strings.TrimPrefix(final.Scopes[done], "issue:")); err != nil {
 			t.Error(err)
 		}
@@ -498,9 +477,7 @@ func TestStoreAway(t *testing.T) {
 	published := 0
 	tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: store, Publish: func(context.Context, string, string) { published++ }})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	secret := create(t, tokens, "shop", "admin")
 	if _, _, err := tokens.Create(t.Context(), want("guest", "read"), access.Nobody); err != nil {
 		t.Fatal(err)
@@ -585,16 +562,10 @@ func TestHooks(t *testing.T) {
 		},
 		Publish: func(_ context.Context, kind, key string) { told = append(told, "publish "+kind+" "+key) },
 	})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	secret := create(t, tokens, "shop", "read")
-	if _, err := tokens.Change(t.Context(), "shop", disable); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tokens.Delete(t.Context(), "shop", anyone); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tokens.Change(t.Context(), "shop", disable))(t)
+	must.Get(tokens.Delete(t.Context(), "shop", anyone))(t)
 	if got, want := strings.Join(told, ", "), strings.Repeat("announce token shop, publish token shop, ", 3); got+", " != want {
 		t.Errorf("told %s", got)
 	}
@@ -633,17 +604,11 @@ func TestUnreadableDocuments(t *testing.T) {
 			var log bytes.Buffer
 			tokens := access.New(access.Options{Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			tokens.Use(access.Backing{Documents: store})
-			if err := tokens.Reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tokens.Reload(t.Context()))
 			known := create(t, tokens, "shop", "admin")
-			if err := store.Update(t.Context(), persist.Document{Kind: access.Kind, Key: "shop", Revision: 2, Body: body}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Update(t.Context(), persist.Document{Kind: access.Kind, Key: "shop", Revision: 2, Body: body}))
 			for _, follow := range []func() error{func() error { return tokens.Apply(t.Context(), "shop") }, func() error { return tokens.Reload(t.Context()) }} {
-				if err := follow(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, follow())
 				if isFor(tokens, secret) != "unauthorized" || isFor(tokens, known) != "unauthorized" {
 					t.Error("somebody got in")
 				}
@@ -669,9 +634,7 @@ func TestShut(t *testing.T) {
 	tokens := newTokens(t, store, own)
 	secret := create(t, tokens, "shop", "issue:order")
 	create(t, tokens, "till", "read")
-	if _, err := tokens.Change(t.Context(), "till", disable); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tokens.Change(t.Context(), "till", disable))(t)
 	for _, want := range []string{"[shop]", "[]"} {
 		if names, err := access.Shut(t.Context(), store, begin); err != nil || fmt.Sprint(names) != want {
 			t.Errorf("%v, %v, want %s", names, err, want)
@@ -681,9 +644,7 @@ func TestShut(t *testing.T) {
 	if a, b := isFor(tokens, secret), isFor(tokens, "seqd_ops"); a != "unauthorized" || b != "ops" {
 		t.Errorf("the secrets are for %s and %s", a, b)
 	}
-	if _, err := tokens.Change(t.Context(), "shop", func(t *access.Token) error { t.Enabled = true; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tokens.Change(t.Context(), "shop", func(t *access.Token) error { t.Enabled = true; return nil }))(t)
 	if got := isFor(tokens, secret); got != "shop" {
 		t.Errorf("enabled again, it is for %s", got)
 	}

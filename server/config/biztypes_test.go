@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -81,10 +82,7 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 		return config.LoadYAML([]byte("segment: {step: 5}\nbizTypes: [{name: file}]\n"), config.Sources{Env: []string{"SEQD_BIZTYPES=" + text}})
 	}
 	t.Run("replaces those of the file", func(t *testing.T) {
-		c, err := load(` [{"name": "a", "start": 7, "threshold": 0.5, "acquireTimeout": "1s"}, {"Name": "b", "strategy": "segment"}] `)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(load(` [{"name": "a", "start": 7, "threshold": 0.5, "acquireTimeout": "1s"}, {"Name": "b", "strategy": "segment"}] `))(t)
 		if len(c.BizTypes) != 2 || c.BizTypes[0].Name != "a" || c.BizTypes[1].Name != "b" {
 			t.Fatalf("the biz types are %+v, want a and b", c.BizTypes)
 		}
@@ -104,10 +102,7 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 	// as it was written.
 	for text, want := range map[string]int64{"1": 1, "9007199254740990": seqd.MaxNumber - 1, "9007199254740991": seqd.MaxNumber} {
 		t.Run("start "+text, func(t *testing.T) {
-			c, err := load(`[{"name": "a", "start": ` + text + `}]`)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(load(`[{"name": "a", "start": ` + text + `}]`))(t)
 			if got := settingsOf(t, c, 0).Start; got != want {
 				t.Errorf("start is %d, want %d", got, want)
 			}
@@ -154,10 +149,7 @@ func TestBigNumbersInFiles(t *testing.T) {
 		"a.json": `{"bizTypes": [{"name": "a", "start": 9007199254740990}, {"name": "b", "start": 9007199254740991}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := config.Load(config.Sources{File: write(t, name, text)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(config.Load(config.Sources{File: write(t, name, text)}))(t)
 			if a, b := settingsOf(t, c, 0).Start, settingsOf(t, c, 1).Start; a != seqd.MaxNumber-1 || b != seqd.MaxNumber {
 				t.Errorf("start is %d and %d, want %d and %d", a, b, seqd.MaxNumber-1, seqd.MaxNumber)
 			}

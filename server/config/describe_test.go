@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 )
@@ -35,10 +36,7 @@ var strange = []string{"foreign", "stamp", "shout"}
 
 func described(t *testing.T, text string) config.Description {
 	t.Helper()
-	c, err := config.LoadYAML([]byte(text), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(config.LoadYAML([]byte(text), config.Sources{}))(t)
 	return c.Describe()
 }
 
@@ -128,15 +126,9 @@ bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 5, key: hushhush}], res
 // The description has all keys that a definition can have, and no others: each is accepted, or
 // refused for its value.
 func TestDescribedKeysAreThoseOfDefinitions(t *testing.T) {
-	c, err := config.LoadYAML([]byte("bizTypes: [{name: a}]"), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(config.LoadYAML([]byte("bizTypes: [{name: a}]"), config.Sources{}))(t)
 	wrong := func(definition map[string]any) string {
-		text, err := json.Marshal(definition)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(definition))(t)
 		_, problems := c.DecodeDefinition("a", text)
 		var all strings.Builder
 		for _, p := range problems {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -355,10 +356,7 @@ func TestFiles(t *testing.T) {
 	}
 	for name, text := range files {
 		t.Run(name, func(t *testing.T) {
-			c, err := config.Load(config.Sources{File: write(t, name, text)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(config.Load(config.Sources{File: write(t, name, text)}))(t)
 			wantServer := config.Default().Server
 			wantServer.MaxCount, wantServer.StopTimeout, wantServer.TrustedProxies = 7, 3*time.Second, []string{"10.0.0.1"}
 			if !reflect.DeepEqual(c.Server, wantServer) {
@@ -376,9 +374,7 @@ func TestFiles(t *testing.T) {
 func write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -407,10 +403,7 @@ func TestShippedFiles(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			c, err := config.Load(config.Sources{File: file})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(config.Load(config.Sources{File: file}))(t)
 			if err := c.Validate(); err != nil {
 				t.Errorf("loaded, yet not valid: %v", err)
 			}
@@ -425,10 +418,7 @@ func TestShippedCluster(t *testing.T) {
 		{File: file, Env: []string{"SEQD_SERVER_ADDR=" + addr, "SEQD_REDIS_PASSWORD=x"}},
 		{File: file, Flags: map[string]string{"server.addr": addr, "redis.password": "x"}},
 	} {
-		c, err := config.Load(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(config.Load(src))(t)
 		if c.Server.Addr != addr || c.Redis.Password != "x" || c.Store.Driver != "mongo" || !c.Redis.Configured() || settingsOf(t, c, 0).Ordering != segment.Strict {
 			t.Errorf("loaded %+v", c)
 		}
@@ -440,20 +430,14 @@ func TestShippedCluster(t *testing.T) {
 func TestShippedClusterOnSQL(t *testing.T) {
 	for driver, secret := range map[string]string{"postgres": "SEQD_STORE_POSTGRES_URL=postgres://seqd:x@db:5432/seqd", "mysql": "SEQD_STORE_MYSQL_DSN=seqd:x@tcp(db:3306)/seqd"} {
 		file, addr := "../../configs/cluster-"+driver+".yaml", "127.0.0.1:8081"
-		c, err := config.Load(config.Sources{File: file, Env: []string{secret}, Flags: map[string]string{"server.addr": addr}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(config.Load(config.Sources{File: file, Env: []string{secret}, Flags: map[string]string{"server.addr": addr}}))(t)
 		if c.Server.Addr != addr || c.Store.Driver != driver || !c.Store.Shared() || c.Redis.Configured() {
 			t.Errorf("loaded %+v", c)
 		}
 		if s := settingsOf(t, c, 0); s.Ordering != segment.Strict || s.Sequencer != segment.SequencerStore {
 			t.Errorf("%s: the settings are %+v", driver, s)
 		}
-		without, err := config.Load(config.Sources{File: file})
-		if err != nil {
-			t.Fatal(err)
-		}
+		without := must.Get(config.Load(config.Sources{File: file}))(t)
 		def := config.Default()
 		if def.Store.Driver = driver; without.Store != def.Store {
 			t.Errorf("%s: the store is %+v, want the defaults %+v", driver, without.Store, def.Store)

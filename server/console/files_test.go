@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // build returns the build of the page that a node serves.
@@ -74,14 +76,8 @@ func TestPageAndFiles(t *testing.T) {
 
 func unzip(t *testing.T, body *bytes.Buffer) string {
 	t.Helper()
-	z, err := gzip.NewReader(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(body))(t)
+	text := must.Get(io.ReadAll(z))(t)
 	return string(text)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -111,9 +112,7 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 	made := n.page("POST", "/console/api/tokens", `{"name":"made","scopes":["read"]}`, admin)
 	want(t, made, http.StatusCreated, "")
 	var token struct{ Secret string }
-	if err := json.Unmarshal(made.Body.Bytes(), &token); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(made.Body.Bytes(), &token))
 	cookie := n.signIn(token.Secret)
 	read := func() *httptest.ResponseRecorder { return n.page("GET", "/console/api/tokens", "", with(cookie)) }
 	change := func(body string) {
@@ -163,26 +162,20 @@ func TestStolenDocuments(t *testing.T) {
 	for i, doc := range list {
 		stolen := doc
 		stolen.Revision, stolen.Body = 2, list[1-i].Body
-		if err := w.store.Update(t.Context(), stolen); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.store.Update(t.Context(), stolen))
 	}
 	n.wantSignedOut(cookie)
 	n.wantSignedOut(other)
 	for i, doc := range list {
 		damaged := doc
 		damaged.Revision, damaged.Body = 3, []string{"", "not sealed"}[i]
-		if err := w.store.Update(t.Context(), damaged); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.store.Update(t.Context(), damaged))
 	}
 	n.wantSignedOut(cookie)
 	n.wantSignedOut(other)
 	for _, doc := range list {
 		doc.Revision, doc.Expires = 4, doc.Expires+int64(24*time.Hour/time.Millisecond)
-		if err := w.store.Update(t.Context(), doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.store.Update(t.Context(), doc))
 	}
 	n.wantSignedIn(cookie)
 	w.pass(8 * time.Hour)
@@ -417,9 +410,7 @@ func TestAuditOfSessions(t *testing.T) {
 	var got []line
 	for text := range strings.Lines(w.logged()) {
 		var l line
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &l))
 		if l.Msg == "audit" {
 			got = append(got, l)
 		}

@@ -9,16 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/console"
 )
 
 // sources returns the files of the page by their names.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
-	list, err := fs.ReadDir(console.Files, "web")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(fs.ReadDir(console.Files, "web"))(t)
 	files := make(map[string]string)
 	for _, entry := range list {
 		text, err := fs.ReadFile(console.Files, path.Join("web", entry.Name()))
@@ -111,10 +109,7 @@ func TestForbidden(t *testing.T) {
 
 // The page has words for each code of the service, and for no others.
 func TestWordsForCodes(t *testing.T) {
-	source, err := os.ReadFile("../../errors.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("../../errors.go"))(t)
 	defined := matched(`Code = "(\w+)"`, string(source))
 	explained := matched(`(?m)^  (\w+): \["`, sources(t)["codes.js"])
 	if len(defined) == 0 || !slices.Equal(defined, explained) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
@@ -59,10 +60,7 @@ func (k *keeps) OnRecord(shape string) { k.shapes = append(k.shapes, shape) }
 func begun(t *testing.T, of func(persist.Store) persist.Store) (c *Catalogue, s *backends.Store, unreached *atomic.Bool, k *keeps) {
 	t.Helper()
 	store := memory.New(time.Now)
-	id, err := persist.ClusterID(t.Context(), store, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(persist.ClusterID(t.Context(), store, time.Now))(t)
 	unreached = new(atomic.Bool)
 	unreached.Store(true)
 	log := slog.New(slog.DiscardHandler)
@@ -86,9 +84,7 @@ func itself(store persist.Store) persist.Store { return store }
 // record returns the store of the same cluster, with a shape on record.
 func record(t *testing.T, shape string) func(persist.Store) persist.Store {
 	return func(store persist.Store) persist.Store {
-		if err := persist.ShapesIn(store.Documents()).Create(t.Context(), "user", shape, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, persist.ShapesIn(store.Documents()).Create(t.Context(), "user", shape, time.Now()))
 		return store
 	}
 }
@@ -176,9 +172,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 				other := memory.New(time.Now)
 				c, s, unreached, k := begun(t, func(persist.Store) persist.Store { return other })
 				if known {
-					if _, err := persist.ClusterID(t.Context(), other, time.Now); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(persist.ClusterID(t.Context(), other, time.Now))(t)
 				}
 				if err := confirmed(t, c, s, unreached); seqd.CodeOf(err) != seqd.CodeConflict {
 					t.Errorf("the run ended with %v", err)

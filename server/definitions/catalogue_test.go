@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
@@ -108,9 +109,7 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	n := &node{feed: feed.New(feed.Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: log})}
-	if err := n.feed.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.feed.Begin(t.Context()))
 	env := strategy.Env{
 		Store: store, Now: time.Now, Log: log, Observer: seqd.NopObserver{}, RedisPrefix: cfg.Redis.KeyPrefix,
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
@@ -120,9 +119,7 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
 	definitions, err := catalogue.Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log, Source: catalogue}); err != nil {
 		t.Fatal(err)
 	}
@@ -214,9 +211,7 @@ func TestForcedAtTheSameTime(t *testing.T) {
 	if _, _, err := c.Put(t.Context(), "order", []byte(formatted), change); seqd.CodeOf(err) != seqd.CodePreconditionFailed {
 		t.Fatalf("error %v", err)
 	}
-	if err := c.catalogue.reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.catalogue.reload(t.Context()))
 	for _, node := range []*node{c, other, newNode(t, store)} {
 		if id := node.mustIssue(t, "order"); !strings.HasPrefix(id, "B-") {
 			t.Errorf("issued %s", id)
@@ -253,9 +248,7 @@ func TestForceNoLostCounter(t *testing.T) {
 	c := newNode(t, store)
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
-	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Delete(t.Context(), "order"))
 	late := newNode(t, store)
 	late.mustPut(t, "order", formatted, forced())
 	if _, err := late.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
@@ -275,9 +268,7 @@ func TestForceTheDefinitionThatIsThere(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	c.mustPut(t, "order", `{}`, forced())
-	if err := late.catalogue.reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, late.catalogue.reload(t.Context()))
 	late.mustIssue(t, "order")
 	newNode(t, store).mustIssue(t, "order")
 }
@@ -341,9 +332,7 @@ func TestLastPage(t *testing.T) {
 		c.mustPut(t, name, `{}`, always)
 	}
 	for _, name := range []string{"b", "d"} {
-		if _, err := c.Delete(t.Context(), name, always); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Delete(t.Context(), name, always))(t)
 	}
 	list, next, err := c.List(t.Context(), httpapi.Listing{After: "", Limit: 1})
 	if err != nil || len(list) != 1 || list[0].Name != "a" || next != "a" {
@@ -361,9 +350,7 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 	c := newNode(t, newFaulty(true))
 	c.mustPut(t, "order", `{"start":100}`, always)
 	c.mustIssue(t, "order")
-	if _, err := c.Delete(t.Context(), "order", always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Delete(t.Context(), "order", always))(t)
 	b := c.mustPut(t, "order", `{"start":100}`, always)
 	if len(b.Warnings) != 1 || !slices.Equal(b.SettingWarnings, []httpapi.SettingText{{Key: "start", Text: b.Warnings[0]}}) {
 		t.Errorf("warnings %q, %q", b.Warnings, b.SettingWarnings)
@@ -396,14 +383,9 @@ func TestSeedOfMany(t *testing.T) {
 	for i := range 1000 {
 		items += fmt.Sprintf("{name: b%d},", i)
 	}
-	cfg, err := config.LoadYAML([]byte("bizTypes: ["+items+"]"), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte("bizTypes: ["+items+"]"), config.Sources{}))(t)
 	c.catalogue.seeder.cfg = cfg
-	if _, err := c.catalogue.seeder.load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.catalogue.seeder.load(t.Context()))(t)
 }
 
 // A key that stands twice in a patch is refused: which of the two counts would be chance.
@@ -454,15 +436,11 @@ func TestDamagedDefinition(t *testing.T) {
 		if revision == 1 {
 			write = store.docs.Documents.Create
 		}
-		if err := write(t.Context(), doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write(t.Context(), doc))
 	}
 	damage(1)
 	late := newNode(t, store)
-	if err := c.catalogue.reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.catalogue.reload(t.Context()))
 	for _, node := range []*node{c, late} {
 		node.awaitRefusal(t, "order", seqd.CodeConflict)
 		if b, err := node.Get(t.Context(), "order"); err != nil || len(b.Warnings) == 0 {
@@ -472,9 +450,7 @@ func TestDamagedDefinition(t *testing.T) {
 	late.mustPut(t, "order", `{}`, always)
 	late.mustIssue(t, "order")
 	damage(3)
-	if _, err := c.Delete(t.Context(), "order", always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Delete(t.Context(), "order", always))(t)
 	c.awaitRefusal(t, "order", seqd.CodeUnknownBizType)
 	if list, _, err := late.List(t.Context(), httpapi.Listing{After: "", Limit: 10}); len(list) > 0 || err != nil {
 		t.Errorf("%v, %v", list, err)
@@ -487,13 +463,8 @@ func TestChangeWhileStopping(t *testing.T) {
 	c, other := newNode(t, store), newNode(t, store)
 	c.mustPut(t, "order", `{"step":1000}`, always)
 	c.mustIssue(t, "order")
-	if _, err := other.Patch(t.Context(), "order", []byte(`{"step":1001}`), always); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := store.Documents().Read(t.Context(), kind, "order")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Patch(t.Context(), "order", []byte(`{"step":1001}`), always))(t)
+	doc := must.Get(store.Documents().Read(t.Context(), kind, "order"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c.catalogue.follow(ctx, doc)
@@ -510,9 +481,7 @@ func TestRefusedChangesMakeNothing(t *testing.T) {
 	c.mustIssue(t, "order")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "new.key")
-	if err := os.WriteFile(filepath.Join(dir, "secret"), []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("no key"), 0o600))
 	t.Setenv("OBFUSCATE_THERE", "correct horse")
 	obfuscated := func(setting, value string) []byte {
 		return []byte(`{"plugins":[{"name":"obfuscate","digits":8,"` + setting + `":"` + value + `"}]}`)
@@ -594,9 +563,7 @@ func TestKeysOfManyNodes(t *testing.T) {
 func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
 	c := newNode(t, newFaulty(false))
 	damaged := filepath.Join(t.TempDir(), "damaged.key")
-	if err := os.WriteFile(damaged, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(damaged, []byte("no key"), 0o600))
 	definition := func(path string) string {
 		return `{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`
 	}
@@ -604,9 +571,7 @@ func TestDefinitionsThatThisNodeCannotUse(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	dangling := filepath.Join(t.TempDir(), "dangling.key")
-	if err := os.Symlink(filepath.Join(t.TempDir(), "none", "key"), dangling); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(filepath.Join(t.TempDir(), "none", "key"), dangling))
 	if b := c.mustPut(t, "order", definition(dangling), always); len(b.Warnings) != 1 || b.SettingWarnings != nil {
 		t.Errorf("warnings %q, %q", b.Warnings, b.SettingWarnings)
 	}
@@ -624,9 +589,7 @@ func reshape(t *testing.T, store persist.Store) {
 	if err == nil {
 		_, err = shapes.Replace(t.Context(), known, "another", time.Now())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // Numbers are not handed over to or from gapless while other nodes may issue.
@@ -645,15 +608,11 @@ func TestForceGaplessWaits(t *testing.T) {
 	}
 	enable := func(n *node, enabled bool) {
 		t.Helper()
-		if _, err := n.Enable(t.Context(), "order", enabled, always); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.Enable(t.Context(), "order", enabled, always))(t)
 	}
 	follow := func() {
 		t.Helper()
-		if err := errors.Join(c.catalogue.reload(t.Context()), other.catalogue.reload(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(c.catalogue.reload(t.Context()), other.catalogue.reload(t.Context())))
 	}
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")

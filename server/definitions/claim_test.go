@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -67,9 +68,7 @@ func (unseenDocuments) Read(context.Context, string, string) (persist.Document, 
 // agreement, and it can pass.
 func TestClaimOfAShapeThatCannotBeReadYet(t *testing.T) {
 	store := memory.New(time.Now)
-	if err := newClaim(store, "snowflake").Record(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, newClaim(store, "snowflake").Record(t.Context()))
 	c := newClaim(unseen{store}, "segment")
 	if fresh, err := c.Check(t.Context()); !fresh || err != nil {
 		t.Fatalf("fresh %v, %v", fresh, err)
@@ -96,9 +95,7 @@ func TestReshapedWhileAClockIsWrong(t *testing.T) {
 			}
 			return c
 		}
-		if err := errors.Join(newClaim(store, "segment").Record(t.Context()), claimAt(wrong.writer).Record(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(newClaim(store, "segment").Record(t.Context()), claimAt(wrong.writer).Record(t.Context())))
 		now = now.Add(7 * day)
 		reader := claimAt(wrong.reader)
 		if _, err := reader.Check(t.Context()); err != nil || !reader.Reshaped() {

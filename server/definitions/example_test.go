@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
@@ -143,9 +144,7 @@ func TestExampleIsTheFirstID(t *testing.T) {
 		dry := always
 		dry.DryRun = true
 		shown, _, err := n.Put(t.Context(), "order", []byte(definition), dry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := n.Get(t.Context(), "order"); seqd.CodeOf(err) != seqd.CodeUnknownBizType {
 			t.Errorf("%s: a dry run left a biz type: %v", definition, err)
 		}
@@ -160,9 +159,7 @@ func TestExampleIsTheFirstID(t *testing.T) {
 		if i >= 4 {
 			call.Key = "KEY"
 		}
-		if err := n.issuer.Issue(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, n.issuer.Issue(t.Context(), call))
 		if first := call.Sequence.IDs()[0]; first != shown.Example {
 			t.Errorf("%s: the example is %s, the first ID %s", definition, shown.Example, first)
 		}
@@ -180,11 +177,7 @@ func TestExampleIsTheFirstID(t *testing.T) {
 func TestExampleOfSnowflake(t *testing.T) {
 	shown := func() int64 {
 		t.Helper()
-		number, err := strconv.ParseInt(exampleOf(t, `{"strategy":"snowflake","epoch":"2025-01-01T00:00:00Z"}`), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return number
+		return must.Get(strconv.ParseInt(exampleOf(t, `{"strategy":"snowflake","epoch":"2025-01-01T00:00:00Z"}`), 10, 64))(t)
 	}
 	now := func() int64 { return time.Now().UnixMilli() - time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() }
 	before, number, after := now(), shown(), now()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 )
@@ -22,9 +23,7 @@ func (c *node) write(t testing.TB, name string, revision int64, definition strin
 	if revision == 1 {
 		write = c.records.documents.Create
 	}
-	if err := write(t.Context(), doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(t.Context(), doc))
 }
 
 func (c *node) wantHeld(t *testing.T, names ...string) {
@@ -50,9 +49,7 @@ func TestNothingIsReadBeforeItIsNeeded(t *testing.T) {
 		t.Errorf("got %s", id)
 	}
 	late.wantHeld(t, "invoice")
-	if err := late.catalogue.reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, late.catalogue.reload(t.Context()))
 	late.wantHeld(t, "invoice")
 }
 
@@ -70,9 +67,7 @@ func TestAbsentName(t *testing.T) {
 
 	c.awaitRefusal(t, "invoice", seqd.CodeUnknownBizType)
 	other.mustPut(t, "invoice", `{}`, always)
-	if err := c.feed.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.feed.Poll(t.Context()))
 	c.mustIssue(t, "invoice")
 	for i := range mostAbsent + 10 {
 		c.catalogue.absent.add(fmt.Sprint(i), now)
@@ -119,9 +114,7 @@ func TestChangeDuringAFetch(t *testing.T) {
 			if err := <-fetched; err != nil {
 				t.Fatal(err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			c.awaitRefusal(t, "order", seqd.CodeDisabled)
 		})
 	}
@@ -160,12 +153,8 @@ func TestChangeAfterADrop(t *testing.T) {
 		}
 		c.mustIssue(t, "order")
 	}
-	if _, err := other.Enable(t.Context(), "order", false, always); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.feed.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Enable(t.Context(), "order", false, always))(t)
+	must.Do(t, c.feed.Poll(t.Context()))
 	c.awaitRefusal(t, "order", seqd.CodeDisabled)
 }
 
@@ -177,9 +166,7 @@ func TestLearnWhatIsNotHeld(t *testing.T) {
 	c.mustPut(t, "order", `{"start":5}`, always)
 	c.wantHeld(t, "order")
 	old, _, err := c.records.read(t.Context(), "order")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.mustPut(t, "order", `{"start":50}`, always)
 	if !c.catalogue.drop("order") {
 		t.Fatal("it was not dropped")
@@ -264,12 +251,8 @@ func TestTidy(t *testing.T) {
 		c.mustIssue(t, name)
 	}
 	c.mustIssue(t, "configured")
-	if _, err := c.Enable(t.Context(), "off", false, always); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Delete(t.Context(), "gone", always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Enable(t.Context(), "off", false, always))(t)
+	must.Get(c.Delete(t.Context(), "gone", always))(t)
 	c.catalogue.tidy(t.Context())
 	c.wantHeld(t, "configured", "idle", "stats", "limited", "formatted", "gapless", "off") // all were used
 	c.catalogue.tidy(t.Context())
@@ -291,11 +274,7 @@ func TestTidy(t *testing.T) {
 func configuredWith(t testing.TB, yaml string) *config.Config {
 	t.Helper()
 	patient := map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}
-	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: patient})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return must.Get(config.LoadYAML([]byte(yaml), config.Sources{Flags: patient}))(t)
 }
 
 // While the store is away nothing is dropped: what is in hand is all that there is.
@@ -327,9 +306,7 @@ func TestForceWhatIsNotHeld(t *testing.T) {
 	other.catalogue.states.now = func() time.Time { return now }
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
-	if _, err := c.Enable(t.Context(), "order", false, always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Enable(t.Context(), "order", false, always))(t)
 	gapless := []byte(`{"strategy":"gapless"}`)
 	_, _, err := other.Put(t.Context(), "order", gapless, forced())
 	if seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), "wait 20 s") {

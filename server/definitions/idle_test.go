@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // While a biz type is disabled no key is made for it: its IDs would be read with another one than
@@ -18,12 +19,8 @@ func TestNoNewKeyWhileDisabled(t *testing.T) {
 	c := newNode(t, store)
 	c.mustPut(t, "order", fmt.Sprintf(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":%q}]}`, key), always)
 	id := c.mustIssue(t, "order")
-	if _, err := c.Enable(t.Context(), "order", false, always); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(key, key+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Enable(t.Context(), "order", false, always))(t)
+	must.Do(t, os.Rename(key, key+".away"))
 	other := newNode(t, store)
 	if p, err := other.issuer.Parse("order", id); seqd.CodeOf(err) != seqd.CodeDisabled {
 		t.Errorf("without the key: %+v, %v", p, err)
@@ -31,9 +28,7 @@ func TestNoNewKeyWhileDisabled(t *testing.T) {
 	if _, err := os.Stat(key); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a new key: %v", err)
 	}
-	if err := os.Rename(key+".away", key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(key+".away", key))
 	if p, err := newNode(t, store).issuer.Parse("order", id); err != nil || p.Number != 1 {
 		t.Errorf("with the key: %+v, %v", p, err)
 	}

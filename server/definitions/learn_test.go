@@ -5,6 +5,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // What a node learns of a biz type that it is about to drop does not take effect if it is old.
@@ -15,18 +16,14 @@ func TestLearnDuringADrop(t *testing.T) {
 	c := newNode(t, store)
 	c.mustIssue(t, "order")
 	old, _, err := c.records.read(t.Context(), "order") // tryChange with force=true, or one that changes nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.issuer.Idle("order")
 	read, written := make(chan struct{}), make(chan struct{})
 	c.catalogue.records.documents = &slowReads{Documents: store.Documents(), read: read, written: written}
 	done := make(chan bool, 3)
 	go func() { done <- c.catalogue.drop("order") }()
 	<-read // drop has the turn
-	if _, err := other.Enable(t.Context(), "order", false, always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Enable(t.Context(), "order", false, always))(t)
 	go func() { // the message of Redis
 		if err := c.catalogue.changed(t.Context(), "order"); err != nil {
 			t.Error(err)

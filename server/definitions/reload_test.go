@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // fetchDuringReload lets a node fetch a biz type while it is disabled, and while so much is
@@ -18,26 +19,20 @@ func fetchDuringReload(t *testing.T) (store *faulty, c, other *node) {
 	other = newNode(t, store)
 	other.write(t, "order", 1, `{"step":1}`) // announced long ago
 	c = newNode(t, store)
-	if err := c.feed.Poll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.feed.Poll(t.Context()))
 	read, written := make(chan struct{}), make(chan struct{})
 	slow := &slowReads{Documents: store.Documents(), read: read, written: written}
 	c.catalogue.records.documents = slow
 	fetched := make(chan error)
 	go func() { fetched <- c.catalogue.Fetch(t.Context(), "order") }()
 	<-read // the definition that is about to change
-	if _, err := other.Enable(t.Context(), "order", false, always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Enable(t.Context(), "order", false, always))(t)
 	for part := range 5 { // such as a seeding of 320 biz types, or a script that makes them
 		var names []string
 		for i := range 64 {
 			names = append(names, fmt.Sprintf("bulk%d-%d", part, i))
 		}
-		if err := other.Editor.feed.AnnounceAll(t.Context(), kind, names); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, other.Editor.feed.AnnounceAll(t.Context(), kind, names))
 	}
 	if err := c.feed.Poll(t.Context()); err != nil { // has missed announcements: reload
 		t.Fatal(err)
@@ -47,9 +42,7 @@ func fetchDuringReload(t *testing.T) (store *faulty, c, other *node) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := c.feed.Poll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.feed.Poll(t.Context()))
 	}
 	return store, c, other
 }
@@ -70,9 +63,7 @@ func TestForcedStrategyDuringAFetch(t *testing.T) {
 	now := time.Now().Add(settleTime + time.Second)
 	other.catalogue.states.now = func() time.Time { return now }
 	other.mustPut(t, "order", `{"strategy":"gapless"}`, forced())
-	if _, err := other.Enable(t.Context(), "order", true, always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Enable(t.Context(), "order", true, always))(t)
 	seen := make(map[string]string)
 	for range 30 {
 		for at, n := range map[string]*node{"gapless": other, "stale": c} {
@@ -89,9 +80,7 @@ func TestForcedStrategyDuringAFetch(t *testing.T) {
 			}
 			seen[id] = at
 		}
-		if err := errors.Join(c.feed.Poll(t.Context()), other.feed.Poll(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(c.feed.Poll(t.Context()), other.feed.Poll(t.Context())))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -27,9 +28,7 @@ func TestDropKeepsRateLimits(t *testing.T) {
 	store := newFaulty(true)
 	c := newNode(t, store)
 	c.write(t, "limited", 1, `{"plugins":[{"name":"rate-limit","rate":0.001,"burst":5}]}`)
-	if err := c.catalogue.Fetch(t.Context(), "limited"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.catalogue.Fetch(t.Context(), "limited"))
 	read, written := make(chan struct{}), make(chan struct{})
 	c.catalogue.records.documents = &slowReads{Documents: store.Documents(), read: read, written: written}
 	dropped := make(chan bool)
@@ -61,9 +60,7 @@ func TestDeletedNamesCostNoReads(t *testing.T) {
 	c := newNodeOf(t, store, configuredWith(t, `bizTypes: [{name: configured}]`))
 	c.mustPut(t, "order", `{}`, always)
 	for _, name := range []string{"order", "configured"} {
-		if _, err := c.Delete(t.Context(), name, always); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Delete(t.Context(), name, always))(t)
 	}
 	docs := &countedReads{Documents: store.Documents()}
 	c.catalogue.records.documents = docs
@@ -85,9 +82,7 @@ func TestStoppedNamesAreBounded(t *testing.T) {
 			store := newFaulty(true)
 			c := limited(t, store, 10)
 			put := func(name string, said stored) {
-				if err := c.records.documents.Create(t.Context(), c.records.document(name, 1, said)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.records.documents.Create(t.Context(), c.records.document(name, 1, said)))
 			}
 			for i := range 500 {
 				put(fmt.Sprint("stopped", i), stored{Definition: []byte(`{}`), Enabled: what == "deleted", Deleted: what == "deleted", Source: fromAPI})
@@ -115,9 +110,7 @@ func namesThatCannotBeRead(t *testing.T) {
 	c.mustPut(t, "order", `{"ordering":"per-node"}`, always)
 	c.mustPut(t, "gone", `{}`, always)
 	c.mustIssue(t, "order")
-	if _, err := c.Delete(t.Context(), "gone", always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Delete(t.Context(), "gone", always))(t)
 	c.catalogue.records.documents = unreachable{store.Documents()}
 	for _, name := range []string{"junk", "gone"} {
 		_, err := c.issuer.Next(t.Context(), name, 1)

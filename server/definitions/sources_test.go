@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -95,13 +96,9 @@ func prepare(t *testing.T, n *node) {
 		n.mustPut(t, name, `{"step":5}`, always)
 		n.mustIssue(t, name)
 	}
-	if _, err := n.Enable(t.Context(), "idle", false, always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.Enable(t.Context(), "idle", false, always))(t)
 	for _, name := range []string{"forced", "idle"} {
-		if _, err := n.Patch(t.Context(), name, []byte(`{"increment":3}`), forced()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.Patch(t.Context(), name, []byte(`{"increment":3}`), forced()))(t)
 	}
 	n.mustIssue(t, "forced")
 }
@@ -123,9 +120,7 @@ func forceWhileANodeBegins(t *testing.T, source string) {
 	n.mustPut(t, "order", `{"step":5}`, always)
 	n.mustIssue(t, "order")
 	store.docs.before = func(context.Context, persist.Document) { n.others = []httpapi.Node{{BizTypesFrom: source}} }
-	if _, err := n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()))(t)
 	if _, err := n.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
 		t.Errorf("the node issues, or says %v", err)
 	}
@@ -135,9 +130,7 @@ func forceWhileANodeBegins(t *testing.T, source string) {
 	newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: config, bizTypes: [{name: order, step: 5}]}")).mustIssue(t, "order")
 	n.others = nil
 	for _, enabled := range []bool{false, true} {
-		if _, err := n.Enable(t.Context(), "order", enabled, always); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.Enable(t.Context(), "order", enabled, always))(t)
 	}
 	n.mustIssue(t, "order")
 }

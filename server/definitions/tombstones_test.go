@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -23,10 +24,7 @@ func TestHistoryOfDeleted(t *testing.T) {
 		defer stop()
 		go c.catalogue.Purge(ctx)
 		records := func(name string) int {
-			list, err := store.History().List(t.Context(), persist.HistoryQuery{BizType: name, Limit: 10})
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(store.History().List(t.Context(), persist.HistoryQuery{BizType: name, Limit: 10}))(t)
 			return len(list)
 		}
 		issueAndDelete := func(name, retention string) {
@@ -34,9 +32,7 @@ func TestHistoryOfDeleted(t *testing.T) {
 			c.mustPut(t, name, fmt.Sprintf(`{"plugins":[{"name":"history","retention":"%s"}]}`, retention), always)
 			c.mustIssue(t, name)
 			time.Sleep(time.Second) // longer than flushInterval
-			if _, err := c.Delete(t.Context(), name, always); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Delete(t.Context(), name, always))(t)
 		}
 		issueAndDelete("gone", "1m")
 		issueAndDelete("kept", "0s")
@@ -79,14 +75,10 @@ func TestHistoryOfDeletedInTheFileOfAnother(t *testing.T) {
 		c := newNode(t, store)
 		for _, name := range []string{"gone", "gone-too", "before"} {
 			issue(c, name, map[string]string{"before": "shared"}[name]+"h", "1m")
-			if _, err := c.Delete(t.Context(), name, always); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Delete(t.Context(), name, always))(t)
 		}
 		issue(c, "kept", "sharedh", "0s")
-		if err := c.issuer.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.issuer.Close(t.Context()))
 		other := newNode(t, store) // does not hold kept until it is asked for
 		go other.catalogue.Purge(t.Context())
 		time.Sleep(3 * time.Minute)

@@ -11,30 +11,21 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // pemPair writes a certificate that is valid from and until, and its key.
 func pemPair(t *testing.T, from, until time.Time) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: until}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return cert, key
 }
@@ -53,9 +44,7 @@ func TestCertificates(t *testing.T) {
 	want(t, look(filepath.Join(t.TempDir(), "none"), key), Fail, "server.tls.certFile", "no such file")
 	_, other := pemPair(t, noon, noon.Add(90*day))
 	want(t, look(cert, other), Fail, "server.tls", "do not make a pair")
-	if err := os.Chmod(key, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(key, 0o644))
 	want(t, look(cert, key), Warn, "server.tls.keyFile", "chmod 600")
 	if err := os.Chmod(key, 0o640); err != nil { // as secrets of a cluster are mounted
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/mongo"
@@ -43,13 +44,8 @@ func wellHost() Host {
 func examined(t *testing.T, text string) *Doctor {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "seqd.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(config.Sources{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	cfg := must.Get(config.Load(config.Sources{File: file}))(t)
 	return &Doctor{
 		Config: cfg, Host: wellHost(), Now: func() time.Time { return noon },
 		Redis:       func(config.Redis) (redis.UniversalClient, error) { return nil, errors.New("no client") },
@@ -157,9 +153,7 @@ func TestAddress(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	dir := t.TempDir()
 	open := filepath.Join(dir, "open.key")
-	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(open, []byte("x"), 0o644))
 	text := "bizTypeFolder: " + dir + "\nbizTypes: [{name: a, plugins: [{name: obfuscate, digits: 8, keyFile: " + open + "}]}, " +
 		"{name: b, plugins: [{name: obfuscate, digits: 8, keyFile: " + filepath.Join(dir, "none.key") + "}]}, " +
 		"{name: c, plugins: [{name: history, to: file, file: {path: " + filepath.Join(open, "x.jsonl") + "}}]}, " +
@@ -183,15 +177,11 @@ func TestHistoryFiles(t *testing.T) {
 	list := run(t, filesCheck{d}.run)
 	quiet(t, list)
 	want(t, list, Info, key, "there is no "+path)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, nil, 0o600))
 	list = run(t, filesCheck{d}.run)
 	quiet(t, list)
 	want(t, list, OK, key, path+" can be written")
-	if err := os.Mkdir(path+".lock", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(path+".lock", 0o700))
 	want(t, run(t, filesCheck{d}.run), Fail, key, path+".lock")
 	d.Host.Writable = func(string) bool { return false }
 	want(t, run(t, filesCheck{d}.run), Fail, key, "the folder "+dir+" cannot be written")
@@ -220,13 +210,8 @@ func TestStoreThatIsNew(t *testing.T) {
 	look := func(more string) []Finding { return run(t, storeCheck{examined(t, text(more))}.run) }
 	want(t, look("mustExist: true, "), Fail, "store.mustExist", "there is no "+path)
 	want(t, look(""), Info, boltKey, "begin at their start")
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	must.Do(t, store.Close())
 	want(t, look("mustExist: true, "), Fail, "store.mustExist", path)
 	want(t, look(""), Info, "store", path)
 }
@@ -236,15 +221,11 @@ func boltWith(t *testing.T, counter persist.Counter, shape string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = persist.ClusterID(t.Context(), store, time.Now)
 	err = errors.Join(err, store.Counters().Create(t.Context(), counter),
 		persist.ShapesIn(store.Documents()).Create(t.Context(), counter.BizTag, shape, time.UnixMilli(1)), store.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return path
 }
 
@@ -254,10 +235,7 @@ func boltText(path, bizTypes string) string {
 
 func TestBoltWell(t *testing.T) {
 	path := boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape")
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(path))(t)
 	list := run(t, storeCheck{examined(t, boltText(path, "{name: order}"))}.run)
 	quiet(t, list)
 	want(t, list, OK, "shapes", "1 biz types")
@@ -273,10 +251,7 @@ func TestBoltWell(t *testing.T) {
 // Answers are counted, and one of their files that is missing or damaged is named.
 func TestBoltAnswers(t *testing.T) {
 	path := boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape")
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	held, err := store.Answers().Swap(t.Context(), "id", "claim", "answer", time.Hour)
 	if err := errors.Join(err, store.Close()); held != "" || err != nil {
 		t.Fatal(held, err)
@@ -284,9 +259,7 @@ func TestBoltAnswers(t *testing.T) {
 	d := examined(t, boltText(path, "{name: order}"))
 	want(t, run(t, storeCheck{d}.run), OK, "store.bolt.path", "1 answers to requests with an Idempotency-Key are in 1 files")
 	file := filepath.Join(path+"-answers", "00000001.db")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	want(t, run(t, storeCheck{d}.run), Fail, "store.bolt.path", file)
 }
 
@@ -313,10 +286,7 @@ func TestBoltDangers(t *testing.T) {
 
 func TestBoltInUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	defer store.Close()
 	d := examined(t, boltText(path, "{name: order}"))
 	want(t, run(t, storeCheck{d}.run), Warn, "store.bolt.path", "no seqd answers: nobody there")
@@ -327,19 +297,14 @@ func TestBoltInUse(t *testing.T) {
 // A file that is damaged, or none of seqd's, is a finding and not a crash.
 func TestBoltDamaged(t *testing.T) {
 	path := boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape")
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(path))(t)
 	pages := append([]byte(nil), whole...)
 	for i := 8192; i < len(pages); i++ {
 		pages[i] ^= 0xa5
 	}
 	for name, damage := range map[string][]byte{"empty": {}, "short": whole[:5000], "text": []byte(strings.Repeat("no store ", 2000)), "pages": pages} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(path, damage, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, damage, 0o600))
 			d := examined(t, boltText(path, "{name: order}"))
 			failed := false
 			for _, f := range within(t.Context(), patience, check{"store", storeCheck{d}.run}) {

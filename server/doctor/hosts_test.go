@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // webhooksText has three webhooks on two hosts, one of them twice.
@@ -59,11 +61,7 @@ func direct(*http.Request) (*url.URL, error) { return nil, nil }
 
 func parsed(t *testing.T, text string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
+	return must.Get(url.Parse(text))(t)
 }
 
 func TestConnect(t *testing.T) {
@@ -113,10 +111,7 @@ func TestConnectByProxy(t *testing.T) {
 
 // A host that takes connections and says nothing costs no more than the patience.
 func TestConnectToAHostThatHangs(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

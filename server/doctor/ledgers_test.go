@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -37,17 +38,10 @@ func init() {
 func boltFilled(t *testing.T, fill func(persist.Store)) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "seqd.db")
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := persist.ClusterID(t.Context(), store, time.Now); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	must.Get(persist.ClusterID(t.Context(), store, time.Now))(t)
 	fill(store)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Close())
 	return path
 }
 
@@ -57,17 +51,13 @@ func keepLedger(t *testing.T, store persist.Store, counter, fence string, at tim
 	policy := ledger.Policy{Start: 1, TTL: 60_000, MaxReserved: 1000}
 	state := ledger.Fresh(&policy, "born", fence)
 	for _, op := range ops {
-		if _, err := state.Apply(at.UnixMilli(), &policy, &op, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(state.Apply(at.UnixMilli(), &policy, &op, nil))(t)
 	}
 	doc, err := state.Document(counter, at.UnixMilli())
 	if err == nil {
 		err = store.Documents().Create(t.Context(), doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // The counters of keys are counted for each biz type and period. They are named only if few numbers
@@ -83,9 +73,7 @@ func TestKeys(t *testing.T) {
 		}
 		list["invoice/k@2026"] = 3
 		for name, most := range list {
-			if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: most, Step: 10}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: most, Step: 10}))
 		}
 	})
 	d := examined(t, boltText(path, `{name: order}, {name: tenant, keyed: true, maxKeys: 20, plugins: [{name: obfuscate, digits: 6, key: "12345678"}]}, `+
@@ -118,14 +106,10 @@ func TestLedgers(t *testing.T) {
 		keepLedger(t, store, "bill/c", "", old, ledger.Op{Kind: ledger.Reserve, Count: 8, ID: strings.Repeat("a", 20)},
 			ledger.Op{Kind: ledger.Release, ID: strings.Repeat("a", 20)})
 		for key, body := range map[string]string{"bill/torn": "{", "other": "x"} {
-			if err := store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: key, Revision: 1, Body: body}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: key, Revision: 1, Body: body}))
 		}
 		ahead := noon.Add(time.Hour).UnixMilli()
-		if err := store.Documents().Create(t.Context(), persist.Document{Kind: persist.BeatKind, Key: "nodes", Revision: 1, Timestamp: ahead}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: persist.BeatKind, Key: "nodes", Revision: 1, Timestamp: ahead}))
 	})
 	d := examined(t, boltText(path, `{name: bill, strategy: audit, keyed: true, maxReserved: 10}`))
 	list := run(t, storeCheck{d}.run)

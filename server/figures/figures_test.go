@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/httpapi"
@@ -148,14 +149,9 @@ type shown struct {
 
 func (m *member) overview(t *testing.T) shown {
 	t.Helper()
-	body, err := m.Overview(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(m.Overview(t.Context()))(t)
 	var s shown
-	if err := json.Unmarshal(body, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(body, &s))
 	return s
 }
 
@@ -477,18 +473,13 @@ func TestForeignDocuments(t *testing.T) {
 		nextSlot()
 		b.issue("order", 100)
 		nextSlot()
-		doc, err := store.Documents().Read(t.Context(), kind, b.opts.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := must.Get(store.Documents().Read(t.Context(), kind, b.opts.ID))(t)
 		for i, body := range []string{
 			"", "{}", "[]", "null", strings.Repeat("x", 1<<20), strings.Replace(doc.Body, `"numbers":"`, `"numbers":"_`, 1),
 			strings.Replace(doc.Body, `"v":1`, `"v":7,"new":{"a":[1]}`, 1), // a newer version counts
 			strings.Replace(doc.Body, `"last":`, `"last":-`, 1), strings.Replace(doc.Body, `"last":`, `"last":99999999999`, 1),
 		} {
-			if err := store.Documents().Create(t.Context(), persist.Document{Kind: kind, Key: fmt.Sprint("k", i), Revision: 1, Body: body, Expires: doc.Expires}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: kind, Key: fmt.Sprint("k", i), Revision: 1, Body: body, Expires: doc.Expires}))
 		}
 		s := a.overview(t)
 		wants(t, "numbers", s.newest(2), []float64{0, 40})
@@ -685,13 +676,8 @@ func TestSize(t *testing.T) {
 			r.Reasons = append(r.Reasons, httpapi.Reason{BizType: at, Code: seqd.CodeStoreUnavailable, Detail: strings.Repeat("é", 40+len(name)*3)})
 		}
 		r.fill(w)
-		body, err := r.write()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := readReport("a", body); err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(r.write())(t)
+		must.Get(readReport("a", body))(t)
 		return len(body)
 	}
 	idle := size(0, 0, 0, "a")
@@ -720,9 +706,7 @@ func TestManyNodes(t *testing.T) {
 				}),
 				Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return nil },
 			})
-			if _, err := f.Overview(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Overview(t.Context()))(t)
 			if pause := time.Until(f.answer.until); pause != want {
 				t.Errorf("reading takes %s, and an answer is given for %s, want %s", reading, pause, want)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -27,10 +28,7 @@ func world(slot int64, id string) known {
 
 func encoded(t *testing.T, o *overview) string {
 	t.Helper()
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(o))(t)
 	return string(text)
 }
 
@@ -83,9 +81,7 @@ func (f *fate) live(t *testing.T, id string, rng *rand.Rand) {
 	r := &report{Version: version, Bounds: testBounds, Left: f.left, State: nodeReady, Host: id, Addr: "127.0.0.1:1"}
 	r.fill(w)
 	body, err := r.write()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if f.report, err = readReport(id, body); err != nil {
 		t.Fatal(err)
 	}

@@ -5,14 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestPointsSurvive(t *testing.T) {
 	for _, p := range []points{{}, {0}, {missing}, {missing, 0, 1, 127, 128, 1 << 40, mostInPoint}} {
-		text, err := p.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(p.MarshalText())(t)
 		var got points
 		if err := got.UnmarshalText(text); err != nil || !slices.Equal(got, p) {
 			t.Errorf("%v becomes %v, %v", p, got, err)
@@ -59,9 +58,7 @@ func TestHistogramsSurvive(t *testing.T) {
 	}
 	text, _ := h.MarshalText()
 	var got histogram
-	if err := got.UnmarshalText(text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, got.UnmarshalText(text))
 	slot := 0
 	for counts, err := range got.each() {
 		if err != nil || *counts != want[slot] {
@@ -86,10 +83,7 @@ func FuzzReport(f *testing.F) {
 	}
 	r := &report{Version: version, Bounds: []float64{1, 2, 3}, InHand: []inHand{{"order", 1, unknown, 2}}, RunsOut: []runsOut{{BizType: "order", LastsMS: unknown, Share: unknown}}}
 	r.fill(w)
-	body, err := r.write()
-	if err != nil {
-		f.Fatal(err)
-	}
+	body := must.Get(r.write())(f)
 	f.Add(body)
 	f.Add(`{"v":1}`)
 	f.Add(`{"v":2,"last":5,"numbers":"AQEB","calls":"AQE","new":{}}`)

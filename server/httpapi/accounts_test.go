@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/pipes"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -182,10 +183,7 @@ func TestAccountCSVEnds(t *testing.T) {
 			w = gone{w}
 		}
 		api := newAPI(t, defineBook("invoice", b))
-		r, err := newRequest("GET", "/biz-types/invoice/gaps", "Accept: text/csv")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newRequest("GET", "/biz-types/invoice/gaps", "Accept: text/csv"))(t)
 		func() {
 			defer func() {
 				if p := recover(); (p == http.ErrAbortHandler) != stuck {
@@ -218,10 +216,7 @@ func TestAccountCSVBreaksOff(t *testing.T) {
 	server := httptest.NewServer(api)
 	defer server.Close()
 	get := func() (*http.Response, error) {
-		r, err := http.NewRequest("GET", server.URL+"/biz-types/invoice/gaps", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequest("GET", server.URL+"/biz-types/invoice/gaps", nil))(t)
 		r.Header.Set("Accept", "text/csv")
 		return http.DefaultClient.Do(r)
 	}
@@ -233,9 +228,7 @@ func TestAccountCSVBreaksOff(t *testing.T) {
 	resp.Body.Close()
 	b.pages, b.failPage = 0, 3
 	resp, err = get()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer resp.Body.Close()
 	if body, err := io.ReadAll(resp.Body); err == nil || len(body) == 0 || resp.StatusCode != 200 {
 		t.Errorf("%d with %d bytes, error %v; want a broken answer", resp.StatusCode, len(body), err)
@@ -263,15 +256,9 @@ func accountCSVTakesItsTime(t *testing.T) {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return l.Dial() },
 	}}
 	defer client.CloseIdleConnections()
-	r, err := http.NewRequest("GET", "http://seqd/biz-types/invoice/gaps", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest("GET", "http://seqd/biz-types/invoice/gaps", nil))(t)
 	r.Header.Set("Accept", "text/csv")
-	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(client.Do(r))(t)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || !strings.HasSuffix(string(body), "\r\n10001,10001,issued,,,,,\r\n") || b.pages < 5 {
@@ -283,20 +270,12 @@ func parseCSV(t *testing.T, text string) [][]string {
 	t.Helper()
 	reader := csv.NewReader(strings.NewReader(text))
 	reader.FieldsPerRecord = 8
-	rows, err := reader.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
+	return must.Get(reader.ReadAll())(t)
 }
 
 func number(t *testing.T, text string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.ParseInt(text, 10, 64))(t)
 }
 
 // FuzzReason sends any reason. If it is accepted, JSON has it as it is, and in the CSV it is in a
@@ -308,19 +287,14 @@ func FuzzReason(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reason string) {
 		api, _, _ := newLedgers(t)
 		do(t, api, "GET", "/seq/invoice")
-		body, err := json.Marshal(map[string]string{"id": "1", "reason": reason})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(json.Marshal(map[string]string{"id": "1", "reason": reason}))(t)
 		w := sendJSON(t, api, "POST", "/biz-types/invoice/voids", string(body))
 		if w.Code != 204 {
 			checkAnswer(t, w)
 			return
 		}
 		var account struct{ Gaps []struct{ Reason string } }
-		if err := json.Unmarshal(do(t, api, "GET", "/biz-types/invoice/gaps").Body.Bytes(), &account); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(do(t, api, "GET", "/biz-types/invoice/gaps").Body.Bytes(), &account))
 		if got := account.Gaps[0].Reason; got != string([]rune(reason)) {
 			t.Errorf("%q becomes %q", reason, got)
 		}
@@ -401,10 +375,7 @@ func TestBadVoids(t *testing.T) {
 	if w := sendJSON(t, api, "POST", target, `{"id":"1","reason":7}`); !strings.Contains(w.Body.String(), "it is not text") {
 		t.Errorf("a reason that is a number: %s", w.Body)
 	}
-	r, err := newRequest("POST", target, "Content-Type: text/plain")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newRequest("POST", target, "Content-Type: text/plain"))(t)
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, withBody(r, `{"id":"1","reason":"x"}`, false))
 	wantProblem(t, w, 415, seqd.CodeUnsupportedMediaType)

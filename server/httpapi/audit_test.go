@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -43,15 +44,10 @@ func TestAuditRoute(t *testing.T) {
 		{"POST", "/tokens?token=hunter2", "reader", `{"name":"x","scopes":["read"]}`},
 		{"GET", "/tokens", "ops", ""},
 	} {
-		r, err := newRequest(step.method, step.target, auth(step.by), fmt.Sprint("X-Request-Id: r", i), "Content-Type: application/json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newRequest(step.method, step.target, auth(step.by), fmt.Sprint("X-Request-Id: r", i), "Content-Type: application/json"))(t)
 		api.ServeHTTP(httptest.NewRecorder(), withBody(r, step.body, false))
 	}
-	if err := log.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, log.Close(t.Context()))
 	w := do(t, api, "GET", "/audit", auth("ops"))
 	if strings.Contains(w.Body.String(), "hunter2") || strings.Contains(w.Body.String(), "seqd_") {
 		t.Errorf("a secret is shown: %s", w.Body)

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -29,10 +30,7 @@ func (w *reusable) Write(p []byte) (int, error) { w.bytes = len(p); return len(p
 // answer.
 func allocations(t *testing.T, h http.Handler, target string) (perRun float64, bytes int) {
 	t.Helper()
-	r, err := newRequest("GET", target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newRequest("GET", target))(t)
 	w := &reusable{header: make(http.Header)}
 	perRun = testing.AllocsPerRun(1000, func() {
 		clear(w.header)
@@ -71,10 +69,7 @@ func benchmarkIssue(b *testing.B, target string, definition seqd.Definition, cha
 	for _, f := range change {
 		f(api)
 	}
-	r, err := newRequest("GET", target)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(newRequest("GET", target))(b)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		w, r := &reusable{header: make(http.Header)}, r.Clone(b.Context())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -41,9 +42,7 @@ func newTokens(tb testing.TB, store persist.Documents, log *slog.Logger) *access
 	}
 	tokens := access.New(access.Options{Config: list, Now: func() time.Time { return now }, Log: log})
 	tokens.Use(access.Backing{Documents: store})
-	if err := tokens.Reload(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, tokens.Reload(tb.Context()))
 	return tokens
 }
 
@@ -57,9 +56,7 @@ func newTokensOf(tb testing.TB, scopes map[string][]string) *access.Tokens {
 	}
 	tokens := access.New(access.Options{Config: list, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: newDocuments()})
-	if err := tokens.Reload(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, tokens.Reload(tb.Context()))
 	return tokens
 }
 
@@ -249,10 +246,7 @@ func TestTokensNotReadYet(t *testing.T) {
 func TestBodyOfNobody(t *testing.T) {
 	api := newGuarded(t)
 	for _, target := range []string{"/seq/order", "/tokens"} {
-		r, err := newRequest("POST", target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newRequest("POST", target))(t)
 		r = withBody(r, "", true)
 		r.Body = unreadable{t}
 		w := httptest.NewRecorder()
@@ -278,10 +272,7 @@ func TestAllocationsWithToken(t *testing.T) {
 	}
 	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t, func(o *options) { o.Metrics = nil }))
 	count := func(api *httpapi.API) float64 {
-		r, err := newRequest("GET", "/seq/order", auth("shop"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newRequest("GET", "/seq/order", auth("shop")))(t)
 		w := &reusable{header: make(map[string][]string)}
 		perRun := testing.AllocsPerRun(1000, func() {
 			clear(w.header)
@@ -344,10 +335,7 @@ func TestAudit(t *testing.T) {
 	}
 	for _, step := range steps {
 		log.Reset()
-		r, err := newRequest(step.method, step.target, auth(step.by), "X-Request-Id: mine", "Content-Type: application/json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newRequest(step.method, step.target, auth(step.by), "X-Request-Id: mine", "Content-Type: application/json"))(t)
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, withBody(r, step.body, false))
 		step.want.Msg, step.want.Addr, step.want.RequestID, step.want.Method = "audit", "192.0.2.1", "mine", step.method

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/audit"
@@ -126,11 +127,7 @@ func define(name string, s seqd.Strategy, plugins ...plugin) seqd.Definition {
 
 func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
 	tb.Helper()
-	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return issuer
+	return must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 }
 
 // options are all options of an API in a test.
@@ -162,11 +159,7 @@ func newStarting(tb testing.TB, change ...func(*options)) *httpapi.API {
 	if opts.Settings == nil {
 		opts.Settings = func() any { return map[string]string{"step": "1 to 5"} }
 	}
-	api, err := httpapi.New(newGate(opts.gateOptions), opts.Options)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return api
+	return must.Get(httpapi.New(newGate(opts.gateOptions), opts.Options))(tb)
 }
 
 // newAudit returns an audit log with a store in memory, which it writes to when it is closed. log is nil to drop the lines.
@@ -278,10 +271,7 @@ func wantProblem(tb testing.TB, w *httptest.ResponseRecorder, status int, code s
 	if w.Code != status {
 		tb.Fatalf("status is %d, want %d; body: %s", w.Code, status, w.Body)
 	}
-	p, err := problemIn(w.Code, w.Header(), w.Body.Bytes())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	p := must.Get(problemIn(w.Code, w.Header(), w.Body.Bytes()))(tb)
 	if p.Code != string(code) {
 		tb.Fatalf("code is %q, want %q; detail: %s", p.Code, code, p.Detail)
 	}

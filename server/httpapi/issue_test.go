@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 const (
@@ -210,10 +211,7 @@ func TestBodies(t *testing.T) {
 	for _, tt := range tests {
 		for _, method := range []string{"GET", "POST"} {
 			t.Run(tt.name+" by "+method, func(t *testing.T) {
-				r, err := newRequest(method, "/seq/order")
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(newRequest(method, "/seq/order"))(t)
 				if method == "POST" {
 					r.Header.Set("Expect", "100-continue")
 				}
@@ -231,10 +229,7 @@ func TestBodies(t *testing.T) {
 
 // TestBrokenBody checks that a truncated body is an error of the caller, not of the service.
 func TestBrokenBody(t *testing.T) {
-	r, err := newRequest("POST", "/seq/order")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newRequest("POST", "/seq/order"))(t)
 	r = withBody(r, "", false)
 	r.Body, r.ContentLength = io.NopCloser(iotest.ErrReader(io.ErrUnexpectedEOF)), 14
 	w := httptest.NewRecorder()

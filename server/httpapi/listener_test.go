@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -22,10 +23,7 @@ import (
 // address.
 func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
 	if wrapped {
 		l = httpapi.Listener(l, nil, newGate(gate.Options{}).Connections)
@@ -51,17 +49,10 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 // connection.
 func exchange(t *testing.T, addr, raw string) []byte {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", addr))(t)
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(await.Patience)))
+	must.Get(io.WriteString(c, raw))(t)
 	answer, err := io.ReadAll(c)
 	if err != nil {
 		t.Fatalf("the connection did not end well: %v; so far: %q", err, answer)

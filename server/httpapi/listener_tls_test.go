@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -24,10 +25,7 @@ func serveTLS(t *testing.T, h http.Handler, readHeaderTimeout time.Duration) str
 	t.Helper()
 	borrowed := httptest.NewTLSServer(nil)
 	borrowed.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &http.Server{Handler: h, MaxHeaderBytes: 4096, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: log.New(io.Discard, "", 0)}
 	served := make(chan error, 1)
 	go func() {
@@ -40,17 +38,10 @@ func serveTLS(t *testing.T, h http.Handler, readHeaderTimeout time.Duration) str
 // exchangeTLS is exchange over TLS.
 func exchangeTLS(t *testing.T, addr, raw string) []byte {
 	t.Helper()
-	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}))(t)
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(await.Patience)))
+	must.Get(io.WriteString(c, raw))(t)
 	answer, err := io.ReadAll(c)
 	if err != nil {
 		t.Fatalf("the connection did not end well: %v; so far: %q", err, answer)
@@ -82,10 +73,7 @@ func TestListenerOverTLS(t *testing.T) {
 // TestNoHTTP2 checks that HTTP/2 is not offered, because net/http does not know of TLS.
 func TestNoHTTP2(t *testing.T) {
 	addr := serveTLS(t, newAPI(t), time.Hour)
-	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}))(t)
 	defer c.Close()
 	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("agreed on %q", got)
@@ -112,16 +100,9 @@ func TestPlainHTTPToTLS(t *testing.T) {
 func TestSlowHandshake(t *testing.T) {
 	addr := serveTLS(t, newAPI(t), 100*time.Millisecond)
 	for _, begin := range []string{"", "\x16", "\x16\x03\x01\x02\x00\x01", "GET /seq/order"} {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, begin); err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", addr))(t)
+		must.Do(t, c.SetDeadline(time.Now().Add(await.Patience)))
+		must.Get(io.WriteString(c, begin))(t)
 		if _, err := io.Copy(io.Discard, c); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("after %q the connection did not end: %v", begin, err)
 		}
@@ -178,9 +159,7 @@ func TestCallersThatLeave(t *testing.T) {
 			var open []io.Closer
 			for range callers {
 				c := test.open(dial(t, test.addr))
-				if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(io.WriteString(c, "GET / HTTP/1.1\r\nHost: seqd\r\n\r\n"))(t)
 				open = append(open, c)
 			}
 			for range callers {

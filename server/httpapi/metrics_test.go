@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 )
@@ -129,10 +130,7 @@ func TestMetricsForms(t *testing.T) {
 				t.Fatalf("%q: Content-Encoding is %q", tt.headers, w.Header().Get("Content-Encoding"))
 			}
 			if tt.gzip {
-				z, err := gzip.NewReader(body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				z := must.Get(gzip.NewReader(body))(t)
 				body = z
 			}
 			got, err := io.ReadAll(body)
@@ -192,10 +190,7 @@ func TestMetricsUnderLoad(t *testing.T) {
 // TestAllocationsWithMetrics checks that counting costs no allocation.
 func TestAllocationsWithMetrics(t *testing.T) {
 	m := metrics.New(metrics.Options{MaxBizTypes: 1})
-	issuer, err := seqd.NewIssuer([]seqd.Definition{define("order", newCounter(1_000_000))}, seqd.Options{Observer: m})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{define("order", newCounter(1_000_000))}, seqd.Options{Observer: m}))(t)
 	issuer.Init(t.Context())
 	api := measuring(t, m)
 	api.Gate().Ready(issuer)

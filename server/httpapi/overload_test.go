@@ -20,6 +20,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -136,10 +137,7 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 	for _, route := range []string{"POST /seq/order", "PUT /biz-types/order", "PATCH /biz-types/order"} {
 		method, target, _ := strings.Cut(route, " ")
 		body, send := io.Pipe()
-		r, err := newRequest(method, target, "Content-Type: application/json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(newRequest(method, target, "Content-Type: application/json"))(t)
 		r.Body, r.ContentLength = body, 2
 		answered := make(chan int)
 		go func() {
@@ -149,9 +147,7 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 		}()
 		for _, part := range "{}" {
 			// Write returns once the part was read, so the request is in progress.
-			if _, err := send.Write([]byte(string(part))); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(send.Write([]byte(string(part))))(t)
 			wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, fmt.Sprintf(`{"bizType":"order","id":"%d"}`, next))
 			next++
 		}
@@ -173,10 +169,7 @@ func TestImpatientClients(t *testing.T) {
 		<-entered
 		ask := func(conn context.Context, status int, wait time.Duration) {
 			t.Helper()
-			r, err := newRequest("GET", "/seq/order")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(newRequest("GET", "/seq/order"))(t)
 			began, w := time.Now(), httptest.NewRecorder()
 			api.ServeHTTP(w, r.WithContext(conn))
 			if took := time.Since(began); w.Code != status || took != wait {
@@ -212,10 +205,7 @@ func TestRefusingAllocates(t *testing.T) {
 	<-entered
 	defer held.Wait()
 	defer close(release)
-	r, err := newRequest("GET", "/seq/order")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newRequest("GET", "/seq/order"))(t)
 	w := &reusable{header: make(http.Header)}
 	per := testing.AllocsPerRun(1000, func() { clear(w.header); api.ServeHTTP(w, r) })
 	if w.status != 503 {
@@ -231,10 +221,7 @@ func TestRefusingAllocates(t *testing.T) {
 // closed.
 func served(t *testing.T, api *httpapi.API) (addr string, ask func(c net.Conn, path string) (status int, ends bool)) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr = l.Addr().String()
 	s := &http.Server{Handler: api, ReadHeaderTimeout: time.Hour, ConnContext: httpapi.ConnContext}
 	ended := make(chan struct{})
@@ -321,13 +308,8 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 // dial opens a connection that is closed when the test ends.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(await.Patience)))
 	return c
 }

@@ -9,16 +9,14 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
 // sendJSON sends a request with a body.
 func sendJSON(tb testing.TB, api *httpapi.API, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
-	r, err := newRequest(method, target, append([]string{"Content-Type: application/json"}, headers...)...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must.Get(newRequest(method, target, append([]string{"Content-Type: application/json"}, headers...)...))(tb)
 	w := httptest.NewRecorder()
 	api.ServeHTTP(w, withBody(r, body, false))
 	return w
@@ -59,14 +57,8 @@ func reserve(tb testing.TB, api *httpapi.API, target string, headers ...string) 
 // located returns the path that Location leads to in the answer to a request for target.
 func located(tb testing.TB, w *httptest.ResponseRecorder, target string) string {
 	tb.Helper()
-	base, err := url.Parse(target)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	to, err := base.Parse(w.Header().Get("Location"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	base := must.Get(url.Parse(target))(tb)
+	to := must.Get(base.Parse(w.Header().Get("Location")))(tb)
 	return to.Path
 }
 

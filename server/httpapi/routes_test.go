@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -233,9 +234,7 @@ func TestReadyzListsDegradedBizTypes(t *testing.T) {
 		Degraded int
 		BizTypes []struct{ BizType string }
 	}
-	if err := json.Unmarshal(do(t, newAPI(t, definitions...), "GET", "/readyz").Body.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(do(t, newAPI(t, definitions...), "GET", "/readyz").Body.Bytes(), &got))
 	if got.Status != "degraded" || got.Degraded != 150 || len(got.BizTypes) != 100 || got.BizTypes[99].BizType != "b099" {
 		t.Errorf("got %+v", got)
 	}
@@ -313,10 +312,7 @@ func TestCaller(t *testing.T) {
 			spy := plugin{before: func(call *seqd.Call) error { got = call.Caller; return nil }}
 			api := newStarting(t, func(o *options) { o.Proxies = trusting(tt.proxies...) })
 			api.Gate().Ready(newIssuer(t, define("order", newCounter(1), spy)))
-			r, err := newRequest("GET", "/seq/order", append(tt.headers, "X-Request-Id: mine")...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(newRequest("GET", "/seq/order", append(tt.headers, "X-Request-Id: mine")...))(t)
 			r.RemoteAddr = tt.peer
 			api.ServeHTTP(httptest.NewRecorder(), r)
 			if got != (seqd.Caller{Addr: tt.want, RequestID: "mine"}) {

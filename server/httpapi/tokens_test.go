@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -34,10 +35,7 @@ func send(tb testing.TB, h http.Handler, method, target, body string, headers ..
 	if body != "" && !slices.ContainsFunc(headers, func(line string) bool { return strings.HasPrefix(line, "Content-Type") }) {
 		headers = append(headers, "Content-Type: application/json")
 	}
-	r, err := newRequest(method, target, headers...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must.Get(newRequest(method, target, headers...))(tb)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, withBody(r, body, false))
 	return w
@@ -257,10 +255,7 @@ func TestTokenBodyTooLarge(t *testing.T) {
 	for _, target := range []string{"POST /tokens", "PATCH /tokens/x", "DELETE /tokens/x"} {
 		method, path, _ := strings.Cut(target, " ")
 		for _, chunked := range []bool{false, true} {
-			r, err := newRequest(method, path, auth("all"), "Content-Type: application/json")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(newRequest(method, path, auth("all"), "Content-Type: application/json"))(t)
 			w := httptest.NewRecorder()
 			api.ServeHTTP(w, withBody(r, `{"scopes":["`+strings.Repeat("x", 2000)+`"]}`, chunked))
 			wantProblem(t, w, 413, "body_too_large")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -43,10 +44,7 @@ func TestStore(t *testing.T) {
 			return node(), node()
 		},
 		"bolt": func(t *testing.T, c *clock) (one, two purger) {
-			s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: c.now, Elapsed: c.elapsed})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: c.now, Elapsed: c.elapsed}))(t)
 			t.Cleanup(func() { _ = s.Close() })
 			return idempotency.NewKept(s.Answers()), idempotency.NewKept(s.Answers())
 		},
@@ -168,23 +166,17 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 	f.claims(b, "k", another, "")
 	f.claims(a, "k", pending, another)
 	// as an older version writes it on a node with such a clock
-	err := f.documents.Create(t.Context(), persist.Document{
+	must.Do(t, f.documents.Create(t.Context(), persist.Document{
 		Kind: "answer", Key: "former", Revision: 1, Body: pending,
 		Timestamp: f.real.now().Add(day).UnixMilli(), Expires: f.real.now().Add(day + idempotency.Lease).UnixMilli(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	f.claims(b, "former", another, "")
 	// one that begins exactly a minute ahead holds; one that begins a millisecond later has ended
 	for id, early := range map[string]time.Duration{"early": time.Minute, "too early": time.Minute + time.Millisecond} {
 		begins := f.real.now().Add(early)
-		err := f.documents.Create(t.Context(), persist.Document{
+		must.Do(t, f.documents.Create(t.Context(), persist.Document{
 			Kind: "answer", Key: id, Revision: 1, Body: pending, Timestamp: begins.UnixMilli(), Expires: begins.Add(idempotency.Lease).UnixMilli(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	f.claims(b, "early", another, pending)
 	f.claims(b, "too early", another, "")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -32,9 +33,7 @@ func TestLacking(t *testing.T) {
 			if doc.Revision == 1 {
 				err = store.Documents().Create(t.Context(), doc)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	lines := []audit.Line{
@@ -65,10 +64,7 @@ func TestLacking(t *testing.T) {
 				log.Write(t.Context(), line)
 			}
 			written.WriteString("something else, with a = and a \"\n{\n")
-			found, err := lacking(&written)(t.Context(), store)
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := must.Get(lacking(&written)(t.Context(), store))(t)
 			var got []string
 			for _, f := range found {
 				got = append(got, fmt.Sprint(f.Subject, ": ", f.Change))

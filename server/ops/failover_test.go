@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
@@ -100,16 +101,14 @@ func newFailedOver(t *testing.T) *failingOver {
 	t.Helper()
 	f := &failingOver{Store: memory.New(time.Now), fence: persist.Fence{Current: "7/2", Confirmed: "7/1"}, old: map[string]bool{"order": true}}
 	for name, most := range map[string]int64{"order": 5000, "refund": 70} {
-		if err := f.Store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: most, Step: 100}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: most, Step: 100}))
 	}
 	return f
 }
 
 func newFailoverConfig(t *testing.T) *config.Config {
 	t.Helper()
-	cfg, err := config.LoadYAML([]byte(`
+	cfg := must.Get(config.LoadYAML([]byte(`
 store: {driver: memory}
 segment: {restoreGap: 2000}
 bizTypes:
@@ -118,10 +117,7 @@ bizTypes:
   - {name: invite}
   - {name: invoice, reset: yearly, plugins: [{name: format, template: "{date:2006}-{seq}"}]}
   - {name: user, strategy: snowflake}
-`), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), config.Sources{}))(t)
 	return cfg
 }
 
@@ -221,9 +217,7 @@ func TestRaiseAfterAFailover(t *testing.T) {
 // Near the end of all numbers the gap is at most half of what is left.
 func TestRaiseNearTheEndAfterAFailover(t *testing.T) {
 	list := counters(newFailedOver(t), newFailoverConfig(t).BizTypes[0].Settings)
-	if _, err := raise(t.Context(), list, "invite", persist.MaxNumber-10, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(raise(t.Context(), list, "invite", persist.MaxNumber-10, time.Now()))(t)
 	if known, err := list.Read(t.Context(), "invite"); err != nil || known.Max != persist.MaxNumber-5 {
 		t.Errorf("%+v, %v", known, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/certificate/certificatetest"
 	"github.com/seqd/seqd/server/config"
@@ -33,10 +34,7 @@ func healthOf(t *testing.T, addr string, files config.TLS) (string, error) {
 // runNode serves a memory store until the test ends, and returns the address.
 func runNode(t *testing.T, flags map[string]string) string {
 	t.Helper()
-	cfg, err := config.LoadYAML([]byte("store: {driver: memory}\nserver: {addr: '127.0.0.1:0'}\nbizTypes: [{name: order}]\n"), config.Sources{Flags: flags})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nserver: {addr: '127.0.0.1:0'}\nbizTypes: [{name: order}]\n"), config.Sources{Flags: flags}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	addr, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -175,10 +173,7 @@ func TestHealthcheckOfSomethingElse(t *testing.T) {
 
 // noise is a port that answers every connection with bytes that are not HTTP.
 func noise(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -200,10 +195,7 @@ func TestHealthcheckOfNoise(t *testing.T) {
 }
 
 func TestHealthcheckOfAClosedPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	if said, err := healthOf(t, l.Addr().String(), config.TLS{}); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("it says %q (%v), want an error that says that the connection was refused", said, err)

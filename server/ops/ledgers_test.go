@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy"
@@ -26,7 +27,7 @@ func (lossless) Lossy() bool { return false }
 func newStopped(t *testing.T) (*failingOver, *config.Config) {
 	t.Helper()
 	store := newFailedOver(t)
-	cfg, err := config.LoadYAML([]byte(`
+	cfg := must.Get(config.LoadYAML([]byte(`
 store: {driver: memory}
 bizTypes:
   - {name: order}
@@ -34,10 +35,7 @@ bizTypes:
   - {name: bill, strategy: audit}
   - {name: receipt, strategy: audit}
   - {name: account, strategy: audit, keyed: true}
-`), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), config.Sources{}))(t)
 	fillCounters(t, store.Store, map[string]int64{"tenant/": 2, "tenant/a": 5, "tenant/b": 6})
 	store.old["tenant/a"] = true
 	writeState(t, store, "bill", "7/1", ledger.Op{Kind: ledger.Issue, Count: 10})
@@ -53,9 +51,7 @@ func TestFailoverOfLedgers(t *testing.T) {
 	say := func(confirm bool) string {
 		t.Helper()
 		var said strings.Builder
-		if _, err := (failover{cfg, store, store, &said}).run(t.Context(), confirm); err != nil {
-			t.Fatal(err)
-		}
+		must.Get((failover{cfg, store, store, &said}).run(t.Context(), confirm))(t)
 		return said.String()
 	}
 	text := say(false)
@@ -93,9 +89,7 @@ func raiseStopped(t *testing.T, f *repair, bizType string, gap int64) (told []st
 	if err == nil {
 		err = f.raiseMany(t.Context(), jobs, func(counter string, r Raised) { told = append(told, counter+": "+r.String()) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return told
 }
 
@@ -126,17 +120,12 @@ func TestRaiseStopped(t *testing.T) {
 // newBill returns the strategy of a gapless biz type on a store.
 func newBill(t *testing.T, store persist.Store, bizType seqd.BizType, fresh bool) seqd.Strategy {
 	t.Helper()
-	factory, err := strategy.Lookup("gapless")
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(strategy.Lookup("gapless"))(t)
 	s, err := factory.New(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "a:1"}, bizType)
 	if err == nil {
 		err = s.Init(t.Context(), fresh)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return s
 }
 
@@ -155,10 +144,7 @@ func nextOf(t *testing.T, s seqd.Strategy) (int64, error) {
 func TestRaiseWhileANodeRuns(t *testing.T) {
 	store := newFailedOver(t)
 	store.fence = persist.Fence{Current: "7/1", Confirmed: "7/1"}
-	cfg, err := config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: bill, strategy: gapless, acquireTimeout: 1m}]\nserver: {writeTimeout: 1h}\n"), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: bill, strategy: gapless, acquireTimeout: 1m}]\nserver: {writeTimeout: 1h}\n"), config.Sources{}))(t)
 	node := newBill(t, store, cfg.BizTypes[0], true)
 	for want := int64(1); want <= 5; want++ {
 		if n, err := nextOf(t, node); err != nil || n != want {
@@ -172,10 +158,7 @@ func TestRaiseWhileANodeRuns(t *testing.T) {
 		}
 	}
 	f := &repair{cfg: cfg.ForRepair(), store: store, known: map[string]seqd.BizType{}}
-	target, err := f.find(t.Context(), "bill")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(f.find(t.Context(), "bill"))(t)
 	if r, err := f.raise(t.Context(), target, Mark{Number: 8}.atLeast); err != nil || r.String() != "5 → 8; 3 numbers became void; it issues again" {
 		t.Fatalf("%q, %v", r, err)
 	}
@@ -196,10 +179,7 @@ func TestRaiseWhileANodeRuns(t *testing.T) {
 func TestRaiseLostLedger(t *testing.T) {
 	store, cfg := newStopped(t)
 	f := &repair{cfg: cfg, store: store, known: map[string]seqd.BizType{}}
-	target, err := f.find(t.Context(), "account/lost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(f.find(t.Context(), "account/lost"))(t)
 	r, err := f.raise(t.Context(), target, Mark{Number: 30}.atLeast)
 	if err != nil || !r.Created || r.After != 30 {
 		t.Errorf("%+v, %v", r, err)

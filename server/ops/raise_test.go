@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/backends"
@@ -33,9 +34,7 @@ func (b busy) Read(ctx context.Context, id string) (persist.Counter, error) {
 func newCounter(t *testing.T, maximum int64) persist.Counters {
 	t.Helper()
 	counters := memory.New(time.Now).Counters()
-	if err := counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: maximum, Step: 70, Timestamp: 7}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: maximum, Step: 70, Timestamp: 7}))
 	return counters
 }
 
@@ -137,10 +136,7 @@ func answering(t *testing.T, words ...string) string {
 // ceilOf returns how far the cursor of the biz type order went.
 func ceilOf(t *testing.T, cfg *config.Config, store persist.Store) (int64, error) {
 	f := &repair{cfg: cfg, store: store}
-	client, err := f.openCursors(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(f.openCursors(t.Context()))(t)
 	if client != nil {
 		defer client.Close()
 	}
@@ -171,10 +167,7 @@ func TestRaiseAsksRedis(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := fmt.Sprintf("store: {driver: %s, mongo: {uri: \"mongodb://h\"}}\nredis: {addrs: [%q], timeout: 1s}\nsegment: {%s}\nbizTypes: [{name: order}]\n", test.driver, test.addr, test.ordering)
-			cfg, err := config.LoadYAML([]byte(text), config.Sources{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Get(config.LoadYAML([]byte(text), config.Sources{}))(t)
 			ceil, err := ceilOf(t, cfg, memory.New(time.Now))
 			if test.errs == "" && (err != nil || ceil != test.ceil) {
 				t.Errorf("%d, %v; want %d", ceil, err, test.ceil)
@@ -195,13 +188,8 @@ func TestRaisePeriod(t *testing.T) {
 	cfg := config.Default()
 	cfg.Store.Bolt.Path = filepath.Join(t.TempDir(), "seqd.db")
 	cfg.BizTypes = []seqd.BizType{{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never}}
-	store, err := backends.NewStore(t.Context(), cfg.Store, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(backends.NewStore(t.Context(), cfg.Store, time.Now))(t)
+	must.Do(t, store.Close())
 	for counter, want := range map[string]string{
 		"order":           "the numbers of order reset daily: name the period, such as order@20",
 		"order@":          "name the period",
@@ -224,13 +212,9 @@ func TestRaisePeriod(t *testing.T) {
 // A counter that the store sequences stays so.
 func TestRaiseWhatTheStoreSequences(t *testing.T) {
 	store := memory.New(time.Now)
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}))
 	for _, number := range []int64{100, 1000} { // below what the store has, and above
-		if _, err := raise(t.Context(), store.Counters(), "order", number, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(raise(t.Context(), store.Counters(), "order", number, time.Now()))(t)
 		counter, err := store.Counters().Read(t.Context(), "order")
 		if err != nil || counter.Epoch != persist.StoreEpoch || counter.Max != max(500, number) {
 			t.Errorf("raised to %d: %+v, %v", number, counter, err)
@@ -242,13 +226,8 @@ func TestRaiseWhatTheStoreSequences(t *testing.T) {
 // since the backup. So Redis is asked nevertheless.
 func TestRaiseDoesNotBelieveABackup(t *testing.T) {
 	store := memory.New(time.Now)
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}); err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.LoadYAML([]byte("store: {driver: mongo}\nredis: {addrs: [\"127.0.0.1:1\"], timeout: 1s}\nbizTypes: [{name: order}]\n"), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}))
+	cfg := must.Get(config.LoadYAML([]byte("store: {driver: mongo}\nredis: {addrs: [\"127.0.0.1:1\"], timeout: 1s}\nbizTypes: [{name: order}]\n"), config.Sources{}))(t)
 	if ceil, err := ceilOf(t, cfg, store); err == nil {
 		t.Errorf("%d, and no error", ceil)
 	}

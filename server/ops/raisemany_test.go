@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/config"
@@ -33,7 +34,7 @@ func init() {
 func boltConfig(t *testing.T, fill func(persist.Store)) *config.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seqd.db")
-	cfg, err := config.LoadYAML([]byte(`
+	cfg := must.Get(config.LoadYAML([]byte(`
 store: {driver: bolt, bolt: {path: `+path+`}}
 bizTypes:
   - {name: order}
@@ -42,10 +43,7 @@ bizTypes:
   - {name: bill, strategy: audit, start: 10}
   - {name: account, strategy: audit, keyed: true, reset: yearly, plugins: [{name: format, template: "{date:2006}-{key}-{seq}"}]}
   - {name: user, strategy: snowflake}
-`), config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), config.Sources{}))(t)
 	inStore(t, cfg, fill)
 	return cfg
 }
@@ -53,23 +51,16 @@ bizTypes:
 // inStore opens the store for a moment.
 func inStore(t *testing.T, cfg *config.Config, f func(persist.Store)) {
 	t.Helper()
-	store, err := bolt.Open(bolt.Options{Path: cfg.Store.Bolt.Path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: cfg.Store.Bolt.Path, LockTimeout: time.Second, Now: time.Now}))(t)
 	f(store)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Close())
 }
 
 // fillCounters creates counters with these highest numbers.
 func fillCounters(t *testing.T, store persist.Store, highest map[string]int64) {
 	t.Helper()
 	for name, n := range highest {
-		if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: n, Step: 10}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: n, Step: 10}))
 	}
 }
 
@@ -79,9 +70,7 @@ func wantCounters(t *testing.T, cfg *config.Config, want map[string]int64) {
 	inStore(t, cfg, func(store persist.Store) {
 		got := make(map[string]int64)
 		for c, err := range persist.EveryCounter(t.Context(), store.Counters()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			got[c.BizTag] = c.Max
 		}
 		if !maps.Equal(got, want) {
@@ -171,9 +160,7 @@ func TestRaiseAll(t *testing.T) {
 	wantCounters(t, cfg, map[string]int64{"order": 50})
 	for range 2 { // a repeat changes nothing
 		told := make(map[string]bool)
-		if err := RaiseAll(t.Context(), cfg, marks, func(counter string, r Raised) { told[counter] = true }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, RaiseAll(t.Context(), cfg, marks, func(counter string, r Raised) { told[counter] = true }))
 		if len(told) != many+1 {
 			t.Errorf("%d were told", len(told))
 		}
@@ -223,15 +210,8 @@ func TestRaiseBy(t *testing.T) {
 // readState returns the ledger of a counter.
 func readState(t *testing.T, store persist.Store, counter string) *ledger.State {
 	t.Helper()
-	doc, err := store.Documents().Read(t.Context(), persist.LedgerKind, counter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := ledger.Decode(&doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state
+	doc := must.Get(store.Documents().Read(t.Context(), persist.LedgerKind, counter))(t)
+	return must.Get(ledger.Decode(&doc))(t)
 }
 
 // writeState creates or changes the ledger of a counter by operations.
@@ -245,9 +225,7 @@ func writeState(t *testing.T, store persist.Store, counter, fence string, ops ..
 		}
 	}
 	for _, op := range ops {
-		if _, err := state.Apply(time.Now().UnixMilli(), &policy, &op, &ledger.Looked{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(state.Apply(time.Now().UnixMilli(), &policy, &op, &ledger.Looked{}))(t)
 	}
 	doc, err := state.Document(counter, time.Now().UnixMilli())
 	if err == nil && doc.Revision == 1 {
@@ -255,9 +233,7 @@ func writeState(t *testing.T, store persist.Store, counter, fence string, ops ..
 	} else if err == nil {
 		err = store.Documents().Update(t.Context(), doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 const reservation = "0123456789abcdef0123"
@@ -321,13 +297,10 @@ func TestRaiseOpensLedger(t *testing.T) {
 	for _, want := range []string{
 		"it stays at 3; it takes requests with an Idempotency-Key again", "nothing changed, it is at 3 already",
 	} {
-		err := RaiseBy(t.Context(), cfg, By{BizType: "account@2026"}, func(_ string, r Raised) {
+		must.Do(t, RaiseBy(t.Context(), cfg, By{BizType: "account@2026"}, func(_ string, r Raised) {
 			if r.String() != want {
 				t.Errorf("%q, want %q", r, want)
 			}
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }

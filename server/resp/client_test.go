@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/resp"
 	"github.com/seqd/seqd/strategy"
@@ -25,18 +26,12 @@ import (
 // made returns a biz type with a strategy that comes with seqd, on a store in memory.
 func made(tb testing.TB, name, kind string) seqd.Definition {
 	tb.Helper()
-	factory, err := strategy.Lookup(kind)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	factory := must.Get(strategy.Lookup(kind))(tb)
 	bizType := seqd.BizType{Name: name, Strategy: kind, Settings: factory.Settings()}
 	env := strategy.Env{
 		Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: "127.0.0.1:1", Cluster: strings.Repeat("0", 32),
 	}
-	s, err := factory.New(env, bizType)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := must.Get(factory.New(env, bizType))(tb)
 	tb.Cleanup(func() {
 		if err := s.Close(context.Background()); err != nil {
 			tb.Error(err)
@@ -61,10 +56,7 @@ func TestGoRedis(t *testing.T) {
 	s := serve(t, nil, made(t, "order", "segment"), made(t, "user", "snowflake"))
 	clients(t, s, func(t *testing.T, rdb *redis.Client) {
 		ctx := t.Context()
-		first, err := rdb.Incr(ctx, "order").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(rdb.Incr(ctx, "order").Result())(t)
 		if last, err := rdb.IncrBy(ctx, "order", 10).Result(); last != first+10 || err != nil {
 			t.Errorf("%d after %d, %v", last, first, err)
 		}
@@ -72,10 +64,7 @@ func TestGoRedis(t *testing.T) {
 		if want := []string{fmt.Sprint(first + 11), fmt.Sprint(first + 12), fmt.Sprint(first + 13)}; !slices.Equal(ids, want) || err != nil {
 			t.Errorf("%q, want %q, %v", ids, want, err)
 		}
-		id, err := rdb.Do(ctx, "SEQ.NEXT", "user").Text()
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(rdb.Do(ctx, "SEQ.NEXT", "user").Text())(t)
 		parsed, err := rdb.Do(ctx, "SEQ.PARSE", "user", id).Result()
 		if err != nil || !strings.Contains(fmt.Sprint(parsed), id) || !strings.Contains(fmt.Sprint(parsed), "machineId") {
 			t.Errorf("%v %v", parsed, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -95,10 +96,7 @@ func talk(tb testing.TB, sent []byte, piece int) (got []byte, answers, most int)
 	user := seqd.Definition{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1_000_000}}
 	ticket := seqd.Definition{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}
 	bill := seqd.Definition{BizType: seqd.BizType{Name: "bill", Strategy: "booking"}, Strategy: &booking{counting{next: 1}}}
-	issuer, err := seqd.NewIssuer([]seqd.Definition{order, user, ticket, bill}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{order, user, ticket, bill}, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 	g := gate.New(gate.Options{MaxCount: 1000, Log: slog.New(slog.DiscardHandler)})
 	g.Ready(issuer)
 	count := new(tally)
@@ -195,12 +193,9 @@ func skipAnswer(text []byte) (rest []byte, err error) {
 
 // TestNoAllocations: nothing is allocated for a command, however many arrive together.
 func TestNoAllocations(t *testing.T) {
-	issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}},
+	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}},
 		{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1}},
-		{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}}, seqd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}}, seqd.Options{}))(t)
 	secret := access.DigestOf("a secret")
 	tokens := access.New(access.Options{Config: []access.Token{{Name: "shop", Secrets: []access.Secret{{Sha256: secret}}, Scopes: []string{"issue:*"}, Enabled: true}}, Now: time.Now})
 	g := gate.New(gate.Options{MaxCount: 1000, MaxInFlight: 1, Guard: tokens, Log: slog.New(slog.DiscardHandler)})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -23,14 +24,10 @@ import (
 func withTokens(t *testing.T) (tokens *access.Tokens, secretOf func(name string, scopes ...string) string) {
 	tokens = access.New(access.Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: memory.New(time.Now).Documents()})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	return tokens, func(name string, scopes ...string) string {
 		_, secret, err := tokens.Create(t.Context(), access.Token{Name: name, Scopes: scopes, Enabled: true}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return secret
 	}
 }
@@ -115,9 +112,7 @@ func TestRevoked(t *testing.T) {
 	if got := p.ask("INCR", "order"); got != ":1" {
 		t.Fatal(got)
 	}
-	if _, err := tokens.Delete(t.Context(), "shop", func(*access.Token) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tokens.Delete(t.Context(), "shop", func(*access.Token) error { return nil }))(t)
 	for _, words := range [][]string{{"INCR", "order"}, {"PING"}, {"SEQ.PARSE", "order", "1"}, {"SEQ.NEXT", "order", "COUNT", "2"}} {
 		if got := p.ask(words...); !strings.HasPrefix(got, "-NOAUTH unauthorized: ") {
 			t.Errorf("%q: %s", words, got)
@@ -371,9 +366,7 @@ func TestLargeBuffers(t *testing.T) {
 	before := live()
 	for range clients {
 		p := s.dial(t)
-		if err := p.Conn.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Conn.(*net.TCPConn).SetReadBuffer(16<<10))
 		p.send(form("SEQ.NEXT", "order", "COUNT", "10000") + strings.Repeat("COMMAND\r\n", 400))
 		if got := p.lines(1 + 2*10_000)[0]; got != "*10000" {
 			t.Fatal(got)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/pipes"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/resp"
@@ -91,11 +92,7 @@ func define(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) seqd.Defi
 
 func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
 	tb.Helper()
-	issuer, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return issuer
+	return must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 }
 
 // service is a server and what is around it.
@@ -117,10 +114,7 @@ type settings struct {
 // passes.
 func serve(tb testing.TB, change func(*settings), definitions ...seqd.Definition) *service {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	return serveAt(tb, l, func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, change, definitions)
 }
 
@@ -173,14 +167,9 @@ type peer struct {
 
 func (s *service) dial(tb testing.TB) *peer {
 	tb.Helper()
-	c, err := s.connect()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := must.Get(s.connect())(tb)
 	tb.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, c.SetDeadline(time.Now().Add(await.Patience)))
 	return &peer{Conn: c, tb: tb, r: bufio.NewReader(c)}
 }
 

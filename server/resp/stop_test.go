@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -128,13 +129,8 @@ func TestCutOff(t *testing.T) {
 // TestStoppedBefore: a server that was stopped before it served serves nobody.
 func TestStoppedBefore(t *testing.T) {
 	s := resp.New(resp.Options{})
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Shutdown(t.Context()))
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	if err := s.Serve(l); !errors.Is(err, resp.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
@@ -158,10 +154,7 @@ func (l *failing) Accept() (net.Conn, error) {
 
 // TestAcceptFails: a lack of files is waited out; anything else ends Serve.
 func TestAcceptFails(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	set := serve(t, nil) // for its gate
 	s := resp.New(resp.Options{Gate: set.gate, IdleTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour})
 	ended := make(chan error, 1)
