@@ -592,3 +592,27 @@ func TestPipelineAllocations(t *testing.T) {
 		}
 	}
 }
+
+// miscounting is a strategy that makes some numbers more than it is asked for, or fewer.
+type miscounting struct {
+	counting
+	by int
+}
+
+func (s *miscounting) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return s.counting.Generate(ctx, n+s.by, seq)
+}
+
+// Calls that share numbers of which there are too many, or too few, get none.
+func TestPipelineOfWrongCounts(t *testing.T) {
+	for _, by := range []int{-1, 1} {
+		is := newIssuer(t, seqd.Options{}, order(&miscounting{by: by}))
+		calls, errs := pipelineOf(2, 2)
+		is.IssueAll(t.Context(), calls, errs)
+		for k, err := range errs {
+			if seqd.CodeOf(err) != seqd.CodeInternal || calls[k].Sequence.Len() > 0 {
+				t.Errorf("%+d: call %d has %d numbers, %v", by, k, calls[k].Sequence.Len(), err)
+			}
+		}
+	}
+}

@@ -33,6 +33,10 @@ func extraRoutes() []httpapi.Extra {
 			return errors.New("a cause that callers are not told of")
 		case "limited":
 			return seqd.Errorf(seqd.CodeRateLimited, "too many")
+		case "catalogue":
+			if _, err := v.Catalogue(); err != nil {
+				return err
+			}
 		}
 		v.Answer(http.StatusOK, []string{"text/plain"}, []byte(values.Encode()))
 		return nil
@@ -96,6 +100,9 @@ func TestExtra(t *testing.T) {
 	// another method, or a path below, is not the extra route
 	wantProblem(t, do(t, api, "DELETE", "/extra/x"), 405, "method_not_allowed")
 	wantProblem(t, do(t, api, "GET", "/extra/x/y"), 404, "not_found")
+	failedExtra(t, do(t, api, "GET", "/extra/catalogue"), "starting")
+	api.Administer(newDefinitions(), alone{})
+	wantBody(t, do(t, api, "GET", "/extra/catalogue"), "text/plain", "")
 	api.Gate().Drain()
 	if w := do(t, api, "GET", "/extra/x"); w.Header().Get("Connection") != "close" {
 		t.Error("while the service stops, the answer does not end its connection")

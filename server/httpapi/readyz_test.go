@@ -100,3 +100,13 @@ func TestReadinessAfterAFailover(t *testing.T) {
 		}
 	}
 }
+
+func TestOverview(t *testing.T) {
+	api := newAPI(t)
+	wantProblem(t, do(t, api, "GET", "/overview"), 503, "starting")
+	api.Show(still{})
+	w := do(t, api, "GET", "/overview")
+	if wantBody(t, w, jsonType, "{}"); w.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("the headers are %v", w.Header())
+	}
+}

@@ -413,6 +413,11 @@ func TestChangedMeanwhile(t *testing.T) {
 	if got := p.ask("INCR", "ticket"); got != "-ERR invalid_request: the IDs of ticket are not plain numbers; SEQ.NEXT ticket returns them as text" {
 		t.Error(got)
 	}
+	// A strategy that went above the bound it gave. Two such numbers would be the same double.
+	p = serve(t, nil, define("large", newCounter(seqd.MaxNumber))).dial(t)
+	if got := p.ask("INCR", "large") + p.ask("INCR", "large"); !strings.HasPrefix(got, ":9007199254740991-ERR invalid_request: the numbers of large may be above 2^53 - 1") {
+		t.Error(got)
+	}
 }
 
 // TestAccessLog: requests for numbers and refusals are logged, without secrets.
