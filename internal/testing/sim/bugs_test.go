@@ -593,6 +593,31 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "swallowed connections", was: "After a network swallowed the connections to Redis, one request for each of them waited and failed.", found: "issue 31, C.2",
+		world: Options{Redis: true, BizTypes: only("fenced", "order", "huge", "invite", "audit"), Script: func(w *World) {
+			a, server := w.named("a"), redisHost(w.primaryNumber())
+			atOnce := w.slow(server, a.host, 150*time.Millisecond)
+			var under sync.WaitGroup
+			for _, name := range []string{"fenced", "order", "huge", "invite", "audit"} {
+				under.Go(func() { w.issue("a", name, 1) })
+				time.Sleep(20 * time.Millisecond) // so long that no two share a connection
+			}
+			under.Wait()
+			atOnce()
+			time.Sleep(time.Second)
+			w.while("swallowed", redisAway, func(*fault) {
+				w.net.Swallow(a.host, server)
+				began, failed := time.Now(), 0
+				for w.ask("a", load.Question{BizType: "fenced"}).Status != http.StatusOK {
+					failed++
+				}
+				if took := time.Since(began); failed > 1 || took > 5*time.Second {
+					w.journal.Find("%d requests failed, the next one was answered after %v", failed, took)
+				}
+			})
+		}},
+	},
+	{
 		name: "places of keys", was: "A gapless key took a place of maxKeys for each caller while it was new, and a crash lost the places of a node for good.", found: "issue 31, A.4",
 		world: Options{BizTypes: map[string]load.Settings{"rent": {"maxKeys": 8}, "parcel": {"maxKeys": 8}}, Script: func(w *World) {
 			var under sync.WaitGroup

@@ -7,7 +7,7 @@
 // Each life of a node is a [github.com/seqd/seqd/server.Server], as seqd runs it, in a bubble of
 // testing/synctest, where time passes when everybody waits. Package internal/seams connects it with
 //
-//   - sim/netsim: ports and connections that are cut, slowed down, reset or left half open
+//   - sim/netsim: ports and connections that are cut, slowed down, reset, swallowed or left half open
 //   - sim/storesim: a database that is slow, hangs, loses replies, fails over or is restored
 //   - sim/redissim: servers of Redis that run the product's scripts, replicate, fail over, and lose data
 //

@@ -36,6 +36,11 @@ var redisKinds = []kind{
 	}},
 	{name: "redis-replies-lost", weight: 3, needs: withRedis, holds: "redis@", least: blink, most: short, marks: redisAway, begin: func(w *World, f *fault) { w.primaryRedis().LoseReplies(1 + int(f.at/time.Millisecond)%5) }},
 	{name: "redis-failover", weight: 4, needs: withRedis, holds: "redis@", ways: []string{"lossless", "lossy", "two primaries"}, least: blink, most: some, after: 2 * time.Second, marks: redisLoses, begin: failRedisOver},
+	{name: "redis-swallowed", weight: 2, needs: withRedis, holds: "partition", targets: nodeNames, least: short, most: some, marks: redisAway, begin: func(w *World, f *fault) {
+		for i := range redisServers {
+			w.net.Swallow(w.node(f).host, redisHost(i))
+		}
+	}},
 	{name: "partition", weight: 4, needs: withRedis, holds: "partition", targets: nodeNames, ways: directions, least: blink, most: long, marks: redisAway, begin: func(w *World, f *fault) { w.cutOffRedis(f, w.node(f)) }},
 }
 

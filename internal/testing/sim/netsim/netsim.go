@@ -88,9 +88,7 @@ func (n *Network) Pause(host string) (end func()) {
 }
 
 // Reset breaks all connections between two hosts. Both sides are told.
-func (n *Network) Reset(a, b string) {
-	n.breakOff(func(c *Conn) bool { return c.host == a && c.peer.host == b || c.host == b && c.peer.host == a })
-}
+func (n *Network) Reset(a, b string) { n.breakOff(between(a, b)) }
 
 // Kill closes the ports of a host and breaks all its connections, as the end of its process does.
 func (n *Network) Kill(host string) {
@@ -102,12 +100,23 @@ func (n *Network) Kill(host string) {
 // after a loss of power. When the host listens again, its former connections break.
 func (n *Network) Vanish(host string) {
 	n.close(host)
+	n.silence(func(c *Conn) bool { return c.host == host || c.peer.host == host })
+}
+
+// Swallow silences all connections between two hosts: nobody is told, as after a failover of an
+// address or when a firewall forgets them. New connections are well.
+func (n *Network) Swallow(a, b string) { n.silence(between(a, b)) }
+
+// between returns whether a connection is one of two hosts.
+func between(a, b string) func(*Conn) bool {
+	return func(c *Conn) bool { return c.host == a && c.peer.host == b || c.host == b && c.peer.host == a }
+}
+
+func (n *Network) silence(which func(*Conn) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for c := range n.conns {
-		if c.host == host || c.peer.host == host {
-			c.silent = true
-		}
+		c.silent = c.silent || which(c)
 	}
 }
 
