@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // example returns a run with a figure that reached its targets and missed or left open others, one that
@@ -63,13 +65,9 @@ func TestWhatFallsShortComesFirst(t *testing.T) {
 func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "P.md")
-	if err := os.WriteFile(path, []byte("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n"), 0o600))
 	d := example()
-	if err := d.write(options{write: path}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.write(options{write: path}))
 	if text, _ := os.ReadFile(path); string(text) != "before\n<!-- bench -->\n"+d.markdown()+"<!-- /bench -->\nafter\n" {
 		t.Errorf("the document is %s", text)
 	}
@@ -79,9 +77,7 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 		t.Errorf("the raw data is %s, %v", data, err)
 	}
 	f, err := os.Open(filepath.Join(dir, "performance", "growth.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	for decoder := xml.NewDecoder(f); err == nil; {
 		_, err = decoder.Token()

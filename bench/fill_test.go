@@ -3,18 +3,13 @@ package main
 import (
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
 func TestRenamed(t *testing.T) {
-	record, err := persist.Encode(persist.Counter{BizTag: template, Max: 7, Step: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := parseEnvelope(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must.Get(persist.Encode(persist.Counter{BizTag: template, Max: 7, Step: 1000}))(t)
+	e := must.Get(parseEnvelope(record))(t)
 	c, err := persist.Decode[persist.Counter](e.renamed(typeName(999_999)))
 	if want := (persist.Counter{BizTag: "type999999", Max: 7, Step: 1000}); err != nil || c != want {
 		t.Errorf("%+v, %v; want %+v", c, err, want)

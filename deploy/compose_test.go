@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -49,9 +50,7 @@ func eachComposition(t *testing.T, check func(t *testing.T, file string, c compo
 	for file, services := range compositions {
 		t.Run(file, func(t *testing.T) {
 			var parsed composition
-			if err := yaml.Unmarshal([]byte(read(t, file)), &parsed); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(read(t, file)), &parsed))
 			if len(parsed.Services) != services {
 				t.Fatalf("%d services were parsed, want %d", len(parsed.Services), services)
 			}
@@ -65,10 +64,7 @@ var variable = regexp.MustCompile(`\$\{([A-Z_]+)`)
 // environment returns the output of compose/env as variables, parsed as docker compose does.
 func environment(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := exec.Command("compose/env").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("compose/env").Output())(t)
 	return lines(t, string(out))
 }
 
@@ -193,11 +189,7 @@ func configOf(t *testing.T, s service) *config.Config {
 	if !ok {
 		t.Fatalf("the configuration is not mounted: %q", s.Volumes)
 	}
-	cfg, err := config.Load(config.Sources{File: file, Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
+	return must.Get(config.Load(config.Sources{File: file, Env: env}))(t)
 }
 
 // Both nodes start with their configuration, share everything, and have enough time to stop.

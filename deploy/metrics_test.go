@@ -12,16 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/compat"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }
 
@@ -75,9 +73,7 @@ func alerts(t *testing.T) (parsed rules) {
 	t.Helper()
 	decoder := yaml.NewDecoder(strings.NewReader(read(t, "alerts.yaml")))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(&parsed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&parsed))
 	return parsed
 }
 
@@ -178,9 +174,7 @@ type panel struct {
 // instance.
 func TestDashboard(t *testing.T) {
 	var d dashboard
-	if err := json.Unmarshal([]byte(read(t, "dashboard.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(read(t, "dashboard.json")), &d))
 	var rows, variables []string
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Name)

@@ -6,15 +6,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
 func TestRecordsSurviveEncoding(t *testing.T) {
 	want := persist.Counter{BizTag: "order", Max: persist.MaxNumber, Step: 1000, Timestamp: 1_790_000_000_000}
-	data, err := persist.Encode(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(persist.Encode(want))(t)
 	got, err := persist.Decode[persist.Counter](data)
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -22,10 +20,7 @@ func TestRecordsSurviveEncoding(t *testing.T) {
 }
 
 func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
-	good, err := persist.Encode(persist.Counter{BizTag: "order", Max: 1234, Step: 10, Timestamp: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(persist.Encode(persist.Counter{BizTag: "order", Max: 1234, Step: 10, Timestamp: 5}))(t)
 	tests := map[string]error{
 		``:                             persist.ErrInvalid,
 		`{}`:                           persist.ErrInvalid,
@@ -52,10 +47,7 @@ func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	good, err := persist.Encode(persist.Counter{BizTag: "order", Max: 99, Step: 1000, Timestamp: 5})
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Get(persist.Encode(persist.Counter{BizTag: "order", Max: 99, Step: 1000, Timestamp: 5}))(f)
 	f.Add(good)
 	f.Add([]byte(`{"v":9}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // stalling answers at once, except during one stall. The stall begins some time after the first
@@ -49,10 +50,7 @@ func load(t *testing.T, job Job) (*stalling, recording) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	job.URL, job.Connections, job.Duration, job.Patience = server.URL+job.URL, 4, 1200*time.Millisecond, await.Patience
-	h, err := record(t.Context(), job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(record(t.Context(), job))(t)
 	return s, h
 }
 
@@ -112,10 +110,7 @@ func TestClosedLoopHidesTheStall(t *testing.T) {
 func TestUnansweredCount(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
-	h, err := record(t.Context(), Job{URL: server.URL, Rate: 100, Connections: 2, Duration: 200 * time.Millisecond, Patience: 100 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(record(t.Context(), Job{URL: server.URL, Rate: 100, Connections: 2, Duration: 200 * time.Millisecond, Patience: 100 * time.Millisecond}))(t)
 	r := h.report()
 	if r.Sent != 20 || r.Unanswered != 20 || r.Took.N != 20 || r.Took.P50 < 150_000 {
 		t.Errorf("20 requests without an answer are reported as %+v", r)

@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func options(s *service, path string, count int64) Options {
@@ -36,10 +37,7 @@ func TestGenerate(t *testing.T) {
 			}
 			last = lines
 		}
-		sum, err := Run(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := must.Get(Run(t.Context(), o))(t)
 		checkFile(t, path, count, s.next.Load())
 		if sum.Lines != count || sum.Skipped != 0 || sum.Resumed != 0 || last != count || s.next.Load() != count {
 			t.Errorf("%d: %+v, the last progress %d, issued %d", count, sum, last, s.next.Load())
@@ -68,13 +66,8 @@ func TestOrderOfBatches(t *testing.T) {
 	}
 	o := options(s, path, 5000)
 	o.Batch, o.Parallel = 100, 1
-	if _, err := Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), o))(t)
+	text := must.Get(os.ReadFile(path))(t)
 	lines := strings.Fields(string(text))
 	if !slices.IsSortedFunc(lines, func(a, b string) int { return len(a) - len(b) }) {
 		t.Error("one request at a time, and the file is not in order")
@@ -134,10 +127,7 @@ func TestStopAndResume(t *testing.T) {
 		}
 		sum, err := Run(ctx, o)
 		cancel()
-		now, readErr := os.ReadFile(path)
-		if readErr != nil {
-			t.Fatal(readErr)
-		}
+		now := must.Get(os.ReadFile(path))(t)
 		if !bytes.HasPrefix(now, before) {
 			t.Fatal("lines were lost")
 		}
@@ -177,22 +167,12 @@ func TestResumeAfterCrash(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 			count := int64(strings.Count(tt.want, "\n")) + 2500
-			if err := (note{noteFormat, "invite", count}).write(path); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(tt.left), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, (note{noteFormat, "invite", count}).write(path))
+			must.Do(t, os.WriteFile(path, []byte(tt.left), 0o600))
 			o := options(s, path, count)
 			o.Resume = true
-			sum, err := Run(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sum := must.Get(Run(t.Context(), o))(t)
+			text := must.Get(os.ReadFile(path))(t)
 			rest, ok := bytes.CutPrefix(text, []byte(tt.want))
 			if !ok || sum.Resumed != count-2500 || sum.Lines != count {
 				t.Fatalf("%+v, the file begins with %.60q", sum, text)
@@ -207,16 +187,10 @@ func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	existing, incomplete, folderName := filepath.Join(dir, "existing"), filepath.Join(dir, "incomplete"), filepath.Join(dir, "folder")
 	for _, path := range []string{existing, incomplete} {
-		if err := os.WriteFile(path, []byte("precious\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("precious\n"), 0o600))
 	}
-	if err := (note{noteFormat, "invite", 100}).write(incomplete); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(folderName, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (note{noteFormat, "invite", 100}).write(incomplete))
+	must.Do(t, os.Mkdir(folderName, 0o700))
 	s := serve(t)
 	for name, tt := range map[string]struct {
 		change func(*Options)
@@ -293,9 +267,7 @@ func TestExhausted(t *testing.T) {
 	}
 	s.fault = nil
 	o.Resume = true
-	if _, err := Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), o))(t)
 	checkFile(t, path, 50_000, s.next.Load())
 }
 
@@ -369,18 +341,12 @@ func TestHalfAWrite(t *testing.T) {
 		s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 		o := options(s, path, 100_000)
 		o.Resume = true
-		if err := o.complete(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.complete())
 		out, err := open(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out.w = &partly{out.file, room}
 		from, err := newSource(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = out.end((&generator{Options: o, out: out, source: from}).run(t.Context()))
 		if !errors.Is(err, errFull) {
 			t.Fatalf("room %d: %v", room, err)
@@ -393,9 +359,7 @@ func TestHalfAWrite(t *testing.T) {
 		} else if room > 20 {
 			t.Errorf("room %d: not resumable", room)
 		}
-		if _, err := Run(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Run(t.Context(), o))(t)
 		checkFile(t, path, o.Count, s.next.Load())
 	}
 }
@@ -487,17 +451,11 @@ func TestFileTakenAway(t *testing.T) {
 // Force replaces a file, also one that is longer, and one of another biz type.
 func TestForce(t *testing.T) {
 	s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("old\n"), 100_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := (note{noteFormat, "order", 7}).write(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, bytes.Repeat([]byte("old\n"), 100_000), 0o600))
+	must.Do(t, (note{noteFormat, "order", 7}).write(path))
 	o := options(s, path, 2000)
 	o.Force = true
-	if _, err := Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), o))(t)
 	checkFile(t, path, 2000, s.next.Load())
 }
 
@@ -522,9 +480,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			late = heap()
 		}
 	}
-	if _, err := Run(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Run(t.Context(), o))(t)
 	if late > early+8<<20 {
 		t.Errorf("the heap grew from %d to %d bytes", early, late)
 	}

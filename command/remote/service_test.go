@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/command"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -20,9 +21,7 @@ import (
 func serving(t *testing.T, config string) line {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "seqd.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	listening, ended := make(chan string, 1), make(chan int, 1)
 	onListen := server.WithOnListen(func(addr net.Addr) { listening <- addr.String() })
@@ -140,9 +139,7 @@ func TestAgainstAServiceWithTokens(t *testing.T) {
 	anybody.wantError(1, "set SEQD_CLIENT_TOKEN to a token of the service", "next", "order")
 	l.wantError(1, "forbidden: ", "next", "order")
 	var till struct{ Secret string }
-	if err := json.Unmarshal([]byte(l.run("tokens", "create", "till", "--scope", "issue:order", "--json").out), &till); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(l.run("tokens", "create", "till", "--scope", "issue:order", "--json").out), &till))
 	caller := l
 	caller.env = append(l.env[:2:2], "SEQD_CLIENT_TOKEN="+till.Secret)
 	caller.want("1\n", "next", "order")

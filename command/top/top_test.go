@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // exposition is a scrape of a node that has issued some numbers.
@@ -60,10 +61,7 @@ seqd_issue_seconds_count{strategy="segment"} %[1]d
 // at returns a sample of one node, which got its metrics some seconds after the start.
 func at(t *testing.T, seconds int, text []byte) *sample {
 	t.Helper()
-	m, err := readMetrics(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(readMetrics(text))(t)
 	n := nodeSample{Node: admin.Node{ID: "n", Host: "a", Build: "v1", Backends: map[string]admin.Backend{"store": {State: "ok"}}}, url: "http://a:8080", metrics: m}
 	n.ready.Status = "ready"
 	n.at = time.Unix(1000+int64(seconds), 0).UTC()
@@ -228,15 +226,9 @@ func TestCollect(t *testing.T) {
 		}
 		env := clitool.New(nil, io.Discard, io.Discard, []string{"SEQD_CLIENT_ADDR=" + strings.Join(addrs, ","), "SEQD_CLIENT_TIMEOUT=10m"})
 		New(env) // gives the flags their defaults
-		collect, err := newCollector(env)
-		if err != nil {
-			t.Fatal(err)
-		}
+		collect := must.Get(newCollector(env))(t)
 		states := func() (list []string) {
-			s, err := collect.sample(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(collect.sample(t.Context()))(t)
 			for _, n := range newPage(s, s).Nodes {
 				list = append(list, n.ID+" "+n.State)
 			}

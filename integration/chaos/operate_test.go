@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -49,33 +50,23 @@ func TestAllNodesAreTried(t *testing.T) {
 // A restore brings back the state of the backup: changed, deleted and new documents.
 func TestBackup(t *testing.T) {
 	m := testenv.StartMongo(t)
-	client, err := mongo.Connect(options.Client().ApplyURI(m.URI()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(mongo.Connect(options.Client().ApplyURI(m.URI())))(t)
 	ctx := t.Context()
 	t.Cleanup(func() { _ = client.Disconnect(context.WithoutCancel(ctx)) })
 	db := client.Database(m.Database())
 	counters := db.Collection("counters")
 	insert := func(collection, id string, number int64) {
 		t.Helper()
-		if _, err := db.Collection(collection).InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "max", Value: number}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Collection(collection).InsertOne(ctx, bson.D{{Key: "_id", Value: id}, {Key: "max", Value: number}}))(t)
 	}
 	insert("counters", "order", 100)
 	insert("counters", "bill", 7)
-	kept, err := readAll(ctx, db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(readAll(ctx, db))(t)
 	insert("counters", "late", 50)
 	insert("shapes", "late", 1)
 	_, changed := counters.UpdateByID(ctx, "order", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 900}}}})
 	_, deleted := counters.DeleteOne(ctx, bson.D{{Key: "_id", Value: "bill"}})
-	if err := errors.Join(changed, deleted, replaceAll(ctx, db, kept)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(changed, deleted, replaceAll(ctx, db, kept)))
 	got, err := readCounters(ctx, db)
 	if want := map[string]int64{"order": 100, "bill": 7}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // whole is a system that has every class of faults.
@@ -53,9 +54,7 @@ func TestVacant(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "record"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "record"), nil, 0o600))
 	if Vacant(dir) == nil {
 		t.Error("the record of another run is not noticed")
 	}
@@ -183,10 +182,7 @@ func TestClasses(t *testing.T) {
 }
 
 func TestClassesAreDescribed(t *testing.T) {
-	text, err := os.ReadFile("../../docs/RELIABILITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/RELIABILITY.md"))(t)
 	_, table, _ := strings.Cut(string(text), "| class | what happens |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	for i := range classes {
@@ -242,10 +238,7 @@ func TestCollide(t *testing.T) {
 func TestFaultsOfASystem(t *testing.T) {
 	for _, store := range Stores {
 		for _, redis := range []string{"sentinel", "none"} {
-			system, err := NewSystem(store, redis, "lossless")
-			if err != nil {
-				t.Fatal(err)
-			}
+			system := must.Get(NewSystem(store, redis, "lossless"))(t)
 			names := map[string]bool{}
 			for _, c := range system.classes() {
 				names[c.name] = true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -23,10 +24,7 @@ func dial(t *testing.T, cfg client.Config, nodes ...*node.Node) *client.Client {
 	for _, n := range nodes {
 		cfg.Addrs = append(cfg.Addrs, n.URL)
 	}
-	c, err := client.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client.New(cfg))(t)
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -165,9 +163,7 @@ func names(t *testing.T, a *admin.Admin) string {
 	var names []string
 	for after := ""; ; {
 		list, next, err := a.BizTypes(context.Background(), admin.Page{After: after, Limit: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, b := range list {
 			names = append(names, b.Name)
 		}

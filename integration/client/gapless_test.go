@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -30,10 +31,7 @@ func TestKeys(t *testing.T) {
 	if text, err := c.AppendText(ctx, nil, "ticket", 2, b); err != nil || string(text) != "2\n3\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	buffer, err := c.Buffer("ticket", client.BufferOptions{Size: 10, Key: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	buffer := must.Get(c.Buffer("ticket", client.BufferOptions{Size: 10, Key: "a"}))(t)
 	defer buffer.Close()
 	if id, err := buffer.Next(ctx); err != nil || id != "4" {
 		t.Errorf("got %q, %v", id, err)
@@ -56,11 +54,7 @@ func TestReservations(t *testing.T) {
 	reserve := func(opts client.ReserveOptions) *client.Reservation {
 		t.Helper()
 		opts.Key = "t-1"
-		r, err := c.Reserve(ctx, "bill", opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return must.Get(c.Reserve(ctx, "bill", opts))(t)
 	}
 	want := func(err, want error) {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -155,9 +156,7 @@ func TestRedisOrders(t *testing.T) {
 	c := start(t, 3, append(fleet.Postgres(t), "SEQD_REDIS_ADDRS="+r.Addr())...)
 	c.comeAndGo()
 	c.pause()
-	if err := r.Client().FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Client().FlushAll(t.Context()).Err())
 	c.more(c.members...)
 	r.Kill()
 	for _, m := range c.members {
@@ -220,8 +219,6 @@ func subscribe(t *testing.T, r *testenv.Redis, nodes int64) <-chan *redis.Messag
 	})
 	s := r.Client().Subscribe(t.Context(), channel)
 	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.Receive(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Receive(t.Context()))(t)
 	return s.Channel()
 }

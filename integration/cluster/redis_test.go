@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Sentinels promote a replica that lacks the last numbers.
@@ -41,9 +42,7 @@ func (c *cluster) cutOff(replica *testenv.Redis) {
 	if err == nil {
 		err = replica.Client().ReplicaOf(c.Context(), host, port).Err()
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.Do(c, err)
 }
 
 // awaitTakes waits until numbers are taken at a server.
@@ -69,9 +68,7 @@ func TestRedisCluster(t *testing.T) {
 	c.more(c.members...)
 	m := servers.BeginMigration(key)
 	c.more(c.members...)
-	if err := m.From.Client().Del(t.Context(), key).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.From.Client().Del(t.Context(), key).Err())
 	c.more(c.members...) // at the new owner, by ASK
 	m.MoveKeys()
 	m.Finish()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -62,33 +63,19 @@ func everything(t *testing.T, m *testenv.Mongo, r *testenv.Redis) string {
 	t.Helper()
 	var all []string
 	db := m.Client().Database(m.Database())
-	names, err := db.ListCollectionNames(t.Context(), bson.D{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(db.ListCollectionNames(t.Context(), bson.D{}))(t)
 	for _, name := range names {
-		cursor, err := db.Collection(name).Find(t.Context(), bson.D{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cursor := must.Get(db.Collection(name).Find(t.Context(), bson.D{}))(t)
 		var docs []bson.D
-		if err := cursor.All(t.Context(), &docs); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cursor.All(t.Context(), &docs))
 		for _, doc := range docs {
 			all = append(all, fmt.Sprint(name, doc))
 		}
 		all = append(all, name)
 	}
-	keys, err := r.Client().Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(r.Client().Keys(t.Context(), "*").Result())(t)
 	for _, key := range keys {
-		value, err := r.Client().Dump(t.Context(), key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(r.Client().Dump(t.Context(), key).Result())(t)
 		all = append(all, key+value)
 	}
 	slices.Sort(all)
@@ -105,9 +92,7 @@ func TestChangesNothing(t *testing.T) {
 		t.Errorf("left behind: %s", left)
 	}
 	n := node.StartReady(t, t.TempDir(), env...)
-	if _, err := n.Take("order", 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.Take("order", 10))(t)
 	n.Stop()
 	before := everything(t, m, r)
 	doctor(t, env, 0, "the cluster is", "1 biz types issue as they did before", "1 can be read", "the MongoDB server: its clock")
@@ -159,9 +144,7 @@ func TestRedisRights(t *testing.T) {
 	server := testenv.StartRedis(t)
 	user := func(name string, rules ...any) []string {
 		args := append([]any{"ACL", "SETUSER", name, "reset", "on", ">" + password}, rules...)
-		if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Client().Do(t.Context(), args...).Err())
 		return onRedis(server.Addr(), "SEQD_REDIS_USERNAME="+name, "SEQD_REDIS_PASSWORD="+password)
 	}
 	few := []any{"~seqd:*", "+@scripting", "+info", "+hmget", "+hset", "+time"}
@@ -179,9 +162,7 @@ func TestForeignCluster(t *testing.T) {
 	m, r := testenv.StartMongo(t), testenv.StartRedis(t)
 	env := onMongo(m, "SEQD_REDIS_ADDRS="+r.Addr())
 	node.StartReady(t, t.TempDir(), env...).Stop()
-	if err := r.Client().HSet(t.Context(), "seqd:{:probe2}", "v", "1", "cluster", strings.Repeat("a", 32)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Client().HSet(t.Context(), "seqd:{:probe2}", "v", "1", "cluster", strings.Repeat("a", 32)).Err())
 	doctor(t, env, 1, "belongs to a cluster with another store")
 }
 
@@ -215,10 +196,7 @@ func TestSilence(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
 	silent := func() string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { _ = l.Close() })
 		return l.Addr().String()
 	}

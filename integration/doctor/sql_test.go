@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -30,9 +31,7 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("it made %s tables", tables)
 	}
 	n := node.StartReady(t, t.TempDir(), env...)
-	if _, err := n.Take("order", 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.Take("order", 10))(t)
 	doctor(t, env, 0, "schema version 1", "the cluster is", "1 biz types issue as they did before", "1 can be read", "1 nodes may open 8")
 	n.Stop()
 	doctor(t, onPostgres(testenv.StartPgbouncer(t, server.Addr()).URL()), 0, "a pooler such as pgbouncer is between", "1 can be read")
@@ -83,9 +82,7 @@ func TestMariaDB(t *testing.T) {
 	doctor(t, env, 0, "MariaDB 1", "innodb_flush_log_at_trx_commit 1", "no tables yet", "has the rights it needs",
 		"the server ends statements after 2s", "may open 8 of the", "the MariaDB server: its clock")
 	n := node.StartReady(t, t.TempDir(), env...)
-	if _, err := n.Take("order", 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.Take("order", 10))(t)
 	doctor(t, env, 0, "schema version 1", "the cluster is", "1 biz types issue as they did before", "1 can be read", "1 nodes may open 8")
 	n.Stop()
 	doctor(t, onMariaDB(server.AdminDSN()), 0, "has rights over the whole server")

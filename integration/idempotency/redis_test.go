@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -47,9 +48,7 @@ func age(t testing.TB, client redis.UniversalClient, prefix string, d time.Durat
 			t.Fatalf("%s has %v left, %v", key, left, err)
 		}
 		// An expiry of 0 or less removes the key.
-		if err := client.PExpire(t.Context(), key, left-d).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.PExpire(t.Context(), key, left-d).Err())
 	}
 }
 
@@ -71,9 +70,7 @@ func keysOf(t testing.TB, client redis.UniversalClient, prefix string) (keys []s
 	case *redis.Client:
 		err = look(t.Context(), client)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return keys
 }
 
@@ -156,10 +153,7 @@ func (s timed) Now(ctx context.Context) (time.Time, error) {
 
 func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Store {
 	t.Helper()
-	s, err := mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(mongo.Open(t.Context(), mongo.Options{URI: server.URI(), Database: database, Timeout: calm, Now: time.Now}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -173,21 +167,16 @@ func TestRedisLost(t *testing.T) {
 	next := int64(0)
 	ask := func(during func()) string {
 		call := &seqd.Call{BizType: "order", Count: 1}
-		replayed, err := answers.Once(t.Context(), "k", call, func(_ context.Context, call *seqd.Call) error {
+		replayed := must.Get(answers.Once(t.Context(), "k", call, func(_ context.Context, call *seqd.Call) error {
 			next++
 			call.Sequence.Add(next, 1, 1)
 			during()
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return replayed + strings.Join(call.Sequence.IDs(), "\n")
 	}
 	lose := func() {
-		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Client().FlushAll(t.Context()).Err())
 	}
 	nothing := func() {}
 	if first, again := ask(nothing), ask(nothing); first != "1" || again != "1" {

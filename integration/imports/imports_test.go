@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -222,9 +223,7 @@ func TestServersStillRun(t *testing.T) {
 	conn := s.node.Tool(s.dir, "import", "leaf", "--dsn", s.dsn, "--apply", "--margin", "5000", "--recheck", "8s")
 	var out strings.Builder
 	conn.Stdout, conn.Stderr = &out, &out
-	if err := conn.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Start())
 	go func() { _ = conn.Wait(); close(allocated) }()
 	s.node.Await("/seq/pay", 200) // the table was read once
 	issued := make(numbers)
@@ -282,22 +281,14 @@ func TestTinyid(t *testing.T) {
 // valid.
 func useFragment(t *testing.T, file string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	var fragment struct {
 		BizTypes []any
 		Auth     struct{ Tokens []any }
 	}
-	if err := yaml.UnmarshalStrict(text, &fragment); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(text, &fragment))
 	env := func(name string, value any) string {
-		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(value))(t)
 		return name + "=" + string(text)
 	}
 	n := node.StartReady(t, t.TempDir(), env("SEQD_BIZTYPES", fragment.BizTypes), env("SEQD_AUTH_TOKENS", fragment.Auth.Tokens))

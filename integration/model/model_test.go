@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
@@ -39,10 +40,7 @@ type tally struct {
 // survey runs so many seeds, first, first + step and so on, on all cores, until some have failed in
 // a way that counts.
 func survey(t *testing.T, out without, first, step rule, seeds, enough int, counts func(worlds.Failure) bool) (sum tally) {
-	program, err := compile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(compile(out))(t)
 	sum.events = map[string]int{}
 	sum.failures = worlds.Survey(uint64(first), uint64(step), seeds, enough, func() func(uint64) (*worlds.Failure, func()) {
 		l := newInterpreter(program)
@@ -175,10 +173,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 
 // replay returns the schedule of a seed, or of only some of its steps.
 func replay(t *testing.T, out without, seed uint64, needed []int) string {
-	program, err := compile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(compile(out))(t)
 	w := newWorld(newInterpreter(program), out, seed)
 	var schedule strings.Builder
 	w.trace = func(text string) { schedule.WriteString(text + "\n") }

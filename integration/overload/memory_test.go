@@ -18,6 +18,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -121,9 +122,7 @@ func (a attack) run(t *testing.T) {
 // fillHistory issues numbers until the history fills a page.
 func fillHistory(t *testing.T, n *node.Node) {
 	for range 1100 {
-		if _, err := n.Take("order", 3); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.Take("order", 3))(t)
 	}
 	await.True(t, "the history fills a page", func() bool {
 		_, body := n.Status("/biz-types/order/history?limit=1000")
@@ -178,14 +177,9 @@ var dialer = net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err err
 
 // connect connects until the end of the test.
 func connect(t *testing.T, n *node.Node) net.Conn {
-	c, err := dialer.Dial("tcp", strings.TrimPrefix(n.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(dialer.Dial("tcp", strings.TrimPrefix(n.URL, "http://")))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(await.Patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(await.Patience)))
 	return c
 }
 
@@ -240,10 +234,7 @@ func needFiles(t *testing.T) {
 
 // socketMemory returns the bytes that the system uses for TCP, for all processes.
 func socketMemory(t *testing.T) int64 {
-	stat, err := os.ReadFile("/proc/net/sockstat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stat := must.Get(os.ReadFile("/proc/net/sockstat"))(t)
 	_, rest, _ := strings.Cut(string(stat), "TCP:")
 	line, _, _ := strings.Cut(rest, "\n")
 	var pages int64

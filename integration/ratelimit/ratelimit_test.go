@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
@@ -25,10 +26,7 @@ const slow = 1.0 / 3600
 // limits creates the rate limits of a biz type on a node, as the server does.
 func limits(t testing.TB, env plugin.Env, bizType string, list ...ratelimit.Settings) []seqd.Plugin {
 	t.Helper()
-	factory, err := plugin.Lookup("rate-limit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(plugin.Lookup("rate-limit"))(t)
 	b := seqd.BizType{Name: bizType}
 	for i := range list {
 		list[i].Scope = ratelimit.Cluster
@@ -36,10 +34,7 @@ func limits(t testing.TB, env plugin.Env, bizType string, list ...ratelimit.Sett
 	}
 	var plugins []seqd.Plugin
 	for _, binding := range b.Plugins {
-		p, err := factory.New(env, b, binding)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(factory.New(env, b, binding))(t)
 		plugins = append(plugins, p)
 	}
 	return plugins
@@ -146,10 +141,7 @@ func TestServer(t *testing.T) {
 	server := testenv.StartRedis(t)
 	client := connect(t, server.Addr())
 	allOver(t, client)
-	keys, err := server.Client().Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(server.Client().Keys(t.Context(), "*").Result())(t)
 	for _, key := range keys {
 		ttl, err := server.Client().PTTL(t.Context(), key).Result()
 		if err != nil || ttl <= 0 || ttl > 101*time.Hour || !strings.HasPrefix(key, "seqd:{b") || !strings.Contains(key, "}:limit:") || strings.Contains(key, "shop") {
@@ -165,9 +157,7 @@ func TestCluster(t *testing.T) {
 	client.AddHook(&patient{})
 	t.Cleanup(func() { _ = client.Close() })
 	// the client learns the nodes before the first request
-	if err := client.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Ping(t.Context()).Err())
 	for range 5 { // biz types on different nodes
 		allOver(t, client)
 	}

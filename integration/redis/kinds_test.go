@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -29,9 +30,7 @@ func TestCluster(t *testing.T) {
 	}
 	accepts(t, everywhere("few", append(rights, "+cluster|slots")...))
 	refuses(t, everywhere("noslots", rights...), "redis.username: ", "+cluster|slots")
-	if err := cluster.Nodes[1].Client().ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cluster.Nodes[1].Client().ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	refuses(t, settings(addrs), "redis.addrs: ", "maxmemory-policy")
 }
 
@@ -57,10 +56,7 @@ func TestSentinels(t *testing.T) {
 	refuses(t, settings(sentinels.Addrs()[0]), "redis.addrs: the server is a Sentinel", "redis.masterName")
 	refuses(t, settings(addrs), "redis.addrs: several addresses mean a Redis Cluster", "redis.masterName")
 	for _, sentinel := range sentinels.Trio {
-		err := sentinel.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">"+password).Err()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sentinel.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">"+password).Err())
 	}
 	accepts(t, settings(addrs, known, "SEQD_REDIS_SENTINELPASSWORD="+password))
 	refuses(t, settings(addrs, known), "redis.sentinelPassword: ")
@@ -91,9 +87,7 @@ func subscribed(t *testing.T, sentinels *testenv.Sentinels) (found *testenv.Redi
 	await.True(t, "a client is subscribed to a Sentinel", func() bool {
 		for _, sentinel := range sentinels.Trio {
 			reply := redis.NewStringCmd(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB")
-			if err := sentinel.Client().Process(t.Context(), reply); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sentinel.Client().Process(t.Context(), reply))
 			if strings.Contains(reply.Val(), "sub=2") {
 				found = sentinel
 			}

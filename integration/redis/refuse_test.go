@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -66,9 +67,7 @@ func accepts(t *testing.T, env []string) {
 func user(t *testing.T, server *testenv.Redis, name string, rules ...any) []string {
 	t.Helper()
 	args := append([]any{"ACL", "SETUSER", name, "reset", "on", ">" + password}, rules...)
-	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().Do(t.Context(), args...).Err())
 	return settings(server.Addr(), "SEQD_REDIS_USERNAME="+name, "SEQD_REDIS_PASSWORD="+password)
 }
 
@@ -107,9 +106,7 @@ func TestUsers(t *testing.T) {
 		refuses(t, append(env, "SEQD_REDIS_KEYPREFIX=mine:"), "redis.username: ", "~mine:*")
 	})
 	t.Run("nothing cached", func(t *testing.T) {
-		if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Client().ScriptFlush(t.Context()).Err())
 		refuses(t, user(t, server, "noeval", "~seqd:*", "+evalsha", "+info", "+hmget", "+hset", "+time"), "redis.username: ", "+eval")
 	})
 }
@@ -117,9 +114,7 @@ func TestUsers(t *testing.T) {
 func TestPasswords(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	if err := server.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().ConfigSet(t.Context(), "requirepass", password).Err())
 	accepts(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD="+password))
 	refuses(t, settings(server.Addr()), "redis.password: ", "NOAUTH")
 	refuses(t, settings(server.Addr(), "SEQD_REDIS_PASSWORD=wrong"), "redis.password: ", "WRONGPASS")
@@ -185,9 +180,7 @@ func TestNewerHash(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	key := fmt.Sprintf("seqd:{:probe%d}", rediscursor.FormatVersion)
-	if err := server.Client().HSet(t.Context(), key, "v", strconv.Itoa(rediscursor.FormatVersion+1), "cluster", "c", "new", "x").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().HSet(t.Context(), key, "v", strconv.Itoa(rediscursor.FormatVersion+1), "cluster", "c", "new", "x").Err())
 	refuses(t, settings(server.Addr()), "newer version")
 	if got, err := server.Client().HLen(t.Context(), key).Result(); err != nil || got != 3 {
 		t.Errorf("%d fields, %v", got, err)
@@ -242,9 +235,7 @@ func TestUnfitWhenItComes(t *testing.T) {
 	if _, err := n.Take("order", 1); err != nil {
 		t.Error(err)
 	}
-	if err := server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	n.AwaitLog("Redis is well")
 	n.Stop()
 	if got := strings.Count(n.Log(), "Redis cannot be used as it is"); got != 1 {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
 )
 
@@ -231,15 +232,9 @@ func readScripts(t *testing.T) map[string]string {
 	for name, folder := range map[string]string{
 		"cursor": "strategy/segment/rediscursor", "slots": "strategy/snowflake/redisslots", "answer": "server/idempotency", "limit": "plugin/ratelimit",
 	} {
-		files, err := os.ReadDir("../../" + folder + "/lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(os.ReadDir("../../" + folder + "/lua"))(t)
 		for _, file := range files {
-			text, err := os.ReadFile("../../" + folder + "/lua/" + file.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile("../../" + folder + "/lua/" + file.Name()))(t)
 			scripts[name+" "+strings.TrimSuffix(file.Name(), ".lua")] = string(text)
 		}
 	}

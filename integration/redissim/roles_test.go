@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
 )
 
@@ -60,19 +61,12 @@ func info(t *testing.T, s *redissim.Server) string {
 	if !s.Up() {
 		return ""
 	}
-	text, err := s.Do("INFO", "replication")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(s.Do("INFO", "replication"))(t)
 	return text.(string)
 }
 
 func infoOf(t *testing.T, r *testenv.Redis) string {
-	text, err := r.Client().Info(t.Context(), "replication").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(r.Client().Info(t.Context(), "replication").Result())(t)
 }
 
 // state returns what two servers say, with replication IDs in the order in which they were seen.

@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // The disk of the server is full. The server may end, and then an operator starts it again once
@@ -44,9 +45,7 @@ func fullDisk(s *system, disk string) {
 		}
 		return refusals() > before
 	})
-	if err := os.Remove(filler); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, os.Remove(filler))
 	s.returns() // the server may be about to end, and to recover or not; MariaDB itself tries again every minute
 	s.finish(away...)
 }
@@ -75,9 +74,7 @@ func smallDisk(t *testing.T, size string) string {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(dir), 0o711))
 	return dir
 }
 
@@ -85,9 +82,7 @@ func smallDisk(t *testing.T, size string) string {
 func fill(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = file.Close() }()
 	for _, size := range []int{1 << 20, 4096} {
 		for err = nil; err == nil; {

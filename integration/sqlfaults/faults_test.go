@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // away are the codes of a call for which no number came from the store.
@@ -101,9 +102,7 @@ func hold(s *system, statements ...string) (end func()) {
 func session(s *system) (run func(string) (string, error), close func()) {
 	s.Helper()
 	run, close, err := trySession(s)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, err)
 	return run, close
 }
 
@@ -175,9 +174,7 @@ func (s *system) disconnect() {
 	s.Helper()
 	run, close := session(s)
 	defer close()
-	if err := s.terminate(run); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, s.terminate(run))
 }
 
 func (s *system) terminate(run func(string) (string, error)) error {

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 )
@@ -17,10 +18,8 @@ func TestOneDamagedRecordAmongEpochs(t *testing.T) {
 	s := open(t, server.URI(), func(o *mongo.Options) { database = o.Database })
 	create(t, s)
 	documents := server.Client().Database(database).Collection("counters")
-	if _, err := documents.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "v", Value: 1}, {Key: "bizTag", Value: "bad"},
-		{Key: "max", Value: int64(1)}, {Key: "step", Value: int64(1)}, {Key: "timestamp", Value: int64(1)}, {Key: "epoch", Value: 5}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(documents.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "bad"}, {Key: "v", Value: 1}, {Key: "bizTag", Value: "bad"},
+		{Key: "max", Value: int64(1)}, {Key: "step", Value: int64(1)}, {Key: "timestamp", Value: int64(1)}, {Key: "epoch", Value: 5}}))(t)
 	// While the first query is under way the other calls gather for the second.
 	var failed int
 	for range 50 {
@@ -55,9 +54,7 @@ func TestRecordsWithoutEpoch(t *testing.T) {
 		if name != "missing" {
 			d = append(d, bson.E{Key: "epoch", Value: epoch})
 		}
-		if _, err := documents.InsertOne(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(documents.InsertOne(t.Context(), d))(t)
 		if e, err := s.Counters().Epoch(t.Context(), name); e != "" || err != nil {
 			t.Errorf("%s: %q, %v", name, e, err)
 		}

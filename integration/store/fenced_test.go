@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -27,9 +28,9 @@ func TestLedgersStandStillAfterAFailover(t *testing.T) {
 			s, failOver := start(t)
 			ctx := t.Context()
 			before, err := s.Fence(ctx)
-			must(t, err)
-			must(t, s.CreateFenced(ctx, ledgerDocument("invoice", 1), before.Current))
-			must(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 2), before.Current))
+			must.Do(t, err)
+			must.Do(t, s.CreateFenced(ctx, ledgerDocument("invoice", 1), before.Current))
+			must.Do(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 2), before.Current))
 			failOver()
 			awaitStore(t, s)
 			for range 2 {
@@ -46,10 +47,10 @@ func TestLedgersStandStillAfterAFailover(t *testing.T) {
 			if err != nil || after.Confirmed != before.Current || after.Current == before.Current {
 				t.Fatalf("%+v, %v, before %+v", after, err, before)
 			}
-			must(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 3), after.Current))
-			must(t, s.ConfirmFence(ctx, after.Current))
+			must.Do(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 3), after.Current))
+			must.Do(t, s.ConfirmFence(ctx, after.Current))
 			wants(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 4), before.Current), persist.ErrFailedOver)
-			must(t, s.CreateFenced(ctx, ledgerDocument("order", 1), after.Current))
+			must.Do(t, s.CreateFenced(ctx, ledgerDocument("order", 1), after.Current))
 		})
 	}
 }
@@ -62,7 +63,7 @@ func TestLedgersContinueIfNothingIsLost(t *testing.T) {
 	standby := synchronous(t, server)
 	s := openPostgres(t, testenv.PostgresURL(server.Addr(), standby.Addr()), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 5*time.Second })
 	before := fencedBy(t, s).Current
-	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), before))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), before))
 	server.Kill()
 	standby.Promote()
 	testenv.StartStandby(t, standby)
@@ -71,8 +72,8 @@ func TestLedgersContinueIfNothingIsLost(t *testing.T) {
 	if now := fencedBy(t, s); now.Current == before || now.FailedOver() {
 		t.Errorf("the fence is %+v, before %s", now, before)
 	}
-	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), before))
-	must(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), before))
+	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), before))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), before))
 }
 
 // On MySQL too, although another server is on record.
@@ -84,11 +85,11 @@ func TestMySQLLedgersContinueIfNothingIsLost(t *testing.T) {
 	o.Lossless, o.Timeout = true, 20*time.Second
 	s := openMySQL(t, o)
 	fence, err := s.Fence(t.Context())
-	must(t, err)
-	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence.Current))
+	must.Do(t, err)
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence.Current))
 	execMySQL(t, connectMySQL(t, o.DSN), "UPDATE seqd_schema SET writer = 'another', generation = 7")
-	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence.Current))
-	must(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), fence.Current))
+	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence.Current))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), fence.Current))
 }
 
 // A change of a ledger is durable although the server was told meanwhile not to wait for commits.
@@ -102,11 +103,11 @@ func TestPostgresLedgersAreDurable(t *testing.T) {
 	}
 	s, other := open(), open() // an error ends a connection, and a new one would be refused
 	fence := fencedBy(t, s).Current
-	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
 	server.Query("ALTER SYSTEM SET synchronous_commit = off")
 	server.Reload()
-	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence))
-	must(t, other.UpdateFenced(t.Context(), ledgerDocument("invoice", 3), fence))
+	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence))
+	must.Do(t, other.UpdateFenced(t.Context(), ledgerDocument("invoice", 3), fence))
 	standby.Pause()
 	wants(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 4), fence), persist.ErrUnavailable)
 	wants(t, other.CreateFenced(t.Context(), ledgerDocument("order", 1), fence), persist.ErrUnavailable)
@@ -122,7 +123,7 @@ func TestPostgresLedgersWaitForTheStandby(t *testing.T) {
 	synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless = true })
 	fence := fencedBy(t, s).Current
-	must(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
 	names := server.Query("SHOW synchronous_standby_names")
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
 	server.Reload()
@@ -134,7 +135,7 @@ func TestPostgresLedgersWaitForTheStandby(t *testing.T) {
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
 	server.Reload()
 	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
-	must(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence))
+	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence))
 }
 
 // Documents whose commit did not wait for the standby are not kept until a later one has.
@@ -155,5 +156,5 @@ func TestPostgresKeepsDurably(t *testing.T) {
 		}
 	}
 	standby.Resume()
-	must(t, s.Documents().Keep(t.Context(), list))
+	must.Do(t, s.Documents().Keep(t.Context(), list))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 )
@@ -25,9 +26,7 @@ func TestHistoryLostReply(t *testing.T) {
 	server := testenv.StartMongo(t)
 	link := testenv.NewLink(t, server.Addr())
 	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = brief })
-	if err := s.History().Append(t.Context(), historyBatch(1, 100)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.History().Append(t.Context(), historyBatch(1, 100)))
 	link.DropReplies()
 	if err := s.History().Append(t.Context(), historyBatch(101, 300)); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("without an answer: %v", err)
@@ -48,9 +47,7 @@ func TestHistoryCommands(t *testing.T) {
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Configure = c.monitor })
 	c.forget() // ignore the commands that create the database
 	for range 2 {
-		if err := s.History().Append(t.Context(), historyBatch(1, 3)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.History().Append(t.Context(), historyBatch(1, 3)))
 	}
 	inserts := c.with("insert")
 	if len(inserts) != 2 {
@@ -80,15 +77,9 @@ func TestHistoryDocumentsThatAreNotOurs(t *testing.T) {
 		"no count":         {bson.M{"count": int64(0)}, persist.ErrInvalid},
 		"another time":     {bson.M{"time": bson.DateTime(9)}, persist.ErrInvalid},
 	} {
-		if _, err := c.DeleteMany(t.Context(), bson.M{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.History().Append(t.Context(), historyBatch(1, 1)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": test.change}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.DeleteMany(t.Context(), bson.M{}))(t)
+		must.Do(t, s.History().Append(t.Context(), historyBatch(1, 1)))
+		must.Get(c.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": test.change}))(t)
 		if _, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5}); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -57,7 +58,7 @@ func TestLagOfANewRegistry(t *testing.T) {
 			}
 			hasLag("used", true)
 			hasLag("used", true, 7)
-			must(t, s.Slots().Drop(t.Context(), "used"))
+			must.Do(t, s.Slots().Drop(t.Context(), "used"))
 			hasLag("used", true)
 			hasLag("new", false)
 
@@ -68,7 +69,7 @@ func TestLagOfANewRegistry(t *testing.T) {
 			if err != nil || !fence.FailedOver() {
 				t.Fatalf("%+v, %v", fence, err)
 			}
-			must(t, s.ConfirmFence(t.Context(), fence.Current))
+			must.Do(t, s.ConfirmFence(t.Context(), fence.Current))
 			hasLag("new", true)
 		})
 	}

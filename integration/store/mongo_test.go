@@ -20,6 +20,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -35,10 +36,7 @@ func open(t *testing.T, uri string, change func(*mongo.Options)) *mongo.Store {
 	if o.Timeout < patient {
 		prepare(t, o, mongo.Open, func(o *mongo.Options) { o.Timeout = patient })
 	}
-	s, err := mongo.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(mongo.Open(t.Context(), o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -58,16 +56,12 @@ func prepare[O any, S io.Closer](t testing.TB, o O, open func(context.Context, O
 	if err == nil {
 		err = s.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func create(t *testing.T, s persist.Store) {
 	t.Helper()
-	if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
 }
 
 func allocate(ctx context.Context, s persist.Store) (persist.Range, error) {
@@ -155,9 +149,7 @@ func TestWriteConcern(t *testing.T) {
 	c.forget() // ignore the commands that create the database
 	create(t, s)
 	r, err := allocate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, giveBack := s.Counters().GiveBack(t.Context(), "order", r)
 	documents, token := s.Documents(), persist.Document{Kind: "token", Key: "a", Revision: 1}
 	changed := token
@@ -167,9 +159,7 @@ func TestWriteConcern(t *testing.T) {
 		documents.Update(t.Context(), changed),
 		documents.Delete(t.Context(), "token", "a", 2),
 		s.Counters().Delete(t.Context(), "order"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for name, want := range map[string]int{"insert": 2, "findAndModify": 1, "update": 2, "delete": 2} {
 		sent := c.with(name)
 		if len(sent) != want {
@@ -195,10 +185,7 @@ func TestLostReply(t *testing.T) {
 	link := testenv.NewLink(t, server.Addr())
 	s := open(t, fmt.Sprintf("mongodb://%s/", link.Addr()), func(o *mongo.Options) { o.Timeout = brief })
 	create(t, s)
-	first, err := allocate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(allocate(t.Context(), s))(t)
 	link.DropReplies()
 	if r, err := allocate(t.Context(), s); err == nil {
 		t.Fatalf("got %v without a reply", r)
@@ -225,10 +212,7 @@ func TestServerHangsDiesAndReturns(t *testing.T) {
 	server := testenv.StartMongo(t)
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Timeout = brief })
 	create(t, s)
-	first, err := allocate(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(allocate(t.Context(), s))(t)
 	server.Pause()
 	began := time.Now()
 	if r, err := allocate(t.Context(), s); err == nil {
@@ -307,13 +291,9 @@ func TestDocumentsThatAreNotOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			database := "seqd_" + testenv.Unique()
 			s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
-			if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 100, Step: 10}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 100, Step: 10}))
 			c := server.Client().Database(database).Collection("counters")
-			if _, err := c.UpdateOne(t.Context(), bson.M{"_id": "order"}, test.change); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.UpdateOne(t.Context(), bson.M{"_id": "order"}, test.change))(t)
 			before := c.FindOne(t.Context(), bson.M{"_id": "order"})
 			_, read := s.Counters().Read(t.Context(), "order")
 			_, allocated := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, Floor: 500})
@@ -342,15 +322,13 @@ func TestDueLeavesOutWhatIsNotOurs(t *testing.T) {
 	database := "seqd_" + testenv.Unique()
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
 	for i, key := range []string{"newer", "damaged", "odd", "fine"} {
-		must(t, s.Documents().Create(t.Context(), persist.Document{Kind: "ledger", Key: key, Revision: 1, Expires: int64(1 + i)}))
+		must.Do(t, s.Documents().Create(t.Context(), persist.Document{Kind: "ledger", Key: key, Revision: 1, Expires: int64(1 + i)}))
 	}
 	c := server.Client().Database(database).Collection("documents")
 	for id, change := range map[string]bson.M{
 		"ledger/newer": {"v": persist.FormatVersion + 1}, "ledger/damaged": {"revision": "x"}, "ledger/odd": {"body": 5},
 	} {
-		if _, err := c.UpdateOne(t.Context(), bson.M{"_id": id}, bson.M{"$set": change}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.UpdateOne(t.Context(), bson.M{"_id": id}, bson.M{"$set": change}))(t)
 	}
 	due, err := s.Documents().Due(t.Context(), "ledger", 100, 10)
 	if err != nil || len(due) != 1 || due[0].Key != "fine" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -29,7 +30,7 @@ func TestMySQLCancelledCommit(t *testing.T) {
 	o := newMySQL(t, primary)
 	o.Lossless, o.Timeout = true, 20*time.Second
 	s := openMySQL(t, o)
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
 	for what, write := range map[string]func(context.Context) error{
 		"a range": func(ctx context.Context) error { _, err := allocate(ctx, s); return err },
 		"a slot": func(ctx context.Context) error {
@@ -40,7 +41,7 @@ func TestMySQLCancelledCommit(t *testing.T) {
 			return err
 		},
 	} {
-		must(t, func() error { _, err := allocate(t.Context(), s); return err }())
+		must.Do(t, func() error { _, err := allocate(t.Context(), s); return err }())
 		replica.Pause()
 		done := make(chan error, 1)
 		go func() { done <- write(t.Context()) }()
@@ -79,7 +80,7 @@ func TestMySQLDemotion(t *testing.T) {
 	server := testenv.StartMySQL(t)
 	s := openMySQL(t, newMySQL(t, server))
 	epoch := persist.NewEpoch()
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10, Epoch: epoch}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10, Epoch: epoch}))
 	for _, first := range []string{"read", "write"} {
 		server.Query("SET GLOBAL read_only = 1")
 		read := func() error { _, err := s.Counters().Epoch(t.Context(), "order"); return err }
@@ -97,6 +98,6 @@ func TestMySQLDemotion(t *testing.T) {
 		if got, err := s.Counters().Epoch(t.Context(), "order"); first == "read" && (err != nil || got != epoch) {
 			t.Errorf("the epoch is %q, %v", got, err)
 		}
-		must(t, write())
+		must.Do(t, write())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 )
@@ -128,9 +129,9 @@ func TestMySQLOnRecordOnce(t *testing.T) {
 	become(server, 2)
 	const nodes = 10
 	stranger, err := connectMySQL(t, o.DSN).BeginTx(t.Context(), nil)
-	must(t, err)
+	must.Do(t, err)
 	_, err = stranger.ExecContext(t.Context(), "SELECT writer FROM seqd_schema FOR UPDATE")
-	must(t, err)
+	must.Do(t, err)
 	o.Timeout = 30 * time.Second
 	fences := make([]string, nodes)
 	var work sync.WaitGroup
@@ -149,7 +150,7 @@ func TestMySQLOnRecordOnce(t *testing.T) {
 	}
 	// All of them have seen that another server is on record, and wait for the row.
 	awaitMySQL(t, server, "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE seqd_schema%'", strconv.Itoa(nodes))
-	must(t, stranger.Rollback())
+	must.Do(t, stranger.Rollback())
 	work.Wait()
 	for _, fence := range fences {
 		if fence != fences[0] || !strings.HasPrefix(fence, "2/") || !strings.HasSuffix(fence, "/2") {
@@ -214,7 +215,7 @@ func TestMySQLBackOnOldConnections(t *testing.T) {
 		}
 	}
 	fence, err := s.Fence(ctx)
-	must(t, err)
+	must.Do(t, err)
 	execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = generation + 1")
 	wants(t, s.ConfirmFence(ctx, fence.Current), persist.ErrConflict)
 }
@@ -227,9 +228,9 @@ func TestMySQLLooksAtNewServer(t *testing.T) {
 	db := connectMySQL(t, o.DSN)
 	execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = 7")
 	looking, err := tryMySQL(t, o, func(o *mysql.Options) { o.ReadOnly = true })
-	must(t, err)
+	must.Do(t, err)
 	seen, err := looking.Fence(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	if c, err := looking.Counters().Read(t.Context(), "order"); err != nil || !c.FailedOver {
 		t.Errorf("the counter is %+v, %v", c, err)
 	}
@@ -258,7 +259,7 @@ func TestMySQLLosslessIgnoresRecord(t *testing.T) {
 			t.Errorf("%+v, %v, want it to begin with %d", r, err, want)
 		}
 	}
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
 	if fences := askMySQL(t, db, "SELECT GROUP_CONCAT(DISTINCT SUBSTRING_INDEX(fence, '/', -1)) FROM seqd_counters"); fences != "7" {
 		t.Errorf("counters were written in the generations %s", fences)
 	}

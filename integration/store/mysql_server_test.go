@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -118,7 +119,7 @@ func TestMySQLNewerSchema(t *testing.T) {
 	s := openMySQL(t, o)
 	wants(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}), persist.ErrNewer)
 	execMySQL(t, db, "UPDATE seqd_schema SET version = 1")
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}))
 }
 
 // A store that was opened before the server could be reached creates no tables, because it belongs
@@ -133,7 +134,7 @@ func TestMySQLCreatesTables(t *testing.T) {
 		func(o *mysql.Options) { o.Unreached = true }, func(o *mysql.Options) { o.ReadOnly = true },
 	} {
 		s, err := tryMySQL(t, o, change)
-		must(t, err)
+		must.Do(t, err)
 		_, err = persist.ReadCluster(t.Context(), s.Documents())
 		wants(t, err, persist.ErrNotFound)
 		if found := askMySQL(t, db, "SELECT count(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); found != "0" {
@@ -159,7 +160,7 @@ func TestMySQLOddRows(t *testing.T) {
 	s := openMySQL(t, o)
 	ctx, db := t.Context(), connectMySQL(t, o.DSN)
 	fence, err := s.Fence(ctx)
-	must(t, err)
+	must.Do(t, err)
 	source := fence.Current
 	history := persist.HistoryRecord{ID: persist.HistoryID(5, 1, 1), BizType: "order", Time: 5, First: 1, Last: 1, Count: 1}
 	const newer = ` SET body = REPLACE(body, '"v":1', '"v":2')`
@@ -173,9 +174,9 @@ func TestMySQLOddRows(t *testing.T) {
 		{[]string{"UPDATE seqd_counters SET step = 0", "UPDATE seqd_documents SET version = 0", "UPDATE seqd_slots SET body = ''", "UPDATE seqd_history SET id = CONCAT('order/', REPEAT('0', 40))"}, persist.ErrInvalid},
 	} {
 		execMySQL(t, db, "DELETE FROM seqd_counters", "DELETE FROM seqd_documents", "DELETE FROM seqd_slots", "DELETE FROM seqd_history")
-		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
-		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1, Expires: 5}))
-		must(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
+		must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+		must.Do(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1, Expires: 5}))
+		must.Do(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
 		if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: source}); !made {
 			t.Fatal(err)
 		}
@@ -215,7 +216,7 @@ func TestMySQLRights(t *testing.T) {
 	server := testenv.StartMySQL(t)
 	o := newMySQL(t, server)
 	config, err := library.ParseDSN(o.DSN)
-	must(t, err)
+	must.Do(t, err)
 	few := o
 	few.DSN = fmt.Sprintf("few:hidden@tcp(%s)/%s", config.Addr, config.DBName)
 	refused := func(dsn, want string) {
@@ -251,8 +252,8 @@ func TestMySQLRights(t *testing.T) {
 		t.Error(err)
 	}
 	fence, err := s.Fence(t.Context())
-	must(t, err)
-	must(t, s.ConfirmFence(t.Context(), fence.Current))
+	must.Do(t, err)
+	must.Do(t, s.ConfirmFence(t.Context(), fence.Current))
 }
 
 // A range is allocated by one statement in one round trip, and so are the other operations on
@@ -276,12 +277,8 @@ func TestMySQLSendsOneStatement(t *testing.T) {
 	traced = 0
 	const rounds = 10
 	for range rounds {
-		if _, err := allocate(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Counters().Epoch(t.Context(), "order"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(allocate(t.Context(), s))(t)
+		must.Get(s.Counters().Epoch(t.Context(), "order"))(t)
 	}
 	server.Query("SET GLOBAL general_log = 0")
 	got := server.Query("SELECT GROUP_CONCAT(kind, ' ', n ORDER BY kind) FROM (SELECT kind, count(*) AS n FROM (SELECT CONCAT(command_type, ' ', " +
@@ -301,10 +298,8 @@ func TestMySQLLockedRow(t *testing.T) {
 	s := openMySQL(t, o)
 	create(t, s)
 	stranger, err := connectMySQL(t, o.DSN).BeginTx(t.Context(), nil)
-	must(t, err)
-	if _, err := stranger.ExecContext(t.Context(), "UPDATE seqd_counters SET step = 77"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Get(stranger.ExecContext(t.Context(), "UPDATE seqd_counters SET step = 77"))(t)
 	var callers sync.WaitGroup
 	for range 20 { // more than there are connections
 		callers.Go(func() {
@@ -318,7 +313,7 @@ func TestMySQLLockedRow(t *testing.T) {
 	callers.Wait()
 	const waiting = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE seqd_counters%'"
 	await.True(t, "the server does not wait for the row", func() bool { return server.Query(waiting) == "0" })
-	must(t, stranger.Rollback())
+	must.Do(t, stranger.Rollback())
 	awaitStore(t, s)
 	if r, err := allocate(t.Context(), s); err != nil || r.First != 1 {
 		t.Errorf("%+v, %v", r, err)

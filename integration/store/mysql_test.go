@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -23,10 +24,7 @@ func openMySQL(t *testing.T, o mysql.Options) *mysql.Store {
 	if o.Timeout < patient {
 		prepare(t, o, mysql.Open, func(o *mysql.Options) { o.Timeout = patient })
 	}
-	s, err := mysql.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(mysql.Open(t.Context(), o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -34,10 +32,7 @@ func openMySQL(t *testing.T, o mysql.Options) *mysql.Store {
 // connectMySQL opens a database beside a store, for the preparations and checks of a test.
 func connectMySQL(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("mysql", dsn))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

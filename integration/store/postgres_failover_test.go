@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -26,11 +27,7 @@ func synchronous(t testing.TB, server *testenv.Postgres) (standby *testenv.Postg
 // fencedBy returns the fence of a store.
 func fencedBy(t *testing.T, s *postgres.Store) persist.Fence {
 	t.Helper()
-	fence, err := s.Fence(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fence
+	return must.Get(s.Fence(t.Context()))(t)
 }
 
 // A standby that is promoted has another fence. Until an operator confirms it no counter is
@@ -46,11 +43,9 @@ func TestPostgresFailover(t *testing.T) {
 		t.Fatalf("a new database has %+v", before)
 	}
 	epoch := persist.NewEpoch()
-	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
-	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "other", Max: 5, Step: 10}))
-	if _, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, To: persist.NewCursor("", epoch)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "other", Max: 5, Step: 10}))
+	must.Get(s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, To: persist.NewCursor("", epoch)}))(t)
 	if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: before.Current}); err != nil || !made {
 		t.Fatalf("%t, %v", made, err)
 	}
@@ -95,8 +90,8 @@ func TestPostgresFailover(t *testing.T) {
 	}
 
 	wants(t, s.ConfirmFence(ctx, before.Current), persist.ErrConflict)
-	must(t, s.ConfirmFence(ctx, fence.Current))
-	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}))
+	must.Do(t, s.ConfirmFence(ctx, fence.Current))
+	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 1}))
 	if c, err := s.Counters().Read(ctx, "other"); err != nil || !c.FailedOver {
 		t.Errorf("a counter that was not used since is %+v, %v", c, err)
 	}
@@ -111,7 +106,7 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 	first := testenv.StartPostgres(t)
 	second := testenv.StartStandby(t, first)
 	s := openPostgres(t, testenv.PostgresURL(first.Addr(), second.Addr()), func(o *postgres.Options) { o.Timeout = 5 * time.Second })
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 10}))
 	first.AwaitStandby(second)
 	first.Kill()
 	second.Promote()
@@ -146,10 +141,8 @@ func TestPostgresLosslessFailover(t *testing.T) {
 	standby := synchronous(t, server)
 	url := testenv.PostgresURL(server.Addr(), standby.Addr())
 	s := openPostgres(t, url, func(o *postgres.Options) { o.Lossless, o.Timeout = true, 5*time.Second })
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	must.Get(allocate(t.Context(), s))(t)
 	server.Kill()
 	standby.Promote()
 	testenv.StartStandby(t, standby)
@@ -163,7 +156,7 @@ func TestPostgresLosslessFailover(t *testing.T) {
 	if want := (persist.Range{First: 11, Last: 20}); err != nil || r != want {
 		t.Errorf("%+v, %v, want %+v", r, err, want)
 	}
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
 }
 
 // A commit that did not wait for the standby is not acknowledged, and what it wrote is not shown as
@@ -174,7 +167,7 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	standby := synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = true, 30*time.Second })
 	ctx := t.Context()
-	must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 10}))
+	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 10}))
 	standby.Pause()
 	done := make(chan error, 1)
 	go func() {
@@ -274,13 +267,6 @@ func awaitStore(t *testing.T, s persist.Store) {
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func wants(t testing.TB, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -299,7 +285,7 @@ func TestPostgresPoolerLeadsToStandby(t *testing.T) {
 	s := openPostgres(t, testenv.StartPgbouncer(t, link.Addr()).URL(), nil)
 	ctx := t.Context()
 	create(t, s)
-	must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
+	must.Do(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1}))
 	server.AwaitStandby(standby)
 	link.Switch(standby.Addr())
 	_, document := s.Documents().Read(ctx, "token", "x")
@@ -356,9 +342,7 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 	synchronous(t, server)
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless = true })
 	create(t, s)
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(allocate(t.Context(), s))(t)
 	names := server.Query("SHOW synchronous_standby_names")
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
 	server.Reload()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/persist/postgres"
@@ -96,10 +97,10 @@ func TestPostgresTemporaryTables(t *testing.T) {
 	url := testenv.StartPgbouncer(t, server.Addr(), "default_pool_size = 1").URL()
 	openPostgres(t, server.URL(), nil)
 	client, err := pgx.Connect(t.Context(), url)
-	must(t, err)
+	must.Do(t, err)
 	run := func(statement string) string {
 		results, err := client.PgConn().Exec(t.Context(), statement).ReadAll()
-		must(t, err)
+		must.Do(t, err)
 		if len(results[0].Rows) == 0 {
 			return ""
 		}

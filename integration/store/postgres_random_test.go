@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -87,16 +88,12 @@ func (d *differential) create() {
 		BizTag: fmt.Sprintf("o\x00rder'%d\\ü", d.created), Max: d.number(), Step: 1 + d.random.Int64N(100), Timestamp: d.now,
 		Epoch: epochs[d.random.IntN(len(epochs))],
 	}
-	if err := d.store.Counters().Create(d.Context(), d.known); err != nil {
-		d.Fatal(err)
-	}
+	must.Do(d, d.store.Counters().Create(d.Context(), d.known))
 }
 
 // failOver makes the row one that another server wrote.
 func (d *differential) failOver() {
-	if err := d.foreign([]byte(d.known.BizTag)); err != nil {
-		d.Fatal(err)
-	}
+	must.Do(d, d.foreign([]byte(d.known.BizTag)))
 	if d.known.BizTag != "" && !d.lossless {
 		d.known.FailedOver, d.known.Epoch = true, ""
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
 )
@@ -80,7 +81,7 @@ func TestPostgresNewerSchema(t *testing.T) {
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Unreached = true })
 	wants(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}), persist.ErrNewer)
 	server.Query("UPDATE seqd_schema SET version = 1")
-	must(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}))
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}))
 }
 
 // A store that was opened before the server could be reached creates no tables, because it belongs
@@ -120,9 +121,9 @@ func TestPostgresOddRows(t *testing.T) {
 			"UPDATE seqd_slots SET body = substr(body, 2); UPDATE seqd_history SET body = ''", persist.ErrInvalid},
 	} {
 		server.Query("TRUNCATE seqd_counters, seqd_documents, seqd_slots, seqd_history")
-		must(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
-		must(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1, Expires: 5}))
-		must(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
+		must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+		must.Do(t, s.Documents().Create(ctx, persist.Document{Kind: "token", Key: "x", Revision: 1, Expires: 5}))
+		must.Do(t, s.History().Append(ctx, []persist.HistoryRecord{history}))
 		if made, err := s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, Source: source}); !made {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestPostgresRights(t *testing.T) {
 	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
 		t.Error(err)
 	}
-	must(t, s.ConfirmFence(t.Context(), fencedBy(t, s).Current))
+	must.Do(t, s.ConfirmFence(t.Context(), fencedBy(t, s).Current))
 }
 
 // A range is allocated by one statement, which is prepared if the connection leads straight to the
@@ -219,9 +220,7 @@ func TestPostgresAllocatesByOneStatement(t *testing.T) {
 		awaitStatements(t, server, before, `INSERT INTO "public".seqd_counters`, 1)
 		before = len(server.Log())
 		for range 10 {
-			if _, err := allocate(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(allocate(t.Context(), s))(t)
 		}
 		log := awaitStatements(t, server, before, `UPDATE "public".seqd_counters`, 10)
 		if n := strings.Count(log, "execute "+name); n != 10 || strings.Count(log, "execute ") != 10 || strings.Contains(log, " statement: ") {
@@ -252,10 +251,8 @@ func TestPostgresLockedRow(t *testing.T) {
 			s := openPostgres(t, url, func(o *postgres.Options) { o.Timeout = brief })
 			create(t, s)
 			stranger, err := server.Connect().Begin(t.Context())
-			must(t, err)
-			if _, err := stranger.Exec(t.Context(), "SELECT FROM seqd_counters FOR UPDATE"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
+			must.Get(stranger.Exec(t.Context(), "SELECT FROM seqd_counters FOR UPDATE"))(t)
 			var callers sync.WaitGroup
 			for range 20 { // more than there are connections
 				callers.Go(func() {
@@ -268,7 +265,7 @@ func TestPostgresLockedRow(t *testing.T) {
 			}
 			callers.Wait()
 			awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "0")
-			must(t, stranger.Rollback(t.Context()))
+			must.Do(t, stranger.Rollback(t.Context()))
 			awaitStore(t, s)
 			if r, err := allocate(t.Context(), s); err != nil || r.First != 1 {
 				t.Errorf("%+v, %v", r, err)
@@ -377,9 +374,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 	s := openPostgres(t, server.URL(), nil)
 	create(t, s)
 	for range 200 {
-		if _, err := allocate(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(allocate(t.Context(), s))(t)
 	}
 	awaitQuery(t, server, "SELECT n_tup_upd = 200 AND n_tup_hot_upd = 200 FROM pg_stat_user_tables WHERE relname = 'seqd_counters'", "t")
 	if pages := server.Query("SELECT pg_relation_size('seqd_counters') / 8192"); pages != "1" {
@@ -401,7 +396,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(t, s.Close())
+	must.Do(t, s.Close())
 	awaitQuery(t, server, "SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = 'seqd_documents'", "100")
 	if after := server.Query(scans); after != before {
 		t.Errorf("%s rows were read without an index", after)

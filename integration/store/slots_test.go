@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 )
@@ -40,9 +41,7 @@ func TestSlotCommands(t *testing.T) {
 	swap(t, s, persist.SlotSwap{NewSet: &slotSet}, true)
 	swap(t, s, persist.SlotSwap{OldSet: &slotSet, NewSlot: leased(5)}, true)
 	swap(t, s, persist.SlotSwap{OldSet: &slotSet, OldSlot: leased(5), NewSlot: leased(5)}, true)
-	if err := s.Slots().Drop(t.Context(), registry); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Slots().Drop(t.Context(), registry))
 	if finds := c.with("find"); len(finds) != 0 {
 		t.Errorf("the common path reads first: %s", finds)
 	}
@@ -57,9 +56,7 @@ func TestSlotCommands(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.Slots().Look(t.Context(), registry, 5, 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Slots().Look(t.Context(), registry, 5, 5))(t)
 	finds := c.with("find")
 	if len(finds) != 1 || !strings.Contains(finds[0], `"slots.5"`) || !strings.Contains(finds[0], `"level": "majority"`) {
 		t.Errorf("a look sent %s", finds)
@@ -73,7 +70,7 @@ func TestSlotFieldsInAnotherOrder(t *testing.T) {
 	database := "seqd_" + testenv.Unique()
 	s := open(t, server.URI(), func(o *mongo.Options) { o.Database = database })
 	c := server.Client().Database(database).Collection("slots")
-	_, err := c.InsertOne(t.Context(), bson.D{
+	must.Get(c.InsertOne(t.Context(), bson.D{
 		{Key: "slots", Value: bson.D{
 			{Key: "10", Value: bson.D{
 				{Key: "renewedAt", Value: int32(50)}, {Key: "until", Value: int64(100)}, {Key: "token", Value: "t"},
@@ -89,10 +86,7 @@ func TestSlotFieldsInAnotherOrder(t *testing.T) {
 			{Key: "incarnation", Value: slotSet.Incarnation},
 		}},
 		{Key: "v", Value: int64(persist.FormatVersion)}, {Key: "more", Value: true}, {Key: "_id", Value: registry},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	table, err := s.Slots().Look(t.Context(), registry)
 	if err != nil || table.Set == nil || *table.Set != slotSet || len(table.Slots) != 2 || table.Slots[0] != *leased(5) || table.Slots[1] != *leased(10) {
 		t.Fatalf("%+v, %v", table, err)
@@ -142,13 +136,9 @@ func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 		"until too high":     {set("slots.5.until", persist.MaxNumber+1), persist.ErrInvalid, "until"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := c.DeleteMany(t.Context(), bson.M{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.DeleteMany(t.Context(), bson.M{}))(t)
 			swap(t, s, persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5)}, true)
-			if _, err := c.UpdateOne(t.Context(), bson.M{"_id": registry}, test.change); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.UpdateOne(t.Context(), bson.M{"_id": registry}, test.change))(t)
 			before := c.FindOne(t.Context(), bson.M{"_id": registry})
 			_, look := s.Slots().Look(t.Context(), registry)
 			_, one := s.Slots().Look(t.Context(), registry, 5)
@@ -170,9 +160,7 @@ func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"x", "05", "-1", "65536", "1.5"} {
-		if _, err := c.DeleteMany(t.Context(), bson.M{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.DeleteMany(t.Context(), bson.M{}))(t)
 		_, err := c.InsertOne(t.Context(), bson.M{"_id": registry, "v": 1, "slots": bson.M{name: bson.M{
 			"key": "k", "token": "", "until": int64(1), "reserved": int64(1), "renewedAt": int64(1),
 		}}})

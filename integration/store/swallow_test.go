@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 )
@@ -50,10 +51,7 @@ var (
 func onRedis(t *testing.T, addr string, timeout time.Duration) request {
 	cfg := config.Default().Redis
 	cfg.Addrs, cfg.Timeout = []string{addr}, timeout
-	client, err := backends.NewRedis(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(backends.NewRedis(t.Context(), cfg))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return func(ctx context.Context) error { _, err := redisonce.Do(ctx, client, "time"); return err }
 }
@@ -126,9 +124,7 @@ func TestFewConnections(t *testing.T) {
 			t.Parallel()
 			ask := kind.open(t, kind.start(t), 2*patient)
 			for range 3 {
-				if err := together(t.Context(), ask); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, together(t.Context(), ask))
 			}
 		})
 	}

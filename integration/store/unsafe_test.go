@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -18,10 +19,10 @@ func becomesUnsafe(t *testing.T, s fencedStore, weaken, mend func(), setting str
 	ctx := t.Context()
 	create(t, s)
 	_, err := allocate(ctx, s)
-	must(t, err)
+	must.Do(t, err)
 	fence, err := s.Fence(ctx)
-	must(t, err)
-	must(t, s.CreateFenced(ctx, ledgerDocument("invoice", 1), fence.Current))
+	must.Do(t, err)
+	must.Do(t, s.CreateFenced(ctx, ledgerDocument("invoice", 1), fence.Current))
 	weaken()
 	_, taken := allocate(ctx, s)
 	_, read := s.Counters().Read(ctx, "order")
@@ -42,7 +43,7 @@ func becomesUnsafe(t *testing.T, s fencedStore, weaken, mend func(), setting str
 	if r, err := allocate(ctx, s); err != nil || r.First != 11 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	must(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 2), fence.Current))
+	must.Do(t, s.UpdateFenced(ctx, ledgerDocument("invoice", 2), fence.Current))
 }
 
 func TestPostgresBecomesUnsafe(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	driver "go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
 )
@@ -52,9 +53,7 @@ func newFormer(t *testing.T, server *testenv.Mongo) former {
 
 func (f former) insert(collection string, documents ...bson.D) {
 	f.Helper()
-	if _, err := f.Collection(collection).InsertMany(f.Context(), documents); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(f.Collection(collection).InsertMany(f.Context(), documents))(f)
 }
 
 // open opens the store as this version does.
@@ -72,9 +71,7 @@ func (f former) open(change ...func(*mongo.Options)) *mongo.Store {
 func (f former) version(collection, id string) int {
 	f.Helper()
 	var stored struct{ V int }
-	if err := f.Collection(collection).FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&stored); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, f.Collection(collection).FindOne(f.Context(), bson.D{{Key: "_id", Value: id}}).Decode(&stored))
 	return stored.V
 }
 
@@ -111,9 +108,7 @@ func (f former) purged(s persist.Store, want int64) {
 func listed(t *testing.T, s persist.Store, kind string) (keys []string) {
 	t.Helper()
 	for d, err := range persist.EveryDocument(t.Context(), s.Documents(), kind) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		keys = append(keys, d.Key)
 	}
 	return keys
@@ -148,10 +143,7 @@ func TestUpgrade(t *testing.T) {
 func TestNewDatabaseIsRefusedByThePreviousVersion(t *testing.T) {
 	f := former{t, testenv.StartMongo(t), nil}
 	f.Database = f.server.Client().Database("seqd_" + testenv.Unique())
-	first, err := persist.ClusterID(t.Context(), f.open(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(persist.ClusterID(t.Context(), f.open(), time.Now))(t)
 	if again, err := persist.ClusterID(t.Context(), f.open(), time.Now); again != first || err != nil {
 		t.Errorf("the cluster is %q, and then %q, %v", first, again, err)
 	}
@@ -248,9 +240,7 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	raise := func(bizType string, period int64) {
 		t.Helper()
 		change := bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: period}}}}
-		if _, err := f.Collection("counters").UpdateByID(t.Context(), bizType+"@", change); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Collection("counters").UpdateByID(t.Context(), bizType+"@", change))(t)
 		if d, err := s.Documents().Read(t.Context(), persist.PeriodKind, fmt.Sprint(bizType, "@", period)); !errors.Is(err, persist.ErrNotFound) {
 			t.Errorf("the period is %+v, %v", d, err)
 		}
@@ -279,12 +269,8 @@ func TestPeriodThatIsRemovedWhileItBegins(t *testing.T) {
 	if d, err := s.Documents().Read(t.Context(), period.Kind, period.Key); !errors.Is(err, persist.ErrNotFound) {
 		t.Fatalf("the period is %+v, %v", d, err)
 	}
-	if _, err := f.Collection("counters").UpdateByID(t.Context(), "user@", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 20261003}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Documents().Create(t.Context(), period); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Collection("counters").UpdateByID(t.Context(), "user@", bson.D{{Key: "$set", Value: bson.D{{Key: "max", Value: 20261003}}}}))(t)
+	must.Do(t, s.Documents().Create(t.Context(), period))
 	f.purged(s, 20261003)
 }
 
@@ -306,19 +292,14 @@ func TestThePreviousVersionSeesWhatIsRecorded(t *testing.T) {
 	s := f.open()
 	ctx, documents := t.Context(), s.Documents()
 	period := persist.Document{Kind: persist.PeriodKind, Key: "user@20261122", Revision: 1, Body: "segment", Timestamp: 1}
-	err := errors.Join(persist.ShapesIn(documents).Create(ctx, "new", "segment", time.UnixMilli(7)), documents.Create(ctx, period),
-		documents.Update(ctx, persist.PurgedDocument("user", 20261015, 2, 8)), documents.Create(ctx, persist.PurgedDocument("other", 20261016, 1, 8)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(persist.ShapesIn(documents).Create(ctx, "new", "segment", time.UnixMilli(7)), documents.Create(ctx, period),
+		documents.Update(ctx, persist.PurgedDocument("user", 20261015, 2, 8)), documents.Create(ctx, persist.PurgedDocument("other", 20261016, 1, 8))))
 	f.former("shapes", "new", "shape", "segment")
 	f.former("shapes", "user@20261122", "shape", "segment")
 	f.former("counters", "user@", "max", 20261015)
 	f.former("counters", "other@", "max", 20261016)
 	f.purged(s, 20261015)
-	if err := documents.Delete(ctx, persist.PeriodKind, period.Key, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, documents.Delete(ctx, persist.PeriodKind, period.Key, 1))
 	f.former("shapes", period.Key, "", nil)
 	if d, err := documents.Read(ctx, persist.PeriodKind, period.Key); !errors.Is(err, persist.ErrNotFound) {
 		t.Errorf("the period is %+v, %v", d, err)
@@ -328,9 +309,7 @@ func TestThePreviousVersionSeesWhatIsRecorded(t *testing.T) {
 // A layout that is newer than this version is refused, and is not changed.
 func TestNewerLayoutIsRefused(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
-	if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}))(t)
 	_, err := mongo.Open(t.Context(), mongo.Options{URI: f.server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now})
 	if !errors.Is(err, persist.ErrNewer) {
 		t.Errorf("got %v", err)
@@ -374,10 +353,7 @@ func TestRemovedPeriodsAreKnownToThePreviousVersionFirst(t *testing.T) {
 			}
 		})
 		err := cut.Documents().Update(t.Context(), persist.PurgedDocument("user", 20261120, 2, 8))
-		gone, failed := f.open().Documents().Read(t.Context(), persist.PurgedKind, "user")
-		if failed != nil {
-			t.Fatal(failed)
-		}
+		gone := must.Get(f.open().Documents().Read(t.Context(), persist.PurgedKind, "user"))(t)
 		if gone.Body == "20261120" {
 			f.former("counters", "user@", "max", 20261120)
 		}
@@ -399,9 +375,7 @@ func TestNewerLayoutIsRefusedLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFormer(t, server)
 			f.open()
-			if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}))(t)
 			if c, err := persist.ReadCluster(t.Context(), f.open(change).Documents()); !errors.Is(err, persist.ErrNewer) {
 				t.Errorf("the cluster is %+v, %v", c, err)
 			}
@@ -425,9 +399,7 @@ func TestUpgradeOfDamagedTombstones(t *testing.T) {
 // A damaged record of the cluster is an error that does not pass: the start must not wait for ever.
 func TestUpgradeOfDamagedCluster(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
-	if _, err := f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "cluster", Value: 5}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "cluster", Value: 5}}}}))(t)
 	_, err := mongo.Open(t.Context(), mongo.Options{URI: f.server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now})
 	if !errors.Is(err, persist.ErrInvalid) || errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("got %v", err)

@@ -13,32 +13,21 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
 func TestDocumentIsUpToDate(t *testing.T) {
-	want, err := document("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("../../docs/CONFIGURATION.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(document("../.."))(t)
+	got := must.Get(os.ReadFile("../../docs/CONFIGURATION.md"))(t)
 	if string(got) != want {
 		t.Error("docs/CONFIGURATION.md is not up to date: run go run ./internal/configdoc >docs/CONFIGURATION.md")
 	}
 }
 
 func TestHelpIsUpToDate(t *testing.T) {
-	want, err := helpTexts("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("../../server/config/help.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(helpTexts("../.."))(t)
+	got := must.Get(os.ReadFile("../../server/config/help.json"))(t)
 	if string(got) != want {
 		t.Error("server/config/help.json is not up to date: run go run ./internal/configdoc help >server/config/help.json")
 	}

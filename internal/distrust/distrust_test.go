@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Whom a connection that was given up takes with it.
@@ -31,10 +33,7 @@ func TestSilence(t *testing.T) {
 				peers := New(patience)
 				connect := func(addr string) (client, server net.Conn) {
 					near, far := net.Pipe()
-					made, err := peers.Dial(func(context.Context, string, string) (net.Conn, error) { return near, nil })(t.Context(), "tcp", addr)
-					if err != nil {
-						t.Fatal(err)
-					}
+					made := must.Get(peers.Dial(func(context.Context, string, string) (net.Conn, error) { return near, nil })(t.Context(), "tcp", addr))(t)
 					t.Cleanup(func() { _ = made.Close(); _ = far.Close() })
 					return made, far
 				}
@@ -48,9 +47,7 @@ func TestSilence(t *testing.T) {
 				swallow := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }
 				go swallow(server)
 				go swallow(otherServer)
-				if _, err := suspect.Write([]byte("q")); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(suspect.Write([]byte("q")))(t)
 				if test.during != nil {
 					test.during(other)
 				}

@@ -6,24 +6,22 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestMake(t *testing.T) {
 	dir := t.TempDir()
 	inner := filepath.Join(dir, "a", "b", "c")
 	for range 2 {
-		if err := Make(inner, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Make(inner, 0o700))
 	}
 	info, err := os.Stat(inner)
 	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if err := Make(filepath.Join(file, "x"), 0o700); err == nil {
 		t.Error("a folder was made inside a file")
 	}

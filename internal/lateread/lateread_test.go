@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/nettest"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/tcppair"
 )
 
@@ -79,9 +80,7 @@ func TestReadBegins(t *testing.T) {
 	if n := below.reads.Load(); n != 0 && time.Since(began) < pause {
 		t.Errorf("%d reads while one is held back", n)
 	}
-	if _, err := far.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(far.Write([]byte("x")))(t)
 	if err := <-read; err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +128,7 @@ func TestHowLong(t *testing.T) {
 			c := k.Conn(instant{})
 			requests(c, test.others)
 			begun := time.Now()
-			if _, err := c.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Read(make([]byte, 1)))(t)
 			if took := time.Since(begun); took != test.want {
 				t.Errorf("after many reads: %v, beside %d others: held back for %v, want %v", test.busy, test.others, took, test.want)
 			}
@@ -190,9 +187,7 @@ func (k *Clock) isTicking() bool {
 // A deadline that has passed ends a read that is held back.
 func TestPassedDeadline(t *testing.T) {
 	c, _, _, read := held(t)
-	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Unix(1, 0)))
 	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the read ended with %v", err)
 	}
@@ -201,9 +196,7 @@ func TestPassedDeadline(t *testing.T) {
 // A later deadline ends the hold, and then the read.
 func TestLaterDeadline(t *testing.T) {
 	c, _, _, read := held(t)
-	if err := c.SetDeadline(time.Now().Add(pause / 4)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(pause/4)))
 	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the read ended with %v", err)
 	}
@@ -212,9 +205,7 @@ func TestLaterDeadline(t *testing.T) {
 // Closing ends a read that is held back.
 func TestClose(t *testing.T) {
 	c, _, _, read := held(t)
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Close())
 	if err := <-read; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the read ended with %v", err)
 	}
@@ -230,9 +221,7 @@ func TestClockStops(t *testing.T) {
 	for i := range 50 {
 		a, far := tcppair.New(t)
 		c := k.Conn(a)
-		if _, err := far.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(far.Write([]byte("x")))(t)
 		wg.Go(func() {
 			time.Sleep(time.Duration(i) * pause / 10) // not all at the same tick
 			if _, err := c.Read(make([]byte, 1)); err != nil {
@@ -270,9 +259,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func serve(t *testing.T, handler http.HandlerFunc) (client net.Conn, server *counted) {
 	t.Helper()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	l := &listener{Listener: tcp, clock: busyClock(), accepted: make(chan *counted, 1)}
 	s := &http.Server{Handler: handler}
 	ended := make(chan error, 1)
@@ -284,9 +271,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (client net.Conn, server *cou
 		<-ended
 	})
 	client, err = net.Dial("tcp", tcp.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client, <-l.accepted
 }
@@ -299,13 +284,9 @@ func TestCallerLeaves(t *testing.T) {
 		<-r.Context().Done()
 		cancelled <- r.Context().Err()
 	})
-	if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	<-running
-	if err := client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Close())
 	if err := <-cancelled; !errors.Is(err, context.Canceled) {
 		t.Errorf("the request ended with %v", err)
 	}
@@ -328,19 +309,14 @@ func TestPipeline(t *testing.T) {
 		slow.Store(is)
 		before := server.reads.Load()
 		for i := range most {
-			if _, err := fmt.Fprintf(client, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Fprintf(client, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i))(t)
 		}
 		if is {
 			await.True(t, "a read of one byte is released", func() bool { return server.reads.Load() > before })
 			begun <- true
 		}
 		for i := range most {
-			answer, err := http.ReadResponse(answers, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must.Get(http.ReadResponse(answers, nil))(t)
 			body, err := io.ReadAll(answer.Body)
 			if want := fmt.Sprint("/", i); err != nil || string(body) != want {
 				t.Fatalf("the answer is %q, %v, want %q", body, err, want)

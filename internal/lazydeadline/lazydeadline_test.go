@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/nettest"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/tcppair"
 )
 
@@ -45,15 +46,9 @@ func TestFewDeadlinesAreArmed(t *testing.T) {
 	watch(&c.write, 10)
 	buf := make([]byte, 4)
 	for range 1000 {
-		if _, err := b.Write([]byte("ping")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, buf); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write(buf); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.Write([]byte("ping")))(t)
+		must.Get(io.ReadFull(c, buf))(t)
+		must.Get(c.Write(buf))(t)
 		request(c)
 	}
 	if n := len(armed); n != 1 {
@@ -76,24 +71,16 @@ func watch(d *deadline, most int) chan time.Time {
 func TestPassedDeadline(t *testing.T) {
 	a, b := tcppair.New(t)
 	c := New(a)
-	if err := c.SetDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Unix(1, 0)))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the read ended with %v", err)
 	}
 	if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the write ended with %v", err)
 	}
-	if err := c.SetDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(b, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Time{}))
+	must.Get(c.Write([]byte("x")))(t)
+	must.Get(io.ReadFull(b, make([]byte, 1)))(t)
 }
 
 // A read goes on if what was armed passes before the deadline.
@@ -101,27 +88,19 @@ func TestReadGoesOn(t *testing.T) {
 	a, b := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.read, 10)
-	if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Now().Add(time.Hour)))
 	read := make(chan error, 1)
 	go func() {
 		_, err := io.ReadFull(c, make([]byte, 1))
 		read <- err
 	}()
 	<-armed
-	if err := c.SetReadDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Time{}))
+	must.Do(t, a.SetReadDeadline(time.Unix(1, 0)))
 	if again := <-armed; !again.IsZero() {
 		t.Errorf("armed for %s, want no deadline", again)
 	}
-	if _, err := b.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Write([]byte("x")))(t)
 	if err := <-read; err != nil {
 		t.Errorf("the read ended with %v", err)
 	}
@@ -132,9 +111,7 @@ func TestWriteGoesOn(t *testing.T) {
 	a, b := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.write, 10)
-	if err := c.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetWriteDeadline(time.Now().Add(time.Hour)))
 	sent := make([]byte, 64<<20) // more than the system buffers
 	for i := range sent {
 		sent[i] = byte(i >> 8)
@@ -149,17 +126,11 @@ func TestWriteGoesOn(t *testing.T) {
 	}()
 	<-armed
 	begin := make([]byte, 1)
-	if _, err := io.ReadFull(b, begin); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.SetWriteDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(b, begin))(t)
+	must.Do(t, a.SetWriteDeadline(time.Unix(1, 0)))
 	<-armed
 	rest, err := io.ReadAll(b)
-	if err := errors.Join(err, <-written); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, <-written))
 	if !bytes.Equal(append(begin, rest...), sent) {
 		t.Error("other bytes arrived than were written")
 	}
@@ -170,18 +141,14 @@ func TestEarlierDeadlineEndsTheWait(t *testing.T) {
 	a, _ := tcppair.New(t)
 	c := New(a)
 	armed := watch(&c.read, 10)
-	if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Now().Add(time.Hour)))
 	read := make(chan error, 1)
 	go func() {
 		_, err := c.Read(make([]byte, 1))
 		read <- err
 	}()
 	<-armed
-	if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetReadDeadline(time.Unix(1, 0)))
 	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the read ended with %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -43,33 +44,25 @@ func keepMany(b *testing.B, s *Store, n int) {
 // sizeOf is how many bytes the files of a folder have.
 func sizeOf(b *testing.B, dir string) (size int64) {
 	b.Helper()
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	must.Do(b, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		info, err := d.Info()
 		size += info.Size()
 		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))
 	return size
 }
 
 // benchStore opens a store with a counter.
 func benchStore(b *testing.B, elapsed *time.Duration) *Store {
 	b.Helper()
-	s, err := Open(Options{
+	s := must.Get(Open(Options{
 		Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now, Elapsed: func() time.Duration { return *elapsed },
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	b.Cleanup(func() { _ = s.Close() })
-	if err := s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 1}); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 1}))
 	return s
 }
 
@@ -77,7 +70,7 @@ func benchStore(b *testing.B, elapsed *time.Duration) *Store {
 func keepFormerly(b *testing.B, s *Store, n int) {
 	b.Helper()
 	for i := 0; i < n; i += most {
-		err := s.writer.alone(func(tx *bbolt.Tx) error {
+		must.Do(b, s.writer.alone(func(tx *bbolt.Tx) error {
 			for j := range most {
 				var hash [32]byte
 				_, _ = rand.Read(hash[:])
@@ -90,16 +83,11 @@ func keepFormerly(b *testing.B, s *Store, n int) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		}))
 	}
 	for {
 		if purged, err := s.Documents().Purge(b.Context(), formerKind, 1<<60, 500); err != nil || purged == 0 {
-			if err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, err)
 			return
 		}
 	}
@@ -127,9 +115,7 @@ func BenchmarkAllocateBesideAnswers(b *testing.B) {
 		for i := range stores {
 			i = (i + n) % len(stores) // none of them is always the first
 			began := time.Now()
-			if _, err := stores[i].Counters().Allocate(b.Context(), persist.Request{BizTag: "order", Size: 1}); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(stores[i].Counters().Allocate(b.Context(), persist.Request{BizTag: "order", Size: 1}))(b)
 			took[i] = append(took[i], time.Since(began))
 		}
 	}

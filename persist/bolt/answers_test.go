@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -43,12 +44,9 @@ func newKept(t *testing.T) *kept {
 
 func (k *kept) open() {
 	k.Helper()
-	s, err := Open(Options{
+	s := must.Get(Open(Options{
 		noSync: true, Path: k.path, LockTimeout: time.Second, Now: func() time.Time { day, _ := k.clocks(); return day }, Elapsed: func() time.Duration { _, elapsed := k.clocks(); return elapsed },
-	})
-	if err != nil {
-		k.Fatal(err)
-	}
+	}))(k)
 	k.store = s
 	k.Cleanup(func() { _ = s.Close() })
 }
@@ -56,9 +54,7 @@ func (k *kept) open() {
 // reopen opens the store again after it was closed, with the time of day then, in another process.
 func (k *kept) reopen(day time.Time) {
 	k.Helper()
-	if err := k.store.Close(); err != nil {
-		k.Fatal(err)
-	}
+	must.Do(k, k.store.Close())
 	k.day, k.elapsed = day, 0
 	k.open()
 }
@@ -107,10 +103,7 @@ func (k *kept) purges(want int) {
 // files returns the names of the windows.
 func (k *kept) files() (names []string) {
 	k.Helper()
-	found, err := filepath.Glob(filepath.Join(k.path+answersSuffix, "*"))
-	if err != nil {
-		k.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(filepath.Join(k.path+answersSuffix, "*")))(k)
 	for _, name := range found {
 		names = append(names, filepath.Base(name))
 	}
@@ -122,10 +115,7 @@ func (k *kept) files() (names []string) {
 func TestAnswersAreDroppedWhole(t *testing.T) {
 	k := newKept(t)
 	addCounter(t, k.store, "order")
-	before, err := os.Stat(k.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.Stat(k.path))(t)
 	const hours = 60
 	most := 0
 	for hour := range hours {
@@ -133,9 +123,7 @@ func TestAnswersAreDroppedWhole(t *testing.T) {
 			k.answers(fmt.Sprintf("%d-%d", hour, i), ttl)
 		}
 		k.pass(time.Hour)
-		if _, err := k.store.Answers().Purge(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(k.store.Answers().Purge(t.Context()))(t)
 		most = max(most, len(k.files()))
 		for ago := range 24 {
 			if then := hour - ago; then >= 0 {
@@ -191,9 +179,7 @@ func TestAnswersAndTheTimeOfDay(t *testing.T) {
 			k.purges(0)
 			k.claims("a", "other", "answer a")
 			k.pass(5 * time.Hour)
-			if _, err := k.store.Answers().Purge(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(k.store.Answers().Purge(t.Context()))(t)
 			k.claims("a", "other", "")
 		})
 	}
@@ -220,9 +206,7 @@ func TestAnswersExpireOverRestarts(t *testing.T) {
 func (k *kept) copied() *kept {
 	k.Helper()
 	next := &kept{T: k.T, path: filepath.Join(k.TempDir(), "seqd.db"), day: k.day}
-	if err := os.CopyFS(filepath.Dir(next.path), os.DirFS(filepath.Dir(k.path))); err != nil {
-		k.Fatal(err)
-	}
+	must.Do(k, os.CopyFS(filepath.Dir(next.path), os.DirFS(filepath.Dir(k.path))))
 	return next
 }
 
@@ -338,10 +322,7 @@ func TestAnswersRace(t *testing.T) {
 func TestAnswersAwaitTheirTurn(t *testing.T) {
 	k := newKept(t)
 	a := &k.store.answers
-	e, err := a.enter(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(a.enter(t.Context(), "k"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if held, err := a.Claim(ctx, "k", "claim", lease); held != "" || !errors.Is(err, context.DeadlineExceeded) {
@@ -401,13 +382,9 @@ func TestDamagedAnswers(t *testing.T) {
 				k.answers(fmt.Sprint(i), ttl)
 				k.pass(4 * time.Hour)
 			}
-			if err := k.store.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.store.Close())
 			path := filepath.Join(k.path+answersSuffix, test.file)
-			if err := test.harm(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, test.harm(path))
 			inspected(t, k.path, path, 0)
 			k.open()
 			held, err := k.store.Answers().Claim(t.Context(), test.at, "other", lease)
@@ -421,9 +398,7 @@ func TestDamagedAnswers(t *testing.T) {
 				t.Error(err)
 			}
 			// What the message says: without the folder, answers are forgotten.
-			if err := os.RemoveAll(k.path + answersSuffix); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(k.path+answersSuffix))
 			k.open()
 			k.answers(test.at, ttl)
 		})
@@ -433,10 +408,7 @@ func TestDamagedAnswers(t *testing.T) {
 // inspected looks at the answers, and wants an error that names a file, "" for none.
 func inspected(t *testing.T, path, bad string, want int) {
 	t.Helper()
-	s, err := OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
 	files, _, err := s.InspectAnswers()
 	// which only who asks for it finds
@@ -467,21 +439,12 @@ func TestAnswersAfterACrashBetween(t *testing.T) {
 		k.answers(fmt.Sprint(i), ttl)
 		k.pass(4 * time.Hour)
 	}
-	given, err := os.ReadFile(filepath.Join(k.path+answersSuffix, "00000001.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := must.Get(os.ReadFile(filepath.Join(k.path+answersSuffix, "00000001.db")))(t)
 	k.pass(15 * time.Hour)
 	k.purges(1)
-	if err := os.WriteFile(filepath.Join(k.path+answersSuffix, "00000001.db"), given, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := create(Options{Path: filepath.Join(k.path+answersSuffix, "00000004.db"), content: answersContent("")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(k.path+answersSuffix, "00000001.db"), given, 0o600))
+	must.Do(t, create(Options{Path: filepath.Join(k.path+answersSuffix, "00000004.db"), content: answersContent("")}))
+	must.Do(t, k.store.Close())
 	inspected(t, k.path, "", 4)
 	k.reopen(k.day)
 	k.claims("2", "other", "answer 2")
@@ -507,14 +470,10 @@ func formerAnswers(t *testing.T) {
 	k := newKept(t)
 	const many = 2*formerStep + 50
 	for i := range many {
-		if err := k.store.Documents().Create(t.Context(), formerEntry(fmt.Sprint(i), fmt.Sprint("former ", i), k.day, time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.store.Documents().Create(t.Context(), formerEntry(fmt.Sprint(i), fmt.Sprint("former ", i), k.day, time.Hour)))
 	}
 	for id, keep := range map[string]time.Duration{"claim": formerLease - time.Millisecond, "edge": formerLease} {
-		if err := k.store.Documents().Create(t.Context(), formerEntry(id, id, k.day, keep)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.store.Documents().Create(t.Context(), formerEntry(id, id, k.day, keep)))
 	}
 	k.reopen(k.day)
 	k.claims("edge", "other", "edge")
@@ -544,13 +503,8 @@ func formerAnswers(t *testing.T) {
 // What is opened to be looked at makes no files, and refuses.
 func TestReadOnlyAnswers(t *testing.T) {
 	k := newKept(t)
-	if err := k.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := OpenReadOnly(Options{Path: k.path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.store.Close())
+	s := must.Get(OpenReadOnly(Options{Path: k.path, LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
 	if _, err := s.Answers().Claim(t.Context(), "a", "claim", lease); !errors.Is(err, persist.ErrClosed) {
 		t.Error(err)

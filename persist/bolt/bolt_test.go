@@ -18,16 +18,14 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 )
 
 func open(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now, noSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Path: path, LockTimeout: 50 * time.Millisecond, Now: time.Now, noSync: true}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -48,18 +46,12 @@ func refuses(t *testing.T, path, why string) error {
 
 func addCounter(t *testing.T, s *Store, bizTag string) {
 	t.Helper()
-	if err := s.Counters().Create(t.Context(), persist.Counter{BizTag: bizTag, Step: 10}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: bizTag, Step: 10}))
 }
 
 func TestConformance(t *testing.T) {
 	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
-		s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: now, noSync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return must.Get(Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: now, noSync: true}))(t)
 	})
 }
 
@@ -67,13 +59,8 @@ func TestCounterSurvivesReopening(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "seqd.db")
 	s := open(t, path)
 	addCounter(t, s, "order")
-	first, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}))(t)
+	must.Do(t, s.Close())
 	second, err := open(t, path).Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})
 	if err != nil || second.First != first.Last+1 {
 		t.Errorf("after reopening came %+v, %v, want it above %+v", second, err, first)
@@ -82,10 +69,7 @@ func TestCounterSurvivesReopening(t *testing.T) {
 
 // What is not synced is not persisted.
 func TestWritesAreSynced(t *testing.T) {
-	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
 	if s.db.NoSync || s.db.NoGrowSync {
 		t.Error("the store is opened without syncs")
@@ -136,9 +120,7 @@ func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
 	t.Run("a locked file", func(t *testing.T) {
@@ -160,21 +142,14 @@ func TestOpenRefuses(t *testing.T) {
 	})
 	t.Run("another program's bbolt file", func(t *testing.T) {
 		path := filepath.Join(dir, "other.db")
-		db, err := bbolt.Open(path, 0o600, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		db := must.Get(bbolt.Open(path, 0o600, nil))(t)
+		must.Do(t, db.Close())
 		refuses(t, path, "not a store of seqd")
 	})
 	changed := func(change func(*bbolt.Tx) error) string {
 		path := filepath.Join(t.TempDir(), "seqd.db")
 		s := open(t, path)
-		if err := errors.Join(s.writer.alone(change), s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(s.writer.alone(change), s.Close()))
 		return path
 	}
 	for format, why := range map[string]string{fmt.Sprint(Format + 1): "newer", "0": "cannot be read", "x": "cannot be read"} {
@@ -217,9 +192,7 @@ func TestPagesBeyondTheEnd(t *testing.T) {
 		hurt := bytes.Clone(whole)
 		binary.LittleEndian.PutUint32(hurt[id*os.Getpagesize()+12:], uint32(overflow))
 		path := filepath.Join(t.TempDir(), "seqd.db")
-		if err := os.WriteFile(path, hurt, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, hurt, 0o600))
 		s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now, noSync: true})
 		if err == nil {
 			_ = s.Close()
@@ -265,9 +238,7 @@ func TestDamagedRegistry(t *testing.T) {
 				changed = change(tx.Bucket(slotsBucket).Get([]byte("order")))
 				return tx.Bucket(slotsBucket).Put([]byte(id), changed)
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			_, look := s.Slots().Look(t.Context(), id)
 			made, swapped := s.Slots().Swap(t.Context(), id, persist.SlotSwap{NewSlot: &persist.Slot{ID: 2, Key: "k"}})
 			for what, err := range map[string]error{"look": look, "swap": swapped, "drop": s.Slots().Drop(t.Context(), id)} {
@@ -301,9 +272,7 @@ func TestRemovedFileIsNoticed(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "seqd.db")
 			s := open(t, path)
 			addCounter(t, s, "order")
-			if err := harm(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, harm(path))
 			s.writer.update = func(func(*bbolt.Tx) error) error { t.Error("it is written to"); return nil }
 			if err := s.writer.alone(nil); !errors.Is(err, errMoved) {
 				t.Errorf("alone: %v", err)
@@ -427,17 +396,10 @@ func TestReadersSeeNoLess(t *testing.T) {
 }
 
 func BenchmarkAllocate(b *testing.B) {
-	s, err := Open(Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(Open(Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(b)
 	defer s.Close()
-	if err := s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 1}); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.Counters().Create(b.Context(), persist.Counter{BizTag: "order", Step: 1}))
 	for b.Loop() {
-		if _, err := s.Counters().Allocate(b.Context(), persist.Request{BizTag: "order", Size: 1}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(s.Counters().Allocate(b.Context(), persist.Request{BizTag: "order", Size: 1}))(b)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -22,9 +23,7 @@ func TestDescribe(t *testing.T) {
 	if got := s.Describe(); !strings.Contains(got, path+" was made just now") || s.Shared() {
 		t.Errorf("%q, shared %v", got, s.Shared())
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	if got := open(t, path).Describe(); !strings.Contains(got, path) || strings.Contains(got, "just now") {
 		t.Error(got)
 	}
@@ -38,9 +37,7 @@ func TestAnswersOfAClosedStore(t *testing.T) {
 			k.answers("a", ttl)
 		}
 		windows := k.store.answers.windows.list
-		if err := k.store.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.store.Close())
 		for _, one := range windows {
 			select {
 			case <-one.writer.stopped:
@@ -82,9 +79,7 @@ func TestClaimsAreForgotten(t *testing.T) {
 	k.claims("c", "claim", "")
 	held(2)
 	for i, claim := range []string{"other", "claim"} {
-		if err := k.store.Answers().Drop(t.Context(), "b", claim); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.store.Answers().Drop(t.Context(), "b", claim))
 		held(2 - i)
 	}
 	k.pass(lease - time.Millisecond)
@@ -196,9 +191,7 @@ func TestClockSteps(t *testing.T) {
 func TestAnswersAreOpenedAgain(t *testing.T) {
 	k := newKept(t)
 	dir := k.path + answersSuffix
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir, nil, 0o600))
 	fails := func(why string) {
 		t.Helper()
 		if held, err := k.store.Answers().Claim(t.Context(), "a", "claim", lease); held != "" || err == nil || !strings.Contains(err.Error(), dir) {
@@ -206,9 +199,7 @@ func TestAnswersAreOpenedAgain(t *testing.T) {
 		}
 	}
 	fails("the folder is a file")
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(dir))
 	fails("at once")
 	k.pass(openPause - time.Millisecond)
 	fails("before a second has passed")
@@ -218,13 +209,9 @@ func TestAnswersAreOpenedAgain(t *testing.T) {
 	k.answers("b", ttl)
 	k.reopen(k.day)
 	dir = filepath.Join(dir, "00000002.db")
-	if err := os.Rename(dir, k.path+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(dir, k.path+".away"))
 	fails("a window is missing")
-	if err := os.Rename(k.path+".away", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(k.path+".away", dir))
 	k.pass(openPause)
 	k.claims("a", "other", "answer a")
 	k.claims("b", "other", "answer b")
@@ -240,9 +227,7 @@ func TestWritesThatBoltRefuses(t *testing.T) {
 	doc := persist.Document{Kind: "token", Key: "k", Revision: 1, Expires: 7}
 	changed, another := doc, doc
 	changed.Revision, changed.Expires, another.Key = 2, 8, "other"
-	if err := errors.Join(s.Documents().Create(ctx, doc), s.History().Append(ctx, someHistory(5))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(s.Documents().Create(ctx, doc), s.History().Append(ctx, someHistory(5))))
 	record := someHistory(6)[0]
 	for _, harm := range []struct {
 		writer *writer
@@ -266,17 +251,13 @@ func TestWritesThatBoltRefuses(t *testing.T) {
 			return err
 		}},
 	} {
-		if err := harm.writer.alone(harm.change); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, harm.writer.alone(harm.change))
 	}
 	_, purge := s.Documents().Purge(ctx, "token", 100, 10)
 	_, history := s.History().Purge(ctx, "order", 100, 10)
 	_, swap := s.Answers().Swap(ctx, "b", "claim", "answer", ttl)
 	other := open(t, filepath.Join(t.TempDir(), "seqd.db"))
-	if err := other.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put(expiryBucket, nil) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put(expiryBucket, nil) }))
 	for what, err := range map[string]error{
 		"a record for the bucket": other.Documents().Create(ctx, persist.Document{Kind: "token", Key: "k", Revision: 1}),
 		"create":                  s.Documents().Create(ctx, another), "update": s.Documents().Update(ctx, changed), "delete": s.Documents().Delete(ctx, "token", "k", 1),
@@ -312,27 +293,18 @@ func TestInspectAnswers(t *testing.T) {
 		k.answers(fmt.Sprint(i), ttl)
 		k.pass(2 * time.Hour)
 	}
-	if err := k.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s, err := OpenReadOnly(Options{Path: k.path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.store.Close())
+	s := must.Get(OpenReadOnly(Options{Path: k.path, LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
 	if files, answers, err := s.InspectAnswers(); files != 3 || answers != 5 || err != nil {
 		t.Errorf("%d files with %d answers, %v", files, answers, err)
 	}
 	other := filepath.Join(k.path+answersSuffix, "1.db") // not a number of 8 digits
-	if err := os.WriteFile(other, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(other, nil, 0o600))
 	if files, answers, err := s.InspectAnswers(); files != 3 || answers != 5 || err != nil {
 		t.Errorf("beside another file: %d files with %d answers, %v", files, answers, err)
 	}
-	if err := errors.Join(os.RemoveAll(k.path+answersSuffix), os.WriteFile(k.path+answersSuffix, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.RemoveAll(k.path+answersSuffix), os.WriteFile(k.path+answersSuffix, nil, 0o600)))
 	if _, _, err := s.InspectAnswers(); err == nil {
 		t.Error("the folder is a file")
 	}
@@ -342,9 +314,7 @@ func TestInspectAnswers(t *testing.T) {
 func TestReadOnlyRefuses(t *testing.T) {
 	dir := t.TempDir()
 	empty, foreign := filepath.Join(dir, "empty.db"), filepath.Join(dir, "foreign.db")
-	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(foreign, []byte(strings.Repeat("no database ", 5000)), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(foreign, []byte(strings.Repeat("no database ", 5000)), 0o600)))
 	for path, why := range map[string]string{empty: "empty", foreign: "open store file"} {
 		if _, err := OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", path, err)

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -18,27 +19,18 @@ import (
 func bloated(t *testing.T) (opts Options) {
 	t.Helper()
 	opts = Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: 50 * time.Millisecond, Now: time.Now, content: storeContent(), noSync: true}
-	s, err := Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(opts))(t)
 	addCounter(t, s, "order")
-	if _, err := allocate(t, s, 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(allocate(t, s, 10))(t)
 	for i := range 5 {
 		doc := persist.Document{Kind: "answer", Key: fmt.Sprint(i), Revision: 1, Body: strings.Repeat("x", 1<<17), Expires: int64(1 + i)}
-		if err := s.Documents().Create(t.Context(), doc); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Documents().Create(t.Context(), doc))
 	}
 	if n, err := s.Documents().Purge(t.Context(), "answer", 5, 10); n != 4 || err != nil {
 		t.Fatal(n, err)
 	}
 	record := persist.HistoryRecord{ID: persist.HistoryID(1, 2, 3), BizType: "order", Time: 1, First: 1, Last: 1, Count: 1}
-	if err := errors.Join(s.History().Append(t.Context(), []persist.HistoryRecord{record}), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(s.History().Append(t.Context(), []persist.HistoryRecord{record}), s.Close()))
 	return opts
 }
 
@@ -68,9 +60,7 @@ func holds(t *testing.T, path string) {
 func TestCompact(t *testing.T) {
 	opts := bloated(t)
 	link := filepath.Join(t.TempDir(), "link.db")
-	if err := errors.Join(os.Symlink(opts.Path, link), os.Chmod(opts.Path, 0o640), os.WriteFile(opts.Path+compactSuffix, []byte("left"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Symlink(opts.Path, link), os.Chmod(opts.Path, 0o640), os.WriteFile(opts.Path+compactSuffix, []byte("left"), 0o600)))
 	size := func() int64 {
 		info, err := os.Stat(opts.Path)
 		if err != nil || info.Mode().Perm() != 0o640 {
@@ -101,15 +91,13 @@ func TestCompact(t *testing.T) {
 func TestCompactKilled(t *testing.T) {
 	opts := bloated(t)
 	var left []string
-	if _, err := compact(opts, func(step string) {
+	must.Get(compact(opts, func(step string) {
 		dir := filepath.Join(t.TempDir(), step)
 		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(opts.Path))); err != nil {
 			t.Error(err)
 		}
 		left = append(left, filepath.Join(dir, "seqd.db"))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if len(left) != 4 {
 		t.Errorf("it went through %v", left)
 	}
@@ -127,17 +115,11 @@ func TestCompactKilled(t *testing.T) {
 func TestCompactedWithRottenMetaPage(t *testing.T) {
 	for _, page := range []int64{0, 1} {
 		opts := bloated(t)
-		if _, err := Compact(opts); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Compact(opts))(t)
 		f, err := os.OpenFile(opts.Path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = f.WriteAt([]byte{0xff}, page*int64(os.Getpagesize())+16+40)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, f.Close()))
 		holds(t, opts.Path)
 	}
 }
@@ -153,25 +135,19 @@ func TestCompactRefuses(t *testing.T) {
 		t.Error("it was made")
 	}
 	inTheWay := opts.Path + compactSuffix
-	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
 	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "remove "+inTheWay) {
 		t.Errorf("a folder is in the way: %v, %v", done, err)
 	}
-	if err := os.RemoveAll(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(inTheWay))
 	s := open(t, opts.Path)
 	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "another process is using it") {
 		t.Errorf("a file in use: %v, %v", done, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	// A process that waited for the lock must not go on with the file that was replaced.
 	waiting := make(chan error, 1)
-	_, err := compact(opts, func(step string) {
+	must.Get(compact(opts, func(step string) {
 		if step != "opened" {
 			return
 		}
@@ -185,10 +161,7 @@ func TestCompactRefuses(t *testing.T) {
 			waiting <- err
 		}()
 		awaitOpen(t, opts.Path, 2)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if err := <-waiting; !errors.Is(err, errMoved) {
 		t.Errorf("who waited: %v", err)
 	}
@@ -202,9 +175,7 @@ func TestCompactOfAReplacedFile(t *testing.T) {
 		if step != "checked" {
 			return
 		}
-		if err := errors.Join(os.Remove(opts.Path), os.WriteFile(opts.Path, []byte("a backup"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Remove(opts.Path), os.WriteFile(opts.Path, []byte("a backup"), 0o600)))
 	})
 	if data, readErr := os.ReadFile(opts.Path); !errors.Is(err, errMoved) || readErr != nil || string(data) != "a backup" {
 		t.Errorf("%v; %.20q, %v", err, data, readErr)
@@ -225,13 +196,8 @@ func TestCompactCompares(t *testing.T) {
 			if step != "copied" {
 				return
 			}
-			db, err := bbolt.Open(opts.Path+compactSuffix, 0o600, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(db.Update(harm), db.Close()); err != nil {
-				t.Fatal(err)
-			}
+			db := must.Get(bbolt.Open(opts.Path+compactSuffix, 0o600, nil))(t)
+			must.Do(t, errors.Join(db.Update(harm), db.Close()))
 		})
 		if !errors.Is(err, persist.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

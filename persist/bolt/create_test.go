@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestCreateFails checks that a file that cannot be made leaves nothing behind, and that the error
@@ -35,13 +37,9 @@ func TestCreateFails(t *testing.T) {
 func TestFormerAnswersAreLookedForOnce(t *testing.T) {
 	k := newKept(t)
 	k.claims("7", "claim", "")
-	if err := k.store.Documents().Create(t.Context(), formerEntry("8", "former 8", k.day, time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.store.Documents().Create(t.Context(), formerEntry("8", "former 8", k.day, time.Hour)))
 	k.claims("8", "claim", "")
-	if err := k.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.store.Close())
 	if _, err := k.store.answers.former.any(t.Context()); err != nil {
 		t.Errorf("looked again: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -31,16 +32,12 @@ func allocate(t *testing.T, s *Store, size int64) (persist.Range, error) {
 func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 	for name, replace := range map[string]func(t *testing.T, path string){
 		"removed and made anew": func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(path))
 			open(t, path)
 		},
 		"a backup moved over it": func(t *testing.T, path string) {
 			data, err := os.ReadFile(path)
-			if err := errors.Join(err, os.WriteFile(path+".backup", data, 0o600), os.Rename(path+".backup", path)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, os.WriteFile(path+".backup", data, 0o600), os.Rename(path+".backup", path)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,9 +53,7 @@ func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 			}()
 			awaitOpen(t, path, 2)
 			replace(t, path)
-			if err := first.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, first.Close())
 			if err := <-second; !errors.Is(err, errMoved) {
 				t.Errorf("the second store: %v", err)
 			}
@@ -70,10 +65,7 @@ func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 func awaitOpen(t *testing.T, path string, n int) {
 	t.Helper()
 	await.True(t, fmt.Sprintf("%s is open %d times", path, n), func() bool {
-		links, err := filepath.Glob("/proc/self/fd/*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		links := must.Get(filepath.Glob("/proc/self/fd/*"))(t)
 		count := 0
 		for _, link := range links {
 			if target, err := os.Readlink(link); err == nil && target == path {
@@ -108,10 +100,7 @@ func TestPanicIsNoSuccess(t *testing.T) {
 
 // A lock that bbolt holds after a panic must not keep the store from closing.
 func TestCloseAfterPanicWithLock(t *testing.T) {
-	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(t)
 	held := make(chan *bbolt.Tx, 1)
 	s.writer.update = func(func(*bbolt.Tx) error) error {
 		tx, err := s.db.Begin(true) // and its lock, as after a panic while it is rolled back
@@ -165,16 +154,9 @@ func TestDamagedPages(t *testing.T) {
 	for i := range counters {
 		addCounter(t, s, fmt.Sprintf("order%03d", i))
 	}
-	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order150", Size: 10}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(origin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order150", Size: 10}))(t)
+	must.Do(t, s.Close())
+	whole := must.Get(os.ReadFile(origin))(t)
 	size := os.Getpagesize()
 	dir, failed := t.TempDir(), 0
 	for at := 0; at+size <= len(whole); at += size {
@@ -207,9 +189,7 @@ func useDamaged(t *testing.T, path string, whole, hurt []byte, late bool) int {
 	if late {
 		first = whole
 	}
-	if err := os.WriteFile(path, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, first, 0o600))
 	s, err := Open(Options{Path: path, LockTimeout: time.Second, Now: time.Now, noSync: true})
 	if err == nil {
 		defer s.Close()
@@ -231,13 +211,9 @@ func useDamaged(t *testing.T, path string, whole, hurt []byte, late bool) int {
 func overwrite(t *testing.T, path string, data []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, f.Close()))
 }
 
 // useAll reads and writes, and returns the first error.
@@ -270,9 +246,7 @@ func TestTruncatedWhileOpen(t *testing.T) {
 	for i := range 300 {
 		addCounter(t, s, fmt.Sprintf("order%03d", i))
 	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(path, 0))
 	_, read := s.Counters().List(t.Context(), "", 1000)
 	_, write := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order150", Size: 1})
 	for what, err := range map[string]error{"read": read, "write": write} {
@@ -301,17 +275,11 @@ func TestRottenMetaPage(t *testing.T) {
 		s := open(t, path)
 		addCounter(t, s, "order")
 		first, err := allocate(t, s, 10)
-		if err := errors.Join(err, s.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, s.Close()))
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, err = f.WriteAt([]byte{0xff}, page*int64(os.Getpagesize())+16+40)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, f.Close()))
 		if second, err := allocate(t, open(t, path), 10); err != nil || second.First <= first.Last {
 			t.Errorf("meta page %d: after %v came %v, %v", page, first, second, err)
 		}
@@ -327,18 +295,11 @@ func TestTruncatedFile(t *testing.T) {
 		addCounter(t, s, name)
 	}
 	last, err := allocate(t, s, 10)
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, s.Close()))
+	whole := must.Get(os.ReadFile(path))(t)
 	for size := 1; size < len(whole); size += 1021 {
 		cut := filepath.Join(t.TempDir(), "seqd.db")
-		if err := os.WriteFile(cut, whole[:size], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(cut, whole[:size], 0o600))
 		s, err := Open(Options{Path: cut, LockTimeout: time.Second, Now: time.Now, noSync: true})
 		if err != nil {
 			if !strings.Contains(err.Error(), cut) {
@@ -356,13 +317,9 @@ func TestTruncatedFile(t *testing.T) {
 func TestRecordOfAnother(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
 	record, err := persist.Encode(persist.Counter{BizTag: "other", Max: 5, Step: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if r, err := allocate(t, s, 1); !errors.Is(err, persist.ErrInvalid) {
 		t.Errorf("got %v, %v", r, err)
 	}
@@ -398,10 +355,7 @@ func TestHangingDisk(t *testing.T) {
 func TestFailedCommitGivesNothing(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
 	addCounter(t, s, "order")
-	r, err := allocate(t, s, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(allocate(t, s, 10))(t)
 	works := s.writer.update
 	s.writer.update = func(f func(*bbolt.Tx) error) error {
 		return works(func(tx *bbolt.Tx) error {
@@ -421,9 +375,7 @@ func TestFailedCommitGivesNothing(t *testing.T) {
 func TestDanglingLink(t *testing.T) {
 	dir := t.TempDir()
 	path, target := filepath.Join(dir, "seqd.db"), filepath.Join(dir, "target.db")
-	if err := os.Symlink(target, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(target, path))
 	refuses(t, path, "no such file")
 	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an empty database came to be: %v", err)
@@ -434,14 +386,9 @@ func TestDanglingLink(t *testing.T) {
 func TestPurgeOfDamagedDocument(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
 	for i, key := range []string{"a", "b", "c"} {
-		if err := s.Documents().Create(t.Context(), persist.Document{Kind: "answer", Key: key, Revision: 1, Expires: int64(i + 1)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Documents().Create(t.Context(), persist.Document{Kind: "answer", Key: key, Revision: 1, Expires: int64(i + 1)}))
 	}
-	err := s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) }))
 	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 2 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -23,12 +24,8 @@ func TestHistoryFile(t *testing.T) {
 	if _, err := os.Stat(path + historySuffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is there before anything was kept: %v", err)
 	}
-	if err := s.History().Append(t.Context(), someHistory(5)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.History().Append(t.Context(), someHistory(5)))
+	must.Do(t, s.Close())
 	list, err := open(t, path).History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})
 	if err != nil || len(list) != 1 || list[0].First != 5 {
 		t.Errorf("after reopening %+v, %v", list, err)
@@ -38,9 +35,7 @@ func TestHistoryFile(t *testing.T) {
 // A history that cannot be opened, written or read is an error of its own; ranges go on.
 func TestDamagedHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
-	if err := os.WriteFile(path+historySuffix, []byte("no bbolt file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path+historySuffix, []byte("no bbolt file"), 0o600))
 	s := open(t, path)
 	addCounter(t, s, "order")
 	if err := s.History().Append(t.Context(), someHistory(5)); err == nil {
@@ -50,15 +45,11 @@ func TestDamagedHistory(t *testing.T) {
 		t.Error(err)
 	}
 	// Once it is out of the way, a new one is made, without a restart.
-	if err := os.Remove(path + historySuffix); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path+historySuffix))
 	if err := s.History().Append(t.Context(), someHistory(5)); err != nil {
 		t.Error(err)
 	}
-	if err := os.Remove(path + historySuffix); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path+historySuffix))
 	if err := s.History().Append(t.Context(), someHistory(6)); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("written to a file without a name: %v", err)
 	}

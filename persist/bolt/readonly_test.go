@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 )
@@ -18,24 +19,14 @@ func TestReadOnly(t *testing.T) {
 	if _, err := bolt.OpenReadOnly(opts); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	store, err := bolt.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(opts))(t)
 	counter := persist.Counter{BizTag: "order", Max: 7, Step: 1, Timestamp: 1}
-	if err := store.Counters().Create(t.Context(), counter); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Create(t.Context(), counter))
 	if _, err := bolt.OpenReadOnly(opts); !errors.Is(err, bolt.ErrInUse) {
 		t.Errorf("in use: %v", err)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	looked, err := bolt.OpenReadOnly(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Close())
+	looked := must.Get(bolt.OpenReadOnly(opts))(t)
 	defer looked.Close()
 	if got, err := looked.Counters().Read(t.Context(), "order"); err != nil || got != counter {
 		t.Errorf("%+v, %v", got, err)

@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -26,9 +27,7 @@ type unsettled struct {
 func newUnsettled(t *testing.T) unsettled {
 	t.Helper()
 	s := unsettled{open(t, filepath.Join(t.TempDir(), "seqd.db")), t}
-	if err := s.Documents().Create(t.Context(), persist.Document{Kind: "ledger", Key: "invoice", Revision: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Documents().Create(t.Context(), persist.Document{Kind: "ledger", Key: "invoice", Revision: 1}))
 	return s
 }
 
@@ -130,9 +129,7 @@ func TestWriteToALostNameIsNotRead(t *testing.T) {
 	if revision, err := s.revision(t.Context()); !errors.Is(err, errMoved) {
 		t.Errorf("the document has revision %d, %v", revision, err)
 	}
-	if err := os.Rename(away, s.path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(away, s.path))
 	if revision, err := s.revision(t.Context()); revision != 2 || err != nil {
 		t.Errorf("in the file that is back the document has revision %d, %v", revision, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -49,9 +50,7 @@ func (f formerFile) write(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = db.Update(func(tx *bbolt.Tx) error {
 		meta, err := tx.CreateBucket([]byte("meta"))
 		if err != nil {
@@ -73,9 +72,7 @@ func (f formerFile) write(t *testing.T) string {
 		}
 		return meta.Put([]byte("format"), []byte("1"))
 	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, db.Close()))
 	return path
 }
 
@@ -119,9 +116,7 @@ func TestUpgrade(t *testing.T) {
 		if r, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, To: persist.Beside}); r.First != int64(4201+10*i) || err != nil {
 			t.Errorf("opening %d: allocated %+v, %v", i, r, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close())
 	}
 }
 
@@ -177,10 +172,7 @@ func TestUpgradeOfTheFirstVersions(t *testing.T) {
 			ids := make(map[string]bool)
 			for i := range 2 {
 				s := open(t, path)
-				id, err := persist.ClusterID(t.Context(), s, time.Now)
-				if err != nil {
-					t.Fatal(err)
-				}
+				id := must.Get(persist.ClusterID(t.Context(), s, time.Now))(t)
 				ids[id] = true
 				if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
 					t.Error(err)
@@ -197,9 +189,7 @@ func TestUpgradeOfTheFirstVersions(t *testing.T) {
 				if made, err := s.Slots().Swap(t.Context(), "order", persist.SlotSwap{NewSlot: &persist.Slot{ID: int64(i), Key: "k"}}); !made || err != nil {
 					t.Errorf("swap: %v, %v", made, err)
 				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Close())
 			}
 			if len(ids) != 1 {
 				t.Errorf("the IDs are %v", ids)
@@ -212,17 +202,13 @@ func TestUpgradeOfTheFirstVersions(t *testing.T) {
 func TestUpgradeThatIsCutOff(t *testing.T) {
 	path := newFormerFile().write(t)
 	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	errCut := errors.New("cut off")
 	err = db.Update(func(tx *bbolt.Tx) error { return errors.Join(upgrade(tx), errCut) })
 	if !errors.Is(err, errCut) || errors.Is(err, persist.ErrInvalid) {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, db.Close())
 	if _, err := OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); !errors.Is(err, ErrOlder) {
 		t.Errorf("to look at: %v", err)
 	}
@@ -247,9 +233,7 @@ func TestUpgradeThatFails(t *testing.T) {
 		}
 	}
 	db, err := bbolt.Open(path, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer db.Close()
 	err = db.View(func(tx *bbolt.Tx) error {
 		for name, records := range former {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 )
@@ -19,17 +20,10 @@ func (c *clock) pass(d time.Duration)                   { c.at = c.at.Add(d) }
 func (c *clock) ms() int64                              { return c.at.UnixMilli() }
 func (c *clock) beat(t *testing.T, a *storeclock.Attendance) {
 	t.Helper()
-	must(t, a.Beat(t.Context()))
+	must.Do(t, a.Beat(t.Context()))
 }
 
 var begin = time.UnixMilli(1_790_000_000_000)
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A break is noticed by all nodes, and ends when the first of them is back. A node that does not
 // know what the others know answers now.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // slow is a store whose answers are long on their way.
@@ -29,14 +31,9 @@ func TestNeverAhead(t *testing.T) {
 		s := slow{now, func(d time.Duration) { passed += d }, ways[0], ways[1]}
 		c := New(s, now, func() time.Duration { return passed })
 		for range 3 {
-			if err := c.Ask(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Ask(t.Context()))
 			passed += 10 * time.Second
-			told, err := c.Times(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			told := must.Get(c.Times(t.Context()))(t)
 			if behind := now().UnixMilli() - told.Store; behind < 0 || behind > ways[1].Milliseconds() {
 				t.Errorf("answers take %v: %d ms behind", ways, behind)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 )
 
@@ -41,20 +42,15 @@ func TestAnsweredAfterClose(t *testing.T) {
 	store := memory.New(time.Now)
 	h := start(t, store, nil, func(s *Settings) { s.OnOverflow = Block })
 	s := &slow{reached: make(chan struct{}), goOn: make(chan struct{})}
-	is, err := seqd.NewIssuer([]seqd.Definition{{
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{{
 		BizType: seqd.BizType{Name: "order"}, Strategy: &one{},
 		Plugins: []seqd.BoundPlugin{{Name: "slow", Order: 500, Quick: true, Plugin: s}, {Name: "history", Order: 900, Quick: true, Plugin: h}},
-	}}, seqd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, seqd.Options{}))(t)
 	var wg sync.WaitGroup
 	var answered error
 	wg.Go(func() { _, answered = is.Next(context.Background(), "order", 1) })
 	<-s.reached
-	if err := is.Close(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Close(context.Background()))
 	close(s.goOn)
 	wg.Wait()
 	if list := kept(t, store.History(), "order"); answered == nil && !slices.Contains(list, int64(1)) {
@@ -71,9 +67,7 @@ func TestClosed(t *testing.T) {
 			store.set(nil, false, hang)
 			p := start(t, store, nil, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow, s.BlockTimeout = 2, 2, policy, time.Minute })
 			for n := int64(1); n <= 2; n++ {
-				if err := issue(t.Context(), p, n); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, issue(t.Context(), p, n))
 			}
 			var wg sync.WaitGroup
 			began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -27,10 +28,7 @@ func openAt(t testing.TB, path string, log *testlog.Text, change func(*files)) *
 	}
 	s := DefaultSettings()
 	s.To, s.File.Path = ToFile, path
-	f, err := openFiles(s, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(openFiles(s, slog.New(slog.NewTextHandler(log, nil))))(t)
 	if change != nil {
 		change(f)
 	}
@@ -48,18 +46,12 @@ func lines(from, to int64) (list []persist.HistoryRecord) {
 
 func write(t testing.TB, f *files, records []persist.HistoryRecord) {
 	t.Helper()
-	if err := f.Append(context.Background(), records); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Append(context.Background(), records))
 }
 
 func oldFiles(t testing.TB, f *files) []older {
 	t.Helper()
-	list, err := f.olderFiles()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return must.Get(f.olderFiles())(t)
 }
 
 // TestFilesConformance runs the suite for histories on files of any size, down to one batch per
@@ -98,15 +90,11 @@ func TestFilesRotate(t *testing.T) {
 		t.Errorf("%d records, %v", len(got), got)
 	}
 	// A file stays if any of its records is not too old.
-	if _, err := f.Purge(t.Context(), "order", list[1].last, 500); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Purge(t.Context(), "order", list[1].last, 500))(t)
 	if left := oldFiles(t, f); len(left) != 2 || left[0] != list[1] {
 		t.Errorf("left are %v of %v", left, list)
 	}
-	if _, err := f.Purge(t.Context(), "order", 1000, 500); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Purge(t.Context(), "order", 1000, 500))(t)
 	if got := kept(t, f, "order"); len(got) != 0 || len(oldFiles(t, f)) != 0 {
 		t.Errorf("left are %v", got)
 	}
@@ -133,16 +121,11 @@ func TestFilesTorn(t *testing.T) {
 	f := openAt(t, filepath.Join(dir, "history.jsonl"), nil, nil)
 	write(t, f, lines(1, 3))
 	f.close()
-	whole, err := os.ReadFile(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(f.path))(t)
 	begins := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
 	for cut := begins; cut <= len(whole); cut++ {
 		path, log := filepath.Join(dir, fmt.Sprint("cut", cut)), &testlog.Text{}
-		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, whole[:cut], 0o600))
 		f := openAt(t, path, log, nil)
 		write(t, f, lines(10, 10))
 		got, want := fmt.Sprint(kept(t, f, "order")), "[10 2 1]"
@@ -166,16 +149,11 @@ func TestFilesDamaged(t *testing.T) {
 	f := openAt(t, path, log, nil)
 	write(t, f, lines(1, 9))
 	f.close()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	text = bytes.Replace(text, []byte(`"time":8`), []byte(`"time:8`), 1)
 	text = bytes.Replace(text, []byte(`"time":6`), []byte(`"time":5`), 1)
 	text = append(text, "something else\n\n{}\n"+strings.Repeat("x", 3*longestLine)+"\n"...)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text, 0o600))
 	f = openAt(t, path, log, nil)
 	list, err := f.List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})
 	if err != nil || len(list) != 5 || list[0].First != 9 || list[4].First != 3 {
@@ -191,9 +169,7 @@ func TestFilesMovedAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.jsonl")
 	f := openAt(t, path, nil, nil)
 	write(t, f, lines(1, 3))
-	if err := os.Rename(path, path+".old"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(path, path+".old"))
 	write(t, f, lines(4, 5))
 	if got := fmt.Sprint(kept(t, f, "order")); got != "[5 4]" {
 		t.Error(got)
@@ -204,18 +180,13 @@ func TestFilesMovedAway(t *testing.T) {
 func TestFilesFailedWrite(t *testing.T) {
 	f := openAt(t, filepath.Join(t.TempDir(), "history.jsonl"), nil, nil)
 	write(t, f, lines(1, 3))
-	readOnly, err := os.Open(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	readOnly := must.Get(os.Open(f.path))(t)
 	f.file, readOnly = readOnly, f.file
 	if err := f.Append(t.Context(), lines(4, 6)); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("written to a file that cannot be: %v", err)
 	}
 	f.file, readOnly = readOnly, f.file
-	if _, err := f.file.WriteAt([]byte(`{"v":1,"id":"half a line`), f.size); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.file.WriteAt([]byte(`{"v":1,"id":"half a line`), f.size))(t)
 	write(t, f, lines(4, 6))
 	once(t, kept(t, f, "order"), 6)
 	_ = readOnly.Close()
@@ -236,9 +207,7 @@ func TestFilesLocked(t *testing.T) {
 		t.Errorf("opened twice: %v", err)
 	}
 	for _, p := range []*Plugin{a, b} {
-		if err := issue(t.Context(), p, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, issue(t.Context(), p, 1))
 		stop(t, p)
 	}
 	f := openAt(t, path, nil, nil)
@@ -251,19 +220,13 @@ func TestFilesLocked(t *testing.T) {
 func FuzzFiles(f *testing.F) {
 	made := openAt(f, filepath.Join(f.TempDir(), "made"), nil, nil)
 	write(f, made, lines(1, 2))
-	good, err := os.ReadFile(made.path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Get(os.ReadFile(made.path))(f)
 	for _, seed := range [][]byte{good, good[:len(good)-1], good[:len(good)-20], bytes.Replace(good, []byte("\n"), nil, 1), []byte("\n\n{}")} {
 		f.Add(seed)
 	}
 	query := persist.HistoryQuery{BizType: "order", Limit: 5}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := newFinding(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(newFinding(query))(t)
 		list := search(t, s, data)
 		for i, r := range list {
 			if r.BizType != "order" || r.Validate() != nil || i > 0 && r.ID >= list[i-1].ID || len(list) > query.Limit {
@@ -283,9 +246,7 @@ func FuzzFiles(f *testing.F) {
 func search(t *testing.T, s *finding, text []byte) []persist.HistoryRecord {
 	for {
 		s.places, s.unreadable = nil, 0
-		if err := s.look(bytes.NewReader(text), -1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.look(bytes.NewReader(text), -1))
 		if list, ok := s.records(); ok {
 			return list
 		}
@@ -298,9 +259,7 @@ func TestFilesAreHistory(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	file := func(name, text string) string {
-		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(in(name), []byte(text), 0o600))
 		return in(name)
 	}
 	held := openAt(t, in("held.jsonl"), nil, nil)
@@ -309,14 +268,10 @@ func TestFilesAreHistory(t *testing.T) {
 	empty := file("empty.db", "")
 	outside := filepath.Join(t.TempDir(), "other")
 	for link, to := range map[string]string{"link": mine, "away": outside, "gone": in("none")} {
-		if err := os.Symlink(to, in(link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, in(link)))
 	}
 	for link, to := range map[string]string{"hard": held.path, "store": empty} {
-		if err := os.Link(to, in(link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Link(to, in(link)))
 	}
 	for _, path := range []string{mine, in("link"), in("away"), in("gone"), in("hard"), in("store"), dir, file("text", "a text\n"), outside} {
 		s := DefaultSettings()
@@ -334,9 +289,7 @@ func TestFilesAreHistory(t *testing.T) {
 	f := openAt(t, in("h"), nil, func(f *files) { f.maxFiles = 1 })
 	foreign := file("h.000000000000001-000000000000002-000", "a key")
 	write(t, f, lines(5, 5))
-	if _, err := f.Purge(t.Context(), "order", 1000, 500); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Purge(t.Context(), "order", 1000, 500))(t)
 	if _, err := os.Stat(foreign); err != nil || len(oldFiles(t, f)) != 1 {
 		t.Errorf("what is not history: %v; older files %v", err, oldFiles(t, f))
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -91,11 +92,7 @@ func startAs(t testing.TB, bizType string, store persist.Store, log *testlog.Tex
 		log = &testlog.Text{}
 	}
 	env := plugin.Env{Store: store, Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil))}
-	p, err := New(env, seqd.BizType{Name: bizType}, seqd.PluginBinding{Name: name, Settings: &s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(New(env, seqd.BizType{Name: bizType}, seqd.PluginBinding{Name: name, Settings: &s}))(t)
 }
 
 // issue makes one request for a number.
@@ -120,10 +117,7 @@ func kept(t testing.TB, h persist.HistoryStore, bizType string) (numbers []int64
 	t.Helper()
 	query := persist.HistoryQuery{BizType: bizType, Limit: 1000}
 	for {
-		list, err := h.List(context.Background(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(h.List(context.Background(), query))(t)
 		for _, r := range list {
 			numbers = append(numbers, r.First)
 		}

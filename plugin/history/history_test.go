@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 )
@@ -24,15 +25,11 @@ func TestBatches(t *testing.T) {
 		store := newFake()
 		p := start(t, store, nil, func(s *Settings) { s.Batch = 5 })
 		for n := int64(1); n <= 5; n++ {
-			if err := issue(t.Context(), p, n); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, issue(t.Context(), p, n))
 		}
 		synctest.Wait()
 		once(t, kept(t, store.HistoryStore, "order"), 5)
-		if err := issue(t.Context(), p, 6); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, issue(t.Context(), p, 6))
 		time.Sleep(199 * time.Millisecond)
 		synctest.Wait()
 		once(t, kept(t, store.HistoryStore, "order"), 5)
@@ -57,9 +54,7 @@ func TestOverflow(t *testing.T) {
 				store.set(nil, false, hang)
 				p := start(t, store, log, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow = 10, 4, policy })
 				for n := int64(1); n <= 10; n++ {
-					if err := issue(t.Context(), p, n); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, issue(t.Context(), p, n))
 				}
 				began := time.Now()
 				for n := int64(11); n <= 13; n++ {
@@ -104,9 +99,7 @@ func TestBlockWaitsInTurn(t *testing.T) {
 		store.set(nil, false, hang)
 		p := start(t, store, nil, func(s *Settings) { s.Queue, s.Batch, s.OnOverflow = 3, 1, Block })
 		for n := int64(1); n <= 3; n++ {
-			if err := issue(t.Context(), p, n); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, issue(t.Context(), p, n))
 		}
 		var wg sync.WaitGroup
 		for n := int64(4); n <= 6; n++ {
@@ -139,9 +132,7 @@ func TestRetry(t *testing.T) {
 			store.set(persist.ErrUnavailable, late, nil)
 			p := start(t, store, log, nil)
 			for n := int64(1); n <= 3; n++ {
-				if err := issue(t.Context(), p, n); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, issue(t.Context(), p, n))
 			}
 			time.Sleep(time.Minute)
 			if appends, _ := store.seen(); appends < 10 || appends > 30 {
@@ -173,9 +164,7 @@ func TestStop(t *testing.T) {
 				store.set(persist.ErrUnavailable, false, nil)
 				time.AfterFunc(test.back, func() { store.set(nil, false, nil) })
 				for n := int64(1); n <= 7; n++ {
-					if err := issue(t.Context(), p, n); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, issue(t.Context(), p, n))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
@@ -210,14 +199,10 @@ func TestShared(t *testing.T) {
 		t.Error("not shared as it should be")
 	}
 	for _, p := range []*Plugin{a, b} {
-		if err := issue(t.Context(), p, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, issue(t.Context(), p, 1))
 	}
 	stop(t, a)
-	if err := issue(t.Context(), b, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, issue(t.Context(), b, 2))
 	stop(t, b)
 	stop(t, c)
 	stop(t, d)
@@ -234,14 +219,10 @@ func TestRetention(t *testing.T) {
 		store := newFake()
 		p := start(t, store, nil, func(s *Settings) { s.Retention = time.Hour })
 		for n := int64(1); n <= 1200; n++ {
-			if err := issue(t.Context(), p, n); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, issue(t.Context(), p, n))
 		}
 		time.Sleep(50 * time.Minute)
-		if err := issue(t.Context(), p, 1201); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, issue(t.Context(), p, 1201))
 		time.Sleep(time.Second)
 		once(t, kept(t, store.HistoryStore, "order"), 1201)
 		time.Sleep(17 * time.Minute)
@@ -266,9 +247,7 @@ func TestRecord(t *testing.T) {
 		if shown != nil {
 			call.Sequence.Show(func(dst []byte, n int64, _ []byte) []byte { return append(dst, shown(n)...) })
 		}
-		if err := p.After(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.After(t.Context(), call))
 	}
 	var many []seqd.Run
 	for i := range 100 {
@@ -313,9 +292,7 @@ func TestShow(t *testing.T) {
 	for n := int64(1); n <= 5; n++ {
 		list = append(list, persist.HistoryRecord{ID: persist.HistoryID(at(n), 1, 1), BizType: "order", Time: at(n), First: n, Last: n, Count: 1, Caller: "shop", Key: []string{"", "a", "b"}[n%3]})
 	}
-	if err := store.Append(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Append(t.Context(), list))
 	next := ""
 	for _, test := range []struct {
 		query string
@@ -333,14 +310,8 @@ func TestShow(t *testing.T) {
 		{"key=c", nil, false},
 		{"from=2026-01-31T12:00:02Z&to=2026-01-31T13:00:04%2B01:00", []int64{3, 2}, false},
 	} {
-		query, err := url.ParseQuery(strings.Replace(test.query, "NEXT", next, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		shown, err := p.Show(t.Context(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		query := must.Get(url.ParseQuery(strings.Replace(test.query, "NEXT", next, 1)))(t)
+		shown := must.Get(p.Show(t.Context(), query))(t)
 		answer := shown.(page)
 		var got []int64
 		for _, r := range answer.Records {
@@ -366,10 +337,7 @@ func TestWrongQueries(t *testing.T) {
 		"key=": "key", "key=a%20b": "key", "key=a&key=a": "key", "key=" + strings.Repeat("a", 65): "key",
 		"from=yesterday": "from", "to=2026-01-31": "to", "from=": "from", "colour=red": "colour", "Limit=5": "Limit",
 	} {
-		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Get(url.ParseQuery(query))(t)
 		code := seqd.CodeInvalidRequest
 		if len(values["key"]) == 1 {
 			code = seqd.CodeInvalidKey

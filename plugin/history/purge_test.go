@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
@@ -21,18 +22,13 @@ func TestClockAhead(t *testing.T) {
 		store, log := memory.New(time.Now), &testlog.Text{}
 		month := func(s *Settings) { s.OnOverflow, s.Retention = Block, 720*time.Hour }
 		good := start(t, store, nil, month)
-		if err := issue(t.Context(), good, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, issue(t.Context(), good, 1))
 		time.Sleep(time.Second)
 		settings := DefaultSettings()
 		month(&settings)
 		settings.Batch-- // another batch size, so that there are two queues, as in two processes
 		env := plugin.Env{Store: store, Now: func() time.Time { return time.Now().AddDate(1, 0, 0) }, Log: slog.New(slog.NewTextHandler(log, nil))}
-		ahead, err := New(env, seqd.BizType{Name: "order"}, seqd.PluginBinding{Name: name, Settings: &settings})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ahead := must.Get(New(env, seqd.BizType{Name: "order"}, seqd.PluginBinding{Name: name, Settings: &settings}))(t)
 		time.Sleep(2 * time.Hour)
 		if list := kept(t, store.History(), "order"); !slices.Contains(list, int64(1)) {
 			t.Errorf("two hours later the history holds %v", list)

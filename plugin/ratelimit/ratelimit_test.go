@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
@@ -241,15 +242,8 @@ func TestDefaultBurst(t *testing.T) {
 // build makes the plugin of one binding, as the server does.
 func build(t testing.TB, env plugin.Env, b seqd.BizType, i int) seqd.Plugin {
 	t.Helper()
-	factory, err := plugin.Lookup("rate-limit")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := factory.New(env, b, b.Plugins[i])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	factory := must.Get(plugin.Lookup("rate-limit"))(t)
+	return must.Get(factory.New(env, b, b.Plugins[i]))(t)
 }
 
 // bound returns a biz type with these rate limits.
@@ -271,9 +265,7 @@ func TestBindingsDoNotShareBuckets(t *testing.T) {
 	// The answer shows the tighter limit.
 	call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{Name: "app"}}
 	for _, p := range []seqd.Plugin{second, first} {
-		if err := p.Before(t.Context(), call); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Before(t.Context(), call))
 	}
 	if call.Limit.Quota != 3 || call.Limit.Remaining != 2 {
 		t.Errorf("%+v", call.Limit)
@@ -284,10 +276,7 @@ func TestClusterNeedsRedis(t *testing.T) {
 	s := settings(1, 1)
 	s.Scope = ratelimit.Cluster
 	b := bound(s)
-	factory, err := plugin.Lookup("rate-limit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(plugin.Lookup("rate-limit"))(t)
 	if _, err := factory.New(plugin.Env{Now: time.Now}, b, b.Plugins[0]); err == nil {
 		t.Error("it was made without Redis")
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/stats"
 )
@@ -35,10 +36,7 @@ func refuse(s *stats.Stats, c seqd.Code) {
 
 func report(t testing.TB, s *stats.Stats) stats.Report {
 	t.Helper()
-	shown, err := s.Show(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(s.Show(t.Context(), nil))(t)
 	return shown.(stats.Report)
 }
 
@@ -232,10 +230,7 @@ func TestShow(t *testing.T) {
 }
 
 func TestBoundTwice(t *testing.T) {
-	factory, err := plugin.Lookup("stats")
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(plugin.Lookup("stats"))(t)
 	b := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: "stats"}, {Name: "other"}}}
 	if p := factory.Check(b, b.Plugins[0]); len(p) != 0 {
 		t.Errorf("once: %v", p)
@@ -250,20 +245,14 @@ func TestBoundTwice(t *testing.T) {
 // plugin or the strategy refused.
 func TestInAChain(t *testing.T) {
 	s := stats.New("order", time.Now)
-	is, err := seqd.NewIssuer([]seqd.Definition{{
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{{
 		BizType: seqd.BizType{Name: "order"}, Strategy: &counting{},
 		Plugins: []seqd.BoundPlugin{{Order: 950, Quick: true, Plugin: s}, {Order: 10, Quick: true, Plugin: odd{}}},
-	}}, seqd.Options{Rejected: seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, seqd.Options{Rejected: seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {})}))(t)
 	for n := 1; n <= 11; n++ {
 		_, _ = is.Next(t.Context(), "order", n)
 	}
-	shown, err := is.Resource(t.Context(), "order", "stats", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(is.Resource(t.Context(), "order", "stats", nil))(t)
 	r := shown.(stats.Report)
 	if r.Issued != 2+4+6+8 || r.Requests != 4 || r.Refused[seqd.CodeForbidden] != 6 || r.Refused[seqd.CodeExhausted] != 1 {
 		t.Errorf("got %+v", r)

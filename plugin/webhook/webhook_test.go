@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -72,10 +73,7 @@ func open(t testing.TB, url string, change func(*Settings)) (*Webhook, *strings.
 		t.Fatal(p)
 	}
 	settings.Timeout *= 10 // so that no slow machine meets it
-	w, err := New(settings, time.Now, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(New(settings, time.Now, slog.New(slog.NewTextHandler(log, nil))))(t)
 	return w, log
 }
 
@@ -265,10 +263,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestRegistered(t *testing.T) {
-	factory, err := plugin.LookupRejected("webhook")
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(plugin.LookupRejected("webhook"))(t)
 	settings := factory.Settings().(*Settings)
 	env := plugin.Env{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	if _, err := factory.New(env, seqd.RejectedBinding{Settings: settings}); err == nil {

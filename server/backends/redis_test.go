@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/internal/redisonce"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/backends/backendstest"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -28,10 +29,7 @@ func newTestRedis(t *testing.T, change func(*config.Redis)) redis.UniversalClien
 	cfg := config.Default().Redis
 	cfg.Timeout = 10 * time.Second
 	change(&cfg)
-	client, err := NewRedis(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(NewRedis(t.Context(), cfg))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -152,9 +150,7 @@ func TestPasswordIsNotInErrors(t *testing.T) {
 func TestTLSFiles(t *testing.T) {
 	dir := t.TempDir()
 	missing, garbage := filepath.Join(dir, "missing"), filepath.Join(dir, "garbage")
-	if err := os.WriteFile(garbage, []byte("garbage"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(garbage, []byte("garbage"), 0o600))
 	for _, test := range []struct {
 		tls  config.RedisTLS
 		want []string

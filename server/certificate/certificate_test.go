@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/certificate/certificatetest"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
@@ -23,10 +24,7 @@ import (
 // serveTLS serves with a certificate and returns the address.
 func serveTLS(t *testing.T, c *Certificate) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(httpapi.Listener(l, c.Settings(), gate.New(gate.Options{}).Connections)) }()
@@ -37,10 +35,7 @@ func serveTLS(t *testing.T, c *Certificate) string {
 // subjectAt makes a connection and returns for whom its certificate is.
 func subjectAt(t *testing.T, addr string) string {
 	t.Helper()
-	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}))(t)
 	defer c.Close()
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
@@ -52,21 +47,14 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	certificatetest.Put(t, files, first, firstKey)
 	var log bytes.Buffer
 	c := &Certificate{files: files, now: time.Now, log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	if err := c.load(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.load())
 	addr := serveTLS(t, c)
 
-	standing, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	standing := must.Get(tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}))(t)
 	defer standing.Close()
 	ask := func() {
 		t.Helper()
-		if _, err := io.WriteString(standing, "GET / HTTP/1.1\r\nHost: seqd\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(standing, "GET / HTTP/1.1\r\nHost: seqd\r\n\r\n"))(t)
 		var buf [1024]byte
 		if n, err := standing.Read(buf[:]); err != nil || !strings.HasPrefix(string(buf[:n]), "HTTP/1.1 200") {
 			t.Fatalf("the previous connection got %q, %v", buf[:n], err)
@@ -93,12 +81,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	now("a key of another one", "second", 1)
 	certificatetest.Put(t, files, []byte("nothing"), secondKey)
 	now("no certificate", "second", 2)
-	if err := os.Remove(files.KeyFile); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(files.CertFile, first, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(files.KeyFile))
+	must.Do(t, os.WriteFile(files.CertFile, first, 0o600))
 	now("no key", "second", 3)
 	certificatetest.Put(t, files, first, firstKey)
 	now("good again", "first", 3)
@@ -163,9 +147,7 @@ func TestCertificateWatch(t *testing.T) {
 		second, secondKey := certificatetest.Pair(t, "second", time.Now().Add(time.Hour))
 		certificatetest.Put(t, files, first, firstKey)
 		c := &Certificate{files: files, now: time.Now, log: slog.New(slog.DiscardHandler)}
-		if err := c.load(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.load())
 		subject := func(want string) {
 			t.Helper()
 			if got := c.current.Load().Leaf.Subject.CommonName; got != want {
@@ -194,9 +176,7 @@ func TestOldVersionsOfTLS(t *testing.T) {
 	cert, key := certificatetest.Pair(t, "one", time.Now().Add(time.Hour))
 	certificatetest.Put(t, files, cert, key)
 	c := &Certificate{files: files, now: time.Now, log: slog.New(slog.DiscardHandler)}
-	if err := c.load(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.load())
 	addr := serveTLS(t, c)
 	cbc := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA}}
 	if conn, err := tls.Dial("tcp", addr, cbc); err == nil {

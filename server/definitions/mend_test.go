@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // What this node could not build, because a file was in the way, it builds when that is gone:
@@ -17,9 +18,7 @@ func TestMend(t *testing.T) {
 		t.Run(from, func(t *testing.T) {
 			onFakeClock(t, func(t *testing.T) {
 				folder := filepath.Join(t.TempDir(), "later")
-				if err := os.WriteFile(folder, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(folder, nil, 0o600))
 				c := newNodeOf(t, newFaulty(false), configuredWith(t, fmt.Sprintf(
 					"bizTypesFrom: %s\nbizTypeFolder: %[2]s/..\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: %[2]s/key}]}]", from, folder)))
 				go c.catalogue.Mend(t.Context())
@@ -63,9 +62,7 @@ func TestMendKey(t *testing.T) {
 					if _, err := os.Stat(path); (err == nil) != (what == "another") {
 						t.Errorf("the file of the key: %v", err)
 					}
-					if err := os.WriteFile(path, right, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(path, right, 0o600))
 					time.Sleep(2 * mendPause)
 					wantNext(t, c, "")
 				})

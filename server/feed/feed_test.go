@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -90,9 +91,7 @@ func newNode(t *testing.T, store persist.Store) *testNode {
 			return err
 		},
 	})
-	if err := r.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Begin(t.Context()))
 	return r
 }
 
@@ -105,9 +104,7 @@ func (r *testNode) thing(key string) string {
 // putThing announces and writes a document.
 func putThing(t *testing.T, f *Feed, key, body string, revision int64) {
 	t.Helper()
-	if err := f.Announce(t.Context(), "thing", key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Announce(t.Context(), "thing", key))
 	writeThing(t, f.opts.Documents, key, body, revision)
 }
 
@@ -118,9 +115,7 @@ func writeThing(t *testing.T, docs persist.Documents, key, body string, revision
 	if revision == 1 {
 		write = docs.Create
 	}
-	if err := write(t.Context(), doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(t.Context(), doc))
 }
 
 // Without Redis, a change is found by the next poll.
@@ -153,9 +148,7 @@ func TestPollFindsLateWrites(t *testing.T) {
 			if late > 0 {
 				go newNode(t, store).Follow(t.Context())
 			}
-			if err := a.Announce(t.Context(), "thing", "x"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Announce(t.Context(), "thing", "x"))
 			// which begin after the announcement
 			b, early := newNode(t, store), newNode(t, store)
 			go b.Follow(t.Context())
@@ -227,12 +220,8 @@ func TestPollAfterTheStoreWasAway(t *testing.T) {
 		time.Sleep(pollInterval)
 		synctest.Wait()
 		g.is.Store(true)
-		if err := a.Announce(t.Context(), "thing", "x"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Documents().Delete(t.Context(), "thing", "x", 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Announce(t.Context(), "thing", "x"))
+		must.Do(t, store.Documents().Delete(t.Context(), "thing", "x", 1))
 		time.Sleep(3 * WatchFor)
 		synctest.Wait()
 		if b.thing("x") != "1" {
@@ -257,28 +246,17 @@ func TestPollOfWrongAnnouncements(t *testing.T) {
 			for i := range 3 {
 				putThing(t, writer.Feed, strconv.Itoa(i), "here", 1)
 			}
-			if err := running.Poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, running.Poll(t.Context()))
 			putThing(t, writer.Feed, "missed", "here", 1)
-			doc, err := store.Documents().Read(t.Context(), kind, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			doc := must.Get(store.Documents().Read(t.Context(), kind, key))(t)
 			doc.Revision++
 			doc.Body = body
-			if err := store.Documents().Update(t.Context(), doc); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Documents().Update(t.Context(), doc))
 			late := newNode(t, store)
-			if err := running.Poll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, running.Poll(t.Context()))
 			putThing(t, writer.Feed, "later", "here", 1)
 			for _, r := range []*testNode{running, late} {
-				if err := r.Poll(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.Poll(t.Context()))
 			}
 			if running.thing("missed") != "here" || running.thing("later") != "here" || late.thing("later") != "here" {
 				t.Errorf("%v and %v", running.things, late.things)

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestForms checks that every form is readable and has the same values.
@@ -20,14 +22,10 @@ func TestForms(t *testing.T) {
 	m.shown.pause = time.Hour
 	for _, f := range []form{{false, false}, {false, true}, {true, false}, {true, true}} {
 		body, contentType, err := m.Exposition(f.openMetrics, f.compressed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if f.compressed {
 			z, err := gzip.NewReader(bytes.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if body, err = io.ReadAll(z); err != nil {
 				t.Fatal(err)
 			}

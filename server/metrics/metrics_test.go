@@ -16,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // newMetrics returns metrics that are collected at each scrape.
@@ -29,10 +30,7 @@ func newMetrics(maxBizTypes int) *Metrics {
 // "seqd_ids_issued_total order". For a histogram it returns the count.
 func gathered(t testing.TB, m *Metrics) map[string]float64 {
 	t.Helper()
-	families, err := m.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(m.registry.Gather())(t)
 	values := make(map[string]float64)
 	for _, family := range families {
 		if !strings.HasPrefix(family.GetName(), "seqd_") {
@@ -118,10 +116,7 @@ func define(name string, s *fake, plugins ...*fake) seqd.Definition {
 
 func issuer(t testing.TB, observer seqd.Observer, definitions ...seqd.Definition) *seqd.Issuer {
 	t.Helper()
-	is, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler), Observer: observer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler), Observer: observer}))(t)
 	is.Init(t.Context())
 	return is
 }
@@ -172,9 +167,7 @@ func TestOther(t *testing.T) {
 	)
 	m.Watch(Source{Issuer: is})
 	for _, bizType := range []string{"first", "a", "b"} {
-		if _, err := is.Next(t.Context(), bizType, 2); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(is.Next(t.Context(), bizType, 2))(t)
 		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventRefilled, Numbers: 10})
 		m.Rejected(bizType, "made up")
 	}
@@ -186,9 +179,7 @@ func TestOther(t *testing.T) {
 		"seqd_biz_type_unready _other": 1, "seqd_biz_type_degraded _other": 1, "seqd_biz_types ready": 3, "seqd_biz_types unready": 1, "seqd_biz_types degraded": 1,
 		"seqd_issue_seconds fake": 3,
 	})
-	if err := is.Remove(t.Context(), "b", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Remove(t.Context(), "b", nil))
 	// A counter does not go down because one that shares its label is gone.
 	want(t, gathered(t, m), map[string]float64{"seqd_queue_depth _other p0": 3, "seqd_queue_dropped_total _other p0": 7})
 }
@@ -207,9 +198,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	is := issuer(t, m, definitions...)
 	m.Watch(Source{Issuer: is})
 	for i := range many {
-		if _, err := is.Next(t.Context(), fmt.Sprint("b", i), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(is.Next(t.Context(), fmt.Sprint("b", i), 1))(t)
 		for _, code := range reasons {
 			m.Rejected(fmt.Sprint("b", i), code)
 		}
@@ -231,12 +220,8 @@ func TestGone(t *testing.T) {
 	for _, bizType := range []string{"gone", "disabled", "next"} {
 		m.Issued(bizType, 1)
 	}
-	if err := is.Remove(t.Context(), "gone", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := is.Remove(t.Context(), "disabled", seqd.Errorf(seqd.CodeDisabled, "no")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Remove(t.Context(), "gone", nil))
+	must.Do(t, is.Remove(t.Context(), "disabled", seqd.Errorf(seqd.CodeDisabled, "no")))
 	for range forgetAfter {
 		m.Issued("next", 1)
 		want(t, gathered(t, m), map[string]float64{"seqd_biz_types disabled": 1, "seqd_biz_types ready": 1})
@@ -277,9 +262,7 @@ func TestStoreAway(t *testing.T) {
 	}
 	for bizType, cause := range map[string]*seqd.Error{"gone": nil, "disabled": seqd.Errorf(seqd.CodeDisabled, "no")} {
 		away(bizType)
-		if err := is.Remove(t.Context(), bizType, cause); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, is.Remove(t.Context(), bizType, cause))
 		back("the end of " + bizType)
 	}
 }
@@ -378,10 +361,7 @@ func TestRoutes(t *testing.T) {
 
 // TestReasons checks that the codes are those of package seqd.
 func TestReasons(t *testing.T) {
-	source, err := os.ReadFile("../../errors.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("../../errors.go"))(t)
 	found := regexp.MustCompile(`Code\w+ +Code += "(\w+)"`).FindAllSubmatch(source, -1)
 	if len(found) != len(reasons) {
 		t.Errorf("the domain has %d codes, here are %d", len(found), len(reasons))
@@ -437,10 +417,7 @@ func driven(t *testing.T) *Metrics {
 
 // TestDocument checks that docs/METRICS.md describes exactly the metrics that are shown.
 func TestDocument(t *testing.T) {
-	document, err := os.ReadFile("../../docs/METRICS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(os.ReadFile("../../docs/METRICS.md"))(t)
 	var described, rows []string
 	for line := range strings.Lines(string(document)) {
 		if strings.HasPrefix(line, "| `seqd_") {
@@ -468,10 +445,7 @@ func TestDocument(t *testing.T) {
 
 // TestNames checks that the listed families, and no others, are shown with their types.
 func TestNames(t *testing.T) {
-	families, err := driven(t).registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(driven(t).registry.Gather())(t)
 	types := make(map[string]string)
 	for _, f := range Families() {
 		types[f.Name] = f.Type

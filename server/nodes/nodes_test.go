@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -95,12 +96,9 @@ func TestForeignDocuments(t *testing.T) {
 		"bare": `{"id":"bare","self":true}`, "null": `null`, "empty": `{}`, "list": `[]`, "text": `x`, "other": `{"id":"bare"}`,
 		"types": `{"id":"types","backends":7}`, "huge": `{"id":"huge","host":"` + strings.Repeat("x", 64<<10) + `"}`,
 	} {
-		err := store.Documents().Create(t.Context(), persist.Document{
+		must.Do(t, store.Documents().Create(t.Context(), persist.Document{
 			Kind: kind, Key: key, Revision: 1, Body: body, Timestamp: 1, Expires: time.Now().Add(life).UnixMilli(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	list, complete := n.Nodes(t.Context())
 	if len(list) != 2 || !complete {
@@ -156,9 +154,7 @@ func TestMixedDefinitions(t *testing.T) {
 			Documents: store.Documents(), Shared: true, Now: time.Now, BizTypesFrom: "config",
 			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
 		})
-		if err := killed.Announce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, killed.Announce(t.Context()))
 		wants(true, 5)
 		time.Sleep(life)
 		wants(false, 5)
@@ -178,18 +174,14 @@ func TestSeenByOthersWithAWrongClock(t *testing.T) {
 			}), clock
 		}
 		behind, _ := begin(-time.Hour, "config")
-		if err := behind.Announce(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, behind.Announce(t.Context()))
 		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 			n, clock := begin(ahead, "store")
 			for _, known := range []string{"not known", "known"} {
 				if list, err := n.Others(t.Context()); err != nil || len(list) != 1 || list[0].BizTypesFrom != "config" {
 					t.Errorf("a clock %s ahead, that of the store %s: %v, %v", ahead, known, list, err)
 				}
-				if err := clock.Ask(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, clock.Ask(t.Context()))
 			}
 		}
 	})

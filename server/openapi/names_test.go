@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -28,9 +29,7 @@ func TestNamesOfTokens(t *testing.T) {
 			Parameters map[string]struct{ Schema schemaOfNames }
 		}
 	}
-	if err := json.Unmarshal(mustLoad(t).JSON, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(mustLoad(t).JSON, &d))
 	const name = "#/components/schemas/TokenName"
 	for _, schema := range []string{"Token", "TokenWithSecret", "TokenRequest"} {
 		if got := d.Components.Schemas[schema].Properties["name"].Ref; got != name {
@@ -60,9 +59,7 @@ func TestOneThingHasOneName(t *testing.T) {
 	var d struct {
 		Components struct{ Schemas map[string]schemaOfNames }
 	}
-	if err := json.Unmarshal(mustLoad(t).JSON, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(mustLoad(t).JSON, &d))
 	better := map[string]string{
 		"token": "caller", "user": "caller", "by": "caller", "client": "addr", "ip": "addr", "time": "at", "timestamp": "at", "rejected": "refused",
 		"seconds": "…Ms", "interval": "…Ms", "duration": "…Ms", "took": "…Ms", "p50": "p50Ms", "p99": "p99Ms", "clockOffset": "clockOffsetMs",

@@ -19,34 +19,23 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func mustLoad(t *testing.T) *Document {
 	t.Helper()
-	d, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(Load())(t)
 }
 
 // TestJSON checks that the JSON equals the YAML.
 func TestJSON(t *testing.T) {
 	var fromJSON, fromYAML any
-	if err := json.Unmarshal(mustLoad(t).JSON, &fromJSON); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(source, &fromYAML); err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := json.Marshal(fromYAML)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(mustLoad(t).JSON, &fromJSON))
+	must.Do(t, yaml.Unmarshal(source, &fromYAML))
+	encoded := must.Get(json.Marshal(fromYAML))(t)
 	var want any
-	if err := json.Unmarshal(encoded, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(encoded, &want))
 	if !reflect.DeepEqual(fromJSON, want) {
 		t.Error("the JSON says something else than the YAML")
 	}
@@ -59,18 +48,14 @@ func TestToJSON(t *testing.T) {
 		"a: <b>&\"\nb: {}\nc: []\n1m: x\n":                 `{"a":"<b>&\"","b":{},"c":[],"1m":"x"}`,
 	} {
 		var root yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &root); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &root))
 		if got, err := toJSON(&root); err != nil || string(got) != want {
 			t.Errorf("%q becomes %s, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"a: 1\na: 2\n", "a: &x 1\nb: *x\n"} {
 		var root yaml.Node
-		if err := yaml.Unmarshal([]byte(text), &root); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), &root))
 		if got, err := toJSON(&root); err == nil {
 			t.Errorf("%q becomes %s, want an error", text, got)
 		}
@@ -127,9 +112,7 @@ func wellFormed(t *testing.T, page []byte) {
 func TestPageIsComplete(t *testing.T) {
 	page := string(mustLoad(t).Page)
 	var d description
-	if err := yaml.Unmarshal(source, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(source, &d))
 	operations := 0
 	for _, path := range d.Paths {
 		for _, op := range []*operation{path.Value.Get, path.Value.Post, path.Value.Put, path.Value.Patch, path.Value.Delete} {
@@ -161,9 +144,7 @@ func TestPageIsComplete(t *testing.T) {
 // they do not understand.
 func TestPlainSchemas(t *testing.T) {
 	var document any
-	if err := json.Unmarshal(mustLoad(t).JSON, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(mustLoad(t).JSON, &document))
 	components := document.(map[string]any)["components"].(map[string]any)
 	schemas := components["schemas"].(map[string]any)
 	for name := range schemas {
@@ -205,9 +186,7 @@ func plain(t *testing.T, where string, part any) {
 // and that each code is used.
 func TestProblems(t *testing.T) {
 	var d description
-	if err := yaml.Unmarshal(source, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(source, &d))
 	// No route has the first; only /readyz shows the second.
 	all, placed := documentedCodes(t), []string{"method_not_allowed", "cursor_contested"}
 	for name, r := range d.Components.Responses {
@@ -246,9 +225,7 @@ func TestCodes(t *testing.T) {
 func documentedCodes(t *testing.T) []string {
 	t.Helper()
 	var d description
-	if err := yaml.Unmarshal(source, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(source, &d))
 	for _, s := range d.Components.Schemas {
 		if s.Name == "Code" {
 			return s.Value.Enum
@@ -261,10 +238,7 @@ func documentedCodes(t *testing.T) []string {
 // definedCodes returns the constants of type Code.
 func definedCodes(t *testing.T) (codes []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../errors.go", nil, 0))(t)
 	for spec := range ast.Preorder(file) {
 		value, ok := spec.(*ast.ValueSpec)
 		if !ok {
@@ -273,10 +247,7 @@ func definedCodes(t *testing.T) (codes []string) {
 		if kind, ok := value.Type.(*ast.Ident); !ok || kind.Name != "Code" {
 			continue
 		}
-		code, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := must.Get(strconv.Unquote(value.Values[0].(*ast.BasicLit).Value))(t)
 		codes = append(codes, code)
 	}
 	if len(codes) == 0 {

@@ -17,6 +17,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server/tracing"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
@@ -45,10 +46,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 func newTracingTo(t *testing.T, collector http.RoundTripper, ratio float64, log *slog.Logger) *tracing.Tracing {
 	t.Helper()
-	tr, err := tracing.New(tracing.Options{Endpoint: "http://collector/", Ratio: ratio, Version: "v1", Instance: "127.0.0.1:1", Log: log, Transport: collector})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Get(tracing.New(tracing.Options{Endpoint: "http://collector/", Ratio: ratio, Version: "v1", Instance: "127.0.0.1:1", Log: log, Transport: collector}))(t)
 	t.Cleanup(func() { closeIn(tr, time.Second) })
 	return tr
 }
@@ -271,9 +269,7 @@ func TestRedisHook(t *testing.T) {
 		})
 		pipeline := hook.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { return answer })
 		untraced := context.Background()
-		if err := process(untraced, redis.NewCmd(untraced, "get", "secret")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, process(untraced, redis.NewCmd(untraced, "get", "secret")))
 		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
 		tests := []struct {
 			err  error
@@ -335,10 +331,7 @@ func TestMongoMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, spans := newTracing(t, 1)
 		monitor := tr.MongoMonitor()
-		command, err := bson.Marshal(bson.D{{Key: "find", Value: "counters"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: "secret"}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		command := must.Get(bson.Marshal(bson.D{{Key: "find", Value: "counters"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: "secret"}}}}))(t)
 		run := func(ctx context.Context, id int64, err error) {
 			monitor.Started(ctx, &event.CommandStartedEvent{Command: command, DatabaseName: "seqd", CommandName: "find", RequestID: id, ConnectionID: "c"})
 			ended := event.CommandFinishedEvent{CommandName: "find", RequestID: id, ConnectionID: "c"}

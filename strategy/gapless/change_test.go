@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -138,9 +139,7 @@ func TestNoLedgerAfterALostCounter(t *testing.T) {
 // A node that waits for the operator notices that he raised the ledger after one more failover.
 func TestRaisedAfterAnotherFailover(t *testing.T) {
 	c := newChanging(t)
-	if _, err := c.issue(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.issue())(t)
 	c.counter("invoice", 5000)
 	c.failOver("f2")
 	c.behind["invoice"] = true
@@ -159,18 +158,13 @@ func TestRaisedAfterAnotherFailover(t *testing.T) {
 // A counter does not continue above a ledger of which a failover may have lost the end, until an
 // operator has raised the counter.
 func TestNoCounterAfterALostLedger(t *testing.T) {
-	factory, err := strategy.Lookup(gapless.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(strategy.Lookup(gapless.Name))(t)
 	for _, before := range []bool{false, true} { // whether there was a counter before
 		c := newChanging(t)
 		if before {
 			c.counter("invoice", 700)
 		}
-		if _, err := c.issue(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.issue())(t)
 		handOver := func() error { return factory.Handover(t.Context(), c.env(), "invoice") }
 		c.failOver("f2")
 		c.behind["invoice"] = true
@@ -194,37 +188,24 @@ func TestNoCounterAfterALostLedger(t *testing.T) {
 
 // What a cursor still has of a time before the ledger is not issued after it.
 func TestHandoverRetiresTheCursor(t *testing.T) {
-	factory, err := strategy.Lookup(gapless.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(strategy.Lookup(gapless.Name))(t)
 	c := newChanging(t)
 	c.counter("invoice", 100)
 	epoch := persist.NewEpoch()
-	if _, err := c.Counters().Allocate(t.Context(), persist.Request{BizTag: "invoice", Size: 50, To: persist.NewCursor("", epoch)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Counters().Allocate(t.Context(), persist.Request{BizTag: "invoice", Size: 50, To: persist.NewCursor("", epoch)}))(t)
 	for range 3 {
-		if _, err := c.issue(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.issue())(t)
 	}
 	for range 2 { // by each node
-		if err := factory.Handover(t.Context(), c.env(), "invoice"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, factory.Handover(t.Context(), c.env(), "invoice"))
 		got, err := c.Counters().Read(t.Context(), "invoice")
 		if err != nil || got.Epoch != "" || got.Max != 153 {
 			t.Fatalf("the counter is %+v, %v", got, err)
 		}
 	}
 	// A cursor that has begun since stays.
-	if _, err := c.Counters().Allocate(t.Context(), persist.Request{BizTag: "invoice", Size: 50, To: persist.NewCursor("", epoch)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := factory.Handover(t.Context(), c.env(), "invoice"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Counters().Allocate(t.Context(), persist.Request{BizTag: "invoice", Size: 50, To: persist.NewCursor("", epoch)}))(t)
+	must.Do(t, factory.Handover(t.Context(), c.env(), "invoice"))
 	if got, err := c.Counters().Read(t.Context(), "invoice"); err != nil || got.Epoch != epoch || got.Max != 203 {
 		t.Errorf("the counter is %+v, %v", got, err)
 	}

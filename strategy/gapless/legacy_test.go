@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -17,18 +18,13 @@ import (
 func open(t *testing.T, store persist.Store, from seqd.Strategy) *gapless.Strategy {
 	t.Helper()
 	settings := gapless.DefaultSettings()
-	s, err := gapless.New(strategy.Env{
+	s := must.Get(gapless.New(strategy.Env{
 		Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
 	if from != nil {
 		s.Inherit(from)
 	}
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), true))
 	return s
 }
 
@@ -37,12 +33,8 @@ func issued(t *testing.T, store persist.Store) *gapless.Strategy {
 	t.Helper()
 	s := open(t, store, nil)
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), 1, &seq); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Generate(t.Context(), 1, &seq))
+	must.Do(t, s.Close(t.Context()))
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -63,9 +64,7 @@ func (d *daily) begun(keep time.Duration, zone string, reshaped bool) *gapless.S
 		}
 		err = s.Init(d.Context(), reshaped)
 	}
-	if err != nil {
-		d.Fatal(err)
-	}
+	must.Do(d, err)
 	d.Cleanup(func() { _ = s.Close(d.Context()) })
 	return s
 }
@@ -75,9 +74,7 @@ func (d *daily) once(s *gapless.Strategy, once string) (period seqd.Period, n in
 	d.Helper()
 	var seq seqd.Sequence
 	_, replayed, err := s.HandOut(d.Context(), seqd.Order{Count: 1, Once: once}, &seq)
-	if err != nil {
-		d.Fatal(err)
-	}
+	must.Do(d, err)
 	return seq.Period(), seq.First(), replayed
 }
 
@@ -101,9 +98,7 @@ func TestOnceAfterAShorterTTL(t *testing.T) {
 		d := newDaily(t)
 		s := d.node(72 * time.Hour)
 		period, n, _ := d.once(s, "order-1")
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		if flushed {
 			flush(d, period.Counter("invoice"))
 		}
@@ -125,9 +120,7 @@ func TestOnceAfterRaiseOverPeriods(t *testing.T) {
 	d.once(s, "order-1")
 	raise(d.T, d.store, "invoice@20261120", d.at.Load(), "")
 	period, n, _ := d.once(s, "order-2")
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close(t.Context()))
 	flush(d, "invoice@20261120")
 	d.at.Add((12 * time.Hour).Milliseconds())
 	if again, m, replayed := d.once(d.node(24*time.Hour), "order-2"); again != period || m != n || !replayed {
@@ -164,9 +157,7 @@ func onceUnderWayAtPeriodEnd(t *testing.T, issued int64) {
 	d.at.Add(1)
 	period, n, _ := d.once(other, "order-3")
 	store.Unlock()
-	if err := slow.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, slow.Close(t.Context()))
 	if again, m, replayed := d.once(other, "order-3"); again != period || m != n || !replayed {
 		t.Errorf("%d of %s, replayed %v; it had got %d of %s", m, again, replayed, n, period)
 	}
@@ -225,9 +216,7 @@ func TestReshapeOpensPeriods(t *testing.T) {
 			d.at.Add(test.ahead.Milliseconds())
 			east := d.begun(keep, "Pacific/Kiritimati", true)
 			d.once(east, "order-2")
-			if err := east.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, east.Close(t.Context()))
 			d.at.Add(-test.ahead.Milliseconds())
 			s := d.begun(keep, test.zone, test.reshaped)
 			_, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Once: "order-3"}, &seqd.Sequence{})
@@ -244,16 +233,11 @@ func TestReshapeOpensPeriods(t *testing.T) {
 func (d *daily) purge() {
 	d.Helper()
 	ended := persist.Document{Kind: persist.AnswerKind, Key: "ended", Revision: 1, Expires: 1}
-	if err := d.store.Documents().Create(d.Context(), ended); err != nil {
-		d.Fatal(err)
-	}
+	must.Do(d, d.store.Documents().Create(d.Context(), ended))
 	env := strategy.Env{Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Clock: d.clock()}
 	env.Attendance = storeclock.NewAttendance(d.store.Documents(), env.Clock)
 	env.Attendance.Need()
-	factory, err := strategy.Lookup(gapless.Name)
-	if err != nil {
-		d.Fatal(err)
-	}
+	factory := must.Get(strategy.Lookup(gapless.Name))(d)
 	ctx, cancel := context.WithCancel(d.Context())
 	stopped := make(chan struct{})
 	go func() {
@@ -312,10 +296,7 @@ func TestKeptWhileClocksWereWrong(t *testing.T) {
 func rewrite(t *testing.T, store persist.Store, counter string, now int64, change func(*ledger.State) error) {
 	t.Helper()
 	docs := store.Documents()
-	doc, err := docs.Read(t.Context(), persist.LedgerKind, counter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(docs.Read(t.Context(), persist.LedgerKind, counter))(t)
 	state, err := ledger.Decode(&doc)
 	if err == nil {
 		err = change(state)
@@ -326,9 +307,7 @@ func rewrite(t *testing.T, store persist.Store, counter string, now int64, chang
 	if err == nil {
 		err = docs.Update(t.Context(), doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // raise does what an operator does with seqd raise.
@@ -356,10 +335,7 @@ func flush(d *daily, counter string) {
 // What was given to a request is found whatever the settings of the biz type were then, and are
 // now.
 func TestRecallInAnyShape(t *testing.T) {
-	factory, err := strategy.Lookup(gapless.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(strategy.Lookup(gapless.Name))(t)
 	for _, reset := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
 		for _, zone := range []string{"UTC", "Pacific/Kiritimati", "Pacific/Niue"} {
 			d := newDaily(t)
@@ -368,10 +344,7 @@ func TestRecallInAnyShape(t *testing.T) {
 			}
 			settings := gapless.DefaultSettings()
 			settings.Reset, settings.TimeZone, settings.Keyed = reset, zone, true
-			s, err := gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
 			var seq seqd.Sequence
 			seq.For("a")
 			order := seqd.Order{Count: 2, Reserve: true, TTL: 24 * time.Hour, Once: "order-1"}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/live"
@@ -209,10 +210,7 @@ func TestPeriodEnds(t *testing.T) {
 		settings := DefaultSettings()
 		settings.Reset, settings.TimeZone = test.reset, test.zone
 		s := &Strategy{settings: &settings, calendar: settings.Calendar()}
-		want, err := time.Parse(time.RFC3339, test.want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(time.Parse(time.RFC3339, test.want))(t)
 		if got := time.UnixMilli(s.ends(test.p)); !got.Equal(want) {
 			t.Errorf("%s in %s ends at %s, want %s", test.p, test.zone, got, want)
 		}
@@ -228,10 +226,7 @@ func TestPeriodEnds(t *testing.T) {
 // In every zone, at every change of its clocks, periods follow each other, also if a day never was,
 // or comes twice, or midnight does.
 func TestPeriodsOfEveryZone(t *testing.T) {
-	names, err := zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip")))(t)
 	defer func() { _ = names.Close() }()
 	resets := []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly}
 	seen := make(map[[3]int64]bool) // zones with other names have the same changes

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -29,10 +30,7 @@ func TestMemory(t *testing.T) {
 
 func TestBolt(t *testing.T) {
 	gaplesstest.Run(t, func(t *testing.T) (one, two persist.Store) {
-		s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(t)
 		t.Cleanup(func() { _ = s.Close() })
 		return s, s
 	})
@@ -46,16 +44,11 @@ func TestPeriodsAndDetails(t *testing.T) {
 	settings := gapless.DefaultSettings()
 	settings.Reset = seqd.ResetYearly
 	now := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
-	s, err := gapless.New(strategy.Env{
+	s := must.Get(gapless.New(strategy.Env{
 		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Clock: storeclock.New(store, now, nil),
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), true))
 	for period, want := range map[seqd.Period]seqd.Code{
 		20260000: "", 20250000: "", 0: "", 20261100: seqd.CodeInvalidRequest, 20261123: seqd.CodeInvalidRequest,
 	} {
@@ -72,16 +65,11 @@ func TestPeriodsAndDetails(t *testing.T) {
 	awaitDetails(t, s, want)
 
 	// After a restart that is known although nobody has asked for a number.
-	again, err := gapless.New(strategy.Env{
+	again := must.Get(gapless.New(strategy.Env{
 		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Clock: storeclock.New(store, now, nil),
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
 	t.Cleanup(func() { _ = again.Close(context.Background()) })
-	if err := again.Init(t.Context(), false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Init(t.Context(), false))
 	awaitDetails(t, again, want)
 }
 

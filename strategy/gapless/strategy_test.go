@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/gapless"
@@ -59,9 +60,7 @@ func TestClosed(t *testing.T) {
 				s := newScene(t, false, settings)
 				s.filled()
 				node := s.node()
-				if err := node.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, node.Close(t.Context()))
 				ctx, key := t.Context(), map[bool]string{true: "k1"}[s.settings.Keyed]
 				var seq seqd.Sequence
 				seq.For(key)
@@ -164,9 +163,7 @@ func TestMeasure(t *testing.T) {
 			if err == nil && key == "k2" {
 				err = node.Void(t.Context(), seqd.Voiding{Key: key, Number: 3, Reason: "spoilt"})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		if err := node.Reclaim(t.Context(), "", 0); err != nil { // of a time without keys
 			t.Fatal(err)
@@ -195,13 +192,9 @@ func TestMeasureOthers(t *testing.T) {
 			}
 		}
 		_, r, err := order(one, "", seqd.Order{Count: 2, Reserve: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		want(one, 2, 2, 0)
-		if err := two.Release(t.Context(), seqd.Settlement{ID: r.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, two.Release(t.Context(), seqd.Settlement{ID: r.ID}))
 		want(two, 2, 0, 2)
 		time.Sleep(30 * time.Second)
 		want(one, 2, 2, 0)
@@ -224,9 +217,7 @@ func TestHealth(t *testing.T) {
 		s.observer, s.id = h, strings.Repeat("0", 20)
 		node := s.begun(true)
 		for range 2 {
-			if err := node.Health(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, node.Health())
 			if _, _, err := order(node, "", seqd.Order{Count: 1}); err != nil {
 				t.Fatal(err)
 			}
@@ -345,10 +336,7 @@ func TestTakeOverChangesNoMore(t *testing.T) {
 			s := newScene(t, false, nil)
 			s.filled() // up to 10
 			revision := func() int64 {
-				doc, err := s.Store.Documents().Read(t.Context(), persist.LedgerKind, "invoice")
-				if err != nil {
-					t.Fatal(err)
-				}
+				doc := must.Get(s.Store.Documents().Read(t.Context(), persist.LedgerKind, "invoice"))(t)
 				return doc.Revision
 			}
 			s.counter(test.max)
@@ -375,15 +363,11 @@ func TestKeysByPages(t *testing.T) {
 			want = append(want, key)
 			for day := range 1 + i%3 {
 				name := seqd.Period(20000101 + day).Counter("invoice/" + key)
-				if err := s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: name, Revision: 1, Body: "{}"}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: name, Revision: 1, Body: "{}"}))
 			}
 		}
 		for _, other := range []string{"invoice", "invoice@20000101", "invoices/k1", "invoic/k1"} {
-			if err := s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: other, Revision: 1, Body: "{}"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: other, Revision: 1, Body: "{}"}))
 		}
 		node := s.node()
 		for _, limit := range []int{1, 7, 100, 130, 131, 500} {
@@ -440,9 +424,7 @@ func TestCallerLeaves(t *testing.T) {
 		store := &readers{Store: memory.New(time.Now)}
 		node := newStrategy(t, store, nil)
 		var first seqd.Sequence
-		if err := node.Generate(t.Context(), 1, &first); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, node.Generate(t.Context(), 1, &first))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		var seq seqd.Sequence
@@ -474,22 +456,15 @@ func TestUnreadable(t *testing.T) {
 			s := newScene(t, false, nil)
 			s.filled()
 			docs, ctx := s.Store.Documents(), t.Context()
-			doc, err := docs.Read(ctx, persist.LedgerKind, "invoice")
-			if err != nil {
-				t.Fatal(err)
-			}
+			doc := must.Get(docs.Read(ctx, persist.LedgerKind, "invoice"))(t)
 			void := persist.Document{Kind: persist.VoidKind, Key: ledger.VoidKey("invoice", 9), Revision: 1, Body: body}
-			if err := docs.Create(ctx, void); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, docs.Create(ctx, void))
 			node := s.node()
 			if _, err := node.Account(ctx, seqd.AccountQuery{Limit: 9}); seqd.CodeOf(err) != seqd.CodeInternal {
 				t.Errorf("an account with a %s record: %v", name, err)
 			}
 			doc.Body, doc.Revision = body, doc.Revision+1
-			if err := docs.Update(ctx, doc); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, docs.Update(ctx, doc))
 			if _, err := node.Account(ctx, seqd.AccountQuery{Limit: 9}); seqd.CodeOf(err) != seqd.CodeInternal {
 				t.Errorf("an account of a %s ledger: %v", name, err)
 			}
@@ -518,10 +493,7 @@ func TestHandOverAll(t *testing.T) {
 		s := newScene(t, false, keyed)
 		s.filled()
 		docs, ctx := s.Store.Documents(), t.Context()
-		doc, err := docs.Read(ctx, persist.LedgerKind, "invoice/k1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		doc := must.Get(docs.Read(ctx, persist.LedgerKind, "invoice/k1"))(t)
 		doc.Revision = 1
 		mine := []string{"invoice/k1", "invoice@20000101"}
 		for i := range 250 {
@@ -530,13 +502,9 @@ func TestHandOverAll(t *testing.T) {
 		others := []string{"invoicf", "invoicf/k1", "invoice2", "zebra", "zebra/k1", "zebra@2000"}
 		for _, name := range append(slices.Clone(mine[1:]), others...) {
 			doc.Key = name
-			if err := docs.Create(ctx, doc); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, docs.Create(ctx, doc))
 		}
-		if err := s.handOver(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.handOver())
 		for _, name := range mine {
 			if c, err := s.Store.Counters().Read(ctx, name); err != nil || c.Max != 10 {
 				t.Errorf("the counter %s is at %d, %v", name, c.Max, err)

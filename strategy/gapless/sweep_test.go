@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -142,9 +143,7 @@ func TestBizTypeNeedsSweeper(t *testing.T) {
 		s := newScene(t, false, nil)
 		env := s.env()
 		env.Attendance = storeclock.NewAttendance(env.Store.Documents(), env.Clock)
-		if _, err := gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}))(t)
 		select {
 		case <-env.Attendance.Needed():
 		default:
@@ -182,10 +181,7 @@ func TestSweepThroughBizType(t *testing.T) {
 				s.observer, s.log = h, slog.New(slog.NewTextHandler(log, nil))
 				s.reserve(map[bool]string{true: "k1"}[name == "keyed"], 10*time.Second)
 				node := s.node()
-				issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log})
-				if err != nil {
-					t.Fatal(err)
-				}
+				issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log}))(t)
 				issuer.Init(t.Context())
 				synctest.Wait()
 				_, stop := s.background(issuer)
@@ -226,15 +222,11 @@ func TestSweepMany(t *testing.T) {
 			return persist.Document{Kind: persist.LedgerKind, Key: fmt.Sprintf("invoice/broken%d", i), Revision: 1, Body: "{}", Expires: 1}
 		}
 		for i := range 150 {
-			if err := s.Store.Documents().Create(t.Context(), damaged(i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Store.Documents().Create(t.Context(), damaged(i)))
 		}
 		nameless := damaged(0)
 		nameless.Key = "invoice@1"
-		if err := s.Store.Documents().Create(t.Context(), nameless); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Store.Documents().Create(t.Context(), nameless))
 		s.background(nil)
 		time.Sleep(10*time.Second + 4*time.Second)
 		for i := range 40 {
@@ -303,9 +295,7 @@ func TestPurge(t *testing.T) {
 		record := func(kind, key string, expires time.Duration) {
 			t.Helper()
 			d := persist.Document{Kind: kind, Key: key, Revision: 1, Body: "{}", Expires: time.Now().Add(expires).UnixMilli()}
-			if err := docs.Create(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, docs.Create(t.Context(), d))
 		}
 		time.Sleep(24*time.Hour + 2*time.Minute)
 		for i := range 1100 {

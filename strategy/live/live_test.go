@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // world counts what a set opens and closes.
@@ -120,10 +122,7 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 	defer func() { _ = s.Close(t.Context()) }()
 	name := Name{Key: "tenant-42", Period: 20260000}
 	got := testing.AllocsPerRun(100, func() {
-		e, err := s.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(s.Acquire(t.Context(), name))(t)
 		e.Release()
 	})
 	if got != 0 {
@@ -135,15 +134,9 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 func TestUsedCounterStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWorld().set(1, time.Minute)
-		held, err := s.Acquire(t.Context(), Name{Key: "held"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := must.Get(s.Acquire(t.Context(), Name{Key: "held"}))(t)
 		for i := range 10 {
-			e, err := s.Acquire(t.Context(), Name{Key: fmt.Sprint(i)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(s.Acquire(t.Context(), Name{Key: fmt.Sprint(i)}))(t)
 			e.Release()
 		}
 		time.Sleep(time.Hour)

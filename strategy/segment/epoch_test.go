@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -49,11 +50,7 @@ func (c epochCounters) Read(ctx context.Context, bizTag string) (persist.Counter
 // own takes numbers as a node with an ordering per node does.
 func own(t *testing.T, store persist.Store, n int64) persist.Range {
 	t.Helper()
-	r, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: n}))(t)
 }
 
 // Redis lost the cursor, another node has begun it anew, and then the store went away. A node that
@@ -137,9 +134,7 @@ func TestEpochRaisedBelowTheOldCursor(t *testing.T) {
 				restored := memory.New(time.Now)
 				start := int64(1)
 				if how == "raised" { // without Redis
-					if err := restored.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: highest, Step: 1}); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, restored.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: highest, Step: 1}))
 				} else {
 					start = highest + 1
 				}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -250,9 +251,7 @@ func TestFailoverCreatesNoPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFailingOver()
 		s := periodic(t, store, time.Now, nil, daily)
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		numbers(t, s, 1)
 		store.failOver(store.copied())
 		time.Sleep(24 * time.Hour)
@@ -294,10 +293,6 @@ func restore(t testing.TB, store persist.Store, most int64) {
 	t.Helper()
 	old := counter(t, store)
 	old.Max = most
-	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Counters().Create(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Delete(t.Context(), "order"))
+	must.Do(t, store.Counters().Create(t.Context(), old))
 }

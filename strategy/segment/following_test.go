@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
@@ -25,14 +26,9 @@ func newFollower(t testing.TB, store persist.Store, redis *redisModel, change fu
 		change(&settings)
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-	o, err := originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t)
 	f := newFollowing(o, redis)
-	if err := f.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Init(t.Context(), true))
 	return f
 }
 

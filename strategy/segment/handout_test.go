@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -62,9 +63,7 @@ func eachShape(t *testing.T, test func(t *testing.T, w *world, node func(change 
 func rangeOf(t testing.TB, s allKinds, n int64) persist.Range {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := s.GenerateRange(t.Context(), n, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.GenerateRange(t.Context(), n, &seq))
 	if !seq.Consecutive() {
 		t.Errorf("the range is %v", seq.Runs())
 	}
@@ -200,9 +199,7 @@ func TestRangeThenRestoredStoreWithoutEpoch(t *testing.T) {
 		r := rangeOf(t, s, 1000)
 		old := counter(t, store)
 		old.Max, old.Epoch = most, ""
-		if err := errors.Join(store.Counters().Delete(t.Context(), "order"), store.Counters().Create(t.Context(), old)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(store.Counters().Delete(t.Context(), "order"), store.Counters().Create(t.Context(), old)))
 		redis.lose()
 		if got := numbers(t, s, 1)[0]; got <= r.Last+5000 || o.count(seqd.EventStoreBehind) == 0 {
 			t.Errorf("got %d after %v; events %v", got, r, o.counts)
@@ -449,10 +446,7 @@ func TestRangesAmongBuffers(t *testing.T) {
 					}
 					kind, n := anyKind(random), 1+random.IntN(40)
 					began := h.ordered.Now()
-					got, err := kind.get(t.Context(), t, nodes[k], n)
-					if err != nil {
-						t.Fatal(err)
-					}
+					got := must.Get(kind.get(t.Context(), t, nodes[k], n))(t)
 					l.issued.Add(int64(len(got)))
 					h.ranges.Add(began, fmt.Sprint(k), got)
 					if kind == ranged {

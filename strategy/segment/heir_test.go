@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -31,9 +32,7 @@ func (make one) begin(t *testing.T, store persist.Store, redis *redisModel, from
 	if from != nil {
 		s.(seqd.Heir).Inherit(from)
 	}
-	if err := s.Init(t.Context(), from == nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), from == nil))
 	return s, o
 }
 
@@ -122,17 +121,10 @@ func TestHeirOfPeriods(t *testing.T) {
 			closed(t, unused)
 
 			name := seqd.ResetDaily.Of(c.Now()).Counter("order")
-			old, err := store.Counters().Read(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := must.Get(store.Counters().Read(t.Context(), name))(t)
 			old.Max = 20
-			if err := store.Counters().Delete(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-			if err := store.Counters().Create(t.Context(), old); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Counters().Delete(t.Context(), name))
+			must.Do(t, store.Counters().Create(t.Context(), old))
 			for _, r := range redis {
 				r.lose()
 			}

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy"
 	"log/slog"
 	"testing"
@@ -27,16 +28,11 @@ func TestNotIdleAfterATakeOver(t *testing.T) {
 		}
 		_ = old.Close(t.Context())
 		left := old.Legacy()
-		again, err := NewStored(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}, seqd.BizType{Name: "order", Strategy: Name, Settings: old.settings}, redis.Drop)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(NewStored(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}, seqd.BizType{Name: "order", Strategy: Name, Settings: old.settings}, redis.Drop))(t)
 		if left != nil {
 			again.Inherit(left)
 		}
-		if err := again.Init(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, again.Init(t.Context(), false))
 		if got, code := try(t, again, 1); code != seqd.CodeStarting {
 			t.Errorf("after a drop the node with the old definition takes over again: %v %q", got, code)
 		}

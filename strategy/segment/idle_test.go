@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 )
@@ -61,16 +62,12 @@ func idleBytes(t testing.TB, shared, withRedis bool, change func(*Settings)) int
 			if all[i], err = build(env, bizTypes[i]); err != nil {
 				t.Fatal(err)
 			}
-			if err := all[i].Init(t.Context(), true); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, all[i].Init(t.Context(), true))
 		}
 	}
 	closeAll := func() {
 		for _, s := range all {
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Close(t.Context()))
 		}
 		clear(all)
 	}

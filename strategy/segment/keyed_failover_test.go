@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 )
@@ -22,14 +23,9 @@ func observedKeys(t *testing.T, store persist.Store, change func(*Settings)) (*K
 	o, settings := &observer{}, DefaultSettings()
 	settings.Keyed, settings.Ordering = true, PerNode
 	change(&settings)
-	if problems := settings.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
+	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o, Addr: strconv.Itoa(rand.Int())}
-	built, err := build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := must.Get(build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}))(t)
 	return built.(*Keyed), o
 }
 
@@ -45,10 +41,7 @@ func TestGapOfAColdKey(t *testing.T) {
 				growing := func(s *Settings) { s.Step, s.MaxStep, s.RestoreGap = 10, 100_000, AutoGap; change(s) }
 				a, _ := observedKeys(t, store, growing)
 				step := func() int64 {
-					c, err := store.Counters().Read(t.Context(), "invoice/t")
-					if err != nil {
-						t.Fatal(err)
-					}
+					c := must.Get(store.Counters().Read(t.Context(), "invoice/t"))(t)
 					return c.Step
 				}
 				for i := 0; i == 0 || step() < 1280; i++ {
@@ -59,9 +52,7 @@ func TestGapOfAColdKey(t *testing.T) {
 				}
 				copied := store.copied()
 				held, _, err := of(t.Context(), a, "t", 5000)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				synctest.Wait()
 				store.failOver(copied)
 				b, events := observedKeys(t, store, growing)
@@ -71,9 +62,7 @@ func TestGapOfAColdKey(t *testing.T) {
 				}
 				for _, s := range []*Keyed{b, a} {
 					more, _, err := of(t.Context(), s, "t", 1000)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, err)
 					for _, n := range more {
 						if issued[n] {
 							t.Fatalf("%d was issued twice", n)
@@ -130,13 +119,8 @@ func TestGapOfARetiredCursor(t *testing.T) {
 		}
 		synctest.Wait()
 		req := persist.Request{BizTag: "invoice/t", Step: 10_000, To: persist.Beside} // other nodes use it more
-		if _, err := store.Counters().Allocate(context.Background(), req); err != nil {
-			t.Fatal(err)
-		}
-		before, err := store.Counters().Read(t.Context(), "invoice/t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Counters().Allocate(context.Background(), req))(t)
+		before := must.Get(store.Counters().Read(t.Context(), "invoice/t"))(t)
 		store.failOver(store.copied())
 		ended(t, s)
 		after, err := store.Counters().Read(t.Context(), "invoice/t")
@@ -160,9 +144,7 @@ func TestSequencedKeyIsNotRetired(t *testing.T) {
 				wantOf(t, alone, "t", 1, "[1]")
 				redis["invoice/t"].change(func(r *redisModel) { r.down = errDown })
 				held, _, err := of(t.Context(), alone, "t", 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				synctest.Wait()
 				next := keyed(t, store, time.Now, nil, byStore)
 				var last int64
@@ -248,17 +230,10 @@ func TestSuspendedWhilePurged(t *testing.T) {
 					ended(t, first)
 					p := suspended.present()
 					mark := persist.PurgedDocument("invoice", int64(p), 1, 0)
-					if err := store.Documents().Create(t.Context(), mark); err != nil {
-						t.Fatal(err)
-					}
-					counters, err := store.Counters().List(t.Context(), "", 100)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, store.Documents().Create(t.Context(), mark))
+					counters := must.Get(store.Counters().List(t.Context(), "", 100))(t)
 					for _, c := range counters {
-						if err := store.Counters().Delete(t.Context(), c.BizTag); err != nil {
-							t.Fatal(err)
-						}
+						must.Do(t, store.Counters().Delete(t.Context(), c.BizTag))
 					}
 					if fails {
 						store.change(func(h *hookedStore) { // first the answer to the creation is lost

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -211,10 +212,7 @@ func TestStoreAwayForKeys(t *testing.T) {
 		settings := DefaultSettings()
 		settings.Keyed, settings.Ordering = true, PerNode
 		b := seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}
-		built, err := build(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		built := must.Get(build(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}, b))(t)
 		s := built.(*Keyed)
 		store.change(func(h *hookedStore) { h.before = func(string) error { return errors.New("away") } })
 		for key := range 20 {
@@ -338,15 +336,9 @@ func TestOpenKeyTakesLittle(t *testing.T) {
 				names[i].Key = fmt.Sprintf("tenant-%04d", i)
 			}
 			open := func() *Keyed {
-				s, err := build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings})
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}))(t)
 				for _, name := range names {
-					e, err := s.(*Keyed).acquire(t.Context(), name)
-					if err != nil {
-						t.Fatal(err)
-					}
+					e := must.Get(s.(*Keyed).acquire(t.Context(), name))(t)
 					e.Release()
 				}
 				return s.(*Keyed)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -27,9 +28,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 	if change != nil {
 		change(&settings)
 	}
-	if problems := settings.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
+	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
 	return newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(b seqd.BizType, part *keyPart) (counting, error) {
 		if redis == nil {
@@ -154,9 +153,7 @@ func TestColdKeysCostLittle(t *testing.T) {
 			wantOf(t, fill, "b", 1, "[1]") // the node has places for keys now
 			ended(t, fill)
 			s := keyed(t, store, time.Now, nil, test.change)
-			if err := s.Init(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Init(t.Context(), false))
 			wantOf(t, s, "z", 1, "[1]")
 			measure := func(key, want string) cost {
 				store.change(func(h *hookedStore) { clear(h.calls) })
@@ -276,10 +273,7 @@ func TestKeysAreListed(t *testing.T) {
 		for limit := 1; limit < 15; limit++ {
 			var all []string
 			for after := ""; ; {
-				page, err := s.Keys(t.Context(), after, limit)
-				if err != nil {
-					t.Fatal(err)
-				}
+				page := must.Get(s.Keys(t.Context(), after, limit))(t)
 				if all = append(all, page...); len(page) < limit {
 					break
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -56,9 +57,7 @@ func TestMeasureOwnBuffer(t *testing.T) {
 		generate(t, s, 100)
 		synctest.Wait() // buffer 2 is full
 		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugeInHand: 1800, seqd.GaugeFill: 0.9, seqd.GaugeHighest: 2100, seqd.GaugeRate: 0})
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeFill: 0})
 		s, _ = newStrategy(t, memory.New(time.Now), func(s *Settings) { s.Start = seqd.MaxNumber })
 		start(t, s, true)
@@ -219,10 +218,7 @@ func TestMeasureCursor(t *testing.T) {
 		synctest.Wait()
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30 - standby, seqd.GaugeHighest: float64(a.machine.Known(0).Ceil), seqd.GaugeStep: 0, seqd.GaugeFill: missing})
 		redis.lose()
-		gone, err := redis.Take(t.Context(), rediscursor.Take{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gone := must.Get(redis.Take(t.Context(), rediscursor.Take{}))(t)
 		b.machine.Took(time.Now(), time.Now(), 0, gone, nil)
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: 0})
 		closeAll(t, a, b)
@@ -263,9 +259,7 @@ func TestMeasurePeriods(t *testing.T) {
 			s := periodic(t, memory.New(time.Now), func() time.Time { return now }, nil, func(s *Settings) { s.Reset, s.TimeZone = reset, "Europe/Berlin" })
 			unopened := map[seqd.Gauge]float64{seqd.GaugePeriodLeft: left.Seconds(), seqd.GaugeInHand: missing}
 			wantGauges(t, s, unopened)
-			if err := s.Init(t.Context(), true); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Init(t.Context(), true))
 			numbers(t, s, 1)
 			if k := s.knowsOf(); len(k) != 1 || k[s.calendar.Now(now)].issued != 1 {
 				t.Errorf("known are %+v", k)

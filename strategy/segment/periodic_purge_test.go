@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -56,9 +57,7 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 		time.Sleep(3 * 24 * time.Hour)
 		late := func() time.Time { return time.Now().AddDate(0, 0, -3) }
 		idle := periodic(t, store, late, nil, short) // C: opens 2000-01-01, takes nothing yet
-		if err := idle.Init(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, idle.Init(t.Context(), false))
 		right := periodic(t, store, time.Now, nil, short) // B: purges
 		opening := periodic(t, tombstoneHook{store, new(sync.Once), func() {
 			// A has looked at the tombstone and not yet at the claim.
@@ -194,9 +193,7 @@ func TestBuryTogether(t *testing.T) {
 // A tombstone of another length that does not cover a period is an error: nothing may be removed.
 func TestBuryBelowAnotherLength(t *testing.T) {
 	store := memory.New(time.Now)
-	if err := periodic(t, store, time.Now, nil, daily).bury(t.Context(), 20000105); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, periodic(t, store, time.Now, nil, daily).bury(t.Context(), 20000105))
 	monthly := periodic(t, store, time.Now, nil, func(s *Settings) { daily(s); s.Reset = seqd.ResetMonthly })
 	for p, covered := range map[seqd.Period]bool{19991201: true, 20000101: false} {
 		if err := monthly.bury(t.Context(), p); (err == nil) != covered {
@@ -300,15 +297,11 @@ func TestLostPeriodStopsNoOther(t *testing.T) {
 	s := periodic(t, store, c.Now, nil, daily)
 	wantDated(t, s, 1, "2026-11-20[1]")
 	closed(t, s)
-	if err := store.Counters().Delete(t.Context(), "order@20261120"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Delete(t.Context(), "order@20261120"))
 	s = periodic(t, store, c.Now, nil, daily)
 	is, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: Name}, Strategy: s}},
 		seqd.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = is.Next(t.Context(), "order", 1)
 	if seqd.CodeOf(err) != seqd.CodeConflict {
 		t.Fatal(err)

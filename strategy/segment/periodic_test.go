@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -48,9 +49,7 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 	t.Helper()
 	settings := DefaultSettings()
 	change(&settings)
-	if problems := settings.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
+	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
 	return newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(b seqd.BizType) (counting, error) {
 		if redis == nil {
@@ -69,9 +68,7 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 func dated(t testing.TB, s *Periodic, n int) string {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), n, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Generate(t.Context(), n, &seq))
 	return fmt.Sprint(seq.Period().String(), slices.Collect(seq.Numbers()))
 }
 
@@ -101,9 +98,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 	store, c := memory.New(time.Now), clockAt("2026-11-20T15:59:59Z")
 	shanghai := func(s *Settings) { daily(s); s.Start, s.TimeZone = 100, "Asia/Shanghai" }
 	s := periodic(t, store, c.Now, nil, shanghai)
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), true))
 	wantDated(t, s, 3, "2026-11-20[100 101 102]")
 	c.turn(time.Second)
 	wantDated(t, s, 2, "2026-11-21[100 101]")
@@ -156,10 +151,7 @@ func TestDaysOfTimeZones(t *testing.T) {
 	} {
 		c := clockAt(from)
 		s := periodic(t, memory.New(time.Now), c.Now, nil, func(s *Settings) { daily(s); s.TimeZone, s.PeriodRetention = zone, 0 })
-		location, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		location := must.Get(time.LoadLocation(zone))(t)
 		for end := c.Now().Add(5 * 24 * time.Hour); c.Now().Before(end); c.turn(longtest.Or(11*time.Minute+time.Second, 61*time.Second)) {
 			got, want := dated(t, s, 1), c.Now().In(location).Format("2006-01-02[")
 			if !strings.HasPrefix(got, want) {
@@ -173,17 +165,11 @@ func TestDaysOfTimeZones(t *testing.T) {
 // listed are the counters and claims that the store holds.
 func listed(t testing.TB, store persist.Store) (counters, claims []string) {
 	t.Helper()
-	all, err := store.Counters().List(t.Context(), "", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(store.Counters().List(t.Context(), "", 1000))(t)
 	for _, c := range all {
 		counters = append(counters, c.BizTag)
 	}
-	periods, err := store.Documents().List(t.Context(), persist.PeriodKind, "", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	periods := must.Get(store.Documents().List(t.Context(), persist.PeriodKind, "", 1000))(t)
 	for _, c := range periods {
 		claims = append(claims, c.Key)
 	}
@@ -195,9 +181,7 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 		store := memory.New(time.Now)
 		// none of them a period's
 		for _, name := range []string{"order", "order@2025", "order@20250101x", "orders@20250101", "other@20250101"} {
-			if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Step: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Step: 1}))
 		}
 		before, _ := listed(t, store)
 		s := periodic(t, store, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
@@ -319,12 +303,8 @@ func TestRemovedWhileItBegins(t *testing.T) {
 		wantDated(t, used, 5, "2000-01-01[1 2 3 4 5]")
 		closed(t, used)
 		// as if the crash came right after the first range
-		if err := store.Documents().Delete(t.Context(), persist.PeriodKind, "order@20000101", 1); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Counters().Delete(t.Context(), "order@20000101"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Documents().Delete(t.Context(), persist.PeriodKind, "order@20000101", 1))
+		must.Do(t, store.Counters().Delete(t.Context(), "order@20000101"))
 		purge := func() {
 			s := periodic(t, store, time.Now, nil, daily)
 			if err := s.bury(t.Context(), 20000101); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -60,10 +61,7 @@ func TestPlaceCursor(t *testing.T) {
 				continue
 			}
 			want := random.Int64N(12)
-			taken, err := c.Take(t.Context(), rediscursor.Take{Count: want, Threshold: 0.2, Reserve: 3, UseReserve: true, Epoch: "e"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			taken := must.Get(c.Take(t.Context(), rediscursor.Take{Count: want, Threshold: 0.2, Reserve: 3, UseReserve: true, Epoch: "e"}))(t)
 			if taken.Gen != "" {
 				gen = taken.Gen
 			}
@@ -106,9 +104,7 @@ func TestPlaceCounters(t *testing.T) {
 		model := random.Int64N(3) * random.Int64N(50) // the highest place that is gone
 		// what is given back is from first on, and nobody has raised the counter since
 		first, raised := int64(1), false
-		if err := counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: model, Step: 7}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: model, Step: 7}))
 		if c, err := raw.Counters().Read(t.Context(), "order"); err != nil || c.Max != p.number(model+1)-1 {
 			t.Fatalf("%d mod %d: place %d is gone at %d, %v", settings.Offset, increment, model, c.Max, err)
 		}
@@ -117,9 +113,7 @@ func TestPlaceCounters(t *testing.T) {
 			case 0: // somebody raises it, by number
 				c, _ := raw.Counters().Read(t.Context(), "order")
 				to := c.Max + random.Int64N(2*increment)
-				if _, err := raw.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Floor: to, To: persist.Beside}); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(raw.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Floor: to, To: persist.Beside}))(t)
 				model, raised = p.upTo(to), raised || to > c.Max
 			case 1:
 				r := persist.Range{First: max(1, model-random.Int64N(4)), Last: model - random.Int64N(2)}
@@ -171,9 +165,7 @@ func TestPlacesAtTheEnd(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		store := memory.New(time.Now)
 		ctx, taken := t.Context(), make(map[int64]bool)
-		if err := store.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 1, Max: seqd.MaxNumber - random.Int64N(60)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 1, Max: seqd.MaxNumber - random.Int64N(60)}))
 		nodes := make([]placeCounters, 2)
 		for i := range nodes {
 			increment := 2 + random.Int64N(6)
@@ -181,10 +173,7 @@ func TestPlacesAtTheEnd(t *testing.T) {
 		}
 		for range 40 {
 			c := nodes[random.IntN(len(nodes))]
-			before, err := c.Read(ctx, "order")
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(c.Read(ctx, "order"))(t)
 			left := c.places.last() - before.Max
 			size := 1 + random.Int64N(5)
 			r, err := c.Allocate(ctx, persist.Request{BizTag: "order", Size: size})
@@ -199,9 +188,7 @@ func TestPlacesAtTheEnd(t *testing.T) {
 			if random.IntN(2) == 0 {
 				given, err = c.GiveBack(ctx, "order", back)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			for place := r.First; place <= r.Last && !(given && place >= back.First); place++ {
 				n := c.places.number(place)
 				if taken[n] || n > seqd.MaxNumber {

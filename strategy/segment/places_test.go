@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -47,17 +48,10 @@ func spacedNode(t testing.TB, store persist.Store, redis *redisModel, o seqd.Obs
 	settings := DefaultSettings()
 	settings.Step, settings.MaxStep = 10, 40
 	change(&settings)
-	if problems := settings.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
+	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	made, err := anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := made.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis))(t)
+	must.Do(t, made.Init(t.Context(), true))
 	return made.(*spaced)
 }
 
@@ -212,20 +206,13 @@ func TestLikeEveryNumber(t *testing.T) {
 							settings.Step, settings.MaxStep = 10, 10
 							ordering(&settings)
 							change(&settings)
-							s, err := anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis)
-							if err != nil {
-								t.Fatal(err)
-							}
-							if err := s.Init(t.Context(), true); err != nil {
-								t.Fatal(err)
-							}
+							s := must.Get(anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, redis))(t)
+							must.Do(t, s.Init(t.Context(), true))
 							for range 7 {
 								issued = append(issued, numbers(t, s, 1+random.IntN(5))...)
 								synctest.Wait()
 							}
-							if err := s.Close(t.Context()); err != nil {
-								t.Fatal(err)
-							}
+							must.Do(t, s.Close(t.Context()))
 						}
 					})
 					return issued
@@ -257,9 +244,7 @@ func TestRaisedCounter(t *testing.T) {
 		s := spacedNode(t, store, nil, &observer{}, func(s *Settings) { thirds(1)(s); s.Ordering = PerNode })
 		numbers(t, s, 1)
 		_ = s.Close(t.Context())
-		if _, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1, Floor: raised - 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1, Floor: raised - 1}))(t)
 		s = spacedNode(t, store, nil, &observer{}, func(s *Settings) { thirds(1)(s); s.Ordering = PerNode })
 		want := raised + 1
 		for want%3 != 1 {
@@ -268,9 +253,7 @@ func TestRaisedCounter(t *testing.T) {
 		if got := numbers(t, s, 2); got[0] != want || got[1] != want+3 {
 			t.Errorf("raised to %d: %v, want %d", raised, got, want)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		// all but the two numbers are given back, and the raise is not undone
 		if c := counter(t, store); c.Max < max(raised, want+3) || c.Max > want+5 {
 			t.Errorf("raised to %d: the counter is at %d after %d", raised, c.Max, want+3)
@@ -336,16 +319,10 @@ func TestSpacedHeirs(t *testing.T) {
 			s.Step, s.MaxStep = 10, 10
 			settings(k)(&s)
 			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-			made, err := anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &s}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return made
+			return must.Get(anyOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &s}, nil))(t)
 		}
 		old, next := open(0), open(1)
-		if err := old.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, old.Init(t.Context(), true))
 		highest := numbers(t, old, 25)[24]
 		if knows := old.(knowing).knows(); knows.issued != highest {
 			t.Errorf("%v: it knows %+v, and has issued %d", increments, knows, highest)
@@ -353,12 +330,8 @@ func TestSpacedHeirs(t *testing.T) {
 		_ = old.Close(t.Context())
 		next.(seqd.Testator).Inherit(old.(seqd.Testator).Legacy())
 		// the store is restored: only the heir knows better
-		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 10}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Counters().Delete(t.Context(), "order"))
+		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 10}))
 		p := (&Settings{Increment: increments[1], Offset: increments[1] - 1}).places()
 		gap := int64(DefaultSettings().RestoreGap)
 		if got, want := numbers(t, next, 1)[0], p.number(p.upTo(highest)+gap+1); got != want {
@@ -437,19 +410,12 @@ func TestSpacedKeys(t *testing.T) {
 		ordering(&settings)
 		thirds(2)(&settings)
 		env := strategy.Env{Store: newHooked(), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
-		s, err := build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}))(t)
+		must.Do(t, s.Init(t.Context(), true))
 		for _, key := range []string{"a", "b", "a"} {
 			var seq seqd.Sequence
 			seq.For(key)
-			if err := s.Generate(t.Context(), 15, &seq); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Generate(t.Context(), 15, &seq))
 			if seq.Len() != 15 || seq.First()%3 != 2 || seq.Key() != key {
 				t.Errorf("%s: %v of %s", name, seq.Runs(), seq.Key())
 			}

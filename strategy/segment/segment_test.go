@@ -18,6 +18,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -53,6 +54,14 @@ func (o *observer) numbers(kind seqd.EventKind) (sum int64) {
 	return sum
 }
 
+// validate ends the test if the settings are not valid.
+func validate(tb testing.TB, s *Settings) {
+	tb.Helper()
+	if problems := s.Validate(); problems != nil {
+		tb.Fatal(problems)
+	}
+}
+
 func (o *observer) count(kind seqd.EventKind) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,41 +74,28 @@ func newStrategy(t testing.TB, store persist.Store, change func(*Settings)) (*St
 	if change != nil {
 		change(&settings)
 	}
-	if problems := settings.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
+	validate(t, &settings)
 	o := &observer{}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s, err := New(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}))(t)
 	return s, o
 }
 
 func start(t testing.TB, s *Strategy, fresh bool) {
 	t.Helper()
-	if err := s.Init(t.Context(), fresh); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), fresh))
 }
 
 func generate(t testing.TB, s *Strategy, n int) []int64 {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), n, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Generate(t.Context(), n, &seq))
 	return slices.Collect(seq.Numbers())
 }
 
 func counter(t testing.TB, store persist.Store) persist.Counter {
 	t.Helper()
-	c, err := store.Counters().Read(t.Context(), "order")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(store.Counters().Read(t.Context(), "order"))(t)
 }
 
 func TestCleanStopSkipsNothing(t *testing.T) {
@@ -114,9 +110,7 @@ func TestCleanStopSkipsNothing(t *testing.T) {
 			}
 			want++
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		if skipped := o.numbers(seqd.EventAbandoned); skipped != 0 {
 			t.Errorf("round %d: %d numbers were skipped", round, skipped)
 		}
@@ -132,12 +126,8 @@ func TestGiveBackRefused(t *testing.T) {
 	s, o := newStrategy(t, store, nil)
 	start(t, s, true)
 	generate(t, s, 1)
-	if _, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}))(t)
+	must.Do(t, s.Close(t.Context()))
 	if skipped := o.numbers(seqd.EventAbandoned); skipped != 999 {
 		t.Errorf("%d numbers were skipped, want 999", skipped)
 	}
@@ -154,14 +144,10 @@ func TestGiveBackOfSeparateRanges(t *testing.T) {
 		s, o := newStrategy(t, store, func(s *Settings) { s.Step = 10 })
 		start(t, s, true)
 		generate(t, s, 1)
-		if _, err := store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5}))(t)
 		generate(t, s, 1)
 		synctest.Wait() // buffer 2 holds numbers from 16
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		if got := counter(t, store).Max; got != 15 {
 			t.Errorf("max is %d, want 15", got)
 		}
@@ -220,9 +206,7 @@ func TestStart(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			store := memory.New(time.Now)
 			if test.max >= 0 {
-				if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: test.max, Step: 10}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: test.max, Step: 10}))
 			}
 			s, _ := newStrategy(t, store, func(s *Settings) { s.Start = test.start })
 			start(t, s, true)
@@ -243,9 +227,7 @@ func TestVanishedCounter(t *testing.T) {
 	}
 	start(t, s, true)
 	generate(t, s, 1000)
-	if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Delete(t.Context(), "order"))
 	var err error
 	for range 3000 { // what is in hand may still go out
 		if err = s.Generate(t.Context(), 1, &seqd.Sequence{}); err != nil {
@@ -300,9 +282,7 @@ func TestStepFollowsVolume(t *testing.T) {
 		}
 		for range 20 { // restarts fill the first buffer again and again
 			synctest.Wait()
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Close(t.Context()))
 			s, _ = newStrategy(t, store, settings)
 			start(t, s, false)
 			generate(t, s, 1)
@@ -519,10 +499,7 @@ func TestForeignSettings(t *testing.T) {
 }
 
 func newBolt(b testing.TB) persist.Store {
-	store, err := bolt.Open(bolt.Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		b.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(b)
 	b.Cleanup(func() { _ = store.Close() })
 	return store
 }

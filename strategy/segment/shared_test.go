@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -31,17 +32,10 @@ func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, ch
 	if change != nil {
 		change(&settings)
 	}
-	if problems := settings.Validate(); problems != nil {
-		t.Fatal(problems)
-	}
+	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s, err := NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, c))(t)
+	must.Do(t, s.Init(t.Context(), true))
 	return s
 }
 
@@ -49,9 +43,7 @@ func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, ch
 func numbers(t testing.TB, s seqd.Strategy, n int) []int64 {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), n, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Generate(t.Context(), n, &seq))
 	return slices.Collect(seq.Numbers())
 }
 

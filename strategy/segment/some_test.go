@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -110,10 +111,7 @@ func TestConsecutiveAmongOthers(t *testing.T) {
 					for range 50 {
 						n := 1 + random.IntN(200)
 						kind := kind(2 * random.IntN(2)) // whole or consecutive
-						got, err := kind.get(t.Context(), t, s, n)
-						if err != nil {
-							t.Fatal(err)
-						}
+						got := must.Get(kind.get(t.Context(), t, s, n))(t)
 						if got[0] <= last {
 							t.Fatalf("%d after %d", got[0], last)
 						}
@@ -191,14 +189,10 @@ func TestConsecutiveNumbersOfADay(t *testing.T) {
 	s := periodic(t, store, c.Now, nil, daily)
 	for range 4 {
 		var seq seqd.Sequence
-		if err := s.Generate(t.Context(), 1, &seq); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Generate(t.Context(), 1, &seq))
 		// the run is broken
 		broken := persist.Request{BizTag: seq.Period().Counter("order"), Size: 1, To: persist.Beside}
-		if _, err := store.Counters().Allocate(t.Context(), broken); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Counters().Allocate(t.Context(), broken))(t)
 		seq.Reset()
 		if err := s.GenerateConsecutive(t.Context(), 25, &seq); err != nil || !seq.Consecutive() {
 			t.Fatal(seq.Runs(), err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -99,13 +100,8 @@ func newStored(t testing.TB, store persist.Store, retire func(context.Context) e
 		change(&settings)
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s, err := NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, retire)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, retire))(t)
+	must.Do(t, s.Init(t.Context(), true))
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, o
 }
@@ -205,9 +201,7 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 // set.
 func TestStoredKnowsTheRecord(t *testing.T) {
 	store := memory.New(time.Now)
-	if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 700}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 700}))
 	s, _ := newStored(t, store, nil, func(s *Settings) { s.RestoreGap, s.Step = 0, 100 })
 	numbers(t, s, 1)
 	restore(t, store, 3)
@@ -269,9 +263,7 @@ func TestStoredCounterLost(t *testing.T) {
 		s, _ := newStored(t, store, nil, nil)
 		numbers(t, s, 10)
 		kept := counter(t, store)
-		if err := store.Counters().Delete(t.Context(), "order"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Counters().Delete(t.Context(), "order"))
 		for range 2 {
 			if _, code := try(t, s, 1); code != seqd.CodeConflict {
 				t.Errorf("code %s", code)
@@ -280,9 +272,7 @@ func TestStoredCounterLost(t *testing.T) {
 		if seqd.CodeOf(s.Health()) != seqd.CodeConflict {
 			t.Errorf("health %v", s.Health())
 		}
-		if err := store.Counters().Create(t.Context(), kept); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Counters().Create(t.Context(), kept))
 		time.Sleep(2 * time.Second)
 		if got := numbers(t, s, 1)[0]; got != 11 || s.Health() != nil {
 			t.Errorf("got %d, health %v", got, s.Health())
@@ -549,10 +539,7 @@ func TestInitBesideAnother(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, settings := newHooked(), DefaultSettings()
 			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-			s, err := NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, nil))(t)
 			created := false
 			store.before = func(op string) error {
 				if op == "create" {
@@ -656,15 +643,10 @@ func TestStoredPeriods(t *testing.T) {
 	var clock clock
 	clock.set("2026-11-20T12:00:00Z")
 	env := strategy.Env{Store: store, Now: clock.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
-	built, err := build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := must.Get(build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}))(t)
 	s := built.(*Periodic)
 	defer func() { _ = s.Close(context.Background()) }()
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), true))
 	first := numbers(t, s, 3)
 	clock.set("2026-11-21T12:00:00Z")
 	if second := numbers(t, s, 3); !slices.Equal(first, []int64{1, 2, 3}) || !slices.Equal(second, first) {

@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestAlarm checks that the kernel has timers, that they do not end early, and that a wait of 0
@@ -34,19 +36,13 @@ func TestWithoutAlarm(t *testing.T) {
 // the kernel off.
 func TestAlarmAfterAMomentWithoutFiles(t *testing.T) {
 	var old syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old))
 	few := old
 	few.Cur = 3
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few))
 	var a alarm
 	slept := a.sleep(time.Microsecond)
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old))
 	if slept || !a.sleep(time.Microsecond) {
 		t.Errorf("it slept without a file: %v; or not with one", slept)
 	}

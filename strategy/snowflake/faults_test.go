@@ -17,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -140,9 +141,7 @@ func TestPreparedLooksAtAll(t *testing.T) {
 		s := instance(t, r, "1", nil)
 		ready(t, s)
 		other := (s.machineID() + 1) % 1024
-		if err := r.Drop(t.Context(), s.held().registry.name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Drop(t.Context(), s.held().registry.name))
 		table, err := s.held().registry.prepared(t.Context(), other)
 		if err != nil || table.Set == nil || table.Set.Floor == 0 || len(table.Slots) != 0 {
 			t.Errorf("%+v, %v", table, err)
@@ -194,10 +193,7 @@ func TestNewNeeds(t *testing.T) {
 		env.Redis, env.Addr = redis.NewClient(&redis.Options{Addr: "nowhere.invalid:1"}), "127.0.0.1:1"
 		for registry, checked := range map[string]bool{registryStore: false, registryRedis: true} {
 			settings.Registry = registry
-			s, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings}))(t)
 			closes(t, s)
 			if (s.held().registry.check != nil) != checked {
 				t.Errorf("the registry %s is checked: %t", registry, !checked)
@@ -334,10 +330,7 @@ func TestRestored(t *testing.T) {
 		s := instanceWith(t, r, time.Now, "1", nil)
 		ready(t, s)
 		bizType := seqd.BizType{Name: "user", Strategy: Name, Settings: s.held().settings}
-		factory, err := strategy.Lookup(Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		factory := must.Get(strategy.Lookup(Name))(t)
 		before := *slots(t, s, r.registry).Set
 		for range 2 {
 			time.Sleep(time.Millisecond)
@@ -385,9 +378,7 @@ func TestAloneOnlyWithReservation(t *testing.T) {
 		r := newRegistry(false)
 		dir := filepath.Join(t.TempDir(), "state")
 		s := instance(t, r, "1", func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir })
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		s.OnRecord("shape")
 		time.Sleep(1500 * time.Millisecond) // no crash coincides with a renewal
 		crash(s)
@@ -511,9 +502,7 @@ func TestReservationOfAClockPutRight(t *testing.T) {
 		}
 		ahead.Store(int64(400 * 24 * time.Hour))
 		s := begin()
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		id, high := s.machineID(), one(t, s)
 		r.away.Store(true) // it cannot release its machine ID
 		_ = s.Close(t.Context())
@@ -544,15 +533,11 @@ func TestDetails(t *testing.T) {
 			}
 		}
 		want(s, "map[key:seqd.1.167772161]")
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		id := s.machineID()
 		want(s, fmt.Sprintf("map[key:seqd.1.167772161 leaseUntil:2000-01-01T00:00:05.000Z machineId:%d timeLeftMs:5000]", id))
 		one(t, s)
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		time.Sleep(time.Second)
 		again := instance(t, r, "1", nil)
 		ready(t, again)
@@ -574,22 +559,14 @@ func TestHolderEndsBeforeInitWithFile(t *testing.T) {
 		}
 		first, second, third := instance(t, r, "1", offline(time.Hour)), instance(t, r, "1", offline(time.Hour)), instance(t, r, "1", offline(time.Hour))
 		second.OnRecord("shape")
-		if err := first.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
-		if err := first.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := second.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Init(t.Context(), true))
+		must.Do(t, first.Close(t.Context()))
+		must.Do(t, second.Init(t.Context(), true))
 		time.Sleep(1500 * time.Millisecond)
 		if !alone(second, "user", "shape") {
 			t.Error("the file does not list the biz type")
 		}
-		if err := second.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.Close(t.Context()))
 		other := instance(t, r, "1", offline(2*time.Hour))
 		ready(t, other)
 		if err := third.Init(t.Context(), true); err == nil || !strings.Contains(err.Error(), "offlineStart") {

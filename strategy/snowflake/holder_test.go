@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -96,19 +97,13 @@ func made(t *testing.T, env strategy.Env, change func(*Settings)) *Strategy {
 	if problems := s.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	made, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
+	return must.Get(New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &s}))(t)
 }
 
 // ready initialises a strategy and closes it at the end of the test.
 func ready(t *testing.T, s *Strategy) {
 	t.Helper()
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Init(t.Context(), true))
 	closes(t, s)
 }
 
@@ -127,9 +122,7 @@ func (s *Strategy) machineID() int64 {
 func one(t *testing.T, s *Strategy) int64 {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), 1, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Generate(t.Context(), 1, &seq))
 	return seq.First()
 }
 
@@ -153,20 +146,14 @@ func cannot(t *testing.T, s *Strategy, want seqd.Code) {
 // slots reads the registry.
 func slots(t *testing.T, s *Strategy, r *registry) persist.SlotTable {
 	t.Helper()
-	table, err := r.behind().Slots().Look(t.Context(), s.held().registry.name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return must.Get(r.behind().Slots().Look(t.Context(), s.held().registry.name))(t)
 }
 
 func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)
 		s := instance(t, r, "1", nil)
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		before := one(t, s)
 		time.Sleep(time.Minute)
 		n := one(t, s)
@@ -177,9 +164,7 @@ func TestLeaseIsRenewedAndGivenUp(t *testing.T) {
 		if p, err := s.Parse(-1); err == nil {
 			t.Errorf("-1 is read as %+v", p)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		cannot(t, s, seqd.CodeStopping)
 		slot := slots(t, s, r).Slots[0]
 		if slot.Token != "" || slot.Until != time.Now().UnixMilli() {
@@ -218,9 +203,7 @@ func TestStandby(t *testing.T) {
 		small := func(s *Settings) { s.BitsMachine = 1 }
 		first, second, third := instance(t, r, "1", small), instance(t, r, "2", small), instance(t, r, "3", small)
 		ready(t, second)
-		if err := first.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Init(t.Context(), true))
 		if first.machineID() == second.machineID() {
 			t.Fatal("two have the same machine ID")
 		}
@@ -233,9 +216,7 @@ func TestStandby(t *testing.T) {
 			t.Fatal("healthy without a machine ID")
 		}
 		id := first.machineID()
-		if err := first.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Close(t.Context()))
 		time.Sleep(time.Second + time.Millisecond)
 		if err := third.Health(); err != nil || third.machineID() != id {
 			t.Errorf("machine ID %d, %v; want %d", third.machineID(), err, id)
@@ -320,9 +301,7 @@ func TestHolderEndsBeforeInit(t *testing.T) {
 		same := func(s *Settings) { s.StateDir = dir }
 		first, second, third := instance(t, r, "1", same), instance(t, r, "1", same), instance(t, r, "1", same)
 		ready(t, first)
-		if err := first.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Close(t.Context()))
 		ready(t, second)
 		ready(t, third)
 		if one(t, second) == one(t, third) || second.machineID() != third.machineID() {
@@ -341,9 +320,7 @@ func TestWhatWasNeverInitialisedMakesWay(t *testing.T) {
 			return func(s *Settings) { s.StateDir, s.OfflineStart = dir, offline }
 		}
 		refused := instance(t, r, "1", reserving(time.Minute))
-		if err := refused.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, refused.Close(t.Context()))
 		closes(t, instance(t, r, "1", reserving(2*time.Minute)))
 	})
 }
@@ -387,9 +364,7 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 		a, b := instance(t, r, "1", same), instance(t, r, "1", same)
 		other := instance(t, r, "1", func(s *Settings) { s.StateDir, s.MaxWaitRollback = dir, time.Millisecond })
 		for _, s := range []*Strategy{a, b, other} {
-			if err := s.Init(t.Context(), true); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Init(t.Context(), true))
 		}
 		if a.held() != b.held() || a.machineID() == other.machineID() {
 			t.Errorf("machine IDs %d, %d and %d", a.machineID(), b.machineID(), other.machineID())
@@ -400,15 +375,11 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 			t.Errorf("the same number twice: %v", list)
 		}
 		for _, s := range []*Strategy{a, other} {
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Close(t.Context()))
 		}
 		one(t, b)
 		cannot(t, a, seqd.CodeStopping)
-		if err := b.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Close(t.Context()))
 		for _, slot := range slots(t, a, r).Slots {
 			if slot.Token != "" {
 				t.Errorf("still held: %+v", slot)
@@ -441,9 +412,7 @@ func TestBizTypeGetsAnotherGenerator(t *testing.T) {
 			s := with(0)
 			last := one(t, s)
 			for n := range 3 {
-				if err := s.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, s.Close(t.Context()))
 				clock.ms.Add(-100)
 				s = with(time.Duration((n+1)%2) * time.Millisecond)
 				cannot(t, s, seqd.CodeClockRollback)
@@ -478,9 +447,7 @@ func TestCloseWhileACallerWaits(t *testing.T) {
 			waiting <- a.Generate(t.Context(), 5000, &seq) // of two milliseconds
 		}()
 		synctest.Wait()
-		if err := a.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Close(t.Context()))
 		if err := <-waiting; seqd.CodeOf(err) != seqd.CodeStopping {
 			t.Errorf("got %v", err)
 		}
@@ -561,9 +528,7 @@ func TestOffline(t *testing.T) {
 		dir := t.TempDir()
 		offline := func(s *Settings) { s.StateDir, s.OfflineStart = dir, time.Minute }
 		s := instance(t, r, "1", offline)
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		id := s.machineID()
 		last := one(t, s)
 		r.away.Store(true)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -40,10 +41,7 @@ func (r *putBack) Swap(ctx context.Context, name string, swap persist.SlotSwap) 
 // older puts the registry back to its current bootstrap part and no slots.
 func (r *putBack) older(t *testing.T, name string) {
 	t.Helper()
-	table, err := r.behind().Slots().Look(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(r.behind().Slots().Look(t.Context(), name))(t)
 	copied := memory.New(time.Now)
 	if ok, err := copied.Slots().Swap(t.Context(), name, persist.SlotSwap{NewSet: table.Set}); err != nil || !ok {
 		t.Fatal(ok, err)
@@ -186,9 +184,7 @@ func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 		_ = a.Init(t.Context(), true)
 		time.Sleep(20 * time.Second)
 		floor := slots(t, a, r.registry).Set.Floor
-		if err := a.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Close(t.Context()))
 		if now := slots(t, a, r.registry).Set.Floor; now != floor {
 			t.Errorf("the floor was %d and is %d", floor, now)
 		}
@@ -209,9 +205,7 @@ func TestCoveredAtTheEnd(t *testing.T) {
 			floor := slots(t, a, r.registry).Set.Floor
 			r.older(t, a.held().registry.name)
 			r.failing.Store(fails)
-			if err := a.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Close(t.Context()))
 			if now, said := slots(t, a, r.registry).Set.Floor, strings.Contains(log.String(), "seqd restored"); (now == floor) != (fails > 0) || said != (fails > 0) {
 				t.Errorf("%d fail: the floor was %d and is %d, logged %s", fails, floor, now, &log)
 			}
@@ -281,9 +275,7 @@ func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	}}
 	// the clock was set back, within maxSkew
 	swap, next, err := m.renew(table, l, someTime-500, l.until)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if next.reserved < l.reserved || swap.NewSlot.Reserved != next.reserved {
 		t.Errorf("reserved goes from %d to %d under one token, on record %d", l.reserved, next.reserved, swap.NewSlot.Reserved)
 	}
@@ -311,10 +303,7 @@ func TestSpent(t *testing.T) {
 func TestFloorIsTheReason(t *testing.T) {
 	m := member{layout: "l", key: "k", last: 1, horizon: 3000, maxSkew: 1000, floored: true}
 	table := persist.SlotTable{Now: someTime}
-	swap, err := m.prepare(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	swap := must.Get(m.prepare(table))(t)
 	table.Set = swap.NewSet
 	for range 3 {
 		taken, l, err := m.acquire(table, table.Now)
@@ -323,10 +312,7 @@ func TestFloorIsTheReason(t *testing.T) {
 		}
 		table.Now++
 		table.Slots = []persist.Slot{*taken.NewSlot}
-		released, err := m.release(table, l, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		released := must.Get(m.release(table, l, 0))(t)
 		table.Slots[0] = *released.NewSlot
 	}
 	table = persist.SlotTable{

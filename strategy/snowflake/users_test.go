@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
@@ -27,9 +28,7 @@ func TestAloneInTheShapeOnRecord(t *testing.T) {
 		r := newRegistry(false)
 		offline := func(s *Settings) { s.OfflineStart = time.Hour }
 		s := instance(t, r, "1", offline)
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), true))
 		whole := shape(seqd.BizType{Settings: s.held().settings}) + " obfuscate(12)"
 		time.Sleep(1300 * time.Millisecond)
 		if alone(s, "user", whole) {
@@ -62,9 +61,7 @@ func TestAloneOverRestarts(t *testing.T) {
 		offline := func(s *Settings) { s.OfflineStart, s.StateDir, s.MachineID = time.Hour, dir, "3" }
 		s := instance(t, r, "1", offline)
 		s.OnRecord("shape")
-		if err := s.Init(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Init(t.Context(), false))
 		time.Sleep(500 * time.Millisecond)
 		crash(s)
 		r.away.Store(true)
@@ -104,9 +101,7 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 			r.away.Store(true)
 			_ = s.Init(t.Context(), false)
 			s.OnRecord("")
-			if err := s.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Close(t.Context()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,14 +148,9 @@ func TestStrike(t *testing.T) {
 	if _, err := os.Stat(f.path()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file: %v", err)
 	}
-	file, err := statefile.Open(f.dir, f.name, f.identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(statefile.Open(f.dir, f.name, f.identity))(t)
 	list := "order=" + shapeHash("shape")
-	if err := errors.Join(file.Store(statefile.State{Token: "t", Users: list + ",user=" + shapeHash("shape")}), file.Close(), f.strike()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(file.Store(statefile.State{Token: "t", Users: list + ",user=" + shapeHash("shape")}), file.Close(), f.strike()))
 	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != list || err != nil {
 		t.Errorf("it lists %q, %v", saved.Users, err)
 	}
@@ -184,14 +174,9 @@ func TestFileInUse(t *testing.T) {
 			s := instance(t, r, "1", func(s *Settings) { s.OfflineStart, s.StateDir = time.Hour, dir })
 			s.held().env.Log = slog.New(slog.NewTextHandler(&log, nil))
 			if used {
-				file, err := statefile.Open(dir, s.held().file.name, s.held().file.identity)
-				if err != nil {
-					t.Fatal(err)
-				}
+				file := must.Get(statefile.Open(dir, s.held().file.name, s.held().file.identity))(t)
 				defer file.Close()
-				if err := file.Store(statefile.State{Token: "t"}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, file.Store(statefile.State{Token: "t"}))
 			}
 			s.OnRecord("")
 			if said := strings.Contains(log.String(), "still lists a biz type"); said != used {
@@ -225,10 +210,7 @@ func TestManyUsers(t *testing.T) {
 	if len(names) > mostUsers || len(parseUsers(names)) != mostUsers/64 {
 		t.Errorf("%d names in %d bytes", len(parseUsers(names)), len(names))
 	}
-	f, err := statefile.Open(filepath.Join(t.TempDir(), "state"), "f", statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(statefile.Open(filepath.Join(t.TempDir(), "state"), "f", statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}))(t)
 	defer f.Close()
 	if err := f.Store(statefile.State{Token: "t", Users: names}); err != nil {
 		t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // newMessage returns an OP_MSG of the given size, with a checksum if the flags say so.
@@ -80,10 +81,7 @@ type fakeServer struct {
 
 func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	f := &fakeServer{addr: listener.Addr().String(), before: func() {}}
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
@@ -126,10 +124,7 @@ func (f *fakeServer) note(now int64) {
 // it.
 func startTurnstile(t *testing.T, f *fakeServer) func() net.Conn {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- (&turnstile{backend: f.addr, log: slog.New(slog.DiscardHandler)}).serve(ctx, listener) }()
@@ -141,10 +136,7 @@ func startTurnstile(t *testing.T, f *fakeServer) func() net.Conn {
 		}
 	})
 	return func() net.Conn {
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 		_ = conn.SetDeadline(time.Now().Add(await.Patience))
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
@@ -189,9 +181,7 @@ func TestFlagsAreTakenAway(t *testing.T) {
 	conn := startTurnstile(t, f)()
 	ask(t, conn, newMessage(1, 0, flagExhaustAllowed, 60))
 	// an unacknowledged write has no reply …
-	if _, err := conn.Write(newMessage(2, 0, flagMoreToCome, 60)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(newMessage(2, 0, flagMoreToCome, 60)))(t)
 	ask(t, conn, newMessage(3, 0, 0, 60)) // … so that the next one to come is the reply to this
 	if f.sawFlags.Load() != 0 || f.served.Load() != 3 {
 		t.Errorf("the server saw flags %#x and %d requests", f.sawFlags.Load(), f.served.Load())
@@ -207,9 +197,7 @@ func TestClientGoesMidRequest(t *testing.T) {
 	f := newFakeServer(t)
 	connect := startTurnstile(t, f)
 	conn := connect()
-	if _, err := conn.Write(newMessage(1, 0, 0, 1000)[:500]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(newMessage(1, 0, 0, 1000)[:500]))(t)
 	ask(t, connect(), newMessage(2, 0, 0, 60)) // half a request does not hold the turn
 	_ = conn.Close()
 	ask(t, connect(), newMessage(3, 0, 0, 60))
@@ -224,9 +212,7 @@ func TestClientGoesBeforeTheReply(t *testing.T) {
 	f.before = sync.OnceFunc(func() { close(reached); <-goOn })
 	connect := startTurnstile(t, f)
 	conn := connect()
-	if _, err := conn.Write(newMessage(1, 0, 0, 60)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(newMessage(1, 0, 0, 60)))(t)
 	<-reached
 	_ = conn.Close()
 	close(goOn)
@@ -241,18 +227,14 @@ func TestClientThatDoesNotReadHoldsNothing(t *testing.T) {
 	f.largestReply = 20_000_000
 	connect := startTurnstile(t, f)
 	// its reply does not fit in the socket's buffers
-	if _, err := connect().Write(newMessage(1, 0, 0, 60)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(connect().Write(newMessage(1, 0, 0, 60)))(t)
 	ask(t, connect(), newMessage(2, 0, 0, 60))
 }
 
 func TestClientGoesBeforeItsTurn(t *testing.T) {
 	client, other := net.Pipe()
 	from := newRequests(client)
-	if _, err := other.Write(newMessage(1, 0, 0, 60)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(other.Write(newMessage(1, 0, 0, 60)))(t)
 	request := <-from.list
 	_ = other.Close()
 	<-from.gone

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
@@ -66,10 +67,7 @@ func survey(s setup, first uint64, seeds, enough int, counts func(worlds.Failure
 // With all its rules a ledger keeps what it promises.
 func TestModel(t *testing.T) {
 	if *seedFlag >= 0 {
-		s, err := parse(*withoutFlag)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(parse(*withoutFlag))(t)
 		schedule := replay(s, uint64(*seedFlag), nil)
 		t.Log("\n" + schedule)
 		if strings.Contains(schedule, violation) {
@@ -151,10 +149,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			s, err := parse(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(parse(name))(t)
 			sum := survey(s, 0, searched, 1, func(worlds.Failure) bool { return true })
 			if len(sum.failures) == 0 {
 				t.Fatalf("nothing broke in %d seeds, %d steps", sum.seeds, sum.steps)

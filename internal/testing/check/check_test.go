@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
@@ -88,9 +89,7 @@ func TestWhatARecordMustTell(t *testing.T) {
 	s := newStory()
 	s.call(0, 1, "a", order, numbers(1, 1))
 	r, err := Entries(s.entries, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want(t, r, map[string]int64{RuleRecord: 1})
 	if r, err = Entries(s.entries, Options{Unfinished: true}); err != nil {
 		t.Fatal(err)
@@ -130,10 +129,7 @@ func TestShownAndCounted(t *testing.T) {
 	for i := range int64(50) {
 		s.call(2*i, 2*i+1, "a", order, numbers(100-i, 1))
 	}
-	r, err := Entries(s.entries, Options{Shown: 3, Unfinished: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Entries(s.entries, Options{Shown: 3, Unfinished: true}))(t)
 	want(t, r, map[string]int64{RuleOrderProcess: 49, RuleOrderNodes: 49})
 	if line := "violations of order over nodes: 49 (order 49)\n"; !strings.Contains(r.String(), line) {
 		t.Errorf("%q is not in\n%s", line, r)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -39,9 +40,7 @@ func fill(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filler")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer f.Close()
 	for block := make([]byte, 4096); err == nil; {
 		_, err = f.Write(block)
@@ -50,9 +49,7 @@ func fill(t *testing.T, dir string) (free func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(path))
 	}
 }
 
@@ -76,9 +73,7 @@ func bizTypes(n int) (names []string, env string) {
 // recovers by itself.
 func TestDiskFullAtFirstStart(t *testing.T) {
 	dir := tmpfs(t, "512k")
-	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
 	free := fill(t, dir)
 	n := node.Start(t, dir)
 	if status, body := n.Status("/healthz"); status != 200 {
@@ -131,9 +126,7 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 			return nil
 		})
 	}
-	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
 	// The store exists, with one biz type; then the disk is full.
 	node.StartReady(t, dir).Stop()
 	free := fill(t, dir)
@@ -175,15 +168,11 @@ func TestReadOnlyDataFolder(t *testing.T) {
 	for _, existing := range []bool{false, true} {
 		t.Run(fmt.Sprintf("existing store %v", existing), func(t *testing.T) {
 			dir := tmpfs(t, "1m")
-			if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(filepath.Join(dir, "data"), 0o755))
 			if existing {
 				node.StartReady(t, dir).Stop()
 			}
-			if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 			wantText(t, node.Launch(t, dir).Fails(), "data/seqd.db", "read-only file system")
 		})
 	}
@@ -201,9 +190,7 @@ func TestDiskFullWhileGenerating(t *testing.T) {
 		}
 		wantText(t, string(out), "write codes.txt: no space left on device", "--resume continues")
 	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=16m"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=16m"))
 	if out, err := n.Tool(dir, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -31,14 +32,8 @@ func checkNumbers(t *testing.T, n *node.Node, bizType, path string, count int) {
 	t.Helper()
 	_, text := n.Status("/seq/" + bizType)
 	_, text, _ = strings.Cut(text, "INV-")
-	next, err := strconv.ParseInt(strings.TrimSuffix(text, `"}`), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := must.Get(strconv.ParseInt(strings.TrimSuffix(text, `"}`), 10, 64))(t)
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	seen, lines := make([]bool, next), 0
 	for scanner := bufio.NewScanner(f); scanner.Scan(); lines++ {
@@ -103,10 +98,7 @@ func (m *meter) unlimited() {
 
 // pointAt makes a node the target.
 func (m *meter) pointAt(t *testing.T, n *node.Node) {
-	target, err := url.Parse(n.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(n.URL))(t)
 	m.target.Store(target)
 }
 
@@ -117,9 +109,7 @@ func TestGenerateKilled(t *testing.T) {
 	const count, batch, requests = 800_000, 200, 150
 	dir, random := t.TempDir(), rand.New(rand.NewPCG(1, 1))
 	data := filepath.Join(dir, "node")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(data, 0o700))
 	n := node.StartReady(t, data, invites)
 	m := newMeter(t)
 	m.pointAt(t, n)
@@ -134,28 +124,21 @@ func TestGenerateKilled(t *testing.T) {
 		cmd := generate("--batch", strconv.Itoa(batch), "--parallel", "2")
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		const line = 13 // bytes; at least a whole one is added
 		awaitGrowth(t, path, size+2*line+random.Int64N(requests*batch*line/2))
 		signal := syscall.SIGKILL
 		if stops%3 == 2 {
 			signal = syscall.SIGINT
 		}
-		if err := cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Signal(signal))
 		if err := cmd.Wait(); err == nil {
 			t.Fatal("it was done before it was stopped")
 		}
 		if code := cmd.ProcessState.ExitCode(); signal == syscall.SIGINT && (code != 1 || !strings.Contains(errs.String(), "interrupted\n") || !strings.Contains(errs.String(), "--resume continues")) {
 			t.Errorf("after Ctrl-C it exits with %d and says %s", code, errs.String())
 		}
-		now, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(os.ReadFile(path))(t)
 		whole := now[:bytes.LastIndexByte(now, '\n')+1]
 		if signal == syscall.SIGINT && len(whole) != len(now) {
 			t.Error("after Ctrl-C the last line is not whole")
@@ -200,17 +183,12 @@ func TestGenerateWithoutService(t *testing.T) {
 	cmd := n.Tool(dir, "generate", "invite", "--count", "100000000", "-o", "codes.txt", "--patience", "200ms", "--json")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	path := filepath.Join(dir, "codes.txt")
 	awaitGrowth(t, path, 0)
 	n.Kill()
 	_ = cmd.Wait()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	lines := bytes.Count(text, []byte("\n"))
 	want := fmt.Sprintf("codes.txt has %d of 100000000 lines; the same command with --resume continues", lines)
 	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(errs.String(), want) || !strings.Contains(errs.String(), "cannot be reached") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -46,15 +47,11 @@ func TestRefusesToStart(t *testing.T) {
 func TestDamagedStore(t *testing.T) {
 	dir := t.TempDir()
 	first := node.StartReady(t, dir)
-	if _, err := first.Take("order", 5); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(first.Take("order", 5))(t)
 	first.Stop()
 	path := filepath.Join(dir, "data", "seqd.db")
 	for name, content := range map[string]string{"empty": "", "garbage": strings.Repeat("garbage ", 10_000)} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		wantText(t, node.Launch(t, dir).Fails(), "data/seqd.db")
 		if got, err := os.ReadFile(path); err != nil || string(got) != content {
 			t.Errorf("%s: the file was changed: %v", name, err)

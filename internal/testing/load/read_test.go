@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
@@ -69,10 +70,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestComplaint(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed.Close()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
@@ -99,10 +97,7 @@ func TestComplaint(t *testing.T) {
 		{server.URL + "/hang", "canceled", cancelled},
 	} {
 		ctx, cancel := c.ctx(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, c.url, nil))(t)
 		resp, err := server.Client().Do(req)
 		if err == nil {
 			resp.Body.Close()
@@ -120,13 +115,8 @@ func TestComplaint(t *testing.T) {
 // The checker and seqd must get the same biz types.
 func TestShapes(t *testing.T) {
 	text, _, err := Configuration(Shapes(Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(config.Sources{Env: []string{"SEQD_BIZTYPES=" + text, "SEQD_STORE_DRIVER=mongo", "SEQD_REDIS_ADDRS=127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	cfg := must.Get(config.Load(config.Sources{Env: []string{"SEQD_BIZTYPES=" + text, "SEQD_STORE_DRIVER=mongo", "SEQD_REDIS_ADDRS=127.0.0.1:1"}}))(t)
 	named := map[string]bool{}
 	for _, b := range cfg.BizTypes {
 		named[b.Name] = true
@@ -141,13 +131,9 @@ func TestShapes(t *testing.T) {
 func TestLinesOfALog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	writer, err := record.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	j, err := NewJournal(writer, io.Discard, Shapes(Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, line := range []string{
 		`{"level":"INFO","msg":"the cursor was begun","bizType":"order","first":100,"last":1099}`,
 		`{"level":"INFO","msg":"machine ID","machineId":7}`,
@@ -157,9 +143,7 @@ func TestLinesOfALog(t *testing.T) {
 	} {
 		j.Line("a", 2, []byte(line))
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writer.Close())
 	var got []string
 	_, err = record.Read(path, func(e *record.Entry) error {
 		l := e.Line

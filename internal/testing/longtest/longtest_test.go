@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 const (
@@ -20,10 +22,7 @@ const (
 func TestScriptsFindLongTests(t *testing.T) {
 	cmd := exec.Command("bash", "-c", ". scripts/lib.sh && differing")
 	cmd.Dir = root
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	found, users := strings.Fields(string(out)), 0
 	suites, _ := importers(t, module+"internal/testing/longtest")
 	for _, used := range append(suites, module+"internal/testing/longtest") {
@@ -66,8 +65,6 @@ func importers(t *testing.T, pkg string) (code, tests []string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return code, tests
 }

@@ -9,29 +9,21 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A process that has ended is not waited for, even if its parent does not ask for its end.
 func TestAwaitHaltOfAnEndedProcess(t *testing.T) {
 	parent := exec.Command("sh", "-c", "sleep 60 & echo $!; exec sleep 60")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(parent.StdoutPipe())(t)
+	must.Do(t, parent.Start())
 	defer func() {
 		_ = parent.Process.Kill()
 		_ = parent.Wait()
 	}()
 	var child int
-	if _, err := fmt.Fscan(bufio.NewReader(out), &child); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscan(bufio.NewReader(out), &child))(t)
+	must.Do(t, syscall.Kill(child, syscall.SIGKILL))
 	began := time.Now()
 	if err := AwaitHalt(child); err != nil || time.Since(began) > await.Patience/2 {
 		t.Errorf("after %s: %v", time.Since(began), err)
@@ -41,9 +33,7 @@ func TestAwaitHaltOfAnEndedProcess(t *testing.T) {
 // A process whose parent has asked for its end is gone.
 func TestAwaitHaltOfAProcessThatIsGone(t *testing.T) {
 	child := exec.Command("true")
-	if err := child.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Run())
 	if err := AwaitHalt(child.Process.Pid); err != nil {
 		t.Error(err)
 	}

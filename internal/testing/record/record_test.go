@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,18 +31,11 @@ func entries() []Entry {
 func write(t *testing.T, all []Entry) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "record")
-	w, err := Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(path))(t)
 	for _, e := range all {
-		if err := w.Write(e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Write(e))
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return path
 }
 
@@ -75,18 +69,13 @@ func TestLongLinesAndManyFrames(t *testing.T) {
 // Frames are written whole. The test cuts the file at every length that a crash may leave.
 func TestATornEndIsTheEnd(t *testing.T) {
 	path := write(t, entries())
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(path))(t)
 	for length := 0; length < 2*len(whole); length += longtest.Or(5, 1) {
 		if length == len(whole) {
 			continue // a boundary, like 0: whole
 		}
 		doubled := append(append([]byte{}, whole...), whole...)[:length]
-		if err := os.WriteFile(path, doubled, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, doubled, 0o600))
 		got, torn, err := read(path)
 		least := len(entries()) * (length / len(whole))
 		if err != nil || torn != (length%len(whole) != 0) || len(got) < least {
@@ -97,15 +86,10 @@ func TestATornEndIsTheEnd(t *testing.T) {
 
 func TestDamageIsAnError(t *testing.T) {
 	path := write(t, entries())
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(path))(t)
 	doubled := append(append([]byte{}, whole...), whole...)
 	doubled[len(whole)-1] ^= 1 // the checksum of the first frame
-	if err := os.WriteFile(path, doubled, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, doubled, 0o600))
 	if _, torn, err := read(path); err == nil || torn {
 		t.Errorf("torn %v, %v", torn, err)
 	}
@@ -138,10 +122,7 @@ func TestReadingEndsWhenAsked(t *testing.T) {
 
 func TestWritersDoNotMix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
-	w, err := Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(path))(t)
 	var writers sync.WaitGroup
 	for i := range 8 {
 		writers.Go(func() {
@@ -153,9 +134,7 @@ func TestWritersDoNotMix(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	seen := make(map[int64]bool)
 	got, _, err := read(path)
 	for _, e := range got {

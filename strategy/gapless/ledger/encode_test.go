@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -134,9 +135,7 @@ func TestCheck(t *testing.T) {
 	s := Fresh(&plain, "b", "")
 	apply := func(op Op) {
 		t.Helper()
-		if _, err := s.Apply(1, &plain, &op, &Looked{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Apply(1, &plain, &op, &Looked{}))(t)
 	}
 	apply(Op{Kind: Issue, Count: 4})
 	apply(Op{Kind: Reserve, Count: 2, ID: id(1)})
@@ -202,13 +201,9 @@ func TestRoundTrip(t *testing.T) {
 	s.wrote("w1", 3)
 	s.Void, s.Ends = true, 1<<50
 	d, err := s.Document(counter, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := Decode(&d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s.Revision = 1
 	if !reflect.DeepEqual(got, s) {
 		t.Errorf("%+v\nis read as\n%+v", s, got)
@@ -276,9 +271,7 @@ func TestFull(t *testing.T) {
 	} {
 		s := Fresh(&plain, "b", "")
 		for _, op := range []Op{{Kind: Issue, Count: 3}, {Kind: Reserve, Count: 1, ID: id(1)}, {Kind: Reserve, Count: 1, ID: id(2), TTL: day}} {
-			if _, err := s.Apply(1, &plain, &op, &Looked{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Apply(1, &plain, &op, &Looked{}))(t)
 		}
 		s.size += test.size
 		before := string(s.append(nil))
@@ -291,9 +284,7 @@ func TestFull(t *testing.T) {
 		}
 	}
 	s := Fresh(&plain, "b", "")
-	if _, err := s.Apply(1, &plain, &Op{Kind: Reserve, Count: 1, ID: id(1)}, &Looked{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Apply(1, &plain, &Op{Kind: Reserve, Count: 1, ID: id(1)}, &Looked{}))(t)
 	s.size += roomToEnd
 	if res, err := ended(s, Op{Kind: Reclaim}); err != nil || res.Changed || s.NumReserved() != 1 {
 		t.Errorf("a full document reclaims: %+v, %v", res, err)
@@ -449,9 +440,7 @@ func TestAdopt(t *testing.T) {
 	} {
 		s, p := Fresh(&plain, "b", ""), plain
 		for _, op := range []Op{{Count: 3}, {Kind: Reserve, Count: 1, ID: id(1)}, {Kind: Release, ID: id(1)}} {
-			if _, err := s.Apply(1, &p, &op, &Looked{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Apply(1, &p, &op, &Looked{}))(t)
 		}
 		change(&p)
 		before := string(s.append(nil))

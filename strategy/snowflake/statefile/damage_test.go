@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestForeign(t *testing.T) {
@@ -20,19 +22,12 @@ func TestForeign(t *testing.T) {
 			dir := t.TempDir()
 			first := open(t, dir)
 			store(t, first, sample().state)
-			if err := first.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, first.Close())
 			identity := sample().identity
 			change(&identity)
-			f, err := Open(dir, fileName, identity)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(Open(dir, fileName, identity))(t)
 			refuses(t, f, ErrForeign, name)
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Close())
 			wants(t, dir, sample().state)
 		})
 	}
@@ -40,21 +35,14 @@ func TestForeign(t *testing.T) {
 
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
-	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(to, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(from))(t)
+	must.Do(t, os.WriteFile(to, text, 0o600))
 }
 
 func TestCopied(t *testing.T) {
 	move := func(t *testing.T, from, to string) {
 		t.Helper()
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(from, to))
 	}
 	for name, restore := range map[string]func(t *testing.T, path, elsewhere string){
 		"back, over the file":       func(t *testing.T, path, elsewhere string) { copyFile(t, elsewhere, path) },
@@ -76,19 +64,14 @@ func TestCopied(t *testing.T) {
 					s.Until++
 					store(t, f, s)
 				}
-				r, err := f.read()
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(f.read())(t)
 				if r.inode.born == 0 && stores > 1 {
 					t.Log("the file system has no time of birth: a copy in the same inode is not noticed")
 					return
 				}
 				restore(t, f.path, elsewhere)
 				refuses(t, f, ErrCopied, "inode")
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, f.Close())
 			}
 		})
 	}
@@ -96,33 +79,24 @@ func TestCopied(t *testing.T) {
 		f, dir := open(t, t.TempDir()), t.TempDir()
 		store(t, f, sample().state)
 		copyFile(t, f.path, filepath.Join(dir, "another"))
-		copied, err := Open(dir, "another", sample().identity)
-		if err != nil {
-			t.Fatal(err)
-		}
+		copied := must.Get(Open(dir, "another", sample().identity))(t)
 		defer copied.Close()
 		refuses(t, copied, ErrCopied, "inode")
 	})
 	t.Run("hard link", func(t *testing.T) {
 		f := open(t, t.TempDir())
 		store(t, f, sample().state)
-		if err := os.Link(f.path, f.path+".bak"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Link(f.path, f.path+".bak"))
 		refuses(t, f, ErrCopied, "2 names")
 	})
 	t.Run("hard link, moved back while in use", func(t *testing.T) {
 		f := open(t, t.TempDir())
 		s := sample().state
 		store(t, f, s)
-		if err := os.Link(f.path, f.path+".bak"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Link(f.path, f.path+".bak"))
 		s.Until++
 		store(t, f, s)
-		if err := os.Rename(f.path+".bak", f.path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(f.path+".bak", f.path))
 		refuses(t, f, ErrCopied, "stored last")
 	})
 }
@@ -130,10 +104,7 @@ func TestCopied(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	f := open(t, t.TempDir())
 	store(t, f, sample().state)
-	whole, err := os.ReadFile(f.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(f.path))(t)
 	write := func(text []byte) {
 		t.Helper()
 		if err := os.WriteFile(f.path, text, 0o600); err != nil { // this keeps the inode
@@ -165,11 +136,7 @@ func TestDamaged(t *testing.T) {
 	if s, err := f.Load(); err != nil || s != sample().state {
 		t.Errorf("stored over the damaged one: %+v, %v", s, err)
 	}
-	if err := os.Rename(f.path, f.path+".real"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(f.path+".real", f.path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(f.path, f.path+".real"))
+	must.Do(t, os.Symlink(f.path+".real", f.path))
 	refuses(t, f, ErrDamaged, "regular")
 }

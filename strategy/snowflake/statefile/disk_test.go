@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // These tests mount small file systems, which needs root.
@@ -45,9 +47,7 @@ func TestFullDisk(t *testing.T) {
 	f := open(t, dir)
 	store(t, f, sample().state)
 	filler, err := os.Create(filepath.Join(dir, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer filler.Close()
 	for block := make([]byte, 4096); err == nil; {
 		_, err = filler.Write(block)
@@ -64,20 +64,14 @@ func TestReadOnly(t *testing.T) {
 	f := open(t, dir)
 	store(t, f, sample().state)
 	// a file that is open for writing would prevent remounting read-only
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
+	must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	if _, err := Open(dir, fileName, sample().identity); !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), f.path) {
 		t.Errorf("open: %v", err)
 	}
 	if _, err := Open(filepath.Join(dir, "new"), fileName, sample().identity); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("create a folder: %v", err)
 	}
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
 	wants(t, dir, sample().state)
 }

@@ -8,16 +8,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 const fileName = "shop:8080:167772161.properties"
 
 func open(t *testing.T, dir string) *File {
 	t.Helper()
-	f, err := Open(dir, fileName, sample().identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Open(dir, fileName, sample().identity))(t)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -28,9 +27,7 @@ func open(t *testing.T, dir string) *File {
 
 func store(t *testing.T, f *File, s State) {
 	t.Helper()
-	if err := f.Store(s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Store(s))
 }
 
 // wants checks what a new File loads.
@@ -96,15 +93,11 @@ func TestNothingGoesDown(t *testing.T) {
 			s := sample().state
 			store(t, f, s)
 			if name != "stored" {
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, f.Close())
 				f = open(t, dir)
 			}
 			if name == "loaded" {
-				if _, err := f.Load(); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(f.Load())(t)
 			}
 			for field, lower := range map[string]func(s *State){
 				"until":    func(s *State) { s.Until-- },
@@ -172,41 +165,29 @@ func TestOneAtATime(t *testing.T) {
 	if other, err := Open(dir, "another.properties", sample().identity); err != nil || other.Close() != nil {
 		t.Errorf("another file: %v", err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	open(t, dir)
 }
 
 func TestInvalidate(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := f.Invalidate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Invalidate())
 	s := sample().state
 	store(t, f, s)
-	if err := os.Link(f.path, f.path+".bak"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Link(f.path, f.path+".bak"))
 	for range 2 {
-		if err := f.Invalidate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Invalidate())
 		refuses(t, f, ErrNone, "")
 	}
-	if err := os.Rename(f.path+".bak", f.path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(f.path+".bak", f.path))
 	refuses(t, f, ErrNone, "empty")
 	if err := f.Store(s); !errors.Is(err, ErrReleased) {
 		t.Errorf("stored again: %v", err)
 	}
 	s.Token = "fresh"
 	store(t, f, s)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	wants(t, dir, s)
 }
 
@@ -218,9 +199,7 @@ func TestInvalidateWhatIsRefused(t *testing.T) {
 		"link":    func(path string) error { return os.Symlink("/nowhere", path) },
 	} {
 		f := open(t, t.TempDir())
-		if err := put(f.path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, put(f.path))
 		if err := f.Invalidate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -287,9 +266,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, fileName)
 	for _, name := range []string{path + ".tmp", path + ".other"} {
-		if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("x"), 0o600))
 	}
 	open(t, dir)
 	if _, err := os.Lstat(path + ".tmp"); !errors.Is(err, os.ErrNotExist) {
@@ -318,9 +295,7 @@ func TestMoved(t *testing.T) {
 			f := open(t, dir)
 			s := sample().state
 			store(t, f, s)
-			if err := move(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, move(dir))
 			refuses(t, f, ErrMoved, "")
 			if err := f.Store(s); !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), f.path) {
 				t.Errorf("store: %v", err)
@@ -351,9 +326,7 @@ func TestMovedWhileStoring(t *testing.T) {
 func TestUnusableFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for what, c := range map[string]struct{ dir, name string }{
 		"a file":        {file, fileName},
 		"below a file":  {filepath.Join(file, "data"), fileName},
@@ -363,10 +336,7 @@ func TestUnusableFolder(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	f, err := Open(dir, strings.Repeat("a", 250), sample().identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Open(dir, strings.Repeat("a", 250), sample().identity))(t)
 	defer f.Close()
 	store(t, f, sample().state) // Store accepts what Open accepts
 }
@@ -399,8 +369,6 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	s := sample().state
 	s.Until = highest
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	wants(t, dir, s)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Environment variables that make this test binary the process that is killed: the folder to store
@@ -65,12 +67,8 @@ func kill(t *testing.T, dir, step string, after time.Duration, meanwhile func(pi
 	command.Env = append(os.Environ(), dirEnv+"="+dir, stepEnv+"="+step)
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	must.Do(t, command.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if lines.Text() == "ready" && step == "" {

@@ -13,6 +13,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/boltsim"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
@@ -32,10 +33,7 @@ type life struct {
 
 func begin(t *testing.T, path string, taken *int64) *life {
 	t.Helper()
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	return &life{T: t, path: path, store: store, heard: true, taken: taken}
 }
 
@@ -85,9 +83,7 @@ func (l *life) kill(to string) {
 	l.mu.Lock()
 	l.heard = false
 	l.mu.Unlock()
-	if err := boltsim.Copy(l.path, to); err != nil {
-		l.Fatal(err)
-	}
+	must.Do(l, boltsim.Copy(l.path, to))
 }
 
 func (l *life) end() {
@@ -106,9 +102,7 @@ func check(t *testing.T, path string) {
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = db.View(func(tx *bbolt.Tx) error {
 			for err := range tx.Check() {
 				t.Errorf("%s: %v", file, err)
@@ -123,11 +117,7 @@ func check(t *testing.T, path string) {
 
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
-	found, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return must.Get(filepath.Glob(pattern))(t)
 }
 
 // A node is killed again and again, under load. Each next life has everything that anybody heard of, and
@@ -143,9 +133,7 @@ func TestLives(t *testing.T) {
 			l := begin(t, path(n), &taken)
 			all = append(all, l)
 			if n == 0 {
-				if err := l.store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 1}))
 			}
 			m, err := l.store.Counters().Read(t.Context(), "order")
 			if err != nil || m.Max < taken {
@@ -153,9 +141,7 @@ func TestLives(t *testing.T) {
 			}
 			l.load()
 			time.Sleep(time.Duration(5+n) * time.Millisecond)
-			if err := os.Mkdir(filepath.Dir(path(n+1)), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(filepath.Dir(path(n+1)), 0o700))
 			l.kill(path(n + 1))
 			check(t, path(n+1))
 		}
@@ -177,16 +163,10 @@ func TestCopyReplaces(t *testing.T) {
 		t.Error(err)
 	}
 	for _, name := range []string{"b-history", "a", "a-history"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 	}
-	if err := os.MkdirAll(to+"-answers", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := boltsim.Copy(from, to); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(to+"-answers", 0o700))
+	must.Do(t, boltsim.Copy(from, to))
 	got, err := os.ReadFile(to + "-history")
 	if string(got) != "a-history" || err != nil || len(glob(t, to+"*")) != 2 {
 		t.Errorf("%q, %v, %q", got, err, glob(t, to+"*"))

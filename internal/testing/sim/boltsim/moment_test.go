@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A copy is of one moment if no meta page has changed since, and no file has come or gone.
@@ -21,9 +23,7 @@ func TestOneMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(from+"-answers", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(from+"-answers", 0o700))
 	write(4 * page)
 	for _, test := range []struct {
 		name   string
@@ -39,9 +39,7 @@ func TestOneMoment(t *testing.T) {
 		{"no folder", func() { _ = os.RemoveAll(from + "-answers") }, false},
 	} {
 		_ = os.RemoveAll(to + "-answers")
-		if err := copyTree(from+"-answers", to+"-answers"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, copyTree(from+"-answers", to+"-answers"))
 		test.change()
 		if got, err := same(from+"-answers", to+"-answers"); got != test.want || err != nil {
 			t.Errorf("%s changes: %t, %v", test.name, got, err)

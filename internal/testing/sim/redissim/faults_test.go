@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -204,9 +205,7 @@ func TestKill(t *testing.T) {
 	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
 		s := d.Server(0)
 		client := connect(t, s)
-		if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Set(t.Context(), "k", "v", 0).Err())
 		s.Kill()
 		if err := client.Get(t.Context(), "k").Err(); err == nil || s.Up() || s.Primary() {
 			t.Error("a killed server answers")
@@ -238,9 +237,7 @@ func TestClocks(t *testing.T) {
 		if now, err := client.Time(t.Context()).Result(); err != nil || !now.Equal(time.Now().Add(time.Hour)) {
 			t.Errorf("%v, %v", now, err)
 		}
-		if err := client.Do(t.Context(), "SET", "k", "v", "PX", 60_000).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Do(t.Context(), "SET", "k", "v", "PX", 60_000).Err())
 		time.Sleep(time.Minute)
 		if n := do(t, s, "exists", "k"); n != int64(1) {
 			t.Error("the key expired too early")

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -34,9 +35,7 @@ import (
 func TestCursors(t *testing.T) {
 	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
 		s := d.Server(0)
-		if err := rediscursor.Check(t.Context(), rediscursor.Options{Client: connect(t, s), Prefix: "seqd:", Cluster: "c"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rediscursor.Check(t.Context(), rediscursor.Options{Client: connect(t, s), Prefix: "seqd:", Cluster: "c"}))
 		const callers, takes = 300, 20
 		var wg sync.WaitGroup
 		for counter := range 3 {
@@ -83,9 +82,7 @@ func TestSlots(t *testing.T) {
 	settings := map[string]string{"min-replicas-to-write": "1"}
 	bubble(t, redissim.Options{Servers: 2, Settings: settings}, func(t *testing.T, d *redissim.Deployment) {
 		client := connect(t, d.Server(0))
-		if err := redisslots.Check(t.Context(), client); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, redisslots.Check(t.Context(), client))
 		slots := redisslots.Open(redisslots.Options{Client: client, Prefix: "seqd:", Cluster: "c"})
 		table, err := slots.Look(t.Context(), "nodes", 1)
 		if err != nil || table.Set != nil || len(table.Slots) > 0 || table.Now != time.Now().UnixMilli() || table.Lag < 10_000 {
@@ -117,9 +114,7 @@ func TestSlots(t *testing.T) {
 func limits(t *testing.T, d *redissim.Deployment, rate float64, burst int64, log io.Writer) (nodes [2]seqd.Plugin) {
 	t.Helper()
 	factory, err := plugin.Lookup("rate-limit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	settings := ratelimit.DefaultSettings()
 	settings.Rate, settings.Burst, settings.Scope, settings.Per = rate, burst, ratelimit.Cluster, ratelimit.PerNumber
 	b := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: "rate-limit", Settings: &settings}}}
@@ -223,9 +218,7 @@ func TestRateLimitWithoutRedis(t *testing.T) {
 		var log bytes.Buffer
 		nodes := limits(t, d, slow, 10, &log)
 		for range 5 {
-			if err := nodes[0].Before(t.Context(), &seqd.Call{BizType: "order", Count: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, nodes[0].Before(t.Context(), &seqd.Call{BizType: "order", Count: 1}))
 		}
 		server := d.Server(0)
 		server.Hang()
@@ -274,9 +267,7 @@ func TestFeed(t *testing.T) {
 		}
 		writer, reader := node(d.Server(0), "writer"), node(d.Server(1), "reader")
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := reader.Begin(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, reader.Begin(ctx))
 		go reader.Follow(ctx)
 		synctest.Wait()
 		writer.Publish(ctx, "thing", "a")
@@ -309,9 +300,7 @@ func TestSubscribe(t *testing.T) {
 				t.Fatal(m, err)
 			}
 		}
-		if err := subscription.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, subscription.Ping(t.Context()))
 		if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Pong) == nil {
 			t.Fatal(m, err)
 		}
@@ -321,9 +310,7 @@ func TestSubscribe(t *testing.T) {
 		if m, err := subscription.ReceiveMessage(t.Context()); err != nil || m.Payload != "hello" {
 			t.Fatal(m, err)
 		}
-		if err := subscription.Unsubscribe(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, subscription.Unsubscribe(t.Context(), "b"))
 		if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Subscription).Count != 1 {
 			t.Fatal(m, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
@@ -87,10 +88,7 @@ func TestConformanceOfTwoViews(t *testing.T) {
 
 func open(t *testing.T, v *storesim.View, now func() time.Time) persist.Store {
 	t.Helper()
-	store, err := v.Open(context.Background(), storesim.Client{Timeout: time.Second, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(v.Open(context.Background(), storesim.Client{Timeout: time.Second, Now: now}))(t)
 	if !store.Shared() {
 		t.Error("it is not shared")
 	}
@@ -120,9 +118,7 @@ func simulate(t *testing.T, opts storesim.Options, f func(*world)) {
 
 func (w *world) must(err error) {
 	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, err)
 }
 
 func (w *world) take(s persist.Store, size int64) (persist.Range, error) {
