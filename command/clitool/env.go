@@ -97,6 +97,9 @@ func (e *Env) Terminal(stream any) bool {
 	return ok
 }
 
+// Descriptor returns the file descriptor of a stream that is a terminal.
+func (e *Env) Descriptor(stream any) (fd int, ok bool) { return e.terminal(stream) }
+
 // Size returns the columns and lines of a terminal. ok is false if the stream is none.
 func (e *Env) Size(stream any) (columns, lines int, ok bool) {
 	fd, ok := e.terminal(stream)

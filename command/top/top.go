@@ -36,9 +36,9 @@ func New(env *clitool.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "Show what the nodes do now", GroupID: clitool.GroupClient,
 		Long: `Show the nodes of the service and the busiest biz types: numbers and refusals per second, durations
-of calls, and the state of back ends. On a terminal the page is drawn again until Ctrl-C; otherwise
-one page is printed. With tokens it needs the scope read. --addr names nodes, not a load balancer;
-nodes that are not named are asked at the address that they listen on.
+of calls, and the state of back ends. On a terminal the page is drawn again until q or Ctrl-C;
+otherwise one page is printed. With tokens it needs the scope read. --addr names nodes, not a load
+balancer; nodes that are not named are asked at the address that they listen on.
 
   REQ/S       requests for numbers by HTTP or the Redis protocol; REFUSED/S those that got none
   P50, P99    how long half and 99 of 100 calls take at most, without the network
@@ -63,7 +63,7 @@ nodes that are not named are asked at the address that they listen on.
 	}
 	cmd.Flags().DurationVar(&o.interval, "interval", 2*time.Second, "time between two pages, at least 1s")
 	cmd.Flags().IntVarP(&o.bizTypes, "biz-types", "n", 0, "how many biz types (default: as many as fit on the terminal, else 20)")
-	cmd.Flags().IntVar(&o.pages, "pages", 0, "how many pages (default: until Ctrl-C on a terminal, else 1)")
+	cmd.Flags().IntVar(&o.pages, "pages", 0, "how many pages (default: until q or Ctrl-C on a terminal, else 1)")
 	env.AddConnection(cmd)
 	return cmd
 }
@@ -85,6 +85,9 @@ func run(ctx context.Context, env *clitool.Env, o options) error {
 	}
 	var s screen
 	if live {
+		var stop func()
+		ctx, stop = untilQuit(ctx, env)
+		defer stop()
 		s = screen{env: env, limit: o.bizTypes}
 		s.open()
 		defer s.close()
@@ -93,7 +96,7 @@ func run(ctx context.Context, env *clitool.Env, o options) error {
 	for done := 0; o.pages == 0 || done < o.pages; done++ {
 		if err := s.wait(ctx, o.interval); err != nil {
 			if live {
-				return nil // Ctrl-C is how a live table ends
+				return nil // q or Ctrl-C is how a live table ends
 			}
 			return err
 		}
