@@ -139,7 +139,7 @@ func number(engine *gin.Engine, next func(context.Context) (int64, error)) {
 			return
 		}
 		body := strconv.AppendInt([]byte(`{"bizType":"order","id":"`), n, 10)
-		c.Data(http.StatusOK, "application/json", append(body, `"}`...))
+		c.Data(http.StatusOK, "application/json", append(body, "\"}\n"...))
 	})
 }
 

@@ -424,7 +424,7 @@ func get(t *testing.T, url string) string {
 		}
 		return nil
 	})
-	return string(body)
+	return strings.TrimSuffix(string(body), "\n")
 }
 
 // logs reads the log of a running program.

@@ -50,7 +50,7 @@ func (s *service) ask(client *http.Client, method, path, secret, body string) (i
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return resp.StatusCode, string(text)
+	return resp.StatusCode, strings.TrimSuffix(string(text), "\n")
 }
 
 func (s *service) want(status int, method, path, secret, body string) string {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/seqd/seqd"
@@ -29,7 +30,7 @@ func (s *service) post(path, key string) (status int, body string, replayed bool
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		s.t.Fatal(err)
 	}
-	return resp.StatusCode, string(data), resp.Header.Get("Idempotent-Replayed") == "true"
+	return resp.StatusCode, strings.TrimSuffix(string(data), "\n"), resp.Header.Get("Idempotent-Replayed") == "true"
 }
 
 func TestAnswersSurviveARestart(t *testing.T) {

@@ -131,7 +131,7 @@ func (s *service) get(path string) (status int, body string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return resp.StatusCode, string(data)
+	return resp.StatusCode, strings.TrimSuffix(string(data), "\n")
 }
 
 // await repeats a request until the answer has the status.

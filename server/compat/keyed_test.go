@@ -25,7 +25,7 @@ bizTypes:
 	n.get("/tinyid/id/nextSegmentIdSimple?bizType=ticket").want(t, 200, textType, "")
 	n.cosIDFails("PATCH", "/segments/shop/ticket?step=10", 400, seqd.CodeInvalidKey)
 	n.cosIDFails("PATCH", "/segments/shop/ticket?step=10&key=a", 400, seqd.CodeInvalidKey)
-	if a := n.get("/seq/ticket?key=a"); a.body != `{"bizType":"ticket","id":"1"}` {
+	if a := n.get("/seq/ticket?key=a"); a.body != `{"bizType":"ticket","id":"1"}`+"\n" {
 		t.Errorf("the first number of a key is %s", a.body)
 	}
 }

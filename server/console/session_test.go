@@ -39,7 +39,7 @@ func TestLifeOfASession(t *testing.T) {
 	one.wantSignedOut("")
 	answer := one.page("POST", "/console/session", signInWith("  "+opsSecret+"\n"))
 	want(t, answer, http.StatusOK, "")
-	const body = `{"caller":"ops","scopes":["admin","issue:*"],"expires":"2026-11-23T16:00:00.000Z"}`
+	const body = `{"caller":"ops","scopes":["admin","issue:*"],"expires":"2026-11-23T16:00:00.000Z"}` + "\n"
 	if got := answer.Body.String(); got != body || answer.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("the answer is %s, want %s", got, body)
 	}

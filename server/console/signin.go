@@ -228,5 +228,5 @@ func answer(v *httpapi.Visit, status int, value any) {
 	if err != nil {
 		panic(err)
 	}
-	v.Answer(status, jsonType, body)
+	v.Answer(status, jsonType, append(body, '\n'))
 }

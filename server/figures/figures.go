@@ -242,6 +242,7 @@ func (f *Figures) Overview(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	body = append(body, '\n')
 	now := time.Now()
 	a.body, a.until = body, now.Add(max(answerPause, min(answerShare*now.Sub(began), longestPause)))
 	return body, nil

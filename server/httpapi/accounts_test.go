@@ -376,8 +376,7 @@ func TestBadVoids(t *testing.T) {
 		t.Errorf("a reason that is a number: %s", w.Body)
 	}
 	r := must.Get(newRequest("POST", target, "Content-Type: text/plain"))(t)
-	w := httptest.NewRecorder()
-	api.ServeHTTP(w, withBody(r, `{"id":"1","reason":"x"}`, false))
+	w := serveOne(t, api, withBody(r, `{"id":"1","reason":"x"}`, false))
 	wantProblem(t, w, 415, seqd.CodeUnsupportedMediaType)
 	if len(invoice.of("").gaps) > 0 {
 		t.Errorf("the voids are %v", invoice.of("").gaps)

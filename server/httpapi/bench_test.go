@@ -46,7 +46,7 @@ func TestAllocations(t *testing.T) {
 	// All numbers have the same length, so that the answers are as long as the constant one.
 	ours, size := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
 
-	constant := []byte(`{"bizType":"order","id":"1000000"}`)
+	constant := []byte(`{"bizType":"order","id":"1000000"}` + "\n")
 	contentType := []string{jsonType}
 	bare := gin.New()
 	bare.GET("/seq/:bizType", func(c *gin.Context) {
@@ -127,7 +127,7 @@ func ExampleAPI() {
 		r.Header.Set("Accept", request.accept)
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, r)
-		fmt.Println(w.Body)
+		fmt.Print(w.Body)
 	}
 	// Output:
 	// {"bizType":"order","id":"100"}

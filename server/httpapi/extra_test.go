@@ -65,9 +65,7 @@ func TestExtra(t *testing.T) {
 	post := func(method, media, body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, "http://seqd/extra/x?a=1", nil)
 		r.Header.Set("Content-Type", media)
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, withBody(r, body, false))
-		return w
+		return serveOne(t, api, withBody(r, body, false))
 	}
 	const form = "application/x-www-form-urlencoded"
 	for _, tt := range []struct{ method, media, body, want string }{
@@ -232,9 +230,7 @@ func TestExtraObject(t *testing.T) {
 	post := func(media, body string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("POST", "http://seqd/object/x", nil)
 		r.Header.Set("Content-Type", media)
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, withBody(r, body, false))
-		return w
+		return serveOne(t, api, withBody(r, body, false))
 	}
 	const media = "application/json"
 	if w := post(media, `{"a":"123456789 12"}`); w.Code != 200 || w.Body.String() != "123456789 12" {

@@ -124,8 +124,7 @@ func TestNobodyGetsIn(t *testing.T) {
 				if err != nil {
 					continue // net/http answers this one itself
 				}
-				w := httptest.NewRecorder()
-				api.ServeHTTP(w, r)
+				w := serveOne(t, api, r)
 				if w.Code != 401 {
 					t.Errorf("%s: %s %s got %d: %s", name, method, target, w.Code, w.Body)
 					continue
@@ -249,8 +248,7 @@ func TestBodyOfNobody(t *testing.T) {
 		r := must.Get(newRequest("POST", target))(t)
 		r = withBody(r, "", true)
 		r.Body = unreadable{t}
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r)
+		w := serveOne(t, api, r)
 		wantUnauthorized(t, w)
 	}
 }
@@ -336,8 +334,7 @@ func TestAudit(t *testing.T) {
 	for _, step := range steps {
 		log.Reset()
 		r := must.Get(newRequest(step.method, step.target, auth(step.by), "X-Request-Id: mine", "Content-Type: application/json"))(t)
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, withBody(r, step.body, false))
+		serveOne(t, api, withBody(r, step.body, false))
 		step.want.Msg, step.want.Addr, step.want.RequestID, step.want.Method = "audit", "192.0.2.1", "mine", step.method
 		lines := auditLines(t, &log)
 		if len(lines) != 1 || lines[0] != step.want {

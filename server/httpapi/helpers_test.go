@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -209,9 +210,30 @@ func do(tb testing.TB, h http.Handler, method, target string, headers ...string)
 	if err != nil {
 		tb.Fatalf("the test's own request cannot be read: %v", err)
 	}
+	return serveOne(tb, h, r)
+}
+
+// serveOne returns the answer to a request. A JSON answer must end with a newline, which serveOne
+// cuts off.
+func serveOne(tb testing.TB, h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	tb.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
+	w.Body.Truncate(len(cutLine(tb, w.Header(), w.Body.Bytes())))
 	return w
+}
+
+// cutLine returns the body of an answer without the newline that a JSON answer must end with.
+func cutLine(tb testing.TB, header http.Header, body []byte) []byte {
+	tb.Helper()
+	if len(body) == 0 || !strings.Contains(header.Get("Content-Type"), "json") {
+		return body
+	}
+	line, ok := bytes.CutSuffix(body, []byte("\n"))
+	if !ok {
+		tb.Errorf("the answer does not end with a newline: %.300q", body)
+	}
+	return line
 }
 
 // withBody gives a request a body, with or without a known length.

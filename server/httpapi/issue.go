@@ -181,6 +181,7 @@ func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, o *orde
 	if text {
 		return textType, nil
 	}
+	x.body = append(x.body, '\n')
 	return jsonType, nil
 }
 

@@ -177,7 +177,7 @@ func TestIgnoredInput(t *testing.T) {
 	for _, route := range api.Routes() {
 		target := strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "shop", "{resource}", "history").Replace(route.Path)
 		// a route that reads a body wants JSON
-		w := answer(api, rawRequest(t, route.Method+" "+target+" HTTP/1.1", "Host: seqd", "Content-Type: application/x-www-form-urlencoded", "Content-Length: 7\r\n\r\ncount=3"))
+		w := serveOne(t, api, rawRequest(t, route.Method+" "+target+" HTTP/1.1", "Host: seqd", "Content-Type: application/x-www-form-urlencoded", "Content-Length: 7\r\n\r\ncount=3"))
 		if w.Code != 400 && w.Code != 415 {
 			t.Errorf("%s %s: %d %s", route.Method, target, w.Code, w.Body)
 		}
@@ -215,8 +215,7 @@ func TestBodies(t *testing.T) {
 				if method == "POST" {
 					r.Header.Set("Expect", "100-continue")
 				}
-				w := httptest.NewRecorder()
-				newAPI(t).ServeHTTP(w, withBody(r, strings.Repeat("x", tt.size), tt.chunked))
+				w := serveOne(t, newAPI(t), withBody(r, strings.Repeat("x", tt.size), tt.chunked))
 				if tt.status == http.StatusOK {
 					wantBody(t, w, jsonType, one)
 					return

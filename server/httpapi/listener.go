@@ -159,6 +159,7 @@ func problemWith(number int, e *seqd.Error) []byte {
 	if err != nil {
 		return nil
 	}
+	content = append(content, '\n')
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		number, http.StatusText(number), len(content), content)
 }

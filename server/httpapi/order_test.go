@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -65,8 +64,7 @@ func FuzzOrder(f *testing.F) {
 					t.Fatal(err)
 				}
 				r.URL.RawQuery = query
-				w := httptest.NewRecorder()
-				api.ServeHTTP(w, r)
+				w := serveOne(t, api, r)
 				checkAnswer(t, w)
 				if want := fits(query, bizType == "tenant", guarded); (w.Code == 201) != want {
 					t.Errorf("%s?%q, guarded %t: %d %s, want good %t", bizType, query, guarded, w.Code, w.Body, want)

@@ -95,7 +95,7 @@ func (f *busyReply) answer(c *gin.Context) {
 	defer x.release()
 	x.body = append(x.body, f.before...)
 	x.body = append(x.body, requestID(c)...) // a checked ID needs no escaping
-	x.body = append(x.body, `"}`...)
+	x.body = append(x.body, "\"}\n"...)
 	write(c, http.StatusServiceUnavailable, problemType, x.body)
 }
 

@@ -141,8 +141,7 @@ func TestSlowBodyTakesNoPlace(t *testing.T) {
 		r.Body, r.ContentLength = body, 2
 		answered := make(chan int)
 		go func() {
-			w := httptest.NewRecorder()
-			api.ServeHTTP(w, r)
+			w := serveOne(t, api, r)
 			answered <- w.Code
 		}()
 		for _, part := range "{}" {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -36,12 +35,6 @@ func rawRequest(t *testing.T, lines ...string) *http.Request {
 	return r
 }
 
-func answer(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
-
 // eachTarget calls f with a target for every route, and with targets that match none.
 func eachTarget(api *httpapi.API, f func(method, target string)) {
 	for _, route := range api.Routes() {
@@ -66,7 +59,7 @@ func TestPagesGetNothing(t *testing.T) {
 		"Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-origin\r\nOrigin: http://example.com",
 	} {
 		eachTarget(api, func(method, target string) {
-			w := answer(api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost:8080", page))
+			w := serveOne(t, api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost:8080", page))
 			p := wantProblem(t, w, 403, "forbidden")
 			if !strings.Contains(p.Detail, "server of that page") || w.Header().Get("Allow") != "" {
 				t.Errorf("%s %s: %q, Allow %q", method, target, p.Detail, w.Header().Get("Allow"))
@@ -85,7 +78,7 @@ func TestNoForeignPage(t *testing.T) {
 	} {
 		api := newOpen(t)
 		for _, method := range []string{"GET", "POST"} {
-			if w := answer(api, rawRequest(t, method+" /seq/order HTTP/1.1", "Host: localhost:8080", lines)); w.Code != 200 {
+			if w := serveOne(t, api, rawRequest(t, method+" /seq/order HTTP/1.1", "Host: localhost:8080", lines)); w.Code != 200 {
 				t.Errorf("%s with %q got %d: %s", method, lines, w.Code, w.Body)
 			}
 		}
@@ -119,7 +112,7 @@ func TestAddresses(t *testing.T) {
 	open := newOpen(t, func(o *options) { o.Hosts = ownHosts })
 	for host, add := range map[string]string{"10.1.2.3:8080": "10.1.2.3", "192.0.2.8": "192.0.2.8", "[FD00::7]:8080": "fd00::7", "[::7f00:1]": "::7f00:1", "[64:ff9b::7f00:1]": "64:ff9b::7f00:1"} {
 		eachTarget(open, func(method, target string) {
-			w := answer(open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: "+host))
+			w := serveOne(t, open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: "+host))
 			if probe := target == "/healthz" || target == "/readyz" || target == "/metrics"; probe && method != "POST" {
 				if w.Code != 200 {
 					t.Errorf("%s %s for Host %q got %d: %s", method, target, host, w.Code, w.Body)
@@ -140,12 +133,12 @@ func TestSpeculativeRequests(t *testing.T) {
 	open, guarded := newOpen(t), newGuarded(t)
 	for _, purpose := range []string{"Sec-Purpose: prefetch;prerender", "Sec-Purpose: Prefetch;anonymous-client-ip", "Purpose: prefetch", "X-Moz: prefetch", "X-Purpose: preview", "X-Purpose: x\r\nX-Purpose: prerender"} {
 		eachTarget(open, func(method, target string) {
-			wantProblem(t, answer(open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: none", purpose)), 403, "forbidden")
+			wantProblem(t, serveOne(t, open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: none", purpose)), 403, "forbidden")
 		})
-		wantProblem(t, answer(guarded, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: localhost", purpose, auth("shop"))), 403, "forbidden")
+		wantProblem(t, serveOne(t, guarded, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: localhost", purpose, auth("shop"))), 403, "forbidden")
 	}
 	for _, purpose := range []string{"Purpose: ", "Purpose: order", "Sec-Purpose: ?1"} {
-		if w := answer(open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: localhost", purpose)); w.Code != 200 {
+		if w := serveOne(t, open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: localhost", purpose)); w.Code != 200 {
 			t.Errorf("%s got %d: %s", purpose, w.Code, w.Body)
 		}
 	}
@@ -157,13 +150,13 @@ func TestHosts(t *testing.T) {
 	open, guarded := newOpen(t, func(o *options) { o.Hosts = ownHosts }), newGuarded(t)
 	for host, passes := range hosts {
 		if passes {
-			if w := answer(open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host)); w.Code != 200 {
+			if w := serveOne(t, open, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host)); w.Code != 200 {
 				t.Errorf("Host %q got %d: %s", host, w.Code, w.Body)
 			}
 			continue
 		}
 		eachTarget(open, func(method, target string) {
-			w := answer(open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: "+host))
+			w := serveOne(t, open, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: "+host))
 			if w.Code != 403 {
 				t.Fatalf("%s %s for Host %q got %d: %s", method, target, host, w.Code, w.Body)
 			}
@@ -174,7 +167,7 @@ func TestHosts(t *testing.T) {
 				}
 			}
 		})
-		if w := answer(guarded, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host, "Origin: http://example.com", "Sec-Fetch-Site: cross-site", auth("shop"))); w.Code != 200 {
+		if w := serveOne(t, guarded, rawRequest(t, "GET /seq/order HTTP/1.1", "Host: "+host, "Origin: http://example.com", "Sec-Fetch-Site: cross-site", auth("shop"))); w.Code != 200 {
 			t.Errorf("with a token, Host %q got %d: %s", host, w.Code, w.Body)
 		}
 	}
@@ -186,7 +179,7 @@ func TestOnlyHTTPS(t *testing.T) {
 	for want, encrypted := range map[string]bool{"": false, "max-age=31536000": true} {
 		api := newOpen(t, func(o *options) { o.TLS = encrypted })
 		eachTarget(api, func(method, target string) {
-			if got := answer(api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: seqd")).Header().Get("Strict-Transport-Security"); got != want {
+			if got := serveOne(t, api, rawRequest(t, method+" "+target+" HTTP/1.1", "Host: seqd")).Header().Get("Strict-Transport-Security"); got != want {
 				t.Errorf("%s %s: %q, want %q", method, target, got, want)
 			}
 		})
@@ -197,8 +190,8 @@ func TestOnlyHTTPS(t *testing.T) {
 // Host.
 func TestHostOfTarget(t *testing.T) {
 	open := newOpen(t)
-	wantProblem(t, answer(open, rawRequest(t, "GET http://example.com/tokens HTTP/1.1", "Host: localhost")), 403, "forbidden")
-	if w := answer(open, rawRequest(t, "GET http://localhost/tokens HTTP/1.1", "Host: example.com")); w.Code != 200 {
+	wantProblem(t, serveOne(t, open, rawRequest(t, "GET http://example.com/tokens HTTP/1.1", "Host: localhost")), 403, "forbidden")
+	if w := serveOne(t, open, rawRequest(t, "GET http://localhost/tokens HTTP/1.1", "Host: example.com")); w.Code != 200 {
 		t.Errorf("got %d: %s", w.Code, w.Body)
 	}
 }
@@ -217,7 +210,7 @@ func TestProbes(t *testing.T) {
 	} {
 		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
 			lines := append([]string{strings.Replace(lines[0], "%s", path, 1)}, lines[1:]...)
-			if w := answer(open, rawRequest(t, lines...)); w.Code != 200 {
+			if w := serveOne(t, open, rawRequest(t, lines...)); w.Code != 200 {
 				t.Errorf("%s: %s got %d: %s", name, path, w.Code, w.Body)
 			}
 		}
@@ -229,7 +222,7 @@ func TestProbes(t *testing.T) {
 func TestRefusedHostIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	open := newOpen(t, func(o *options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	p := wantProblem(t, answer(open, rawRequest(t, "GET /healthz HTTP/1.1", "Host: "+strings.Repeat("x", 3000))), 403, "forbidden")
+	p := wantProblem(t, serveOne(t, open, rawRequest(t, "GET /healthz HTTP/1.1", "Host: "+strings.Repeat("x", 3000))), 403, "forbidden")
 	if len(p.Detail) > 400 || strings.Count(log.String(), "server.hosts") != 1 {
 		t.Errorf("the detail has %d bytes; the log: %s", len(p.Detail), &log)
 	}

@@ -27,7 +27,7 @@ func healthz(c *gin.Context) error {
 	if _, err := readQuery(c.Request.URL.RawQuery); err != nil {
 		return err
 	}
-	write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`))
+	write(c, http.StatusOK, jsonType, []byte(`{"status":"ok"}`+"\n"))
 	return nil
 }
 

@@ -74,7 +74,7 @@ func writeReservation(c *gin.Context, call *seqd.Call) {
 }
 
 // appendReservation appends {"bizType":"invoice","reservation":"4f…","ids":["7"],
-// "state":"reserved","expiresAt":"…"}, or the same without a state.
+// "state":"reserved","expiresAt":"…"} and a newline, or the same without a state.
 func appendReservation(dst []byte, call *seqd.Call, state bool) []byte {
 	r := &call.Reservation
 	dst = append(dst, `{"bizType":"`...)
@@ -89,7 +89,7 @@ func appendReservation(dst []byte, call *seqd.Call, state bool) []byte {
 	} else {
 		dst = append(dst, `],"expiresAt":"`...)
 	}
-	return append(r.ExpiresAt.UTC().AppendFormat(dst, timeFormat), `"}`...)
+	return append(r.ExpiresAt.UTC().AppendFormat(dst, timeFormat), "\"}\n"...)
 }
 
 // reservationPath returns where a reservation is, relative to the path that reserves: only a proxy

@@ -17,9 +17,7 @@ import (
 func sendJSON(tb testing.TB, api *httpapi.API, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
 	r := must.Get(newRequest(method, target, append([]string{"Content-Type: application/json"}, headers...)...))(tb)
-	w := httptest.NewRecorder()
-	api.ServeHTTP(w, withBody(r, body, false))
-	return w
+	return serveOne(tb, api, withBody(r, body, false))
 }
 
 // wantJSON checks the status and the body of an answer in JSON.

@@ -22,13 +22,14 @@ var (
 	bearer      = []string{"Bearer"}
 )
 
-// writeJSON writes v, which must be encodable.
+// writeJSON writes v, which must be encodable, and a newline, as every JSON answer of this package
+// ends with: so that a terminal shows its prompt on a line of its own.
 func writeJSON(c *gin.Context, code int, contentType []string, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	write(c, code, contentType, body)
+	write(c, code, contentType, append(body, '\n'))
 }
 
 // write sends a complete answer. It sets the Content-Length if net/http would not, so that large

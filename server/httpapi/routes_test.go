@@ -339,7 +339,7 @@ func TestAccessLog(t *testing.T) {
 	}
 	want := line
 	want.Msg, want.Method, want.Path, want.Query = "request", "GET", "/seq/order", "count=3"
-	want.Addr, want.RequestID, want.Status, want.Bytes, want.BizType, want.TraceID = "192.0.2.1", "mine", 200, len(three), "order", trace
+	want.Addr, want.RequestID, want.Status, want.Bytes, want.BizType, want.TraceID = "192.0.2.1", "mine", 200, len(three)+1, "order", trace
 	if line != want || strings.Contains(log.String(), "skipped") {
 		t.Errorf("logged %s, want %+v", &log, want)
 	}

@@ -36,9 +36,7 @@ func send(tb testing.TB, h http.Handler, method, target, body string, headers ..
 		headers = append(headers, "Content-Type: application/json")
 	}
 	r := must.Get(newRequest(method, target, headers...))(tb)
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, withBody(r, body, false))
-	return w
+	return serveOne(tb, h, withBody(r, body, false))
 }
 
 // wantToken checks an answer that shows a token, except for fields that differ from run to run.
@@ -256,8 +254,7 @@ func TestTokenBodyTooLarge(t *testing.T) {
 		method, path, _ := strings.Cut(target, " ")
 		for _, chunked := range []bool{false, true} {
 			r := must.Get(newRequest(method, path, auth("all"), "Content-Type: application/json"))(t)
-			w := httptest.NewRecorder()
-			api.ServeHTTP(w, withBody(r, `{"scopes":["`+strings.Repeat("x", 2000)+`"]}`, chunked))
+			w := serveOne(t, api, withBody(r, `{"scopes":["`+strings.Repeat("x", 2000)+`"]}`, chunked))
 			wantProblem(t, w, 413, "body_too_large")
 		}
 	}
@@ -370,8 +367,7 @@ func FuzzTokens(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, withBody(r, body, false))
+		w := serveOne(t, api, withBody(r, body, false))
 		if w.Code != 201 && w.Code != 204 {
 			checkAnswer(t, w)
 		}

@@ -45,7 +45,7 @@ var Load = sync.OnceValues(func() (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the page of openapi.yaml: %w", err)
 	}
-	return &Document{JSON: content, Page: page, Policy: policy}, nil
+	return &Document{JSON: append(content, '\n'), Page: page, Policy: policy}, nil
 })
 
 // toJSON converts a YAML document to JSON. It keeps the order of keys, which is made for readers.

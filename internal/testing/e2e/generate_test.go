@@ -32,7 +32,7 @@ func checkNumbers(t *testing.T, n *node.Node, bizType, path string, count int) {
 	t.Helper()
 	_, text := n.Status("/seq/" + bizType)
 	_, text, _ = strings.Cut(text, "INV-")
-	next := must.Get(strconv.ParseInt(strings.TrimSuffix(text, `"}`), 10, 64))(t)
+	next := must.Get(strconv.ParseInt(strings.TrimSuffix(text, "\"}\n"), 10, 64))(t)
 	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	seen, lines := make([]bool, next), 0
