@@ -19,13 +19,14 @@ type raising struct {
 	file    string
 	by      int64
 	stopped bool
+	how     ops.How
 }
 
 // raise makes counters continue above a number.
 func (s *settings) raise(env *clitool.Env) *cobra.Command {
 	flags := raising{}
 	cmd := &cobra.Command{
-		Use: "raise [BIZTYPE [NUMBER]] --config FILE", Short: "Make a biz type continue above a number", GroupID: clitool.GroupService,
+		Use: "raise [BIZTYPE [NUMBER]] [--dry-run] [--yes] --config FILE", Short: "Make a biz type continue above a number", GroupID: clitool.GroupService,
 		Long: `After restoring a backup of the store: make BIZTYPE continue above NUMBER. Stop every seqd before
 the restore, and start them after this command has returned. It never lowers a counter. Numbers
 reserved in Redis count as issued. BIZTYPE@PERIOD names one period of a biz type that resets,
@@ -33,11 +34,20 @@ BIZTYPE/KEY and BIZTYPE/KEY@PERIOD one key of a keyed biz type.
 
 A gapless counter skips nothing silently: the numbers up to NUMBER that the store does not know
 become void. After a failover of the store it stands still until it is raised; nodes may run then.
-A period that refuses requests with an Idempotency-Key, because a clock was ahead, takes them again.
+Otherwise nothing is raised while nodes run. A period that refuses requests with an
+Idempotency-Key, because a clock was ahead, takes them again.
 
 With --file many counters are raised, each as far as its line says. With --by all counters that the
-store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD.`,
-		Example: `  seqd raise order 1000000 --config seqd.yaml
+store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD.
+
+--dry-run shows where each of them stands and would stand, and changes nothing. Nodes may run,
+except with a bolt file. Without NUMBER it shows the counters of BIZTYPE, and without BIZTYPE all.
+
+What looks like a slip needs --yes: to skip more than 1,000,000 numbers (of a gapless counter
+1,000), and more than the counter has come to; a NUMBER above the last one; the first NUMBER of a
+counter that has issued nothing.`,
+		Example: `  seqd raise --dry-run --config seqd.yaml
+  seqd raise order 1000000 --config seqd.yaml
   seqd raise invoice@2026 5000 --config seqd.yaml
   seqd raise invoice/tenant-42@2026 5000 --config seqd.yaml
   seqd raise --file highest.csv --config seqd.yaml
@@ -48,20 +58,27 @@ store has of BIZTYPE are raised, those of all keys, or those of BIZTYPE@PERIOD.`
 			if err != nil {
 				return err
 			}
+			flags.how.Waits = func(nodes string) { _, _ = fmt.Fprintf(env.Errs, "looking for up to 20 s whether seqd still runs: %s\n", nodes) }
 			switch {
 			case flags.file != "":
-				return raiseFile(cmd.Context(), cfg, flags.file, env)
-			case cmd.Flags().Changed("by"):
-				return raiseMany(env, func(tell func(string, ops.Raised)) error {
-					return ops.RaiseBy(cmd.Context(), cfg, ops.By{BizType: args[0], Gap: flags.by, Stopped: flags.stopped}, tell)
+				return flags.raiseFile(cmd.Context(), cfg, env)
+			case cmd.Flags().Changed("by") || len(args) < 2:
+				by := ops.By{Gap: flags.by, Stopped: flags.stopped}
+				if len(args) > 0 {
+					by.BizType = args[0]
+				}
+				return flags.raiseMany(env, func(tell func(string, ops.Raised)) error {
+					return ops.RaiseBy(cmd.Context(), cfg, by, flags.how, tell)
 				})
 			}
-			return raise(cmd.Context(), cfg, args[0], args[1], env)
+			return flags.raise(cmd.Context(), cfg, args[0], args[1], env)
 		},
 	}
 	cmd.Flags().StringVar(&flags.file, "file", "", "raise each counter that a line of this `FILE` names, above the number in it, as in: invoice/tenant-42,5000. - is standard input")
 	cmd.Flags().Int64Var(&flags.by, "by", 0, "raise all counters of BIZTYPE by this `GAP` above what the store knows, 0 or more. A repeat adds the gap again")
-	cmd.Flags().BoolVar(&flags.stopped, "stopped", false, "with --by: only gapless counters that stand still after a failover. It can be repeated")
+	cmd.Flags().BoolVar(&flags.stopped, "stopped", false, "with --by: only gapless counters that stand still after a failover. A repeat finds none and changes nothing")
+	cmd.Flags().BoolVar(&flags.how.DryRun, "dry-run", false, "show where counters stand and would stand, and change nothing")
+	cmd.Flags().BoolVar(&flags.how.Sure, "yes", false, "raise also what looks like a slip")
 	return s.addTo(cmd)
 }
 
@@ -78,16 +95,18 @@ func (r *raising) operands(cmd *cobra.Command, args []string) error {
 		return clitool.Operands()(cmd, args)
 	case by:
 		return clitool.Operands("BIZTYPE")(cmd, args)
+	case r.how.DryRun:
+		return clitool.Operands("[BIZTYPE]", "[NUMBER]")(cmd, args)
 	}
 	return clitool.Operands("BIZTYPE", "NUMBER")(cmd, args)
 }
 
-func raise(ctx context.Context, cfg *config.Config, counter, text string, env *clitool.Env) error {
+func (r *raising) raise(ctx context.Context, cfg *config.Config, counter, text string, env *clitool.Env) error {
 	number, ok := literal.Int(text)
 	if !ok {
 		return clitool.Usage("%q is not a whole number from 1 to 9007199254740991", text)
 	}
-	raised, err := ops.Raise(ctx, cfg, counter, number)
+	raised, err := ops.Raise(ctx, cfg, counter, number, r.how)
 	switch {
 	case errors.Is(err, ops.ErrRaise):
 		return clitool.AsUsage(err)
@@ -98,8 +117,8 @@ func raise(ctx context.Context, cfg *config.Config, counter, text string, env *c
 }
 
 // raiseFile raises what the lines of a file say.
-func raiseFile(ctx context.Context, cfg *config.Config, name string, env *clitool.Env) error {
-	from := env.In
+func (r *raising) raiseFile(ctx context.Context, cfg *config.Config, env *clitool.Env) error {
+	from, name := env.In, r.file
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
@@ -115,25 +134,33 @@ func raiseFile(ctx context.Context, cfg *config.Config, name string, env *clitoo
 	if err != nil {
 		return fmt.Errorf("raise: %s: %w", name, err)
 	}
-	return raiseMany(env, func(tell func(string, ops.Raised)) error { return ops.RaiseAll(ctx, cfg, marks, tell) })
+	return r.raiseMany(env, func(tell func(string, ops.Raised)) error { return ops.RaiseAll(ctx, cfg, marks, r.how, tell) })
 }
 
 // raiseMany prints a line for each counter that do raises, and how many there were.
-func raiseMany(env *clitool.Env, do func(tell func(counter string, r ops.Raised)) error) error {
+func (r *raising) raiseMany(env *clitool.Env, do func(tell func(counter string, r ops.Raised)) error) error {
 	raised, same := 0, 0
-	err := do(func(counter string, r ops.Raised) {
-		if r.Changed() {
+	err := do(func(counter string, result ops.Raised) {
+		if result.Changed() {
 			raised++
 		} else {
 			same++
 		}
-		_ = env.Printf("%s: %s\n", counter, r) // Out keeps its error
+		_ = env.Printf("%s: %s\n", counter, result) // Out keeps its error
 	})
 	switch {
 	case errors.Is(err, ops.ErrRaise):
 		return clitool.AsUsage(err)
+	case errors.Is(err, ops.ErrRefused):
+		return fmt.Errorf("raise: %w", err)
 	case err != nil:
 		return fmt.Errorf("raise: %d counters were raised, %d were high enough, and then: %w", raised, same, err)
+	}
+	switch {
+	case r.how.DryRun:
+		return env.Printf("%d counters would be raised, %d are high enough; nothing was changed\n", raised, same)
+	case r.stopped && raised+same == 0:
+		return env.Printf("no counter stands still: nothing was changed\n")
 	}
 	return env.Printf("%d counters were raised, %d were high enough\n", raised, same)
 }

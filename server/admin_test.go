@@ -297,12 +297,12 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 	s.do(200, "POST", "/biz-types/disabled/disable", "")
 	must.Do(t, s.stop())
 	for _, name := range []string{"order", "made", "deleted", "disabled"} {
-		if r, err := ops.Raise(t.Context(), cfg, name, 500); err != nil || r.After != 500 {
+		if r, err := ops.Raise(t.Context(), cfg, name, 500, ops.How{}); err != nil || r.After != 500 {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}
 	}
 	for _, wrong := range []string{"nobody", "flake", "made@2026", ""} {
-		if _, err := ops.Raise(t.Context(), cfg, wrong, 500); !errors.Is(err, ops.ErrRaise) {
+		if _, err := ops.Raise(t.Context(), cfg, wrong, 500, ops.How{}); !errors.Is(err, ops.ErrRaise) {
 			t.Errorf("%s: error %v", wrong, err)
 		}
 	}

@@ -27,10 +27,7 @@ const (
 // SourcesOf returns where the definitions of nodes come from.
 func SourcesOf(list []httpapi.Node) (s Sources) {
 	for _, node := range list {
-		name := node.Host
-		if node.Addr != "" {
-			name += " (" + node.Addr + ")"
-		}
+		name := shown(node)
 		switch node.BizTypesFrom {
 		case fromStore:
 			s.Store = append(s.Store, name)
@@ -41,6 +38,14 @@ func SourcesOf(list []httpapi.Node) (s Sources) {
 		}
 	}
 	return s
+}
+
+// shown returns the name of a node for people.
+func shown(node httpapi.Node) string {
+	if node.Addr == "" {
+		return node.Host
+	}
+	return node.Host + " (" + node.Addr + ")"
 }
 
 // Mixed returns why an operator has to look at the nodes: some follow the store and some their own

@@ -22,21 +22,20 @@ type RaisedLedger struct {
 	Void, Open int64
 }
 
-// String returns the end of a line.
-func (r RaisedLedger) String() string {
-	text := ""
-	if r.Void > 0 {
-		text = fmt.Sprintf("; %d numbers became void", r.Void)
+// text returns the end of a line.
+func (r RaisedLedger) text(dry bool) (text string) {
+	add := func(is bool, would, did string, args ...any) {
+		switch {
+		case is && dry:
+			text += "; " + fmt.Sprintf(would, args...)
+		case is:
+			text += "; " + fmt.Sprintf(did, args...)
+		}
 	}
-	if r.Open > 0 {
-		text += fmt.Sprintf("; %d are reserved and can be confirmed", r.Open)
-	}
-	if r.Opened {
-		text += "; it takes requests with an Idempotency-Key again"
-	}
-	if r.Stood {
-		text += "; it issues again"
-	}
+	add(r.Void > 0, "%d numbers would become void", "%d numbers became void", r.Void)
+	add(r.Open > 0, "%d are reserved and could be confirmed", "%d are reserved and can be confirmed", r.Open)
+	add(r.Opened, "it would take requests with an Idempotency-Key again", "it takes requests with an Idempotency-Key again")
+	add(r.Stood, "it stands still, and would issue again", "it issues again")
 	return text
 }
 
@@ -53,7 +52,7 @@ const (
 // follows.
 func (f *repair) raiseLedger(ctx context.Context, t target, to func(highest int64) int64) (r Raised, err error) {
 	for range raiseRounds {
-		r, err = f.raiseLedgerOnce(ctx, t, to)
+		r, err = f.raiseLedgerOnce(ctx, t, to, false)
 		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
 			return r, err
 		}
@@ -61,7 +60,8 @@ func (f *repair) raiseLedger(ctx context.Context, t target, to func(highest int6
 	return r, fmt.Errorf("%w: the counter changes too often", persist.ErrUnavailable)
 }
 
-func (f *repair) raiseLedgerOnce(ctx context.Context, t target, to func(highest int64) int64) (r Raised, err error) {
+// raiseLedgerOnce tries it once, or writes nothing.
+func (f *repair) raiseLedgerOnce(ctx context.Context, t target, to func(highest int64) int64, dry bool) (r Raised, err error) {
 	now, err := f.store.Now(ctx)
 	if err != nil {
 		return r, err
@@ -81,13 +81,13 @@ func (f *repair) raiseLedgerOnce(ctx context.Context, t target, to func(highest 
 		return r, err
 	}
 	doc, err := state.Document(t.counter, now.UnixMilli())
-	if err == nil {
+	if err == nil && !dry {
 		err = writeLedger(ctx, f.store, doc, fence.text)
 	}
-	r = Raised{Before: before, After: state.Last, Created: made, Ledger: &RaisedLedger{
+	r = Raised{Before: before, After: state.Last, Created: made, DryRun: dry, Ledger: &RaisedLedger{
 		Stood: stood, Opened: closed && !state.Closed, Void: state.Voids - voids, Open: state.NumReserved(),
 	}}
-	if made {
+	if made && !dry {
 		r.Before = 0
 	}
 	return r, err
@@ -136,6 +136,8 @@ type presentFence struct {
 	text string
 	// compared is whether another fence in a ledger says that something may be lost.
 	compared bool
+	// failedOver is whether the store failed over, and nobody has confirmed that.
+	failedOver bool
 }
 
 // fenceOf returns the present fence, the zero value if the store has none.
@@ -146,7 +148,7 @@ func fenceOf(ctx context.Context, store persist.Store) (presentFence, error) {
 	}
 	f, err := fenced.Fence(ctx)
 	lossy, says := store.(persist.Lossy)
-	return presentFence{f.Current, !says || lossy.Lossy()}, err
+	return presentFence{f.Current, !says || lossy.Lossy(), f.FailedOver()}, err
 }
 
 // stops reports whether a ledger stands still until an operator has raised it.

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,10 @@ import (
 // sense. Nothing was changed.
 var ErrRaise = errors.New("nothing to raise")
 
+// ErrRefused is returned by [Raise] if the call looks like a slip, nodes run, or the store and Redis
+// are not of one cluster. Nothing was changed.
+var ErrRefused = errors.New("refused")
+
 // Raised is the result of [Raise].
 type Raised struct {
 	// Before and After are the highest number that counts as issued, before and after the call.
@@ -36,6 +41,10 @@ type Raised struct {
 	// Created is whether the store had no counter for the biz type, and has one now. Then Before
 	// is 0.
 	Created bool
+	// Beside is whether nodes may run and have been refusing because the counter was lost.
+	Beside bool
+	// DryRun is whether nothing was changed: After is where the counter would be.
+	DryRun bool
 	// Ledger is set if the counter is gapless.
 	Ledger *RaisedLedger
 }
@@ -47,17 +56,27 @@ func (r Raised) Changed() bool {
 
 // String returns the result as one line.
 func (r Raised) String() string {
+	text := r.change()
 	switch {
 	case r.Ledger != nil:
-		return r.change() + r.Ledger.String()
+		return text + r.Ledger.text(r.DryRun)
 	case r.Waiting > 0:
-		return fmt.Sprintf("%s; numbers up to %d wait in Redis", r.change(), r.Waiting)
+		text += fmt.Sprintf("; numbers up to %d wait in Redis", r.Waiting)
 	}
-	return r.change()
+	if r.Beside && !r.DryRun {
+		text += "; nodes that refuse for the lack of it issue within a second"
+	}
+	return text
 }
 
 func (r Raised) change() string {
 	switch {
+	case r.DryRun && r.Created:
+		return fmt.Sprintf("the store has no counter; it would have one at %d", r.After)
+	case r.DryRun && r.Before != r.After:
+		return fmt.Sprintf("at %d, would be at %d", r.Before, r.After)
+	case r.DryRun:
+		return fmt.Sprintf("at %d, would stay there", r.Before)
 	case r.Created:
 		return fmt.Sprintf("no counter → %d: the store had none, and has one now", r.After)
 	case r.Before != r.After:
@@ -95,19 +114,32 @@ func (r Raised) change() string {
 //
 // Otherwise every seqd must be stopped from before the backup is restored until Raise has returned.
 // A seqd that runs, even if it cannot reach the store meanwhile, holds ranges above number and
-// issues them later, and what it issues meanwhile could be issued again. After an error the counter
-// may or may not have been raised; it is safe to call Raise again. The time-outs of the store and of
-// Redis, and ctx, bound Raise.
-func Raise(ctx context.Context, cfg *config.Config, counter string, number int64) (r Raised, err error) {
+// issues them later, and what it issues meanwhile could be issued again. Raise returns ErrRefused if
+// it sees one, and for what looks like a slip: see [How]. After another error the counter may or may
+// not have been raised; it is safe to call Raise again. The time-outs of the store and of Redis, 20 s
+// for nodes that were killed, and ctx, bound Raise.
+func Raise(ctx context.Context, cfg *config.Config, counter string, number int64, how How) (r Raised, err error) {
 	m := Mark{counter, number}
 	if err := m.check(); err != nil {
 		return r, err
 	}
-	err = repairing(ctx, cfg, counter, func(f *repair) error {
+	err = repairing(ctx, cfg, counter, how, func(f *repair) error {
 		t, err := f.find(ctx, counter)
-		if err == nil {
-			r, err = f.raise(ctx, t, m.atLeast)
+		if err != nil {
+			return err
 		}
+		p, err := f.plan(ctx, job{t, m.atLeast})
+		if r = p.Raised; err != nil || how.DryRun {
+			return err
+		}
+		if number <= p.fresh && !how.Sure {
+			return fmt.Errorf("%w: nothing was issued of %s, as far as the store knows, and nobody would get number %d. "+
+				"seqd raise --dry-run shows where counters stand, and changes nothing; if somebody got the number, add --yes", ErrRefused, counter, number)
+		}
+		if err := f.permit(ctx, []plan{p}); err != nil {
+			return err
+		}
+		r, err = f.raise(ctx, t, m.atLeast)
 		return err
 	})
 	return r, err
@@ -116,13 +148,15 @@ func Raise(ctx context.Context, cfg *config.Config, counter string, number int64
 // repair is one call of [Raise], [RaiseAll] or [RaiseBy].
 type repair struct {
 	cfg     *config.Config
+	how     How
 	store   persist.Store
 	cursors *rediscursor.Options    // nil if no counter has a cursor
 	known   map[string]seqd.BizType // that were looked for
+	fence   presentFence
 }
 
 // repairing opens the store and Redis, and calls f. counter is one of those to raise.
-func repairing(ctx context.Context, cfg *config.Config, counter string, f func(*repair) error) (err error) {
+func repairing(ctx context.Context, cfg *config.Config, counter string, how How, f func(*repair) error) (err error) {
 	// its only biz types are those of the configuration, and it keeps no numbers
 	if cfg.Store.Driver == "memory" {
 		bizType, _, _, _ := seqd.SplitCounter(counter)
@@ -133,27 +167,31 @@ func repairing(ctx context.Context, cfg *config.Config, counter string, f func(*
 	if err := checkKept(cfg.Store); err != nil {
 		return err
 	}
-	r := &repair{cfg: cfg.ForRepair(), known: make(map[string]seqd.BizType)}
+	r := &repair{cfg: cfg.ForRepair(), how: how, known: make(map[string]seqd.BizType)}
 	if r.store, err = backends.NewStore(ctx, r.cfg.Store, time.Now); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.store.Close()) }()
-	client, err := r.openCursors(ctx)
-	if err != nil {
+	if r.fence, err = fenceOf(ctx, r.store); err != nil {
 		return err
 	}
+	client, err := r.openCursors(ctx)
 	if client != nil {
 		defer func() { err = errors.Join(err, client.Close()) }()
+	}
+	if err != nil {
+		return err
 	}
 	return f(r)
 }
 
-// openCursors returns the client of the Redis that has the cursors, nil if there is none.
+// openCursors returns the client of the Redis that has the cursors, nil if there is none. The error
+// is ErrRefused if Redis serves another cluster than the store's.
 func (f *repair) openCursors(ctx context.Context) (redis.UniversalClient, error) {
 	if !f.cfg.Redis.Configured() || !f.cfg.Store.Shared() {
 		return nil, nil // a store of one node needs no cursor
 	}
-	cluster, err := persist.ClusterID(ctx, f.store, time.Now)
+	cluster, err := f.clusterID(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +200,24 @@ func (f *repair) openCursors(ctx context.Context) (redis.UniversalClient, error)
 		return nil, err
 	}
 	f.cursors = &rediscursor.Options{Client: client, Prefix: f.cfg.Redis.KeyPrefix, Cluster: cluster}
+	// If Redis is away, those who need its cursor say so.
+	if owner, err := rediscursor.Owner(ctx, *f.cursors); err == nil && owner != "" && owner != cluster {
+		return client, fmt.Errorf("%w: Redis serves the cluster %s, and this store is of another one, %s: "+
+			"it is not the store that the numbers came from, such as the backup of another cluster, or redis.keyPrefix is that of another cluster", ErrRefused, owner, cmp.Or(cluster, "which has never run"))
+	}
 	return client, nil
+}
+
+// clusterID returns the ID of the store's cluster. A dry run draws none.
+func (f *repair) clusterID(ctx context.Context) (string, error) {
+	if !f.how.DryRun {
+		return persist.ClusterID(ctx, f.store, time.Now)
+	}
+	known, err := persist.ReadCluster(ctx, f.store.Documents())
+	if errors.Is(err, persist.ErrNotFound) {
+		return "", nil
+	}
+	return known.ID, err
 }
 
 // target is a counter that may be raised.
@@ -189,21 +244,13 @@ func (f *repair) raise(ctx context.Context, t target, to func(highest int64) int
 }
 
 func (f *repair) raiseCounter(ctx context.Context, t target, to func(highest int64) int64) (r Raised, err error) {
-	list := counters(f.store, t.Settings)
-	known, err := list.Read(ctx, t.counter)
-	if err != nil && !errors.Is(err, persist.ErrNotFound) {
-		return r, err
-	}
-	number := to(known.Max)
-	waiting, err := f.inCursor(ctx, t)
+	known, number, waiting, err := f.aim(ctx, t, to)
 	if err != nil {
 		return r, err
 	}
-	if waiting <= number {
-		waiting = 0
-	}
+	list := counters(f.store, t.Settings)
 	r, err = raise(ctx, list, t.counter, max(number, waiting), time.Now())
-	r.Waiting = waiting
+	r.Waiting, r.Beside = waiting, f.isLost(known)
 	if err == nil && r.Created {
 		var made persist.Counter
 		made, err = list.Read(ctx, t.counter)
@@ -211,6 +258,23 @@ func (f *repair) raiseCounter(ctx context.Context, t target, to func(highest int
 	}
 	return r, err
 }
+
+// aim returns a counter, the zero value if there is none, the number to raise it to, and how far its
+// cursor in Redis went if that is above the number, else 0.
+func (f *repair) aim(ctx context.Context, t target, to func(highest int64) int64) (known persist.Counter, number, waiting int64, err error) {
+	known, err = f.store.Counters().Read(ctx, t.counter)
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		return known, 0, 0, err
+	}
+	number = to(known.Max)
+	if waiting, err = f.inCursor(ctx, t); waiting <= number {
+		waiting = 0
+	}
+	return known, number, waiting, err
+}
+
+// isLost reports whether a failover may have lost a counter that the store does not have.
+func (f *repair) isLost(known persist.Counter) bool { return known.BizTag == "" && f.fence.failedOver }
 
 // inCursor returns the highest number that was ever in the cursor of a counter in Redis, 0 if there
 // is none.
@@ -220,8 +284,18 @@ func (f *repair) inCursor(ctx context.Context, t target) (ceil int64, err error)
 	}
 	// Also if the restored record says that the store sequences the counter: a cursor may have
 	// taken over since the backup.
-	ceil, err = rediscursor.Ceil(ctx, *f.cursors, t.counter)
-	if err != nil {
+	if f.how.DryRun { // which writes nothing
+		var ceils []int64
+		if ceils, err = rediscursor.Ceils(ctx, *f.cursors, []string{t.counter}); err == nil {
+			ceil = ceils[0]
+		}
+	} else {
+		ceil, err = rediscursor.Ceil(ctx, *f.cursors, t.counter)
+	}
+	switch {
+	case errors.Is(err, rediscursor.ErrForeign):
+		return 0, fmt.Errorf("%w: %w", ErrRefused, err)
+	case err != nil:
 		return 0, fmt.Errorf("how far the cursor in Redis went cannot be asked, so nothing was changed: %w. "+
 			"Start Redis; or run this command with a configuration without redis.addrs, and a number above all that callers got", err)
 	}

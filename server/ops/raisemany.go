@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
@@ -62,13 +63,14 @@ func ReadMarks(r io.Reader) (list []Mark, err error) {
 }
 
 // RaiseAll does what [Raise] does, for many counters, several at a time. It calls tell with each
-// result, one call at a time, in no order. It checks all names before it raises a counter. After an
-// error some of them may have been raised; it is safe to call it again.
-func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, tell func(counter string, r Raised)) error {
+// result, one call at a time, in no order. It checks all counters before it raises one. After
+// other errors than ErrRaise and ErrRefused some of them may have been raised; it is safe to call it
+// again.
+func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, how How, tell func(counter string, r Raised)) error {
 	if len(marks) == 0 {
 		return fmt.Errorf("%w: no counter is named", ErrRaise)
 	}
-	return repairing(ctx, cfg, marks[0].Counter, func(f *repair) error {
+	return repairing(ctx, cfg, marks[0].Counter, how, func(f *repair) error {
 		jobs := make([]job, 0, len(marks))
 		for _, m := range marks {
 			t, err := f.find(ctx, m.Counter)
@@ -84,7 +86,8 @@ func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, tell func(c
 // By says which counters [RaiseBy] raises, and how far.
 type By struct {
 	// BizType names a biz type, and, after an @, a period of it: invoice or invoice@2026. All
-	// counters that the store has of it are raised, those of all keys.
+	// counters that the store has of it are raised, those of all keys. In a dry run "" stands for all
+	// biz types.
 	BizType string
 	// Gap is how much above the highest number that the store knows, 0 to 2^53 − 1.
 	Gap int64
@@ -95,13 +98,18 @@ type By struct {
 }
 
 // RaiseBy does what [Raise] does, for all counters of a biz type that the store has. It cannot raise
-// those that the store has lost. It calls tell as [RaiseAll] does.
-func RaiseBy(ctx context.Context, cfg *config.Config, by By, tell func(counter string, r Raised)) error {
+// those that the store has lost. It calls tell as [RaiseAll] does. If there is none, a dry run
+// returns nil, and so does one of By.Stopped if none stands still.
+func RaiseBy(ctx context.Context, cfg *config.Config, by By, how How, tell func(counter string, r Raised)) error {
 	if by.Gap < 0 || by.Gap > seqd.MaxNumber {
 		return fmt.Errorf("%w: %d is outside 0 to %d", ErrRaise, by.Gap, seqd.MaxNumber)
 	}
-	return repairing(ctx, cfg, by.BizType, func(f *repair) error {
-		jobs, err := f.jobsOf(ctx, by)
+	return repairing(ctx, cfg, by.BizType, how, func(f *repair) error {
+		list := func() ([]job, error) { return f.jobsOf(ctx, by) }
+		if by.BizType == "" && how.DryRun {
+			list = func() ([]job, error) { return f.everyJob(ctx) }
+		}
+		jobs, err := list()
 		if err != nil {
 			return err
 		}
@@ -140,10 +148,30 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 		}
 		jobs = append(jobs, job{t, func(highest int64) int64 { return highest + min(by.Gap, seqd.MaxNumber-highest) }})
 	}
-	if len(jobs) == 0 {
-		return nil, fmt.Errorf("%w: the store has no such counter of %s", ErrRaise, by.BizType)
+	switch {
+	case len(jobs) > 0 || f.how.DryRun:
+		return jobs, nil
+	case by.Stopped: // then there must be one that does not stand still
+		_, err := f.jobsOf(ctx, By{BizType: by.BizType})
+		return nil, err
 	}
-	return jobs, nil
+	return nil, fmt.Errorf("%w: the store has no such counter of %s", ErrRaise, by.BizType)
+}
+
+// everyJob returns a job for each counter of the store, which raises it by nothing.
+func (f *repair) everyJob(ctx context.Context) (jobs []job, err error) {
+	list, err := allDefined(ctx, f.cfg, f.store)
+	for _, b := range list {
+		if _, counts := counterOf(b, time.Now()); !counts {
+			continue
+		}
+		more, err := f.jobsOf(ctx, By{BizType: b.Name})
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, more...)
+	}
+	return jobs, err
 }
 
 // namesOf returns the names of the counters that the store has, of all biz types whose counters are
@@ -171,33 +199,57 @@ type job struct {
 // durable together.
 const atOnce = 16
 
-// raiseMany raises counters until one fails, and returns why.
+// raiseMany raises counters until one fails, and returns why. It looks at all of them before it raises
+// one.
 func (f *repair) raiseMany(ctx context.Context, jobs []job, tell func(counter string, r Raised)) error {
+	plans := make([]plan, len(jobs))
+	err := f.each(ctx, jobs, func(ctx context.Context, i int) (err error) {
+		plans[i], err = f.plan(ctx, jobs[i])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if f.how.DryRun {
+		for _, p := range plans {
+			tell(p.counter, p.Raised)
+		}
+		return nil
+	}
+	if err := f.permit(ctx, plans); err != nil {
+		return err
+	}
+	var mu sync.Mutex // one tell at a time
+	return f.each(ctx, jobs, func(ctx context.Context, i int) error {
+		r, err := f.raise(ctx, jobs[i].target, jobs[i].to)
+		if err == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			tell(jobs[i].counter, r)
+		}
+		return err
+	})
+}
+
+// each calls do for each job, several at a time, until one fails, and returns why.
+func (f *repair) each(ctx context.Context, jobs []job, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex // one tell at a time
-		left = make(chan job)
-	)
+	var wg sync.WaitGroup
+	left := make(chan int)
 	for range min(atOnce, len(jobs)) {
 		wg.Go(func() {
-			for j := range left {
-				r, err := f.raise(ctx, j.target, j.to)
-				if err != nil {
-					cancel(fmt.Errorf("%s: %w", j.counter, err)) // the first one counts
-					continue
+			for i := range left {
+				if err := do(ctx, i); err != nil {
+					cancel(fmt.Errorf("%s: %w", jobs[i].counter, err)) // the first one counts
 				}
-				mu.Lock()
-				tell(j.counter, r)
-				mu.Unlock()
 			}
 		})
 	}
 feed:
-	for _, j := range jobs {
+	for i := range jobs {
 		select {
-		case left <- j:
+		case left <- i:
 		case <-ctx.Done():
 			break feed
 		}

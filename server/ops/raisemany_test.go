@@ -92,7 +92,7 @@ func TestRaiseKey(t *testing.T) {
 		{"tenant/b", "no counter → 20: the store had none, and has one now", 20}, {"tenant/b", "20 → 30", 30},
 		{"invoice/a@2026", "7 → 9", 9}, {"invoice/a@2027", "no counter → 9: the store had none, and has one now", 9},
 	} {
-		if r, err := Raise(t.Context(), cfg, step.counter, step.number); err != nil || r.String() != step.said {
+		if r, err := Raise(t.Context(), cfg, step.counter, step.number, How{}); err != nil || r.String() != step.said {
 			t.Errorf("%s: %q, %v, want %q", step.counter, r, err, step.said)
 		}
 	}
@@ -107,7 +107,7 @@ func TestRaiseKey(t *testing.T) {
 		"invoice/a": "invoice reset yearly: name the period, such as invoice/a@20", "invoice@2026": "name one",
 		"invoice/a@202": "name the period", "invoice/@2026": "name one", "none/a": `there is no biz type "none"`,
 	} {
-		if r, err := Raise(t.Context(), cfg, counter, 7); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), part) {
+		if r, err := Raise(t.Context(), cfg, counter, 7, How{}); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: %q, %v, want %q", counter, r, err, part)
 		}
 	}
@@ -151,16 +151,16 @@ func TestRaiseAll(t *testing.T) {
 	}
 	tell := func(string, Raised) { t.Error("something was raised") }
 	wrong := append(slices.Clone(marks), Mark{"tenant", 5})
-	if err := RaiseAll(t.Context(), cfg, wrong, tell); !errors.Is(err, ErrRaise) {
+	if err := RaiseAll(t.Context(), cfg, wrong, How{}, tell); !errors.Is(err, ErrRaise) {
 		t.Error(err)
 	}
-	if err := RaiseAll(t.Context(), cfg, nil, tell); !errors.Is(err, ErrRaise) {
+	if err := RaiseAll(t.Context(), cfg, nil, How{}, tell); !errors.Is(err, ErrRaise) {
 		t.Error(err)
 	}
 	wantCounters(t, cfg, map[string]int64{"order": 50})
 	for range 2 { // a repeat changes nothing
 		told := make(map[string]bool)
-		must.Do(t, RaiseAll(t.Context(), cfg, marks, func(counter string, r Raised) { told[counter] = true }))
+		must.Do(t, RaiseAll(t.Context(), cfg, marks, How{}, func(counter string, r Raised) { told[counter] = true }))
 		if len(told) != many+1 {
 			t.Errorf("%d were told", len(told))
 		}
@@ -185,7 +185,7 @@ func TestRaiseBy(t *testing.T) {
 		{By{BizType: "order", Gap: 0}, map[string]int64{"order": 50}},
 	} {
 		told := make(map[string]int64)
-		if err := RaiseBy(t.Context(), cfg, step.by, func(counter string, r Raised) { told[counter] = r.After }); err != nil || !maps.Equal(told, step.want) {
+		if err := RaiseBy(t.Context(), cfg, step.by, How{}, func(counter string, r Raised) { told[counter] = r.After }); err != nil || !maps.Equal(told, step.want) {
 			t.Errorf("%+v: %v, %v, want %v", step.by, told, err, step.want)
 		}
 		maps.Copy(before, step.want)
@@ -200,7 +200,7 @@ func TestRaiseBy(t *testing.T) {
 		{By{BizType: "invoice@2030", Gap: 1}, "the store has no such counter of invoice@2030"}, {By{BizType: "tenant", Stopped: true}, "not gapless"},
 		{By{BizType: "bill", Gap: 1}, "no such counter"},
 	} {
-		if err := RaiseBy(t.Context(), cfg, test.by, func(string, Raised) { t.Error("something was raised") }); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), test.part) {
+		if err := RaiseBy(t.Context(), cfg, test.by, How{}, func(string, Raised) { t.Error("something was raised") }); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%+v: %v, want %q", test.by, err, test.part)
 		}
 	}
@@ -259,7 +259,7 @@ func TestRaiseLedger(t *testing.T) {
 		{"account/a@2026", 3, "no counter → 3: the store had none, and has one now; 3 numbers became void"},
 		{"account/b@2026", 50, "no counter → 50: the store had none, and has one now; 10 numbers became void"},
 	} {
-		if r, err := Raise(t.Context(), cfg, step.counter, step.number); err != nil || r.String() != step.said {
+		if r, err := Raise(t.Context(), cfg, step.counter, step.number, How{}); err != nil || r.String() != step.said {
 			t.Errorf("%s: %q, %v, want %q", step.counter, r, err, step.said)
 		}
 	}
@@ -282,7 +282,7 @@ func TestRaiseLedger(t *testing.T) {
 		}
 	})
 	told := make(map[string]int64)
-	err := RaiseBy(t.Context(), cfg, By{BizType: "account@2026", Gap: 5}, func(counter string, r Raised) { told[counter] = r.After })
+	err := RaiseBy(t.Context(), cfg, By{BizType: "account@2026", Gap: 5}, How{}, func(counter string, r Raised) { told[counter] = r.After })
 	if want := (map[string]int64{"account/a@2026": 8, "account/b@2026": 55}); err != nil || !maps.Equal(told, want) {
 		t.Errorf("%v, %v, want %v", told, err, want)
 	}
@@ -297,7 +297,7 @@ func TestRaiseOpensLedger(t *testing.T) {
 	for _, want := range []string{
 		"it stays at 3; it takes requests with an Idempotency-Key again", "nothing changed, it is at 3 already",
 	} {
-		must.Do(t, RaiseBy(t.Context(), cfg, By{BizType: "account@2026"}, func(_ string, r Raised) {
+		must.Do(t, RaiseBy(t.Context(), cfg, By{BizType: "account@2026"}, How{}, func(_ string, r Raised) {
 			if r.String() != want {
 				t.Errorf("%q, want %q", r, want)
 			}

@@ -63,7 +63,7 @@ func raise(ctx context.Context, cfg *config.Config, bizType, text string, out io
 	if err != nil {
 		return err
 	}
-	raised, err := ops.Raise(ctx, cfg, bizType, number)
+	raised, err := ops.Raise(ctx, cfg, bizType, number, ops.How{})
 	if err == nil {
 		fmt.Fprintf(out, "%s: %s\n", bizType, raised)
 	}

@@ -101,7 +101,7 @@ func raise(w *World, f *fault) {
 	}
 	began := w.journal.Now()
 	w.operate(f, "raise "+f.planned.target, func(ctx context.Context, cfg *config.Config) error {
-		return ops.RaiseBy(ctx, cfg, ops.By{BizType: f.planned.target, Gap: by}, func(counter string, r ops.Raised) {
+		return ops.RaiseBy(ctx, cfg, ops.By{BizType: f.planned.target, Gap: by}, ops.How{Beside: true}, func(counter string, r ops.Raised) {
 			w.tellRaised(counter, r)
 			w.journal.Call(&record.Call{Start: began, End: w.journal.Now(), Node: nodeNames[0], BizType: base(counter), Kind: record.Admin, Key: fmt.Sprintf("raise start=%d", r.After), Status: http.StatusOK})
 		})

@@ -101,7 +101,7 @@ func confirmFailover(w *World, f *fault) {
 		if len(marks) == 0 {
 			return nil
 		}
-		return ops.RaiseAll(ctx, cfg, marks, w.tellRaised)
+		return ops.RaiseAll(ctx, cfg, marks, ops.How{Sure: true}, w.tellRaised)
 	})
 	w.confirm(f)
 }

@@ -139,7 +139,7 @@ func (w *World) raiseAll(f *fault, issued map[string]int64, adapt ...func(*confi
 		for _, change := range adapt {
 			change(cfg)
 		}
-		return ops.RaiseAll(ctx, cfg, marks, w.tellRaised)
+		return ops.RaiseAll(ctx, cfg, marks, ops.How{Sure: true}, w.tellRaised)
 	})
 }
 

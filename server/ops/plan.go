@@ -1,0 +1,140 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/nodes"
+)
+
+// How is how [Raise], [RaiseAll] and [RaiseBy] go about it.
+type How struct {
+	// DryRun is whether nothing is changed: the results are what would become of the counters. Nodes
+	// may run.
+	DryRun bool
+	// Sure is whether what looks like a slip is done nevertheless: see mostSkipped, mostVoid.
+	Sure bool
+	// Waits is called before it waits whether nodes still run, with their names; nil calls nobody.
+	Waits func(nodes string)
+	// Beside is whether nodes are not looked for. Only tests set it: the protocols bear a raise beside
+	// nodes, and the number may be below what they hold.
+	Beside bool
+}
+
+// A raise looks like a slip if it skips more numbers than these, and more than the counter has come
+// to. A digit too many multiplies the number by ten or more, so it is noticed in every case that
+// costs more than these. A backup is rarely so old that the counter has doubled since.
+const (
+	// mostSkipped is as many as seqd itself skips if the store is behind: the default of restoreGap.
+	mostSkipped = 1_000_000
+	// mostVoid is for gapless counters: each is a gap that somebody has to explain.
+	mostVoid = 1_000
+)
+
+// plan is what a raise would do with a counter.
+type plan struct {
+	Raised
+	counter string
+	// stands is the highest number that cannot be issued any more, before, and fresh the first number
+	// if that is below it: nothing was issued.
+	stands, fresh int64
+	// slip is why the raise looks like a slip, "" if it does not.
+	slip string
+	// beside is whether nodes may run.
+	beside bool
+}
+
+// plan finds out what a raise would do, and changes nothing.
+func (f *repair) plan(ctx context.Context, j job) (p plan, err error) {
+	if j.ledger {
+		p, err = f.planLedger(ctx, j)
+	} else {
+		p, err = f.planCounter(ctx, j)
+	}
+	p.counter = j.counter
+	if first, _ := seqd.BoundsOf(j.BizType); p.stands < first {
+		p.fresh = first
+	}
+	return p, err
+}
+
+// planLedger plans for a gapless counter. Nodes may run if they refuse, because it stands still or
+// is closed, or if it stays where it is.
+func (f *repair) planLedger(ctx context.Context, j job) (p plan, err error) {
+	if p.Raised, err = f.raiseLedgerOnce(ctx, j.target, j.to, true); err != nil {
+		return p, err
+	}
+	p.stands = p.Before
+	p.beside = p.Ledger.Stood || p.Ledger.Opened || f.fence.failedOver || p.After == p.Before
+	p.slip = slip(j, p.stands, p.After, mostVoid)
+	if p.Created {
+		p.Before = 0
+	}
+	return p, nil
+}
+
+// planCounter plans for another counter. Nodes may run after a failover: numbers continue a gap
+// above.
+func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
+	known, number, waiting, err := f.aim(ctx, j.target, j.to)
+	if err != nil {
+		return p, err
+	}
+	first, _ := seqd.BoundsOf(j.BizType)
+	p.Raised = Raised{Before: known.Max, After: max(known.Max, number, waiting), Waiting: waiting, Created: known.BizTag == "", DryRun: true}
+	p.beside = f.fence.failedOver || known.FailedOver
+	p.stands = max(known.Max, waiting, first-1)
+	p.slip = slip(j, p.stands, number, mostSkipped)
+	if list, ok := counters(f.store, j.Settings).(namedCounters); ok && (f.isLost(known) || known.FailedOver && p.After > known.Max) {
+		p.After += min(list.gap(known.Step), seqd.MaxNumber-p.After)
+	}
+	return p, nil
+}
+
+// slip returns why it looks like a slip to raise a counter that stands at stands to number, "" if it
+// does not.
+func slip(j job, stands, number, most int64) string {
+	if _, last := seqd.BoundsOf(j.BizType); last > 0 && number > last && stands <= last {
+		return fmt.Sprintf("%s ends at %d, and %d is above that", j.counter, last, number)
+	}
+	if number-stands <= max(most, stands) {
+		return ""
+	}
+	return fmt.Sprintf("%s stands at %d, and %d numbers would be skipped for good", j.counter, stands, number-stands)
+}
+
+// permit returns why counters must not be raised, nil if they may.
+func (f *repair) permit(ctx context.Context, plans []plan) error {
+	var slips []string
+	beside := f.how.Beside || !f.store.Shared() // a store of one node is open here
+	for _, p := range plans {
+		if p.slip != "" {
+			slips = append(slips, p.slip)
+		}
+	}
+	if len(slips) > 0 && !f.how.Sure {
+		return fmt.Errorf("%w: this looks like a slip: %s. Look again at the number; if it is right, add --yes", ErrRefused, few(slips))
+	}
+	for _, p := range plans {
+		if beside || p.beside {
+			continue
+		}
+		running, err := nodes.Running(ctx, f.store, f.how.Waits)
+		if err == nil && len(running) > 0 {
+			err = fmt.Errorf("%w: seqd runs: %s. A node goes on from what it knows: stop every seqd, raise, and start them again", ErrRefused, nodes.Few(running))
+		}
+		return err
+	}
+	return nil
+}
+
+// few returns the first few of a list.
+func few(list []string) string {
+	const most = 3
+	if len(list) > most {
+		return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), len(list)-most)
+	}
+	return strings.Join(list, "; ")
+}
