@@ -2,7 +2,7 @@
 // hosts, clocks) and says what to change. It changes nothing itself.
 //
 // Each check is a type in a file of its own: configCheck, addressCheck, filesCheck, storeCheck,
-// redisCheck, hostsCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each with a time
+// redisCheck, hostsCheck, restoreCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each with a time
 // limit. To add a check, write such a file and add a line to Examine.
 //
 // The package depends on the drivers, on the scripts of the cursor, and on the configuration. Of
@@ -121,6 +121,9 @@ type Doctor struct {
 	// Lacking returns what a store lacks of the changes that a log has. It is nil if there is no
 	// log.
 	Lacking func(context.Context, persist.Store) ([]Finding, error)
+	// CounterOf returns the name of the counter that a biz type uses at a time, without a key. ok is
+	// false if its strategy has none.
+	CounterOf func(b seqd.BizType, now time.Time) (counter string, ok bool)
 	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
 	// The error is why it is not alive.
 	Ask func(context.Context) (said string, err error)
@@ -168,6 +171,7 @@ func (d *Doctor) Examine(ctx context.Context) []Section {
 	sections := runAll(ctx, patience, []check{
 		{"configuration", configCheck{d}.run}, {"address", addressCheck{d}.run}, {"permissions", filesCheck{d}.run},
 		{"store", storeCheck{d}.run}, {"redis", redisCheck{d}.run}, {"hosts", hostsCheck{d}.run},
+		{"restore", restoreCheck{d}.run},
 	})
 	// the others have collected the clocks that it compares
 	return append(sections, runAll(ctx, time.Second, []check{{"clocks", clocksCheck{d}.run}})...)

@@ -210,7 +210,6 @@ func (c redisCheck) redisWhole(ctx context.Context, f *findings) {
 		f.add(Info, "redis", "", "whether it serves another cluster was not compared: the store does not tell the cluster's ID now")
 	}
 	judgeRights(f, rights)
-	c.cursors(ctx, f, client)
 	if c.d.Config.Redis.MasterName != "" {
 		c.behindSentinels(ctx, f, client)
 	}

@@ -31,7 +31,8 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 		Mixed: func(ctx context.Context, store persist.Store) (*seqd.Error, error) {
 			return nodes.MixedIn(ctx, store, cfg.BizTypesFrom)
 		},
-		Ask: func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
+		CounterOf: counterOf,
+		Ask:       func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
 	}
 	if log != nil {
 		d.Lacking = lacking(log)

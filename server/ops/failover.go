@@ -63,7 +63,7 @@ func (f failover) run(ctx context.Context, confirm bool) (failedOver bool, err e
 		if err := f.fenced.ConfirmFence(ctx, fence.Current); err != nil {
 			return true, fmt.Errorf("confirm %s: %w", fence.Current, err)
 		}
-		fmt.Fprintf(f.w, "confirmed: %s; nodes create counters again\n", fence.Current)
+		fmt.Fprintf(f.w, "confirmed: %s; nodes create counters again within a second\n", fence.Current)
 		return false, f.tellStopped(ctx)
 	}
 	fmt.Fprintf(f.w, "the store has FAILED OVER, and nobody has confirmed that\n  now        %s\n  confirmed  %s\n", fence.Current, fence.Confirmed)
