@@ -58,7 +58,9 @@ counter that has issued nothing.`,
 			if err != nil {
 				return err
 			}
-			flags.how.Waits = func(nodes string) { _, _ = fmt.Fprintf(env.Errs, "looking for up to 20 s whether seqd still runs: %s\n", nodes) }
+			flags.how.Waits = func(nodes string) {
+				_, _ = fmt.Fprintf(env.Errs, "looking for up to 20 s whether seqd still runs: %s\n", nodes)
+			}
 			switch {
 			case flags.file != "":
 				return flags.raiseFile(cmd.Context(), cfg, env)
