@@ -343,9 +343,7 @@ func TestChainAllocations(t *testing.T) {
 	is := newIssuer(t, seqd.Options{}, order(&counting{}, plugins...))
 	call := &seqd.Call{BizType: "order", Count: 1}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := is.Issue(t.Context(), call); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Issue(t.Context(), call))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

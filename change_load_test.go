@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
 
@@ -101,9 +102,7 @@ func churn(t *testing.T, change func(t *testing.T, round int, is *seqd.Issuer, f
 		over.Store(true)
 		callers.Wait()
 		shut(t, is)
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.Check())
 		if got := h.Highest(); got != int64(h.Numbers()) {
 			t.Errorf("%d numbers up to %d: some were skipped", h.Numbers(), got)
 		}
@@ -120,9 +119,7 @@ func churn(t *testing.T, change func(t *testing.T, round int, is *seqd.Issuer, f
 
 func TestPutUnderLoad(t *testing.T) {
 	churn(t, func(t *testing.T, _ int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {
-		if err := is.Put(t.Context(), "order", fresh); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Put(t.Context(), "order", fresh))
 	}, 300)
 }
 
@@ -130,14 +127,10 @@ func TestPutAndRemoveUnderLoad(t *testing.T) {
 	reasons := []*seqd.Error{nil, seqd.Errorf(seqd.CodeDisabled, "off"), seqd.Errorf(seqd.CodeConflict, "no")}
 	churn(t, func(t *testing.T, round int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {
 		if round%2 == 0 {
-			if err := is.Remove(t.Context(), "order", reasons[round/2%3]); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Remove(t.Context(), "order", reasons[round/2%3]))
 			return
 		}
-		if err := is.Put(t.Context(), "order", fresh); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Put(t.Context(), "order", fresh))
 	}, 300, seqd.CodeUnknownBizType, seqd.CodeDisabled, seqd.CodeConflict)
 }
 
@@ -147,9 +140,7 @@ func TestPutsTogether(t *testing.T) {
 		var puts sync.WaitGroup
 		for range 4 {
 			puts.Go(func() {
-				if err := is.Put(t.Context(), "order", fresh); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, is.Put(t.Context(), "order", fresh))
 			})
 		}
 		puts.Wait()
@@ -181,9 +172,7 @@ func TestKnownNamesStayKnown(t *testing.T) {
 		})
 	}
 	for i := range names {
-		if err := is.Remove(t.Context(), fmt.Sprint("b", i), seqd.Errorf(seqd.CodeDisabled, "off")); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Remove(t.Context(), fmt.Sprint("b", i), seqd.Errorf(seqd.CodeDisabled, "off")))
 		known.Store(int64(i + 1))
 	}
 	readers.Wait()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // shelf is what strategies of one biz type leave to each other: the next number, as a store keeps
@@ -78,16 +79,12 @@ func (l *lasting) Details() map[string]any { return l.details }
 // put puts a definition of the biz type order.
 func put(t testing.TB, is *seqd.Issuer, s seqd.Strategy, plugins ...seqd.BoundPlugin) {
 	t.Helper()
-	if err := is.Put(t.Context(), "order", func() (seqd.Definition, error) { return order(s, plugins...), nil }); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, is.Put(t.Context(), "order", func() (seqd.Definition, error) { return order(s, plugins...), nil }))
 }
 
 func shut(t testing.TB, is *seqd.Issuer) {
 	t.Helper()
-	if err := is.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, is.Close(context.WithoutCancel(t.Context())))
 }
 
 // A definition that cannot be built refuses until the next one, which inherits from the last
@@ -148,9 +145,7 @@ func TestBuildOfAnotherName(t *testing.T) {
 	d := order(&counting{}, seqd.BoundPlugin{Name: "p", Plugin: p})
 	d.BizType.Name = "other"
 	is := newIssuer(t, seqd.Options{})
-	if err := is.Put(t.Context(), "order", func() (seqd.Definition, error) { return d, nil }); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, is.Put(t.Context(), "order", func() (seqd.Definition, error) { return d, nil }))
 	_, err := is.Next(t.Context(), "order", 1)
 	wantCode(t, err, seqd.CodeInternal)
 	_, err = is.Next(t.Context(), "other", 1)
@@ -176,9 +171,7 @@ func TestHeirs(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := is.Remove(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "off")); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Remove(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "off")))
 	}
 	put(t, is, second)
 	put(t, is, third)
@@ -191,9 +184,7 @@ func TestHeirs(t *testing.T) {
 // What was never there can be removed: a node that missed how it came learns only that it went.
 func TestRemoveWhatWasNeverThere(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
-	if err := is.Remove(t.Context(), "order", nil); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, is.Remove(t.Context(), "order", nil))
 	_, err := is.Next(t.Context(), "order", 1)
 	wantCode(t, err, seqd.CodeUnknownBizType)
 	wantCode(t, is.Remove(t.Context(), "no/name", nil), seqd.CodeInvalidBizType)
@@ -212,9 +203,7 @@ func TestHeirsOverAnother(t *testing.T) {
 	put(t, is, first)
 	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not an heir
 	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}})
-	if err := is.Remove(t.Context(), "order", nil); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, is.Remove(t.Context(), "order", nil))
 	put(t, is, third)
 	if third.inherited != first {
 		t.Errorf("inherited %v", third.inherited)
@@ -229,9 +218,7 @@ func TestAllocationsAfterAChange(t *testing.T) {
 		put(t, is, &counting{}, plugins...)
 		call := &seqd.Call{BizType: "order", Count: 1}
 		if n := testing.AllocsPerRun(100, func() {
-			if err := is.Issue(t.Context(), call); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Issue(t.Context(), call))
 		}); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
@@ -244,19 +231,15 @@ func TestHealthOfWhatWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := newIssuer(t, seqd.Options{})
 		for name, why := range map[string]*seqd.Error{"a": nil, "b": seqd.Errorf(seqd.CodeDisabled, "off"), "c": seqd.Errorf(seqd.CodeConflict, "no"), "d": nil} {
-			if err := is.Put(t.Context(), name, func() (seqd.Definition, error) {
+			must.Report(t, is.Put(t.Context(), name, func() (seqd.Definition, error) {
 				d := order(&lasting{shelf: &shelf{}, details: map[string]any{"x": 1}})
 				d.BizType.Name = name
 				return d, nil
-			}); err != nil {
-				t.Error(err)
-			}
+			}))
 			if name == "d" {
 				continue
 			}
-			if err := is.Remove(t.Context(), name, why); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Remove(t.Context(), name, why))
 		}
 		synctest.Wait() // d is initialised without a caller
 		if unready, total := is.Health(10); total != 1 || unready[0].BizType != "c" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A change that takes long costs a caller 2 s at most, whichever way it came upon it.
@@ -151,9 +152,7 @@ func TestCloseDuringAChange(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			go func() { wantCode(t, <-waiting, seqd.CodeStopping) }()
-			if err := is.Close(ctx); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Close(ctx))
 			began := time.Now()
 			_, err := is.Next(t.Context(), "order", 1)
 			wantCode(t, err, seqd.CodeStopping)
@@ -257,17 +256,13 @@ func TestCallsInFlightKeepPluginsOpen(t *testing.T) {
 			first := make(chan int64)
 			go func() {
 				seq, err := is.Next(t.Context(), "order", 1)
-				if err != nil {
-					t.Error(err)
-				}
+				must.Report(t, err)
 				first <- seq.First()
 			}()
 			synctest.Wait()
 			ctx, cancel := context.WithTimeout(t.Context(), test.patience)
 			defer cancel()
-			if err := is.Put(ctx, "order", func() (seqd.Definition, error) { return order(&lasting{shelf: s.shelf}), nil }); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Put(ctx, "order", func() (seqd.Definition, error) { return order(&lasting{shelf: s.shelf}), nil }))
 			if waited := closedAt.Sub(began); waited != test.waits {
 				t.Errorf("the plugin was closed after %s", waited)
 			}

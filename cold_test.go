@@ -70,9 +70,7 @@ func (l *library) times(name string) int {
 
 func (l *library) remove(t testing.TB, name string) {
 	t.Helper()
-	if err := l.issuer.Remove(context.Background(), name, nil); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, l.issuer.Remove(context.Background(), name, nil))
 }
 
 // idler is a strategy that can be closed and made anew.

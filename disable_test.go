@@ -174,14 +174,10 @@ func TestDisableUnderLoad(t *testing.T) {
 	churn(t, func(t *testing.T, round int, is *seqd.Issuer, fresh func() (seqd.Definition, error)) {
 		readers.Go(func() { _, _ = is.Resource(t.Context(), "order", "things", nil) })
 		if round%2 == 0 {
-			if err := is.Disable(t.Context(), "order", errOff); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Disable(t.Context(), "order", errOff))
 			return
 		}
-		if err := is.Put(t.Context(), "order", fresh); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Put(t.Context(), "order", fresh))
 		readers.Wait()
 	}, 300, seqd.CodeDisabled)
 }

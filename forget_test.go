@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // willing is a strategy of which little is left.
@@ -30,9 +31,7 @@ func TestLegacies(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	left, heir := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
 	remove := func(why *seqd.Error) {
-		if err := is.Remove(t.Context(), "order", why); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Remove(t.Context(), "order", why))
 	}
 	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}, left: left})
 	remove(seqd.Errorf(seqd.CodeDisabled, "off"))
@@ -104,9 +103,7 @@ func TestFirstDefinitionsAreForgotten(t *testing.T) {
 	}
 	definitions = nil
 	for i := range removed {
-		if err := is.Remove(t.Context(), fmt.Sprint("other", i), nil); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Remove(t.Context(), fmt.Sprint("other", i), nil))
 	}
 	wantForgotten(t, removed)
 	shut(t, is)
@@ -160,9 +157,7 @@ func TestForgettingUnderLoad(t *testing.T) {
 			if _, err := is.Next(t.Context(), "order", 1); err != nil {
 				t.Error(err)
 			}
-			if err := is.Remove(t.Context(), "order", nil); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, is.Remove(t.Context(), "order", nil))
 		}
 	})
 	removeOthers(t, is)

@@ -102,9 +102,7 @@ func TestCloseWaitsForInit(t *testing.T) {
 		is := newIssuer(t, seqd.Options{}, order(s))
 		go func() { _, _ = is.Next(t.Context(), "order", 1) }()
 		synctest.Wait()
-		if err := is.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Close(t.Context()))
 		if s.closed.Load() != 1 {
 			t.Errorf("closed %d times", s.closed.Load())
 		}

@@ -106,9 +106,7 @@ func TestInstance(t *testing.T) {
 					go func() { time.Sleep(time.Second); s.outcome <- nil }()
 				}
 				for range 2 {
-					if err := i.close(t.Context()); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, i.close(t.Context()))
 				}
 				wantPhase(t, i, closed)
 				if s.closed != test.closed {

@@ -70,17 +70,13 @@ func TestStartThatFailsHalfWay(t *testing.T) {
 		t.Fatalf("the start returned %v", err)
 	}
 	for range 2 {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Stop())
 	}
 	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
 	if err != nil {
 		t.Fatalf("the store is still open: %v", err)
 	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, store.Close())
 }
 
 // A stop ends a start that is under way, waits for it, and closes what it opened.
@@ -93,22 +89,16 @@ func TestStopWhileItStarts(t *testing.T) {
 		s := New(cfg, WithOnListen(func(net.Addr) { close(listens) }))
 		go func() { started <- s.Start(t.Context()) }()
 		<-listens
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Stop())
 		<-started
 		store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
 		if err != nil {
 			t.Fatalf("the store is still open: %v", err)
 		}
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, store.Close())
 	}
 	s := New(cfg)
-	if err := s.Stop(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Stop())
 	if err := s.Start(t.Context()); err == nil {
 		t.Error("it started after it was stopped")
 	}

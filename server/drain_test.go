@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // caller asks for numbers over one connection while it lasts, and never retries.
@@ -107,9 +109,7 @@ func TestStopUnderLoadFailsNobody(t *testing.T) {
 	busy.Wait()
 	running.Drain()
 	moved.Wait()
-	if err := running.Stop(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, running.Stop())
 	close(ended)
 	load.Wait()
 }

@@ -65,9 +65,7 @@ func TestResp(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.stop())
 }
 
 // TestRespTokens: tokens hold for both ports, and a deleted one ends at once.

@@ -47,9 +47,7 @@ func TestLogThatTakesNothing(t *testing.T) {
 					t.Fatalf("got %d: %s", status, body)
 				}
 			}
-			if err := s.stop(); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, s.stop())
 		})
 	}
 }

@@ -433,9 +433,7 @@ func TestFileTakenAway(t *testing.T) {
 					return
 				}
 				done = true
-				if err := harm(path); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, harm(path))
 			}
 			_, err := Run(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), path) || !done {

@@ -50,9 +50,7 @@ func TestRunsWithoutRoomHaveNoFaults(t *testing.T) {
 func TestVacant(t *testing.T) {
 	dir := t.TempDir()
 	for _, free := range []string{"", dir, filepath.Join(dir, "new")} {
-		if err := Vacant(free); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, Vacant(free))
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, "record"), nil, 0o600))
 	if Vacant(dir) == nil {

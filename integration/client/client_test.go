@@ -75,9 +75,7 @@ func TestAdmin(t *testing.T) {
 	if names := names(t, a); names != "order refund" {
 		t.Errorf("got %s", names)
 	}
-	if err := a.DeleteBizType(ctx, "refund", admin.Change{IfMatch: b.Version}); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, a.DeleteBizType(ctx, "refund", admin.Change{IfMatch: b.Version}))
 	if _, err := a.BizType(ctx, "refund"); !errors.Is(err, client.ErrUnknownBizType) {
 		t.Errorf("got %v", err)
 	}
@@ -136,9 +134,7 @@ func TestTokens(t *testing.T) {
 	if got, err := a.Token(ctx, "shop"); err != nil || got.Version != changed.Version {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if err := a.DeleteToken(ctx, "shop", changed.Version); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, a.DeleteToken(ctx, "shop", changed.Version))
 	if _, err := a.Token(ctx, "shop"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}

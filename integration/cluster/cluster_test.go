@@ -132,9 +132,7 @@ func (c *cluster) finish() {
 		m.traffic.Stop()
 		m.Node.Stop()
 	}
-	if err := c.history.Check(); err != nil {
-		c.Error(err)
-	}
+	must.Report(c, c.history.Check())
 	c.Logf("%d numbers up to %d", c.history.Numbers(), c.history.Highest())
 }
 

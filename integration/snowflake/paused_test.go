@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -45,9 +46,7 @@ func TestPausedAndSucceeded(t *testing.T) {
 	a.Stop()
 	c.Stop()
 
-	if err := history.Duplicates(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, history.Duplicates())
 	users := make(map[[2]int64]byte) // who used a time of a machine ID
 	history.Each(func(call ordercheck.Call) {
 		for _, n := range call.Numbers {

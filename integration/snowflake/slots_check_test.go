@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
@@ -122,9 +123,7 @@ func TestSentinels(t *testing.T) {
 		}
 		return nil
 	})
-	if err := redisslots.Check(t.Context(), client); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, redisslots.Check(t.Context(), client))
 	s := open(t, client, "seqd:")
 	source := s.fill()
 	await.Eventually(t, "the replica is in step", func() error {
@@ -149,9 +148,7 @@ func TestSentinels(t *testing.T) {
 	if made || !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(err.Error(), "NOREPLICAS") {
 		t.Errorf("a swap: %v, %v", made, err)
 	}
-	if err := redisslots.Check(t.Context(), client); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, redisslots.Check(t.Context(), client))
 }
 
 // In a Cluster every primary must be fit. The lag is that of the primary with the registry.
@@ -182,9 +179,7 @@ func TestCluster(t *testing.T) {
 			return nil
 		})
 	})
-	if err := redisslots.Check(t.Context(), client); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, redisslots.Check(t.Context(), client))
 	s.fill()
 	if table := s.look(); table.Lag != 9_000 || len(table.Slots) != 1 || table.Source != owner.ReplicationID() {
 		t.Errorf("%+v", table)

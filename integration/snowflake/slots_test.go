@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
@@ -355,9 +356,7 @@ func TestNoScript(t *testing.T) {
 	flush()
 	s.swap(true, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
 	flush()
-	if err := s.Drop(t.Context(), tableName); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Drop(t.Context(), tableName))
 }
 
 // If a server cannot write, the result is an error, and nothing has changed.

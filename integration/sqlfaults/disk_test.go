@@ -70,9 +70,7 @@ func smallDisk(t *testing.T, size string) string {
 		t.Fatalf("mount a tmpfs (this test needs root): %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 	must.Do(t, os.Chmod(filepath.Dir(dir), 0o711))
 	return dir

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -146,9 +147,7 @@ func (s *system) finish(codes ...string) {
 			s.Errorf("node %s: %v", name, err)
 		}
 	}
-	if err := s.record.Duplicates(); err != nil {
-		s.Error(err)
-	}
+	must.Report(s, s.record.Duplicates())
 	if err := s.record.Order(); err != nil && slices.Contains(s.env, strict[0]) {
 		s.Errorf("over all nodes: %v", err)
 	}

@@ -85,9 +85,7 @@ func TestMySQLStartsAtOnce(t *testing.T) {
 			if err == nil {
 				ids[i], err = persist.ClusterID(t.Context(), s, time.Now)
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			must.Report(t, err)
 		})
 	}
 	nodes.Wait()

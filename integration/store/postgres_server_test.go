@@ -47,9 +47,7 @@ func TestPostgresStartsAtOnce(t *testing.T) {
 					if err == nil {
 						ids[i], err = persist.ClusterID(t.Context(), s, time.Now)
 					}
-					if err != nil {
-						t.Error(err)
-					}
+					must.Report(t, err)
 				})
 			}
 			nodes.Wait()
@@ -337,9 +335,7 @@ func purgeUnderLoad(t *testing.T, s persist.Store, left func() string) {
 			}
 			at := d.Expires
 			r := persist.HistoryRecord{ID: persist.HistoryID(at, 1, uint64(i)), BizType: "order", Time: at, First: 1, Last: 1, Count: 1}
-			if err := errors.Join(s.Documents().Create(t.Context(), d), s.History().Append(t.Context(), []persist.HistoryRecord{r})); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, errors.Join(s.Documents().Create(t.Context(), d), s.History().Append(t.Context(), []persist.HistoryRecord{r})))
 		}
 	})
 	const want = count * 3 / 4

@@ -254,9 +254,7 @@ func TestPeriodsThatThePreviousVersionRemoves(t *testing.T) {
 	raise("late", 20261123)
 	f.insert("counters", formerCounter("new@", 1))
 	raise("new", 20261123)
-	if err := s.Documents().Update(t.Context(), persist.PurgedDocument("user", 20261201, 4, 8)); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Documents().Update(t.Context(), persist.PurgedDocument("user", 20261201, 4, 8)))
 	f.former("counters", "user@", "max", 20261201)
 }
 

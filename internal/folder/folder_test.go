@@ -28,9 +28,7 @@ func TestMake(t *testing.T) {
 }
 
 func TestSync(t *testing.T) {
-	if err := Sync(t.TempDir()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, Sync(t.TempDir()))
 	if err := Sync(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}

@@ -265,9 +265,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (client net.Conn, server *cou
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close())
 		<-ended
 	})
 	client, err = net.Dial("tcp", tcp.Addr().String())

@@ -299,9 +299,7 @@ func TestAnswersRace(t *testing.T) {
 			wg.Go(func() {
 				text := fmt.Sprint("answer ", i)
 				held, err := k.store.Answers().Swap(context.Background(), id, "claim", text, time.Minute)
-				if err != nil {
-					t.Error(err)
-				}
+				must.Report(t, err)
 				if held == "" {
 					mu.Lock()
 					won = append(won, text)
@@ -394,9 +392,7 @@ func TestDamagedAnswers(t *testing.T) {
 			if r, err := allocate(t, k.store, 5); err != nil || r.First != 1 {
 				t.Errorf("counters: %v, %v", r, err)
 			}
-			if err := k.store.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, k.store.Close())
 			// What the message says: without the folder, answers are forgotten.
 			must.Do(t, os.RemoveAll(k.path+answersSuffix))
 			k.open()

@@ -106,9 +106,7 @@ func TestConcurrentCreate(t *testing.T) {
 	opened := 0
 	for s := range stores {
 		opened++
-		if err := s.stillThere(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.stillThere())
 		_ = s.Close()
 	}
 	if opened != 1 {
@@ -252,9 +250,7 @@ func TestDamagedRegistry(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			must.Report(t, err)
 		})
 	}
 }

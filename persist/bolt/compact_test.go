@@ -52,9 +52,7 @@ func holds(t *testing.T, path string) {
 	if err != nil || len(list) != 1 {
 		t.Errorf("%s: history %v, %v", path, list, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close())
 }
 
 func TestCompact(t *testing.T) {
@@ -93,9 +91,7 @@ func TestCompactKilled(t *testing.T) {
 	var left []string
 	must.Get(compact(opts, func(step string) {
 		dir := filepath.Join(t.TempDir(), step)
-		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(opts.Path))); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, os.CopyFS(dir, os.DirFS(filepath.Dir(opts.Path))))
 		left = append(left, filepath.Join(dir, "seqd.db"))
 	}))(t)
 	if len(left) != 4 {

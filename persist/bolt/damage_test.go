@@ -115,12 +115,8 @@ func TestCloseAfterPanicWithLock(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := (<-held).Rollback(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close())
+	must.Report(t, (<-held).Rollback())
 }
 
 // damages are what can become of a page. Those of early would make bbolt count to billions if they

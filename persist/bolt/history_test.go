@@ -46,9 +46,7 @@ func TestDamagedHistory(t *testing.T) {
 	}
 	// Once it is out of the way, a new one is made, without a restart.
 	must.Do(t, os.Remove(path+historySuffix))
-	if err := s.History().Append(t.Context(), someHistory(5)); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.History().Append(t.Context(), someHistory(5)))
 	must.Do(t, os.Remove(path+historySuffix))
 	if err := s.History().Append(t.Context(), someHistory(6)); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("written to a file without a name: %v", err)

@@ -102,9 +102,7 @@ func TestHangingSyncIsNotRead(t *testing.T) {
 	read := make(chan int64, 1)
 	go func() {
 		revision, err := s.revision(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
+		must.Report(t, err)
 		read <- revision
 	}()
 	close(goesOn)

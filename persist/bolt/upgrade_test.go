@@ -183,9 +183,7 @@ func TestUpgradeOfTheFirstVersions(t *testing.T) {
 				if n, err := s.Documents().Purge(t.Context(), "thing", 1, 9); n != 0 || err != nil {
 					t.Errorf("purged %d, %v", n, err)
 				}
-				if err := s.Documents().Create(t.Context(), persist.Document{Kind: "thing", Key: fmt.Sprint(i), Revision: 1, Expires: 5}); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, s.Documents().Create(t.Context(), persist.Document{Kind: "thing", Key: fmt.Sprint(i), Revision: 1, Expires: 5}))
 				if made, err := s.Slots().Swap(t.Context(), "order", persist.SlotSwap{NewSlot: &persist.Slot{ID: int64(i), Key: "k"}}); !made || err != nil {
 					t.Errorf("swap: %v, %v", made, err)
 				}
@@ -243,7 +241,5 @@ func TestUpgradeThatFails(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	must.Report(t, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
 )
@@ -85,9 +86,7 @@ func TestUnreachable(t *testing.T) {
 	if _, err := s.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrUnavailable) {
 		t.Error(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close())
 	if _, err := s.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrClosed) {
 		t.Error(err)
 	}

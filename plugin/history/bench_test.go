@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // BenchmarkAfter measures what the plugin adds to a request for one number.
@@ -28,12 +29,8 @@ func BenchmarkAfter(b *testing.B) {
 						call.Sequence.Show(rewrite)
 					}
 					for pb.Next() {
-						if err := p.Before(b.Context(), call); err != nil {
-							b.Error(err)
-						}
-						if err := p.After(b.Context(), call); err != nil {
-							b.Error(err)
-						}
+						must.Report(b, p.Before(b.Context(), call))
+						must.Report(b, p.After(b.Context(), call))
 					}
 				})
 			})

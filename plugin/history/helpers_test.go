@@ -107,9 +107,7 @@ func issue(ctx context.Context, p *Plugin, number int64) error {
 
 func stop(t testing.TB, p *Plugin) {
 	t.Helper()
-	if err := p.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, p.Close(context.Background()))
 }
 
 // kept returns the first numbers of all records, the newest first.

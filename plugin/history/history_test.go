@@ -104,9 +104,7 @@ func TestBlockWaitsInTurn(t *testing.T) {
 		var wg sync.WaitGroup
 		for n := int64(4); n <= 6; n++ {
 			wg.Go(func() {
-				if err := issue(context.Background(), p, n); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, issue(context.Background(), p, n))
 			})
 			synctest.Wait()
 		}
@@ -179,9 +177,7 @@ func TestStop(t *testing.T) {
 					}
 					return
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				must.Report(t, err)
 				once(t, kept(t, store.HistoryStore, "order"), 7)
 			})
 		})

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestFullLoad checks under full load that each answered request has one record, and that the queue
@@ -57,9 +59,7 @@ func load(t *testing.T, p *Plugin, n int) {
 	for i := range callers {
 		wg.Go(func() {
 			for j := range each {
-				if err := issue(context.Background(), p, int64(i*each+j+1)); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, issue(context.Background(), p, int64(i*each+j+1)))
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // script is a receiver without a network. It gives the answers in turn, the last one again and
@@ -154,9 +156,7 @@ func TestStopDuringRetries(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now()
-		if err := w.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, w.Close(context.Background()))
 		if took := time.Since(began); took != 0 || len(s.posts) != 2 {
 			t.Errorf("took %s and %d posts", took, len(s.posts))
 		}

@@ -84,9 +84,7 @@ func refuse(w *Webhook, i int) {
 
 func shut(t testing.TB, w *Webhook) {
 	t.Helper()
-	if err := w.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, w.Close(context.Background()))
 }
 
 func TestPost(t *testing.T) {

@@ -291,9 +291,7 @@ func TestConcurrentChanges(t *testing.T) {
 			} else if seqd.CodeOf(err) != seqd.CodeConflict {
 				t.Error(err)
 			}
-			if err := other.Apply(t.Context(), "shop"); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, other.Apply(t.Context(), "shop"))
 		})
 	}
 	wg.Wait()
@@ -325,14 +323,10 @@ func TestLateMemory(t *testing.T) {
 	follow := map[string]func(*testing.T, *access.Tokens){
 		"nothing": nil,
 		"apply": func(t *testing.T, by *access.Tokens) {
-			if err := by.Apply(t.Context(), "shop"); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, by.Apply(t.Context(), "shop"))
 		},
 		"reload": func(t *testing.T, by *access.Tokens) {
-			if err := by.Reload(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, by.Reload(t.Context()))
 		},
 	}
 	for ends, end := range map[string]func(*testing.T, *access.Tokens){"disabled": disableIt, "deleted": deleteIt} {
@@ -415,15 +409,11 @@ func TestReadingDelaysNothing(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 2000 {
 			wg.Go(func() {
-				if err := tokens.Apply(t.Context(), fmt.Sprint("t", i)); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, tokens.Apply(t.Context(), fmt.Sprint("t", i)))
 			})
 		}
 		wg.Go(func() {
-			if err := tokens.Reload(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, tokens.Reload(t.Context()))
 		})
 		synctest.Wait()
 		if _, err := tokens.Change(t.Context(), "shop", disable); err != nil {
@@ -537,9 +527,7 @@ func TestStoreAway(t *testing.T) {
 	// What a change wrote is known here if it cannot be read again.
 	store.update = func(ctx context.Context, doc persist.Document) error {
 		err := inner.Update(ctx, doc)
-		if err := tokens.Apply(ctx, "shop"); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, tokens.Apply(ctx, "shop"))
 		store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
@@ -60,9 +61,7 @@ func TestStoreThatMustExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, store.Close())
 }
 
 // A new store is refused beside a Redis that serves another one, and stays new. A store that nodes

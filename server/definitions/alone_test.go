@@ -117,9 +117,7 @@ func TestStoreOfTheSameCluster(t *testing.T) {
 		if _, err := order.Check(t.Context()); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 			t.Errorf("one that cannot begin alone: %v", err)
 		}
-		if err := confirmed(t, c, s, unreached); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, confirmed(t, c, s, unreached))
 		if len(k.shapes) != 1 || k.shapes[0] != "snowflake" {
 			t.Errorf("told to remember %q", k.shapes)
 		}
@@ -151,9 +149,7 @@ func TestStoreWithAnotherShape(t *testing.T) {
 func TestStoreWithoutTheShape(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s, unreached, _ := begun(t, itself)
-		if err := confirmed(t, c, s, unreached); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, confirmed(t, c, s, unreached))
 		shapes := persist.ShapesIn(s.Store.Documents())
 		if s, err := shapes.Read(t.Context(), "user"); err != nil || s.Shape != "snowflake" {
 			t.Errorf("on record: %+v, %v", s, err)

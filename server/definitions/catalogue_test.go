@@ -167,9 +167,7 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 	c.mustIssue(t, "order")
 	store.docs.before = func(context.Context, persist.Document) { // another change comes first
 		doc := other.records.document("order", 2, stored{Definition: []byte(`{"step":7}`), Enabled: true, Source: fromAPI})
-		if err := store.docs.Documents.Update(t.Context(), doc); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, store.docs.Documents.Update(t.Context(), doc))
 		other.catalogue.follow(t.Context(), doc)
 		other.mustIssue(t, "order") // the shape that is not to be is not on record
 	}
@@ -184,9 +182,7 @@ func TestForcedChangeThatIsRefused(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	newNode(t, store).mustIssue(t, "order")
-	if err := other.feed.Poll(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, other.feed.Poll(t.Context()))
 	other.mustIssue(t, "order")
 }
 

@@ -141,16 +141,12 @@ func TestChangeAfterADrop(t *testing.T) {
 	other.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")
 	store.docs.before = func(context.Context, persist.Document) { // between announcement and write
-		if err := c.feed.Poll(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, c.feed.Poll(t.Context()))
 		c.catalogue.issuer.Idle("order")
 		if !c.catalogue.drop("order") {
 			t.Error("it was not dropped")
 		}
-		if err := c.feed.Poll(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, c.feed.Poll(t.Context()))
 		c.mustIssue(t, "order")
 	}
 	must.Get(other.Enable(t.Context(), "order", false, always))(t)
@@ -343,9 +339,7 @@ func dropsOnThreeNodes(t *testing.T) {
 					return
 				case <-time.After(rand.N(pause)):
 				}
-				if err := f(); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, f())
 			}
 		})
 	}
@@ -388,9 +382,7 @@ func dropsOnThreeNodes(t *testing.T) {
 	close(done)
 	others.Wait()
 	for _, n := range nodes {
-		if err := n.feed.Poll(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, n.feed.Poll(t.Context()))
 		for _, name := range names {
 			converged(t, n, name)
 		}

@@ -25,9 +25,7 @@ func TestLearnDuringADrop(t *testing.T) {
 	<-read // drop has the turn
 	must.Get(other.Enable(t.Context(), "order", false, always))(t)
 	go func() { // the message of Redis
-		if err := c.catalogue.changed(t.Context(), "order"); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, c.catalogue.changed(t.Context(), "order"))
 		done <- true
 	}()
 	c.awaitTurns(t, "order", 2)

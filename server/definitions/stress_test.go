@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Three nodes change the same biz types at the same time, with writes of unknown outcome, and
@@ -62,9 +63,7 @@ func changesOnThreeNodes(t *testing.T) {
 					return
 				case <-time.After(time.Duration(rand.N(20)) * time.Millisecond):
 				}
-				if err := node.feed.Poll(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, node.feed.Poll(t.Context()))
 			}
 		})
 		changing.Go(func() {
@@ -78,9 +77,7 @@ func changesOnThreeNodes(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	for _, node := range nodes {
-		if err := node.feed.Poll(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, node.feed.Poll(t.Context()))
 		for _, name := range names {
 			converged(t, node, name)
 		}

@@ -166,9 +166,7 @@ func TestCallersThatLeave(t *testing.T) {
 				<-running
 			}
 			for _, c := range open {
-				if err := c.Close(); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, c.Close())
 			}
 			for range callers {
 				if err := <-cancelled; !errors.Is(err, context.Canceled) {

@@ -28,9 +28,7 @@ type purger interface {
 func purge(t *testing.T, b purger) int {
 	t.Helper()
 	n, err := b.Purge(t.Context())
-	if err != nil {
-		t.Error(err)
-	}
+	must.Report(t, err)
 	return n
 }
 

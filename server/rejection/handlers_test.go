@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/webhook"
 )
@@ -54,9 +55,7 @@ func TestMeasureHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(map[string]float64{"webhook:1": 100, "webhook:2": 103})
-	if err := h.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, h.Close(t.Context()))
 }
 
 // closing counts how often a handler is closed.
@@ -76,9 +75,7 @@ func TestHandlersAreClosedOnce(t *testing.T) {
 	made := &closing{}
 	h.made = map[binding]*shared{{name: "closing"}: {RejectedHandler: made, users: 1}}
 	synctest.Test(t, func(t *testing.T) {
-		if err := h.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.Close(t.Context()))
 		h.Release([]seqd.RejectedBinding{{Name: "closing"}})
 		synctest.Wait()
 	})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -50,9 +51,7 @@ func TestAcceptedTooLate(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Serve(l) }()
 		synctest.Wait()
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Shutdown(t.Context()))
 		if got, err := io.ReadAll(here); len(got) != 0 || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}

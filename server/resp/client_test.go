@@ -33,9 +33,7 @@ func made(tb testing.TB, name, kind string) seqd.Definition {
 	}
 	s := must.Get(factory.New(env, bizType))(tb)
 	tb.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			tb.Error(err)
-		}
+		must.Report(tb, s.Close(context.Background()))
 	})
 	return seqd.Definition{BizType: bizType, Strategy: s}
 }

@@ -148,9 +148,7 @@ func serveAt(tb testing.TB, l net.Listener, connect func() (net.Conn, error), ch
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			tb.Error(err)
-		}
+		must.Report(tb, s.Shutdown(ctx))
 		if err := <-ended; !errors.Is(err, resp.ErrClosed) {
 			tb.Errorf("Serve returned %v", err)
 		}

@@ -53,9 +53,7 @@ func TestStopUnderLoad(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Shutdown(ctx))
 	wg.Wait()
 	slices.Sort(got)
 	if n := len(slices.Compact(got)); n != len(got) {
@@ -166,9 +164,7 @@ func TestAcceptFails(t *testing.T) {
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Shutdown(t.Context()))
 }
 
 // TestAcceptPauses: the pauses between attempts to accept double, up to a second.

@@ -287,9 +287,7 @@ func TestRedisHook(t *testing.T) {
 			}
 		}
 		answer = nil
-		if err := pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "secret"), redis.NewCmd(ctx, "get", "secret")}); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, pipeline(ctx, []redis.Cmder{redis.NewCmd(ctx, "get", "secret"), redis.NewCmd(ctx, "get", "secret")}))
 		request.End()
 		got := spans()
 		if len(got) != len(tests)+2 {

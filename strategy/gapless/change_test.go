@@ -150,9 +150,7 @@ func TestRaisedAfterAnotherFailover(t *testing.T) {
 	}
 	c.failOver("f3")
 	c.raise(5100)
-	if err := s.Init(t.Context(), true); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Init(t.Context(), true))
 }
 
 // A counter does not continue above a ledger of which a failover may have lost the end, until an

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless"
 )
@@ -77,9 +78,7 @@ func TestNoLedgerAfterFailover(t *testing.T) {
 			}
 			return "", nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		must.Report(t, err)
 	})
 }
 

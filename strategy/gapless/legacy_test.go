@@ -51,17 +51,13 @@ func TestLegacyKnowsWhatWasIssued(t *testing.T) {
 		if code := seqd.AsError(err).Code; code != seqd.CodeStoreFailedOver {
 			t.Errorf("%s: an empty store was used: %q", name, code)
 		}
-		if err := heir.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, heir.Close(t.Context()))
 	}
 	unused := open(t, memory.New(time.Now), nil)
 	if left := unused.Legacy(); left != nil {
 		t.Errorf("a strategy that issued nothing left %v", left)
 	}
-	if err := unused.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, unused.Close(t.Context()))
 }
 
 // There may be very many legacies, because a biz type that nobody asks is closed.

@@ -372,9 +372,7 @@ func TestRecallInAnyShape(t *testing.T) {
 			if !found || r.ID != first.ID || reused || another || unknown || seqd.CodeOf(other) != seqd.CodeIdempotencyKeyReused {
 				t.Errorf("%s in %s: found %v %v, reused %v %v, of others %v %v", reset, zone, found, r, reused, other, another, unknown)
 			}
-			if err := errors.Join(err, err2, err3); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, errors.Join(err, err2, err3))
 		}
 	}
 }

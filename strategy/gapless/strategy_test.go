@@ -45,9 +45,7 @@ func TestLostLedger(t *testing.T) {
 			if err := node.Init(t.Context(), false); seqd.CodeOf(err) != code {
 				t.Errorf("%v, want %q", err, code)
 			}
-			if err := node.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, node.Close(t.Context()))
 		}
 	})
 }
@@ -321,9 +319,7 @@ func TestDriverPanics(t *testing.T) {
 		if err != nil || text != "[[1 1]] of , again false" {
 			t.Errorf("%s, %v", text, err)
 		}
-		if err := node.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, node.Close(t.Context()))
 		time.Sleep(time.Minute)
 	})
 }
@@ -436,9 +432,7 @@ func TestCallerLeaves(t *testing.T) {
 		if want := int64(1 + seq.Len()); err != nil || a.Issued != want {
 			t.Errorf("%+v, %v: want %d to be issued", a, err, want)
 		}
-		if err := node.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, node.Close(t.Context()))
 		node.Return(&first, ctx.Err()) // also if it left so late
 		synctest.Wait()
 		if after, err := node.Account(t.Context(), seqd.AccountQuery{Limit: 9}); err != nil || after.Issued != a.Issued-1 {
@@ -479,9 +473,7 @@ func TestUnreadable(t *testing.T) {
 			if err := node.Init(ctx, true); seqd.CodeOf(err) != seqd.CodeInternal {
 				t.Errorf("a %s ledger is taken over: %v", name, err)
 			}
-			if err := node.Close(ctx); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, node.Close(ctx))
 		}
 		time.Sleep(time.Minute)
 	})

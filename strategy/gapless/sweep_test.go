@@ -199,9 +199,7 @@ func TestSweepThroughBizType(t *testing.T) {
 					t.Errorf("%d reservations expired", len(expired))
 				}
 				stop()
-				if err := issuer.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, issuer.Close(t.Context()))
 				time.Sleep(time.Minute)
 			})
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -113,9 +114,7 @@ func TestUnusedPlaces(t *testing.T) {
 			a.Spare()
 		}
 		w.want(4, 1)
-		if err := a.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, a.Close(t.Context()))
 		w.want(1, 1)
 		w.take(a, "")
 		time.Sleep(inHand)
@@ -125,9 +124,7 @@ func TestUnusedPlaces(t *testing.T) {
 		if err := w.counters.Delete(t.Context(), "rent/"); err != nil { // the period was purged
 			t.Fatal(err)
 		}
-		if err := errors.Join(a.Look(t.Context()), a.less(t.Context(), 1)); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, errors.Join(a.Look(t.Context()), a.less(t.Context(), 1)))
 	})
 }
 

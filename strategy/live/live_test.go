@@ -103,9 +103,7 @@ func TestRandom(t *testing.T) {
 				})
 			}
 			callers.Wait()
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, s.Close(t.Context()))
 			if len(w.broken) > 0 || len(w.states) > 0 {
 				t.Errorf("%v, %d are open", w.broken, len(w.states))
 			}
@@ -148,9 +146,7 @@ func TestUsedCounterStaysOpen(t *testing.T) {
 		if !held.Counter().closed.Load() || s.Len() != 0 {
 			t.Errorf("not closed, and %d are open", s.Len())
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 	})
 }
 
@@ -172,9 +168,7 @@ func TestOpeningEndsWithClose(t *testing.T) {
 		got <- err
 	}()
 	<-opening
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close(t.Context()))
 	if err := <-got; !errors.Is(err, ErrStopping) {
 		t.Errorf("error %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -419,9 +420,7 @@ func concurrentCallers(t *testing.T, size int64) {
 	}
 	rest := b.close(t.Context(), errStopping)
 	wg.Wait()
-	if err := h.Check(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, h.Check())
 	accounted := int64(h.Numbers())
 	for _, r := range rest {
 		if r.Last > s.last || r.First <= h.Highest() && r.Last >= h.Highest() {

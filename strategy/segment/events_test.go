@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -161,9 +162,7 @@ func TestObserverThatPanics(t *testing.T) {
 		own.env.Observer = panicky{}
 		before := numbers(t, own, 1)[0]
 		synctest.Wait()
-		if err := own.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, own.Close(t.Context()))
 		if counter, err := store.Counters().Read(t.Context(), "order"); err != nil || counter.Max != before {
 			t.Errorf("after %d the store is at %d: %v", before, counter.Max, err)
 		}

@@ -169,9 +169,7 @@ func TestFailoverLosesRanges(t *testing.T) {
 		if got := generate(t, b, 100); got[99] > 1500 || events.count(seqd.EventStoreFailedOver) != 1 {
 			t.Errorf("up to %d, events %v", got[99], events.counts)
 		}
-		if err := errors.Join(a.Close(t.Context()), b.Close(t.Context())); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
 	})
 }
 
@@ -184,9 +182,7 @@ func TestNothingIsGivenBackAfterAFailover(t *testing.T) {
 		start(t, s, true)
 		generate(t, s, 1)
 		store.failOver(store.copied())
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 		if events.count(seqd.EventGivenBack) != 0 || events.numbers(seqd.EventAbandoned) != 9 {
 			t.Errorf("events %v", events.counts)
 		}
@@ -263,9 +259,7 @@ func TestFailoverCreatesNoPeriod(t *testing.T) {
 		if got := numbers(t, s, 1)[0]; got != 1 {
 			t.Errorf("the first number is %d", got)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 	})
 }
 
@@ -282,9 +276,7 @@ func TestFailoverNearTheEnd(t *testing.T) {
 		if n := events.numbers(seqd.EventStoreFailedOver); n != 500 {
 			t.Errorf("%d numbers were skipped", n)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 	})
 }
 

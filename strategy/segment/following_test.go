@@ -84,9 +84,7 @@ func TestFollowingOfBothKinds(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if err := h.Check(); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, h.Check())
 				if h.Numbers() < 100 {
 					t.Errorf("two nodes at least issue, and there are %d numbers", h.Numbers())
 				}
@@ -158,9 +156,7 @@ func TestFollowingCallersWait(t *testing.T) {
 			t.Errorf("got %d after %d from %s", got, last, f.present.Load().sequencer())
 		}
 		closeAll(t, c)
-		if err := f.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, f.Close(t.Context()))
 		if _, code := try(t, f, 1); code != seqd.CodeStopping {
 			t.Errorf("code %q", code)
 		}

@@ -462,9 +462,7 @@ func TestRangesAmongBuffers(t *testing.T) {
 				}
 				synctest.Wait()
 				l.check(t, "closed", 0)
-				if err := errors.Join(h.duplicates()); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, errors.Join(h.duplicates()))
 			})
 		})
 	}

@@ -38,9 +38,7 @@ func (make one) begin(t *testing.T, store persist.Store, redis *redisModel, from
 
 func end(t *testing.T, s seqd.Strategy) {
 	t.Helper()
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close(t.Context()))
 }
 
 // every runs a test for every two kinds, the previous one and the heir's.

@@ -66,9 +66,7 @@ func wantOf(t testing.TB, s *Keyed, key string, n int, want string) {
 
 func ended(t testing.TB, s *Keyed) {
 	t.Helper()
-	if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close(context.WithoutCancel(t.Context())))
 }
 
 func TestKeysCountOnTheirOwn(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -77,9 +78,7 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 				synctest.Wait()
 				l.check(t, "in use", s.buffer.measure().inHand)
 				store.set(nil)
-				if err := s.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, s.Close(t.Context()))
 				synctest.Wait()
 				l.check(t, "closed", 0)
 			})

@@ -107,9 +107,7 @@ func TestRate(t *testing.T) {
 				s := node(t)
 				m := s.(seqd.Measurer)
 				defer func() {
-					if err := s.Close(t.Context()); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, s.Close(t.Context()))
 				}()
 				for range 1200 { // 10 a second
 					use(t, s, 1, 100*time.Millisecond)
@@ -166,9 +164,7 @@ func TestRateOverNodes(t *testing.T) {
 		all(5000)
 		for _, s := range nodes {
 			between(t, "after it was moved up", rate(t, s), 20, 40)
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, s.Close(t.Context()))
 		}
 	})
 }
@@ -267,9 +263,7 @@ func TestMeasurePeriods(t *testing.T) {
 			wantGauges(t, s, map[seqd.Gauge]float64{
 				seqd.GaugePeriodLeft: left.Seconds(), seqd.GaugeInHand: 999, seqd.GaugeStep: 1000, seqd.GaugeHighest: 1000, seqd.GaugeLimit: float64(seqd.MaxNumber),
 			})
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, s.Close(t.Context()))
 			wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: left.Seconds(), seqd.GaugeInHand: 0})
 		})
 	}
@@ -287,9 +281,7 @@ func TestPeriodLeftAtItsEnd(t *testing.T) {
 		wantGauges(t, ofKeys, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: 0.5})
 		numbers(t, s, 1)
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close(t.Context()))
 }
 
 // Measuring disturbs nobody, and nobody disturbs it.
@@ -324,9 +316,7 @@ func TestMeasureWhileInUse(t *testing.T) {
 			})
 		}
 		users.Wait()
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(context.Background()))
 		close(over)
 		measuring.Wait()
 	}

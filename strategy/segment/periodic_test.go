@@ -89,9 +89,7 @@ func wantRefused(t testing.TB, s *Periodic, want seqd.Code) {
 
 func closed(t testing.TB, s *Periodic) {
 	t.Helper()
-	if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close(context.WithoutCancel(t.Context())))
 }
 
 func TestNumbersBeginAgain(t *testing.T) {
@@ -307,9 +305,7 @@ func TestRemovedWhileItBegins(t *testing.T) {
 		must.Do(t, store.Counters().Delete(t.Context(), "order@20000101"))
 		purge := func() {
 			s := periodic(t, store, time.Now, nil, daily)
-			if err := s.bury(t.Context(), 20000101); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, s.bury(t.Context(), 20000101))
 		}
 		late := periodic(t, hooked{store, purge}, time.Now, nil, daily)
 		wantRefused(t, late, seqd.CodeClockRollback)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -101,16 +102,10 @@ func randomPipelines(t *testing.T, w *world, shape string, nodes, rounds int) {
 	}
 	wg.Wait()
 	for _, is := range issuers {
-		if err := is.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, is.Close(t.Context()))
 	}
-	if err := h.duplicates(); err != nil {
-		t.Error(err)
-	}
-	if err := h.ordered.Order(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, h.duplicates())
+	must.Report(t, h.ordered.Order())
 	var refilled, gone int64
 	for _, o := range observed {
 		refilled += o.numbers(seqd.EventRefilled)

@@ -152,16 +152,12 @@ func TestThreeInstallations(t *testing.T) {
 								_ = n.Close(t.Context())
 							}
 						}
-						if err := own.Duplicates(); err != nil {
-							t.Error(err)
-						}
+						must.Report(t, own.Duplicates())
 						if own.Numbers() < 200 {
 							t.Errorf("only %d numbers were issued", own.Numbers())
 						}
 					}
-					if err := all.Duplicates(); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, all.Duplicates())
 				})
 			})
 		}
@@ -423,9 +419,7 @@ func TestSpacedKeys(t *testing.T) {
 				t.Errorf("%s: a new key begins with %v", name, seq.Runs())
 			}
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 	}
 }
 

@@ -185,9 +185,7 @@ func TestEndOfAllNumbers(t *testing.T) {
 	if s.tellLeft(seqd.MaxNumber - few + 1); o.count(seqd.EventNearlyExhausted) != warned+1 {
 		t.Errorf("%d numbers are left, and nobody was warned", few-1)
 	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Close(t.Context()))
 }
 
 func TestStart(t *testing.T) {
@@ -337,9 +335,7 @@ func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 		if c := counter(t, store); c.Step > 2000 || c.Max > 400*1000 {
 			t.Errorf("310 numbers were issued, but max is %d and step %d", c.Max, c.Step)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 	})
 }
 
@@ -369,9 +365,7 @@ func TestRandomFaults(t *testing.T) {
 				s.buffer.close(t.Context(), errStopping) // a crash: the rest is lost
 			}
 		}
-		if err := errors.Join(h.duplicates(), h.ordered.Order()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, errors.Join(h.duplicates(), h.ordered.Order()))
 		if h.ordered.Numbers() < 1000*rounds || h.ranges.Numbers() < 100*rounds {
 			t.Errorf("only %d numbers in order and %d in ranges were issued", h.ordered.Numbers(), h.ranges.Numbers())
 		}

@@ -61,9 +61,7 @@ func try(t testing.TB, s seqd.Strategy, n int) ([]int64, seqd.Code) {
 func closeAll(t testing.TB, nodes ...*Shared) {
 	t.Helper()
 	for _, s := range nodes {
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 	}
 }
 
@@ -113,9 +111,7 @@ func TestCallersShareATake(t *testing.T) {
 				if took := time.Since(began); took != time.Millisecond {
 					t.Errorf("a caller alone waited %v", took)
 				}
-				if err := h.Check(); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, h.Check())
 				if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
 					t.Errorf("the highest number is %d: numbers were skipped", got)
 				}

@@ -145,16 +145,12 @@ func TestNodesCompeteForConsecutiveNumbers(t *testing.T) {
 			wg.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(i), 3))
 				for range 30 {
-					if err := h.ask(t.Context(), t, nodes[i%3], kind(random.IntN(int(ranged))), 1+random.IntN(40), fmt.Sprint(i)); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, h.ask(t.Context(), t, nodes[i%3], kind(random.IntN(int(ranged))), 1+random.IntN(40), fmt.Sprint(i)))
 				}
 			})
 		}
 		wg.Wait()
-		if err := h.ordered.Check(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.ordered.Check())
 		closeAll(t, nodes...)
 	})
 }
@@ -216,9 +212,7 @@ func TestKindsDoNotAllocate(t *testing.T) {
 	} {
 		if n := testing.AllocsPerRun(100, func() {
 			seq.Reset()
-			if err := take(t.Context(), 64, &seq); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, take(t.Context(), 64, &seq))
 		}); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

@@ -483,9 +483,7 @@ func TestStoredRandom(t *testing.T) {
 				}
 				store.change(func(s *hookedStore) { s.before, s.after = nil, nil })
 				wg.Wait()
-				if err := errors.Join(h.duplicates(), h.ordered.Order()); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, errors.Join(h.duplicates(), h.ordered.Order()))
 				if h.ordered.Numbers() == 0 || h.ranges.Numbers() == 0 {
 					t.Error("nothing was issued")
 				}
@@ -508,9 +506,7 @@ func TestStoredClose(t *testing.T) {
 		go func() { got <- numbers(t, s, 3) }()
 		synctest.Wait()
 		began := time.Now()
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 		if waited := time.Since(began); waited != time.Second {
 			t.Errorf("the stop took %v, and the take under way a second", waited)
 		}
@@ -544,9 +540,7 @@ func TestInitBesideAnother(t *testing.T) {
 			store.before = func(op string) error {
 				if op == "create" {
 					created = true
-					if err := store.Store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}); err != nil {
-						t.Error(err)
-					}
+					must.Report(t, store.Store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 500, Step: 1, Epoch: persist.StoreEpoch}))
 				}
 				if created && op == test.lost {
 					return persist.ErrUnavailable

@@ -243,9 +243,7 @@ func TestCheckedRegistry(t *testing.T) {
 			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != test.code {
 				t.Errorf("offlineStart %v, check %v: %v", test.offline, test.err, err)
 			}
-			if err := s.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, s.Close(t.Context()))
 		}
 	})
 }
@@ -681,16 +679,12 @@ func life(t *testing.T, offline time.Duration, how failure, fails int64) (calls 
 		time.Sleep(20 * time.Second)
 		issue(s, "after a crash")
 		before := r.calls.Load()
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 		kept = kept && (fails <= before || fails > r.calls.Load() || how == contested)
 		s = begin()
 		time.Sleep(20 * time.Second)
 		issue(s, "after a stop")
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close(t.Context()))
 		calls = r.calls.Load()
 		table := slots(t, s, r.registry)
 		held := slices.ContainsFunc(table.Slots, func(s persist.Slot) bool { return leased(s, time.Now().UnixMilli()) })

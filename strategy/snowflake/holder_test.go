@@ -190,9 +190,7 @@ func TestSharedRegistryBeginsWithItsFloor(t *testing.T) {
 			t.Errorf("got %v, retry after %s", err, e.RetryAfter)
 		}
 		time.Sleep(9*time.Second + time.Millisecond)
-		if err := s.Init(t.Context(), true); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Init(t.Context(), true))
 		one(t, s)
 	})
 }
@@ -461,9 +459,7 @@ func TestCloseWithoutInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)
 		ready(t, a)
-		if err := b.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, b.Close(t.Context()))
 		one(t, a)
 		if err := b.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStopping {
 			t.Errorf("got %v after Close", err)
@@ -496,9 +492,7 @@ func TestCloseTwice(t *testing.T) {
 		ready(t, a)
 		ready(t, b)
 		for range 2 {
-			if err := b.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, b.Close(t.Context()))
 		}
 		one(t, a)
 	})
@@ -591,9 +585,7 @@ func TestAloneBounds(t *testing.T) {
 		if now > 0 {
 			want = 0
 		}
-		if err := h.goAlone(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.goAlone())
 		if _, _, bound := h.tenure.now(); bound != someTime+want {
 			t.Errorf("at %d it goes on to %d", now, bound-someTime)
 		}

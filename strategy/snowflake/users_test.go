@@ -142,9 +142,7 @@ func TestStrike(t *testing.T) {
 	f := leaseFile{dir: t.TempDir(), name: "f", identity: statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}, users: newUsers()}
 	f.users.serves("order")
 	f.users.record("user", "")
-	if err := f.strike(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, f.strike())
 	if _, err := os.Stat(f.path()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file: %v", err)
 	}
@@ -212,7 +210,5 @@ func TestManyUsers(t *testing.T) {
 	}
 	f := must.Get(statefile.Open(filepath.Join(t.TempDir(), "state"), "f", statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}))(t)
 	defer f.Close()
-	if err := f.Store(statefile.State{Token: "t", Users: names}); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, f.Store(statefile.State{Token: "t", Users: names}))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
 )
@@ -40,9 +41,7 @@ func TestKill9(t *testing.T) {
 		l.Await(t, int64(500+round*557)) // a different position in the segments each time
 		n.Kill()
 		l.Wait()
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.Check())
 	}
 	t.Logf("%d numbers were acknowledged over %d kills", h.Numbers(), rounds)
 }
@@ -57,9 +56,7 @@ func TestCleanStopUnderLoad(t *testing.T) {
 		l.Await(t, int64(300+round*333))
 		n.Stop()
 		l.Wait()
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.Check())
 		if issued, highest := int64(h.Numbers()), h.Highest(); highest != 100+issued-1 {
 			t.Errorf("round %d: %d numbers were acknowledged, but the highest is %d: %d were skipped", round, issued, highest, highest-99-issued)
 		}

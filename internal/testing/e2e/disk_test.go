@@ -28,9 +28,7 @@ func tmpfs(t *testing.T, size string) string {
 		t.Fatalf("mount a tmpfs (these tests need root): %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 	return dir
 }
@@ -155,9 +153,7 @@ func TestDiskFullWhileIssuing(t *testing.T) {
 	n.Stop()
 	total := 0
 	for _, h := range histories {
-		if err := h.Check(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, h.Check())
 		total += h.Numbers()
 	}
 	t.Logf("%d of %d biz types were rejected at first, %d numbers issued in all", refused, len(names), total)

@@ -1,4 +1,4 @@
-// Package must ends a test at an error of its set-up: an error that the test is not about.
+// Package must ends or fails a test at an error of its set-up: an error that the test is not about.
 package must
 
 import "testing"
@@ -19,5 +19,14 @@ func Get[T any](v T, err error) func(testing.TB) T {
 		tb.Helper()
 		Do(tb, err)
 		return v
+	}
+}
+
+// Report reports err if it is not nil, and the test goes on. Goroutines of a test use it: they cannot
+// end the test.
+func Report(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Error(err)
 	}
 }

@@ -34,7 +34,5 @@ func TestAwaitHaltOfAnEndedProcess(t *testing.T) {
 func TestAwaitHaltOfAProcessThatIsGone(t *testing.T) {
 	child := exec.Command("true")
 	must.Do(t, child.Run())
-	if err := AwaitHalt(child.Process.Pid); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, AwaitHalt(child.Process.Pid))
 }

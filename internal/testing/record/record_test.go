@@ -127,9 +127,7 @@ func TestWritersDoNotMix(t *testing.T) {
 	for i := range 8 {
 		writers.Go(func() {
 			for j := range 1000 {
-				if err := w.Write(Entry{Call: &Call{Start: int64(i*1000 + j), Runs: Runs{{int64(i), 10_000, 1}}}}); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, w.Write(Entry{Call: &Call{Start: int64(i*1000 + j), Runs: Runs{{int64(i), 10_000, 1}}}}))
 			}
 		})
 	}

@@ -142,9 +142,7 @@ func TestCheck(t *testing.T) {
 	apply(Op{Kind: Reserve, Count: 1, ID: id(2)})
 	apply(Op{Kind: Release, ID: id(1)})
 	apply(Op{Kind: Void, Number: 2, Reason: "spoilt"})
-	if err := s.Check([]Run{{2, 2}}); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Check([]Run{{2, 2}}))
 	back := Op{Kind: Return, Runs: []Run{{2, 2}}}
 	if res, err := s.Apply(1, &plain, &back, &Looked{}); err != nil || res.Changed {
 		t.Errorf("a void number comes back: %+v, %v", res, err)
@@ -180,9 +178,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("above 5 there are %+v, %v", gaps, err)
 	}
 	apply(Op{Kind: Void, Number: 6, Reason: "spoilt"}) // it was released
-	if err := s.Check([]Run{{2, 2}, {6, 6}}); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.Check([]Run{{2, 2}, {6, 6}}))
 }
 
 // What is read is what was written, also in what is counted beside it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -347,9 +348,7 @@ func TestDrawsEpochs(t *testing.T) {
 	m.Took(began, began, 1, rediscursor.Taken{Stub: true, Gen: "g", Low: rediscursor.WantsRefill}, nil)
 	for _, c := range m.Commands() {
 		if c, ok := c.(Allocate); ok {
-			if err := (persist.Request{Size: 1, To: c.To}).Validate(); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, (persist.Request{Size: 1, To: c.To}).Validate())
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -122,8 +123,6 @@ func TestAlone(t *testing.T) {
 		if alone(client) != want {
 			t.Errorf("%T: %v", client, !want)
 		}
-		if err := client.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, client.Close())
 	}
 }

@@ -22,9 +22,7 @@ func tmpfs(t *testing.T) string {
 		t.Fatalf("mount a tmpfs (these tests need root): %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 	return dir
 }

@@ -18,9 +18,7 @@ func open(t *testing.T, dir string) *File {
 	t.Helper()
 	f := must.Get(Open(dir, fileName, sample().identity))(t)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, f.Close())
 	})
 	return f
 }
@@ -37,9 +35,7 @@ func wants(t *testing.T, dir string, want State) {
 	if s, err := f.Load(); err != nil || s != want {
 		t.Errorf("got %+v, %v; want %+v", s, err, want)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, f.Close())
 }
 
 // refuses checks that Load returns an error that names the file. It calls Load twice, because Load
@@ -70,9 +66,7 @@ func TestStoreAndLoad(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
-	if err := errors.Join(f.Close(), f.Close()); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, errors.Join(f.Close(), f.Close()))
 	if _, err := f.Load(); !errors.Is(err, ErrClosed) {
 		t.Errorf("load after close: %v", err)
 	}
@@ -234,9 +228,7 @@ func TestFailingSteps(t *testing.T) {
 				if err := f.Store(old); !errors.Is(err, ErrReleased) {
 					t.Errorf("stored again: %v", err)
 				}
-				if err := f.Invalidate(); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, f.Invalidate())
 				refuses(t, f, ErrNone, "")
 				return
 			}

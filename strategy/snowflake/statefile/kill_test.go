@@ -95,9 +95,7 @@ func loaded(t *testing.T, dir string) (State, error) {
 	if _, e := os.Lstat(f.path + ".tmp"); !errors.Is(e, os.ErrNotExist) {
 		t.Errorf("a temporary file was left: %v", e)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, f.Close())
 	return s, err
 }
 

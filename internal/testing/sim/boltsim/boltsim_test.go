@@ -88,9 +88,7 @@ func (l *life) kill(to string) {
 
 func (l *life) end() {
 	l.Helper()
-	if err := l.store.Close(); err != nil {
-		l.Error(err)
-	}
+	must.Report(l, l.store.Close())
 	l.users.Wait()
 }
 
@@ -109,9 +107,7 @@ func check(t *testing.T, path string) {
 			}
 			return nil
 		})
-		if err := errors.Join(err, db.Close()); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, errors.Join(err, db.Close()))
 	}
 }
 

@@ -101,9 +101,7 @@ func TestSlots(t *testing.T) {
 				t.Errorf("%+v, %v", table, err)
 			}
 		}
-		if err := slots.Drop(t.Context(), "nodes"); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, slots.Drop(t.Context(), "nodes"))
 		if err := slots.Drop(t.Context(), "nodes"); !errors.Is(err, persist.ErrNotFound) {
 			t.Error(err)
 		}
