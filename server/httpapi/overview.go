@@ -13,8 +13,8 @@ import (
 
 // Figures shows what happens in the cluster.
 type Figures interface {
-	// Overview returns the figures of all nodes as JSON. The caller must not modify it. Overview
-	// waits for the store at most about a second.
+	// Overview returns the figures of all nodes as JSON, with a newline at its end. The caller must
+	// not modify it. Overview waits for the store at most about a second.
 	Overview(ctx context.Context) (body []byte, err error)
 }
 

@@ -102,7 +102,7 @@ func randomAPI(t *testing.T) *httpapi.API {
 // still are figures of a cluster in which nothing happens.
 type still struct{}
 
-func (still) Overview(context.Context) ([]byte, error) { return []byte("{}"), nil }
+func (still) Overview(context.Context) ([]byte, error) { return []byte("{}\n"), nil }
 
 // generator makes requests that are half right.
 type generator struct{ *rand.Rand }
