@@ -92,6 +92,9 @@ func TestBizTypes(t *testing.T) {
 		{"GET new", "", 404, "unknown_biz_type"},
 		{"GET order?dryRun=true", "", 400, "invalid_request"},
 		{"GET a,b", "", 400, "invalid_biz_type"},
+		{"", "", 200, ""},
+		{"?limit=0", "", 400, "invalid_request"},
+		{"?limit=1&after=a&x=y", "", 400, "invalid_request"},
 		{"PUT order", "", 200, `"2"`},
 		{"PUT new", "", 201, `"1"`},
 		{"PUT new?dryRun=true", "", 200, `"1"`},
@@ -123,7 +126,10 @@ func TestBizTypes(t *testing.T) {
 	} {
 		api := newStarting(t)
 		api.Administer(newDefinitions(), alone{})
-		method, target, _ := strings.Cut(tt.request, " ")
+		method, target, named := strings.Cut(tt.request, " ")
+		if target = "/" + target; !named { // the list
+			method, target = "GET", tt.request
+		}
 		headers := []string{"X-Request-Id: x"}
 		if tt.headers != "" {
 			headers = append(headers, tt.headers)
@@ -132,7 +138,7 @@ func TestBizTypes(t *testing.T) {
 		if method == "PUT" || method == "PATCH" {
 			body = "{}"
 		}
-		w := sendJSON(t, api, method, "/biz-types/"+target, body, headers...)
+		w := sendJSON(t, api, method, "/biz-types"+target, body, headers...)
 		switch {
 		case w.Code != tt.status || w.Header().Get("Cache-Control") != "no-store":
 			t.Errorf("%s, %s: %d %s, headers %v", tt.request, tt.headers, w.Code, w.Body, w.Header())
@@ -141,5 +147,11 @@ func TestBizTypes(t *testing.T) {
 		case w.Header().Get("Etag") != tt.answer:
 			t.Errorf("%s, %s: ETag %s, want %s", tt.request, tt.headers, w.Header().Get("Etag"), tt.answer)
 		}
+	}
+	api := newStarting(t)
+	api.Administer(newDefinitions(), alone{})
+	w := sendJSON(t, api, "PUT", "/biz-types/order", "[]")
+	if wantProblem(t, w, 400, "invalid_definition"); !strings.Contains(w.Body.String(), `"problems":[{"key":"x","text":"\"[]\""}]`) {
+		t.Errorf("the answer does not say what is wrong: %s", w.Body)
 	}
 }

@@ -33,6 +33,8 @@ func extraRoutes() []httpapi.Extra {
 			return errors.New("a cause that callers are not told of")
 		case "limited":
 			return seqd.Errorf(seqd.CodeRateLimited, "too many")
+		case "forbidden":
+			return seqd.Errorf(seqd.CodeForbidden, "no")
 		case "catalogue":
 			if _, err := v.Catalogue(); err != nil {
 				return err
@@ -80,6 +82,9 @@ func TestExtra(t *testing.T) {
 		if w := post(tt.method, tt.media, tt.body); w.Code != 200 || w.Body.String() != tt.want {
 			t.Errorf("%+v: %d %s", tt, w.Code, w.Body)
 		}
+	}
+	if w := send(t, api, "POST", "/change/x?a=1", "a=2", "Content-Type: "+form); w.Body.String() != "a=1" {
+		t.Errorf("a route that reads no form answers %s", w.Body)
 	}
 	failedExtra(t, post("POST", form, "%zz"), "invalid_request")
 	failedExtra(t, post("POST", form, strings.Repeat("x", 1025)), "body_too_large")
@@ -199,6 +204,15 @@ func TestExtraAudit(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "hidden") {
 		t.Errorf("logged %s", &log)
+	}
+	// Where tokens are needed, a refusal is logged too, which the route decides itself.
+	api = newGuarded(t, withExtra, func(o *options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	for name, want := range map[string]int{"x": 0, "limited": 0, "forbidden": 1} {
+		log.Reset()
+		do(t, api, "GET", "/extra/"+name)
+		if n := strings.Count(log.String(), `"msg":"audit"`); n != want {
+			t.Errorf("%s: %d lines, want %d: %s", name, n, want, &log)
+		}
 	}
 }
 

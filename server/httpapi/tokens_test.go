@@ -405,7 +405,7 @@ func TestSecretsByAPI(t *testing.T) {
 	w := do(t, api, "GET", target, auth("reader"))
 	var list struct{ Secrets []secret }
 	second.Secret, third.Secret = "", ""
-	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get("Etag") != `"3"` || len(list.Secrets) != 3 || list.Secrets[0].Secret != "" ||
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get("Etag") != `"3"` || len(list.Secrets) != 3 || list.Secrets[0].Secret != "" || second.ID == "" ||
 		list.Secrets[1] != second || second.CreatedAt != nowText || second.Expires != "" || list.Secrets[2] != third || third.Expires != "2027-01-31T00:00:00.000Z" {
 		t.Fatalf("%d %v: %s, %v", w.Code, w.Header(), w.Body, err)
 	}
@@ -416,6 +416,8 @@ func TestSecretsByAPI(t *testing.T) {
 	}{
 		{"GET /tokens/new/secrets?x", "", "", 400, "invalid_request"},
 		{"POST /tokens/new/secrets?x", "", "", 400, "invalid_request"},
+		{"GET /tokens/new/made?x", "", "", 400, "invalid_request"},
+		{"GET /tokens/a%20b/made", "", "", 400, "invalid_request"},
 		{"DELETE /tokens/new/secrets/x?x", "", "", 400, "invalid_request"},
 		{"POST /tokens/new/secrets", "", "If-Match: x", 400, "invalid_request"},
 		{"POST /tokens/new/secrets", "", `If-Match: "7"`, 412, "precondition_failed"},
