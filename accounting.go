@@ -43,22 +43,17 @@ func (is *Issuer) Release(ctx context.Context, call *Call, id string, admin bool
 // key or the period, v.Key and v.Period name them; otherwise they must be the same or zero. v.Number
 // is ignored.
 func (is *Issuer) Void(ctx context.Context, bizType, id string, v Voiding) error {
-	parsed, err := is.Parse(bizType, id)
+	parsed, err := is.ParseOf(ctx, bizType, id, v.Key)
 	if err != nil {
 		return err
 	}
 	switch {
 	case !parsed.Valid:
 		return Errorf(CodeInvalidID, "the check digit of %s is wrong", shorten(id))
-	case v.Key != "" && parsed.Key != "" && v.Key != parsed.Key:
-		return Errorf(CodeInvalidKey, "%s belongs to the key %s, not %s", shorten(id), parsed.Key, v.Key)
 	case v.Period != 0 && parsed.Period != 0 && v.Period != parsed.Period:
 		return Errorf(CodeInvalidRequest, "%s belongs to the period %s, not %s", shorten(id), parsed.Period, v.Period)
 	}
-	v.Number = parsed.Number
-	if v.Key == "" {
-		v.Key = parsed.Key
-	}
+	v.Number, v.Key = parsed.Number, parsed.Key
 	if v.Period == 0 {
 		v.Period = parsed.Period
 	}

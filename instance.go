@@ -84,7 +84,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 func (i *instance) atRest() *instance {
 	return &instance{
 		chain: i.chain, closes: i.closes, name: i.name, phase: closed,
-		reads: i.reads, parser: i.parser, increment: i.increment, offset: i.offset,
+		reads: i.reads, keyed: i.keyed, parser: i.parser, increment: i.increment, offset: i.offset,
 	}
 }
 

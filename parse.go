@@ -21,7 +21,7 @@ type Parsed struct {
 	Time time.Time
 	// Period is the period of the date in the ID, 0 if there is none.
 	Period Period
-	// Key is the key in the ID, "" if there is none.
+	// Key is the key in the ID, or the one that the caller named, "" if there is none.
 	Key string
 	// MachineID and Sequence are nil if the number does not contain them.
 	MachineID, Sequence *int64
@@ -30,12 +30,24 @@ type Parsed struct {
 // Parse reads an ID back. It checks that the text has the form of an ID of this biz type, not that
 // the ID was issued. A biz type that is disabled is read too, if its definition could be.
 func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
-	i, err := is.reader(bizType)
+	return is.ParseOf(context.Background(), bizType, id, "")
+}
+
+// ParseOf is Parse for an ID of a keyed biz type that belongs to this key, "" if the caller does not
+// say. Some IDs cannot be read without it: the error is [CodeInvalidKey], as it is for a key that is
+// not the one in the ID. A store may be asked, until ctx ends.
+func (is *Issuer) ParseOf(ctx context.Context, bizType, id, key string) (Parsed, error) {
+	i, err := is.reader(ctx, bizType)
 	if err != nil {
 		return Parsed{}, err
 	}
 	defer i.leave()
-	p, shown, err := i.read(id)
+	if key != "" {
+		if err := i.checkKey(key); err != nil {
+			return Parsed{}, err
+		}
+	}
+	p, shown, err := i.read(ctx, id, key)
 	if err != nil {
 		return Parsed{}, err
 	}
@@ -63,12 +75,12 @@ func (is *Issuer) Parse(bizType, id string) (Parsed, error) {
 }
 
 // reader returns an instance that can read IDs of a biz type. The caller must leave it.
-func (is *Issuer) reader(bizType string) (*instance, error) {
-	i, err := is.find(context.Background(), bizType, false)
+func (is *Issuer) reader(ctx context.Context, bizType string) (*instance, error) {
+	i, err := is.find(ctx, bizType, false)
 	if CodeOf(err) != CodeDisabled {
 		return i, err
 	}
-	rest, failed := is.find(context.Background(), bizType, true)
+	rest, failed := is.find(ctx, bizType, true)
 	switch {
 	case failed != nil:
 		return nil, err
@@ -79,14 +91,15 @@ func (is *Issuer) reader(bizType string) (*instance, error) {
 	return rest, nil
 }
 
-// read undoes what the plugins did to the display of a number, the last one first.
-func (i *instance) read(id string) (p Parsed, shown string, err error) {
+// read undoes what the plugins did to the display of a number, the last one first. key is the one
+// that the caller named, "" for none.
+func (i *instance) read(ctx context.Context, id, key string) (p Parsed, shown string, err error) {
 	p.Valid, shown = true, id
 	for _, l := range slices.Backward(i.chain) {
 		reader, ok := l.Plugin.(Reader)
 		switch {
 		case ok:
-			reading, err := l.read(reader, shown)
+			reading, err := l.read(ctx, reader, shown, Counter{p.Period, cmp.Or(p.Key, key)})
 			if err != nil {
 				return p, "", err
 			}
@@ -96,11 +109,18 @@ func (i *instance) read(id string) (p Parsed, shown string, err error) {
 			return p, "", Errorf(CodeInvalidID, "IDs of %s cannot be read back: the plugin %s cannot read them", i.name, l.Name)
 		}
 	}
+	if key != "" && p.Key != "" && p.Key != key {
+		return p, "", Errorf(CodeInvalidKey, "%s belongs to the key %s, not %s", shorten(id), p.Key, key)
+	}
+	p.Key = cmp.Or(p.Key, key)
 	return p, shown, nil
 }
 
-func (l *link) read(reader Reader, shown string) (r Reading, err error) {
+func (l *link) read(ctx context.Context, reader Reader, shown string, of Counter) (r Reading, err error) {
 	defer recoverFrom(CodePluginPanic, "plugin", l.Name, &err)
+	if c, ok := reader.(CounterReader); ok {
+		return c.ReadOf(ctx, shown, of)
+	}
 	return reader.Read(shown)
 }
 

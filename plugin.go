@@ -130,6 +130,24 @@ type Reader interface {
 	Read(shown string) (Reading, error)
 }
 
+// CounterReader is a [Reader] of IDs that cannot be read without knowing what their numbers are
+// counted for.
+type CounterReader interface {
+	Reader
+	// ReadOf is called instead of Read. of is what the ID shows, or the caller has named: fields are
+	// zero if nobody says. Without a key that it needs, the error is [CodeInvalidKey]. It may ask the
+	// store, until ctx ends.
+	ReadOf(ctx context.Context, shown string, of Counter) (Reading, error)
+}
+
+// Counter is what numbers of a biz type are counted for.
+type Counter struct {
+	// Period is the day, month or year, 0 if the numbers never reset.
+	Period Period
+	// Key is "" if the biz type is not [Keyed].
+	Key string
+}
+
 // Reading is what a [Reader] finds in an ID.
 type Reading struct {
 	// Shown is the display form before the plugin changed it.

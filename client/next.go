@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Option changes how numbers are requested.
+// Option changes how numbers are requested, or an ID is read.
 type Option func(*options)
 
 type options struct {

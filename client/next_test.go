@@ -109,16 +109,27 @@ func TestHugeCounts(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	var path string
+	var path, query string
 	body := `{"bizType":"user","id":"7","number":"9223372036854775807","valid":true,"at":"2026-11-22T00:31:43.516Z","machineId":0,"sequence":4095,"more":[]}`
 	c := answering(t, func(r *http.Request) *http.Response {
-		path = r.URL.EscapedPath()
+		path, query = r.URL.EscapedPath(), r.URL.RawQuery
 		return respond(200, "application/json", body)
 	})
 	ctx := context.Background()
 	p, err := c.Parse(ctx, "user", "7")
 	if err != nil || p.Number != 1<<63-1 || !p.Valid || p.At.UnixMilli() != 1795307503516 || *p.MachineID != 0 || *p.Sequence != 4095 || path != "/seq/user/parse/7" {
 		t.Errorf("%s: got %+v, %v", path, p, err)
+	}
+	body = `{"bizType":"ticket","id":"7","number":"3","valid":true,"key":"t-1"}`
+	p, err = c.Parse(ctx, "ticket", "7", Key("t-1"))
+	if err != nil || p.Key != "t-1" || query != "key=t-1" {
+		t.Errorf("%s: got %+v, %v", query, p, err)
+	}
+	if _, err := c.Parse(ctx, "ticket", "7", Key("a/b")); !errors.Is(err, ErrInvalidKey) {
+		t.Error(err)
+	}
+	if _, err := c.Parse(ctx, "ticket", "7", IdempotencyKey("once")); !errors.Is(err, ErrInvalidRequest) {
+		t.Error(err)
 	}
 	body = `{"bizType":"user","id":"A/1 ?é","number":"1","valid":false,"period":"2026"}`
 	p, err = c.Parse(ctx, "user", "A/1 ?é")

@@ -17,7 +17,7 @@ type Parsed struct {
 	// Period is the day, month or year that the number belongs to: 2026-11-20, 2026-11 or 2026. It
 	// is empty if the biz type does not reset.
 	Period string `json:"period,omitempty"`
-	// Key is the key that the ID shows, "" if it shows none.
+	// Key is the key that the ID shows or that was named, "" if there is none.
 	Key string `json:"key,omitempty"`
 	// At, MachineID and Sequence are what a number of snowflake contains; otherwise the zero time
 	// and nil.
@@ -28,15 +28,31 @@ type Parsed struct {
 
 // Parse returns what an ID says. It tells whether a text has the form of an ID of the biz type, and
 // not whether the ID was issued. A text of another form is [ErrInvalidID].
-func (c *Client) Parse(ctx context.Context, bizType, id string) (Parsed, error) {
+//
+// [Key] names the key that the ID belongs to, for a keyed biz type. Some IDs cannot be read without it:
+// [ErrInvalidKey]. [IdempotencyKey] is refused: reading can be repeated anyway.
+func (c *Client) Parse(ctx context.Context, bizType, id string, opts ...Option) (Parsed, error) {
 	if err := checkBizType(bizType); err != nil {
 		return Parsed{}, err
 	}
 	if id == "" {
 		return Parsed{}, &Error{Code: ErrInvalidID, Detail: "the ID is empty"}
 	}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.hasOnce {
+		return Parsed{}, &Error{Code: ErrInvalidRequest, Detail: "reading an ID takes no idempotency key"}
+	}
 	var p Parsed
 	r := &call{op: "parse", bizType: bizType, method: http.MethodGet, target: seqPath(bizType, "parse", id), accept: "application/json", repeat: true, limit: usualLimit}
+	if o.hasKey {
+		if err := checkKey(o.key); err != nil {
+			return Parsed{}, err
+		}
+		r.target += "?key=" + o.key
+	}
 	r.decode = func(a *answer) error {
 		if err := decodeJSON(a, &p); err != nil {
 			return err

@@ -13,25 +13,36 @@ import (
 )
 
 func parseCommand(env *clitool.Env) *cobra.Command {
-	return &cobra.Command{
+	var key string
+	cmd := &cobra.Command{
 		Use: "parse BIZTYPE ID", Short: "Show what an ID says",
 		Long: `Show what an ID says: its number, and its period, time, machine ID and sequence if it has them. It
-is valid if it has the form of an ID; that does not say whether it was issued.`,
+is valid if it has the form of an ID; that does not say whether it was issued.
+
+--key names the key that the ID belongs to, for a keyed biz type. Some IDs cannot be read without
+it.`,
 		Example: `  seqd parse order 105
-  seqd parse user 482910567281934336 --json`,
+  seqd parse user 482910567281934336 --json
+  seqd parse ticket 59610386 --key tenant-42`,
 		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: first(env.CompleteBizTypes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := env.Client()
 			if err != nil {
 				return err
 			}
-			p, err := c.Parse(cmd.Context(), args[0], args[1])
+			var opts []client.Option
+			if cmd.Flags().Changed("key") {
+				opts = append(opts, client.Key(key))
+			}
+			p, err := c.Parse(cmd.Context(), args[0], args[1], opts...)
 			if err != nil {
 				return err
 			}
 			return env.Show(p, func(w io.Writer) error { return printParsed(w, p) })
 		},
 	}
+	cmd.Flags().StringVar(&key, "key", "", "`KEY` of a keyed biz type")
+	return cmd
 }
 
 // printParsed writes one line for each thing that the ID says.

@@ -434,6 +434,11 @@ func TestParse(t *testing.T) {
 	if got := f.last().target; got != "/seq/user/parse/5%20%2F%206" {
 		t.Errorf("asked %s", got)
 	}
+	f = answering(t, answerJSON(200, `{"bizType":"ticket","id":"7","number":"3","valid":true,"key":"t-1"}`))
+	f.line(t).want("biz type    ticket\nID          7\nnumber      3\nvalid       true\nkey         t-1\n", "parse", "ticket", "7", "--key", "t-1")
+	if got := f.last().target; got != "/seq/ticket/parse/7?key=t-1" {
+		t.Errorf("asked %s", got)
+	}
 }
 
 // Completion offers names of the service, and nothing if it cannot be asked.

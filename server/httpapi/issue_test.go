@@ -157,7 +157,8 @@ func TestParseRefuses(t *testing.T) {
 			"order/parse/1e3", "order/parse/1_000", "order/parse/١٢٣", "order/parse/%ff%00%22", "order/parse/1%2F2", "order/parse/" + strings.Repeat("9", 4000), "order/parse/" + strings.Repeat("x", 4000),
 		},
 		"not_found":        {"order/parse/", "order/parse", "order/parse/1/2"},
-		"unknown_biz_type": {"nobody/parse/1"}, "invalid_biz_type": {"1/parse/1"}, "invalid_request": {"order/parse/1?count=1"},
+		"unknown_biz_type": {"nobody/parse/1"}, "invalid_biz_type": {"1/parse/1"}, "invalid_request": {"order/parse/1?count=1", "order/parse/1?key=a&key=b"},
+		"invalid_key": {"order/parse/1?key=a", "order/parse/1?key=", "order/parse/1?key=a%2Fb"},
 	} {
 		for _, target := range targets {
 			t.Run(target, func(t *testing.T) {

@@ -6,11 +6,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/gate"
 )
 
-// parsing serves /seq/{bizType}/parse/{id}.
+// parsing serves /seq/{bizType}/parse/{id}?key=.
 type parsing struct{ gate *gate.Gate }
 
 // parsed is the answer of the parse route.
@@ -35,11 +34,16 @@ func (p parsing) parse(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Request.URL.RawQuery != "" {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "parse takes no query parameters")
+	values, err := readQuery(c.Request.URL.RawQuery, "key")
+	if err != nil {
+		return err
+	}
+	key, _, err := counterIn(values)
+	if err != nil {
+		return err
 	}
 	bizType, id := c.Param("bizType"), c.Param("id")
-	number, err := issuer.Parse(bizType, id)
+	number, err := issuer.ParseOf(c.Request.Context(), bizType, id, key)
 	if err != nil {
 		return err
 	}

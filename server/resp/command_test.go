@@ -59,6 +59,9 @@ func TestAnswers(t *testing.T) {
 		{"reset", form("RESET"), "+RESET\r\n"},
 		{"quit", form("QUIT") + form("INCR", "order"), "+OK\r\n"},
 		{"parse", form("SEQ.PARSE", "order", "100"), "*8\r\n$7\r\nbizType\r\n$5\r\norder\r\n$2\r\nid\r\n$3\r\n100\r\n$6\r\nnumber\r\n$3\r\n100\r\n$5\r\nvalid\r\n:1\r\n"},
+		{"parse with a key", form("SEQ.PARSE", "order", "1", "KEY", "a"), "-ERR invalid_key: order has one counter for all callers: leave the key out\r\n"},
+		{"parse for a key", form("SEQ.PARSE", "tenant", "1", "KEY", "a"), "*10\r\n$7\r\nbizType\r\n$6\r\ntenant\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$3\r\nkey\r\n$1\r\na\r\n$5\r\nvalid\r\n:1\r\n"},
+		{"parse with another option", form("SEQ.PARSE", "order", "1", "COUNT", "2"), "-ERR invalid_request: syntax error: \"COUNT\" is not an option of SEQ.PARSE bizType id [KEY k]\r\n"},
 		{"parse what is not valid", form("SEQ.PARSE", "wrong", "1"), "*8\r\n$7\r\nbizType\r\n$5\r\nwrong\r\n$2\r\nid\r\n$1\r\n1\r\n$6\r\nnumber\r\n$1\r\n1\r\n$5\r\nvalid\r\n:0\r\n"},
 		{"command info", form("COMMAND", "INFO", "SEQ.NEXT", "INCR"), "*2\r\n*10\r\n$8\r\nseq.next\r\n:-2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n" +
 			"*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
@@ -88,7 +91,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, nil, define("order", newCounter(100)), define("ticket", newCounter(7), prefixed), define("wrong", invalid{newCounter(1)}),
-				define("made", telling{newCounter(1)}, seqd.BoundPlugin{Name: "dated", Rewrites: true, Plugin: dated{}}))
+				defineKeyed("tenant", newCounter(1)), define("made", telling{newCounter(1)}, seqd.BoundPlugin{Name: "dated", Rewrites: true, Plugin: dated{}}))
 			p := s.dial(t)
 			if !strings.Contains(test.send, "QUIT") {
 				test.send, test.want = test.send+form("QUIT"), test.want+"+OK\r\n"

@@ -40,7 +40,7 @@ func newCommands() []command {
 
 		{name: "SEQ.CONFIRM", usage: "bizType reservation", summary: "Makes reserved numbers issued.", least: 3, most: 3, run: (*conn).confirm},
 		{name: "SEQ.RELEASE", usage: "bizType reservation", summary: "Gives reserved numbers back.", least: 3, most: 3, run: (*conn).release},
-		{name: "SEQ.PARSE", usage: "bizType id", summary: "Returns what an ID says.", least: 3, most: 3, run: (*conn).parse},
+		{name: "SEQ.PARSE", usage: "bizType id [KEY k]", summary: "Returns what an ID says.", least: 3, most: 5, run: (*conn).parse},
 		{name: "PING", usage: "[text]", summary: "Returns PONG, or the text.", least: 1, most: 2, run: (*conn).ping},
 		{name: "ECHO", usage: "text", summary: "Returns the text.", least: 2, most: 2, run: (*conn).echo},
 		{name: "SELECT", usage: "0", summary: "Does nothing: there is one database.", least: 2, most: 2, run: (*conn).selectDB},

@@ -16,7 +16,7 @@ type options struct {
 	ttl     time.Duration // 0 if it is not given
 }
 
-// options reads the options of a command that has the biz type as its first argument.
+// options reads the options of a command: what comes after the first two of args.
 func (c *conn) options(cmd int, args [][]byte) (o options, err error) {
 	o.count = 1
 	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {

@@ -7,8 +7,8 @@ import (
 	"github.com/seqd/seqd/server/access"
 )
 
-// parse is SEQ.PARSE bizType id.
-func (c *conn) parse(_ int, args [][]byte) error {
+// parse is SEQ.PARSE bizType id [KEY k].
+func (c *conn) parse(cmd int, args [][]byte) error {
 	g, bizType, id := c.server.gate, string(args[1]), string(args[2])
 	if who, err := c.allow(access.ScopeIssue, bizType); err != nil {
 		if who.Name == "" {
@@ -22,7 +22,11 @@ func (c *conn) parse(_ int, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	p, err := issuer.Parse(bizType, id)
+	o, err := c.options(cmd, args[1:])
+	if err != nil {
+		return err
+	}
+	p, err := issuer.ParseOf(c.server.ctx, bizType, id, string(o.key))
 	if err != nil {
 		return err
 	}
@@ -37,6 +41,9 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 func (c *conn) appendParsed(bizType, id string, p *seqd.Parsed) {
 	type entry struct{ key, value string }
 	entries := []entry{{"bizType", bizType}, {"id", id}, {"number", strconv.FormatInt(p.Number, 10)}}
+	if p.Key != "" {
+		entries = append(entries, entry{"key", p.Key})
+	}
 	if period := p.Period.String(); period != "" {
 		entries = append(entries, entry{"period", period})
 	}

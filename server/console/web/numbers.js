@@ -50,13 +50,15 @@ const parsed = (p) => h("div", { class: "box", role: "status" },
 
 const parseForm = (it, ctx) => {
   const id = plain("ID", "id", { required: true });
+  const key = keyField(it, false);
   const result = h("div");
   const parse = async () => {
     put(result);
-    put(result, parsed((await get(path`/seq/${it.name}/parse/${id.value()}`)).data));
+    const query = { key: key?.value() };
+    put(result, parsed((await get(path`/seq/${it.name}/parse/${id.value()}`, { query })).data));
   };
   const submit = sender("Parse", ctx.why(`issue:${it.name}`), "");
-  return [rowForm(parse, submit, [id], atField({ invalid_id: id })), result];
+  return [rowForm(parse, submit, [id, key], atField({ invalid_id: id, invalid_key: key })), result];
 };
 
 /** Shows the tab Numbers of a biz type. */
