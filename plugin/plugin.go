@@ -30,6 +30,10 @@ type Env struct {
 	Log *slog.Logger
 	// Observer receives rare events.
 	Observer seqd.Observer
+	// OnRecord returns known of [Factory.ShapeLike]. It asks the store, until ctx ends. While the biz
+	// type issues, the shape is on record, and the answer stays the same. It is nil in programs that
+	// do not know it, for which Shape says what the plugin does.
+	OnRecord func(ctx context.Context) (known string, err error)
 	// Redis is nil if the configuration names no server. Otherwise it is a client that sends each
 	// command once, without retries, and with a timeout even if no server can be reached. It is
 	// safe for concurrent use. A plugin must not close it.
@@ -73,6 +77,9 @@ type Factory struct {
 	// Check returns what is wrong with a binding in the chain of this biz type, which is otherwise
 	// valid. It does no I/O. It may be nil.
 	Check func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
+	// CheckNew returns what a binding must still say before the biz type issues its first number: it is
+	// called as long as no shape is on record. It does no I/O. It may be nil.
+	CheckNew func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
 	// New returns the plugin of one binding. The binding's Settings come from Settings, and are
 	// decoded and validated. If the plugin implements seqd.Closer, it is closed at the end.
 	New func(env Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error)
@@ -81,6 +88,11 @@ type Factory struct {
 	// seqd.Claim). It is called after New, with the same binding. It must return an error if it
 	// cannot read something: a text without it would be taken for another shape.
 	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) (string, error)
+	// ShapeLike is for a plugin that still shows numbers in previous ways; nil for others. It is called
+	// instead of Shape. known is the shape that the biz type has of this plugin, on record or by force,
+	// with text behind it, or "" if it has none: ShapeLike returns that of the same way. See
+	// [Env.OnRecord].
+	ShapeLike func(bizType seqd.BizType, binding seqd.PluginBinding, known string) (string, error)
 	// ShowsPeriod reports whether the plugin makes IDs of different periods differ. Only then may
 	// the numbers of the biz type reset. It is nil for plugins that never do.
 	ShowsPeriod func(bizType seqd.BizType, binding seqd.PluginBinding) bool

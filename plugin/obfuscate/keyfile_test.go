@@ -33,7 +33,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	if log := r.log.String(); strings.Count(log, "a new key was created") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
 		t.Errorf("the log says %s", log)
 	}
-	if first.permutation.k0 != second.permutation.k0 {
+	if first.all.permutation.k0 != second.all.permutation.k0 {
 		t.Error("another key the second time")
 	}
 	if shapeOf(t, &Settings{Digits: 8, KeyFile: path}) == shapeOf(t, &Settings{Digits: 8, KeyFile: filepath.Join(t.TempDir(), "key")}) {
@@ -137,7 +137,7 @@ func wantRefused(t *testing.T, name, path, want string) {
 	t.Helper()
 	settings := &Settings{Digits: 8, KeyFile: path}
 	_, err := New(env(), bizTypeWith(), binding(settings))
-	_, shapeErr := shape(bizTypeWith(), binding(settings))
+	_, shapeErr := shape(bizTypeWith(), binding(settings), "")
 	for _, err := range []error{err, shapeErr} {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v, want %q and the path", name, err, want)

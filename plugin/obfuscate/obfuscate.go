@@ -7,8 +7,8 @@
 // pairs of numbers and IDs of a small domain needs no key. Never use an ID to authorize access.
 // docs/plugins/obfuscate.md says more.
 //
-// [Plugin] is the plugin, [Settings] say how large the domain is and where the key comes from, and
-// permutation.go has the permutation.
+// [Plugin] is the plugin, [Settings] say how large the domain is and where the key comes from,
+// permutation.go has the permutations, and version.go says which one a number gets.
 package obfuscate
 
 import (
@@ -40,10 +40,14 @@ func init() {
 		Pure:     true,
 		Settings: func() any { return &Settings{} },
 		Check:    check,
+		CheckNew: checkNew,
 		New: func(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
 			return New(env, bizType, binding)
 		},
-		Shape: shape,
+		Shape: func(bizType seqd.BizType, binding seqd.PluginBinding) (string, error) {
+			return shape(bizType, binding, unasked)
+		},
+		ShapeLike: shape,
 	})
 }
 
@@ -72,8 +76,8 @@ func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Pr
 }
 
 // shape returns a text that changes with everything that decides which ID a number has. It contains
-// a hash of the key.
-func shape(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
+// a hash of the key. known is what it returned before, "" if there was nothing.
+func shape(bizType seqd.BizType, binding seqd.PluginBinding, known string) (string, error) {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
 		return "", wrongSettings(binding)
@@ -83,7 +87,7 @@ func shape(_ seqd.BizType, binding seqd.PluginBinding) (string, error) {
 		return "", err
 	}
 	key, value := settings.domain()
-	return fmt.Sprintf("%d %s=%d key=%s", version, key, value, made.fingerprint), nil
+	return fmt.Sprintf("%d %s=%d key=%s", settings.version(bizType, known), key, value, made.fingerprint), nil
 }
 
 func wrongSettings(binding seqd.PluginBinding) error {
@@ -93,12 +97,17 @@ func wrongSettings(binding seqd.PluginBinding) error {
 // Plugin displays numbers as other numbers. It is safe for concurrent use.
 type Plugin struct {
 	seqd.NopPlugin
-	env         plugin.Env
-	bizType     string
-	digits      int // of an ID; 0 if it has no leading zeros
-	permutation *permutation
-	// p.show, made once, because a method value allocates
-	rewrite func(dst []byte, number int64, shown []byte) []byte
+	env      plugin.Env
+	bizType  seqd.BizType
+	settings *Settings
+	digits   int // of an ID; 0 if it has no leading zeros
+	size     uint64
+	all      *view // of the version oneForAll
+	family   *family
+	// version is the one that is used, 0 while it is not known for good.
+	version atomic.Int32
+	// latest is the latest view of the version oneForEach, nil at first.
+	latest atomic.Pointer[view]
 	// when the next warning is due, in ns since the Unix epoch
 	warnAgain atomic.Int64
 }
@@ -119,8 +128,13 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 	if made.made {
 		env.Log.Warn("a new key was created: copy its file to all other nodes and to the backups", "bizType", bizType.Name, "keyFile", settings.KeyFile)
 	}
-	p := &Plugin{env: env, bizType: bizType.Name, digits: settings.Digits, permutation: made.permutation}
-	p.rewrite = p.show
+	p := &Plugin{
+		env: env, bizType: bizType, settings: settings, digits: settings.Digits, size: settings.size(), family: made.family,
+		all: newView(made.permutation, settings.Digits, 0, ""),
+	}
+	if settings.Version != 0 || !varies(bizType) || env.OnRecord == nil {
+		p.version.Store(int32(settings.version(bizType, unasked)))
+	}
 	return p, nil
 }
 
@@ -128,11 +142,15 @@ var errRewritten = errors.New("obfuscate: a previous plugin has rewritten the nu
 
 // After displays each number as another one. For a number outside the domain it returns an
 // [seqd.Error] with [seqd.CodeExhausted].
-func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
+func (p *Plugin) After(ctx context.Context, call *seqd.Call) error {
 	if call.Sequence.Shown() {
 		return errRewritten // the check of the configuration refuses such a chain
 	}
-	size := p.permutation.size
+	v, err := p.viewOf(ctx, call.Sequence.Period(), call.Sequence.Key())
+	if err != nil {
+		return err
+	}
+	size := p.size
 	largest := uint64(0)
 	for _, run := range call.Sequence.Runs() {
 		last := run.First + int64(run.Count-1)*run.Stride
@@ -145,14 +163,14 @@ func (p *Plugin) After(_ context.Context, call *seqd.Call) error {
 	if left := size - 1 - largest; left < (size+99)/100 {
 		p.warn(left)
 	}
-	call.Sequence.Show(p.rewrite)
+	call.Sequence.Show(v.rewrite)
 	return nil
 }
 
 // exhausted is the error for a number outside the domain.
 func (p *Plugin) exhausted() *seqd.Error {
 	return seqd.Errorf(seqd.CodeExhausted, "%s has reached a number above %d, the largest that IDs of %s have room for: create a new biz type with longer IDs",
-		p.bizType, p.permutation.size-1, p.domain())
+		p.bizType.Name, p.size-1, p.domain())
 }
 
 // domain describes the domain.
@@ -160,7 +178,7 @@ func (p *Plugin) domain() string {
 	if p.digits > 0 {
 		return fmt.Sprintf("%d digits", p.digits)
 	}
-	return fmt.Sprintf("the numbers below %d", p.permutation.size)
+	return fmt.Sprintf("the numbers below %d", p.size)
 }
 
 // warnEvery is the shortest time between two warnings.
@@ -173,17 +191,8 @@ func (p *Plugin) warn(left uint64) {
 	if now < due && due-now <= int64(warnEvery) || !p.warnAgain.CompareAndSwap(due, now+int64(warnEvery)) {
 		return
 	}
-	p.env.Log.Warn("nearly all numbers that the IDs have room for are used up", "bizType", p.bizType, "left", left, "last", p.permutation.size-1)
-	p.env.Observer.Event(seqd.Event{BizType: p.bizType, Kind: seqd.EventNearlyExhausted, Numbers: int64(left)})
-}
-
-// show appends the display form of number, which is in the domain.
-func (p *Plugin) show(dst []byte, number int64, _ []byte) []byte {
-	y := p.permutation.forward(uint64(number))
-	if p.digits == 0 {
-		return strconv.AppendUint(dst, y, 10)
-	}
-	return appendPadded(dst, y, p.digits)
+	p.env.Log.Warn("nearly all numbers that the IDs have room for are used up", "bizType", p.bizType.Name, "left", left, "last", p.size-1)
+	p.env.Observer.Event(seqd.Event{BizType: p.bizType.Name, Kind: seqd.EventNearlyExhausted, Numbers: int64(left)})
 }
 
 const zeros = "0000000000000000000"
@@ -200,13 +209,22 @@ func appendPadded(dst []byte, n uint64, length int) []byte {
 	return dst
 }
 
-// Read implements [seqd.Reader].
+// Read implements [seqd.Reader]. It reads IDs that belong to no key and no period.
 func (p *Plugin) Read(shown string) (seqd.Reading, error) {
+	return p.ReadOf(context.Background(), shown, seqd.Counter{})
+}
+
+// ReadOf implements [seqd.CounterReader].
+func (p *Plugin) ReadOf(ctx context.Context, shown string, of seqd.Counter) (seqd.Reading, error) {
 	y, ok := p.parse(shown)
 	if !ok {
 		return seqd.Reading{}, p.invalid()
 	}
-	number := p.permutation.backward(y)
+	permutation, err := p.permutationOf(ctx, of)
+	if err != nil {
+		return seqd.Reading{}, err
+	}
+	number := permutation.backward(y)
 	if number == 0 || number > math.MaxInt64 {
 		return seqd.Reading{}, seqd.Errorf(seqd.CodeInvalidID, "it stands for a number that is never issued")
 	}
@@ -224,7 +242,7 @@ func (p *Plugin) parse(shown string) (y uint64, ok bool) {
 		}
 		y = 10*y + uint64(c-'0') // at most 19 digits
 	}
-	return y, y < p.permutation.size
+	return y, y < p.size
 }
 
 // invalid is the error for a text that is never displayed.
@@ -232,7 +250,7 @@ func (p *Plugin) invalid() *seqd.Error {
 	if p.digits > 0 {
 		return seqd.Errorf(seqd.CodeInvalidID, "an ID has exactly %d digits", p.digits)
 	}
-	return seqd.Errorf(seqd.CodeInvalidID, "an ID is a number from 0 to %d without zeros in front", p.permutation.size-1)
+	return seqd.Errorf(seqd.CodeInvalidID, "an ID is a number from 0 to %d without zeros in front", p.size-1)
 }
 
 // Idle implements [seqd.Idler]: a plugin that is made anew shows numbers alike.
@@ -240,12 +258,12 @@ func (*Plugin) Idle() bool { return true }
 
 // Measure implements [seqd.Measurer]: the largest number in the domain.
 func (p *Plugin) Measure(tell func(seqd.Measurement)) {
-	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(p.permutation.size - 1)})
+	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(p.size - 1)})
 }
 
 var (
-	_ seqd.Plugin   = (*Plugin)(nil)
-	_ seqd.Reader   = (*Plugin)(nil)
-	_ seqd.Measurer = (*Plugin)(nil)
-	_ seqd.Idler    = (*Plugin)(nil)
+	_ seqd.Plugin        = (*Plugin)(nil)
+	_ seqd.CounterReader = (*Plugin)(nil)
+	_ seqd.Measurer      = (*Plugin)(nil)
+	_ seqd.Idler         = (*Plugin)(nil)
 )

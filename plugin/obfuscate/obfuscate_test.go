@@ -80,7 +80,7 @@ func everySetting() (list []*Settings) {
 func TestTextsThatAreNoIDs(t *testing.T) {
 	digits, bits, most := newPlugin(t, &Settings{Digits: 8, Key: someKey}), newPlugin(t, &Settings{Bits: 10, Key: someKey}), newPlugin(t, &Settings{Digits: 19, Key: someKey})
 	never := func(p *Plugin, number uint64) string {
-		y := p.permutation.forward(number)
+		y := p.all.permutation.forward(number)
 		if p.digits == 0 {
 			return strconv.FormatUint(y, 10)
 		}

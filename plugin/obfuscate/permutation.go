@@ -6,13 +6,20 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/seqd/seqd"
 )
 
-// version is the version of the algorithm. It is part of the shape: increase it if the ID of any
-// number changes.
-const version = 1
+// The versions of the algorithm. They are part of the shape: if the ID of any number changes, that
+// is another version. docs/adr/0062-obfuscation-of-each-key.md says which biz types have which.
+const (
+	// oneForAll has one permutation for all keys and periods of a biz type.
+	oneForAll = 1
+	// oneForEach has another one for each key in each period.
+	oneForEach = 2
+)
 
-// The number of rounds, which is even: each changes one half of the number, in turn.
+// The number of rounds of oneForAll, which is even: each changes one half of the number, in turn.
 // docs/adr/0012-obfuscation.md explains it. Sizes up to smallSize, where a round hides less, have
 // more rounds, and a table that makes up for their cost.
 const (
@@ -35,15 +42,10 @@ type permutation struct {
 	table      []uint16 // the image of each number, for sizes up to smallSize
 }
 
-// newPermutation returns the permutation of a key, which has any length. size is 2 to 10^19.
-// Permutations of the same key and different sizes are unrelated.
+// newPermutation returns the permutation oneForAll of a key, which has any length. size is 2 to
+// 10^19. Permutations of the same key and different sizes are unrelated.
 func newPermutation(key []byte, size uint64) *permutation {
-	a := rootUp(size)
-	derived := derive("permutation", size, key)
-	p := &permutation{
-		size: size, a: a, b: (size-1)/a + 1, rounds: rounds,
-		k0: binary.LittleEndian.Uint64(derived[:]), k1: binary.LittleEndian.Uint64(derived[8:]),
-	}
+	p := feistel(size, rounds).keyed(derive(oneForAll, "permutation", size, key))
 	if size <= smallSize {
 		p.rounds = smallRounds
 		table := make([]uint16, size)
@@ -55,9 +57,66 @@ func newPermutation(key []byte, size uint64) *permutation {
 	return p
 }
 
-// derive hashes a key for one purpose, so that knowing one derived key says nothing about the
-// others.
-func derive(purpose string, size uint64, key []byte) [sha256.Size]byte {
+// feistel returns a permutation that has no key yet.
+func feistel(size, rounds uint64) *permutation {
+	a := rootUp(size)
+	return &permutation{size: size, a: a, b: (size-1)/a + 1, rounds: rounds}
+}
+
+// keyed returns p with the key of SipHash that begins a hash.
+func (p *permutation) keyed(derived [sha256.Size]byte) *permutation {
+	made := *p
+	made.k0, made.k1 = binary.LittleEndian.Uint64(derived[:]), binary.LittleEndian.Uint64(derived[8:])
+	return &made
+}
+
+// family is the permutations oneForEach of a key: for each period and key of a biz type one, which
+// says nothing about the others. It is immutable.
+type family struct {
+	base   *permutation // without a key
+	secret [sha256.Size]byte
+}
+
+// newFamily returns the family of a key, which has any length. size is 2 to 10^19.
+func newFamily(key []byte, size uint64) *family {
+	return &family{feistel(size, enoughRounds(size)), derive(oneForEach, "family", size, key)}
+}
+
+// of returns the permutation for a period and a key of a biz type, 0 and "" if it has none. Its key
+// is the SHA-256 of the secret (32 bytes), the period (8 bytes) and the key.
+func (f *family) of(period seqd.Period, key string) *permutation {
+	text := make([]byte, 0, sha256.Size+8+seqd.MaxKeyLength)
+	text = append(text, f.secret[:]...)
+	text = binary.BigEndian.AppendUint64(text, uint64(period))
+	return f.base.keyed(sha256.Sum256(append(text, key...)))
+}
+
+// Whoever sees IDs of many keys has pairs of many permutations, and attacks on Feistel networks add
+// up what they learn of each. The best ones known for small domains need about M^(r/2 − 1.5) pairs of
+// number and ID if each may come from another permutation, for r rounds and halves of M values (Tim
+// Beyne, Linear Cryptanalysis of FF3-1 and FEA, CRYPTO 2021). securityBits asks that this be 2^64, more
+// than all numbers of a biz type. The limits are the rounds of FF1 (NIST SP 800-38G), and what
+// oneForAll has for the smallest domains, where the bound says nothing.
+const (
+	securityBits = 64
+	leastRounds  = 10
+	mostRounds   = 32
+)
+
+// enoughRounds returns the least even number of rounds that the bound asks for. No size of the
+// settings is so near to a limit that a rounding error could change it.
+func enoughRounds(size uint64) uint64 {
+	half := math.Log2(float64(feistel(size, 0).b))
+	r := uint64(leastRounds)
+	for r < mostRounds && half*(float64(r)/2-1.5) < securityBits {
+		r += 2
+	}
+	return r
+}
+
+// derive hashes a key for one purpose of a version, so that knowing one derived key says nothing
+// about the others.
+func derive(version int, purpose string, size uint64, key []byte) [sha256.Size]byte {
 	text := append(fmt.Appendf(nil, "seqd obfuscate %d ", version), purpose...)
 	text = append(text, 0)
 	text = binary.BigEndian.AppendUint64(text, size)

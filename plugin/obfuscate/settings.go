@@ -40,6 +40,12 @@ type Settings struct {
 	// KeyFile is the path of the file that contains the key, in `bizTypeFolder`. It is created with a
 	// random key if it does not exist.
 	KeyFile string `config:"keyFile" exactlyOneOf:"key, keyEnv, keyFile"`
+	// Version is the version of the algorithm. 1 shows a number of all keys and periods as the same
+	// ID, 2 shows it as another one for each. If it is not set, a biz type that has issued numbers
+	// continues with the version that it had. A new one gets 2 if it is `keyed` or resets, and
+	// otherwise 1; but if it has a `start` or an `increment` too, it must be set. Where numbers
+	// continue in another store, set it to the version that they had.
+	Version int `config:"version" range:"0 to 2" zero:"not set"`
 
 	reach *seqd.Reach // what KeyEnv and KeyFile may name
 
@@ -49,9 +55,10 @@ type Settings struct {
 
 // material is what is derived from a key.
 type material struct {
-	permutation *permutation
-	fingerprint string // distinguishes keys; it does not reveal a strong key
-	made        bool   // the key file was just created
+	permutation *permutation // oneForAll
+	family      *family      // oneForEach
+	fingerprint string       // distinguishes keys; it does not reveal a strong key
+	made        bool         // the key file was just created
 }
 
 // Secret is text that is hidden by everything that prints or encodes it.
@@ -91,6 +98,7 @@ func (s *Settings) Validate() (problems []seqd.Problem) {
 	default:
 		check(s.Digits >= 1 && s.Digits <= mostDigits, "digits", "%d is outside 1 to %d", s.Digits, mostDigits)
 	}
+	check(s.Version >= 0 && s.Version <= oneForEach, "version", "%d is outside 0 to %d", s.Version, oneForEach)
 	switch sources := s.sources(); {
 	case len(sources) == 0:
 		check(false, "key", "key, keyEnv and keyFile are empty: one of them must give the key")
@@ -228,8 +236,8 @@ func (s *Settings) material() (*material, error) {
 	if len(key) == 0 {
 		return nil, errors.New("the key is empty")
 	}
-	fingerprint := derive("fingerprint", 0, key)
-	s.known = &material{newPermutation(key, s.size()), fmt.Sprintf("%x", fingerprint[:16]), made}
+	fingerprint := derive(oneForAll, "fingerprint", 0, key) // the same in all versions
+	s.known = &material{newPermutation(key, s.size()), newFamily(key, s.size()), fmt.Sprintf("%x", fingerprint[:16]), made}
 	return s.known, nil
 }
 

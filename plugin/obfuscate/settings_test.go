@@ -75,7 +75,7 @@ func TestTheKeyIsNotShown(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "settings", settings, "key", settings.Key, "plugin", p)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "settings", settings, "key", settings.Key)
 	text := shown + string(encoded) + log.String()
-	for _, secret := range []string{someKey, fmt.Sprintf("%x", someKey), fmt.Sprint([]byte(someKey)), fmt.Sprint(p.permutation.k0), fmt.Sprintf("%x", p.permutation.k0)} {
+	for _, secret := range []string{someKey, fmt.Sprintf("%x", someKey), fmt.Sprint([]byte(someKey)), fmt.Sprint(p.all.permutation.k0), fmt.Sprintf("%x", p.all.permutation.k0)} {
 		if strings.Contains(text, secret) {
 			t.Errorf("it shows %s: %s", secret, text)
 		}
@@ -179,7 +179,7 @@ func TestShape(t *testing.T) {
 	if got := shapeOf(t, &Settings{Digits: 8, Key: someKey}); got != goldenShape {
 		t.Errorf("the shape is %q, want %q: biz types that have issued would be refused", got, goldenShape)
 	}
-	if _, err := shape(seqd.BizType{}, seqd.PluginBinding{Settings: 5}); err == nil {
+	if _, err := shape(seqd.BizType{}, seqd.PluginBinding{Settings: 5}, ""); err == nil {
 		t.Error("settings of another type have a shape")
 	}
 }
@@ -189,7 +189,7 @@ const goldenShape = "1 digits=8 key=0c869950607944612e41c9e9eb00a567"
 
 func shapeOf(t *testing.T, s *Settings) string {
 	t.Helper()
-	text, err := shape(seqd.BizType{}, binding(s))
+	text, err := shape(seqd.BizType{}, binding(s), "")
 	if err != nil {
 		t.Fatal(err)
 	}

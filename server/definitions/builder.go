@@ -36,20 +36,20 @@ func (b *builder) decode(name string, text []byte) (seqd.BizType, error) {
 	return bizType, nil
 }
 
-// build builds a biz type. If its plugins cannot be made, for example because a key file cannot be
+// build builds a biz type. forced is the shape that was forced upon it, "" for none. If its plugins cannot be made, for example because a key file cannot be
 // read, the biz type refuses to issue, and that is no error: the others must not be affected.
-func (b *builder) build(bizType seqd.BizType) (d seqd.Definition, err error) {
+func (b *builder) build(bizType seqd.BizType, forced string) (d seqd.Definition, err error) {
 	defer recovered("strategy "+bizType.Strategy, &err)
 	d.BizType = bizType
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
 	}
-	c := claim{shapes: b.shapes, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64), Clock: b.env.Clock}}
+	c := claim{shapes: b.shapes, bizType: bizType, forced: forced, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64), Clock: b.env.Clock}}
 	if err = b.mayMake(bizType); err == nil {
-		d.Plugins, err = b.plugins(bizType)
+		d.Plugins, err = b.plugins(bizType, forced)
 	}
 	if err == nil {
-		c.Shape, err = Shape(bizType)
+		c.Shape, err = Shape(bizType, forced)
 	}
 	if err != nil {
 		d.Strategy, d.Claim = unusable{err}, unusable{err}
@@ -87,14 +87,10 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 		made.BizType, err = b.decode(name, said.Definition)
 	}
 	if err == nil {
-		made, err = b.build(made.BizType)
+		made, err = b.build(made.BizType, said.Shape)
 	}
 	if made.Rejected != nil {
 		rejected = made.BizType.Rejected
-	}
-	if c, ok := made.Claim.(claim); ok {
-		c.forced = said.Shape
-		made.Claim = c
 	}
 	if err != nil {
 		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, unusable{err}
@@ -110,7 +106,7 @@ func (b *builder) idle(name string, said stored) *seqd.Definition {
 	d := &seqd.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
 	bizType, err := b.decode(name, said.Definition)
 	if err == nil {
-		d.Plugins, err = b.possiblePlugins(bizType)
+		d.Plugins, err = b.possiblePlugins(bizType, said.Shape)
 	}
 	if err == nil {
 		d.BizType = bizType
@@ -122,9 +118,9 @@ func (b *builder) idle(name string, said stored) *seqd.Definition {
 }
 
 // plugins makes the plugins of a biz type.
-func (b *builder) plugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
+func (b *builder) plugins(bizType seqd.BizType, forced string) (bound []seqd.BoundPlugin, err error) {
 	for _, binding := range plugin.Chain(bizType) {
-		made, err := b.plugin(bizType, binding)
+		made, err := b.plugin(bizType, binding, forced)
 		if err != nil {
 			return bound, err
 		}
@@ -154,13 +150,13 @@ func (b *builder) mayMake(bizType seqd.BizType) error {
 
 // possiblePlugins makes those plugins of a biz type that can be made, and returns why the others
 // cannot. It makes no new key: IDs that were issued would be read with it.
-func (b *builder) possiblePlugins(bizType seqd.BizType) (bound []seqd.BoundPlugin, err error) {
+func (b *builder) possiblePlugins(bizType seqd.BizType, forced string) (bound []seqd.BoundPlugin, err error) {
 	for _, binding := range plugin.Chain(bizType) {
 		if makes(binding) {
 			err = errors.Join(err, fmt.Errorf("plugin %s: what it keeps in a file is missing", binding.Name))
 			continue
 		}
-		made, failed := b.plugin(bizType, binding)
+		made, failed := b.plugin(bizType, binding, forced)
 		if failed != nil {
 			err = errors.Join(err, failed)
 			continue
@@ -170,13 +166,21 @@ func (b *builder) possiblePlugins(bizType seqd.BizType) (bound []seqd.BoundPlugi
 	return bound, err
 }
 
-func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding) (bound seqd.BoundPlugin, err error) {
+func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding, forced string) (bound seqd.BoundPlugin, err error) {
 	defer recovered("plugin "+binding.Name, &err)
 	factory, err := plugin.Lookup(binding.Name)
 	if err != nil {
 		return seqd.BoundPlugin{}, err
 	}
-	made, err := factory.New(PluginEnv(b.env), bizType, binding)
+	env := PluginEnv(b.env)
+	env.OnRecord = func(ctx context.Context) (string, error) {
+		known, err := forced, error(nil)
+		if known == "" {
+			known, err = b.shapes.read(ctx, bizType.Name)
+		}
+		return ofPlugin(binding.Name, known), err
+	}
+	made, err := factory.New(env, bizType, binding)
 	if err != nil {
 		return seqd.BoundPlugin{}, fmt.Errorf("plugin %s: %w", binding.Name, err)
 	}

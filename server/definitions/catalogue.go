@@ -163,7 +163,7 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 		if _, ok := documents[b.Name]; ok {
 			continue
 		}
-		d, err := c.builder.build(b)
+		d, err := c.builder.build(b, "")
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}

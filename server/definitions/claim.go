@@ -27,13 +27,23 @@ type shapes struct {
 	unfit sync.Map
 }
 
+// read returns the shape that a biz type has on record, "" if it has none.
+func (s *shapes) read(ctx context.Context, name string) (string, error) {
+	known, err := s.onRecord.Read(ctx, name)
+	if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		return "", unavailable(err)
+	}
+	return known.Shape, nil
+}
+
 // claim is a claim of a definition, whose shape may be forced.
 type claim struct {
 	strategy.Claim
-	shapes *shapes
-	own    string            // the strategy's part of the shape
-	opens  strategy.Reopener // nil if the strategy closes no periods
-	forced string            // the shape that was forced upon the definition, "" for none
+	shapes  *shapes
+	bizType seqd.BizType
+	own     string            // the strategy's part of the shape
+	opens   strategy.Reopener // nil if the strategy closes no periods
+	forced  string            // the shape that was forced upon the definition, "" for none
 }
 
 var (
@@ -44,6 +54,9 @@ var (
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	fresh, err = c.Claim.Check(ctx)
+	if like, ok := c.like(err); ok {
+		return like.Check(ctx)
+	}
 	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced != c.Shape {
 		c.shapes.unfit.Store(c.BizType, mismatch.Said)
 	}
@@ -57,10 +70,37 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 		}
 		return false, c.settle(ctx, mismatch.Known)
 	}
+	if err == nil && fresh {
+		err = c.mayBegin()
+	}
 	if errors.Is(err, persist.ErrUnavailable) && c.shapes.alone(c.BizType) {
 		return false, nil // it has issued in this shape before; Confirm compares it later
 	}
 	return fresh, err
+}
+
+// mayBegin returns why the biz type must not get its first shape: the definition leaves it open.
+func (c claim) mayBegin() error {
+	problems := checkNew(c.bizType)
+	if len(problems) == 0 || c.forced != "" {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeConflict, "%s has issued nothing yet, and its definition must say more: %s: %s", c.BizType, problems[0].Key, problems[0].Text)
+}
+
+// like returns the claim with the shape that the definition has if plugins go on with what is on
+// record. ok is false if that makes no difference. err is what the shape on record led to.
+func (c claim) like(err error) (like claim, ok bool) {
+	mismatch, ok := errors.AsType[*strategy.OtherShape](err)
+	if !ok || c.forced != "" {
+		return c, false
+	}
+	shape, err := Shape(c.bizType, mismatch.Known.Shape)
+	if err != nil || shape == c.Shape {
+		return c, false
+	}
+	c.Shape = shape
+	return c, true
 }
 
 // sameStrategy reports whether a shape is of the same strategy, with the same layout or periods.
@@ -146,6 +186,9 @@ func beingChanged(err error) error {
 // Record implements [seqd.Claim].
 func (c claim) Record(ctx context.Context) error {
 	err := c.Claim.Record(ctx)
+	if like, ok := c.like(err); ok {
+		return like.Claim.Seen(ctx) // another node was first, in another way
+	}
 	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced == c.Shape {
 		return c.settle(ctx, mismatch.Known)
 	}

@@ -22,12 +22,13 @@ type examples struct {
 }
 
 // of returns the first ID of a definition, or "" if it cannot be known without effects, or may not.
-func (e examples) of(ctx context.Context, name string, definition []byte, may func(seqd.BizType) bool) string {
+// known is the shape of the biz type until now, "" if it has none.
+func (e examples) of(ctx context.Context, name string, definition []byte, known string, may func(seqd.BizType) bool) string {
 	b, err := e.decode(name, definition)
 	if err != nil || !may(b) {
 		return ""
 	}
-	d, ok := e.definition(b)
+	d, ok := e.definition(b, known)
 	if !ok {
 		return ""
 	}
@@ -47,7 +48,7 @@ func (e examples) of(ctx context.Context, name string, definition []byte, may fu
 }
 
 // definition returns what an example is issued from. ok is false if there is no example.
-func (e examples) definition(b seqd.BizType) (d seqd.Definition, ok bool) {
+func (e examples) definition(b seqd.BizType, known string) (d seqd.Definition, ok bool) {
 	bounded, ok := b.Settings.(seqd.Bounded)
 	if !ok {
 		return d, false // nobody knows the first number
@@ -63,7 +64,11 @@ func (e examples) definition(b seqd.BizType) (d seqd.Definition, ok bool) {
 		case err != nil || !factory.Pure || makes(binding):
 			return d, false
 		}
-		made, err := quiet.plugin(b, binding)
+		own, err := shapeLike(factory, b, binding, ofPlugin(binding.Name, known))
+		if err != nil {
+			return d, false
+		}
+		made, err := quiet.plugin(b, binding, inShape(binding.Name, own))
 		if err != nil {
 			return d, false
 		}

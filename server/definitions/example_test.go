@@ -95,7 +95,7 @@ func TestExample(t *testing.T) {
 	if _, err := os.Stat(missing); err == nil || effects.Load() > 0 {
 		t.Errorf("an example made a key file (%v), or plugins with effects: %d", err, effects.Load())
 	}
-	if d, ok := examplesAt(t, time.Now()).definition(seqd.BizType{Name: "x", Settings: &unknownFirst{}}); ok {
+	if d, ok := examplesAt(t, time.Now()).definition(seqd.BizType{Name: "x", Settings: &unknownFirst{}}, ""); ok {
 		t.Errorf("an example of a strategy whose first number nobody knows: %+v", d)
 	}
 }
@@ -105,7 +105,7 @@ func TestNoExampleOutsideTheYears(t *testing.T) {
 	late := examplesAt(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, reset := range []string{"never", "yearly"} {
 		definition := `{"reset":"` + reset + `","plugins":[{"name":"format","template":"{date:2006}-{seq}"}]}`
-		if got := late.of(t.Context(), "x", []byte(definition), readable); got != "" {
+		if got := late.of(t.Context(), "x", []byte(definition), "", readable); got != "" {
 			t.Errorf("reset %s: %q", reset, got)
 		}
 	}
@@ -117,7 +117,7 @@ func TestNoExampleOutsideTheYears(t *testing.T) {
 // exampleOf returns the example of a definition in the last hours of 2026 in UTC.
 func exampleOf(t *testing.T, definition string) string {
 	t.Helper()
-	return examplesAt(t, time.Date(2026, 12, 31, 20, 0, 0, 0, time.UTC)).of(t.Context(), "x", []byte(definition), readable)
+	return examplesAt(t, time.Date(2026, 12, 31, 20, 0, 0, 0, time.UTC)).of(t.Context(), "x", []byte(definition), "", readable)
 }
 
 func readable(seqd.BizType) bool { return true }

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -35,7 +36,7 @@ func (c *Catalogue) mend(ctx context.Context, name string) {
 	if !before.unusable || c.isAlone(name) {
 		return
 	}
-	_, build, ok := c.known(ctx, name, before)
+	_, _, build, ok := c.known(ctx, name, before)
 	if !ok {
 		return
 	}
@@ -58,11 +59,11 @@ func (c *Catalogue) refit(ctx context.Context, name, shape string) {
 		c.builder.shapes.unfit.CompareAndDelete(name, shape)
 		return
 	}
-	b, build, ok := c.known(ctx, name, before)
+	b, known, build, ok := c.known(ctx, name, before)
 	if !ok || maker(b) != "" {
 		return
 	}
-	if now, err := Shape(b); err != nil || now == shape {
+	if now, err := Shape(b, known); err != nil || now == shape {
 		return
 	}
 	c.builder.shapes.unfit.CompareAndDelete(name, shape)
@@ -90,14 +91,19 @@ func (c *Catalogue) replace(ctx context.Context, name string, build build) {
 	c.log.Info("a biz type was built again, because it can be used now or is another one", "bizType", name)
 }
 
-// known returns a biz type as this process knows it, and what builds it. It reads it again, because
-// settings remember what they read from files. ok is false if it has changed, or is there no more.
-func (c *Catalogue) known(ctx context.Context, name string, before state) (b seqd.BizType, build build, ok bool) {
+// known returns a biz type as this process knows it, the shape that was forced upon it or that it has
+// on record, and what builds it. It reads it again, because settings remember what they read from
+// files. ok is false if it has changed, or is there no more.
+func (c *Catalogue) known(ctx context.Context, name string, before state) (b seqd.BizType, shape string, build build, ok bool) {
+	shape, err := c.builder.shapes.read(ctx, name)
+	if err != nil {
+		return b, "", nil, false
+	}
 	if before.revision == 0 {
 		text, _ := c.cfg.Definition(name)
 		b, err := c.builder.decode(name, text)
-		return b, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
-			d, err := c.builder.build(b)
+		return b, shape, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
+			d, err := c.builder.build(b, "")
 			if err != nil {
 				d.Strategy, d.Claim = unusable{err}, unusable{err}
 			}
@@ -110,10 +116,10 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 	}
 	doc, said, err := c.records.read(ctx, name)
 	if err != nil || doc.Revision != before.revision || said.Deleted || !said.Enabled {
-		return b, nil, false
+		return b, "", nil, false
 	}
 	b, err = c.builder.decode(name, said.Definition)
-	return b, func() (state, []seqd.RejectedBinding, *seqd.Definition) { return c.builder.buildStored(doc) }, err == nil
+	return b, cmp.Or(said.Shape, shape), func() (state, []seqd.RejectedBinding, *seqd.Definition) { return c.builder.buildStored(doc) }, err == nil
 }
 
 // discard closes what could be built of a biz type that cannot be used.

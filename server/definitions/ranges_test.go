@@ -22,7 +22,7 @@ func TestFactorySaysWhetherRangesAreTolerated(t *testing.T) {
 		f.Settings = func() any { return &struct{}{} }
 		f.New = func(plugin.Env, seqd.BizType, seqd.PluginBinding) (seqd.Plugin, error) { return seqd.NopPlugin{}, nil }
 		plugin.Register(f)
-		bound, err := (&builder{}).plugin(seqd.BizType{Name: "order"}, seqd.PluginBinding{Name: f.Name, Settings: f.Settings()})
+		bound, err := (&builder{}).plugin(seqd.BizType{Name: "order"}, seqd.PluginBinding{Name: f.Name, Settings: f.Settings()}, "")
 		if err != nil || bound.Ranges != test.want {
 			t.Errorf("%s: %t, %v", f.Name, bound.Ranges, err)
 		}

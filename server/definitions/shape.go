@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/plugin"
@@ -9,7 +10,9 @@ import (
 )
 
 // Shape returns what the IDs of a biz type look like, with what its plugins make of the numbers.
-func Shape(bizType seqd.BizType) (shape string, err error) {
+// known is the shape that it has on record, or that was forced upon its definition, "" if there is
+// none: plugins that have several ways of showing numbers go on with the one in it.
+func Shape(bizType seqd.BizType, known string) (shape string, err error) {
 	defer recovered("the shape of "+bizType.Name, &err)
 	factory, err := strategy.Lookup(bizType.Strategy)
 	if err != nil {
@@ -24,13 +27,43 @@ func Shape(bizType seqd.BizType) (shape string, err error) {
 		if factory.Shape == nil {
 			continue
 		}
-		own, err := factory.Shape(bizType, binding)
+		own, err := shapeLike(factory, bizType, binding, ofPlugin(binding.Name, known))
 		if err != nil {
 			return "", fmt.Errorf("plugin %s: %w", binding.Name, err)
 		}
-		shape += fmt.Sprintf(" %s(%s)", binding.Name, own)
+		shape += inShape(binding.Name, own)
 	}
 	return shape, nil
+}
+
+func shapeLike(factory plugin.Factory, bizType seqd.BizType, binding seqd.PluginBinding, known string) (string, error) {
+	if factory.ShapeLike != nil {
+		return factory.ShapeLike(bizType, binding, known)
+	}
+	return factory.Shape(bizType, binding)
+}
+
+// inShape returns the part of a shape that is of a plugin.
+func inShape(name, own string) string { return fmt.Sprintf(" %s(%s)", name, own) }
+
+// ofPlugin returns the part of a shape that is of a plugin, and what follows it.
+func ofPlugin(name, shape string) string {
+	_, own, _ := strings.Cut(shape, " "+name+"(")
+	return own
+}
+
+// checkNew returns what the plugins of a biz type that has no shape must know before it gets one.
+func checkNew(bizType seqd.BizType) (problems []seqd.Problem) {
+	for i, binding := range bizType.Plugins {
+		factory, err := plugin.Lookup(binding.Name)
+		if err != nil || factory.CheckNew == nil {
+			continue
+		}
+		for _, problem := range factory.CheckNew(bizType, binding) {
+			problems = append(problems, seqd.Problem{Key: fmt.Sprintf("plugins[%d].%s", i, problem.Key), Text: problem.Text})
+		}
+	}
+	return problems
 }
 
 // Alone returns the biz types that can issue although the store cannot be reached, all of one
@@ -42,7 +75,7 @@ func Alone(bizTypes []seqd.BizType, env strategy.Env) (alone map[string]bool, cl
 		if err != nil || factory.Alone == nil || maker(b) != "" { // its shape would make a new key
 			continue
 		}
-		shape, err := Shape(b)
+		shape, err := Shape(b, "") // plugins have one way for what such strategies make: no keys, no periods
 		if err != nil {
 			continue // building it reports the error
 		}

@@ -111,8 +111,9 @@ type Doctor struct {
 	Config *config.Config
 	// Redis makes the client of a configuration, which connects to nothing until it is used.
 	Redis func(config.Redis) (redis.UniversalClient, error)
-	// Shape returns what the IDs of a biz type look like, in the form that the store records.
-	Shape func(seqd.BizType) (string, error)
+	// Shape returns what the IDs of a biz type look like, in the form that the store records. known is
+	// what it has recorded.
+	Shape func(b seqd.BizType, known string) (string, error)
 	// Definitions reads the biz types of a store.
 	Definitions func(context.Context, persist.Store) ([]Definition, error)
 	// Mixed returns why the nodes that use a store, or a node with this configuration beside them,

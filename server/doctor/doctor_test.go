@@ -49,7 +49,7 @@ func examined(t *testing.T, text string) *Doctor {
 	return &Doctor{
 		Config: cfg, Host: wellHost(), Now: func() time.Time { return noon },
 		Redis:       func(config.Redis) (redis.UniversalClient, error) { return nil, errors.New("no client") },
-		Shape:       func(seqd.BizType) (string, error) { return "shape", nil },
+		Shape:       func(seqd.BizType, string) (string, error) { return "shape", nil },
 		Definitions: func(context.Context, persist.Store) ([]Definition, error) { return nil, nil },
 		CounterOf:   func(b seqd.BizType, _ time.Time) (string, bool) { return b.Name, b.Strategy != "snowflake" },
 		Ask:         func(context.Context) (string, error) { return "", errors.New("nobody there") },

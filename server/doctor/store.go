@@ -188,7 +188,7 @@ func (c storeCheck) shapes(ctx context.Context, f *findings, store persist.Store
 			f.add(Fail, b.Name, "put the file of another node or of a backup there", "it has issued numbers, and its key file %s is not here: a new key would be refused", file)
 			continue
 		}
-		switch said, err := c.d.Shape(b); {
+		switch said, err := c.d.Shape(b, shape.Shape); {
 		case err != nil:
 			f.add(Fail, b.Name, "", "what its IDs look like cannot be told: %v", err)
 		case said != shape.Shape:
