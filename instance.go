@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,6 +169,16 @@ func (is *Issuer) try(ctx context.Context, i *instance, a *attempt) {
 	}
 }
 
+// levelOf returns the level at which to log why a biz type cannot issue yet: a warning if it will by
+// itself, because a store or Redis is only away.
+func levelOf(err *Error) slog.Level {
+	switch err.Code {
+	case CodeStoreUnavailable, CodeRedisUnavailable:
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
 // tried notes the outcome of an attempt and returns the phase that follows.
 func (is *Issuer) tried(i *instance, a *attempt, err error) phase {
 	i.mu.Lock()
@@ -177,7 +188,7 @@ func (is *Issuer) tried(i *instance, a *attempt, err error) phase {
 		outcome = fail
 		a.err = AsError(err)
 		if i.failure == nil || i.failure.Error() != a.err.Error() {
-			is.log.Error("biz type cannot issue", "bizType", i.name, "error", a.err)
+			is.log.Log(context.Background(), levelOf(a.err), "biz type cannot issue", "bizType", i.name, "error", a.err)
 		}
 	}
 	i.phase = i.phase.after(outcome)

@@ -43,7 +43,7 @@ func reachable(addr string) bool { return !config.IsLoopback(addr) }
 
 // loadTokens reads the tokens of the store until that works or ctx ends.
 func loadTokens(ctx context.Context, tokens *access.Tokens, log *slog.Logger) {
-	failed := retry.OnChange(func(err error) { log.Error("the tokens of the store cannot be read yet", "error", err) })
+	failed := retry.OnChange(backends.LogWaiting(log, "the tokens of the store cannot be read yet"))
 	// its only error is the end of ctx
 	_ = retry.Do(ctx, retry.Policy{First: backends.RetryPause, Failed: failed}, tokens.Reload)
 }

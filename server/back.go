@@ -319,9 +319,7 @@ func (b *back) follow(ctx context.Context) {
 
 // catchUp reads what a start without the store could not. It returns an error if ctx ends before.
 func (b *back) catchUp(ctx context.Context) error {
-	changed := retry.OnChange(func(err error) {
-		b.base.log.Error("what changed before this node could reach the store cannot be read yet", "error", err)
-	})
+	changed := retry.OnChange(backends.LogWaiting(b.base.log, "what changed before this node could reach the store cannot be read yet"))
 	failed := func(err error) {
 		if !b.store.Unreached() { // while it is, that was logged
 			changed(err)

@@ -164,6 +164,9 @@ func TestWaitsForAServer(t *testing.T) {
 			n.AwaitLog("the store cannot be opened yet", test.want)
 			test.back()
 			n.AwaitAll()
+			if strings.Contains(n.Log(), `"level":"ERROR"`) {
+				t.Errorf("a wait that ended by itself is an error: %s", n.Log())
+			}
 			if strings.Contains(n.Log(), "secret") {
 				t.Errorf("the log shows the password: %s", n.Log())
 			}

@@ -203,10 +203,22 @@ func discard(store persist.Store) error {
 	return bounded.Do(ctx, func(context.Context) error { return store.Close() })
 }
 
+// LogWaiting returns a function that logs why a start waits: as a warning if the wait can end by
+// itself, because the store is away, and as an error if only an operator can end it.
+func LogWaiting(log *slog.Logger, msg string) func(error) {
+	return func(err error) {
+		level := slog.LevelError
+		if errors.Is(err, persist.ErrUnavailable) {
+			level = slog.LevelWarn
+		}
+		log.Log(context.Background(), level, msg, "error", err)
+	}
+}
+
 // Await calls attempt, which needs the store, until it fails with something else than
 // [persist.ErrUnavailable], or not at all. It logs a reason once, not at every attempt.
 func (o StoreOptions) Await(ctx context.Context, attempt func(context.Context) error) error {
-	logged := retry.OnChange(func(err error) { o.Log.Error("the store cannot be opened yet", "error", err) })
+	logged := retry.OnChange(LogWaiting(o.Log, "the store cannot be opened yet"))
 	failed := func(err error) {
 		logged(err)
 		if o.Waiting != nil {
@@ -247,9 +259,7 @@ func (s *Store) Confirm(ctx context.Context, check func(context.Context) error) 
 	if !s.Unreached() {
 		return nil
 	}
-	failed := retry.OnChange(func(err error) {
-		s.log.Error("the store cannot be asked yet whether it is the same as before", "error", err)
-	})
+	failed := retry.OnChange(LogWaiting(s.log, "the store cannot be asked yet whether it is the same as before"))
 	err := retry.Do(s.gate.pass(ctx), retry.Policy{First: RetryPause, Failed: failed}, func(ctx context.Context) error {
 		err := s.compare(ctx)
 		if err == nil {

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // If biz types can issue without the store, one that cannot be reached is opened nevertheless, and
@@ -45,6 +47,32 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	} {
 		if s, err := NewStore(t.Context(), cfg, time.Now); err == nil || s != nil {
 			t.Errorf("%s: %v, %v", cfg.Driver, s, err)
+		}
+	}
+}
+
+// What a start waits for is logged as a warning while it can come by itself. It is an error if only
+// an operator can help, and if it goes away once it was there.
+func TestLevels(t *testing.T) {
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	away := fmt.Errorf("refused: %w", persist.ErrUnavailable)
+	started, met := &Redis{opts: RedisOptions{Log: log}}, &Redis{opts: RedisOptions{Log: log}}
+	met.note(nil)
+	for _, test := range []struct {
+		log  func(error)
+		err  error
+		want string
+	}{
+		{LogWaiting(log, "store"), away, "WARN"},
+		{LogWaiting(log, "store"), errors.New("no rights"), "ERROR"},
+		{started.note, away, "WARN"},
+		{started.note, rediscursor.ErrUnfit, "ERROR"},
+		{met.note, away, "ERROR"},
+	} {
+		text.Reset()
+		if test.log(test.err); !strings.Contains(text.String(), "level="+test.want+" ") {
+			t.Errorf("%v: want %s: %s", test.err, test.want, &text)
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Redis struct {
 	since  time.Time  // when Redis was found away, zero while it answers
 	cause  error      // why
 	logged string     // what was logged last
+	met    bool       // it was well once
 }
 
 // OpenRedis makes the client and checks the server behind it. A Redis that can never be used as it
@@ -197,7 +198,7 @@ func (r *Redis) note(err error) {
 	case err != nil && r.cause == nil:
 		r.since = time.Now()
 	}
-	r.cause = err
+	r.cause, r.met = err, r.met || err == nil
 	if err == nil || err.Error() == r.logged {
 		return
 	}
@@ -205,6 +206,8 @@ func (r *Redis) note(err error) {
 	switch {
 	case unfit(err):
 		log.Error("Redis cannot be used as it is", "error", err)
+	case r.logged == "" && !r.met: // it may start later than this node
+		log.Warn("Redis cannot be used now", "error", err)
 	case r.logged == "":
 		log.Error("Redis cannot be used now", "error", err)
 	}

@@ -66,7 +66,7 @@ func (s *seeder) load(ctx context.Context) (map[string]persist.Document, error) 
 		return nil, err
 	}
 	if err != nil {
-		s.log.Error("definitions of the configuration cannot be written to the store yet", "error", err)
+		s.log.Warn("definitions of the configuration cannot be written to the store yet", "error", err)
 	}
 	maps.Copy(all, made)
 	return all, nil
