@@ -2,7 +2,9 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/ops"
 )
 
 // bugs are defects that were found once, with what shows each: a number twice or out of order, or a
@@ -294,6 +297,29 @@ var bugs = []schedule{
 			over()                   // and it is raised
 			w.each(func(n string) { w.issue(n, "bill", 3) })
 		}},
+	},
+	{
+		name: "refused after a raise", was: "After seqd raise said that a gapless counter issues again, nodes refused for a second.", found: "issue 31, C.9",
+		world: Options{Mode: storesim.Lossy, BizTypes: only("bill"), Script: func(w *World) {
+			w.each(func(n string) { w.issue(n, "bill", 1) })
+			w.losing(func() { w.issue("a", "bill", 3) })
+			refused := func(n string) bool { return w.ask(n, load.Question{BizType: "bill"}).Status != http.StatusOK }
+			w.each(func(n string) {
+				if !refused(n) {
+					w.journal.Find("%s issues before an operator has said how far the counter had come", n)
+				}
+			})
+			w.raiseTo("bill", 9)
+			w.each(func(n string) {
+				if refused(n) {
+					w.journal.Find("%s refuses after the counter was raised", n)
+				}
+			})
+		}},
+	},
+	{
+		name: "a raise beside callers", was: "seqd raise changed counters while nodes issued, and a slip used numbers up for good.", found: "issue 31, C.8",
+		world: Options{Redis: true, BizTypes: only("bill", "order"), Script: raiseBesideCallers},
 	},
 	{
 		name: "void twice", was: "A number was counted twice that two nodes made void.", found: "issue 18",
@@ -695,6 +721,57 @@ func onOtherRedis(kind, target string) Script {
 // makeGapless makes a biz type gapless, as the documents say, and then does something.
 func (w *World) makeGapless(bizType string, then func()) {
 	w.reshape(bizType, `{"strategy":"gapless"}`, then)
+}
+
+// raiseBesideCallers tries to raise counters while callers get numbers from them, and by a slip. Nothing
+// comes of it. When all nodes are gone, the counters are raised, as a dry run has said.
+func raiseBesideCallers(w *World) {
+	f := byHand()
+	raise := func(what string, want error, how ops.How, marks ...ops.Mark) (told []string) {
+		w.operate(f, what, func(ctx context.Context, cfg *config.Config) error {
+			told = nil
+			err := ops.RaiseAll(ctx, cfg, marks, how, func(counter string, r ops.Raised) { told = append(told, fmt.Sprint(counter, " ", r.After)) })
+			if !errors.Is(err, want) {
+				return fmt.Errorf("it was not %v: %w", want, err)
+			}
+			return nil
+		})
+		return told
+	}
+	order, bill, slip := ops.Mark{Counter: "order", Number: 500_000}, ops.Mark{Counter: "bill", Number: 900}, ops.Mark{Counter: "bill", Number: 90_000}
+	var under sync.WaitGroup
+	w.each(func(n string) {
+		under.Go(func() {
+			for range 100 {
+				w.issue(n, "order", 3)
+				w.issue(n, "bill", 1)
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	})
+	raise("refuse to raise while nodes run", ops.ErrRefused, ops.How{}, order)
+	raise("refuse to raise while nodes run", ops.ErrRefused, ops.How{Sure: true}, bill)
+	raise("raise nothing", nil, ops.How{DryRun: true}, order, bill, slip)
+	under.Wait()
+	if got := w.issue("a", "bill", 1).Runs; got[0].First != 301 {
+		w.journal.Find("%v is issued after 300 numbers: something was raised", got)
+	}
+	w.endNodes(true)
+	before := w.counters(f)
+	raise("refuse a slip", ops.ErrRefused, ops.How{}, order, slip)
+	would := raise("raise nothing", nil, ops.How{DryRun: true}, order, bill)
+	if after := w.counters(f); !maps.Equal(before, after) {
+		w.journal.Find("what was refused has made %v of %v", after, before)
+	}
+	if did := raise("raise", nil, ops.How{}, order, bill); !slices.Equal(slices.Sorted(slices.Values(did)), slices.Sorted(slices.Values(would))) {
+		w.journal.Find("a dry run said %v, and it became %v", would, did)
+	}
+	w.onAll((*node).start)
+	w.each(func(n string) {
+		if got := w.issue(n, "order", 1).Runs; got[0].First <= order.Number {
+			w.journal.Find("%v is issued after a raise to %d", got, order.Number)
+		}
+	})
 }
 
 // redefine forces another definition upon a biz type, as the documents say.
