@@ -68,7 +68,7 @@ func run(ctx context.Context, env *clitool.Env, o Options) error {
 		return nil
 	}
 	return env.Show(sum, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %d lines in %.1fs, %.0f/s%s\n", sum.Output, sum.Lines, sum.Seconds, sum.Rate, sum.remarks())
+		_, err := fmt.Fprintf(w, "%s: %d lines in %.1fs, %.0f/s%s\n", sum.Output, sum.Lines, sum.TookMS/1000, sum.Rate, sum.remarks())
 		return err
 	})
 }

@@ -41,7 +41,7 @@ func TestCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &sum); err != nil || got.err != nil {
 		t.Fatal(err, got)
 	}
-	if sum.BizType != "invite" || sum.Output != "codes.txt" || sum.Lines != 20_000 || sum.Rate < 1 || sum.Seconds <= 0 {
+	if sum.BizType != "invite" || sum.Output != "codes.txt" || sum.Lines != 20_000 || sum.Rate < 1 || sum.TookMS <= 0 {
 		t.Errorf("%+v", sum)
 	}
 	checkFile(t, "codes.txt", 20_000, s.next.Load())

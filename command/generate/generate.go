@@ -81,8 +81,8 @@ type Summary struct {
 	// Skipped is how many numbers of this run may have been issued and are not in the file, because
 	// their answers were damaged, did not come, or came after the run had to end.
 	Skipped int64 `json:"skipped"`
-	// Seconds is how long the run took.
-	Seconds float64 `json:"seconds"`
+	// TookMS is how long the run took, in milliseconds.
+	TookMS float64 `json:"tookMs"`
 	// Rate is the number of lines a second that the run added.
 	Rate float64 `json:"rate"`
 }
@@ -133,8 +133,9 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	}
 	sum.Lines = out.lines()
 	sum.Skipped = from.issued.Load() - (sum.Lines - sum.Resumed)
-	sum.Seconds = time.Since(began).Seconds()
-	sum.Rate = float64(sum.Lines-sum.Resumed) / max(sum.Seconds, 1e-9)
+	took := time.Since(began)
+	sum.TookMS = float64(took) / float64(time.Millisecond)
+	sum.Rate = float64(sum.Lines-sum.Resumed) / max(took.Seconds(), 1e-9)
 	return sum, err
 }
 
