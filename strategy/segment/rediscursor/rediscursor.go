@@ -53,7 +53,7 @@ var (
 	// ErrNewer is returned for a hash that a newer version of seqd wrote.
 	ErrNewer = errors.New("the cursor in Redis was written by a newer version of seqd")
 	// ErrForeign is returned for a hash that belongs to a cluster with another store.
-	ErrForeign = errors.New("the cursor in Redis belongs to a cluster with another store: either Redis, or redis.keyPrefix, is shared by mistake, or this store is not the one that numbers came from, such as a restored backup of another cluster: find out which before you change anything")
+	ErrForeign = errors.New("the cursor in Redis" + persist.OfAnotherCluster)
 )
 
 // ErrReplica is returned when the server is no primary.

@@ -45,7 +45,7 @@ var (
 	// error names the setting to change.
 	ErrUnfit = errors.New("this Redis cannot hold the registry of machine IDs")
 	// ErrForeign is returned for a hash of a cluster with another store.
-	ErrForeign = errors.New("the registry of machine IDs in Redis belongs to a cluster with another store: either Redis, or redis.keyPrefix, is shared by mistake, or this store is not the one that numbers came from, such as a restored backup of another cluster: find out which before you change anything")
+	ErrForeign = errors.New("the registry of machine IDs in Redis" + persist.OfAnotherCluster)
 	// ErrReplica is returned if the server is not a primary. It wraps [persist.ErrUnavailable],
 	// because it passes after a failover.
 	ErrReplica = fmt.Errorf("%w: the Redis server is a replica, not a primary", persist.ErrUnavailable)
