@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/compat"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/gate"
 )
 
 func read(t *testing.T, file string) string {
@@ -131,8 +131,8 @@ func TestErrorRatio(t *testing.T) {
 	}
 	codes := strings.Split(regexp.MustCompile(`seqd_resp_commands_total\{code=~"([^"]*)"`).FindStringSubmatch(text)[1], "|")
 	for _, found := range regexp.MustCompile(`Code = "(\w+)"`).FindAllStringSubmatch(read(t, "../errors.go"), -1) {
-		if failure := httpapi.StatusOf(seqd.Code(found[1])) >= 500; failure != slices.Contains(codes, found[1]) {
-			t.Errorf("%s is a failure: %t; the codes of the Redis protocol are %q", found[1], failure, codes)
+		if status, _ := gate.StatusOf(seqd.Code(found[1])); (status >= 500) != slices.Contains(codes, found[1]) {
+			t.Errorf("%s has the status %d; the codes of the Redis protocol are %q", found[1], status, codes)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/config"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // notOurs has the words that YAML of other programs begins with.
@@ -85,8 +85,8 @@ func TestTableOfCodes(t *testing.T) {
 		cells := strings.SplitN(row, "|", 3)
 		for _, found := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(cells[2], -1) {
 			listed = append(listed, found[1])
-			if status := strconv.Itoa(httpapi.StatusOf(seqd.Code(found[1]))); !strings.Contains(cells[1], status) {
-				t.Errorf("%s is in the row of %s, and has the status %s", found[1], cells[1], status)
+			if status, _ := gate.StatusOf(seqd.Code(found[1])); !strings.Contains(cells[1], strconv.Itoa(status)) {
+				t.Errorf("%s is in the row of %s, and has the status %d", found[1], cells[1], status)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -37,7 +38,7 @@ func (s cosid) routes() []httpapi.Extra {
 
 // failCosID answers with an error object. Its code is the status as text, as theirs is.
 func failCosID(v *httpapi.Visit, err *seqd.Error) {
-	status := httpapi.StatusOf(err.Code)
+	status, _ := gate.StatusOf(err.Code)
 	answerJSON(v, status, jsonType, struct {
 		Code   string `json:"code"`
 		Msg    string `json:"msg"`

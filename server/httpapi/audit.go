@@ -89,7 +89,8 @@ func (l auditLog) write(c *gin.Context, id, target string, status int) {
 // says something else. Answers for clients of other services may have another status.
 func (l auditLog) writeRefused(c *gin.Context, id string, code seqd.Code) {
 	if code == seqd.CodeUnauthorized || code == seqd.CodeForbidden {
-		l.write(c, id, "", status[code])
+		number, _ := gate.StatusOf(code)
+		l.write(c, id, "", number)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // Metrics counts requests and shows the counts. It is safe for concurrent use.
@@ -54,7 +55,8 @@ func (r routeCounters) count(c *gin.Context) { r[c.FullPath()](c.Request.Method,
 // with 200.
 func meantStatus(c *gin.Context) int {
 	if code := c.Writer.Header()["Seqd-Error"]; code != nil {
-		return StatusOf(seqd.Code(code[0]))
+		number, _ := gate.StatusOf(seqd.Code(code[0]))
+		return number
 	}
 	return c.Writer.Status()
 }

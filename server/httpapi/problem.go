@@ -13,54 +13,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
-
-// status maps every code to its HTTP status. Any other code comes from foreign code and is an
-// internal error.
-var status = map[seqd.Code]int{
-	seqd.CodeInvalidBizType:       http.StatusBadRequest,
-	seqd.CodeInvalidCount:         http.StatusBadRequest,
-	seqd.CodeInvalidID:            http.StatusBadRequest,
-	seqd.CodeInvalidRequest:       http.StatusBadRequest,
-	seqd.CodeInvalidDefinition:    http.StatusBadRequest,
-	seqd.CodeUnauthorized:         http.StatusUnauthorized,
-	seqd.CodeForbidden:            http.StatusForbidden,
-	seqd.CodeUnknownBizType:       http.StatusNotFound,
-	seqd.CodeNotFound:             http.StatusNotFound,
-	seqd.CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
-	seqd.CodeConflict:             http.StatusConflict,
-	seqd.CodeDisabled:             http.StatusConflict,
-	seqd.CodeExhausted:            http.StatusConflict,
-	seqd.CodeStoreFailedOver:      http.StatusConflict,
-	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
-	seqd.CodeBodyTooLarge:         http.StatusRequestEntityTooLarge,
-	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
-	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
-	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
-	seqd.CodeInvalidKey:           http.StatusBadRequest,
-	seqd.CodeInvalidTTL:           http.StatusBadRequest,
-	seqd.CodeTooManyKeys:          http.StatusConflict,
-	seqd.CodeTooManyReserved:      http.StatusConflict,
-	seqd.CodeUnknownReservation:   http.StatusNotFound,
-	seqd.CodeReservationExpired:   http.StatusConflict,
-	seqd.CodeReservationReleased:  http.StatusConflict,
-	seqd.CodeReservationConfirmed: http.StatusConflict,
-	seqd.CodeNumberVoid:           http.StatusConflict,
-	seqd.CodeRateLimited:          http.StatusTooManyRequests,
-	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
-	seqd.CodePluginPanic:          http.StatusInternalServerError,
-	seqd.CodeInternal:             http.StatusInternalServerError,
-	seqd.CodeStarting:             http.StatusServiceUnavailable,
-	seqd.CodeStopping:             http.StatusServiceUnavailable,
-	seqd.CodeOverloaded:           http.StatusServiceUnavailable,
-	seqd.CodeStoreUnavailable:     http.StatusServiceUnavailable,
-	seqd.CodeRedisUnavailable:     http.StatusServiceUnavailable,
-	seqd.CodeClockRollback:        http.StatusServiceUnavailable,
-	seqd.CodeNoMachineID:          http.StatusServiceUnavailable,
-	seqd.CodeCursorContested:      http.StatusServiceUnavailable,
-	seqd.CodeTimeout:              http.StatusServiceUnavailable,
-	seqd.CodeCanceled:             http.StatusServiceUnavailable,
-}
 
 // problem is an error as in RFC 9457.
 type problem struct {
@@ -87,9 +41,9 @@ type SettingText struct {
 
 func newProblem(err *seqd.Error) problem {
 	code := err.Code
-	number, known := status[code]
+	number, known := gate.StatusOf(code)
 	if !known {
-		code, number = seqd.CodeInternal, http.StatusInternalServerError
+		code = seqd.CodeInternal
 	}
 	p := problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
 	for _, wrong := range err.Problems {
@@ -180,9 +134,6 @@ func setRetryAfter(header http.Header, err *seqd.Error, status int) {
 		header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(wait.Seconds())), 10))
 	}
 }
-
-// StatusOf returns the HTTP status of a code.
-func StatusOf(code seqd.Code) int { return newProblem(&seqd.Error{Code: code}).Status }
 
 // recover answers 500 if a handler panicked. Defer it directly.
 func (w *errorWriter) recover(c *gin.Context) {

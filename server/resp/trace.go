@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // Tracer decides which requests are traced. It is safe for concurrent use.
@@ -133,13 +134,8 @@ func statusLike(code seqd.Code) int {
 	return http.StatusBadRequest
 }
 
-// toBlame reports whether a code means that the service failed and not the request: those that HTTP
-// answers with 500 and above.
+// toBlame reports whether a code means that the service failed and not the request.
 func toBlame(code seqd.Code) bool {
-	switch code {
-	case seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable, seqd.CodeCursorContested,
-		seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal:
-		return true
-	}
-	return false
+	number, _ := gate.StatusOf(code)
+	return code != "" && number >= http.StatusInternalServerError
 }
