@@ -119,9 +119,7 @@ func TestNothingIsIssuedAfterClose(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := is.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("close: %v", err)
-		}
+		must.Is(t, is.Close(ctx), context.DeadlineExceeded, "close")
 		time.Sleep(time.Hour)
 		_, err := is.Next(t.Context(), "order", 1)
 		wantCode(t, err, seqd.CodeStopping)
@@ -222,9 +220,7 @@ func TestCloseOfWhatBeganIsBounded(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := is.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Close: %v", err)
-		}
+		must.Is(t, is.Close(ctx), context.DeadlineExceeded, "Close")
 		time.Sleep(time.Minute)
 		if closed := s.closed.Load(); closed != 1 {
 			t.Errorf("closed %d times", closed)

@@ -82,9 +82,7 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 	for decoder := xml.NewDecoder(f); err == nil; {
 		_, err = decoder.Token()
 	}
-	if !errors.Is(err, io.EOF) {
-		t.Errorf("the chart is not XML: %v", err)
-	}
+	must.Is(t, err, io.EOF, "the chart is not XML")
 	if err := replaceTable(filepath.Join(dir, "performance", "growth.svg"), ""); err == nil {
 		t.Error("a document without the comments was changed")
 	}

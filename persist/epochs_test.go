@@ -2,7 +2,6 @@ package persist
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // answering is a store that notes the queries it gets.
@@ -77,9 +78,7 @@ func TestUnhurriedReads(t *testing.T) {
 		if got := store.sizes(); !slices.Equal(got, []int{1, 100, 11, 1}) {
 			t.Errorf("queries of %v", got)
 		}
-		if _, err := e.Read(slow, "none"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("error %v", err)
-		}
+		must.Is(t, must.Err(e.Read(slow, "none")), ErrNotFound)
 	})
 }
 
@@ -113,9 +112,7 @@ func TestUnhurriedReadIsCancelled(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), EpochPause/2)
 		defer cancel()
 		go read(t, Unhurried(t.Context()), e, "stays", EpochPause, EpochPause)
-		if _, err := e.Read(Unhurried(ctx), "leaves"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v", err)
-		}
+		must.Is(t, must.Err(e.Read(Unhurried(ctx), "leaves")), context.DeadlineExceeded)
 		time.Sleep(EpochPause)
 		synctest.Wait()
 	})

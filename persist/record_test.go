@@ -3,7 +3,6 @@ package persist_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/must"
@@ -30,9 +29,7 @@ func TestDecodeRefusesWhatItCannotRead(t *testing.T) {
 		`{"v":2,"what":"comes later"}`: persist.ErrNewer,
 	}
 	for data, want := range tests {
-		if _, err := persist.Decode[persist.Counter]([]byte(data)); !errors.Is(err, want) {
-			t.Errorf("decode %s: %v, want %v", data, err, want)
-		}
+		must.Is(t, must.Err(persist.Decode[persist.Counter]([]byte(data))), want, "decode %s", data)
 	}
 	// Whatever single bit rots, the record is refused or says the same.
 	for i := range good {

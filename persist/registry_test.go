@@ -1,11 +1,11 @@
 package persist_test
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -43,9 +43,7 @@ func TestBadRegistries(t *testing.T) {
 	} {
 		r := someRegistry()
 		change(&r)
-		if err := r.Validate(); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, r.Validate(), persist.ErrInvalid, "%s", name)
 	}
 }
 

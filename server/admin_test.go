@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -302,9 +301,7 @@ func TestRaiseWhatTheStoreHas(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"nobody", "flake", "made@2026", ""} {
-		if _, err := ops.Raise(t.Context(), cfg, wrong, 500, ops.How{}); !errors.Is(err, ops.ErrRaise) {
-			t.Errorf("%s: error %v", wrong, err)
-		}
+		must.Is(t, must.Err(ops.Raise(t.Context(), cfg, wrong, 500, ops.How{})), ops.ErrRaise, "%s: error", wrong)
 	}
 	var done []string
 	if err := ops.Restored(t.Context(), cfg, func(bizType, _ string) { done = append(done, bizType) }); err != nil || len(done) != 1 || done[0] != "flake" {

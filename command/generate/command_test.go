@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // outcome is what a command line wrote, and its error.
@@ -85,9 +86,7 @@ func TestCommandMistakes(t *testing.T) {
 	if got := command(t, s, "typo", "--count", "5", "-o", "new"); got.err == nil || errors.Is(got.err, clitool.ErrUsage) || !strings.Contains(got.err.Error(), "unknown_biz_type") {
 		t.Errorf("%+v", got)
 	}
-	if _, err := os.Stat("new"); !errors.Is(err, os.ErrNotExist) {
-		t.Error("a file was left")
-	}
+	must.Is(t, must.Err(os.Stat("new")), os.ErrNotExist, "a file was left")
 }
 
 // A run that ends early says how far it came and how to continue, and the next one that it does.

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // service is a fake of a service that issues 1, 2, 3 and so on as N1, N2, N3.
@@ -161,9 +163,7 @@ func checkFile(t *testing.T, path string, count int64, issued int64) {
 	}
 	defer f.Close()
 	checkLines(t, f, count, issued)
-	if _, err := os.Stat(path + NoteSuffix); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the note of a complete file: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(path+NoteSuffix)), os.ErrNotExist, "the note of a complete file")
 }
 
 func checkLines(t *testing.T, r io.Reader, count int64, issued int64) {

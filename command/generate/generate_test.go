@@ -238,9 +238,7 @@ func TestRefused(t *testing.T) {
 	o := options(s, path, 5000)
 	o.BizType = "typo"
 	_, err := Run(t.Context(), o)
-	if !errors.Is(err, client.ErrUnknownBizType) {
-		t.Error(err)
-	}
+	must.Is(t, err, client.ErrUnknownBizType)
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
@@ -281,9 +279,7 @@ func TestPatience(t *testing.T) {
 	o := options(s, path, 5000)
 	o.Patience = 300 * time.Millisecond
 	_, err := Run(t.Context(), o)
-	if !errors.Is(err, client.ErrStarting) {
-		t.Error(err)
-	}
+	must.Is(t, err, client.ErrStarting)
 	s.CloseClientConnections()
 	s.Close()
 	if _, err = Run(t.Context(), o); !errors.Is(err, client.ErrUnreachable) {

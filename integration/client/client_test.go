@@ -54,18 +54,14 @@ func TestAdmin(t *testing.T) {
 	if _, err := a.PatchBizType(ctx, "refund", []byte(`{"step":0}`), admin.Change{}); !errors.Is(err, client.ErrInvalidDefinition) || problems(err) == 0 {
 		t.Errorf("got %v", err)
 	}
-	if _, err := a.PatchBizType(ctx, "refund", []byte(`{"start":1000}`), admin.Change{IfMatch: 2}); !errors.Is(err, client.ErrPreconditionFailed) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(a.PatchBizType(ctx, "refund", []byte(`{"start":1000}`), admin.Change{IfMatch: 2})), client.ErrPreconditionFailed)
 	if b, err = a.PatchBizType(ctx, "refund", []byte(`{"start":1000}`), admin.Change{IfMatch: 1}); err != nil || b.Version != 2 {
 		t.Errorf("got %+v, %v", b, err)
 	}
 	if b, err = a.EnableBizType(ctx, "refund", false, admin.Change{}); err != nil || b.Enabled {
 		t.Errorf("got %+v, %v", b, err)
 	}
-	if _, err := c.NextN(ctx, "refund", 3); !errors.Is(err, client.ErrDisabled) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(c.NextN(ctx, "refund", 3)), client.ErrDisabled)
 	if b, err = a.EnableBizType(ctx, "refund", true, admin.Change{}); err != nil || !b.Enabled {
 		t.Errorf("got %+v, %v", b, err)
 	}
@@ -76,9 +72,7 @@ func TestAdmin(t *testing.T) {
 		t.Errorf("got %s", names)
 	}
 	must.Report(t, a.DeleteBizType(ctx, "refund", admin.Change{IfMatch: b.Version}))
-	if _, err := a.BizType(ctx, "refund"); !errors.Is(err, client.ErrUnknownBizType) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(a.BizType(ctx, "refund")), client.ErrUnknownBizType)
 
 	nodes, complete, err := a.Nodes(ctx)
 	if err != nil || len(nodes) != 1 || !complete || !nodes[0].Self || nodes[0].Backends["store"].State != "ok" {
@@ -87,9 +81,7 @@ func TestAdmin(t *testing.T) {
 	if ready, err := a.Ready(ctx); err != nil || ready.Status != "ready" {
 		t.Errorf("got %+v, %v", ready, err)
 	}
-	if _, err := c.Reserve(ctx, "order", client.ReserveOptions{}); !errors.Is(err, client.ErrInvalidRequest) {
-		t.Errorf("a biz type that is not gapless: got %v", err)
-	}
+	must.Is(t, must.Err(c.Reserve(ctx, "order", client.ReserveOptions{})), client.ErrInvalidRequest, "a biz type that is not gapless: got")
 }
 
 // Tokens are created, used, changed and deleted.
@@ -107,23 +99,17 @@ func TestTokens(t *testing.T) {
 	if _, err := shop.Next(ctx, "order"); err != nil {
 		t.Error(err)
 	}
-	if _, err := shop.Next(ctx, "invoice"); !errors.Is(err, client.ErrForbidden) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(shop.Next(ctx, "invoice")), client.ErrForbidden)
 	if _, _, err := admin.New(shop).BizTypes(ctx, admin.Page{}); !errors.Is(err, client.ErrForbidden) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := dial(t, client.Config{Wait: -1}, n).Next(ctx, "order"); !errors.Is(err, client.ErrUnauthorized) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(dial(t, client.Config{Wait: -1}, n).Next(ctx, "order")), client.ErrUnauthorized)
 	no := false
 	changed, err := a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &no, Expires: new(time.Time), Scopes: []string{"read"}}, made.Version)
 	if err != nil || changed.Enabled || !changed.Expires.IsZero() || changed.Scopes[0] != "read" || changed.Secret != "" {
 		t.Errorf("got %+v, %v", changed, err)
 	}
-	if _, err := a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &no}, made.Version); !errors.Is(err, client.ErrPreconditionFailed) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &no}, made.Version)), client.ErrPreconditionFailed)
 	if _, err := shop.Next(ctx, "order"); !errors.Is(err, client.ErrUnauthorized) || strings.Contains(err.Error(), made.Secret) {
 		t.Errorf("got %v", err)
 	}
@@ -135,9 +121,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	must.Report(t, a.DeleteToken(ctx, "shop", changed.Version))
-	if _, err := a.Token(ctx, "shop"); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(a.Token(ctx, "shop")), client.ErrNotFound)
 }
 
 func sha256Hex(text string) string {

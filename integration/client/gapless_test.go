@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -36,9 +35,7 @@ func TestKeys(t *testing.T) {
 	if id, err := buffer.Next(ctx); err != nil || id != "4" {
 		t.Errorf("got %q, %v", id, err)
 	}
-	if _, err := c.Next(ctx, "ticket", client.Key("c")); !errors.Is(err, client.ErrTooManyKeys) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(c.Next(ctx, "ticket", client.Key("c"))), client.ErrTooManyKeys)
 	if keys, next, err := admin.New(c).Keys(ctx, "ticket", admin.Page{Limit: 1}); err != nil || fmt.Sprint(keys) != "[a]" || next != "a" {
 		t.Errorf("got %q, %q, %v", keys, next, err)
 	}
@@ -58,9 +55,7 @@ func TestReservations(t *testing.T) {
 	}
 	want := func(err, want error) {
 		t.Helper()
-		if !errors.Is(err, want) {
-			t.Errorf("got %v, want %v", err, want)
-		}
+		must.Is(t, err, want)
 	}
 	one := reserve(client.ReserveOptions{})
 	if fmt.Sprint(one.IDs, " ", one.State) != "[1] reserved" || time.Until(one.ExpiresAt) < 9*time.Minute {

@@ -160,9 +160,7 @@ func TestCluster(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	s := open(t, client, "seqd:")
-	if err := redisslots.Check(t.Context(), client); !errors.Is(err, redisslots.ErrUnfit) {
-		t.Errorf("not told: %v", err)
-	}
+	must.Is(t, redisslots.Check(t.Context(), client), redisslots.ErrUnfit, "not told")
 	owner := cluster.Master(s.key)
 	for _, node := range cluster.Nodes {
 		lag := "2"

@@ -176,9 +176,7 @@ func TestLostHash(t *testing.T) {
 	s := open(t, connect(t, server.Addr(), calm), "seqd:")
 	source := s.fill()
 	server.Kill()
-	if _, err := s.Look(t.Context(), tableName); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("a dead server: %v", err)
-	}
+	must.Is(t, must.Err(s.Look(t.Context(), tableName)), persist.ErrUnavailable, "a dead server")
 	server.Restart()
 	table := s.look()
 	if table.Set != nil || len(table.Slots) != 0 || table.Source == source {
@@ -242,9 +240,7 @@ func TestHashesThatAreNotOurs(t *testing.T) {
 		s := open(t, client, testenv.Unique())
 		command(t, client, "SET", s.key, "1")
 		for what, err := range s.all(server.ReplicationID()) {
-			if !errors.Is(err, persist.ErrInvalid) {
-				t.Errorf("%s: %v", what, err)
-			}
+			must.Is(t, err, persist.ErrInvalid, "%s", what)
 		}
 		if got := client.Get(t.Context(), s.key).Val(); got != "1" {
 			t.Errorf("it became %q", got)

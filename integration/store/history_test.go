@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -28,9 +27,7 @@ func TestHistoryLostReply(t *testing.T) {
 	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = brief })
 	must.Do(t, s.History().Append(t.Context(), historyBatch(1, 100)))
 	link.DropReplies()
-	if err := s.History().Append(t.Context(), historyBatch(101, 300)); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("without an answer: %v", err)
-	}
+	must.Is(t, s.History().Append(t.Context(), historyBatch(101, 300)), persist.ErrUnavailable, "without an answer")
 	link.Restore()
 	await.Eventually(t, "the server answers again", func() error { return s.History().Append(t.Context(), historyBatch(101, 310)) })
 	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1000})
@@ -80,8 +77,6 @@ func TestHistoryDocumentsThatAreNotOurs(t *testing.T) {
 		must.Get(c.DeleteMany(t.Context(), bson.M{}))(t)
 		must.Do(t, s.History().Append(t.Context(), historyBatch(1, 1)))
 		must.Get(c.UpdateMany(t.Context(), bson.M{}, bson.M{"$set": test.change}))(t)
-		if _, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5}); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, must.Err(s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})), test.want, "%s", name)
 	}
 }

@@ -218,17 +218,13 @@ func TestServerHangsDiesAndReturns(t *testing.T) {
 	if r, err := allocate(t.Context(), s); err == nil {
 		t.Errorf("got %v from a server that hangs", r)
 	}
-	if _, err := s.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("read: %v", err)
-	}
+	must.Is(t, must.Err(s.Counters().Read(t.Context(), "order")), persist.ErrUnavailable, "read")
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("two operations of at most 2s took %s", took)
 	}
 	server.Resume()
 	server.Kill()
-	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("from a dead server: %v", err)
-	}
+	must.Is(t, must.Err(allocate(t.Context(), s)), persist.ErrUnavailable, "from a dead server")
 	server.Restart()
 	second := awaitRange(t, s)
 	if second.First <= first.Last {
@@ -300,9 +296,7 @@ func TestDocumentsThatAreNotOurs(t *testing.T) {
 			given, giveBack := s.Counters().GiveBack(t.Context(), "order", persist.Range{First: 51, Last: 100})
 			_, raise := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Floor: 200})
 			for what, err := range map[string]error{"read": read, "allocate": allocated, "give back": giveBack, "raise": raise} {
-				if !errors.Is(err, test.want) {
-					t.Errorf("%s: %v", what, err)
-				}
+				must.Is(t, err, test.want, "%s", what)
 			}
 			if given {
 				t.Error("numbers were returned")

@@ -50,9 +50,7 @@ func TestMySQLCancelledCommit(t *testing.T) {
 			t.Errorf("%s whose commit was cancelled: %v", what, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		if _, err := allocate(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("after %s, a range while the replica is away: %v", what, err)
-		}
+		must.Is(t, must.Err(allocate(ctx, s)), context.DeadlineExceeded, "after %s, a range while the replica is away", what)
 		cancel()
 		replica.Resume()
 	}

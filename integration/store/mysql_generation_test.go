@@ -202,9 +202,7 @@ func TestMySQLBackOnOldConnections(t *testing.T) {
 		execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = generation + 1")
 		const all = "SELECT CONCAT((SELECT GROUP_CONCAT(name, highest, epoch, fence) FROM seqd_counters), ' ', (SELECT count(*) FROM seqd_slots))"
 		before := askMySQL(t, db, all)
-		if err := send(ctx); !errors.Is(err, persist.ErrUnavailable) {
-			t.Errorf("%s: %v", what, err)
-		}
+		must.Is(t, send(ctx), persist.ErrUnavailable, "%s", what)
 		if after := askMySQL(t, db, all); after != before {
 			t.Errorf("%s: %s became %s", what, before, after)
 		}

@@ -194,9 +194,7 @@ func TestMySQLOddRows(t *testing.T) {
 		for what, err := range map[string]error{
 			"read": read, "list": list, "epoch": epoch, "allocate": taken, "document": document, "documents": documents, "look": look, "history": page,
 		} {
-			if !errors.Is(err, test.want) {
-				t.Errorf("%s after %s: %v, want %v", what, test.damage, err, test.want)
-			}
+			must.Is(t, err, test.want, "%s after %s", what, test.damage)
 		}
 		if due, err := s.Documents().Due(ctx, "token", 10, 5); err != nil || len(due) != 0 {
 			t.Errorf("after %s %+v is due, %v", test.damage, due, err)
@@ -334,9 +332,7 @@ func TestMySQLLostReplies(t *testing.T) {
 			t.Fatal(err)
 		}
 		link.DropReplies()
-		if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
-			t.Errorf("%v", err)
-		}
+		must.Is(t, must.Err(allocate(t.Context(), s)), persist.ErrUnavailable)
 		link.Restore()
 		awaitStore(t, s)
 		r, err := allocate(t.Context(), s)
@@ -345,9 +341,7 @@ func TestMySQLLostReplies(t *testing.T) {
 		}
 	}
 	link.Cut()
-	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(allocate(t.Context(), s)), persist.ErrUnavailable)
 	link.Restore()
 	awaitStore(t, s)
 	if r, err := allocate(t.Context(), s); err != nil || r.First != 61 {

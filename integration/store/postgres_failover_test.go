@@ -207,9 +207,7 @@ func TestPostgresCancelledCommit(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- read(ctx) }()
 			cancelWait(t, server)
-			if err := <-ended; !errors.Is(err, persist.ErrUnavailable) {
-				t.Errorf("%s was shown while the standby was away: %v", what, err)
-			}
+			must.Is(t, <-ended, persist.ErrUnavailable, "%s was shown while the standby was away", what)
 		}
 	}
 	standby.Resume()
@@ -237,9 +235,7 @@ func TestPostgresAllocatesDurably(t *testing.T) {
 		t.Error(err)
 	}
 	standby.Pause()
-	if _, err := allocate(t.Context(), s); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("a range did not wait for the standby: %v", err)
-	}
+	must.Is(t, must.Err(allocate(t.Context(), s)), persist.ErrUnavailable, "a range did not wait for the standby")
 	if made, err := other.Slots().Swap(t.Context(), registry, lease); !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("a lease did not wait for the standby: %t, %v", made, err)
 	}
@@ -269,9 +265,7 @@ func awaitStore(t *testing.T, s persist.Store) {
 
 func wants(t testing.TB, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error %v, want %v", err, want)
-	}
+	must.Is(t, err, want)
 }
 
 // Behind a pooler a connection can lead to a standby from one statement to the next. What the
@@ -302,9 +296,7 @@ func TestPostgresPoolerLeadsToStandby(t *testing.T) {
 		"document": document, "documents": documents, "counter": counter, "counters": counters, "epoch": epoch, "look": look, "allocate": taken,
 		"missing document": noDocument, "missing counter": noCounter, "missing epoch": noEpoch,
 	} {
-		if !errors.Is(err, persist.ErrUnavailable) {
-			t.Errorf("%s on a standby: %v", what, err)
-		}
+		must.Is(t, err, persist.ErrUnavailable, "%s on a standby", what)
 	}
 }
 

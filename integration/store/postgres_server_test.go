@@ -141,9 +141,7 @@ func TestPostgresOddRows(t *testing.T) {
 			"read": read, "list": list, "epoch": epoch, "document": document, "documents": documents, "look": look, "swap": swapped,
 			"drop": s.Slots().Drop(ctx, registry), "history": page,
 		} {
-			if !errors.Is(err, test.want) {
-				t.Errorf("%s: %v, want %v", what, err, test.want)
-			}
+			must.Is(t, err, test.want, "%s", what)
 		}
 		if due, err := s.Documents().Due(ctx, "token", 10, 5); err != nil || len(due) != 0 {
 			t.Errorf("%+v is due, %v", due, err)
@@ -289,9 +287,7 @@ func TestPostgresReadOnlyServer(t *testing.T) {
 	server.Query("ALTER SYSTEM SET default_transaction_read_only = on")
 	server.Reload()
 	awaitError(t, s, "read only")
-	if _, err := tryPostgres(t, server.URL(), nil); !errors.Is(err, persist.ErrUnavailable) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(tryPostgres(t, server.URL(), nil)), persist.ErrUnavailable)
 	server.Query("ALTER SYSTEM RESET default_transaction_read_only")
 	server.Reload()
 	if r, err := allocate(t.Context(), s); err != nil || r.First != 1 {

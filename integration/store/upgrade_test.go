@@ -214,9 +214,7 @@ func TestNodesOfThePreviousVersionThatStillRun(t *testing.T) {
 		t.Errorf("the shape is %+v, %v", got, err)
 	}
 	// The shape was not there when this node read the database.
-	if err := shapes.Create(ctx, "raced", "segment", time.Now()); !errors.Is(err, persist.ErrExists) {
-		t.Errorf("a second shape: %v", err)
-	}
+	must.Is(t, shapes.Create(ctx, "raced", "segment", time.Now()), persist.ErrExists, "a second shape")
 	if got, err := shapes.Read(ctx, "raced"); got.Shape != "snowflake" || err != nil {
 		t.Errorf("the shape is %+v, %v", got, err)
 	}
@@ -309,9 +307,7 @@ func TestNewerLayoutIsRefused(t *testing.T) {
 	f := newFormer(t, testenv.StartMongo(t))
 	must.Get(f.Collection("clusters").UpdateByID(t.Context(), "cluster", bson.D{{Key: "$set", Value: bson.D{{Key: "v", Value: 3}}}}))(t)
 	_, err := mongo.Open(t.Context(), mongo.Options{URI: f.server.URI(), Database: f.Name(), Timeout: 10 * time.Second, Now: time.Now})
-	if !errors.Is(err, persist.ErrNewer) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, err, persist.ErrNewer)
 	if v := f.version("clusters", "cluster"); v != 3 {
 		t.Errorf("the format became %d", v)
 	}

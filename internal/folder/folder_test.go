@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,7 +28,5 @@ func TestMake(t *testing.T) {
 
 func TestSync(t *testing.T) {
 	must.Report(t, Sync(t.TempDir()))
-	if err := Sync(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	must.Is(t, Sync(filepath.Join(t.TempDir(), "none")), fs.ErrNotExist)
 }

@@ -3,7 +3,6 @@ package lateread
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -188,30 +187,22 @@ func (k *Clock) isTicking() bool {
 func TestPassedDeadline(t *testing.T) {
 	c, _, _, read := held(t)
 	must.Do(t, c.SetReadDeadline(time.Unix(1, 0)))
-	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the read ended with %v", err)
-	}
+	must.Is(t, <-read, os.ErrDeadlineExceeded, "the read ended with")
 }
 
 // A later deadline ends the hold, and then the read.
 func TestLaterDeadline(t *testing.T) {
 	c, _, _, read := held(t)
 	must.Do(t, c.SetDeadline(time.Now().Add(pause/4)))
-	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the read ended with %v", err)
-	}
+	must.Is(t, <-read, os.ErrDeadlineExceeded, "the read ended with")
 }
 
 // Closing ends a read that is held back.
 func TestClose(t *testing.T) {
 	c, _, _, read := held(t)
 	must.Do(t, c.Close())
-	if err := <-read; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the read ended with %v", err)
-	}
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the next read ended with %v", err)
-	}
+	must.Is(t, <-read, net.ErrClosed, "the read ended with")
+	must.Is(t, must.Err(c.Read(make([]byte, 1))), net.ErrClosed, "the next read ended with")
 }
 
 // One timer serves all connections, and stops when nothing is held back.
@@ -285,9 +276,7 @@ func TestCallerLeaves(t *testing.T) {
 	must.Get(io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	<-running
 	must.Do(t, client.Close())
-	if err := <-cancelled; !errors.Is(err, context.Canceled) {
-		t.Errorf("the request ended with %v", err)
-	}
+	must.Is(t, <-cancelled, context.Canceled, "the request ended with")
 }
 
 // Requests that arrive while a handler waits are answered in order, even if it waits for longer than

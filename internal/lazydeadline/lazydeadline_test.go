@@ -72,12 +72,8 @@ func TestPassedDeadline(t *testing.T) {
 	a, b := tcppair.New(t)
 	c := New(a)
 	must.Do(t, c.SetDeadline(time.Unix(1, 0)))
-	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the read ended with %v", err)
-	}
-	if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the write ended with %v", err)
-	}
+	must.Is(t, must.Err(c.Read(make([]byte, 1))), os.ErrDeadlineExceeded, "the read ended with")
+	must.Is(t, must.Err(c.Write([]byte("x"))), os.ErrDeadlineExceeded, "the write ended with")
 	must.Do(t, c.SetDeadline(time.Time{}))
 	must.Get(c.Write([]byte("x")))(t)
 	must.Get(io.ReadFull(b, make([]byte, 1)))(t)
@@ -149,7 +145,5 @@ func TestEarlierDeadlineEndsTheWait(t *testing.T) {
 	}()
 	<-armed
 	must.Do(t, c.SetReadDeadline(time.Unix(1, 0)))
-	if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the read ended with %v", err)
-	}
+	must.Is(t, <-read, os.ErrDeadlineExceeded, "the read ended with")
 }

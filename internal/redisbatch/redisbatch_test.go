@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/internal/redisonce"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // server stands in for a server and the connections to it: a hook that lets nothing get further.
@@ -624,9 +625,7 @@ func TestUnknownServers(t *testing.T) {
 		})
 		call := redisonce.Command("get", lowKey)
 		s.Do(context.Background(), call)
-		if !errors.Is(call.Err, away) {
-			t.Errorf("error %v", call.Err)
-		}
+		must.Is(t, call.Err, away)
 		known.Store(true)
 		want(t, begin(s, gets(lowKey)...), 1)
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/retry"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 var errAway = errors.New("away")
@@ -112,9 +113,7 @@ func TestContextEndsAnAttempt(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		must.Is(t, err, context.DeadlineExceeded)
 	})
 }
 

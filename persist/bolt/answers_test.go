@@ -352,9 +352,7 @@ func TestUnsealed(t *testing.T) {
 		}
 	}
 	whole[0]++
-	if _, err := unsealed("a", whole); !errors.Is(err, persist.ErrNewer) {
-		t.Errorf("a later format: %v", err)
-	}
+	must.Is(t, must.Err(unsealed("a", whole)), persist.ErrNewer, "a later format")
 }
 
 // A file that is missing or damaged is named, with what to do; counters go on.
@@ -502,10 +500,6 @@ func TestReadOnlyAnswers(t *testing.T) {
 	must.Do(t, k.store.Close())
 	s := must.Get(OpenReadOnly(Options{Path: k.path, LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
-	if _, err := s.Answers().Claim(t.Context(), "a", "claim", lease); !errors.Is(err, persist.ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := os.Stat(k.path + answersSuffix); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(s.Answers().Claim(t.Context(), "a", "claim", lease)), persist.ErrClosed)
+	must.Is(t, must.Err(os.Stat(k.path+answersSuffix)), os.ErrNotExist)
 }

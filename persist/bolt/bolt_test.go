@@ -270,9 +270,7 @@ func TestRemovedFileIsNoticed(t *testing.T) {
 			addCounter(t, s, "order")
 			must.Do(t, harm(path))
 			s.writer.update = func(func(*bbolt.Tx) error) error { t.Error("it is written to"); return nil }
-			if err := s.writer.alone(nil); !errors.Is(err, errMoved) {
-				t.Errorf("alone: %v", err)
-			}
+			must.Is(t, s.writer.alone(nil), errMoved, "alone")
 			_, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1})
 			if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), path) {
 				t.Errorf("error %v", err)
@@ -366,13 +364,9 @@ func TestWriterAfterFailure(t *testing.T) {
 			}
 			works := s.writer.update
 			s.writer.update = func(func(*bbolt.Tx) error) error { return test.err }
-			if err := allocate(); !errors.Is(err, persist.ErrUnavailable) {
-				t.Errorf("during the failure: %v", err)
-			}
+			must.Is(t, allocate(), persist.ErrUnavailable, "during the failure")
 			s.writer.update = works
-			if err := allocate(); !errors.Is(err, test.after) {
-				t.Errorf("after the failure: %v, want %v", err, test.after)
-			}
+			must.Is(t, allocate(), test.after, "after the failure")
 		})
 	}
 }

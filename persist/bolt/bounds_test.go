@@ -54,9 +54,7 @@ func TestAnswersOfAClosedStore(t *testing.T) {
 		put := k.store.answers.windows.put("a", "answer", ttl)
 		_, sweep := k.store.answers.windows.purge()
 		for what, err := range map[string]error{"claim": claim, "swap": swap, "drop": a.Drop(t.Context(), "a", "claim"), "purge": purge, "now": now, "find": find, "put": put, "sweep": sweep} {
-			if !errors.Is(err, persist.ErrClosed) {
-				t.Errorf("used %v: %s: %v", used, what, err)
-			}
+			must.Is(t, err, persist.ErrClosed, "used %v: %s", used, what)
 		}
 	}
 }
@@ -281,9 +279,7 @@ func TestRefusedSwapWritesNothing(t *testing.T) {
 		_, err := get[persist.Registry](tx.Bucket(slotsBucket), "order")
 		return err
 	})
-	if !errors.Is(err, persist.ErrNotFound) {
-		t.Errorf("there is a registry: %v", err)
-	}
+	must.Is(t, err, persist.ErrNotFound, "there is a registry")
 }
 
 // TestInspectAnswers checks how many files and answers an operator is told of.

@@ -127,9 +127,7 @@ func TestCompactRefuses(t *testing.T) {
 	if done, err := Compact(missing); !errors.Is(err, os.ErrNotExist) || len(done) != 0 || strings.Contains(err.Error(), "create") {
 		t.Errorf("a file that is not there: %v, %v", done, err)
 	}
-	if _, err := os.Stat(missing.Path); !errors.Is(err, os.ErrNotExist) {
-		t.Error("it was made")
-	}
+	must.Is(t, must.Err(os.Stat(missing.Path)), os.ErrNotExist, "it was made")
 	inTheWay := opts.Path + compactSuffix
 	must.Do(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
 	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "remove "+inTheWay) {
@@ -158,9 +156,7 @@ func TestCompactRefuses(t *testing.T) {
 		}()
 		awaitOpen(t, opts.Path, 2)
 	}))(t)
-	if err := <-waiting; !errors.Is(err, errMoved) {
-		t.Errorf("who waited: %v", err)
-	}
+	must.Is(t, <-waiting, errMoved, "who waited")
 	holds(t, opts.Path)
 }
 
@@ -195,12 +191,8 @@ func TestCompactCompares(t *testing.T) {
 			db := must.Get(bbolt.Open(opts.Path+compactSuffix, 0o600, nil))(t)
 			must.Do(t, errors.Join(db.Update(harm), db.Close()))
 		})
-		if !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := os.Stat(opts.Path + compactSuffix); !errors.Is(err, os.ErrNotExist) {
-			t.Error("the copy is still there")
-		}
+		must.Is(t, err, persist.ErrInvalid, "%s", name)
+		must.Is(t, must.Err(os.Stat(opts.Path+compactSuffix)), os.ErrNotExist, "the copy is still there")
 		holds(t, opts.Path)
 	}
 }

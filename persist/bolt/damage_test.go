@@ -54,9 +54,7 @@ func TestReplacedWhileWaitingForTheLock(t *testing.T) {
 			awaitOpen(t, path, 2)
 			replace(t, path)
 			must.Do(t, first.Close())
-			if err := <-second; !errors.Is(err, errMoved) {
-				t.Errorf("the second store: %v", err)
-			}
+			must.Is(t, <-second, errMoved, "the second store")
 		})
 	}
 }
@@ -111,9 +109,7 @@ func TestCloseAfterPanicWithLock(t *testing.T) {
 		panic("page 7 already freed")
 	}
 	for range 2 {
-		if _, err := allocate(t, s, 1); !errors.Is(err, errPanicked) {
-			t.Errorf("got %v", err)
-		}
+		must.Is(t, must.Err(allocate(t, s, 1)), errPanicked)
 	}
 	must.Report(t, s.Close())
 	must.Report(t, (<-held).Rollback())
@@ -373,9 +369,7 @@ func TestDanglingLink(t *testing.T) {
 	path, target := filepath.Join(dir, "seqd.db"), filepath.Join(dir, "target.db")
 	must.Do(t, os.Symlink(target, path))
 	refuses(t, path, "no such file")
-	if _, err := os.Lstat(target); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an empty database came to be: %v", err)
-	}
+	must.Is(t, must.Err(os.Lstat(target)), os.ErrNotExist, "an empty database came to be")
 }
 
 // A document that is damaged is not purged, and holds up no others.
@@ -388,7 +382,5 @@ func TestPurgeOfDamagedDocument(t *testing.T) {
 	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 2 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
-	if _, err := s.Documents().Read(t.Context(), "answer", "a"); !errors.Is(err, persist.ErrInvalid) {
-		t.Errorf("the damaged one: %v", err)
-	}
+	must.Is(t, must.Err(s.Documents().Read(t.Context(), "answer", "a")), persist.ErrInvalid, "the damaged one")
 }

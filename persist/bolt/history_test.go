@@ -21,9 +21,7 @@ func someHistory(n int64) []persist.HistoryRecord {
 func TestHistoryFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "seqd.db")
 	s := open(t, path)
-	if _, err := os.Stat(path + historySuffix); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file is there before anything was kept: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(path+historySuffix)), os.ErrNotExist, "the file is there before anything was kept")
 	must.Do(t, s.History().Append(t.Context(), someHistory(5)))
 	must.Do(t, s.Close())
 	list, err := open(t, path).History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 5})
@@ -48,9 +46,7 @@ func TestDamagedHistory(t *testing.T) {
 	must.Do(t, os.Remove(path+historySuffix))
 	must.Report(t, s.History().Append(t.Context(), someHistory(5)))
 	must.Do(t, os.Remove(path+historySuffix))
-	if err := s.History().Append(t.Context(), someHistory(6)); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("written to a file without a name: %v", err)
-	}
+	must.Is(t, s.History().Append(t.Context(), someHistory(6)), persist.ErrUnavailable, "written to a file without a name")
 	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}); err != nil {
 		t.Error(err)
 	}

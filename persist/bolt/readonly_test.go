@@ -1,7 +1,6 @@
 package bolt_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,15 +15,11 @@ import (
 // What is opened to be looked at is read and not written, and nothing is made beside it.
 func TestReadOnly(t *testing.T) {
 	opts := bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: 100 * time.Millisecond, Now: time.Now}
-	if _, err := bolt.OpenReadOnly(opts); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
+	must.Is(t, must.Err(bolt.OpenReadOnly(opts)), fs.ErrNotExist, "no file")
 	store := must.Get(bolt.Open(opts))(t)
 	counter := persist.Counter{BizTag: "order", Max: 7, Step: 1, Timestamp: 1}
 	must.Do(t, store.Counters().Create(t.Context(), counter))
-	if _, err := bolt.OpenReadOnly(opts); !errors.Is(err, bolt.ErrInUse) {
-		t.Errorf("in use: %v", err)
-	}
+	must.Is(t, must.Err(bolt.OpenReadOnly(opts)), bolt.ErrInUse, "in use")
 	must.Do(t, store.Close())
 	looked := must.Get(bolt.OpenReadOnly(opts))(t)
 	defer looked.Close()

@@ -125,9 +125,7 @@ func TestUpgradedFileIsRefusedByThePreviousVersion(t *testing.T) {
 	path := newFormerFile().write(t)
 	s := open(t, path)
 	previous := content{formerBuckets, 1, ""}
-	if err := s.check(previous); !errors.Is(err, persist.ErrNewer) {
-		t.Errorf("the previous version says %v", err)
-	}
+	must.Is(t, s.check(previous), persist.ErrNewer, "the previous version says")
 }
 
 // What cannot be read is not taken for something that is not there.
@@ -145,15 +143,11 @@ func TestUpgradeOfDamagedRecords(t *testing.T) {
 	_, gone := s.Documents().Read(t.Context(), persist.PurgedKind, "user")
 	_, counter := s.Counters().Read(t.Context(), "order")
 	for name, err := range map[string]error{"shape": shape, "period": period, "purged": gone, "counter": counter} {
-		if !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, err, persist.ErrInvalid, "%s", name)
 	}
 	f = newFormerFile()
 	f["clusters"]["cluster"] = "rotten"
-	if _, err := persist.ClusterID(t.Context(), open(t, f.write(t)), time.Now); !errors.Is(err, persist.ErrInvalid) {
-		t.Errorf("cluster: %v", err)
-	}
+	must.Is(t, must.Err(persist.ClusterID(t.Context(), open(t, f.write(t)), time.Now)), persist.ErrInvalid, "cluster")
 }
 
 // Files of the first versions have no buckets for the cluster, the machine IDs and documents; they
@@ -207,9 +201,7 @@ func TestUpgradeThatIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	must.Do(t, db.Close())
-	if _, err := OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); !errors.Is(err, ErrOlder) {
-		t.Errorf("to look at: %v", err)
-	}
+	must.Is(t, must.Err(OpenReadOnly(Options{Path: path, LockTimeout: time.Second, Now: time.Now})), ErrOlder, "to look at")
 	s := open(t, path)
 	if id, err := persist.ClusterID(t.Context(), s, time.Now); id != formerID || err != nil {
 		t.Errorf("the cluster is %q, %v", id, err)

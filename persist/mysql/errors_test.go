@@ -15,6 +15,7 @@ import (
 
 	library "github.com/go-sql-driver/mysql"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -76,9 +77,7 @@ func wantError(t *testing.T, what string, got, want error) {
 		}
 		return
 	}
-	if !errors.Is(got, want) {
-		t.Errorf("%s became %v, want %v", what, got, want)
-	}
+	must.Is(t, got, want, "%s became", what)
 }
 
 // failing is a connection of the library whose statements fail.

@@ -83,13 +83,9 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrUnavailable) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(s.Counters().Read(t.Context(), "order")), persist.ErrUnavailable)
 	must.Report(t, s.Close())
-	if _, err := s.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrClosed) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(s.Counters().Read(t.Context(), "order")), persist.ErrClosed)
 }
 
 func TestNumbered(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -108,9 +109,7 @@ func TestSchemaFails(t *testing.T) {
 	}
 	s := New(db, fakeDialect, Options{Timeout: time.Hour})
 	for range 2 {
-		if _, err := s.Now(t.Context()); !errors.Is(err, db.fails) {
-			t.Error(err)
-		}
+		must.Is(t, must.Err(s.Now(t.Context())), db.fails)
 	}
 	db.fails = nil
 	if _, err := s.Now(t.Context()); err != nil || db.version != 3 {
@@ -148,9 +147,7 @@ func TestAdmit(t *testing.T) {
 			"update document": s.Documents().Update(ctx, persist.Document{Kind: "token", Key: "x", Revision: 2}),
 			"delete document": s.Documents().Delete(ctx, "token", "x", 1),
 		} {
-			if !errors.Is(err, want) {
-				t.Errorf("%s: %v, want %v", what, err, want)
-			}
+			must.Is(t, err, want, "%s", what)
 		}
 	}
 	if db.sent > 0 {

@@ -3,7 +3,6 @@ package history
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -182,9 +181,7 @@ func TestFilesFailedWrite(t *testing.T) {
 	write(t, f, lines(1, 3))
 	readOnly := must.Get(os.Open(f.path))(t)
 	f.file, readOnly = readOnly, f.file
-	if err := f.Append(t.Context(), lines(4, 6)); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("written to a file that cannot be: %v", err)
-	}
+	must.Is(t, f.Append(t.Context(), lines(4, 6)), persist.ErrUnavailable, "written to a file that cannot be")
 	f.file, readOnly = readOnly, f.file
 	must.Get(f.file.WriteAt([]byte(`{"v":1,"id":"half a line`), f.size))(t)
 	write(t, f, lines(4, 6))

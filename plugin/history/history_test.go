@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -110,9 +109,7 @@ func TestBlockWaitsInTurn(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := issue(ctx, p, 7); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		must.Is(t, issue(ctx, p, 7), context.DeadlineExceeded)
 		store.set(nil, false, nil)
 		close(hang)
 		wg.Wait()

@@ -180,9 +180,7 @@ func TestStarting(t *testing.T) {
 		return nil, persist.ErrUnavailable
 	}}
 	tokens.Use(access.Backing{Documents: away})
-	if err := tokens.Reload(t.Context()); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, tokens.Reload(t.Context()), persist.ErrUnavailable)
 	check("starting")
 	away.list = nil
 	must.Do(t, tokens.Reload(t.Context()))

@@ -1,9 +1,9 @@
 package backends
 
 import (
-	"errors"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -14,12 +14,8 @@ func TestGate(t *testing.T) {
 		t.Errorf("before it was shut: %v", err)
 	}
 	g.shut.Store(true)
-	if err := g.Admit(t.Context()); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("shut: %v", err)
-	}
-	if err := g.Admit(other.pass(t.Context())); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("with the pass of another gate: %v", err)
-	}
+	must.Is(t, g.Admit(t.Context()), persist.ErrUnavailable, "shut")
+	must.Is(t, g.Admit(other.pass(t.Context())), persist.ErrUnavailable, "with the pass of another gate")
 	if err := g.Admit(g.pass(t.Context())); err != nil {
 		t.Errorf("with a pass: %v", err)
 	}

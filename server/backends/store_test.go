@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -30,9 +31,7 @@ func TestBeginWithoutTheStore(t *testing.T) {
 	if !s.BeganWithout() || !s.Unreached() || s.Cluster != "c" {
 		t.Errorf("%+v", s)
 	}
-	if _, err := s.Store.Documents().Read(t.Context(), "definition", "order"); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("it answers %v", err)
-	}
+	must.Is(t, must.Err(s.Store.Documents().Read(t.Context(), "definition", "order")), persist.ErrUnavailable, "it answers")
 	if !strings.Contains(log.String(), "bizTypes=[user]") {
 		t.Errorf("logged %s", &log)
 	}

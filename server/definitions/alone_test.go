@@ -154,9 +154,7 @@ func TestStoreWithoutTheShape(t *testing.T) {
 		if s, err := shapes.Read(t.Context(), "user"); err != nil || s.Shape != "snowflake" {
 			t.Errorf("on record: %+v, %v", s, err)
 		}
-		if _, err := shapes.Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
-			t.Errorf("the other biz type: %v", err)
-		}
+		must.Is(t, must.Err(shapes.Read(t.Context(), "order")), persist.ErrNotFound, "the other biz type")
 	})
 }
 
@@ -177,9 +175,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 					t.Errorf("told to remember %q", k.shapes)
 				}
 				if !known {
-					if _, err := persist.ReadCluster(t.Context(), other.Documents()); !errors.Is(err, persist.ErrNotFound) {
-						t.Errorf("it was written to: %v", err)
-					}
+					must.Is(t, must.Err(persist.ReadCluster(t.Context(), other.Documents())), persist.ErrNotFound, "it was written to")
 				}
 			})
 		})

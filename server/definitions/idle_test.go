@@ -1,7 +1,6 @@
 package definitions
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -25,9 +24,7 @@ func TestNoNewKeyWhileDisabled(t *testing.T) {
 	if p, err := other.issuer.Parse("order", id); seqd.CodeOf(err) != seqd.CodeDisabled {
 		t.Errorf("without the key: %+v, %v", p, err)
 	}
-	if _, err := os.Stat(key); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a new key: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(key)), fs.ErrNotExist, "a new key")
 	must.Do(t, os.Rename(key+".away", key))
 	if p, err := newNode(t, store).issuer.Parse("order", id); err != nil || p.Number != 1 {
 		t.Errorf("with the key: %+v, %v", p, err)

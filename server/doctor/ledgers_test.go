@@ -175,9 +175,7 @@ func TestTooManyLedgers(t *testing.T) {
 	cancel()
 	f := &findings{}
 	l := ledgersCheck{storeCheck: storeCheck{examined(t, "bizTypes: [{name: order}]")}, keys: newKeys(nil)}
-	if err := l.look(ctx, slow{memory.New(time.Now)}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	must.Is(t, l.look(ctx, slow{memory.New(time.Now)}), context.Canceled)
 	l.ledgers(ctx, f, slow{memory.New(time.Now)}, nil)
 	want(t, f.all(), Info, "gapless counters", "there was no time for more")
 }

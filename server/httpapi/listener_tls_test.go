@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -169,9 +168,7 @@ func TestCallersThatLeave(t *testing.T) {
 				must.Report(t, c.Close())
 			}
 			for range callers {
-				if err := <-cancelled; !errors.Is(err, context.Canceled) {
-					t.Errorf("a request ended with %v", err)
-				}
+				must.Is(t, <-cancelled, context.Canceled, "a request ended with")
 			}
 		})
 	}

@@ -177,9 +177,7 @@ func (r racingFence) Fence(ctx context.Context) (persist.Fence, error) {
 
 // Stores of one node, and those that lose nothing, have no failover.
 func TestNoFailover(t *testing.T) {
-	if _, err := Failover(t.Context(), newFailoverConfig(t), false, new(strings.Builder)); !errors.Is(err, ErrFailover) {
-		t.Errorf("%v", err)
-	}
+	must.Is(t, must.Err(Failover(t.Context(), newFailoverConfig(t), false, new(strings.Builder))), ErrFailover)
 }
 
 // After a failover nodes may hold ranges that the store has lost, so numbers continue a gap above

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
@@ -59,9 +60,7 @@ func TestRaiseSlips(t *testing.T) {
 		if test.isCommon {
 			continue
 		}
-		if err := RaiseAll(t.Context(), cfg, marks, How{}, func(string, Raised) { t.Error("something was raised") }); !errors.Is(err, ErrRefused) {
-			t.Errorf("%v: %v", marks, err)
-		}
+		must.Is(t, RaiseAll(t.Context(), cfg, marks, How{}, func(string, Raised) { t.Error("something was raised") }), ErrRefused, "%v", marks)
 	}
 	for _, by := range []string{"", "tenant", "bill"} {
 		got := make(map[string]string)

@@ -151,12 +151,8 @@ func TestRaiseAll(t *testing.T) {
 	}
 	tell := func(string, Raised) { t.Error("something was raised") }
 	wrong := append(slices.Clone(marks), Mark{"tenant", 5})
-	if err := RaiseAll(t.Context(), cfg, wrong, How{}, tell); !errors.Is(err, ErrRaise) {
-		t.Error(err)
-	}
-	if err := RaiseAll(t.Context(), cfg, nil, How{}, tell); !errors.Is(err, ErrRaise) {
-		t.Error(err)
-	}
+	must.Is(t, RaiseAll(t.Context(), cfg, wrong, How{}, tell), ErrRaise)
+	must.Is(t, RaiseAll(t.Context(), cfg, nil, How{}, tell), ErrRaise)
 	wantCounters(t, cfg, map[string]int64{"order": 50})
 	for range 2 { // a repeat changes nothing
 		told := make(map[string]bool)

@@ -1,7 +1,6 @@
 package resp_test
 
 import (
-	"errors"
 	"io"
 	"net"
 	"strings"
@@ -55,9 +54,7 @@ func TestAcceptedTooLate(t *testing.T) {
 		if got, err := io.ReadAll(here); len(got) != 0 || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if err := <-ended; !errors.Is(err, resp.ErrClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
+		must.Is(t, <-ended, resp.ErrClosed, "Serve returned")
 		if open, all := s.Connections(), set.gate.Connections.Open(); open != 0 || all != 0 {
 			t.Errorf("%d connections are open, %d of all protocols", open, all)
 		}

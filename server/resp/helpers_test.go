@@ -3,7 +3,6 @@ package resp_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -149,9 +148,7 @@ func serveAt(tb testing.TB, l net.Listener, connect func() (net.Conn, error), ch
 		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()
 		must.Report(tb, s.Shutdown(ctx))
-		if err := <-ended; !errors.Is(err, resp.ErrClosed) {
-			tb.Errorf("Serve returned %v", err)
-		}
+		must.Is(tb, <-ended, resp.ErrClosed, "Serve returned")
 	})
 	return s
 }

@@ -2,7 +2,6 @@ package resp_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -115,9 +114,7 @@ func TestCutOff(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, s.Shutdown(ctx), context.DeadlineExceeded)
 	<-over
 	if got, _ := io.ReadAll(p); strings.Contains(string(got), ":") && !strings.HasPrefix(string(got), "-ERR canceled") {
 		t.Errorf("got %q", got)
@@ -129,9 +126,7 @@ func TestStoppedBefore(t *testing.T) {
 	s := resp.New(resp.Options{})
 	must.Do(t, s.Shutdown(t.Context()))
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	if err := s.Serve(l); !errors.Is(err, resp.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, s.Serve(l), resp.ErrClosed)
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		t.Error("the port is still open")
 	}
@@ -161,9 +156,7 @@ func TestAcceptFails(t *testing.T) {
 		t.Error(got)
 	}
 	_ = l.Close()
-	if err := <-ended; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, <-ended, net.ErrClosed)
 	must.Report(t, s.Shutdown(t.Context()))
 }
 
@@ -174,9 +167,7 @@ func TestAcceptPauses(t *testing.T) {
 		l := &late{closed: make(chan struct{})}
 		_ = l.Close()
 		began := time.Now()
-		if err := resp.New(resp.Options{Gate: set.gate}).Serve(&failing{l, 10}); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("got %v", err)
-		}
+		must.Is(t, resp.New(resp.Options{Gate: set.gate}).Serve(&failing{l, 10}), net.ErrClosed)
 		if took := time.Since(began); took != 1275*time.Millisecond+2*time.Second {
 			t.Errorf("ten failures took %s", took)
 		}

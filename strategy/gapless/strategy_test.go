@@ -2,7 +2,6 @@ package gapless_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -282,9 +281,7 @@ func TestCloseWithoutStore(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := node.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it is closed: %v", err)
-		}
+		must.Is(t, node.Close(ctx), context.DeadlineExceeded, "it is closed")
 		s.away("")
 	})
 }

@@ -194,9 +194,7 @@ func TestCallerLeaves(t *testing.T) {
 	<-p.turn // somebody fetches places
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := p.Take(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, p.Take(ctx), context.Canceled)
 }
 
 // Nodes that come and go, crash and lose answers make no more keys than they may, and in the end

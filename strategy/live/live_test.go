@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -107,9 +106,7 @@ func TestRandom(t *testing.T) {
 			if len(w.broken) > 0 || len(w.states) > 0 {
 				t.Errorf("%v, %d are open", w.broken, len(w.states))
 			}
-			if _, err := s.Acquire(t.Context(), Name{Key: "1"}); !errors.Is(err, ErrStopping) {
-				t.Errorf("after Close: %v", err)
-			}
+			must.Is(t, must.Err(s.Acquire(t.Context(), Name{Key: "1"})), ErrStopping, "after Close")
 		})
 	}
 }
@@ -169,7 +166,5 @@ func TestOpeningEndsWithClose(t *testing.T) {
 	}()
 	<-opening
 	must.Report(t, s.Close(t.Context()))
-	if err := <-got; !errors.Is(err, ErrStopping) {
-		t.Errorf("error %v", err)
-	}
+	must.Is(t, <-got, ErrStopping)
 }

@@ -220,9 +220,7 @@ func TestVanishedCounter(t *testing.T) {
 	store := memory.New(time.Now)
 	s, _ := newStrategy(t, store, nil)
 	wantCode(t, s.Init(t.Context(), false), seqd.CodeConflict)
-	if _, err := store.Counters().Read(t.Context(), "order"); !errors.Is(err, persist.ErrNotFound) {
-		t.Errorf("the counter was created: %v", err)
-	}
+	must.Is(t, must.Err(store.Counters().Read(t.Context(), "order")), persist.ErrNotFound, "the counter was created")
 	start(t, s, true)
 	generate(t, s, 1000)
 	must.Do(t, store.Counters().Delete(t.Context(), "order"))

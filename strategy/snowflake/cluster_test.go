@@ -1,13 +1,13 @@
 package snowflake
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -114,9 +114,7 @@ func TestRegistryWithoutCluster(t *testing.T) {
 
 func TestRegistryOfAnotherLayout(t *testing.T) {
 	m := member{layout: "a"}
-	if _, err := m.prepare(persist.SlotTable{Set: &persist.SlotSet{Layout: "b"}}); !errors.Is(err, errLayout) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, must.Err(m.prepare(persist.SlotTable{Set: &persist.SlotSet{Layout: "b"}})), errLayout)
 	// seqd restored keeps the layout, and a floor is never lowered
 	table := persist.SlotTable{Now: 1000, Set: &persist.SlotSet{Layout: "b", Ahead: 100, Floor: 5000}}
 	if swap, from := m.refloor(table); swap.NewSet.Layout != "b" || swap.NewSet.Floor != 5000 || from != 5001 {

@@ -476,9 +476,7 @@ func TestCloseInVain(t *testing.T) {
 		time.Sleep(s.held().settings.RenewInterval + time.Millisecond) // in the middle of a renewal
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := s.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		must.Is(t, s.Close(ctx), context.DeadlineExceeded)
 		if err := s.held().tenure.gen.take(t.Context(), 1, new(seqd.Sequence)); seqd.CodeOf(err) != seqd.CodeStopping {
 			t.Errorf("then it issues: %v", err)
 		}

@@ -143,9 +143,7 @@ func TestStrike(t *testing.T) {
 	f.users.serves("order")
 	f.users.record("user", "")
 	must.Report(t, f.strike())
-	if _, err := os.Stat(f.path()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the file: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(f.path())), os.ErrNotExist, "the file")
 	file := must.Get(statefile.Open(f.dir, f.name, f.identity))(t)
 	list := "order=" + shapeHash("shape")
 	must.Do(t, errors.Join(file.Store(statefile.State{Token: "t", Users: list + ",user=" + shapeHash("shape")}), file.Close(), f.strike()))

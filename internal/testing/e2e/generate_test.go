@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -49,9 +48,7 @@ func checkNumbers(t *testing.T, n *node.Node, bizType, path string, count int) {
 	if lines != count {
 		t.Errorf("%d lines, want %d", lines, count)
 	}
-	if _, err := os.Stat(path + ".seqd"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the note of a complete file: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(path+".seqd")), fs.ErrNotExist, "the note of a complete file")
 }
 
 const invites = `SEQD_BIZTYPES=[{"name":"invite","plugins":[{"name":"format","template":"INV-{seq:08}"}]}]`

@@ -1,7 +1,11 @@
-// Package must ends or fails a test at an error of its set-up: an error that the test is not about.
+// Package must ends or fails a test that gets another error than it must.
 package must
 
-import "testing"
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
 
 // Do ends the test if err is not nil.
 func Do(tb testing.TB, err error) {
@@ -29,4 +33,20 @@ func Report(tb testing.TB, err error) {
 	if err != nil {
 		tb.Error(err)
 	}
+}
+
+// Err returns the error of a call that returns something else too.
+func Err[T any](_ T, err error) error { return err }
+
+// Is reports err if it is not target, see [errors.Is], and the test goes on. What, if it is there, is
+// what failed: a format and its arguments, see [fmt.Sprintf].
+func Is(tb testing.TB, err, target error, what ...any) {
+	tb.Helper()
+	if errors.Is(err, target) {
+		return
+	}
+	if len(what) == 0 {
+		what = []any{"got"}
+	}
+	tb.Errorf("%s: %v, want %v", fmt.Sprintf(what[0].(string), what[1:]...), err, target)
 }

@@ -1,11 +1,12 @@
 package respconn
 
 import (
-	"errors"
 	"io"
 	"net"
 	"reflect"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // read returns what Read makes of what a server sent before it closed the connection.
@@ -29,9 +30,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q is %#v, %v", sent, got, err)
 		}
 	}
-	if _, err := read(t, "-ERR no\r\n"); !errors.Is(err, Error("ERR no")) {
-		t.Errorf("an error is %v", err)
-	}
+	must.Is(t, must.Err(read(t, "-ERR no\r\n")), Error("ERR no"), "an error is")
 }
 
 // Half an answer is not an answer, wherever it is cut.

@@ -70,9 +70,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%s: requests get %v", d.Body, m.Refusal())
 		}
 	}
-	if _, err := Decode(&persist.Document{Revision: 0, Body: good}); !errors.Is(err, persist.ErrInvalid) {
-		t.Errorf("without a revision: %v", err)
-	}
+	must.Is(t, must.Err(Decode(&persist.Document{Revision: 0, Body: good})), persist.ErrInvalid, "without a revision")
 }
 
 // Nor is a record, whoever reads it.
@@ -82,27 +80,19 @@ func TestDamagedRecord(t *testing.T) {
 		if e, err := DecodeEntry(&record); !errors.Is(err, persist.ErrInvalid) || e != nil {
 			t.Errorf("a record of %q: %+v, %v", body, e, err)
 		}
-		if _, err := VoidsOf([]persist.Document{record}); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("void numbers of %q: %v", body, err)
-		}
+		must.Is(t, must.Err(VoidsOf([]persist.Document{record})), persist.ErrInvalid, "void numbers of %q", body)
 		s := Fresh(&plain, "b", "")
-		if _, err := s.AllVoids([]persist.Document{record}); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("all void numbers with %q: %v", body, err)
-		}
+		must.Is(t, must.Err(s.AllVoids([]persist.Document{record})), persist.ErrInvalid, "all void numbers with %q", body)
 		if _, _, err := s.Account(&plain, 0, 9, []persist.Document{record}, true); !errors.Is(err, persist.ErrInvalid) {
 			t.Errorf("an account with %q: %v", body, err)
 		}
-		if _, err := s.own([]persist.Document{record}, 0); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("whose is %q: %v", body, err)
-		}
+		must.Is(t, must.Err(s.own([]persist.Document{record}, 0)), persist.ErrInvalid, "whose is %q", body)
 		w := newWorld(1, 0)
 		w.docs[record.PersistID()] = record
 		if _, _, err := s.ListVoids(t.Context(), w, counter, 0, 9); !errors.Is(err, persist.ErrInvalid) {
 			t.Errorf("a list with %q: %v", body, err)
 		}
-		if _, err := s.lookedVoids(&Looked{Docs: []persist.Document{record}}); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("a look-up that finds %q: %v", body, err)
-		}
+		must.Is(t, must.Err(s.lookedVoids(&Looked{Docs: []persist.Document{record}})), persist.ErrInvalid, "a look-up that finds %q", body)
 	}
 }
 
@@ -113,16 +103,12 @@ func TestEndedUnknownHow(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	s.Dropped = 3 // what happened since is in the records
-	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); !errors.Is(err, s.unlooked()) {
-		t.Errorf("without a look: %v", err)
-	}
+	must.Is(t, s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil), s.unlooked(), "without a look")
 	// Whether a number is void is not known if the records were read too early.
 	e := &Entry{Rev: 3, Once: "k", Runs: []Run{{1, 1}}}
 	s = &State{Revision: 5, Dropped: 4, Voids: 1}
 	for since, want := range map[int64]error{3: ErrLook, 4: nil} {
-		if err := s.stillSo(1, &plain, e, &Looked{Since: Since{Revision: since}, Answer: e}); !errors.Is(err, want) {
-			t.Errorf("read at revision %d: %v", since, err)
-		}
+		must.Is(t, s.stillSo(1, &plain, e, &Looked{Since: Since{Revision: since}, Answer: e}), want, "read at revision %d", since)
 	}
 	var res Result
 	if err := s.settleEnded(&Op{Kind: Find}, &Entry{Made: 10, TTL: 5, End: Confirmed}, &res); err != nil || res.Due != 15 || res.End != Confirmed {
@@ -237,9 +223,7 @@ func TestRoom(t *testing.T) {
 		t.Error(err)
 	}
 	s.Born += "x"
-	if _, err := s.Document(counter, 1); !errors.Is(err, persist.ErrInvalid) {
-		t.Errorf("a document of more than 1 MiB: %v", err)
-	}
+	must.Is(t, must.Err(s.Document(counter, 1)), persist.ErrInvalid, "a document of more than 1 MiB")
 }
 
 // A document that is full takes nothing more. What ends reservations has room for longer than what

@@ -2,10 +2,10 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -47,9 +47,7 @@ func TestRecordsAway(t *testing.T) {
 		"look for": func(a *away) error { _, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), a); return err },
 		"list":     func(a *away) error { _, _, err := s.ListVoids(t.Context(), a, counter, 0, 5); return err },
 	} {
-		if err := fails(&away{}); !errors.Is(err, errLost) {
-			t.Errorf("%s: %v", name, err)
-		}
+		must.Is(t, fails(&away{}), errLost, "%s", name)
 	}
 	found, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), &away{list: voids, left: 1})
 	if err == nil { // the page was full, so there may be more

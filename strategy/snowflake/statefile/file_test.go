@@ -67,15 +67,9 @@ func TestStoreAndLoad(t *testing.T) {
 		}
 	}
 	must.Report(t, errors.Join(f.Close(), f.Close()))
-	if _, err := f.Load(); !errors.Is(err, ErrClosed) {
-		t.Errorf("load after close: %v", err)
-	}
-	if err := f.Store(s); !errors.Is(err, ErrClosed) {
-		t.Errorf("store after close: %v", err)
-	}
-	if err := f.Invalidate(); !errors.Is(err, ErrClosed) {
-		t.Errorf("invalidate after close: %v", err)
-	}
+	must.Is(t, must.Err(f.Load()), ErrClosed, "load after close")
+	must.Is(t, f.Store(s), ErrClosed, "store after close")
+	must.Is(t, f.Invalidate(), ErrClosed, "invalidate after close")
 	wants(t, dir, s)
 }
 
@@ -143,9 +137,7 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/", "../a"} {
-		if _, err := Open(dir, name, sample().identity); !errors.Is(err, ErrInvalid) {
-			t.Errorf("name %q: %v", name, err)
-		}
+		must.Is(t, must.Err(Open(dir, name, sample().identity)), ErrInvalid, "name %q", name)
 	}
 }
 
@@ -176,9 +168,7 @@ func TestInvalidate(t *testing.T) {
 	}
 	must.Do(t, os.Rename(f.path+".bak", f.path))
 	refuses(t, f, ErrNone, "empty")
-	if err := f.Store(s); !errors.Is(err, ErrReleased) {
-		t.Errorf("stored again: %v", err)
-	}
+	must.Is(t, f.Store(s), ErrReleased, "stored again")
 	s.Token = "fresh"
 	store(t, f, s)
 	must.Do(t, f.Close())
@@ -225,9 +215,7 @@ func TestFailingSteps(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 				f.before = works
-				if err := f.Store(old); !errors.Is(err, ErrReleased) {
-					t.Errorf("stored again: %v", err)
-				}
+				must.Is(t, f.Store(old), ErrReleased, "stored again")
 				must.Report(t, f.Invalidate())
 				refuses(t, f, ErrNone, "")
 				return
@@ -238,16 +226,12 @@ func TestFailingSteps(t *testing.T) {
 			want := old
 			if step == stepSyncDir {
 				want = next
-				if err := f.Store(old); !errors.Is(err, ErrLowered) {
-					t.Errorf("went back: %v", err)
-				}
+				must.Is(t, f.Store(old), ErrLowered, "went back")
 			}
 			if s, err := f.Load(); err != nil || s != want {
 				t.Errorf("got %+v, %v", s, err)
 			}
-			if _, err := os.Lstat(f.path + ".tmp"); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the temporary file: %v", err)
-			}
+			must.Is(t, must.Err(os.Lstat(f.path+".tmp")), os.ErrNotExist, "the temporary file")
 			f.before = works
 			store(t, f, next)
 		})
@@ -261,9 +245,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		must.Do(t, os.WriteFile(name, []byte("x"), 0o600))
 	}
 	open(t, dir)
-	if _, err := os.Lstat(path + ".tmp"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the temporary file: %v", err)
-	}
+	must.Is(t, must.Err(os.Lstat(path+".tmp")), os.ErrNotExist, "the temporary file")
 	if _, err := os.Lstat(path + ".other"); err != nil {
 		t.Error(err)
 	}
@@ -310,9 +292,7 @@ func TestMovedWhileStoring(t *testing.T) {
 		}
 		return nil
 	}
-	if err := f.Store(sample().state); !errors.Is(err, ErrMoved) {
-		t.Errorf("got %v", err)
-	}
+	must.Is(t, f.Store(sample().state), ErrMoved)
 }
 
 func TestUnusableFolder(t *testing.T) {

@@ -92,9 +92,7 @@ func loaded(t *testing.T, dir string) (State, error) {
 	t.Helper()
 	f := open(t, dir)
 	s, err := f.Load()
-	if _, e := os.Lstat(f.path + ".tmp"); !errors.Is(e, os.ErrNotExist) {
-		t.Errorf("a temporary file was left: %v", e)
-	}
+	must.Is(t, must.Err(os.Lstat(f.path+".tmp")), os.ErrNotExist, "a temporary file was left")
 	must.Report(t, f.Close())
 	return s, err
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func sample() record {
@@ -71,22 +73,16 @@ func TestParseRefusesEveryDamage(t *testing.T) {
 	r := sample()
 	whole := r.encode()
 	for size := range whole {
-		if _, err := parse(whole[:size]); !errors.Is(err, ErrDamaged) {
-			t.Errorf("cut to %d bytes: %v", size, err)
-		}
+		must.Is(t, must.Err(parse(whole[:size])), ErrDamaged, "cut to %d bytes", size)
 	}
 	for i := range whole {
 		for bit := range 8 {
 			flipped := slices.Clone(whole)
 			flipped[i] ^= 1 << bit
-			if _, err := parse(flipped); !errors.Is(err, ErrDamaged) {
-				t.Errorf("bit %d of byte %d flipped: %v", bit, i, err)
-			}
+			must.Is(t, must.Err(parse(flipped)), ErrDamaged, "bit %d of byte %d flipped", bit, i)
 		}
 	}
-	if _, err := parse(append(whole, '\n')); !errors.Is(err, ErrDamaged) {
-		t.Errorf("a line more: %v", err)
-	}
+	must.Is(t, must.Err(parse(append(whole, '\n'))), ErrDamaged, "a line more")
 }
 
 // FuzzParse also parses each text with a correct checksum, because random texts never have one.

@@ -3,7 +3,6 @@ package redissim_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -102,9 +101,7 @@ func TestSlots(t *testing.T) {
 			}
 		}
 		must.Report(t, slots.Drop(t.Context(), "nodes"))
-		if err := slots.Drop(t.Context(), "nodes"); !errors.Is(err, persist.ErrNotFound) {
-			t.Error(err)
-		}
+		must.Is(t, slots.Drop(t.Context(), "nodes"), persist.ErrNotFound)
 	})
 }
 
