@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // keyedSettings are settings of a biz type that counts for each key.
@@ -108,7 +109,7 @@ func TestCheckKey(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "-a", ".a", "_a", "a/b", "a b", "a@b", "é", "a\x00", string(slices.Repeat([]byte("k"), seqd.MaxKeyLength+1))} {
-		wantCode(t, seqd.CheckKey(bad), seqd.CodeInvalidKey)
+		must.Code(t, seqd.CheckKey(bad), seqd.CodeInvalidKey)
 	}
 	if got := seqd.CounterOf("invoice", "tenant-42"); got != "invoice/tenant-42" {
 		t.Error(got)
@@ -125,7 +126,7 @@ func TestKeys(t *testing.T) {
 	b := &book{}
 	is, _ := invoices(t, b, true)
 	for _, key := range []string{"", "/", "-x"} {
-		wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: key}), seqd.CodeInvalidKey)
+		must.Code(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: key}), seqd.CodeInvalidKey)
 	}
 	call := &seqd.Call{BizType: "order", Count: 1, Key: "a"}
 	if err := is.Issue(ctx, call); err != nil || call.Sequence.Key() != "a" {
@@ -139,7 +140,7 @@ func TestKeys(t *testing.T) {
 	is.IssueAll(ctx, calls, errs)
 	for k, call := range calls {
 		if call.Key == "" {
-			wantCode(t, errs[k], seqd.CodeInvalidKey)
+			must.Code(t, errs[k], seqd.CodeInvalidKey)
 		} else if errs[k] != nil || call.Sequence.Key() != call.Key || call.Sequence.Len() != 1 {
 			t.Errorf("call %d: %v, %d numbers of %q", k, errs[k], call.Sequence.Len(), call.Sequence.Key())
 		}
@@ -152,13 +153,13 @@ func TestKeys(t *testing.T) {
 	}
 
 	plain, _ := invoices(t, &book{}, false)
-	wantCode(t, plain.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a"}), seqd.CodeInvalidKey)
+	must.Code(t, plain.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a"}), seqd.CodeInvalidKey)
 	_, err := plain.Keys(ctx, "order", "", 1)
-	wantCode(t, err, seqd.CodeInvalidRequest)
+	must.Code(t, err, seqd.CodeInvalidRequest)
 	none, errs := []*seqd.Call{{BizType: "order", Count: 1}, {BizType: "order", Count: 1}}, make([]error, 2)
 	is.IssueAll(t.Context(), none, errs)
 	for _, err := range errs {
-		wantCode(t, err, seqd.CodeInvalidKey)
+		must.Code(t, err, seqd.CodeInvalidKey)
 	}
 }
 
@@ -186,12 +187,12 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, err, call.Sequence.IDs())
 		}
 	}
-	wantCode(t, is.Find(ctx, &seqd.Call{BizType: "order"}, "r2"), seqd.CodeUnknownReservation)
-	wantCode(t, is.Find(ctx, &seqd.Call{BizType: "other"}, "r1"), seqd.CodeUnknownBizType)
+	must.Code(t, is.Find(ctx, &seqd.Call{BizType: "order"}, "r2"), seqd.CodeUnknownReservation)
+	must.Code(t, is.Find(ctx, &seqd.Call{BizType: "other"}, "r1"), seqd.CodeUnknownBizType)
 
 	other := newIssuer(t, seqd.Options{}, order(&counting{}))
-	wantCode(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Want: seqd.ReservedNumbers}), seqd.CodeInvalidRequest)
-	wantCode(t, other.Confirm(ctx, &seqd.Call{BizType: "order"}, "r1", false), seqd.CodeInvalidRequest)
+	must.Code(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Want: seqd.ReservedNumbers}), seqd.CodeInvalidRequest)
+	must.Code(t, other.Confirm(ctx, &seqd.Call{BizType: "order"}, "r1", false), seqd.CodeInvalidRequest)
 	if other.KeepsAnswers("order") || !is.KeepsAnswers("order") || is.KeepsAnswers("other") {
 		t.Error("KeepsAnswers is wrong")
 	}
@@ -207,16 +208,16 @@ func TestReturn(t *testing.T) {
 		return broken
 	}}}
 	is, observed := invoices(t, b, true, fail)
-	wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 3, Key: "a"}), seqd.CodeInternal)
+	must.Code(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 3, Key: "a"}), seqd.CodeInternal)
 	if want := []int64{1, 2, 3}; !slices.Equal(b.returned, want) || b.keys[len(b.keys)-1] != "a" {
 		t.Errorf("returned %v for %q", b.returned, b.keys)
 	}
-	wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a", Want: seqd.ReservedNumbers}), seqd.CodeInternal)
+	must.Code(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a", Want: seqd.ReservedNumbers}), seqd.CodeInternal)
 	if len(b.released) != 1 || b.released[0].ID != "r1" || !b.released[0].Admin || len(b.returned) != 3 {
 		t.Errorf("released %+v, returned %v", b.released, b.returned)
 	}
 	// A repeated request gets what its key has: it must not go back.
-	wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a", Once: "x"}), seqd.CodeInternal)
+	must.Code(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a", Once: "x"}), seqd.CodeInternal)
 	if len(b.returned) != 3 || len(b.released) != 1 || observed.issued.Load() != 0 {
 		t.Errorf("returned %v, released %+v, issued %d", b.returned, b.released, observed.issued.Load())
 	}
@@ -243,7 +244,7 @@ func TestReplacedLedger(t *testing.T) {
 	first := &replacedBook{replace: func() {}}
 	is := newIssuer(t, seqd.Options{}, order(first))
 	call := &seqd.Call{BizType: "order"}
-	wantCode(t, is.Find(t.Context(), call, "r1"), seqd.CodeStopping)
+	must.Code(t, is.Find(t.Context(), call, "r1"), seqd.CodeStopping)
 	first.replace = func() { put(t, is, &book{reserved: []int64{4}}) }
 	if err := is.Find(t.Context(), call, "r1"); err != nil || call.Sequence.First() != 4 {
 		t.Errorf("%d, %v", call.Sequence.First(), err)
@@ -269,7 +270,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("the plugin ran %d times, %d numbers were counted", ran, observed.issued.Load())
 	}
 	other := newIssuer(t, seqd.Options{}, order(&counting{}))
-	wantCode(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x"}), seqd.CodeStarting)
+	must.Code(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x"}), seqd.CodeStarting)
 
 	// A caller who would keep the answer learns whether the ledger has.
 	for biz, is := range map[string]*seqd.Issuer{"with the ledger": is, "": other} {
@@ -305,7 +306,7 @@ func TestRecall(t *testing.T) {
 		if is.KeepsAnswers("order") {
 			t.Errorf("%s: it has all answers", name)
 		}
-		wantCode(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "given"}), seqd.CodeStarting)
+		must.Code(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "given"}), seqd.CodeStarting)
 		for once, want := range map[string]int64{"given": 900, "new": 1} {
 			call := &seqd.Call{BizType: "order", Count: 1, Once: once, AnswerKept: true}
 			if err := is.Issue(ctx, call); err != nil || call.Sequence.First() != want || call.Replayed != (want == 900) {
@@ -352,7 +353,7 @@ func TestVoid(t *testing.T) {
 		b.voided = nil
 		err := is.Void(ctx, "order", test.id, test.v)
 		if test.want != "" {
-			wantCode(t, err, test.want)
+			must.Code(t, err, test.want)
 			continue
 		}
 		if want := (seqd.Voiding{Key: "a", Period: 20260000, Number: 7}); err != nil || !slices.Equal(b.voided, []seqd.Voiding{want}) {
@@ -360,7 +361,7 @@ func TestVoid(t *testing.T) {
 		}
 	}
 	_, err := is.Account(ctx, "order", seqd.AccountQuery{})
-	wantCode(t, err, seqd.CodeInvalidKey)
+	must.Code(t, err, seqd.CodeInvalidKey)
 	if a, err := is.Account(ctx, "order", seqd.AccountQuery{Key: "a", After: 5}); err != nil || a.Next != 5 {
 		t.Error(a, err)
 	}

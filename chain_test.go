@@ -97,7 +97,7 @@ func TestPluginThatBlocks(t *testing.T) {
 					order(s, seqd.BoundPlugin{Name: "stuck", Plugin: h}, seqd.BoundPlugin{Name: "other", Plugin: &hooks{}}), other)
 				began := time.Now()
 				_, err := is.Next(t.Context(), "order", 2)
-				wantCode(t, err, want)
+				must.Code(t, err, want)
 				if waited := time.Since(began); waited != time.Second {
 					t.Errorf("it waited %s", waited)
 				}
@@ -123,13 +123,13 @@ func TestPluginThatBlocksManyTimes(t *testing.T) {
 		for range 100 {
 			wg.Go(func() {
 				_, err := is.Next(t.Context(), "order", 1)
-				wantCode(t, err, seqd.CodeTimeout)
+				must.Code(t, err, seqd.CodeTimeout)
 			})
 		}
 		wg.Wait()
 		began := time.Now()
 		_, err := is.Next(t.Context(), "order", 1)
-		wantCode(t, err, seqd.CodeTimeout)
+		must.Code(t, err, seqd.CodeTimeout)
 		if time.Since(began) != 0 {
 			t.Error("the request waited, although a hundred hang")
 		}
@@ -154,7 +154,7 @@ func TestPluginThatReturnsTooLate(t *testing.T) {
 		}}
 		is := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Plugin: h}))
 		call := &seqd.Call{BizType: "order", Count: 1, Caller: seqd.Caller{RequestID: "slow"}}
-		wantCode(t, is.Issue(t.Context(), call), seqd.CodeTimeout)
+		must.Code(t, is.Issue(t.Context(), call), seqd.CodeTimeout)
 		call.Caller.RequestID = ""
 		if err := is.Issue(t.Context(), call); err != nil || !slices.Equal(call.Sequence.IDs(), []string{"late-2"}) {
 			t.Errorf("%v, %v", call.Sequence.IDs(), err)
@@ -175,7 +175,7 @@ func TestCallerLeavesAPluginThatBlocks(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
 		_, err := is.Next(ctx, "order", 1)
-		wantCode(t, err, seqd.CodeCanceled)
+		must.Code(t, err, seqd.CodeCanceled)
 		close(stuck)
 	})
 }
@@ -208,7 +208,7 @@ func TestChainQuickAndApart(t *testing.T) {
 			t.Errorf("quick %v: the limit is %+v, want %+v", quick, call.Limit, want)
 		}
 		call.Count = 3
-		wantCode(t, is.Issue(t.Context(), call), seqd.CodePluginPanic)
+		must.Code(t, is.Issue(t.Context(), call), seqd.CodePluginPanic)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 			definition := order(&counting{}, broken)
 			definition.Claim = &claims{}
 			is := must.Get(seqd.NewIssuer([]seqd.Definition{definition}, seqd.Options{Log: log, Rejected: handler(log)}))(t)
-			wantCode(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 1}), seqd.CodePluginPanic)
+			must.Code(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 1}), seqd.CodePluginPanic)
 			if lines := strings.Count(text.String(), "\n"); lines != 1 || strings.Count(text.String(), "debug.Stack") != 1 {
 				t.Errorf("quick %v, refusals go to %s: %d lines are logged, want 1 with the stack: %s", quick, name, lines, &text)
 			}
@@ -261,14 +261,14 @@ func TestParseThroughPlugins(t *testing.T) {
 	}
 	for _, id := range []string{"17", "ab17", "b17", "ba", "ba017", "ba-1", "ba0", "ba9007199254740992", "ba17 "} {
 		_, err := is.Parse("order", id)
-		wantCode(t, err, seqd.CodeInvalidID)
+		must.Code(t, err, seqd.CodeInvalidID)
 	}
 	_, err = is.Parse("order", "bapanic")
-	wantCode(t, err, seqd.CodePluginPanic)
+	must.Code(t, err, seqd.CodePluginPanic)
 
 	is = newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "mute", Plugin: &hooks{after: prefix("a")}, Rewrites: true}))
 	_, err = is.Parse("order", "a17")
-	wantCode(t, err, seqd.CodeInvalidID)
+	must.Code(t, err, seqd.CodeInvalidID)
 	if !strings.Contains(err.Error(), "mute") {
 		t.Errorf("%v does not name the plugin", err)
 	}
@@ -296,7 +296,7 @@ func TestResources(t *testing.T) {
 		{"order", "things", url.Values{"panic": nil}, seqd.CodePluginPanic},
 	} {
 		_, err := is.Resource(t.Context(), test.bizType, test.name, test.query)
-		wantCode(t, err, test.want)
+		must.Code(t, err, test.want)
 	}
 }
 

@@ -177,9 +177,7 @@ func TestKnownNamesStayKnown(t *testing.T) {
 	}
 	readers.Wait()
 	for i := range names {
-		if _, err := is.Next(t.Context(), fmt.Sprint("b", i), 1); seqd.CodeOf(err) != seqd.CodeDisabled {
-			t.Errorf("b%d: %v", i, err)
-		}
+		must.Code(t, must.Err(is.Next(t.Context(), fmt.Sprint("b", i), 1)), seqd.CodeDisabled, "b%d", i)
 	}
 	shut(t, is)
 }

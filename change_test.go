@@ -111,9 +111,9 @@ func TestBuildFails(t *testing.T) {
 				t.Errorf("put: %v", err)
 			}
 			_, err := is.Next(t.Context(), "order", 1)
-			wantCode(t, err, test.code)
+			must.Code(t, err, test.code)
 			_, err = is.Parse("order", "1")
-			wantCode(t, err, test.code)
+			must.Code(t, err, test.code)
 			if unready, total := is.Health(10); total != 1 || unready[0].Reason.Code != test.code {
 				t.Errorf("unready are %v", unready)
 			}
@@ -147,14 +147,14 @@ func TestBuildOfAnotherName(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	must.Report(t, is.Put(t.Context(), "order", func() (seqd.Definition, error) { return d, nil }))
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeInternal)
+	must.Code(t, err, seqd.CodeInternal)
 	_, err = is.Next(t.Context(), "other", 1)
-	wantCode(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, err, seqd.CodeUnknownBizType)
 	if closed != 1 {
 		t.Errorf("the plugin was closed %d times", closed)
 	}
 	err = is.Put(t.Context(), "no/name", func() (seqd.Definition, error) { t.Error("was built"); return d, nil })
-	wantCode(t, err, seqd.CodeInvalidBizType)
+	must.Code(t, err, seqd.CodeInvalidBizType)
 	shut(t, is)
 }
 
@@ -186,8 +186,8 @@ func TestRemoveWhatWasNeverThere(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	must.Report(t, is.Remove(t.Context(), "order", nil))
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeUnknownBizType)
-	wantCode(t, is.Remove(t.Context(), "no/name", nil), seqd.CodeInvalidBizType)
+	must.Code(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, is.Remove(t.Context(), "no/name", nil), seqd.CodeInvalidBizType)
 	put(t, is, &counting{})
 	if _, err := is.Next(t.Context(), "order", 1); err != nil {
 		t.Error(err)
@@ -253,9 +253,9 @@ func TestHealthOfWhatWasRemoved(t *testing.T) {
 		}
 		for name, want := range map[string]seqd.Code{"a": seqd.CodeUnknownBizType, "b": seqd.CodeDisabled, "c": seqd.CodeConflict, "d": ""} {
 			_, err := is.Next(t.Context(), name, 1)
-			wantCode(t, err, want)
+			must.Code(t, err, want)
 			_, err = is.Parse(name, "1")
-			wantCode(t, err, want)
+			must.Code(t, err, want)
 		}
 		shut(t, is)
 	})
@@ -302,13 +302,13 @@ func TestCloseOfAStrategyPanics(t *testing.T) {
 	next := func(d seqd.Definition) error {
 		return is.Put(t.Context(), "order", func() (seqd.Definition, error) { return d, nil })
 	}
-	wantCode(t, next(panics()), seqd.CodeInternal)
+	must.Code(t, next(panics()), seqd.CodeInternal)
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, "")
-	wantCode(t, is.Disable(t.Context(), "order", errOff), seqd.CodeInternal)
+	must.Code(t, err, "")
+	must.Code(t, is.Disable(t.Context(), "order", errOff), seqd.CodeInternal)
 	_, err = is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeDisabled)
-	wantCode(t, next(order(&counting{})), "")
+	must.Code(t, err, seqd.CodeDisabled)
+	must.Code(t, next(order(&counting{})), "")
 	shut(t, is)
 }
 
@@ -327,6 +327,6 @@ func TestParseAndResourceAfterClose(t *testing.T) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeStopping)
+	must.Code(t, err, seqd.CodeStopping)
 	shut(t, is)
 }

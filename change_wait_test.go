@@ -22,7 +22,7 @@ func TestCallersOfAChangeThatTakesLong(t *testing.T) {
 		t.Helper()
 		began := time.Now()
 		_, err := is.Next(t.Context(), "order", 1)
-		wantCode(t, err, want)
+		must.Code(t, err, want)
 		if waited := time.Since(began); waited < least || waited > most {
 			t.Errorf("waited %s", waited)
 		}
@@ -35,13 +35,11 @@ func TestCallersOfAChangeThatTakesLong(t *testing.T) {
 			go put(t, is, &lasting{shelf: store})
 			synctest.Wait()
 			ask(t, is, seqd.CodeStarting, 2*time.Second, 2*time.Second)
-			if _, err := is.Parse("order", "1"); seqd.CodeOf(err) != seqd.CodeStarting {
-				t.Errorf("parse: %v", err)
-			}
+			must.Code(t, must.Err(is.Parse("order", "1")), seqd.CodeStarting, "parse")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := is.Next(ctx, "order", 1)
-			wantCode(t, err, seqd.CodeTimeout)
+			must.Code(t, err, seqd.CodeTimeout)
 			unready, _ := is.Health(10)
 			if len(unready) != 1 || unready[0].Reason.Code != seqd.CodeStarting {
 				t.Errorf("while callers wait in vain, unready are %v", unready)
@@ -151,11 +149,11 @@ func TestCloseDuringAChange(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			go func() { wantCode(t, <-waiting, seqd.CodeStopping) }()
+			go func() { must.Code(t, <-waiting, seqd.CodeStopping) }()
 			must.Report(t, is.Close(ctx))
 			began := time.Now()
 			_, err := is.Next(t.Context(), "order", 1)
-			wantCode(t, err, seqd.CodeStopping)
+			must.Code(t, err, seqd.CodeStopping)
 			if waited := time.Since(began); waited != 0 {
 				t.Errorf("a call after Close waited %s", waited)
 			}
@@ -163,13 +161,13 @@ func TestCloseDuringAChange(t *testing.T) {
 				t.Error(err)
 			}
 			_, err = is.Next(t.Context(), "order", 1)
-			wantCode(t, err, seqd.CodeStopping)
+			must.Code(t, err, seqd.CodeStopping)
 			if first.open || second.open {
 				t.Error("something is open after Close")
 			}
 			err = is.Put(t.Context(), "order", func() (seqd.Definition, error) { t.Error("built after Close"); return order(second), nil })
-			wantCode(t, err, seqd.CodeStopping)
-			wantCode(t, is.Remove(t.Context(), "order", nil), seqd.CodeStopping)
+			must.Code(t, err, seqd.CodeStopping)
+			must.Code(t, is.Remove(t.Context(), "order", nil), seqd.CodeStopping)
 			shut(t, is)
 		})
 	}
@@ -200,7 +198,7 @@ func TestReplaceDuringInit(t *testing.T) {
 			if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 1 || next.last.Load() != 1 {
 				t.Errorf("got %v, %v", seq, err)
 			}
-			wantCode(t, <-caller, seqd.CodeStarting) // it waited for Init for as long as callers do
+			must.Code(t, <-caller, seqd.CodeStarting) // it waited for Init for as long as callers do
 			time.Sleep(time.Hour)
 			if slow.closed.Load() != 1 || slow.last.Load() != 0 {
 				t.Errorf("closed %d times, issued %d numbers", slow.closed.Load(), slow.last.Load())

@@ -140,14 +140,14 @@ func TestFetchOfNothing(t *testing.T) {
 	for name, want := range map[string]seqd.Code{"none": seqd.CodeUnknownBizType, "no name": seqd.CodeInvalidBizType} {
 		for range 2 {
 			_, err := l.issuer.Next(t.Context(), name, 1)
-			wantCode(t, err, want)
+			must.Code(t, err, want)
 		}
 		calls, errs := pipelineOf(1, 1)
 		for _, call := range calls {
 			call.BizType = name
 		}
 		l.issuer.IssueAll(t.Context(), calls, errs)
-		wantCode(t, errs[1], want)
+		must.Code(t, errs[1], want)
 	}
 	if n, invalid := l.times("none"), l.times("no name"); n != 3 || invalid != 0 {
 		t.Errorf("fetched %d and %d times", n, invalid)
@@ -166,14 +166,14 @@ func TestFetchIsShared(t *testing.T) {
 		for range 10 {
 			wg.Go(func() {
 				_, err := l.issuer.Next(t.Context(), "order", 1)
-				wantCode(t, err, seqd.CodeStarting)
+				must.Code(t, err, seqd.CodeStarting)
 			})
 		}
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := l.issuer.Next(ctx, "order", 1)
-			wantCode(t, err, seqd.CodeTimeout)
+			must.Code(t, err, seqd.CodeTimeout)
 		})
 		wg.Wait()
 		close(l.wait)
@@ -194,7 +194,7 @@ func TestFetchThatFails(t *testing.T) {
 		away := &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"}
 		l.set(away)
 		_, err := l.issuer.Next(t.Context(), "order", 1)
-		wantCode(t, err, seqd.CodeStoreUnavailable)
+		must.Code(t, err, seqd.CodeStoreUnavailable)
 		if _, total := l.issuer.Health(10); total != 0 {
 			t.Error("one failure makes the node unready")
 		}
@@ -234,14 +234,14 @@ func TestManyFetchesThatFail(t *testing.T) {
 	l.set(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"})
 	for i := range 3000 {
 		_, err := l.issuer.Next(t.Context(), fmt.Sprintf("name%d", i), 1)
-		wantCode(t, err, seqd.CodeStoreUnavailable)
+		must.Code(t, err, seqd.CodeStoreUnavailable)
 	}
 	if _, total := l.issuer.Health(10); total > 1000 {
 		t.Errorf("%d are kept", total)
 	}
 	shut(t, l.issuer)
 	_, err := l.issuer.Next(t.Context(), "other", 1)
-	wantCode(t, err, seqd.CodeStopping)
+	must.Code(t, err, seqd.CodeStopping)
 }
 
 // A source that panics is an error like another.
@@ -249,7 +249,7 @@ func TestFetchThatPanics(t *testing.T) {
 	is := newIssuer(t, seqd.Options{Source: panicking{}})
 	defer shut(t, is)
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeInternal)
+	must.Code(t, err, seqd.CodeInternal)
 }
 
 type panicking struct{}

@@ -54,15 +54,15 @@ func wantShown(t *testing.T, is *seqd.Issuer, want int64, issuing seqd.Code) {
 		t.Errorf("it shows %v, %v; want %d", got, err, want)
 	}
 	_, err := is.Resource(t.Context(), "order", "others", nil)
-	wantCode(t, err, seqd.CodeNotFound)
+	must.Code(t, err, seqd.CodeNotFound)
 	_, err = is.Next(t.Context(), "order", 1)
-	wantCode(t, err, issuing)
+	must.Code(t, err, issuing)
 	if issuing == seqd.CodeDisabled {
 		if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
 			t.Errorf("7 is read as %+v, %v", p, err)
 		}
 		_, err = is.Parse("order", "x")
-		wantCode(t, err, seqd.CodeInvalidID)
+		must.Code(t, err, seqd.CodeInvalidID)
 	}
 }
 
@@ -128,11 +128,11 @@ func TestRemovedShowsNothing(t *testing.T) {
 		t.Errorf("%v; the plugin was closed %d times", err, p.closed.Load())
 	}
 	_, err := is.Resource(t.Context(), "order", "things", nil)
-	wantCode(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, err, seqd.CodeUnknownBizType)
 	put(t, is, &counting{})
 	must.Do(t, is.Disable(t.Context(), "order", errOff))
 	_, err = is.Resource(t.Context(), "order", "things", nil)
-	wantCode(t, err, seqd.CodeNotFound)
+	must.Code(t, err, seqd.CodeNotFound)
 	shut(t, is)
 }
 
@@ -163,7 +163,7 @@ func TestCloseWhileDisabling(t *testing.T) {
 			t.Errorf("the plugin was closed %d times", p.closed.Load())
 		}
 		_, err := is.Next(t.Context(), "order", 1)
-		wantCode(t, err, seqd.CodeStopping)
+		must.Code(t, err, seqd.CodeStopping)
 	})
 }
 

@@ -70,7 +70,7 @@ func removeOthers(t *testing.T, is *seqd.Issuer) (others []weak.Pointer[willing]
 			t.Fatal(err)
 		}
 		_, err = is.Next(t.Context(), name, 1)
-		wantCode(t, err, seqd.CodeUnknownBizType)
+		must.Code(t, err, seqd.CodeUnknownBizType)
 	}
 	return others
 }

@@ -25,7 +25,7 @@ func TestClose(t *testing.T) {
 		t.Errorf("closed %d and %d times", used.closed.Load(), unused.closed.Load())
 	}
 	_, err := is.Next(t.Context(), "other", 1)
-	wantCode(t, err, seqd.CodeStopping)
+	must.Code(t, err, seqd.CodeStopping)
 }
 
 // tracedClaim is a new biz type's claim whose Record may fail.
@@ -65,7 +65,7 @@ func TestRequestBehindAHangingInit(t *testing.T) {
 		is := newIssuer(t, seqd.Options{}, order(hanging(time.Hour)))
 		began := time.Now()
 		_, err := is.Next(t.Context(), "order", 1)
-		wantCode(t, err, seqd.CodeStarting)
+		must.Code(t, err, seqd.CodeStarting)
 		if waited := time.Since(began); waited > 5*time.Second {
 			t.Errorf("waited %s", waited)
 		}
@@ -89,7 +89,7 @@ func TestInitOutlivesItsCaller(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		_, err := is.Next(ctx, "order", 1)
-		wantCode(t, err, seqd.CodeTimeout)
+		must.Code(t, err, seqd.CodeTimeout)
 		if _, err := is.Next(t.Context(), "order", 1); err != nil {
 			t.Errorf("failed with the context of another caller: %v", err)
 		}
@@ -122,7 +122,7 @@ func TestNothingIsIssuedAfterClose(t *testing.T) {
 		must.Is(t, is.Close(ctx), context.DeadlineExceeded, "close")
 		time.Sleep(time.Hour)
 		_, err := is.Next(t.Context(), "order", 1)
-		wantCode(t, err, seqd.CodeStopping)
+		must.Code(t, err, seqd.CodeStopping)
 		if s.closed.Load() != 1 {
 			t.Errorf("closed %d times", s.closed.Load())
 		}

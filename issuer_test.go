@@ -112,13 +112,6 @@ func order(s seqd.Strategy, plugins ...seqd.BoundPlugin) seqd.Definition {
 	return seqd.Definition{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: s, Plugins: plugins}
 }
 
-func wantCode(t *testing.T, err error, code seqd.Code) {
-	t.Helper()
-	if got := seqd.CodeOf(err); got != code {
-		t.Errorf("error %v has code %q, want %q", err, got, code)
-	}
-}
-
 func TestIssue(t *testing.T) {
 	o := &tally{}
 	is := newIssuer(t, seqd.Options{Observer: o}, order(&counting{}))
@@ -132,12 +125,12 @@ func TestIssue(t *testing.T) {
 		t.Errorf("%d numbers were counted", got)
 	}
 	_, err := is.Next(t.Context(), "other", 1)
-	wantCode(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, err, seqd.CodeUnknownBizType)
 	_, err = is.Next(t.Context(), "no/name", 1)
-	wantCode(t, err, seqd.CodeInvalidBizType)
+	must.Code(t, err, seqd.CodeInvalidBizType)
 	for _, n := range []int{0, -1, seqd.MaxCount + 1, math.MaxInt, math.MinInt} {
 		_, err = is.Next(t.Context(), "order", n)
-		wantCode(t, err, seqd.CodeInvalidCount)
+		must.Code(t, err, seqd.CodeInvalidCount)
 	}
 }
 
@@ -213,7 +206,7 @@ func TestChain(t *testing.T) {
 			if !slices.Equal(trace, test.trace) {
 				t.Errorf("what ran was\n%q, want\n%q", trace, test.trace)
 			}
-			wantCode(t, err, test.code)
+			must.Code(t, err, test.code)
 		})
 	}
 }
@@ -308,7 +301,7 @@ func TestPluginsDoNotChangeTheCount(t *testing.T) {
 func TestStrategyThatMiscounts(t *testing.T) {
 	is := newIssuer(t, seqd.Options{}, order(&counting{add: func(n int, seq *seqd.Sequence) { seq.Add(1, n+1, 1) }}))
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeInternal)
+	must.Code(t, err, seqd.CodeInternal)
 }
 
 func TestHandlerOfTheBizTypeWinsAndMayPanic(t *testing.T) {
@@ -320,7 +313,7 @@ func TestHandlerOfTheBizTypeWinsAndMayPanic(t *testing.T) {
 		t.Error("the issuer's handler was told")
 	})}, d)
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeTimeout)
+	must.Code(t, err, seqd.CodeTimeout)
 	if told != 1 || !slices.Equal(o.rejected, []seqd.Code{seqd.CodeTimeout}) {
 		t.Errorf("told %d times, counted %v", told, o.rejected)
 	}
@@ -374,7 +367,7 @@ func TestClaim(t *testing.T) {
 			is := newIssuer(t, seqd.Options{}, d)
 			for range 3 {
 				_, err := is.Next(t.Context(), "order", 1)
-				wantCode(t, err, test.code)
+				must.Code(t, err, test.code)
 			}
 			if s.inits.Load() != test.inits || test.claim.recorded != test.recorded {
 				t.Errorf("%d initialisations, %d records", s.inits.Load(), test.claim.recorded)
@@ -459,9 +452,7 @@ func initAfterAConflict(t *testing.T) {
 		time.Sleep(step.wait)
 		synctest.Wait()
 		if step.asks {
-			if _, err := is.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
-				t.Error(err)
-			}
+			must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeConflict)
 		}
 		if got := conflict.inits.Load(); got != step.attempts {
 			t.Errorf("%d attempts, want %d", got, step.attempts)
@@ -483,7 +474,7 @@ func TestCallerDoesNotWaitForInit(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := is.Next(ctx, "order", 1)
-		wantCode(t, err, seqd.CodeTimeout)
+		must.Code(t, err, seqd.CodeTimeout)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("took %s", took)
 		}
@@ -549,23 +540,23 @@ func TestParse(t *testing.T) {
 	}
 	for _, id := range []string{"", "0", "-1", "+1", "01", "1 ", "1.0", "1e3", "0x1", "9007199254740992", "99999999999999999999999", "ä", strings.Repeat("1", 500)} {
 		_, err := is.Parse("order", id)
-		wantCode(t, err, seqd.CodeInvalidID)
+		must.Code(t, err, seqd.CodeInvalidID)
 	}
 	_, err = is.Parse("other", "1")
-	wantCode(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, err, seqd.CodeUnknownBizType)
 	d := order(&counting{})
 	d.BizType.Settings = apart{}
 	is = newIssuer(t, seqd.Options{}, d)
 	for id, code := range map[string]seqd.Code{"1": "", "2": seqd.CodeInvalidID, "3": seqd.CodeInvalidID, "3001": ""} {
 		_, err := is.Parse("order", id)
-		wantCode(t, err, code)
+		must.Code(t, err, code)
 	}
 	is = newIssuer(t, seqd.Options{}, order(&parsing{}))
 	if p, err := is.Parse("order", "9223372036854775807"); err != nil || p.Number != math.MaxInt64 || p.Sequence == nil || *p.Sequence != 7 || !p.Valid {
 		t.Errorf("parsed %+v, %v", p, err)
 	}
 	_, err = is.Parse("order", "5")
-	wantCode(t, err, seqd.CodeInvalidID)
+	must.Code(t, err, seqd.CodeInvalidID)
 }
 
 // parsing is a strategy that reads its numbers, except small ones.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestResets(t *testing.T) {
@@ -28,14 +29,14 @@ func TestResets(t *testing.T) {
 func TestYearsOfDates(t *testing.T) {
 	for year, want := range map[int]seqd.Code{1999: seqd.CodeClockRollback, 2000: "", 2099: "", 2100: seqd.CodeClockRollback} {
 		at := time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)
-		wantCode(t, seqd.CheckDate(at), want)
+		must.Code(t, seqd.CheckDate(at), want)
 		err := seqd.ResetDaily.Of(at).Check()
-		wantCode(t, err, want)
+		must.Code(t, err, want)
 		if err != nil && !strings.Contains(err.Error(), at.Format(time.DateOnly)) {
 			t.Errorf("the error %v does not name the date", err)
 		}
 	}
-	wantCode(t, seqd.Period(0).Check(), "")
+	must.Code(t, seqd.Period(0).Check(), "")
 }
 
 // TestCalendar checks that periods are those of the zone, and that later ones are larger.

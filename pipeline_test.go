@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // supply is a strategy with so many numbers left. After each run of some numbers it skips one.
@@ -556,7 +557,7 @@ func TestPipelineDuringChanges(t *testing.T) {
 	calls, errs := pipelineOf(1, 1)
 	is.IssueAll(t.Context(), calls, errs)
 	for _, err := range errs {
-		wantCode(t, err, seqd.CodeStopping)
+		must.Code(t, err, seqd.CodeStopping)
 	}
 }
 

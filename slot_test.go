@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestLifecycle lists every transition of an instance. What is not listed changes nothing.
@@ -106,7 +104,9 @@ func TestInstance(t *testing.T) {
 					go func() { time.Sleep(time.Second); s.outcome <- nil }()
 				}
 				for range 2 {
-					must.Report(t, i.close(t.Context()))
+					if err := i.close(t.Context()); err != nil {
+						t.Error(err)
+					}
 				}
 				wantPhase(t, i, closed)
 				if s.closed != test.closed {
@@ -231,13 +231,18 @@ func TestDroppedSlot(t *testing.T) {
 			if test.known {
 				first = append(first, d)
 			}
-			is := must.Get(NewIssuer(first, Options{Log: slog.New(slog.DiscardHandler)}))(t)
+			is, err := NewIssuer(first, Options{Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if !test.known {
 				s, c := is.names.claim("order")
 				s.settle(c, is.contentOf(d))
 			}
 			s := is.names.find("order")
-			must.Do(t, is.Remove(t.Context(), "order", nil))
+			if err := is.Remove(t.Context(), "order", nil); err != nil {
+				t.Fatal(err)
+			}
 			if got := s.look().state; got != test.want {
 				t.Errorf("the slot is in state %d, want %d", got, test.want)
 			}

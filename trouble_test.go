@@ -136,7 +136,7 @@ func TestLookFetches(t *testing.T) {
 		}
 		for name, code := range map[string]seqd.Code{"none": seqd.CodeUnknownBizType, "no name": seqd.CodeInvalidBizType, "": seqd.CodeInvalidBizType} {
 			_, err := l.issuer.Look(t.Context(), name)
-			wantCode(t, err, code)
+			must.Code(t, err, code)
 		}
 		l.remove(t, "order")
 		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
@@ -168,7 +168,7 @@ func TestCutOff(t *testing.T) {
 				}
 				for i := range test.unread {
 					_, err := l.issuer.Next(t.Context(), fmt.Sprint("b", i), 1)
-					wantCode(t, err, seqd.CodeStoreUnavailable)
+					must.Code(t, err, seqd.CodeStoreUnavailable)
 				}
 			}
 			degraded := test.unread - test.unready
@@ -208,7 +208,7 @@ func TestMostFetches(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			_, err := l.issuer.Next(ctx, fmt.Sprint("junk", n), 1)
-			wantCode(t, err, want)
+			must.Code(t, err, want)
 		}
 		for i := range 1000 {
 			ask(i, seqd.CodeTimeout)
@@ -239,7 +239,7 @@ func TestCallersOfAnAbandonedInit(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- is.Close(context.Background()) }()
 		for range 2 {
-			wantCode(t, <-refused, seqd.CodeStopping)
+			must.Code(t, <-refused, seqd.CodeStopping)
 		}
 		if err := <-closed; err != nil || s.last.Load() != 0 || s.closed.Load() != 1 {
 			t.Errorf("%v, issued up to %d, closed %d times", err, s.last.Load(), s.closed.Load())
@@ -322,7 +322,7 @@ func TestUnreadIsLoggedOnce(t *testing.T) {
 		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
 		for _, name := range []string{"first", "second", "first"} {
 			_, err := is.Next(t.Context(), name, 1)
-			wantCode(t, err, seqd.CodeStoreUnavailable)
+			must.Code(t, err, seqd.CodeStoreUnavailable)
 		}
 		shut(t, is)
 		if got := log.String(); strings.Count(got, "cannot be read") != 1 || !strings.Contains(got, "bizType=first") {
@@ -382,9 +382,9 @@ func TestDisableWhatWasNeverThere(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	must.Do(t, is.Disable(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "no")))
 	_, err := is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeDisabled)
+	must.Code(t, err, seqd.CodeDisabled)
 	_, err = is.Resource(t.Context(), "order", "history", nil)
-	wantCode(t, err, seqd.CodeNotFound)
+	must.Code(t, err, seqd.CodeNotFound)
 }
 
 // TestOnErrorThatPanics checks that the log says so, and that the caller gets the refusal.
@@ -395,7 +395,7 @@ func TestOnErrorThatPanics(t *testing.T) {
 	is, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	must.Do(t, err)
 	_, err = is.Next(t.Context(), "order", 1)
-	wantCode(t, err, seqd.CodeExhausted)
+	must.Code(t, err, seqd.CodeExhausted)
 	if got := log.String(); strings.Count(got, "OnError failed") != 1 || !strings.Contains(got, "plugin p panicked") {
 		t.Errorf("logged %s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // Which numbers a biz type can give depends on its strategy, and on its plugins if they are a
@@ -53,7 +54,7 @@ func TestWant(t *testing.T) {
 			}
 			is := newIssuer(t, seqd.Options{Observer: o}, d)
 			call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want}
-			wantCode(t, is.Issue(t.Context(), call), test.code)
+			must.Code(t, is.Issue(t.Context(), call), test.code)
 			if call.Sequence.Len() != test.got || o.issued.Load() != int64(test.got) || call.Count != test.count || call.Want != test.want {
 				t.Errorf("got %d numbers, %d were observed, and the call is %d %d", call.Sequence.Len(), o.issued.Load(), call.Count, call.Want)
 			}
@@ -127,7 +128,7 @@ func TestPlain(t *testing.T) {
 	check := func(name string, want bool, apart int64, code seqd.Code) {
 		t.Helper()
 		form, err := is.Form(name)
-		wantCode(t, err, code)
+		must.Code(t, err, code)
 		if form.Plain != want {
 			t.Errorf("%s is plain: %t", name, form.Plain)
 		}
@@ -135,7 +136,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("no number of %s is above 2^53: %t", name, form.Exact)
 		}
 		increment, err := is.Increment(name)
-		wantCode(t, err, code)
+		must.Code(t, err, code)
 		if increment != apart {
 			t.Errorf("the numbers of %s are %d apart", name, increment)
 		}

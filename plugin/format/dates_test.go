@@ -146,9 +146,7 @@ func TestOtherCenturies(t *testing.T) {
 	for _, id := range []string{"19991231-7", "21000101-7", "00000101-7", "19260229-7"} {
 		for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetNever} {
 			p := mustPlugin(t, Settings{Template: "{date:20060102}-{seq}"}, calendar(t, reset, "UTC"), 0)
-			if _, err := p.Read(id); seqd.CodeOf(err) != seqd.CodeInvalidID {
-				t.Errorf("%s reads with %v", id, err)
-			}
+			must.Code(t, must.Err(p.Read(id)), seqd.CodeInvalidID, "%s reads with", id)
 		}
 	}
 }
@@ -177,7 +175,5 @@ func TestClockChanges(t *testing.T) {
 			}
 		}
 	}
-	if _, err := p.Read("20260308T0230-5"); seqd.CodeOf(err) != seqd.CodeInvalidID {
-		t.Errorf("a time that New York left out gives %v", err)
-	}
+	must.Code(t, must.Err(p.Read("20260308T0230-5")), seqd.CodeInvalidID, "a time that New York left out gives")
 }

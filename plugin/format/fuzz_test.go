@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 var resets = []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly}
@@ -72,9 +73,7 @@ func FuzzRead(f *testing.F) {
 		for _, p := range []*Plugin{daily, padded, keyed} {
 			r, err := p.Read(id)
 			if err != nil {
-				if seqd.CodeOf(err) != seqd.CodeInvalidID {
-					t.Errorf("%q: %v", id, err)
-				}
+				must.Code(t, err, seqd.CodeInvalidID, "%q", id)
 				continue
 			}
 			n, ok := p.given.value([]byte(r.Shown))

@@ -74,9 +74,7 @@ func TestClosed(t *testing.T) {
 			if policy == Block {
 				for range 2 {
 					wg.Go(func() {
-						if err := issue(t.Context(), p, 3); seqd.CodeOf(err) != seqd.CodeStopping {
-							t.Errorf("one who waited got %v", err)
-						}
+						must.Code(t, issue(t.Context(), p, 3), seqd.CodeStopping, "one who waited got")
 					})
 				}
 				synctest.Wait()
@@ -85,12 +83,8 @@ func TestClosed(t *testing.T) {
 			synctest.Wait()
 			call := &seqd.Call{Count: 1}
 			call.Sequence.Add(4, 1, 1)
-			if err := p.Before(t.Context(), call); seqd.CodeOf(err) != seqd.CodeStopping {
-				t.Errorf("%s: before it is %v", policy, err)
-			}
-			if err := p.After(t.Context(), call); seqd.CodeOf(err) != seqd.CodeStopping {
-				t.Errorf("%s: after it is %v", policy, err)
-			}
+			must.Code(t, p.Before(t.Context(), call), seqd.CodeStopping, "%s: before it is", policy)
+			must.Code(t, p.After(t.Context(), call), seqd.CodeStopping, "%s: after it is", policy)
 			close(hang)
 			wg.Wait()
 			if took := time.Since(began); took > 0 {

@@ -224,9 +224,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("shown as %s, %v", text, err)
 	}
 	_, err = s.Show(t.Context(), url.Values{"from": {"x"}})
-	if seqd.CodeOf(err) != seqd.CodeInvalidRequest {
-		t.Errorf("a query parameter: %v", err)
-	}
+	must.Code(t, err, seqd.CodeInvalidRequest, "a query parameter")
 }
 
 func TestBoundTwice(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -20,9 +21,7 @@ func TestAllowNamed(t *testing.T) {
 	})
 	want := func(name, bizType string, code seqd.Code) {
 		t.Helper()
-		if err := tokens.AllowNamed(name, access.ScopeIssue, bizType); seqd.CodeOf(err) != code {
-			t.Errorf("%s for %s: %v, want %q", name, bizType, err, code)
-		}
+		must.Code(t, tokens.AllowNamed(name, access.ScopeIssue, bizType), code, "%s for %s", name, bizType)
 	}
 	want("shop", "order-eu", "")
 	want("shop", "user", seqd.CodeForbidden)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 )
@@ -96,9 +97,7 @@ func TestShown(t *testing.T) {
 				bad := false
 				for _, p := range chain {
 					if err := p.After(t.Context(), call); err != nil {
-						if seqd.CodeOf(err) != seqd.CodeExhausted {
-							t.Errorf("%s: %v", text, err)
-						}
+						must.Code(t, err, seqd.CodeExhausted, "%s", text)
 						bad = true
 						break
 					}

@@ -114,9 +114,7 @@ func TestStoreOfTheSameCluster(t *testing.T) {
 		if fresh, err := user.Check(t.Context()); fresh || err != nil {
 			t.Errorf("alone: %v, %v", fresh, err)
 		}
-		if _, err := order.Check(t.Context()); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-			t.Errorf("one that cannot begin alone: %v", err)
-		}
+		must.Code(t, must.Err(order.Check(t.Context())), seqd.CodeStoreUnavailable, "one that cannot begin alone")
 		must.Report(t, confirmed(t, c, s, unreached))
 		if len(k.shapes) != 1 || k.shapes[0] != "snowflake" {
 			t.Errorf("told to remember %q", k.shapes)
@@ -133,9 +131,7 @@ func TestStoreOfTheSameCluster(t *testing.T) {
 func TestStoreWithAnotherShape(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s, unreached, k := begun(t, record(t, "snowflake obfuscate(12)"))
-		if err := confirmed(t, c, s, unreached); seqd.CodeOf(err) != seqd.CodeConflict {
-			t.Errorf("the run ended with %v", err)
-		}
+		must.Code(t, confirmed(t, c, s, unreached), seqd.CodeConflict, "the run ended with")
 		if len(k.shapes) != 1 || k.shapes[0] != "" {
 			t.Errorf("told to remember %q", k.shapes)
 		}
@@ -168,9 +164,7 @@ func TestStoreOfAnotherCluster(t *testing.T) {
 				if known {
 					must.Get(persist.ClusterID(t.Context(), other, time.Now))(t)
 				}
-				if err := confirmed(t, c, s, unreached); seqd.CodeOf(err) != seqd.CodeConflict {
-					t.Errorf("the run ended with %v", err)
-				}
+				must.Code(t, confirmed(t, c, s, unreached), seqd.CodeConflict, "the run ended with")
 				if len(k.shapes) > 0 {
 					t.Errorf("told to remember %q", k.shapes)
 				}

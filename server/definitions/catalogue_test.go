@@ -247,9 +247,7 @@ func TestForceNoLostCounter(t *testing.T) {
 	must.Do(t, store.Counters().Delete(t.Context(), "order"))
 	late := newNode(t, store)
 	late.mustPut(t, "order", formatted, forced())
-	if _, err := late.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
-		t.Errorf("error %v", err)
-	}
+	must.Code(t, must.Err(late.issuer.Next(t.Context(), "order", 1)), seqd.CodeConflict)
 }
 
 // What a forced change that ended half-way left behind is mended by forcing either definition.

@@ -47,9 +47,7 @@ func TestClaimOfTwoNodes(t *testing.T) {
 		shape string
 		code  seqd.Code
 	}{{"segment", ""}, {"segment", ""}, {"snowflake", seqd.CodeConflict}} {
-		if err := newClaim(store, test.shape).Record(t.Context()); seqd.CodeOf(err) != test.code {
-			t.Errorf("%s: %v, want %q", test.shape, err, test.code)
-		}
+		must.Code(t, newClaim(store, test.shape).Record(t.Context()), test.code, "%s", test.shape)
 	}
 }
 
@@ -73,9 +71,7 @@ func TestClaimOfAShapeThatCannotBeReadYet(t *testing.T) {
 	if fresh, err := c.Check(t.Context()); !fresh || err != nil {
 		t.Fatalf("fresh %v, %v", fresh, err)
 	}
-	if err := c.Record(t.Context()); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-		t.Errorf("another shape is on record: %v", err)
-	}
+	must.Code(t, c.Record(t.Context()), seqd.CodeStoreUnavailable, "another shape is on record")
 }
 
 // Answers from before a change are looked for by all nodes for as long as they are kept, although

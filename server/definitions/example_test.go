@@ -145,9 +145,7 @@ func TestExampleIsTheFirstID(t *testing.T) {
 		dry.DryRun = true
 		shown, _, err := n.Put(t.Context(), "order", []byte(definition), dry)
 		must.Do(t, err)
-		if _, err := n.Get(t.Context(), "order"); seqd.CodeOf(err) != seqd.CodeUnknownBizType {
-			t.Errorf("%s: a dry run left a biz type: %v", definition, err)
-		}
+		must.Code(t, must.Err(n.Get(t.Context(), "order")), seqd.CodeUnknownBizType, "%s: a dry run left a biz type", definition)
 		made, _, err := n.Put(t.Context(), "order", []byte(definition), always)
 		if err != nil || made.Example != "" {
 			t.Fatalf("%s: %q, %v", definition, made.Example, err)

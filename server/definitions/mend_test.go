@@ -73,7 +73,5 @@ func TestMendKey(t *testing.T) {
 
 func wantNext(t *testing.T, n *node, code seqd.Code) {
 	t.Helper()
-	if _, err := n.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != code {
-		t.Errorf("%v, want %q", err, code)
-	}
+	must.Code(t, must.Err(n.issuer.Next(t.Context(), "order", 1)), code)
 }

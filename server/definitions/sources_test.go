@@ -121,9 +121,7 @@ func forceWhileANodeBegins(t *testing.T, source string) {
 	n.mustIssue(t, "order")
 	store.docs.before = func(context.Context, persist.Document) { n.others = []httpapi.Node{{BizTypesFrom: source}} }
 	must.Get(n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()))(t)
-	if _, err := n.issuer.Next(t.Context(), "order", 1); seqd.CodeOf(err) != seqd.CodeConflict {
-		t.Errorf("the node issues, or says %v", err)
-	}
+	must.Code(t, must.Err(n.issuer.Next(t.Context(), "order", 1)), seqd.CodeConflict, "the node issues, or says")
 	if _, total := n.issuer.Health(1); total > 0 {
 		t.Error("the node is unready")
 	}

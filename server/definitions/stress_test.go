@@ -123,9 +123,7 @@ func converged(t *testing.T, node *node, name string) {
 	case !said.Enabled:
 		want = seqd.CodeDisabled
 	}
-	if _, err := node.issuer.Next(t.Context(), name, 1); seqd.CodeOf(err) != want {
-		t.Errorf("%s: error %v, want %q", name, err, want)
-	}
+	must.Code(t, must.Err(node.issuer.Next(t.Context(), name, 1)), want, "%s: error", name)
 	if k, _ := node.catalogue.states.get(name); k.said != said.digest() {
 		t.Errorf("%s: the node has %+v, the store says %+v", name, k, said)
 	}

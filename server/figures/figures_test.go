@@ -544,9 +544,7 @@ func TestOneAnswerForAll(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a.answer.busy <- struct{}{}
 		cancel()
-		if _, err := a.Overview(ctx); seqd.CodeOf(err) != seqd.CodeCanceled {
-			t.Errorf("a caller that has gone gets %v", err)
-		}
+		must.Code(t, must.Err(a.Overview(ctx)), seqd.CodeCanceled, "a caller that has gone gets")
 		<-a.answer.busy
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
@@ -311,9 +312,7 @@ func TestRedisCallerGone(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for what, err := range operations(gone, f.backend(t)) {
-		if seqd.CodeOf(err) != seqd.CodeCanceled {
-			t.Errorf("%s: %v", what, err)
-		}
+		must.Code(t, err, seqd.CodeCanceled, "%s", what)
 	}
 }
 

@@ -100,9 +100,7 @@ func TestHandlerThatPanicsWhenItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h.Release([]seqd.RejectedBinding{{Name: "unused"}})
 		synctest.Wait()
-		if err := h.Close(t.Context()); seqd.CodeOf(err) != seqd.CodePluginPanic {
-			t.Errorf("got %v", err)
-		}
+		must.Code(t, h.Close(t.Context()), seqd.CodePluginPanic)
 	})
 	if n := made.closed.Load(); n != 1 {
 		t.Errorf("closed %d times", n)

@@ -165,9 +165,7 @@ func TestNoCounterAfterALostLedger(t *testing.T) {
 		handOver := func() error { return factory.Handover(t.Context(), c.env(), "invoice") }
 		c.failOver("f2")
 		c.behind["invoice"] = true
-		if err := handOver(); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
-			t.Errorf("a counter before: %v: %v", before, err)
-		}
+		must.Code(t, handOver(), seqd.CodeStoreFailedOver, "a counter before: %v", before)
 		if !before {
 			must.Is(t, must.Err(c.Counters().Read(t.Context(), "invoice")), persist.ErrNotFound, "a counter was made")
 			c.counter("invoice", 800)

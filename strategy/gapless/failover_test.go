@@ -73,9 +73,7 @@ func TestNoLedgerAfterFailover(t *testing.T) {
 		s := newScene(t, true, nil)
 		s.fence.Store(&persist.Fence{Current: "f1", Confirmed: "f0"})
 		_, err := s.on(func(node *gapless.Strategy) (string, error) {
-			if err := node.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
-				t.Errorf("got %v", err)
-			}
+			must.Code(t, node.Init(t.Context(), true), seqd.CodeStoreFailedOver)
 			return "", nil
 		})
 		must.Report(t, err)

@@ -52,9 +52,7 @@ func TestPeriodsAndDetails(t *testing.T) {
 	for period, want := range map[seqd.Period]seqd.Code{
 		20260000: "", 20250000: "", 0: "", 20261100: seqd.CodeInvalidRequest, 20261123: seqd.CodeInvalidRequest,
 	} {
-		if _, err := s.Account(t.Context(), seqd.AccountQuery{Period: period, Limit: 10}); seqd.CodeOf(err) != want {
-			t.Errorf("the account of %q: %v, want the code %q", period, err, want)
-		}
+		must.Code(t, must.Err(s.Account(t.Context(), seqd.AccountQuery{Period: period, Limit: 10})), want, "the account of %q", period)
 	}
 	var seq seqd.Sequence
 	if _, _, err := s.HandOut(t.Context(), seqd.Order{Count: 3, Reserve: true}, &seq); err != nil {

@@ -41,9 +41,7 @@ func TestLostLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for code, settings := range map[seqd.Code]func(*gapless.Settings){seqd.CodeConflict: nil, "": keyed} {
 			node := newScene(t, false, settings).node()
-			if err := node.Init(t.Context(), false); seqd.CodeOf(err) != code {
-				t.Errorf("%v, want %q", err, code)
-			}
+			must.Code(t, node.Init(t.Context(), false), code)
 			must.Report(t, node.Close(t.Context()))
 		}
 	})
@@ -70,9 +68,7 @@ func TestClosed(t *testing.T) {
 					"release": node.Release(ctx, seqd.Settlement{ID: s.id}), "void": node.Void(ctx, seqd.Voiding{Key: key, Number: 1, Reason: "spoilt"}),
 					"reclaim": node.Reclaim(ctx, key, 0),
 				} {
-					if seqd.CodeOf(err) != seqd.CodeStopping {
-						t.Errorf("%s: %v", what, err)
-					}
+					must.Code(t, err, seqd.CodeStopping, "%s", what)
 				}
 				if seq.Len() > 0 {
 					t.Errorf("%d numbers were handed out", seq.Len())
@@ -102,21 +98,13 @@ func TestRefused(t *testing.T) {
 			{seqd.Order{Count: 4}, ""},
 		} {
 			_, _, err := order(node, "", test.order)
-			if seqd.CodeOf(err) != test.code {
-				t.Errorf("%+v: %v, want %s", test.order, err, test.code)
-			}
+			must.Code(t, err, test.code, "%+v", test.order)
 		}
 		ctx := t.Context()
-		if err := node.Void(ctx, seqd.Voiding{Number: 1, Period: 20000101, Reason: "spoilt"}); seqd.CodeOf(err) != seqd.CodeInvalidRequest {
-			t.Errorf("void in a period: %v", err)
-		}
-		if _, err := node.Account(ctx, seqd.AccountQuery{Period: 20000101, Limit: 1}); seqd.CodeOf(err) != seqd.CodeInvalidRequest {
-			t.Errorf("an account of a period: %v", err)
-		}
+		must.Code(t, node.Void(ctx, seqd.Voiding{Number: 1, Period: 20000101, Reason: "spoilt"}), seqd.CodeInvalidRequest, "void in a period")
+		must.Code(t, must.Err(node.Account(ctx, seqd.AccountQuery{Period: 20000101, Limit: 1})), seqd.CodeInvalidRequest, "an account of a period")
 		for _, id := range []string{"", "x", strings.Repeat("0", 19), strings.Repeat("0", 22), strings.Repeat("0", 20) + ".k1", strings.Repeat("0", 20) + ".2000"} {
-			if _, err := node.Find(ctx, id, &seqd.Sequence{}); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
-				t.Errorf("find %q: %v", id, err)
-			}
+			must.Code(t, must.Err(node.Find(ctx, id, &seqd.Sequence{})), seqd.CodeUnknownReservation, "find %q", id)
 		}
 	})
 }
@@ -225,16 +213,12 @@ func TestHealth(t *testing.T) {
 		} {
 			s.away("*")
 			began := time.Now()
-			if err := ask(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-				t.Errorf("without the store: %v", err)
-			}
+			must.Code(t, ask(), seqd.CodeStoreUnavailable, "without the store")
 			if waited := time.Since(began); waited != s.settings.AcquireTimeout {
 				t.Errorf("it waited %v", waited)
 			}
 			time.Sleep(time.Minute)
-			if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-				t.Errorf("without the store: %v", err)
-			}
+			must.Code(t, node.Health(), seqd.CodeStoreUnavailable, "without the store")
 			s.away("")
 			time.Sleep(5 * time.Second)
 			if err := node.Health(); err != nil {
@@ -249,9 +233,7 @@ func TestHealth(t *testing.T) {
 		if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
 			t.Errorf("after a failover: %v", err)
 		}
-		if err := node.Health(); seqd.CodeOf(err) != seqd.CodeStoreFailedOver {
-			t.Errorf("after a failover it is well: %v", err)
-		}
+		must.Code(t, node.Health(), seqd.CodeStoreFailedOver, "after a failover it is well")
 		if node.Degraded() != nil || !node.Idle() {
 			t.Errorf("degraded: %v, idle: %v", node.Degraded(), node.Idle())
 		}
@@ -451,25 +433,17 @@ func TestUnreadable(t *testing.T) {
 			void := persist.Document{Kind: persist.VoidKind, Key: ledger.VoidKey("invoice", 9), Revision: 1, Body: body}
 			must.Do(t, docs.Create(ctx, void))
 			node := s.node()
-			if _, err := node.Account(ctx, seqd.AccountQuery{Limit: 9}); seqd.CodeOf(err) != seqd.CodeInternal {
-				t.Errorf("an account with a %s record: %v", name, err)
-			}
+			must.Code(t, must.Err(node.Account(ctx, seqd.AccountQuery{Limit: 9})), seqd.CodeInternal, "an account with a %s record", name)
 			doc.Body, doc.Revision = body, doc.Revision+1
 			must.Do(t, docs.Update(ctx, doc))
-			if _, err := node.Account(ctx, seqd.AccountQuery{Limit: 9}); seqd.CodeOf(err) != seqd.CodeInternal {
-				t.Errorf("an account of a %s ledger: %v", name, err)
-			}
+			must.Code(t, must.Err(node.Account(ctx, seqd.AccountQuery{Limit: 9})), seqd.CodeInternal, "an account of a %s ledger", name)
 			want := map[string]seqd.Code{"damaged": seqd.CodeInternal, "newer": seqd.CodeConflict}[name]
 			if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != want {
 				t.Errorf("a number of a %s ledger: %v", name, err)
 			}
 			s.counter(50)
-			if err := s.handOver(); seqd.CodeOf(err) != seqd.CodeInternal {
-				t.Errorf("a %s ledger is handed over: %v", name, err)
-			}
-			if err := node.Init(ctx, true); seqd.CodeOf(err) != seqd.CodeInternal {
-				t.Errorf("a %s ledger is taken over: %v", name, err)
-			}
+			must.Code(t, s.handOver(), seqd.CodeInternal, "a %s ledger is handed over", name)
+			must.Code(t, node.Init(ctx, true), seqd.CodeInternal, "a %s ledger is taken over", name)
 			must.Report(t, node.Close(ctx))
 		}
 		time.Sleep(time.Minute)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
@@ -21,7 +22,7 @@ func TestHugeCount(t *testing.T) {
 		b, other := newBuffer(&source{size: 10}, 0.2), newBuffer(&source{size: 10}, 0.2)
 		for range 2 {
 			for _, n := range []int{math.MaxInt, math.MaxInt - 5, math.MinInt, -1, 0, seqd.MaxCount + 1} {
-				wantCode(t, b.take(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+				must.Code(t, b.take(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 			}
 			take(t, b, 1)
 		}
@@ -55,7 +56,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10, fail: errors.New("away")}
 		b := newBuffer(s, 0.2)
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		s.set(func(s *source) { s.fail, s.delay = nil, 100*time.Millisecond })
 		take(t, b, 1)
 		take(t, b, 25)
@@ -84,7 +85,7 @@ func TestHealthyWhileThereAreNumbers(t *testing.T) {
 			t.Errorf("8 numbers are in hand, but: %v", err)
 		}
 		take(t, b, 8)
-		wantCode(t, b.health(), seqd.CodeStoreUnavailable)
+		must.Code(t, b.health(), seqd.CodeStoreUnavailable)
 		b.close(t.Context(), errStopping)
 	})
 }
@@ -94,12 +95,12 @@ func TestHealthOfAHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10, delay: time.Hour}
 		b := newBuffer(s, 0.2)
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeTimeout)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeTimeout)
 		if err := b.health(); err != nil {
 			t.Errorf("unhealthy after the first refusal: %v", err)
 		}
 		time.Sleep(2 * cursor.Hangs)
-		wantCode(t, b.health(), seqd.CodeTimeout)
+		must.Code(t, b.health(), seqd.CodeTimeout)
 		time.Sleep(time.Hour)
 		if err := b.health(); err != nil {
 			t.Errorf("the store has answered, but: %v", err)
@@ -117,7 +118,7 @@ func TestPatienceDoesNotBeginAgain(t *testing.T) {
 			wg.Go(func() {
 				began := time.Now()
 				if err := b.take(t.Context(), 1, &seqd.Sequence{}); err != nil {
-					wantCode(t, err, seqd.CodeTimeout)
+					must.Code(t, err, seqd.CodeTimeout)
 				}
 				if waited := time.Since(began); waited > 2*time.Second {
 					t.Errorf("waited %s", waited)
@@ -174,7 +175,7 @@ func TestCloseEndsThePauseOfARefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10, fail: errors.New("away")}
 		b := newBuffer(s, 0.2)
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		s.set(func(s *source) { s.fail = nil })
 		began := time.Now()
 		if rest := b.close(t.Context(), errStopping); rest != nil || time.Since(began) != 0 || s.fetches() != 0 {

@@ -80,13 +80,6 @@ func take(t *testing.T, b *buffer, n int) []int64 {
 	return slices.Collect(seq.Numbers())
 }
 
-func wantCode(t *testing.T, err error, code seqd.Code) {
-	t.Helper()
-	if seqd.CodeOf(err) != code {
-		t.Errorf("error %v, want %s", err, code)
-	}
-}
-
 func TestBatchLargerThanSegments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10}
@@ -167,7 +160,7 @@ func TestWaitsForTheStoreAndThenRejects(t *testing.T) {
 		}
 		var seq seqd.Sequence
 		err := b.take(t.Context(), 1, &seq)
-		wantCode(t, err, seqd.CodeTimeout)
+		must.Code(t, err, seqd.CodeTimeout)
 		if waited := time.Since(before); waited != 2*time.Second {
 			t.Errorf("was rejected after %s, want 2s", waited)
 		}
@@ -182,7 +175,7 @@ func TestCallerGoesAway(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var seq seqd.Sequence
-		wantCode(t, b.take(ctx, 1, &seq), seqd.CodeTimeout)
+		must.Code(t, b.take(ctx, 1, &seq), seqd.CodeTimeout)
 		if b.wanted != 0 {
 			t.Errorf("%d numbers are still wanted", b.wanted)
 		}
@@ -196,8 +189,8 @@ func TestStoreComesBack(t *testing.T) {
 		s := &source{size: 10, fail: errors.New("away")}
 		b := newBuffer(s, 0.2)
 		var seq seqd.Sequence
-		wantCode(t, b.take(t.Context(), 1, &seq), seqd.CodeStoreUnavailable)
-		wantCode(t, b.health(), seqd.CodeStoreUnavailable)
+		must.Code(t, b.take(t.Context(), 1, &seq), seqd.CodeStoreUnavailable)
+		must.Code(t, b.health(), seqd.CodeStoreUnavailable)
 		time.Sleep(time.Hour)
 		s.set(func(s *source) { s.fail = nil })
 		time.Sleep(cursor.LastPause)
@@ -222,7 +215,7 @@ func TestNumbersInHandCarryOn(t *testing.T) {
 		if got := take(t, b, 18); got[17] != 20 {
 			t.Errorf("got %v", got)
 		}
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		b.close(t.Context(), errStopping)
 	})
 }
@@ -234,7 +227,7 @@ func TestFailedBatchSkips(t *testing.T) {
 		b := newBuffer(s, 1)
 		take(t, b, 9)
 		s.set(func(s *source) { s.fail = errors.New("away") })
-		wantCode(t, b.take(t.Context(), 5, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		must.Code(t, b.take(t.Context(), 5, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		s.set(func(s *source) { s.fail = nil })
 		if got := take(t, b, 1); got[0] != 11 {
 			t.Errorf("got %v, want 11: number 10 went to a call that failed", got)
@@ -264,7 +257,7 @@ func TestFinalFailures(t *testing.T) {
 				take(t, b, 15) // all that is in hand
 				before := time.Now()
 				for range 3 {
-					wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), test.code)
+					must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), test.code)
 				}
 				if time.Since(before) != 0 {
 					t.Error("waited for what cannot come")
@@ -284,7 +277,7 @@ func TestVanishedCounterComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{size: 10, fail: persist.ErrNotFound}
 		b := newBuffer(s, 0.2)
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeConflict)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeConflict)
 		s.set(func(s *source) { s.fail = nil })
 		time.Sleep(2 * time.Second)
 		take(t, b, 1)
@@ -322,7 +315,7 @@ func TestCloseReturnsTheRest(t *testing.T) {
 		if want := []persist.Range{{First: 11, Last: 20}, {First: 5, Last: 10}}; !slices.Equal(rest, want) {
 			t.Errorf("the rest is %v, want %v", rest, want)
 		}
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
 		if rest := b.close(t.Context(), errStopping); rest != nil {
 			t.Errorf("a second close returned %v", rest)
 		}
@@ -338,7 +331,7 @@ func TestCloseWakesWaitingCallers(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		go b.close(t.Context(), errStopping)
-		wantCode(t, <-failed, seqd.CodeStopping)
+		must.Code(t, <-failed, seqd.CodeStopping)
 		if time.Since(before) != 0 {
 			t.Errorf("after %s", time.Since(before))
 		}
@@ -361,7 +354,7 @@ func TestLateRefillIsAbandoned(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		wantCode(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
 		if n := len(s.events); n != 1 || s.events[0].Kind != seqd.EventAbandoned || s.events[0].Numbers != 10 {
 			t.Errorf("events %v", s.events)
 		}
@@ -403,9 +396,7 @@ func concurrentCallers(t *testing.T, size int64) {
 				seq.Reset()
 				start := h.Now()
 				if err := b.take(context.Background(), n, &seq); err != nil {
-					if seqd.CodeOf(err) != seqd.CodeStopping {
-						t.Error(err)
-					}
+					must.Code(t, err, seqd.CodeStopping)
 					return
 				}
 				h.Add(start, fmt.Sprint("worker ", worker), slices.Collect(seq.Numbers()))

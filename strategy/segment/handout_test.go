@@ -113,10 +113,10 @@ func TestRange(t *testing.T) {
 			}
 		}
 		for _, n := range []int64{-1, seqd.MaxCount + 1} {
-			wantCode(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+			must.Code(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 		}
 		end(t, s)
-		wantCode(t, s.GenerateRange(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
+		must.Code(t, s.GenerateRange(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStopping)
 	})
 }
 
@@ -124,7 +124,7 @@ func TestRange(t *testing.T) {
 func TestRangeAtTheEndOfAllNumbers(t *testing.T) {
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 29 })
-		wantCode(t, s.GenerateRange(t.Context(), 31, &seqd.Sequence{}), seqd.CodeExhausted)
+		must.Code(t, s.GenerateRange(t.Context(), 31, &seqd.Sequence{}), seqd.CodeExhausted)
 		if got := counter(t, w.store).Max; got != seqd.MaxNumber-30 {
 			t.Errorf("the maximum is %d", got)
 		}
@@ -137,7 +137,7 @@ func TestRangeAtTheEndOfAllNumbers(t *testing.T) {
 			rangeOf(t, s, left)
 		}
 		for _, n := range []int64{0, 1} {
-			wantCode(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeExhausted)
+			must.Code(t, s.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeExhausted)
 		}
 		end(t, s)
 	})
@@ -220,7 +220,7 @@ func TestRangeThatAFailoverLoses(t *testing.T) {
 				synctest.Wait()
 				copied := store.copied()
 				for _, n := range []int64{5001, seqd.MaxCount} {
-					wantCode(t, a.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+					must.Code(t, a.GenerateRange(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 				}
 				if o.count(seqd.EventRefillFailed) > 0 {
 					t.Errorf("events %v", o.counts)
@@ -262,7 +262,7 @@ func TestRangeFails(t *testing.T) {
 			}
 		})
 		lost := counter(t, store.Store).Max
-		wantCode(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		must.Code(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		store.change(func(h *hookedStore) { h.after = nil })
 		if got := counter(t, store.Store).Max; got != lost+50 {
 			t.Fatalf("the maximum is %d; the range was not allocated", got)
@@ -296,7 +296,7 @@ func TestRangeFailsOnce(t *testing.T) {
 		_ = numbers(t, s, 1)
 		synctest.Wait()
 		store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
-		wantCode(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
+		must.Code(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		store.change(func(h *hookedStore) { h.before = nil })
 		time.Sleep(time.Minute)
 		if why := s.(seqd.DegradedReporter).Degraded(); why != nil {
@@ -350,7 +350,7 @@ func TestStopGivesUpARange(t *testing.T) {
 			t.Errorf("close took %s", took)
 		}
 		most := s.knows().beside
-		wantCode(t, <-got, seqd.CodeStopping)
+		must.Code(t, <-got, seqd.CodeStopping)
 		if counter(t, store.Store).Max != 500 || seq.Len() > 0 || most != 0 || o.numbers(seqd.EventAbandoned) != 500 {
 			t.Errorf("the caller got %v, the heir knows of %d, events %v", seq.Runs(), most, o.counts)
 		}
@@ -414,7 +414,7 @@ func TestRangesAtTheSameTime(t *testing.T) {
 func TestNoRangesOfNumbersThatReset(t *testing.T) {
 	c := clockAt("2026-11-23T12:00:00Z")
 	s := periodic(t, memory.New(c.Now), c.Now, nil, daily)
-	wantCode(t, s.GenerateRange(t.Context(), 5, &seqd.Sequence{}), seqd.CodeInvalidRequest)
+	must.Code(t, s.GenerateRange(t.Context(), 5, &seqd.Sequence{}), seqd.CodeInvalidRequest)
 	closed(t, s)
 }
 

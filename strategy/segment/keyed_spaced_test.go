@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 )
 
@@ -32,7 +33,7 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 						}
 					}
 					_, _, err := of(t.Context(), s, "a", 1)
-					wantCode(t, err, seqd.CodeExhausted)
+					must.Code(t, err, seqd.CodeExhausted)
 					ended(t, s)
 				})
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -119,9 +120,7 @@ func TestOtherCenturies(t *testing.T) {
 			t.Errorf("%s begins with %v", reset, err)
 		}
 		wantRefused(t, s, seqd.CodeClockRollback)
-		if err := s.Health(); seqd.CodeOf(err) != seqd.CodeClockRollback {
-			t.Errorf("%s: health %v", reset, err)
-		}
+		must.Code(t, s.Health(), seqd.CodeClockRollback, "%s: health", reset)
 		c.set("2026-11-22T09:00:00Z")
 		dated(t, s, 1)
 		if err := s.Health(); err != nil {

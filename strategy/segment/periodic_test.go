@@ -81,9 +81,7 @@ func wantDated(t testing.TB, s *Periodic, n int, want string) {
 func wantRefused(t testing.TB, s *Periodic, want seqd.Code) {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), 1, &seq); seqd.CodeOf(err) != want {
-		t.Errorf("got %v and %v, want %s", slices.Collect(seq.Numbers()), err, want)
-	}
+	must.Code(t, s.Generate(t.Context(), 1, &seq), want, "got %v and", slices.Collect(seq.Numbers()))
 }
 
 func closed(t testing.TB, s *Periodic) {
@@ -206,9 +204,7 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 		for _, days := range []int{3, 100, 300} {
 			s = periodic(t, store, func() time.Time { return time.Now().AddDate(0, 0, -days) }, nil, daily)
 			wantRefused(t, s, seqd.CodeClockRollback)
-			if seqd.CodeOf(s.Health()) != seqd.CodeClockRollback {
-				t.Errorf("%d days: healthy, or not for that reason: %v", days, s.Health())
-			}
+			must.Code(t, s.Health(), seqd.CodeClockRollback, "%d days: healthy, or not for that reason", days)
 			closed(t, s)
 		}
 		// One that was set back less continues there.
@@ -396,9 +392,7 @@ func TestPeriodBeginsLate(t *testing.T) {
 		for range 3 {
 			wantRefused(t, s, seqd.CodeStoreUnavailable)
 		}
-		if seqd.CodeOf(s.Health()) != seqd.CodeStoreUnavailable {
-			t.Errorf("health is %v", s.Health())
-		}
+		must.Code(t, s.Health(), seqd.CodeStoreUnavailable, "health is")
 		down.Store(false)
 		time.Sleep(openPause)
 		wantDated(t, s, 1, "2000-01-02[1]")

@@ -286,9 +286,9 @@ func TestEndOfSpacedNumbers(t *testing.T) {
 						t.Errorf("exhausted after %d, and the last is %d", before, last)
 					}
 					for _, n := range []int{1, 100} {
-						wantCode(t, s.Generate(t.Context(), n, &seqd.Sequence{}), seqd.CodeExhausted)
+						must.Code(t, s.Generate(t.Context(), n, &seqd.Sequence{}), seqd.CodeExhausted)
 					}
-					wantCode(t, s.GenerateRange(t.Context(), 1, &seqd.Sequence{}), seqd.CodeExhausted)
+					must.Code(t, s.GenerateRange(t.Context(), 1, &seqd.Sequence{}), seqd.CodeExhausted)
 					if err := s.Health(); err != nil {
 						t.Errorf("an exhausted biz type is healthy, but: %v", err)
 					}

@@ -170,7 +170,7 @@ func TestEndOfAllNumbers(t *testing.T) {
 	}
 	for _, n := range []int{1, 10_000} {
 		err := s.Generate(t.Context(), n, &seqd.Sequence{})
-		wantCode(t, err, seqd.CodeExhausted)
+		must.Code(t, err, seqd.CodeExhausted)
 	}
 	if err := s.Health(); err != nil {
 		t.Errorf("an exhausted biz type is healthy, but: %v", err)
@@ -219,7 +219,7 @@ func TestStart(t *testing.T) {
 func TestVanishedCounter(t *testing.T) {
 	store := memory.New(time.Now)
 	s, _ := newStrategy(t, store, nil)
-	wantCode(t, s.Init(t.Context(), false), seqd.CodeConflict)
+	must.Code(t, s.Init(t.Context(), false), seqd.CodeConflict)
 	must.Is(t, must.Err(store.Counters().Read(t.Context(), "order")), persist.ErrNotFound, "the counter was created")
 	start(t, s, true)
 	generate(t, s, 1000)
@@ -230,7 +230,7 @@ func TestVanishedCounter(t *testing.T) {
 			break
 		}
 	}
-	wantCode(t, err, seqd.CodeConflict)
+	must.Code(t, err, seqd.CodeConflict)
 }
 
 func TestStepRule(t *testing.T) {

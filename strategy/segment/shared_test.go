@@ -262,9 +262,7 @@ func TestRedisAwayReject(t *testing.T) {
 		if _, code := try(t, s, 1); code != seqd.CodeRedisUnavailable || time.Since(began) != 0 {
 			t.Errorf("code %s after %v", code, time.Since(began))
 		}
-		if seqd.CodeOf(s.Health()) != seqd.CodeRedisUnavailable {
-			t.Errorf("health %v", s.Health())
-		}
+		must.Code(t, s.Health(), seqd.CodeRedisUnavailable, "health")
 		time.Sleep(time.Minute)
 		redis.change(func(r *redisModel) { r.down = nil })
 		time.Sleep(2 * time.Second)
@@ -359,9 +357,7 @@ func TestForeignCursor(t *testing.T) {
 					t.Errorf("code %s", code)
 				}
 			}
-			if seqd.CodeOf(s.Health()) != seqd.CodeConflict {
-				t.Errorf("health %v", s.Health())
-			}
+			must.Code(t, s.Health(), seqd.CodeConflict, "health")
 			redis.change(func(r *redisModel) { r.before = nil })
 			time.Sleep(2 * time.Second)
 			numbers(t, s, 1)

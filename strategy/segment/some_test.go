@@ -22,7 +22,7 @@ func TestSomeAtTheEndOfAllNumbers(t *testing.T) {
 	eachShape(t, func(t *testing.T, _ *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 9 })
 		var seq seqd.Sequence
-		wantCode(t, s.GenerateSome(t.Context(), 64, &seq), seqd.CodeExhausted)
+		must.Code(t, s.GenerateSome(t.Context(), 64, &seq), seqd.CodeExhausted)
 		if got := slices.Collect(seq.Numbers()); len(got) != 10 || got[9] != seqd.MaxNumber {
 			t.Errorf("got %v", got)
 		}
@@ -30,7 +30,7 @@ func TestSomeAtTheEndOfAllNumbers(t *testing.T) {
 			t.Errorf("events %v", o.counts)
 		}
 		seq.Reset()
-		wantCode(t, s.GenerateSome(t.Context(), 1, &seq), seqd.CodeExhausted)
+		must.Code(t, s.GenerateSome(t.Context(), 1, &seq), seqd.CodeExhausted)
 		end(t, s)
 	})
 }
@@ -51,9 +51,7 @@ func TestConsecutiveAtTheEndOfAllNumbers(t *testing.T) {
 		if err != nil || got[0] <= first+20 {
 			t.Errorf("got %v, %v", got, err)
 		}
-		if _, err := consecutive.get(t.Context(), t, s, 20); seqd.CodeOf(err) != seqd.CodeExhausted {
-			t.Errorf("error %v", err)
-		}
+		must.Code(t, must.Err(consecutive.get(t.Context(), t, s, 20)), seqd.CodeExhausted)
 		end(t, s)
 		if n := o.numbers(seqd.EventAbandoned); n != 50-2-1-20 {
 			t.Errorf("%d of 50 numbers were skipped", n)
@@ -66,9 +64,7 @@ func TestCountsOfKindsAreChecked(t *testing.T) {
 		s, _ := node(small)
 		for _, n := range []int{0, -1, seqd.MaxCount + 1} {
 			for k := whole; k < ranged; k++ {
-				if _, err := k.get(t.Context(), t, s, n); seqd.CodeOf(err) != seqd.CodeInvalidCount {
-					t.Errorf("kind %d of %d: %v", k, n, err)
-				}
+				must.Code(t, must.Err(k.get(t.Context(), t, s, n)), seqd.CodeInvalidCount, "kind %d of %d", k, n)
 			}
 		}
 		if _, err := consecutive.get(t.Context(), t, s, seqd.MaxCount); err != nil {
@@ -159,7 +155,7 @@ func TestNodesCompeteForConsecutiveNumbers(t *testing.T) {
 func TestNoRunIsFound(t *testing.T) {
 	s := &shortRuns{}
 	var seq seqd.Sequence
-	wantCode(t, generateConsecutive(t.Context(), 4, &seq, s), seqd.CodeOverloaded)
+	must.Code(t, generateConsecutive(t.Context(), 4, &seq, s), seqd.CodeOverloaded)
 	if seq.Len() > 0 || s.taken == 0 || s.lost != s.taken {
 		t.Errorf("%d of %d numbers were skipped, %d returned", s.lost, s.taken, seq.Len())
 	}

@@ -169,9 +169,7 @@ func TestStoredStoreAwayAndBack(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if err := s.Health(); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-				t.Errorf("health %v", err)
-			}
+			must.Code(t, s.Health(), seqd.CodeStoreUnavailable, "health")
 			if takes, reads := store.called("allocate"), store.called("read"); takes != 1 || reads > 40 {
 				t.Errorf("in 30 s of outage there were %d takes and %d reads", takes, reads)
 			}
@@ -269,9 +267,7 @@ func TestStoredCounterLost(t *testing.T) {
 				t.Errorf("code %s", code)
 			}
 		}
-		if seqd.CodeOf(s.Health()) != seqd.CodeConflict {
-			t.Errorf("health %v", s.Health())
-		}
+		must.Code(t, s.Health(), seqd.CodeConflict, "health")
 		must.Do(t, store.Counters().Create(t.Context(), kept))
 		time.Sleep(2 * time.Second)
 		if got := numbers(t, s, 1)[0]; got != 11 || s.Health() != nil {
@@ -368,9 +364,7 @@ func TestStoredTakesOverOnce(t *testing.T) {
 			last = got
 			time.Sleep(time.Second)
 		}
-		if seqd.CodeOf(old.Health()) != seqd.CodeStarting {
-			t.Errorf("health %v", old.Health())
-		}
+		must.Code(t, old.Health(), seqd.CodeStarting, "health")
 		// The definition changes back: the cursor's node is closed, and another one takes over.
 		closeAll(t, c)
 		again, _ := newStored(t, store, redis.Drop, byStore)
@@ -405,9 +399,7 @@ func TestSharedYields(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 		}
-		if seqd.CodeOf(old.Health()) != seqd.CodeStarting {
-			t.Errorf("health %v", old.Health())
-		}
+		must.Code(t, old.Health(), seqd.CodeStarting, "health")
 		redis.change(func(r *redisModel) { r.down = nil })
 		last = numbers(t, s, 1)[0]
 		_ = s.Close(t.Context())
@@ -547,9 +539,7 @@ func TestInitBesideAnother(t *testing.T) {
 				}
 				return nil
 			}
-			if err := s.Init(t.Context(), true); seqd.CodeOf(err) != test.code {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Code(t, s.Init(t.Context(), true), test.code, "%s", name)
 			if reads := store.called("read"); test.code == "" && reads != 2 {
 				t.Errorf("%s: %d reads", name, reads)
 			}

@@ -124,9 +124,7 @@ func TestNothingIsChangedUnseen(t *testing.T) {
 		r.fails.Store(1)
 		s := instanceWith(t, r, time.Now, "1", nil)
 		closes(t, s)
-		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-			t.Errorf("got %v", err)
-		}
+		must.Code(t, s.Init(t.Context(), true), seqd.CodeStoreUnavailable)
 		if table := slots(t, s, r.registry); table.Set != nil || r.calls.Load() != 1 {
 			t.Errorf("%d operations, and %+v", r.calls.Load(), table)
 		}
@@ -269,9 +267,7 @@ func TestLostReservationWhileNoneIsFree(t *testing.T) {
 		}
 		again := instance(t, r, "1", fixed)
 		closes(t, again)
-		if err := again.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID {
-			t.Errorf("got %v", err)
-		}
+		must.Code(t, again.Init(t.Context(), true), seqd.CodeNoMachineID)
 		r.away.Store(true)
 		time.Sleep(10 * time.Second)
 		if _, err := try(again); err == nil || again.machineID() >= 0 {
@@ -468,9 +464,7 @@ func TestClockPutRight(t *testing.T) {
 				high := one(t, s)
 				id := s.machineID()
 				ahead.Store(0)
-				if _, err := try(s); seqd.CodeOf(err) != seqd.CodeClockRollback {
-					t.Errorf("at first: %v", err)
-				}
+				must.Code(t, must.Err(try(s)), seqd.CodeClockRollback, "at first")
 				time.Sleep(2 * time.Second)
 				n, err := try(s)
 				switch {

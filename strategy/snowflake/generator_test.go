@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -208,9 +209,7 @@ func TestWaitInLineEnds(t *testing.T) {
 		go func() { gone <- g.take(ctx, 1, new(seqd.Sequence)) }()
 		synctest.Wait()
 		cancel()
-		if err := <-gone; seqd.CodeOf(err) != seqd.CodeCanceled {
-			t.Errorf("got %v", err)
-		}
+		must.Code(t, <-gone, seqd.CodeCanceled)
 		clock.ms.Add(1)
 		time.Sleep(time.Millisecond)
 	})

@@ -446,9 +446,7 @@ func TestCloseWhileACallerWaits(t *testing.T) {
 		}()
 		synctest.Wait()
 		must.Do(t, a.Close(t.Context()))
-		if err := <-waiting; seqd.CodeOf(err) != seqd.CodeStopping {
-			t.Errorf("got %v", err)
-		}
+		must.Code(t, <-waiting, seqd.CodeStopping)
 		one(t, b)
 	})
 }
@@ -477,9 +475,7 @@ func TestCloseInVain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		must.Is(t, s.Close(ctx), context.DeadlineExceeded)
-		if err := s.held().tenure.gen.take(t.Context(), 1, new(seqd.Sequence)); seqd.CodeOf(err) != seqd.CodeStopping {
-			t.Errorf("then it issues: %v", err)
-		}
+		must.Code(t, s.held().tenure.gen.take(t.Context(), 1, new(seqd.Sequence)), seqd.CodeStopping, "then it issues")
 		time.Sleep(time.Second)
 	})
 }

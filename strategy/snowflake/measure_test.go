@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -136,9 +137,7 @@ func TestEvents(t *testing.T) {
 		one(t, s)
 		back.Store(int64(100 * time.Millisecond))
 		for range 3 {
-			if err := s.Generate(t.Context(), 1, new(seqd.Sequence)); seqd.CodeOf(err) != seqd.CodeClockRollback {
-				t.Errorf("got %v", err)
-			}
+			must.Code(t, s.Generate(t.Context(), 1, new(seqd.Sequence)), seqd.CodeClockRollback)
 		}
 		back.Store(0)
 		o.wants(t, seqd.EventClockRollback)

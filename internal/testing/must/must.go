@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/seqd/seqd"
 )
 
 // Do ends the test if err is not nil.
@@ -42,11 +44,23 @@ func Err[T any](_ T, err error) error { return err }
 // what failed: a format and its arguments, see [fmt.Sprintf].
 func Is(tb testing.TB, err, target error, what ...any) {
 	tb.Helper()
-	if errors.Is(err, target) {
-		return
+	if !errors.Is(err, target) {
+		tb.Errorf("%s: %v, want %v", said(what), err, target)
 	}
+}
+
+// Code reports err if it does not have this code, and the test goes on. What is as for [Is].
+func Code(tb testing.TB, err error, code seqd.Code, what ...any) {
+	tb.Helper()
+	if seqd.CodeOf(err) != code {
+		tb.Errorf("%s: %v, want %q", said(what), err, code)
+	}
+}
+
+// said returns what failed.
+func said(what []any) string {
 	if len(what) == 0 {
-		what = []any{"got"}
+		return "got"
 	}
-	tb.Errorf("%s: %v, want %v", fmt.Sprintf(what[0].(string), what[1:]...), err, target)
+	return fmt.Sprintf(what[0].(string), what[1:]...)
 }

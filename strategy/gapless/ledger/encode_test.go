@@ -99,9 +99,7 @@ func TestDamagedRecord(t *testing.T) {
 // A reservation whose end is not known is not open.
 func TestEndedUnknownHow(t *testing.T) {
 	s := &State{Revision: 5}
-	if err := s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil); seqd.CodeOf(err) != seqd.CodeUnknownReservation {
-		t.Errorf("got %v", err)
-	}
+	must.Code(t, s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil), seqd.CodeUnknownReservation)
 	s.Dropped = 3 // what happened since is in the records
 	must.Is(t, s.stillSo(1, &plain, &Entry{Rev: 3, ID: "x", Once: "k"}, nil), s.unlooked(), "without a look")
 	// Whether a number is void is not known if the records were read too early.
@@ -454,9 +452,7 @@ func TestOps(t *testing.T) {
 		seqd.CodeInternal: {{Kind: Reopen + 1}},
 	} {
 		for _, op := range ops {
-			if err := op.check(); seqd.CodeOf(err) != code {
-				t.Errorf("%+v: %v, want %q", op, err, code)
-			}
+			must.Code(t, op.check(), code, "%+v", op)
 		}
 	}
 }
