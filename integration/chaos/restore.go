@@ -145,14 +145,14 @@ func (l *laboratory) mayBeIssued() (issued map[string]int64, err error) {
 	return load.Enough(l.Shapes, l.Journal.Highest(), lost), err
 }
 
-// raiseAll runs `seqd raise` for each counter of the backup, and `seqd restored`.
+// raiseAll runs `seqd raise --yes` for each counter of the backup, and `seqd restored`.
 func (l *laboratory) raiseAll(t *trouble, issued map[string]int64) error {
 	n := l.seqd(t.target)
 	for counter, number := range issued {
 		if counter == load.LateName && !t.backup.late {
 			continue // it is created again
 		}
-		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
+		if err := l.operate(n, "raise", counter, fmt.Sprint(number), "--yes"); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func (l *laboratory) confirmFailover() error {
 		if l.isGapless(counter) {
 			number += inDoubt
 		}
-		if err := l.operate(n, "raise", counter, fmt.Sprint(number)); err != nil {
+		if err := l.operate(n, "raise", counter, fmt.Sprint(number), "--yes"); err != nil {
 			return err
 		}
 	}
