@@ -234,11 +234,16 @@ var rules = map[string]rule{
 		why: "it is a client of the API, beside which it is served; sessions are documents, and " +
 			"hold tokens",
 	},
+	"server/errorpage": {
+		may: ".",
+		why: "what codes mean is data, whoever shows it",
+	},
 	"server/forwarded": {
 		why: "it looks at a request, whatever is asked",
 	},
 	"server/httpapi": {
-		may: ". internal/lateread internal/lazydeadline internal/sheet server/access server/audit server/connections server/forwarded server/gate server/openapi",
+		may: ". internal/lateread internal/lazydeadline internal/sheet server/access server/audit server/connections " +
+			"server/errorpage server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
 	},

@@ -49,7 +49,7 @@ func TestPagesOnEveryRoute(t *testing.T) {
 		{"open", fmt.Sprintf(settings, "", ""), "Host: seqd.example", ""},
 		{"open", fmt.Sprintf(settings, "", ""), "Host: localhost\r\nSec-Fetch-Site: cross-site", console},
 		{"open", fmt.Sprintf(settings, "", ""), "Host: localhost\r\nSec-Purpose: prefetch;prerender", console},
-		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: 0.0.0.0:8080", "/healthz /readyz /metrics /docs /openapi.json " + console},
+		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: 0.0.0.0:8080", "/healthz /readyz /metrics /docs /openapi.json /errors/{code} " + console},
 		{"guarded", fmt.Sprintf(settings, ", token: guest", ", mode: token"), "Host: localhost\r\nX-Moz: prefetch", console},
 	} {
 		t.Run(tt.node+" "+tt.page, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestPagesOnEveryRoute(t *testing.T) {
 				if route.Path == "/console/session" && tt.node == "guarded" {
 					continue // it wants the secret in its body, and a header that pages cannot send
 				}
-				target := strings.NewReplacer("{path}", "seq/order", "{bizType}", "order", "{key}", "order", "{namespace}", "a", "{name}", "b").Replace(route.Path)
+				target := strings.NewReplacer("{path}", "seq/order", "{bizType}", "order", "{code}", "internal", "{key}", "order", "{namespace}", "a", "{name}", "b").Replace(route.Path)
 				r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(route.Method + " " + target + " HTTP/1.1\r\nSeqd-Console: 1\r\n" + tt.page + "\r\n\r\n")))
 				if err != nil {
 					t.Fatal(err)

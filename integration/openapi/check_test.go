@@ -221,7 +221,7 @@ func (c *checker) problem(what string, status int, documented *v3.Response, a an
 	if err := json.Unmarshal(a.body, &problem); err != nil && len(a.body) > 0 { // HEAD has no body
 		c.Errorf("%sthe answer %d: %v", what, status, err)
 	}
-	if len(a.body) > 0 && (problem.Status != status || problem.Type != "about:blank") {
+	if len(a.body) > 0 && (problem.Status != status || !strings.HasSuffix(problem.Type, "errors/"+problem.Code)) {
 		c.Errorf("%sthe answer %d has a body with the status %d, of the type %s", what, status, problem.Status, problem.Type)
 	}
 	var codes []string

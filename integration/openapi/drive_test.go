@@ -248,11 +248,12 @@ func (c *checker) service(url string) {
 	c.on(url, call{op: "GET /audit", target: "/audit", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=1", status: 200})
 	c.on(url, call{op: "GET /audit", target: "/audit?limit=0", status: 400, code: "invalid_request", wrong: true})
-	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/metrics"} {
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/metrics", "/errors/{code}"} {
 		for _, method := range []string{"GET", "HEAD"} {
-			c.on(url, call{op: method + " " + path, target: path, status: 200})
+			c.on(url, call{op: method + " " + path, target: example.Replace(path), status: 200})
 		}
 	}
+	c.on(url, call{op: "GET /errors/{code}", target: "/errors/nothing", status: 404, code: "not_found", wrong: true})
 }
 
 // methods calls every path with the methods that it does not have. Allow must list those that it
@@ -294,7 +295,7 @@ func (c *checker) notAllowed(url, method, path string, allowed []string) {
 }
 
 // example returns the path of a route with example parameters.
-var example = strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "order", "{resource}", "things", "{reservation}", "4f1c0a9be2d3c4a5b6e7")
+var example = strings.NewReplacer("{bizType}", "order", "{id}", "100", "{name}", "order", "{resource}", "things", "{code}", "number_void", "{reservation}", "4f1c0a9be2d3c4a5b6e7")
 
 // limits tests what every route rejects in the same way.
 func (c *checker) limits(url string) {
@@ -324,7 +325,7 @@ func (c *checker) storeAway() {
 		method, path, _ := strings.Cut(op, " ")
 		target := example.Replace(path)
 		switch {
-		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings":
+		case path == "/healthz" || path == "/openapi.json" || path == "/docs" || path == "/metrics" || path == "/settings" || path == "/errors/{code}":
 			c.on(away.URL, call{op: op, target: target, status: 200})
 		case strings.HasPrefix(path, "/seq/") || path == "/readyz" || path == "/audit" || path == "/overview" || method == "GET" && strings.HasPrefix(path, "/biz-types/{name}/"):
 			c.on(away.URL, call{op: op, target: target, status: 503})
@@ -383,7 +384,7 @@ func (c *checker) tokensAskedFor() {
 	guarded := node.StartReady(c, c.TempDir(), "SEQD_AUTH_MODE=token", fmt.Sprintf(`SEQD_AUTH_TOKENS=[{"name":"shop","sha256":"%x","scopes":["issue:nothing"]}]`, hash))
 	for _, op := range slices.Sorted(maps.Keys(c.operations())) {
 		method, path, _ := strings.Cut(op, " ")
-		if path == "/healthz" || path == "/readyz" {
+		if path == "/healthz" || path == "/readyz" || path == "/errors/{code}" {
 			continue
 		}
 		code := func(code string) string {

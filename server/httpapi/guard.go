@@ -138,7 +138,7 @@ func (a *admission) need(c *gin.Context) needs {
 		return n
 	case route == auditPath:
 		return needs{scope: access.ScopeAdmin}
-	case route == "/healthz" || route == "/readyz":
+	case route == "/healthz" || route == "/readyz" || route == errorRoute:
 		return needs{nothing: true}
 	case route == "/openapi.json" || route == "/docs" || route == "/metrics":
 		return needs{scope: access.ScopeRead, nothing: a.publicMetrics}

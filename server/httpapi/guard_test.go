@@ -191,12 +191,12 @@ func TestScopes(t *testing.T) {
 
 // TestPublicMetrics checks that PublicMetrics opens what describes the service and nothing else.
 func TestPublicMetrics(t *testing.T) {
-	open := []string{"/healthz", "/readyz"}
+	open := []string{"/healthz", "/readyz", "/errors/{code}"}
 	described := []string{"/openapi.json", "/docs", "/metrics"}
 	for _, public := range []bool{false, true} {
 		api := newGuarded(t, func(o *options) { o.PublicMetrics = public })
 		for _, route := range api.Routes() {
-			w := do(t, api, route.Method, strings.NewReplacer("{bizType}", "order", "{", "", "}", "").Replace(route.Path))
+			w := do(t, api, route.Method, strings.NewReplacer("{bizType}", "order", "{code}", "internal", "{", "", "}", "").Replace(route.Path))
 			if slices.Contains(open, route.Path) || public && slices.Contains(described, route.Path) {
 				if w.Code != 200 {
 					t.Errorf("public %t: %s %s: %d, want 200", public, route.Method, route.Path, w.Code)

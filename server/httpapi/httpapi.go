@@ -116,6 +116,7 @@ func (a *API) routes(opts Options) {
 	a.getAndHead("/readyz", errs.handler(probes.readyz))
 	a.getAndHead("/openapi.json", errs.handler(document))
 	a.getAndHead("/docs", errs.handler(page))
+	a.getAndHead(errorRoute, errs.handler(errorPage))
 	if opts.Metrics != nil {
 		a.getAndHead(metricsPath, errs.handler(metricsRoute{opts.Metrics}.show))
 	}

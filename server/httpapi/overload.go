@@ -80,7 +80,7 @@ func tooEarly(r *http.Request) bool {
 // newBusyReply returns a reply with that refusal, whose detail must need no escaping in JSON.
 func newBusyReply(refused *gate.Episodes, refusal *seqd.Error) *busyReply {
 	p := newProblem(refusal)
-	before := `{"type":"` + p.Type + `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
+	before := `","title":"` + p.Title + `","status":` + strconv.Itoa(p.Status) + `,"code":"` + string(p.Code) + `","detail":"` + p.Detail + `","requestId":"`
 	return &busyReply{before: []byte(before), refused: refused, refusal: refusal}
 }
 
@@ -93,6 +93,7 @@ func (f *busyReply) answer(c *gin.Context) {
 	header["Retry-After"] = oneSecond
 	x := exchanges.Get().(*exchange)
 	defer x.release()
+	x.body = appendType(append(x.body, `{"type":"`...), c, f.refusal.Code)
 	x.body = append(x.body, f.before...)
 	x.body = append(x.body, requestID(c)...) // a checked ID needs no escaping
 	x.body = append(x.body, "\"}\n"...)

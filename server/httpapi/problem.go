@@ -45,7 +45,7 @@ func newProblem(err *seqd.Error) problem {
 	if !known {
 		code = seqd.CodeInternal
 	}
-	p := problem{Type: "about:blank", Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
+	p := problem{Type: errorsPath + string(code), Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
 	for _, wrong := range err.Problems {
 		p.Problems = append(p.Problems, SettingText(wrong))
 	}
@@ -103,7 +103,7 @@ func (w *errorWriter) logCause(c *gin.Context, err *seqd.Error) {
 // write writes a problem document and the headers of its error.
 func (w *errorWriter) write(c *gin.Context, err *seqd.Error, p problem) {
 	w.tracing.code(c, p.Code)
-	p.RequestID = requestID(c)
+	p.Type, p.RequestID = string(appendType(nil, c, p.Code)), requestID(c)
 	header := c.Writer.Header()
 	header["Cache-Control"] = noStore
 	if p.Status == http.StatusUnauthorized {

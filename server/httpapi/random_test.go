@@ -166,7 +166,7 @@ var shopSecrets = access.SecretOf("of shop")
 // good are usual values of the parameters of routes.
 var good = map[string]string{
 	"{secret}": shopSecrets[0].ID(),
-	"{id}":     "100", "{resource}": "things", "{verb}": "disable", "{name}": "shop", "{reservation}": "00000000000000000001",
+	"{id}":     "100", "{resource}": "things", "{code}": "internal", "{verb}": "disable", "{name}": "shop", "{reservation}": "00000000000000000001",
 }
 
 // bizTypeFor returns the biz type for which a route can be good.

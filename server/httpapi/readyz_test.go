@@ -30,7 +30,7 @@ func TestReadinessOfStrangers(t *testing.T) {
 	}{
 		{well, 200, `{"status":"ready"}`, []string{`"status":"ready"`, "invoice", "333", "192.0.2.9"}},
 		{limping, 200, `{"status":"degraded"}`, []string{`"status":"degraded"`, `"degraded":1`, "invoice", "redis.internal", "333"}},
-		{sick, 503, `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"store_unavailable","detail":"biz types cannot issue; a caller whose token has the scope read is told which and why",`,
+		{sick, 503, `{"type":"errors/store_unavailable","title":"Service Unavailable","status":503,"code":"store_unavailable","detail":"biz types cannot issue; a caller whose token has the scope read is told which and why",`,
 			[]string{`"code":"store_unavailable"`, `"unready":1`, "invoice", "store.internal", "333"}},
 	} {
 		issuer := newIssuer(t, define("invoice", tt.strategy))

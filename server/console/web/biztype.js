@@ -12,7 +12,8 @@ import { showNumbers } from "./numbers.js";
 import { showReservations } from "./reservations.js";
 import { showStats } from "./stats.js";
 import {
-  button, empty, errorNotice, facts, fill, linkButton, notice, page, section, status, tabs,
+  button, codeLink, empty, errorNotice, facts, fill, linkButton, notice, page, section, status,
+  tabs,
 } from "./ui.js";
 import { meaning, rate, sentence, time } from "./words.js";
 
@@ -152,5 +153,5 @@ function stateOf(it, { bizTypes = [], unready = 0, degraded = 0, ...ready }) {
 function explained(code, detail) {
   const { what, todo } = meaning(code);
   return notice("warn", h("strong", what), detail && h("p", detail), h("p", todo),
-    h("p", "So says the node that answers: ", h("code", code)));
+    h("p", "So says the node that answers: ", codeLink(code)));
 }

@@ -1,4 +1,4 @@
-// What the codes of the API mean, and what to do about them.
+// What the codes of the API mean, as their pages at /errors say, and what to do about them here.
 
 const wrong = "Correct what you entered, and send it again.";
 const later = "Try again in a moment.";
@@ -62,13 +62,13 @@ export function meaning(code) {
   return { what, todo };
 }
 
-/** Returns what an error is, and what to do about it: {title, text, todo, requestId}. */
+/** Returns what an error is, and what to do about it: {title, text, todo, code, requestId}. */
 export function explain(error) {
   const { name, message, code, retryAfter, requestId, status, unknown } = error ?? {};
   if (name === "ApiError") {
     const { what, todo } = meaning(code);
     return {
-      title: what, text: sentence(error.detail), requestId,
+      title: what, text: sentence(error.detail), code, requestId,
       todo: retryAfter ? `${todo} Try again in ${retryAfter} s.` : todo,
     };
   }

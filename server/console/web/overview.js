@@ -8,7 +8,7 @@ import { bizTypeWords, headline, isStoreAway, troubles } from "./health.js";
 import { columns as nodeColumns, rowsOf } from "./nodes.js";
 import { link } from "./routes.js";
 import { onlyNumbers } from "./scopes.js";
-import { busy, errorNotice, notice, page, section, sign, table } from "./ui.js";
+import { busy, codeLink, errorNotice, notice, page, section, sign, table } from "./ui.js";
 import {
   clock, duration, explain, latency, meaning, number, percent, perSecond, seconds,
 } from "./words.js";
@@ -167,7 +167,7 @@ function tables() {
     ], true);
   const refusals = part("Refusals", "last 15 minutes", (o) => o.refusals, (row) => row.code,
     "Nothing was refused.", [
-      ["Why", ({ code }) => [meaning(code).what, " ", h("code", { class: "soft" }, code),
+      ["Why", ({ code }) => [meaning(code).what, " ", codeLink(code),
         h("div", { class: "soft" }, meaning(code).todo)]],
       ["In all", (row) => number(row.total), true],
       ["Per second", (row) => perSecond(row.perSecond), true],

@@ -89,12 +89,19 @@ export function notice(kind, ...children) {
     sign(kind), h("div", children));
 }
 
+/** Returns an error code that leads to its page. */
+export function codeLink(code) {
+  const href = `errors/${encodeURIComponent(code)}`;
+  return h("a", { href, target: "_blank", rel: "noopener" }, h("code", code));
+}
+
 /** Returns a notice that explains an error, with its request ID, and a button if retry is given. */
 export function errorNotice(error, { retry } = {}) {
-  const { title, text, todo, requestId } = explain(error);
+  const { title, text, todo, code, requestId } = explain(error);
   return notice("bad", h("strong", title),
     text && text !== `${title}.` && h("p", text),
     h("p", todo),
+    code && h("p", "Code ", codeLink(code)),
     requestId && h("p", "Request ID ", h("code", requestId)),
     retry && h("p", button("Try again", { click: retry })));
 }
