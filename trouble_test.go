@@ -274,9 +274,7 @@ func errorsOfALedger(t *testing.T, b *unable, code seqd.Code) {
 	_, errs["keys"] = keyed.Keys(ctx, "order", "", 1)
 	_, errs["account"] = is.Account(ctx, "order", seqd.AccountQuery{})
 	for name, err := range errs {
-		if seqd.CodeOf(err) != code {
-			t.Errorf("%s: %v, want %s", name, err, code)
-		}
+		must.Code(t, err, code, "%s", name)
 	}
 }
 

@@ -123,9 +123,7 @@ func TestAuthModes(t *testing.T) {
 		if strings.Contains(tt.auth, "sha256") {
 			s.want(200, "GET", "/seq/order", "ops-secret", "")
 		}
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.stop())
 		if got := log.Count("level=WARN"); got != 0 && tt.warning == "" || log.Count(tt.warning) == 0 {
 			t.Errorf("%s: %d warnings: %s", tt.auth, got, &log)
 		}
@@ -206,9 +204,7 @@ func TestRunOverTLS(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Error("a new connection sees the old certificate")
 	}
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.stop())
 
 	must.Do(t, os.Remove(files.KeyFile))
 	var log bytes.Buffer

@@ -188,9 +188,7 @@ func TestPortOpensBeforeTheStore(t *testing.T) {
 	}
 	must.Do(t, holder.Close())
 	s.await("/seq/order", http.StatusOK)
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, s.stop())
 }
 
 func TestStoreThatCannotBeOpenedEndsRun(t *testing.T) {
@@ -426,9 +424,7 @@ func TestEnv(t *testing.T) {
 			t.Errorf("the prefix is %q", got)
 		}
 		clusters[env.Cluster] = true
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.stop())
 		if env.Redis != nil && !errors.Is(env.Redis.Ping(t.Context()).Err(), redis.ErrClosed) {
 			t.Error("the client is not closed")
 		}
@@ -451,9 +447,7 @@ func TestRedisOutOfReach(t *testing.T) {
 			server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		s.await("/seq/order", http.StatusOK)
 		time.Sleep(500 * time.Millisecond) // several checks
-		if err := s.stop(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.stop())
 		// to connect can take too long as well
 		named := log.Count("redis.addrs: ") + log.Count("redis.addrs, redis.timeout: ")
 		if got := log.Count("Redis"); got != 1 || named != 1 {

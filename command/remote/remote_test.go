@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/command"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // outcome is the output and the exit code of a command line.
@@ -75,9 +76,7 @@ func answering(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)
 	f := &fake{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		must.Report(t, err)
 		f.mu.Lock()
 		f.asked = append(f.asked, asked{r.Method, r.URL.RequestURI(), string(body), r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), r.Header.Get("Authorization"), r.Header.Get("Content-Type")})
 		f.mu.Unlock()

@@ -13,27 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seqd/seqd/command/clitool"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // pty returns both sides of a terminal: what a user types and sees, and what a program uses.
 func pty(t *testing.T) (user, program *os.File) {
 	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	user = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { _ = user.Close() })
 	number, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return user, program
 }
 
@@ -47,10 +41,7 @@ func TestKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			user, program := pty(t)
 			modes := func() unix.Termios {
-				m, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
-				if err != nil {
-					t.Fatal(err)
-				}
+				m := must.Get(unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS))(t)
 				return *m
 			}
 			env := clitool.New(program, program, io.Discard, []string{"SEQD_CLIENT_ADDR=" + newCluster(t).nodes[0].URL, "SEQD_CLIENT_TIMEOUT=10m"})
@@ -62,10 +53,7 @@ func TestKeys(t *testing.T) {
 			go func() { ended <- run(ctx, env, options{interval: time.Hour}) }()
 			var screen bytes.Buffer
 			for part := make([]byte, 4096); !strings.Contains(screen.String(), clearBelow); {
-				n, err := user.Read(part)
-				if err != nil {
-					t.Fatal(err)
-				}
+				n := must.Get(user.Read(part))(t)
 				screen.Write(part[:n])
 			}
 			during := before

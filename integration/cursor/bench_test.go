@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -102,17 +103,12 @@ func BenchmarkManyCounters(b *testing.B) {
 // withoutInfo loads take.lua with the reply of INFO as a constant.
 func withoutInfo(t tester, client *redis.Client, server *testenv.Redis) (hash string) {
 	t.Helper()
-	source, err := os.ReadFile(takeFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(takeFile))(t)
 	text := strings.Replace(string(source), readInfo, fmt.Sprintf("'role:master master_replid:%s\\r'", server.ReplicationID()), 1)
 	if text == string(source) {
 		t.Fatalf("%s has no %s", takeFile, readInfo)
 	}
-	if err := client.ScriptLoad(context.Background(), text).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.ScriptLoad(context.Background(), text).Err())
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
@@ -120,13 +116,9 @@ func withoutInfo(t tester, client *redis.Client, server *testenv.Redis) (hash st
 // measure runs a call and reports the server's own time.
 func measure(b *testing.B, client *redis.Client, command string, call func() error) {
 	b.Helper()
-	if err := client.ConfigResetStat(context.Background()).Err(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, client.ConfigResetStat(context.Background()).Err())
 	for b.Loop() {
-		if err := call(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, call())
 	}
 	spent := stat(b, client, `cmdstat_`+command+`:calls=\d+,usec=(\d+)`)
 	b.ReportMetric(float64(spent)/float64(b.N), "server-µs/op")

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -68,9 +69,7 @@ func TestWrongType(t *testing.T) {
 	client := connect(t, testenv.StartRedis(t).Addr(), calm)
 	ctx := context.Background()
 	c := open(t, client)
-	if err := client.Set(ctx, c.key, "1", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Set(ctx, c.key, "1", 0).Err())
 	if taken, err := c.Take(ctx, rediscursor.Take{Count: 1, Threshold: 0.5}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 		t.Errorf("take: %+v, %v", taken, err)
 	}
@@ -114,10 +113,7 @@ type fake struct {
 
 func startFake(t *testing.T, reply string) *fake {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	f := &fake{addr: listener.Addr().String(), reply: reply}
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -45,9 +46,7 @@ func TestCheck(t *testing.T) {
 			test.arrange(t, server)
 			err := check(client)
 			if test.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
+				must.Report(t, err)
 				return
 			}
 			if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), test.want) {
@@ -76,8 +75,6 @@ func TestCheckMayTryAgain(t *testing.T) {
 		"WRONGTYPE Operation against a key holding the wrong kind of value", "ERR what",
 		"ERR Error running script (call to f_1a2b): @user_script:28: @user_script: 28: Unknown Redis command called from Lua script",
 	} {
-		if err := check(connect(t, startFake(t, "-"+text).addr, calm)); !errors.Is(err, rediscursor.ErrUnfit) {
-			t.Errorf("%s: %v", text, err)
-		}
+		must.Is(t, check(connect(t, startFake(t, "-"+text).addr, calm)), rediscursor.ErrUnfit, "%s", text)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
 	"github.com/seqd/seqd/internal/redisonce"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -47,15 +48,11 @@ func newNeighbours(t tester, client redis.UniversalClient) *neighbours {
 	newer, foreign, text := filled(), filled(), testenv.Unique()
 	newer.set("v", "99")
 	foreign.set("cluster", "another")
-	if err := client.Set(ctx, text, "text", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Set(ctx, text, "text", 0).Err())
 	n := &neighbours{t: t, all: []neighbour{{filled().key, 0, "live"}, {newer.key, 1, "newer"}, {foreign.key, 1, "foreign"}, {text, 1, "error"}}}
 	for _, field := range []string{"replid", "cur", "last", "queued"} { // damaged by hand
 		lacks := filled()
-		if err := client.HDel(ctx, lacks.key, field).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.HDel(ctx, lacks.key, field).Err())
 		n.all = append(n.all, neighbour{lacks.key, 1, "error"})
 		if field != "replid" {
 			wrong := filled()
@@ -129,9 +126,7 @@ func TestJointTakesFailAlone(t *testing.T) {
 	client := connect(t, server.Addr(), calm)
 	all := batchers(t, client, 16)
 	bad := all[5]
-	if err := client.Set(context.Background(), bad.key, "text", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.Set(context.Background(), bad.key, "text", 0).Err())
 	before := runs(t, server)
 	var takes atomic.Int64
 	ledger := newLedger(t)
@@ -159,10 +154,7 @@ func TestJointTakesFailAlone(t *testing.T) {
 // Errors that a server gives to writes only: each take of a run has one, and takes nothing.
 func TestJointRefusedWrites(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile(takeFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(takeFile))(t)
 	script := redisonce.NewScript(string(source))
 	for text, setup := range map[string]string{
 		"NOREPLICAS": "CONFIG SET min-replicas-to-write 1",
@@ -203,10 +195,7 @@ func (usual) Head() []any { return []any{2, clusterID, "g", "0.99", "0", "0", "0
 // They refuse runs with keys of several slots. A server of a Cluster stands in for them.
 func TestClusterBehindOneAddress(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	port := l.Addr().(*net.TCPAddr).Port
 	_ = l.Close()
 	server := testenv.StartRedis(t, "cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-port "+strconv.Itoa(port))
@@ -249,9 +238,7 @@ func TestJointTakesOfOneCounter(t *testing.T) {
 			same := c.batched(batch)
 			for range 50 {
 				taken, err := same.Take(context.Background(), rediscursor.Take{Count: 5, Threshold: 0.99, Claim: claim})
-				if err != nil {
-					t.Error(err)
-				}
+				must.Report(t, err)
 				ledger.add(taken.Runs)
 				for _, r := range taken.Runs {
 					got.Add(r.Size())

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -180,9 +181,7 @@ func TestBackAndForth(t *testing.T) {
 			onA := open(t, connect(t, a.Addr(), calm))
 			onB := reopen(t, connect(t, b.Addr(), calm), onA.name)
 			viaA, viaB := newNode(onA, s, seen), newNode(onB, s, seen)
-			if _, err := viaB.once(1); !errors.Is(err, rediscursor.ErrReplica) {
-				t.Errorf("the replica: %v", err)
-			}
+			must.Is(t, must.Err(viaB.once(1)), rediscursor.ErrReplica, "the replica")
 			viaA.take(t, 100)
 			inStep(t, a, b, onA.key)
 			if loses {
@@ -204,9 +203,7 @@ func TestBackAndForth(t *testing.T) {
 				command(t, a.Client(), "ACL", "SETUSER", "default", "+@all")
 			}
 			a.Follow(b)
-			if _, err := viaA.once(1); !errors.Is(err, rediscursor.ErrReplica) {
-				t.Errorf("the old master: %v", err)
-			}
+			must.Is(t, must.Err(viaA.once(1)), rediscursor.ErrReplica, "the old master")
 			viaB.take(t, 100)
 			if loses {
 				cutReplication(t, b)
@@ -241,9 +238,7 @@ func TestWritableReplica(t *testing.T) {
 	for _, cursor := range []*cursor{onB, open(t, onB.client)} {
 		before := cursor.hash()
 		for name, call := range cursor.calls(1, persist.Range{First: 11, Last: 20}) {
-			if err := call(); !errors.Is(err, rediscursor.ErrReplica) {
-				t.Errorf("%s: %v", name, err)
-			}
+			must.Is(t, call(), rediscursor.ErrReplica, "%s", name)
 		}
 		if after := cursor.hash(); fmt.Sprint(after) != fmt.Sprint(before) {
 			t.Errorf("%v became %v", before, after)
@@ -253,7 +248,5 @@ func TestWritableReplica(t *testing.T) {
 		t.Errorf("a has %s", got)
 	}
 	a.Kill() // without its master it is still a replica
-	if _, err := onB.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.5}); !errors.Is(err, rediscursor.ErrReplica) {
-		t.Errorf("without a master: %v", err)
-	}
+	must.Is(t, must.Err(onB.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.5})), rediscursor.ErrReplica, "without a master")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -30,19 +31,12 @@ func calls(t tester, client redis.Cmdable, commands ...string) (count int64) {
 // stat returns a number from a server's statistics of commands and errors; 0 if it is missing.
 func stat(t tester, client redis.Cmdable, pattern string) int64 {
 	t.Helper()
-	stats, err := client.Info(context.Background(), "everything").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must.Get(client.Info(context.Background(), "everything").Result())(t)
 	found := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(stats)
 	if found == nil {
 		return 0
 	}
-	n, err := strconv.ParseInt(found[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.ParseInt(found[1], 10, 64))(t)
 }
 
 // runs returns how often scripts have run on servers.
@@ -67,9 +61,7 @@ func warm(t testing.TB, client *redis.Client) {
 	var conns []*redis.Conn
 	for range 6 {
 		conn := client.Conn()
-		if err := conn.Ping(context.Background()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.Ping(context.Background()).Err())
 		conns = append(conns, conn)
 	}
 	for _, conn := range conns {
@@ -228,9 +220,7 @@ func TestClusterLostReply(t *testing.T) {
 				c := open(t, client)
 				c.fill("1-1000", 0)
 				call := sends(t, c)[name]
-				if err := client.ForEachMaster(t.Context(), func(_ context.Context, client *redis.Client) error { warm(t, client); return nil }); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, client.ForEachMaster(t.Context(), func(_ context.Context, client *redis.Client) error { warm(t, client); return nil }))
 				owner, redirects, end := arrange(c)
 				redirected := int64(0)
 				if redirects != nil {

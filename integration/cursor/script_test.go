@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -129,9 +130,7 @@ func TestFormatBeforeEpochs(t *testing.T) {
 	for _, field := range []string{"v", "live"} {
 		c.set(field, "1")
 	}
-	if err := client.HDel(t.Context(), c.key, "epoch").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.HDel(t.Context(), c.key, "epoch").Err())
 	if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "stub; ceil 20" {
 		t.Errorf("a take gets %s", got)
 	}
@@ -164,10 +163,7 @@ func TestClaim(t *testing.T) {
 		return c
 	}
 	in := func(t *testing.T, d time.Duration) string { // by the server's clock
-		now, err := client.Time(context.Background()).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(client.Time(context.Background()).Result())(t)
 		return fmt.Sprint(now.Add(d).UnixMilli())
 	}
 	t.Run("expires", func(t *testing.T) {
@@ -248,9 +244,7 @@ func TestForeignAndNewer(t *testing.T) {
 			}
 			for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Seed, rediscursor.Advance} {
 				_, err = c.Install(ctx, rediscursor.Install{Mode: mode, Gen: c.gen, Range: persist.Range{First: 11, Last: 20}})
-				if !errors.Is(err, test.want) {
-					t.Errorf("%s: %v", mode, err)
-				}
+				must.Is(t, err, test.want, "%s", mode)
 			}
 			if after := c.hash(); !maps.Equal(before, after) {
 				t.Errorf("%v became %v", before, after)

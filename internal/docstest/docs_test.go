@@ -7,13 +7,12 @@ import (
 	"testing"
 	"testing/fstest"
 	"unicode/utf8"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestReferences(t *testing.T) {
-	c, err := newChecker(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newChecker(os.DirFS("../..")))(t)
 	for _, problem := range c.check() {
 		t.Error(problem)
 	}
@@ -21,10 +20,7 @@ func TestReferences(t *testing.T) {
 
 // Code in documents fits into 100 columns.
 func TestWidthOfCode(t *testing.T) {
-	c, err := newChecker(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newChecker(os.DirFS("../..")))(t)
 	for name, text := range c.files {
 		if path.Ext(name) != ".md" {
 			continue
@@ -41,10 +37,7 @@ func TestWidthOfCode(t *testing.T) {
 
 // The map of the packages names every folder with product code, and no other.
 func TestMap(t *testing.T) {
-	c, err := newChecker(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newChecker(os.DirFS("../..")))(t)
 	for _, problem := range c.checkMap() {
 		t.Error(problem)
 	}
@@ -60,10 +53,7 @@ func TestMapChecker(t *testing.T) {
 		"other/go.mod":     {},
 		"other/in/main.go": {},
 	}
-	c, err := newChecker(repo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newChecker(repo))(t)
 	got := strings.Join(c.checkMap(), "\n")
 	if want := "gone: no such folder\nstore: it is not on the map"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -120,10 +110,7 @@ func TestChecker(t *testing.T) {
 			for name, text := range repo {
 				all[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			c, err := newChecker(all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(newChecker(all))(t)
 			return c.check()
 		}
 		if got := check(test.good); len(got) > 0 {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd/command"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -24,16 +25,10 @@ import (
 // TestExamples runs the examples of documents that assume a service just started with
 // configs/seqd.yaml. It sends each line of curl and redis-cli in order and compares the answer.
 func TestExamples(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	for document, least := range map[string]int{"README.md": 8, "docs/CLIENTS.md": 1, "docs/API.md": 20, "docs/SNOWFLAKE.md": 2} {
 		t.Run(document, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(root, document))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(filepath.Join(root, document)))(t)
 			addr, redisAddr := serve(t, root)
 			tried, ids := 0, strings.NewReplacer()
 			for _, e := range examplesOf(string(text)) {
@@ -88,10 +83,7 @@ func serve(t *testing.T, root string) (addr, redisAddr string) {
 		t.Fatalf("the service ended with %d", code)
 	}
 	await.True(t, "the service is ready", func() bool {
-		resp, err := http.Get("http://" + addr + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get("http://" + addr + "/readyz"))(t)
 		_ = resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
@@ -149,20 +141,11 @@ func (e example) send(t *testing.T, addr string) string {
 			url = "http://" + strings.Replace(words[i], "localhost:8080", addr, 1)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
 	req.Header = header
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(http.DefaultClient.Do(req))(t)
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(io.ReadAll(resp.Body))(t)
 	return strings.TrimSpace(string(answer))
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -30,10 +31,7 @@ var (
 // TestYAML loads each YAML example of the documents as a configuration, with a Redis, and with
 // biz types of the store if it has none.
 func TestYAML(t *testing.T) {
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	tried := 0
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/plugins/*.md"} {
 		documents, _ := filepath.Glob(filepath.Join(root, pattern))
@@ -102,9 +100,6 @@ func TestTableOfCodes(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	return string(text)
 }

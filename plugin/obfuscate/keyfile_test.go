@@ -1,7 +1,6 @@
 package obfuscate
 
 import (
-	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestKeyFileIsMadeOnce(t *testing.T) {
@@ -18,18 +19,12 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	logged := env()
 	logged.Log = slog.New(slog.NewTextHandler(r, nil))
 	first := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
-	stat, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stat := must.Get(os.Stat(path))(t)
 	if stat.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", stat.Mode())
 	}
 	second := newPluginIn(t, logged, &Settings{Digits: 8, KeyFile: path})
-	key, err := readKey(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(readKey(path))(t)
 	if log := r.log.String(); strings.Count(log, "a new key was created") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
 		t.Errorf("the log says %s", log)
 	}
@@ -45,10 +40,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 // wantAlone fails if there is anything beside a file.
 func wantAlone(t *testing.T, path string) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(filepath.Dir(path)))(t)
 	if len(entries) != 1 {
 		t.Errorf("the folder holds %v", entries)
 	}
@@ -65,9 +57,7 @@ func TestKeyFileIsMadeAtOnce(t *testing.T) {
 		for i := range keys {
 			all.Go(func() {
 				key, made, err := readOrMakeKey(path)
-				if err != nil {
-					t.Error(err)
-				}
+				must.Report(t, err)
 				if made {
 					makers.Add(1)
 				}
@@ -88,10 +78,7 @@ func TestKeyFileIsMadeAtOnce(t *testing.T) {
 }
 
 func TestKeyFileThatIsRefused(t *testing.T) {
-	good, err := os.ReadFile(made(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(os.ReadFile(made(t)))(t)
 	another := []byte(strings.Replace(string(good), "key-1 ", "key-1 0", 1))
 	for name, test := range map[string]struct {
 		text []byte
@@ -111,12 +98,8 @@ func TestKeyFileThatIsRefused(t *testing.T) {
 		"for the group":     {good, 0o640, "chmod 600"},
 	} {
 		path := filepath.Join(t.TempDir(), "key")
-		if err := os.WriteFile(path, test.text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, test.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, test.text, 0o600))
+		must.Do(t, os.Chmod(path, test.mode))
 		wantRefused(t, name, path, test.want)
 		if text, err := os.ReadFile(path); err != nil || string(text) != string(test.text) {
 			t.Errorf("%s: the file was changed", name)
@@ -124,9 +107,7 @@ func TestKeyFileThatIsRefused(t *testing.T) {
 	}
 	wantRefused(t, "a folder", t.TempDir(), "is not a regular file")
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink("nowhere", link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("nowhere", link))
 	wantRefused(t, "a link to nothing", link, "no such file")
 	wantRefused(t, "below a file", filepath.Join(made(t), "key"), "keyFile")
 }
@@ -154,15 +135,11 @@ func TestKeyFileIsReadOnce(t *testing.T) {
 	settings := &Settings{Digits: 8, KeyFile: path}
 	newPlugin(t, settings)
 	before := shapeOf(t, settings)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	if after := shapeOf(t, settings); after != before {
 		t.Errorf("the shape %s became %s", before, after)
 	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the file was made again: %v", err)
-	}
+	must.Is(t, must.Err(os.Stat(path)), fs.ErrNotExist, "the file was made again")
 }
 
 func TestFolderThatCannotBeWritten(t *testing.T) {

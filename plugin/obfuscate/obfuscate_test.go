@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -29,11 +30,7 @@ func newPluginIn(t testing.TB, env plugin.Env, s *Settings) *Plugin {
 	if problems := s.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p, err := New(env, bizTypeWith(binding(s)), binding(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(New(env, bizTypeWith(binding(s)), binding(s)))(t)
 }
 
 // after returns the display forms of numbers.
@@ -52,10 +49,7 @@ func TestIDsAreReadBack(t *testing.T) {
 			if number < 1 || number >= size || number > math.MaxInt64 {
 				continue
 			}
-			ids, err := after(p, int64(number), 1, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ids := must.Get(after(p, int64(number), 1, 1))(t)
 			if s.Digits > 0 && len(ids[0]) != s.Digits {
 				t.Errorf("%d digits: %d is shown as %s", s.Digits, number, ids[0])
 			}
@@ -130,9 +124,7 @@ func TestNumbersThatAreRewritten(t *testing.T) {
 	var call seqd.Call
 	call.Sequence.Add(1, 1, 1)
 	for i, want := range []seqd.Code{"", seqd.CodeInternal} {
-		if err := p.After(context.Background(), &call); seqd.CodeOf(err) != want {
-			t.Errorf("call %d: error %v", i, err)
-		}
+		must.Code(t, p.After(context.Background(), &call), want, "call %d: error", i)
 	}
 }
 
@@ -171,9 +163,7 @@ func TestWarnsBeforeTheEnd(t *testing.T) {
 		now = now.Add(step.later)
 		r.events = nil
 		r.log.Reset()
-		if _, err := after(p, step.number, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(after(p, step.number, 1, 1))(t)
 		want := []seqd.Event{{BizType: "order", Kind: seqd.EventNearlyExhausted, Numbers: step.left}}
 		if step.left < 0 {
 			want = nil
@@ -207,11 +197,8 @@ func TestInTheChain(t *testing.T) {
 	settings := &Settings{Digits: 4, Key: someKey}
 	bizType := bizTypeWith(binding(settings))
 	p := newPlugin(t, settings)
-	issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: bizType, Strategy: &source{}, Plugins: []seqd.BoundPlugin{
-		{Name: Name, Order: order, Quick: true, Rewrites: true, Plugin: p}}}}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: bizType, Strategy: &source{}, Plugins: []seqd.BoundPlugin{
+		{Name: Name, Order: order, Quick: true, Rewrites: true, Plugin: p}}}}, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(t)
 	var mu sync.Mutex
 	seen := make(map[string]bool)
 	var all sync.WaitGroup
@@ -260,10 +247,7 @@ func FuzzRead(f *testing.F) {
 				}
 				continue
 			}
-			number, err := strconv.ParseInt(reading.Shown, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			number := must.Get(strconv.ParseInt(reading.Shown, 10, 64))(t)
 			if ids, err := after(p, number, 1, 1); err != nil || ids[0] != text {
 				t.Fatalf("%q reads as %d, which is shown as %q, error %v", text, number, ids, err)
 			}
@@ -278,9 +262,7 @@ func TestNoAllocations(t *testing.T) {
 	one := func() {
 		call.Sequence.Reset()
 		call.Sequence.Add(7, 3, 1)
-		if err := p.After(ctx, call); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.After(ctx, call))
 	}
 	one() // the buffers grow
 	one()
@@ -310,9 +292,7 @@ func benchmarkAfter(b *testing.B, s *Settings) {
 		number = (number+most/3)%most + 1
 		call.Sequence.Reset()
 		call.Sequence.Add(int64(number), 1, 1)
-		if err := p.After(ctx, call); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.After(ctx, call))
 	}
 }
 
@@ -320,9 +300,7 @@ func BenchmarkRead(b *testing.B) {
 	p := newPlugin(b, &Settings{Digits: 10, Key: someKey})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Read("0123456789"); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(p.Read("0123456789"))(b)
 	}
 }
 

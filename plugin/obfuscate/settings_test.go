@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -67,10 +68,7 @@ func TestTheKeyIsNotShown(t *testing.T) {
 	p := newPlugin(t, settings)
 	shown := fmt.Sprintf("%v %+v %#v %s %q %x %d", settings, settings, settings, settings.Key, settings.Key, settings.Key, settings.Key) +
 		fmt.Sprintf("%v %+v %#v %v", p, p, p, plugin.Chain(bizTypeWith(binding(settings))))
-	encoded, err := json.Marshal(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(settings))(t)
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "settings", settings, "key", settings.Key, "plugin", p)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "settings", settings, "key", settings.Key)
@@ -189,9 +187,5 @@ const goldenShape = "1 digits=8 key=0c869950607944612e41c9e9eb00a567"
 
 func shapeOf(t *testing.T, s *Settings) string {
 	t.Helper()
-	text, err := shape(seqd.BizType{}, binding(s), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(shape(seqd.BizType{}, binding(s), ""))(t)
 }

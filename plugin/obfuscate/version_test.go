@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -36,11 +37,7 @@ func newCounting(t testing.TB, s *Settings, of counting, known string) *Plugin {
 	t.Helper()
 	env := env()
 	env.OnRecord = func(context.Context) (string, error) { return known, nil }
-	p, err := New(env, seqd.BizType{Name: "ticket", Settings: of}, binding(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(New(env, seqd.BizType{Name: "ticket", Settings: of}, binding(s)))(t)
 }
 
 // shown returns the IDs of the numbers 1 to n of a counter.
@@ -104,15 +101,9 @@ func TestKeysTellNothingOfOthers(t *testing.T) {
 	all := counting{keyed: true, daily: true}
 	p := newCounting(t, &Settings{Digits: 6, Key: someKey}, all, "2 …")
 	mine := seqd.Counter{Period: 20261129, Key: "a"}
-	known, err := shown(p, mine, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := must.Get(shown(p, mine, n))(t)
 	for _, of := range []seqd.Counter{{Period: 20261129, Key: "b"}, {Period: 20261130, Key: "a"}, {Period: 20261129, Key: "aa"}} {
-		ids, err := shown(p, of, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ids := must.Get(shown(p, of, n))(t)
 		told := 0
 		for i, id := range ids {
 			if slices.Index(known, id) == i {
@@ -197,9 +188,7 @@ func TestNothingIsGuessed(t *testing.T) {
 		b := seqd.BizType{Name: "ticket", Settings: keyed}
 		p, err := New(env(), b, binding(s))
 		factory, lost := plugin.Lookup(Name)
-		if err := errors.Join(err, lost); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, lost))
 		text, err := factory.Shape(b, binding(s))
 		if v, _ := p.decide(t.Context(), nil); err != nil || fmt.Sprint(v) != want || !strings.HasPrefix(text, want+" ") {
 			t.Errorf("version %d, nobody tells what is on record: %d, %q, %v, want %s", set, v, text, err, want)
@@ -210,12 +199,8 @@ func TestNothingIsGuessed(t *testing.T) {
 		t.Errorf("without a record it shows %v, %v", ids, err)
 	}
 	p.env.OnRecord = func(context.Context) (string, error) { return "", away }
-	if _, err := shown(p, seqd.Counter{Key: "a"}, 1); !errors.Is(err, away) {
-		t.Error(err)
-	}
-	if _, err := p.ReadOf(t.Context(), "000001", seqd.Counter{Key: "a"}); !errors.Is(err, away) {
-		t.Error(err)
-	}
+	must.Is(t, must.Err(shown(p, seqd.Counter{Key: "a"}, 1)), away)
+	must.Is(t, must.Err(p.ReadOf(t.Context(), "000001", seqd.Counter{Key: "a"})), away)
 	for _, of := range []seqd.Counter{{}, {Key: "a"}, {Period: 20261129}} {
 		if ids, err := shown(newCounting(t, s, both, "2 …"), of, 1); !errors.Is(err, errCounter) {
 			t.Errorf("%+v: %v, %v", of, ids, err)
@@ -245,9 +230,7 @@ func BenchmarkCounters(b *testing.B) {
 					call.Sequence.Reset()
 					call.Sequence.For(names[i%keys])
 					call.Sequence.Add(int64(i%5000)+1, 1, 1)
-					if err := p.After(b.Context(), call); err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, p.After(b.Context(), call))
 				}
 			})
 		}

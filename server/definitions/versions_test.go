@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -54,26 +55,19 @@ func wantIDs(t *testing.T, key string, n int) (one, two []string) {
 func (c *node) define(t *testing.T, store persist.Store, name, definition string) persist.Document {
 	t.Helper()
 	doc := c.records.document(name, 1, stored{Definition: []byte(definition), Enabled: true, Source: fromConfig})
-	if err := store.Documents().Create(t.Context(), doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Documents().Create(t.Context(), doc))
 	return doc
 }
 
 // onRecord puts the shape that a version of seqd without versions records into a store.
 func onRecord(t *testing.T, c *node, store persist.Store, definition string) {
 	t.Helper()
-	b, err := c.catalogue.builder.decode("ticket", []byte(definition))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(c.catalogue.builder.decode("ticket", []byte(definition)))(t)
 	shape, err := Shape(b, inShape("obfuscate", "1 "))
 	if err != nil || !strings.Contains(shape, " obfuscate(1 digits=") {
 		t.Fatal(shape, err)
 	}
-	if err := persist.ShapesIn(store.Documents()).Create(t.Context(), "ticket", shape, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, persist.ShapesIn(store.Documents()).Create(t.Context(), "ticket", shape, time.Now()))
 }
 
 // A biz type that has issued goes on as before, whatever happens to it: another permutation would
@@ -106,18 +100,14 @@ func TestObfuscateGoesOnAsBefore(t *testing.T) {
 	c.mustPut(t, "ticket", plain, always)
 	next(c, "the version is not named any more")
 	for _, enabled := range []bool{false, true} {
-		if _, err := c.Enable(t.Context(), "ticket", enabled, always); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Enable(t.Context(), "ticket", enabled, always))(t)
 		// also on a node that knows it only at rest
 		if p, err := newNode(t, store).issuer.ParseOf(t.Context(), "ticket", want[0], "a"); err != nil || p.Number != int64(10-len(want)) || p.Key != "a" {
 			t.Errorf("enabled %t: %+v, %v", enabled, p, err)
 		}
 	}
 	next(c, "disabled and enabled")
-	if _, err := c.Delete(t.Context(), "ticket", always); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Delete(t.Context(), "ticket", always))(t)
 	c.mustPut(t, "ticket", plain, always)
 	next(c, "deleted and created")
 	if b := c.mustPut(t, "ticket", obfuscated("", `,"step":600`), dryRun()); b.Example != exampleOf(t, obfuscated(version1, "")) {
@@ -163,16 +153,12 @@ func TestObfuscateOfANewBizType(t *testing.T) {
 	definition := strings.Replace(obfuscated("", ""), "}]", "}"+shown+"]", 1)
 	c.mustPut(t, "shown", definition, always)
 	call := &seqd.Call{BizType: "shown", Count: 1, Key: "a"}
-	if err := c.issuer.Issue(t.Context(), call); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.issuer.Issue(t.Context(), call))
 	id := call.Sequence.IDs()[0]
 	if p, err := c.issuer.Parse("shown", id); err != nil || p.Number != 1 || p.Key != "a" || id != "a-"+want[0] {
 		t.Errorf("%s reads as %+v, %v", id, p, err)
 	}
-	if _, err := c.issuer.ParseOf(t.Context(), "shown", id, "b"); seqd.CodeOf(err) != seqd.CodeInvalidKey {
-		t.Errorf("%s is of the key b: %v", id, err)
-	}
+	must.Code(t, must.Err(c.issuer.ParseOf(t.Context(), "shown", id, "b")), seqd.CodeInvalidKey, "%s is of the key b", id)
 }
 
 // A node of an earlier version beside this one may record its shape first, or force one.
@@ -181,19 +167,13 @@ func TestObfuscateBesideAnEarlierVersion(t *testing.T) {
 	for name, earlier := range map[string]func(t *testing.T, c *node, store persist.Store){
 		"it recorded while this node began": func(t *testing.T, c *node, store persist.Store) { onRecord(t, c, store, obfuscated("", "")) },
 		"it forced the shape": func(t *testing.T, c *node, store persist.Store) {
-			if err := persist.ShapesIn(store.Documents()).Create(t.Context(), "ticket", "segment keyed", time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, persist.ShapesIn(store.Documents()).Create(t.Context(), "ticket", "segment keyed", time.Now()))
 			doc, said, err := c.records.read(t.Context(), "ticket")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			b, _ := c.catalogue.builder.decode("ticket", said.Definition)
 			said.Shape, _ = Shape(b, inShape("obfuscate", "1 "))
 			said.Reshaped = doc.Revision + 1
-			if err := store.Documents().Update(t.Context(), c.records.document("ticket", doc.Revision+1, said)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, store.Documents().Update(t.Context(), c.records.document("ticket", doc.Revision+1, said)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,9 +190,7 @@ func TestObfuscateBesideAnEarlierVersion(t *testing.T) {
 					t.Errorf("record: %v", err)
 				}
 			}
-			if err := c.catalogue.reload(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.catalogue.reload(t.Context()))
 			for _, c := range []*node{newNode(t, store), c} {
 				if p, err := c.issuer.ParseOf(t.Context(), "ticket", one[0], "a"); err != nil || p.Number != 1 {
 					t.Errorf("%+v, %v", p, err)

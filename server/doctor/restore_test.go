@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -47,17 +48,10 @@ func (h hashes) answer(cmd redis.Cmder) error {
 // those that the store lacks. Otherwise the report names a few.
 func TestRestored(t *testing.T) {
 	store := memory.New(time.Now)
-	if _, err := persist.ClusterID(t.Context(), store, time.Now); err != nil {
-		t.Fatal(err)
-	}
-	cluster, err := persist.ReadCluster(t.Context(), store.Documents())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(persist.ClusterID(t.Context(), store, time.Now))(t)
+	cluster := must.Get(persist.ReadCluster(t.Context(), store.Documents()))(t)
 	for name, most := range map[string]int64{"order": 500, "led": 500, "fine": 500, "tick/": 2, "tick/a": 10, "tick/b": 20, "year@2025": 7} {
-		if err := store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: most, Step: 10}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: name, Max: most, Step: 10}))
 	}
 	keepLedger(t, store, "bill", "", noon, ledger.Op{Kind: ledger.Issue, Count: 3})
 	for i := range 9 {

@@ -35,9 +35,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, s.Close())
 		if err := <-served; err != http.ErrServerClosed {
 			t.Errorf("serving ended with %v", err)
 		}

@@ -62,6 +62,7 @@ type result struct {
 // ask asks for count IDs of the biz type order as the caller shop.
 func (w *world) ask(ctx context.Context, a *idempotency.Answers, key string, count int, issue func(context.Context, *seqd.Call) error) result {
 	call := &seqd.Call{BizType: "order", Count: count, Caller: seqd.Caller{Name: "shop"}}
+	call.Sequence.Add(999, 1, 1) // of the request before: callers use their calls again
 	return once(ctx, a, key, call, issue)
 }
 

@@ -64,9 +64,7 @@ func TestRaiseSlips(t *testing.T) {
 	}
 	for _, by := range []string{"", "tenant", "bill"} {
 		got := make(map[string]string)
-		if err := RaiseBy(t.Context(), cfg, By{BizType: by}, How{DryRun: true}, func(counter string, r Raised) { got[counter] = r.String() }); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, RaiseBy(t.Context(), cfg, By{BizType: by}, How{DryRun: true}, func(counter string, r Raised) { got[counter] = r.String() }))
 		want := map[string]string{"order": "at 5100, would stay there", "tenant/a": "at 3000000, would stay there", "tenant/b": "at 5, would stay there", "bill": "at 1000, would stay there"}
 		maps.DeleteFunc(want, func(counter, _ string) bool { return !strings.HasPrefix(counter, by) })
 		if !maps.Equal(got, want) {

@@ -134,9 +134,6 @@ func (in *input) array() (ok bool, err error) {
 		if n > mostArgs {
 			return false, protocolError(fmt.Sprintf("a command has at most %d arguments", mostArgs))
 		}
-		if n == 0 {
-			return true, nil
-		}
 		in.wanted = n
 	}
 	for in.wanted > 0 {

@@ -4,13 +4,19 @@ package must
 import (
 	"errors"
 	"fmt"
-	"testing"
 
 	"github.com/seqd/seqd"
 )
 
+// TB is the part of [testing.TB] that the helpers use.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
 // Do ends the test if err is not nil.
-func Do(tb testing.TB, err error) {
+func Do(tb TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
@@ -20,8 +26,8 @@ func Do(tb testing.TB, err error) {
 // Get returns a function that returns v, and that ends the test if err is not nil:
 //
 //	data := must.Get(os.ReadFile(name))(t)
-func Get[T any](v T, err error) func(testing.TB) T {
-	return func(tb testing.TB) T {
+func Get[T any](v T, err error) func(TB) T {
+	return func(tb TB) T {
 		tb.Helper()
 		Do(tb, err)
 		return v
@@ -30,10 +36,10 @@ func Get[T any](v T, err error) func(testing.TB) T {
 
 // Report reports err if it is not nil, and the test goes on. Goroutines of a test use it: they cannot
 // end the test.
-func Report(tb testing.TB, err error) {
+func Report(tb TB, err error) {
 	tb.Helper()
 	if err != nil {
-		tb.Error(err)
+		tb.Errorf("%v", err)
 	}
 }
 
@@ -42,7 +48,7 @@ func Err[T any](_ T, err error) error { return err }
 
 // Is reports err if it is not target, see [errors.Is], and the test goes on. What, if it is there, is
 // what failed: a format and its arguments, see [fmt.Sprintf].
-func Is(tb testing.TB, err, target error, what ...any) {
+func Is(tb TB, err, target error, what ...any) {
 	tb.Helper()
 	if !errors.Is(err, target) {
 		tb.Errorf("%s: %v, want %v", said(what), err, target)
@@ -50,7 +56,7 @@ func Is(tb testing.TB, err, target error, what ...any) {
 }
 
 // Code reports err if it does not have this code, and the test goes on. What is as for [Is].
-func Code(tb testing.TB, err error, code seqd.Code, what ...any) {
+func Code(tb TB, err error, code seqd.Code, what ...any) {
 	tb.Helper()
 	if seqd.CodeOf(err) != code {
 		tb.Errorf("%s: %v, want %q", said(what), err, code)
