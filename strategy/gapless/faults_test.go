@@ -25,7 +25,8 @@ var errBroken = errors.New("the connection broke")
 // breaking is a store of which one operation fails, and changes nothing.
 type breaking struct {
 	failingOver
-	lossy bool // a failover can lose something
+	lossy  bool            // a failover can lose something
+	behind map[string]bool // the counters that nobody has raised since a failover
 
 	mu    sync.Mutex // guards what follows
 	calls []string
@@ -152,6 +153,7 @@ func (c breakingCounters) Create(ctx context.Context, counter persist.Counter) e
 
 func (c breakingCounters) Read(ctx context.Context, name string) (counter persist.Counter, err error) {
 	err = c.b.do("read", name, func() error { counter, err = c.Counters.Read(ctx, name); return err })
+	counter.FailedOver = err == nil && c.b.behind[name]
 	return counter, err
 }
 
