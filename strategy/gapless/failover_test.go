@@ -97,6 +97,9 @@ func TestFenceIsReadOnce(t *testing.T) {
 						t.Errorf("%s is confirmed: %v", confirmed, err)
 					}
 				}
+				if got := node.Degraded(); (got != nil) != (want.code != "") || got != nil && got.Code != want.code {
+					t.Errorf("%s is confirmed: degraded: %v", confirmed, got)
+				}
 				return "", nil
 			})
 			reads := strings.Count(strings.Join(s.seen(), "\n"), "fence ")

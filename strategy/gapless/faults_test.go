@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -336,6 +337,11 @@ var everything = []asked{
 			s.t.Fatal(err)
 		}
 	}, ask: orders("", nil, "", seqd.Order{Count: 2, Once: "order-1"}).ask},
+	{name: "recall", ask: func(s *scene) (string, error) {
+		var seq seqd.Sequence
+		_, found, err := s.factory().Recall(s.t.Context(), s.env(), "invoice", seqd.Order{Count: 2, Once: "order-1"}, &seq)
+		return fmt.Sprint(found, runs(&seq)), err
+	}},
 	{name: "find", ask: func(s *scene) (string, error) {
 		return s.on(func(n *gapless.Strategy) (string, error) {
 			var seq seqd.Sequence
@@ -403,12 +409,13 @@ func (s *scene) named(name string, last int64) {
 	}
 }
 
+func (s *scene) factory() strategy.Factory {
+	s.t.Helper()
+	return must.Get(strategy.Lookup(gapless.Name))(s.t)
+}
+
 func (s *scene) handOver() error {
-	factory, err := strategy.Lookup(gapless.Name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return factory.Handover(s.t.Context(), s.env(), "invoice")
+	return s.factory().Handover(s.t.Context(), s.env(), "invoice")
 }
 
 // state returns what the store says of numbers.

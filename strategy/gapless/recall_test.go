@@ -83,6 +83,9 @@ func TestOnceOverPeriods(t *testing.T) {
 	d := newDaily(t)
 	s := d.node(72 * time.Hour)
 	period, n, _ := d.once(s, "order-1")
+	if docs, err := d.store.Documents().List(t.Context(), persist.LedgerKind, "", 9); err != nil || len(docs) != 1 {
+		t.Errorf("%d ledgers, %v: it makes none for days that are over", len(docs), err)
+	}
 	for day := 1; day <= 3; day++ {
 		d.at.Add((24 * time.Hour).Milliseconds() - 1)
 		if again, m, replayed := d.once(s, "order-1"); again != period || m != n || !replayed {
@@ -256,6 +259,7 @@ func (d *daily) purge() {
 // the clock of a node.
 func TestKeptWhileClocksWereWrong(t *testing.T) {
 	for name, wrong := range map[string]struct{ store, node time.Duration }{
+		"no clock was wrong":           {},
 		"the store's clock was behind": {-25 * time.Hour, 0},
 		"the node's clock was behind":  {0, -25 * time.Hour},
 	} {
@@ -266,7 +270,7 @@ func TestKeptWhileClocksWereWrong(t *testing.T) {
 			off.Store((wrong.store - wrong.node).Milliseconds())
 			d.store = memory.New(func() time.Time { return time.UnixMilli(d.at.Load() + off.Load()) })
 			d.at.Add(wrong.node.Milliseconds())
-			s := d.node(24 * time.Hour)
+			s := d.node(0) // which is a day
 			period, n, _ := d.once(s, "order-1")
 			var seq seqd.Sequence
 			r, _, err := s.HandOut(t.Context(), seqd.Order{Count: 1, Reserve: true}, &seq)

@@ -16,7 +16,6 @@ import (
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
-	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/gapless"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
@@ -31,11 +30,7 @@ func (s *scene) background(issuer *seqd.Issuer) (attendance *storeclock.Attendan
 			s.t.Fatal(err)
 		}
 	}
-	factory, err := strategy.Lookup(gapless.Name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	env := s.env()
+	factory, env := s.factory(), s.env()
 	env.Attendance = storeclock.NewAttendance(env.Store.Documents(), env.Clock)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
