@@ -299,7 +299,7 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 			return entered, err
 		}
 	}
-	call.Sequence.For(key)
+	call.Sequence.ask(key, &call.Caller)
 	if ordered {
 		err = i.carryOut(ctx, o, want, call)
 	} else {

@@ -254,7 +254,7 @@ func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (mad
 	defer spare.Put(numbers)
 	for made = from; made < to && err == nil; {
 		numbers.Reset()
-		numbers.For(p.key(from)) // all calls have the same
+		numbers.ask(p.key(from), &p.calls[from].Caller) // all calls have the same key
 		made, err = p.generateSome(ctx, i, made, to, numbers)
 	}
 	return made, err
@@ -306,7 +306,7 @@ func generateShared(ctx context.Context, i *instance, n int, seq *Sequence) (kee
 func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made int, err error) {
 	for k := range p.pending(k, len(p.calls)) {
 		n, _ := p.count(k)
-		p.calls[k].Sequence.For(p.key(k))
+		p.calls[k].Sequence.ask(p.key(k), &p.calls[k].Caller)
 		if err := generateOne(ctx, i, Consecutive, n, &p.calls[k].Sequence); err != nil {
 			p.calls[k].Sequence.Reset()
 			return k, err

@@ -39,6 +39,7 @@ type Sequence struct {
 // about is what few sequences have.
 type about struct {
 	key   string
+	asker string
 	made  time.Time
 	stamp [2]int64
 }
@@ -83,6 +84,20 @@ func (s *Sequence) For(key string) {
 
 // Key returns the key that the numbers are counted for, "" if the biz type is not [Keyed].
 func (s *Sequence) Key() string { return s.about.key }
+
+// AskedBy sets the [Caller.OwnerID] of the caller who asks for numbers of a key. It is called after
+// [Sequence.For].
+func (s *Sequence) AskedBy(caller string) { s.mark().asker = caller }
+
+// Asker returns what [Sequence.AskedBy] set, "" if the biz type is not [Keyed].
+func (s *Sequence) Asker() string { return s.about.asker }
+
+// ask prepares an empty sequence for a strategy.
+func (s *Sequence) ask(key string, by *Caller) {
+	if s.For(key); key != "" {
+		s.AskedBy(by.OwnerID())
+	}
+}
 
 // MadeAt sets when the numbers were made, so that they are shown with the same time again.
 func (s *Sequence) MadeAt(t time.Time) { s.mark().made = t }

@@ -33,6 +33,7 @@ type counter struct {
 	// creators are the callers who may create the ledger, and placed is whether it has a place that
 	// may have to be given back.
 	creators int
+	placedBy string // the caller, if placed
 	placed   bool
 	policy   ledger.Policy
 	timer    *time.Timer // calls the machine again
@@ -71,7 +72,7 @@ func (s *Strategy) counter(name live.Name) *counter {
 }
 
 // open implements [live.Options].
-func (s *Strategy) open(ctx context.Context, name live.Name) (*counter, error) {
+func (s *Strategy) open(ctx context.Context, name live.Name, _ string) (*counter, error) {
 	if err := name.Period.Check(); err != nil {
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
 	}
 	if settings.Keyed {
-		opts.Most, opts.Idle = settings.LiveKeys, idleKeys
+		opts.Most, opts.MostEach, opts.Idle = settings.LiveKeys, settings.LiveKeysPerCaller, idleKeys
 	}
 	s.counters = live.New(opts)
 	env.Attendance.Need()
@@ -169,7 +169,7 @@ func (s *Strategy) Init(ctx context.Context, fresh bool) error {
 // also if nobody asks for a number.
 func (s *Strategy) look(ctx context.Context) {
 	p, _ := s.period(0) // one that is wrong is not opened
-	e, err := s.counters.Acquire(ctx, live.Name{Period: p})
+	e, err := s.counters.Acquire(ctx, live.Name{Period: p}, "")
 	if err != nil {
 		return // requests say why
 	}
@@ -257,7 +257,7 @@ func (s *Strategy) times() storeclock.Times {
 
 // do carries out an operation on a counter.
 func (s *Strategy) do(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
-	e, err := s.counters.Acquire(ctx, name)
+	e, err := s.counters.Acquire(ctx, name, op.Caller)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -267,7 +267,7 @@ func (s *Strategy) do(ctx context.Context, name live.Name, op ledger.Op) (ledger
 
 // Generate issues n numbers.
 func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	_, _, err := s.HandOut(ctx, seqd.Order{Count: n}, seq)
+	_, _, err := s.HandOut(ctx, seqd.Order{Count: n, Caller: seqd.Caller{Owner: seq.Asker()}}, seq)
 	return err
 }
 
@@ -310,13 +310,13 @@ func orderOp(o seqd.Order) ledger.Op {
 
 // handOut carries out an operation that may be the first one of its key.
 func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
-	e, err := s.counters.Acquire(ctx, name)
+	e, err := s.counters.Acquire(ctx, name, op.Caller)
 	if err != nil {
 		return ledger.Result{}, err
 	}
 	defer e.Release()
 	if e.Counter().isNew() {
-		leave, err := e.Counter().admit(ctx)
+		leave, err := e.Counter().admit(ctx, op.Caller)
 		if err != nil {
 			return ledger.Result{}, err
 		}

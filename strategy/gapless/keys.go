@@ -51,8 +51,9 @@ func behind(key string) string { return key + "@~" }
 // newPlaces returns the places of the keys of a period.
 func (s *Strategy) newPlaces(p seqd.Period) *keyplaces.Places {
 	return keyplaces.New(keyplaces.Config{
-		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Setting: "gapless.maxKeys",
+		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Strategy: Name,
 		Name: live.Name{Period: p}.Counter(s.name + "/"), Most: s.settings.MaxKeys, Running: s.lifetime,
+		Documents: s.Documents, MostNew: s.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})
 }
@@ -69,8 +70,8 @@ func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err e
 }
 
 // admit takes a place for a key that has no ledger yet. Callers who come together share it. leave
-// is called after the operation that may create the ledger.
-func (c *counter) admit(ctx context.Context) (leave func(), err error) {
+// is called after the operation that may create the ledger. by is the caller.
+func (c *counter) admit(ctx context.Context, by string) (leave func(), err error) {
 	late, cancel := context.WithTimeout(ctx, c.settings.AcquireTimeout)
 	defer cancel()
 	select {
@@ -82,13 +83,17 @@ func (c *counter) admit(ctx context.Context) (leave func(), err error) {
 	if c.join() {
 		return c.leave, nil
 	}
-	if err = c.places.Of(c.name.Period).Take(ctx); err == nil {
+	places := c.places.Of(c.name.Period)
+	if err = places.Check(ctx, by); err == nil {
+		err = places.Take(ctx, by)
+	}
+	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.placed = true
+		c.placed, c.placedBy = true, by
 		return c.leave, nil
 	}
-	if seqd.CodeOf(err) == seqd.CodeTooManyKeys && c.bornElsewhere(ctx) {
+	if code := seqd.CodeOf(err); (code == seqd.CodeTooManyKeys || code == seqd.CodeRateLimited) && c.bornElsewhere(ctx) {
 		return c.leave, nil
 	}
 	c.leave()
@@ -128,7 +133,7 @@ func (c *counter) vacate() {
 	}
 	c.placed = false
 	if seen := c.machine.Seen(); seen.Revision == 0 || seen.Born != c.writer {
-		c.places.Of(c.name.Period).Spare()
+		c.places.Of(c.name.Period).Spare(c.placedBy)
 	}
 }
 

@@ -34,8 +34,16 @@ type Settings struct {
 	Keyed bool `config:"keyed"`
 	// MaxKeys is how many keys a keyed biz type may have.
 	MaxKeys int64 `config:"maxKeys" range:"1 to 1,000,000,000" unit:"keys"`
+	// NewKeysPerCaller is how many keys one token may create in a day (UTC), on all nodes, so that it
+	// cannot use up `maxKeys`. Nodes tell each other about once a second, so it may be exceeded by
+	// what the others create meanwhile. While nobody needs a token, all callers are one.
+	NewKeysPerCaller int64 `config:"newKeysPerCaller" range:"0 to 1,000,000,000" unit:"keys" zero:"one may create all of maxKeys"`
 	// LiveKeys is how many counters of a keyed biz type a node keeps in memory.
 	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000" unit:"counters"`
+	// LiveKeysPerCaller is how many keys a node keeps in memory that one token has opened, so that it
+	// cannot push out those of all others: to open another, the node closes one of these. While
+	// nobody needs a token, all callers are one.
+	LiveKeysPerCaller int `config:"liveKeysPerCaller" range:"0 to 1,000,000" unit:"keys" zero:"one may open all of liveKeys"`
 	// AcquireTimeout is how long a request waits for the store.
 	AcquireTimeout time.Duration `config:"acquireTimeout" range:"10ms to 1m"`
 }
@@ -89,7 +97,9 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.MaxReservedPerCaller >= 0 && s.MaxReservedPerCaller <= mostReserved, "maxReservedPerCaller", "%d is outside 0 to %d", s.MaxReservedPerCaller, mostReserved)
 	check(slices.Contains([]string{Reuse, Void}, s.OnRelease), "onRelease", "%q is not one of %q", s.OnRelease, []string{Reuse, Void})
 	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
+	check(s.NewKeysPerCaller >= 0 && s.NewKeysPerCaller <= mostKeys, "newKeysPerCaller", "%d is outside 0 to %d", s.NewKeysPerCaller, mostKeys)
 	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)
+	check(s.LiveKeysPerCaller >= 0 && s.LiveKeysPerCaller <= mostLive, "liveKeysPerCaller", "%d is outside 0 to %d", s.LiveKeysPerCaller, mostLive)
 	check(s.AcquireTimeout >= leastPatience && s.AcquireTimeout <= mostPatience, "acquireTimeout", "%s is outside %s to %s", s.AcquireTimeout, leastPatience, mostPatience)
 	return problems
 }

@@ -39,6 +39,8 @@ func TestValidate(t *testing.T) {
 		"maxReserved":          {1, 5000, func(s *Settings, n int64) { s.MaxReserved = int(n) }},
 		"maxReservedPerCaller": {0, 5000, func(s *Settings, n int64) { s.MaxReservedPerCaller = int(n) }},
 		"maxKeys":              {1, 1e9, func(s *Settings, n int64) { s.MaxKeys = n }},
+		"newKeysPerCaller":     {0, 1e9, func(s *Settings, n int64) { s.NewKeysPerCaller = n }},
+		"liveKeysPerCaller":    {0, 1e6, func(s *Settings, n int64) { s.LiveKeysPerCaller = int(n) }},
 		"liveKeys":             {1, 1e6, func(s *Settings, n int64) { s.LiveKeys = int(n) }},
 		"acquireTimeout":       {int64(10 * time.Millisecond), int64(time.Minute), func(s *Settings, n int64) { s.AcquireTimeout = time.Duration(n) }},
 	} {

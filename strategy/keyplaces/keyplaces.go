@@ -5,7 +5,7 @@
 // Whoever does not create the counter after all gives its place back. A crash or an answer that is
 // lost leaves a place that no key has. So each process counts the keys, a minute after the first
 // one that is new to it, and again as soon as there are no places or it has lost one: see
-// recount.go.
+// recount.go. What bounds the new keys of one caller is in share.go.
 package keyplaces
 
 import (
@@ -26,13 +26,16 @@ type Config struct {
 	// Now is the clock that the store's records get.
 	Now func() time.Time
 	Log *slog.Logger
-	// BizType and Setting are for people: Setting is the name of the limit, such as
-	// segment.maxKeys.
-	BizType, Setting string
+	// BizType and Strategy are for people: the limits are settings of the strategy.
+	BizType, Strategy string
 	// Name is the name of the counter of places.
 	Name string
 	// Most is how many keys there may be, at least 1.
 	Most int64
+	// Documents has how many keys callers have created; nil if MostNew is 0.
+	Documents persist.Documents
+	// MostNew is how many keys one caller may create in a day, 0 for any number.
+	MostNew int64
 	// Keys counts the counters of keys that the places are for.
 	Keys func(ctx context.Context) (int64, error)
 	// Running ends what runs in the background.
@@ -55,6 +58,7 @@ type Places struct {
 	doubt   bool        // places may be taken that no key has
 	counts  bool        // recount runs
 	next    time.Time   // when full places are counted again
+	shares  shares
 }
 
 const (
@@ -104,8 +108,20 @@ func (p *Places) read(ctx context.Context) (persist.Counter, error) {
 
 // Take takes a place for a key whose counter is created now. It returns an error with
 // [seqd.CodeTooManyKeys] if there is none, and otherwise that of the store or of ctx. Within 30 s,
-// the caller calls Spare if it has not created the counter, and Doubt if it does not know.
-func (p *Places) Take(ctx context.Context) error {
+// Take's caller calls Spare if it has not created the counter, and Doubt if it does not know. by is
+// who asks for the key: see [Places.Check].
+func (p *Places) Take(ctx context.Context, by string) error {
+	if err := p.claim(by); err != nil {
+		return err
+	}
+	err := p.take(ctx)
+	if err != nil {
+		p.unclaim(by)
+	}
+	return err
+}
+
+func (p *Places) take(ctx context.Context) error {
 	p.recountSoon()
 	if ok, err := p.fromHand(); ok || err != nil {
 		return err
@@ -169,7 +185,7 @@ func (p *Places) tooMany() error {
 		p.doubt = true
 	}
 	p.recountLocked()
-	return seqd.Errorf(seqd.CodeTooManyKeys, "%s has as many keys as %s allows, %d: raise it, or use a key that exists", p.c.BizType, p.c.Setting, p.c.Most)
+	return seqd.Errorf(seqd.CodeTooManyKeys, "%s has as many keys as %s.maxKeys allows, %d: raise it, or use a key that exists", p.c.BizType, p.c.Strategy, p.c.Most)
 }
 
 // fetch takes places from the store, and returns how many. It is not cancelled: places whose fate
@@ -206,9 +222,10 @@ func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 	return req.Size - above, nil
 }
 
-// Spare takes back the place of a key whose counter another node has created, or that got none.
-// Another key gets it, or the store does in the background.
-func (p *Places) Spare() {
+// Spare takes back the place of a key whose counter another node has created, or that got none. by
+// is that of Take. Another key gets it, or the store does in the background.
+func (p *Places) Spare(by string) {
+	p.unclaim(by)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keep(1)
@@ -222,8 +239,10 @@ func (p *Places) Doubt() {
 	p.recountLocked()
 }
 
-// Close gives back the places that this node has not used.
-func (p *Places) Close(ctx context.Context) error { return p.giveBack(ctx) }
+// Close gives back the places that this node has not used, and notes who has created keys.
+func (p *Places) Close(ctx context.Context) error {
+	return errors.Join(p.noteShares(ctx), p.giveBack(ctx))
+}
 
 func (p *Places) giveBack(ctx context.Context) error {
 	p.mu.Lock()

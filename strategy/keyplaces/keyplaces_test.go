@@ -49,24 +49,27 @@ func (f *flaky) GiveBack(ctx context.Context, name string, r persist.Range) (boo
 
 // town is a biz type whose keys are made up.
 type town struct {
-	t        *testing.T
-	counters *flaky
-	most     int64
+	t         *testing.T
+	counters  *flaky
+	most      int64
+	each      int64 // may one caller create in a day, 0 for all
+	documents persist.Documents
 
 	mu   sync.Mutex // guards what follows
 	keys int64
 }
 
 func newTown(t *testing.T, most int64) *town {
-	return &town{t: t, counters: &flaky{Counters: memory.New(time.Now).Counters()}, most: most}
+	store := memory.New(time.Now)
+	return &town{t: t, counters: &flaky{Counters: store.Counters()}, documents: store.Documents(), most: most}
 }
 
 // node returns the places of a node, and what ends it, as a crash does.
 func (w *town) node() (p *Places, crash func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return New(Config{
-		Counters: w.counters, Now: time.Now, Log: slog.New(slog.DiscardHandler), BizType: "rent", Setting: "gapless.maxKeys", Name: "rent/",
-		Most: w.most, Keys: func(context.Context) (int64, error) { return w.count(0), nil }, Running: ctx,
+		Counters: w.counters, Now: time.Now, Log: slog.New(slog.DiscardHandler), BizType: "rent", Strategy: "gapless", Name: "rent/",
+		Most: w.most, Keys: func(context.Context) (int64, error) { return w.count(0), nil }, Running: ctx, Documents: w.documents, MostNew: w.each,
 	}), cancel
 }
 
@@ -92,7 +95,7 @@ func (w *town) want(places, keys int64) {
 
 func (w *town) take(p *Places, code seqd.Code) {
 	w.t.Helper()
-	if err := p.Take(w.t.Context()); seqd.CodeOf(err) != code {
+	if err := p.Take(w.t.Context(), ""); seqd.CodeOf(err) != code {
 		w.t.Errorf("got %v, want %q", err, code)
 	}
 }
@@ -111,14 +114,14 @@ func TestUnusedPlaces(t *testing.T) {
 		w.want(1, 1)
 		for range 5 {
 			w.take(a, "")
-			a.Spare()
+			a.Spare("")
 		}
 		w.want(4, 1)
 		must.Report(t, a.Close(t.Context()))
 		w.want(1, 1)
 		w.take(a, "")
 		time.Sleep(inHand)
-		a.Spare() // late: no node has it any more
+		a.Spare("") // late: no node has it any more
 		time.Sleep(time.Second)
 		w.want(1, 1)
 		if err := w.counters.Delete(t.Context(), "rent/"); err != nil { // the period was purged
@@ -194,7 +197,7 @@ func TestCallerLeaves(t *testing.T) {
 	<-p.turn // somebody fetches places
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	must.Is(t, p.Take(ctx), context.Canceled)
+	must.Is(t, p.Take(ctx, ""), context.Canceled)
 }
 
 // Nodes that come and go, crash and lose answers make no more keys than they may, and in the end
@@ -216,7 +219,7 @@ func TestRandom(t *testing.T) {
 			w.counters.mu.Unlock()
 			p, crash := w.node()
 			defer crash()
-			if p.Take(t.Context()) == nil {
+			if p.Take(t.Context(), "") == nil {
 				w.count(1)
 			}
 			time.Sleep(time.Duration(10+r.IntN(10)) * time.Minute)
@@ -231,13 +234,13 @@ func (w *town) live(r *rand.Rand) {
 		p, crash := w.node()
 		for range r.IntN(15) {
 			time.Sleep(time.Duration(r.IntN(40_000)) * time.Millisecond)
-			if p.Take(context.Background()) != nil {
+			if p.Take(context.Background(), "") != nil {
 				continue
 			}
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
 			switch r.IntN(4) {
 			case 0:
-				p.Spare()
+				p.Spare("")
 			case 1:
 				p.Doubt()
 			default:
@@ -249,4 +252,56 @@ func (w *town) live(r *rand.Rand) {
 		}
 		crash()
 	}
+}
+
+// A caller creates as many keys a day as its share, over nodes and restarts; what was not created
+// does not count, and others are not refused.
+func TestShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, 100)
+		w.each = 5
+		a, _ := w.node()
+		b, crash := w.node()
+		defer crash()
+		check := func(p *Places, by string, code seqd.Code) {
+			t.Helper()
+			if err := p.Check(t.Context(), by); seqd.CodeOf(err) != code {
+				t.Errorf("%s: %v, want %q", by, err, code)
+			}
+		}
+		take := func(p *Places, by string, code seqd.Code) {
+			t.Helper()
+			if err := p.Take(t.Context(), by); seqd.CodeOf(err) != code {
+				t.Errorf("%s: %v, want %q", by, err, code)
+			}
+		}
+		for _, p := range []*Places{a, b, a, b} {
+			take(p, "shop", "")
+		}
+		time.Sleep(3 * time.Second) // both have noted it
+		take(a, "shop", "")
+		time.Sleep(2 * time.Second) // and a has seen what b has noted
+		take(a, "shop", seqd.CodeRateLimited)
+		a.Spare("shop")
+		check(a, "shop", "")
+		take(a, "shop", "")
+		check(a, "shop", seqd.CodeRateLimited)
+		check(a, "other", "")
+		must.Report(t, a.Close(t.Context()))
+		again, crashed := w.node()
+		defer crashed()
+		check(again, "shop", seqd.CodeRateLimited)
+		time.Sleep(24 * time.Hour)
+		take(again, "shop", "")
+		time.Sleep(2 * time.Second)
+		if docs, err := w.documents.List(t.Context(), ShareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Body != `{"day":10958,"keys":1}` {
+			t.Error(docs, err)
+		}
+		time.Sleep(48 * time.Hour)
+		take(again, "other", "")
+		time.Sleep(2 * time.Second)
+		if docs, err := w.documents.List(t.Context(), ShareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Key != "rent/:other" {
+			t.Error(docs, err)
+		}
+	})
 }

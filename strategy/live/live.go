@@ -49,6 +49,10 @@ type Options[C any] struct {
 	// Most is how many counters stay open, at least 1. There may be more while callers use them, and
 	// while others are being closed.
 	Most int
+	// MostEach is how many counters stay open that one caller has opened, 0 for all of Most. To open
+	// another, the one of that caller is closed that was used longest ago. There may be more while
+	// they are used, or closed.
+	MostEach int
 	// Idle is for how long a counter stays open that nobody uses, up to half as long again; 0 for as
 	// long as there is room.
 	Idle time.Duration
@@ -57,8 +61,8 @@ type Options[C any] struct {
 	// Timeout bounds the context of Open and Close.
 	Timeout time.Duration
 	// Open opens a counter. It runs in a goroutine of its own, never twice at a time for one name.
-	// Its error goes to all who wait; the next caller tries again.
-	Open func(ctx context.Context, name Name) (C, error)
+	// Its error goes to all who wait; the next caller tries again. by is the first caller.
+	Open func(ctx context.Context, name Name, by string) (C, error)
 	// Close closes a counter that Open returned. It runs once for each, while nobody uses the
 	// counter, or in [Set.Close], which returns its error. Otherwise nobody else sees the error.
 	Close func(ctx context.Context, name Name, counter C) error
@@ -79,9 +83,11 @@ type Set[C any] struct {
 	endOpening context.CancelFunc // nil if Options.Context was given
 	slots      chan struct{}      // one for each counter that is being opened or closed
 
-	mu       sync.Mutex  // guards what follows
-	open     []*Entry[C] // open counters, in no order
-	sweeping bool        // sweep runs
+	mu   sync.Mutex  // guards what follows
+	open []*Entry[C] // open counters, in no order
+	// owned are the open counters by who has opened them, in no order; nil without MostEach.
+	owned    map[string][]*Entry[C]
+	sweeping bool // sweep runs
 	closed   bool
 	over     bool           // nothing stays open
 	work     sync.WaitGroup // goroutines; added to under mu and before closed
@@ -98,6 +104,9 @@ func New[C any](o Options[C]) *Set[C] {
 	if o.Context == nil {
 		s.o.Context, s.endOpening = context.WithCancel(context.Background())
 	}
+	if o.MostEach > 0 {
+		s.owned = map[string][]*Entry[C]{}
+	}
 	s.table.Store(newTable[C](0))
 	return s
 }
@@ -105,6 +114,7 @@ func New[C any](o Options[C]) *Set[C] {
 // Entry is a counter that a caller uses, until Release.
 type Entry[C any] struct {
 	name Name
+	by   string // who has opened it
 	// pins is how many callers use the counter. Until it is open, and when it is being closed, it is
 	// below by unusable.
 	pins    atomic.Int64
@@ -116,6 +126,7 @@ type Entry[C any] struct {
 	err     error         // why it could not be opened; valid once done is closed
 	waiting int64         // callers who wait while it is being opened
 	index   int           // in Set.open
+	own     int           // in Set.owned[by]
 }
 
 const unusable = int64(1) << 40
@@ -146,23 +157,23 @@ var (
 	ErrLate = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the counter could not be opened in time", RetryAfter: time.Second}
 )
 
-// Acquire returns an open counter, which it opens if need be. The caller calls Release when it has
+// Acquire returns an open counter, which it opens if need be, for a caller that by names. The caller calls Release when it has
 // used it. If the counter is open, Acquire does not wait, lock or allocate. It returns what Open
 // returned, a timeout, or after Close that the service is stopping.
-func (s *Set[C]) Acquire(ctx context.Context, name Name) (*Entry[C], error) {
+func (s *Set[C]) Acquire(ctx context.Context, name Name, by string) (*Entry[C], error) {
 	e := s.table.Load().find(name)
 	if e == nil || !e.pin() {
 		late := time.NewTimer(s.o.Wait)
 		defer late.Stop()
-		return s.acquire(ctx, name, late.C)
+		return s.acquire(ctx, name, by, late.C)
 	}
 	s.touch(e)
 	return e, nil
 }
 
-// Await is Acquire for a caller that waits until ctx ends, for work in the background.
+// Await is Acquire for work in the background: it waits until ctx ends, and no caller is named.
 func (s *Set[C]) Await(ctx context.Context, name Name) (*Entry[C], error) {
-	return s.acquire(ctx, name, nil)
+	return s.acquire(ctx, name, "", nil)
 }
 
 // touch notes that a counter is used. The order is exact only if there are few.
@@ -177,9 +188,9 @@ func (s *Set[C]) touch(e *Entry[C]) {
 }
 
 // acquire is Acquire for a counter that may have to be opened.
-func (s *Set[C]) acquire(ctx context.Context, name Name, late <-chan time.Time) (*Entry[C], error) {
+func (s *Set[C]) acquire(ctx context.Context, name Name, by string, late <-chan time.Time) (*Entry[C], error) {
 	for {
-		e, done, err := s.join(name)
+		e, done, err := s.join(name, by)
 		if done == nil {
 			return e, err
 		}
@@ -210,7 +221,7 @@ func (s *Set[C]) acquire(ctx context.Context, name Name, late <-chan time.Time) 
 
 // join returns an open counter for use, or a channel to wait for. If it returns an entry with it, the
 // counter is being opened, for this caller too.
-func (s *Set[C]) join(name Name) (e *Entry[C], done chan struct{}, err error) {
+func (s *Set[C]) join(name Name, by string) (e *Entry[C], done chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -220,7 +231,7 @@ func (s *Set[C]) join(name Name) (e *Entry[C], done chan struct{}, err error) {
 	switch {
 	case e == nil:
 		name.Key = strings.Clone(name.Key) // the caller's may be part of a buffer
-		e = &Entry[C]{name: name, done: make(chan struct{})}
+		e = &Entry[C]{name: name, by: strings.Clone(by), done: make(chan struct{})}
 		e.pins.Store(-unusable)
 		s.add(e)
 		s.work.Go(func() { s.begin(e) })
@@ -255,7 +266,7 @@ func (s *Set[C]) begin(e *Entry[C]) {
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
 	ctx, cancel := context.WithTimeout(s.o.Context, s.o.Timeout)
-	counter, err := s.o.Open(ctx, e.name)
+	counter, err := s.o.Open(ctx, e.name, e.by)
 	cancel()
 	for _, old := range s.opened(e, counter, err) {
 		s.finish(old)
@@ -279,6 +290,10 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) (over []*Entry[C]) {
 	e.counter, e.done, e.index = counter, nil, len(s.open)
 	s.open = append(s.open, e)
 	s.count.Store(int64(len(s.open)))
+	if s.owned != nil {
+		e.own = len(s.owned[e.by])
+		s.owned[e.by] = append(s.owned[e.by], e)
+	}
 	e.used.Store(s.uses.Add(1))
 	e.pins.Add(unusable + e.waiting)
 	switch {
@@ -294,8 +309,14 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) (over []*Entry[C]) {
 		s.work.Go(s.sweep)
 	}
 	// two, so that an excess ends that was unavoidable before
-	for len(s.open) > s.o.Most && len(over) < 2 {
-		old := s.oldest(e)
+	for len(over) < 2 {
+		var old *Entry[C]
+		if own := s.owned[e.by]; own != nil && len(own) > s.o.MostEach {
+			old = s.oldest(own, e)
+		}
+		if old == nil && len(s.open) > s.o.Most {
+			old = s.oldest(s.open, e)
+		}
 		if old == nil {
 			break
 		}
@@ -307,21 +328,21 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) (over []*Entry[C]) {
 // samples is how many counters are compared to find one that was used long ago.
 const samples = 16
 
-// oldest takes out a counter that was used long ago and that nobody uses, nil if none was found. It
-// is the one used longest ago if there are few. mu is held.
-func (s *Set[C]) oldest(except *Entry[C]) *Entry[C] {
+// oldest takes out one of these counters that was used long ago and that nobody uses, nil if none
+// was found. It is the one used longest ago if there are few. mu is held.
+func (s *Set[C]) oldest(of []*Entry[C], except *Entry[C]) *Entry[C] {
 	for range samples {
 		var oldest *Entry[C]
-		for i := range min(samples, len(s.open)) {
-			if len(s.open) > samples {
-				i = rand.IntN(len(s.open))
+		for i := range min(samples, len(of)) {
+			if len(of) > samples {
+				i = rand.IntN(len(of))
 			}
-			e := s.open[i]
+			e := of[i]
 			if e != except && e.pins.Load() == 0 && (oldest == nil || e.used.Load() < oldest.used.Load()) {
 				oldest = e
 			}
 		}
-		if oldest == nil && len(s.open) <= samples {
+		if oldest == nil && len(of) <= samples {
 			return nil
 		}
 		if oldest != nil && s.retire(oldest) {
@@ -347,7 +368,21 @@ func (s *Set[C]) takeOut(e *Entry[C]) {
 	s.open[len(s.open)-1] = nil
 	s.open = s.open[:len(s.open)-1]
 	s.count.Store(int64(len(s.open)))
+	s.disown(e)
 	e.index, e.done = -1, make(chan struct{})
+}
+
+// disown is takeOut for the counters of one caller. mu is held.
+func (s *Set[C]) disown(e *Entry[C]) {
+	of := s.owned[e.by]
+	if len(of) <= 1 {
+		delete(s.owned, e.by)
+		return
+	}
+	last := of[len(of)-1]
+	of[e.own], last.own = last, e.own
+	of[len(of)-1] = nil
+	s.owned[e.by] = of[:len(of)-1]
 }
 
 // finish closes a counter that was retired.

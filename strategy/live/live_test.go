@@ -29,7 +29,7 @@ type counter struct {
 	closed atomic.Bool
 }
 
-func (w *world) open(_ context.Context, name Name) (*counter, error) {
+func (w *world) open(_ context.Context, name Name, _ string) (*counter, error) {
 	if w.delay != nil {
 		w.delay()
 	}
@@ -90,7 +90,7 @@ func TestRandom(t *testing.T) {
 						if rand.IntN(10) == 0 {
 							cancel()
 						}
-						e, err := s.Acquire(ctx, name)
+						e, err := s.Acquire(ctx, name, "")
 						if err == nil {
 							if e.Counter().closed.Load() || e.Counter().name != name {
 								t.Errorf("%v is closed or another one", name)
@@ -106,7 +106,7 @@ func TestRandom(t *testing.T) {
 			if len(w.broken) > 0 || len(w.states) > 0 {
 				t.Errorf("%v, %d are open", w.broken, len(w.states))
 			}
-			must.Is(t, must.Err(s.Acquire(t.Context(), Name{Key: "1"})), ErrStopping, "after Close")
+			must.Is(t, must.Err(s.Acquire(t.Context(), Name{Key: "1"}, "")), ErrStopping, "after Close")
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 	defer func() { _ = s.Close(t.Context()) }()
 	name := Name{Key: "tenant-42", Period: 20260000}
 	got := testing.AllocsPerRun(100, func() {
-		e := must.Get(s.Acquire(t.Context(), name))(t)
+		e := must.Get(s.Acquire(t.Context(), name, ""))(t)
 		e.Release()
 	})
 	if got != 0 {
@@ -129,9 +129,9 @@ func TestAcquireDoesNotAllocate(t *testing.T) {
 func TestUsedCounterStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWorld().set(1, time.Minute)
-		held := must.Get(s.Acquire(t.Context(), Name{Key: "held"}))(t)
+		held := must.Get(s.Acquire(t.Context(), Name{Key: "held"}, ""))(t)
 		for i := range 10 {
-			e := must.Get(s.Acquire(t.Context(), Name{Key: fmt.Sprint(i)}))(t)
+			e := must.Get(s.Acquire(t.Context(), Name{Key: fmt.Sprint(i)}, ""))(t)
 			e.Release()
 		}
 		time.Sleep(time.Hour)
@@ -153,7 +153,7 @@ func TestOpeningEndsWithClose(t *testing.T) {
 	opening := make(chan struct{})
 	s := New(Options[*counter]{
 		Most: 1, Wait: time.Hour, Timeout: time.Hour,
-		Open: func(ctx context.Context, _ Name) (*counter, error) {
+		Open: func(ctx context.Context, _ Name, _ string) (*counter, error) {
 			close(opening)
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -161,10 +161,46 @@ func TestOpeningEndsWithClose(t *testing.T) {
 	})
 	got := make(chan error)
 	go func() {
-		_, err := s.Acquire(t.Context(), Name{Key: "a"})
+		_, err := s.Acquire(t.Context(), Name{Key: "a"}, "")
 		got <- err
 	}()
 	<-opening
 	must.Report(t, s.Close(t.Context()))
 	must.Is(t, <-got, ErrStopping)
+}
+
+// A caller who opens more counters than one may closes its own, not those of others; one in use
+// stays.
+func TestMostEach(t *testing.T) {
+	for _, most := range []int{8, 100} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			s := New(Options[*counter]{Most: most, MostEach: 3, Wait: time.Hour, Timeout: time.Hour, Open: w.open, Close: w.close})
+			use := func(by string, i int) *Entry[*counter] {
+				e := must.Get(s.Acquire(t.Context(), Name{Key: fmt.Sprint(by, i)}, by))(t)
+				e.Release()
+				return e
+			}
+			for i := range 3 {
+				use("a", i)
+			}
+			held := must.Get(s.Acquire(t.Context(), Name{Key: "held"}, "b"))(t)
+			for i := range 40 {
+				use("b", i)
+			}
+			synctest.Wait()
+			for i := range 3 {
+				if _, ok := s.Peek(Name{Key: fmt.Sprint("a", i)}); !ok {
+					t.Errorf("a%d was pushed out", i)
+				}
+			}
+			if s.Len() != 6 || held.Counter().closed.Load() {
+				t.Errorf("%d are open", s.Len())
+			}
+			held.Release()
+			if err := s.Close(t.Context()); err != nil || len(s.owned) != 0 || len(w.states) != 0 {
+				t.Error(err, s.owned, w.states)
+			}
+		})
+	}
 }

@@ -16,6 +16,7 @@ type keyPart struct {
 	pulse  *pulse
 	family *family
 	period seqd.Period // 0 if numbers never reset
+	by     string      // who has opened the key
 }
 
 // created is called after a counter was created. It returns an error if the period was purged.
@@ -130,7 +131,7 @@ func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
 // create creates the counter of a new key, if the biz type may have one more, with the first size
 // numbers, or all if there are fewer, taken out of it. It returns ErrExists if there is one.
 func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.Range, error) {
-	if err := s.key.places.Take(ctx); err != nil {
+	if err := s.key.places.Take(ctx, s.key.by); err != nil {
 		if _, missing := s.env.Store.Counters().Read(ctx, s.name); missing == nil { // another node has created it
 			err = persist.ErrExists
 		}
@@ -142,7 +143,7 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 		BizTag: s.name, Max: r.Last, Step: s.settings.Step, Timestamp: s.env.Now().UnixMilli(), Epoch: epoch,
 	})
 	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
-		s.key.places.Spare()
+		s.key.places.Spare(s.key.by)
 		return persist.Range{}, err
 	}
 	if err != nil {

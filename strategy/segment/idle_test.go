@@ -30,7 +30,7 @@ var idleKinds = []struct {
 	{name: "Stored", shared: true, change: byStore, most: 1024},
 	{name: "StoredWithRedis", shared: true, redis: true, change: byStore, most: 1024},
 	{name: "Following", shared: true, redis: true, most: 1024},
-	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2300},
+	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2350},
 	{name: "Periodic", change: daily, most: 2600},
 	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3200},
 }

@@ -66,22 +66,28 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open f
 		watch: func() { s.start(s.watchStore) },
 	}
 	s.set = live.New(live.Options[counting]{
-		Most: s.settings.LiveKeys, Idle: idleKey, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
+		Most: s.settings.LiveKeys, MostEach: s.settings.LiveKeysPerCaller, Idle: idleKey, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
 		Open: s.openKey, Close: s.closeKey,
 	})
 	return s
 }
 
-// openerOf returns open for the keys of a period.
-func (s *Keyed) openerOf(p seqd.Period) func(bizType seqd.BizType) (counting, error) {
-	return func(bizType seqd.BizType) (counting, error) { return s.open(bizType, s.parts.Of(p)) }
+// openerOf returns open for the keys of a period that a caller opens.
+func (s *Keyed) openerOf(p seqd.Period, by string) func(bizType seqd.BizType) (counting, error) {
+	part := s.parts.Of(p)
+	if s.settings.NewKeysPerCaller > 0 { // otherwise it does not matter who
+		own := *part
+		own.by, part = by, &own
+	}
+	return func(bizType seqd.BizType) (counting, error) { return s.open(bizType, part) }
 }
 
 // newPart returns what the keys of a period share.
 func (s *Keyed) newPart(p seqd.Period) *keyPart {
 	return &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: keyplaces.New(keyplaces.Config{
-		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Setting: "segment.maxKeys",
+		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Strategy: Name,
 		Name: s.placesName(p), Most: s.settings.MaxKeys, Running: s.running,
+		Documents: s.env.Store.Documents(), MostNew: s.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})}
 }
@@ -128,7 +134,7 @@ func (s *Keyed) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 // ask gets numbers of a key.
 func (s *Keyed) ask(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	name := live.Name{Key: seq.Key(), Period: s.present()}
-	e, err := s.acquire(ctx, name)
+	e, err := s.acquire(ctx, name, seq.Asker())
 	if err != nil {
 		return err
 	}
@@ -144,15 +150,20 @@ func (s *Keyed) ask(ctx context.Context, get func(counting, context.Context, int
 // isHopeless reports whether a key has no counter, and gets none now.
 func isHopeless(err error) bool {
 	switch seqd.CodeOf(err) {
-	case seqd.CodeTooManyKeys, seqd.CodeStoreFailedOver, seqd.CodeConflict, seqd.CodeClockRollback:
+	case seqd.CodeTooManyKeys, seqd.CodeRateLimited, seqd.CodeStoreFailedOver, seqd.CodeConflict, seqd.CodeClockRollback:
 		return true
 	}
 	return false
 }
 
 // acquire returns the strategy of a counter, open.
-func (s *Keyed) acquire(ctx context.Context, name live.Name) (*live.Entry[counting], error) {
-	e, err := s.set.Acquire(ctx, name)
+func (s *Keyed) acquire(ctx context.Context, name live.Name, by string) (*live.Entry[counting], error) {
+	if s.settings.NewKeysPerCaller > 0 {
+		if err := s.parts.Of(name.Period).places.Check(ctx, by); err != nil && !s.exists(ctx, name) {
+			return nil, err
+		}
+	}
+	e, err := s.set.Acquire(ctx, name, by)
 	if err == nil {
 		return e, nil
 	}
@@ -165,6 +176,16 @@ func (s *Keyed) acquire(ctx context.Context, name live.Name) (*live.Entry[counti
 		return nil, checked
 	}
 	return nil, err
+}
+
+// exists reports whether a key has a counter, or a caller who may create it is about to, or nobody
+// knows.
+func (s *Keyed) exists(ctx context.Context, name live.Name) bool {
+	if _, open := s.set.Peek(name); open {
+		return true
+	}
+	_, err := s.env.Store.Counters().Read(ctx, name.Counter(s.bizType.Name))
+	return !isNotFound(err)
 }
 
 // present returns the present period, 0 if numbers never reset.
@@ -190,7 +211,7 @@ func (s *Keyed) present() seqd.Period {
 }
 
 // openKey opens the counter of a key.
-func (s *Keyed) openKey(ctx context.Context, name live.Name) (counting, error) {
+func (s *Keyed) openKey(ctx context.Context, name live.Name, by string) (counting, error) {
 	if err := name.Period.Check(); err != nil {
 		return nil, err
 	}
@@ -199,7 +220,7 @@ func (s *Keyed) openKey(ctx context.Context, name live.Name) (counting, error) {
 			return nil, err
 		}
 	}
-	c, err := s.counter(name, s.openerOf(name.Period))
+	c, err := s.counter(name, s.openerOf(name.Period, by))
 	if err != nil {
 		return nil, err
 	}

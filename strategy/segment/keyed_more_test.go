@@ -338,7 +338,7 @@ func TestOpenKeyTakesLittle(t *testing.T) {
 			open := func() *Keyed {
 				s := must.Get(build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}))(t)
 				for _, name := range names {
-					e := must.Get(s.(*Keyed).acquire(t.Context(), name))(t)
+					e := must.Get(s.(*Keyed).acquire(t.Context(), name, ""))(t)
 					e.Release()
 				}
 				return s.(*Keyed)

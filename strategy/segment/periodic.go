@@ -147,7 +147,7 @@ func (s *Periodic) turn(ctx context.Context) (*view, error) {
 	if err := s.mayOpen(p); err != nil {
 		return nil, err
 	}
-	e, err := s.set.Acquire(ctx, live.Name{Period: p})
+	e, err := s.set.Acquire(ctx, live.Name{Period: p}, "")
 	if errors.Is(err, live.ErrLate) {
 		err = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the period " + p.String() + " did not begin in time", RetryAfter: time.Second}
 	}
@@ -198,7 +198,7 @@ func (s *Periodic) prepareNext(v *view) {
 }
 
 // openPeriod opens a period, or leaves it to the next attempt.
-func (s *Periodic) openPeriod(ctx context.Context, name live.Name) (counting, error) {
+func (s *Periodic) openPeriod(ctx context.Context, name live.Name, _ string) (counting, error) {
 	c, err := s.counter(name, s.open)
 	if err == nil {
 		s.mu.Lock()

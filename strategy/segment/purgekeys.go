@@ -148,7 +148,7 @@ func (s *Keyed) removeKey(ctx context.Context, name live.Name) error {
 	if err != nil && !isNotFound(err) {
 		return err
 	}
-	if c, err := s.counter(name, s.openerOf(name.Period)); err == nil && name.Key != "" {
+	if c, err := s.counter(name, s.openerOf(name.Period, "")); err == nil && name.Key != "" {
 		_ = c.forget(ctx) // what is left in Redis does no harm
 	}
 	return nil

@@ -67,9 +67,17 @@ type Settings struct {
 	Keyed bool `config:"keyed"`
 	// MaxKeys is how many keys a keyed biz type may have; if its numbers reset, in each period.
 	MaxKeys int64 `config:"maxKeys" range:"1 to 100,000,000"`
+	// NewKeysPerCaller is how many keys one token may create in a day (UTC), on all nodes, so that it
+	// cannot use up `maxKeys`. Nodes tell each other about once a second, so it may be exceeded by
+	// what the others create meanwhile. While nobody needs a token, all callers are one.
+	NewKeysPerCaller int64 `config:"newKeysPerCaller" range:"0 to 100,000,000" unit:"keys" zero:"one may create all of maxKeys"`
 	// LiveKeys is how many keys a node keeps open, at about 2 KB each. The one that was used longest
 	// ago gives its numbers back, and so does one that was not used for 10 minutes.
 	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000"`
+	// LiveKeysPerCaller is how many keys a node keeps in memory that one token has opened, so that it
+	// cannot push out those of all others: to open another, the node closes one of these. While
+	// nobody needs a token, all callers are one.
+	LiveKeysPerCaller int `config:"liveKeysPerCaller" range:"0 to 1,000,000" unit:"keys" zero:"one may open all of liveKeys"`
 }
 
 // DefaultSettings returns the settings of a biz type that sets none.
@@ -172,7 +180,9 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.PeriodRetention == 0 || s.PeriodRetention >= leastRetention && s.PeriodRetention <= mostRetention, "periodRetention",
 		"%s is neither 0s nor from %s to %s", s.PeriodRetention, leastRetention, mostRetention)
 	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
+	check(s.NewKeysPerCaller >= 0 && s.NewKeysPerCaller <= mostKeys, "newKeysPerCaller", "%d is outside 0 to %d", s.NewKeysPerCaller, mostKeys)
 	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)
+	check(s.LiveKeysPerCaller >= 0 && s.LiveKeysPerCaller <= mostLive, "liveKeysPerCaller", "%d is outside 0 to %d", s.LiveKeysPerCaller, mostLive)
 	check(err == nil, "timeZone", "%v", err)
 	return problems
 }

@@ -72,13 +72,15 @@ func generateConsecutive(ctx context.Context, n int, seq *seqd.Sequence, s takes
 	}
 	for attempt := range mostAttempts {
 		err := s.some(ctx, n<<attempt, seq)
-		got, period, key := seq.Len(), seq.Period(), seq.Key()
+		got, period, key, asker := seq.Len(), seq.Period(), seq.Key(), seq.Asker()
 		if err == nil && got == n && seq.Consecutive() {
 			return nil
 		}
 		first, ok := runOf(seq, n)
 		seq.Reset()
-		seq.For(key)
+		if seq.For(key); key != "" {
+			seq.AskedBy(asker)
+		}
 		if ok {
 			seq.Add(first, n, 1)
 			seq.In(period)

@@ -96,6 +96,47 @@ func rotate(t *testing.T, w *World) {
 	ask(here, admin, http.StatusOK, http.MethodPost, fmt.Sprintf("%s/%v/confirm", booked, reservation), "")
 }
 
+// One token cannot create more keys a day than its share, on any node or after a restart. It uses
+// those that exist, and others are not refused.
+func TestNewKeysOfOneToken(t *testing.T) {
+	few := load.Settings{"newKeysPerCaller": 3}
+	withTokens(t, map[string]load.Settings{"parcel": few, "shelf": few, "rent": few}, func(t *testing.T, w *World) {
+		here, there := w.nodes[0], w.nodes[1]
+		secrets := map[string]string{}
+		for _, name := range []string{"shop", "other"} {
+			_, _, text := w.request(t.Context(), here, http.MethodPost, "/tokens", `{"name":"`+name+`","scopes":["issue:*"]}`, "Authorization", "Bearer "+admin)
+			var made struct{ Secret string }
+			_ = json.Unmarshal([]byte(text), &made)
+			secrets[name] = made.Secret
+		}
+		time.Sleep(allKnow)
+		ask := func(n *node, caller, bizType, key string, want int) {
+			status, header, text := w.request(t.Context(), n, http.MethodGet, "/seq/"+bizType+"?key="+key, "", "Authorization", "Bearer "+secrets[caller])
+			if status != want || want == http.StatusTooManyRequests && (header.Get("Retry-After") == "" || !strings.Contains(text, ".newKeysPerCaller")) {
+				t.Errorf("%s of %s for %s: %d %s %v, want %d", key, bizType, caller, status, text, header, want)
+			}
+		}
+		kinds := []string{"parcel", "shelf", "rent"}
+		for _, bizType := range kinds {
+			for i := range 3 {
+				ask(here, "shop", bizType, fmt.Sprint("k", i), http.StatusOK)
+			}
+			ask(here, "shop", bizType, "more", http.StatusTooManyRequests)
+		}
+		time.Sleep(5 * time.Second)
+		here.restartWith("SEQD_SERVER_DRAINDELAY", "0s")
+		time.Sleep(allKnow)
+		for _, bizType := range kinds {
+			for _, n := range []*node{here, there} {
+				ask(n, "shop", bizType, "more", http.StatusTooManyRequests)
+				ask(n, "shop", bizType, "k1", http.StatusOK)
+			}
+			ask(there, "other", bizType, "more", http.StatusOK)
+			ask(here, "shop", bizType, "more", http.StatusOK)
+		}
+	})
+}
+
 // Once tokens are switched on, a token that owns what was made before repeats and confirms it.
 func TestTokensSwitchedOn(t *testing.T) {
 	const heir = "seqd_heir00000000000000000000000000"

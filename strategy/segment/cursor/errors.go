@@ -29,19 +29,20 @@ func IsExhausted(err error) bool { return errors.Is(err, persist.ErrExhausted) }
 // IsFinal reports whether it is pointless to ask the store again.
 func IsFinal(err error) bool {
 	return IsExhausted(err) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, ErrPurged) ||
-		errors.Is(err, persist.ErrFailedOver) || isTooMany(err)
+		errors.Is(err, persist.ErrFailedOver) || isRefused(err)
 }
 
-// isTooMany reports whether a counter is not created because its biz type has enough keys.
-func isTooMany(err error) bool {
+// isRefused reports whether a counter is not created because its biz type or the caller has enough
+// keys.
+func isRefused(err error) bool {
 	refused, ok := errors.AsType[*seqd.Error](err)
-	return ok && refused.Code == seqd.CodeTooManyKeys
+	return ok && (refused.Code == seqd.CodeTooManyKeys || refused.Code == seqd.CodeRateLimited)
 }
 
 // StoreError gives an error of the store the form that callers see. err is not nil.
 func StoreError(err error) *seqd.Error {
 	switch {
-	case errors.Is(err, ErrPurged), isTooMany(err):
+	case errors.Is(err, ErrPurged), isRefused(err):
 		return seqd.AsError(err)
 	case IsExhausted(err):
 		return &seqd.Error{Code: seqd.CodeExhausted, Detail: "all numbers up to 2^53 − 1 have been handed out", Err: err}

@@ -366,7 +366,7 @@ func TestUnexpectedRange(t *testing.T) {
 
 // What callers get for an error of the store, and whether it is asked again.
 func TestStoreErrors(t *testing.T) {
-	tooMany := &seqd.Error{Code: seqd.CodeTooManyKeys}
+	tooMany, enough := &seqd.Error{Code: seqd.CodeTooManyKeys}, &seqd.Error{Code: seqd.CodeRateLimited}
 	for _, c := range []struct {
 		err   error
 		code  seqd.Code
@@ -377,6 +377,7 @@ func TestStoreErrors(t *testing.T) {
 		{persist.ErrFailedOver, seqd.CodeStoreFailedOver, true},
 		{ErrPurged, seqd.AsError(ErrPurged).Code, true},
 		{tooMany, seqd.CodeTooManyKeys, true},
+		{enough, seqd.CodeRateLimited, true},
 		{persist.ErrClosed, seqd.CodeStopping, false},
 		{persist.ErrEpoch, seqd.CodeStoreUnavailable, false},
 		{errDown, seqd.CodeStoreUnavailable, false},
