@@ -36,7 +36,7 @@ func (call *Call) ordered() bool { return call.Want == ReservedNumbers || call.O
 
 // order returns what a Ledger is to hand out.
 func (call *Call) order() Order {
-	return Order{Count: call.Count, Reserve: call.Want == ReservedNumbers, TTL: call.TTL, Once: call.Once, Caller: call.Caller}
+	return Order{Count: call.Count, Reserve: call.Want == ReservedNumbers, TTL: call.TTL, Once: call.Once, NoAnswer: call.NoAnswer, Caller: call.Caller}
 }
 
 // recall adds the numbers that an order was given before the biz type got its present shape, and

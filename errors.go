@@ -58,7 +58,11 @@ const (
 	CodeStoreFailedOver Code = "store_failed_over"
 
 	// The same request may succeed later.
-	CodeRateLimited      Code = "rate_limited"
+	CodeRateLimited Code = "rate_limited"
+	// CodeTooManyAnswers and CodeAnswersFull are for a new Idempotency-Key: what is kept for those of its
+	// owner, or for all, takes as many bytes as it may. It ends when answers do.
+	CodeTooManyAnswers   Code = "too_many_answers"
+	CodeAnswersFull      Code = "answers_full"
 	CodeStarting         Code = "starting"
 	CodeStopping         Code = "stopping"
 	CodeOverloaded       Code = "overloaded"

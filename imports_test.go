@@ -161,7 +161,7 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/openfiles internal/resident internal/retry internal/seams internal/version persist " +
-			"persist/storeclock plugin server/access server/audit server/backends server/certificate server/compat server/config server/console " +
+			"persist/storeclock plugin server/access server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/rejection server/resp " +
 			"server/tracing strategy",
@@ -170,6 +170,10 @@ var rules = map[string]rule{
 	"server/access": {
 		may: ". internal/glob persist",
 		why: "tokens are documents; routes and requests are elsewhere",
+	},
+	"server/answerquota": {
+		may: ". persist server/logging server/nodes",
+		why: "what is kept is counted in documents; answers are elsewhere",
 	},
 	"server/audit": {
 		may: ". persist persist/storeclock server/logging",

@@ -352,6 +352,8 @@ func (i *instance) carryOut(ctx context.Context, o Order, want Want, call *Call)
 	switch {
 	case err != nil || call.Replayed:
 		return err
+	case !i.keepsAnswers() && o.Once != "" && o.NoAnswer != nil:
+		return o.NoAnswer
 	case !i.keepsAnswers():
 		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
 	}

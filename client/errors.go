@@ -54,6 +54,8 @@ const (
 
 	// The same request may succeed later, or on another node.
 	ErrRateLimited      Code = "rate_limited"
+	ErrTooManyAnswers   Code = "too_many_answers"
+	ErrAnswersFull      Code = "answers_full"
 	ErrStarting         Code = "starting"
 	ErrStopping         Code = "stopping"
 	ErrOverloaded       Code = "overloaded"
@@ -172,7 +174,7 @@ func (e *Error) gateway() bool {
 // untouched reports whether the node refused the request before it did anything.
 func (e *Error) untouched() bool {
 	switch e.Code {
-	case ErrStarting, ErrStopping, ErrOverloaded, ErrRateLimited:
+	case ErrStarting, ErrStopping, ErrOverloaded, ErrRateLimited, ErrAnswersFull:
 		return true
 	}
 	return e.Status >= 400 && e.Status < 500

@@ -114,7 +114,7 @@ func (t *turns) failed(i int, e *Error) {
 	if t.notBefore == nil {
 		t.notBefore, t.failures = make([]time.Time, len(c.nodes)), make([]int, len(c.nodes))
 	}
-	if e.Code == ErrRateLimited {
+	if e.Code == ErrRateLimited || e.Code == ErrTooManyAnswers {
 		// The limit is for this caller. Asking other nodes would be evading it.
 		until := now.Add(t.backoff(i, e))
 		t.failures[i]++

@@ -95,6 +95,7 @@ func TestTurns(t *testing.T) {
 		}, ok}, want: "a@0s a@4s"},
 		{name: "Retry-After beyond the wait", a: answers{says(503, "overloaded", "Retry-After", "11")}, want: "a@0s", err: ErrOverloaded},
 		{name: "Retry-After beyond the context", a: answers{says(503, "overloaded", "Retry-After", "2")}, context: time.Second, want: "a@0s", err: ErrOverloaded},
+		{name: "a quota is of the caller", a: answers{says(429, "too_many_answers", "Retry-After", "2"), ok}, b: answers{ok}, want: "a@0s a@2s"},
 		{name: "a rate limit is of the caller", a: answers{says(429, "rate_limited", "Retry-After", "2"), ok}, b: answers{ok}, want: "a@0s a@2s"},
 		{
 			name: "a rate limit does not shorten the Retry-After of others", a: answers{says(503, "overloaded", "Retry-After", "3"), ok}, b: answers{says(429, "rate_limited", "Retry-After", "1")},

@@ -9,6 +9,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/server/answerquota"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/logging"
@@ -31,6 +32,25 @@ func (a *answers) Once(ctx context.Context, key string, call *seqd.Call, issue f
 	return opened.Once(ctx, key, call, issue)
 }
 
+// Admit implements [httpapi.Answers].
+func (a *answers) Admit(call *seqd.Call) {
+	if opened := a.open.Load(); opened != nil {
+		opened.Admit(call)
+	}
+}
+
+// Kept implements [httpapi.Answers].
+func (a *answers) Kept(call *seqd.Call) {
+	if opened := a.open.Load(); opened != nil {
+		opened.Kept(call)
+	}
+}
+
+// keptBytes returns how many bytes are kept in all, and how many may be, 0 for any number.
+func (b *back) keptBytes() (bytes, most int64) {
+	return b.quota.Bytes(), b.base.cfg.Idempotency.MaxBytes
+}
+
 // waitForAnswer is how long a request waits for another one with the same key: longer than the
 // lease of a claim, so that it can take over a claim that is not renewed. It is at most one part in
 // shareOfWrite of writeTimeout, so that most of that is left for issuing.
@@ -41,15 +61,22 @@ const (
 
 // openAnswers keeps answers in Redis if there is one, else in the store. Never in both: nodes could
 // disagree on where an answer is.
-func (b *back) openAnswers(ctx context.Context) {
+// now is the time that nodes have in common.
+func (b *back) openAnswers(ctx context.Context, now func() time.Time) {
 	cfg, env := b.base.cfg, b.env()
+	b.quota = answerquota.New(answerquota.Options{
+		Documents: env.Store.Documents(), Clock: now, TTL: cfg.Idempotency.TTL, Log: env.Log,
+		Most: cfg.Idempotency.MaxBytes, MostPerOwner: cfg.Idempotency.MaxBytesPerCaller,
+	})
+	b.base.background.run(ctx, b.quota.Follow)
 	backend, clean := answersInStore(env.Store, env.Clock)
 	if env.Redis != nil {
 		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: env.RedisAway})
 	}
 	b.front.answers.open.Store(idempotency.New(idempotency.Options{
 		Backend: backend, Cluster: env.Cluster, TTL: cfg.Idempotency.TTL, Log: env.Log,
-		Wait: min(waitForAnswer, cfg.Server.WriteTimeout/shareOfWrite),
+		Quota: b.quota,
+		Wait:  min(waitForAnswer, cfg.Server.WriteTimeout/shareOfWrite),
 	}))
 	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
 }

@@ -83,3 +83,43 @@ func TestAnswersLeaveTheCountersAlone(t *testing.T) {
 	}
 	must.Do(t, s.stop())
 }
+
+// When as much is kept for a caller as may be, a new key is refused and spends nothing, and a key of
+// before is answered as before.
+func TestAnswersAreBounded(t *testing.T) {
+	s := start(t, load(t, `store: {driver: memory}
+idempotency: {maxBytesPerCaller: 1048576}
+bizTypes:
+  - {name: checked, plugins: [{name: format, template: "{seq:012}{check}", check: damm}]}
+  - {name: order}
+  - {name: bill, strategy: gapless}`))
+	for _, name := range []string{"checked", "order", "bill"} {
+		s.await("/seq/"+name, http.StatusOK) // 1
+		if status, body, _ := s.post("/seq/"+name, "first"); status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+	}
+	full := false
+	for i := 0; i < 2000 && !full; i++ {
+		status, body, _ := s.post("/seq/checked?count=1000", fmt.Sprint("key", i))
+		if full = status == http.StatusTooManyRequests; full {
+			wantCode(t, body, seqd.CodeTooManyAnswers)
+		} else if status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+	}
+	if !full {
+		t.Fatal("nothing is refused")
+	}
+	for _, name := range []string{"order", "bill"} {
+		if status, body, _ := s.post("/seq/"+name, "new"); status != http.StatusTooManyRequests {
+			t.Error(name, status, body)
+		}
+		if status, body, replayed := s.post("/seq/"+name, "first"); status != http.StatusOK || !replayed || !strings.Contains(body, `"2"`) {
+			t.Error(name, status, body)
+		}
+		if body := s.await("/seq/"+name, http.StatusOK); !strings.Contains(body, `"3"`) {
+			t.Error(name, body)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/answerquota"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
@@ -45,6 +46,7 @@ type back struct {
 	issuer    *seqd.Issuer
 	nodes     *nodes.Nodes
 	figures   *figures.Figures
+	quota     *answerquota.Quota
 	left      sync.Map // see [strategy.Env]
 }
 
@@ -58,7 +60,6 @@ func (b *back) open(ctx context.Context) error {
 			return err
 		}
 	}
-	b.openAnswers(ctx)
 	if err := b.openNodes(ctx); err != nil {
 		return err
 	}
@@ -71,6 +72,7 @@ func (b *back) open(ctx context.Context) error {
 		Feed: func() (number, failures, ignored int64) {
 			return b.feed.Number(), b.feed.Failures(), b.feed.Ignored()
 		},
+		AnswerBytes: b.keptBytes,
 	}
 	if b.store.Store.Shared() {
 		source.Mixed = b.nodes.Mixed
@@ -279,6 +281,7 @@ func (b *back) openNodes(ctx context.Context) error {
 		return err
 	}
 	b.front.nodes.Store(b.nodes)
+	b.openAnswers(ctx, clock.Now)
 	b.base.background.run(ctx, b.nodes.Beat)
 	b.base.background.run(ctx, b.figures.Run)
 	return nil

@@ -316,6 +316,12 @@ func (a *Auth) Enforced() bool {
 type Idempotency struct {
 	// TTL is how long the same [`Idempotency-Key`](IDEMPOTENCY.md) gets the same numbers.
 	TTL time.Duration `config:"ttl" range:"1m to 168h"`
+	// MaxBytes is about how much is [kept](IDEMPOTENCY.md#how-much-is-kept) for all callers. Beyond
+	// that new keys are refused.
+	MaxBytes int64 `config:"maxBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
+	// MaxBytesPerCaller is about how much is kept for one owner of keys. Beyond that its new keys are
+	// refused.
+	MaxBytesPerCaller int64 `config:"maxBytesPerCaller" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
 }
 
 // Metrics is what /metrics shows.
@@ -377,7 +383,7 @@ func Default() Config {
 
 		BizTypesFrom: FromStore, BizTypeVariables: "OBFUSCATE_",
 		LiveBizTypes: 100_000, BizTypeIdle: time.Hour,
-		Idempotency: Idempotency{TTL: 24 * time.Hour},
+		Idempotency: Idempotency{TTL: 24 * time.Hour, MaxBytes: 2 << 30, MaxBytesPerCaller: 1 << 30},
 		Metrics:     Metrics{Enabled: true, MaxBizTypes: 1000},
 		Tracing:     Tracing{SampleRatio: 0.01},
 		Compat:      Compat{CosID: CosIDOff, MaxBizTypes: 1000},

@@ -87,6 +87,11 @@ func (p *problems) oneOf(key, value string, allowed ...string) {
 	p.check(false, key, "%q is not one of %q", value, allowed)
 }
 
+// bytes checks a bound of bytes.
+func (p *problems) bytes(key string, most int64) {
+	p.check(most == 0 || most >= 1<<20 && most <= 1<<40, key, "%d is neither 0, for no bound, nor from 1048576 to 1099511627776", most)
+}
+
 func (p *problems) duration(key string, value, least, most time.Duration) {
 	p.check(value >= least && value <= most, key, "%s is outside %s to %s", shortDuration(value), shortDuration(least), shortDuration(most))
 }
@@ -143,6 +148,8 @@ func (c *Config) validate(p *problems) {
 		c.Auth.opens(p, "resp.addr", c.Resp.Addr)
 	}
 	p.duration("idempotency.ttl", c.Idempotency.TTL, time.Minute, 168*time.Hour)
+	p.bytes("idempotency.maxBytes", c.Idempotency.MaxBytes)
+	p.bytes("idempotency.maxBytesPerCaller", c.Idempotency.MaxBytesPerCaller)
 	p.check(c.Metrics.MaxBizTypes >= 0 && c.Metrics.MaxBizTypes <= 10_000, "metrics.maxBizTypes", "%d is outside 0 to 10000", c.Metrics.MaxBizTypes)
 	names := make(map[string]int, len(c.BizTypes))
 	for i, b := range c.BizTypes {
@@ -384,8 +391,7 @@ func (s *Server) validate(p *problems) {
 	p.check(s.TLS.CertFile == "" || s.TLS.KeyFile != "", "server.tls.keyFile", "it is empty, and server.tls.certFile needs it")
 	p.check(s.TLS.KeyFile == "" || s.TLS.CertFile != "", "server.tls.certFile", "it is empty, and server.tls.keyFile needs it")
 	p.check(s.MaxInFlight >= 0 && s.MaxInFlight <= 1_000_000, "server.maxInFlight", "%d is outside 0 to 1000000", s.MaxInFlight)
-	p.check(s.MaxInFlightBytes == 0 || s.MaxInFlightBytes >= 1<<20 && s.MaxInFlightBytes <= 1<<40, "server.maxInFlightBytes",
-		"%d is neither 0, for no bound, nor from 1048576 to 1099511627776", s.MaxInFlightBytes)
+	p.bytes("server.maxInFlightBytes", s.MaxInFlightBytes)
 	p.check(s.MaxConnections >= 0 && s.MaxConnections <= 10_000_000, "server.maxConnections", "%d is outside 0 to 10000000", s.MaxConnections)
 }
 

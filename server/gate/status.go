@@ -37,6 +37,8 @@ var status = map[seqd.Code]int{
 	seqd.CodeReservationConfirmed: http.StatusConflict,
 	seqd.CodeNumberVoid:           http.StatusConflict,
 	seqd.CodeRateLimited:          http.StatusTooManyRequests,
+	seqd.CodeTooManyAnswers:       http.StatusTooManyRequests,
+	seqd.CodeAnswersFull:          http.StatusInsufficientStorage,
 	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
 	seqd.CodePluginPanic:          http.StatusInternalServerError,
 	seqd.CodeInternal:             http.StatusInternalServerError,

@@ -21,6 +21,9 @@ type Answers interface {
 	// by line breaks and never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps
 	// no answer if issue clears that.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
+	// Admit sets call.NoAnswer. Kept counts the answer to a call that its biz type has kept.
+	Admit(call *seqd.Call)
+	Kept(call *seqd.Call)
 }
 
 // longestKey is how many characters an Idempotency-Key may have.
@@ -57,9 +60,16 @@ func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call
 		return "", err
 	}
 	call.Once = onceOf(call, keys[0])
+	if k.answers != nil {
+		k.answers.Admit(call)
+	}
 	switch {
 	case issuer.KeepsAnswers(call.BizType):
-		return "", issuer.Issue(c.Request.Context(), call)
+		err = issuer.Issue(c.Request.Context(), call)
+		if err == nil && !call.Replayed && k.answers != nil {
+			k.answers.Kept(call)
+		}
+		return "", err
 	case k.answers == nil:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
 	}

@@ -62,7 +62,17 @@ type Options struct {
 	// Wait is how long a request waits for another request with the same key. If it is longer than
 	// Lease, the request can take over from a node that died.
 	Wait time.Duration
-	Log  *slog.Logger
+	// Quota bounds what is kept; nil if nothing does.
+	Quota Quota
+	Log   *slog.Logger
+}
+
+// Quota bounds what is kept for each owner. It is safe for concurrent use.
+type Quota interface {
+	// Admit returns why nothing more may be kept for an owner, nil if something may.
+	Admit(owner string) error
+	// Kept counts an answer whose text has a number of bytes.
+	Kept(owner string, bytes int)
 }
 
 // Lease is how long a claim lasts without a renewal. It is renewed every third of that.
@@ -102,6 +112,26 @@ func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue f
 	r.record = record{owner: a.owner + strconv.FormatUint(a.last.Add(1), 36), count: call.Count}
 	r.claim = r.record.text()
 	return r.run(ctx)
+}
+
+// inLedger is about how many bytes an answer takes that a gapless biz type keeps, besides what each takes.
+const inLedger = 1000
+
+// Admit sets call.NoAnswer, by which a new key is refused if much is kept for its owner.
+func (a *Answers) Admit(call *seqd.Call) {
+	call.NoAnswer = nil
+	if a.opts.Quota != nil {
+		call.NoAnswer = a.opts.Quota.Admit(call.Caller.OwnerID())
+	}
+}
+
+// Kept counts the answer to a call that its biz type has kept.
+func (a *Answers) Kept(call *seqd.Call) { a.count(call, inLedger) }
+
+func (a *Answers) count(call *seqd.Call, bytes int) {
+	if a.opts.Quota != nil {
+		a.opts.Quota.Kept(call.Caller.OwnerID(), bytes)
+	}
 }
 
 // request is one call of Once.
@@ -194,6 +224,9 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 		issued = true
 		end()
 		r.drop(lasting)
+		if !r.call.Replayed {
+			r.Kept(r.call)
+		}
 		return "", nil
 	}
 	answer := r.record
@@ -209,6 +242,9 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	r.note(err)
 	if held == text {
 		held = "" // it is kept: the reply to the command was lost
+	}
+	if held == "" {
+		r.count(r.call, len(text))
 	}
 	if err != nil || held != "" {
 		r.call.Sequence.Reset()

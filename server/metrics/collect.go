@@ -34,6 +34,9 @@ type Source struct {
 	// Feed returns the number of the newest announced change, how many attempts to read changes
 	// failed, and how many messages were ignored.
 	Feed func() (number, failures, ignored int64)
+	// AnswerBytes returns how many bytes the answers to requests with an Idempotency-Key take on all
+	// nodes, and how many they may take, 0 for any number.
+	AnswerBytes func() (bytes, most int64)
 	// LinesDropped and LinesSkipped count log lines, SpansDropped counts spans that were left out.
 	LinesDropped, LinesSkipped, SpansDropped func() int64
 }
@@ -127,6 +130,11 @@ func (m *Metrics) collectProcess(to chan<- prometheus.Metric, s Source) {
 		idempotentTotal.send(to, float64(h.Issued), "issued")
 		idempotentTotal.send(to, float64(h.Replayed), "replayed")
 		idempotentTotal.send(to, float64(h.Failed), "failed")
+	}
+	if s.AnswerBytes != nil {
+		bytes, most := s.AnswerBytes()
+		answerBytes.send(to, float64(bytes))
+		answerBytesMax.send(to, float64(most))
 	}
 	if s.RESPConnections != nil {
 		respConnections.send(to, float64(s.RESPConnections()))

@@ -81,6 +81,8 @@ var (
 	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once because of server.maxConnections.")
 	connectionsClosed  = counter("seqd_http_connections_closed_total", "Connections that were closed: displaced to make room below server.maxConnections, or silent, without an answered request for server.readHeaderTimeout.", "why")
 	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")
+	answerBytes        = gauge(most, "seqd_idempotency_bytes", "About how many bytes the answers kept for Idempotency-Keys take, on all nodes.")
+	answerBytesMax     = gauge(most, "seqd_idempotency_max_bytes", "idempotency.maxBytes; 0 for no bound.")
 )
 
 // The Redis protocol.
@@ -230,6 +232,6 @@ var reasons = [...]seqd.Code{
 	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeInvalidKey, seqd.CodeInvalidTTL,
 	seqd.CodeTooManyKeys, seqd.CodeTooManyReserved, seqd.CodeUnknownReservation, seqd.CodeReservationExpired, seqd.CodeReservationReleased,
 	seqd.CodeReservationConfirmed, seqd.CodeNumberVoid, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
-	seqd.CodeExhausted, seqd.CodeStoreFailedOver, seqd.CodeRateLimited, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
+	seqd.CodeExhausted, seqd.CodeStoreFailedOver, seqd.CodeRateLimited, seqd.CodeTooManyAnswers, seqd.CodeAnswersFull, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
 	seqd.CodeCursorContested, seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
 }

@@ -402,6 +402,7 @@ func driven(t *testing.T) *Metrics {
 			tell("webhook", seqd.Measurement{Gauge: seqd.GaugeQueued, Value: 7})
 		},
 		Feed:         func() (int64, int64, int64) { return 1, 1, 1 },
+		AnswerBytes:  func() (int64, int64) { return 1, 2 },
 		LinesDropped: one, LinesSkipped: one, SpansDropped: one,
 	})
 	m.Route("/seq/{bizType}")("GET", 200)

@@ -301,7 +301,7 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 
 // orderOp returns the operation that carries out an order.
 func orderOp(o seqd.Order) ledger.Op {
-	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, Caller: o.Caller.OwnerID()}
+	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, NoAnswer: o.NoAnswer, Caller: o.Caller.OwnerID()}
 	if o.Reserve {
 		op.Kind, op.TTL, op.ID = ledger.Reserve, o.TTL.Milliseconds(), newID()
 	}

@@ -41,6 +41,8 @@ const codes = {
   unsupported_media_type: ["The node does not read this kind of text", "Reload the page."],
   idempotency_key_reused: ["An Idempotency-Key was used twice", "Each request needs its own."],
   rate_limited: ["Too many requests", "Wait, or raise the limit."],
+  too_many_answers: ["Too much is kept for your Idempotency-Keys", "Wait until some end."],
+  answers_full: ["Too much is kept for Idempotency-Keys", "Raise idempotency.maxBytes, or wait."],
   starting: ["The node is starting", "Wait a few seconds: it has not reached its store yet."],
   stopping: ["The node is stopping", later],
   overloaded: ["The node has too much to do", "If it stays so, add nodes or raise limits."],

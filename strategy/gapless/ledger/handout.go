@@ -76,6 +76,8 @@ func (s *State) handOut(now int64, p *Policy, op *Op, looked *Looked, res *Resul
 			return errShut
 		case s.Closed:
 			return errClosed
+		case op.NoAnswer != nil:
+			return op.NoAnswer
 		}
 	}
 	if op.Kind == Reserve {

@@ -46,6 +46,8 @@ type Op struct {
 	// Once identifies a request of Issue or Reserve that may be repeated: at most 64 visible ASCII
 	// characters, "" for none.
 	Once string
+	// NoAnswer is why Issue and Reserve must not begin to keep an answer for Once, nil if they may.
+	NoAnswer error
 	// Recall makes Issue and Reserve only find what Once was given before. If that is nothing and
 	// Close is set, the ledger is closed: it carries out no request with Once any more. Close is
 	// for a period that ended.
