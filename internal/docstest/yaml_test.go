@@ -28,14 +28,16 @@ var (
 	jsText    = regexp.MustCompile(`"[^"]*"`)
 )
 
+// documents are the patterns of all documents.
+var documents = []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "client/*.md", "examples/*.md", "examples/*/*.md"}
+
 // TestYAML loads each YAML example of the documents as a configuration, with a Redis, and with
 // biz types of the store if it has none.
 func TestYAML(t *testing.T) {
 	root := must.Get(filepath.Abs("../.."))(t)
 	tried := 0
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/plugins/*.md"} {
-		documents, _ := filepath.Glob(filepath.Join(root, pattern))
-		for _, document := range documents {
+	for _, pattern := range documents {
+		for _, document := range must.Get(filepath.Glob(filepath.Join(root, pattern)))(t) {
 			for _, block := range yamlBlock.FindAllStringSubmatch(read(t, document), -1) {
 				first, _, _ := strings.Cut(strings.TrimSpace(block[1]), " ")
 				if notOurs[first] != "" {
