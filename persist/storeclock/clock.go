@@ -23,6 +23,9 @@ type Clock struct {
 	asked bool
 	first reading // the first reading of all
 	last  reading
+	// until is from when the clock is trusted, and looked when Settled last read it.
+	until  int64
+	looked time.Duration
 }
 
 // reading is the store's clock, and the node's monotonic clock before it asked and after it was told.

@@ -207,7 +207,10 @@ func (l *Log) List(ctx context.Context, after string, limit int) (list []Kept, n
 
 // purge removes the lines that are too old.
 func (l *Log) purge(ctx context.Context) error {
-	now, err := l.store.Clock.Fresh(ctx)
+	if settled, err := l.store.Clock.Settled(ctx, l.store.Documents); !settled {
+		return err
+	}
+	now, err := l.store.Clock.Times(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
@@ -131,7 +132,7 @@ func (unpurgeable) Purge(context.Context, string, int64, int) (int, error) { ret
 
 // TestPurgeFails checks that the error of a purge is returned, with what was removed.
 func TestPurgeFails(t *testing.T) {
-	if n, err := idempotency.NewStore(unpurgeable{}, rightClock(time.Now)).Purge(t.Context()); n != 3 || err == nil {
+	if n, err := idempotency.NewStore(unpurgeable{memory.New(time.Now).Documents()}, rightClock(time.Now)).Purge(t.Context()); n != 3 || err == nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
 }

@@ -177,7 +177,10 @@ const (
 // Purge removes records that have ended, until there are no more or ctx ends. An answer is valid
 // until it is removed.
 func (s *Store) Purge(ctx context.Context) (purged int, err error) {
-	now, err := s.clock.Fresh(ctx)
+	if settled, err := s.clock.Settled(ctx, s.documents); !settled {
+		return 0, err
+	}
+	now, err := s.clock.Times(ctx)
 	if err != nil {
 		return 0, err
 	}

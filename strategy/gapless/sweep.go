@@ -207,6 +207,9 @@ func (w *sweeper) alone(ctx context.Context, doc persist.Document) error {
 // written with the later time of the store's clock and the node's, and are removed by the earlier,
 // so that one wrong clock ends none early.
 func (w *sweeper) purge(ctx context.Context) error {
+	if settled, err := w.env.Clock.Settled(ctx, w.Documents); !settled {
+		return err
+	}
 	t, err := w.env.Clock.Times(ctx)
 	if err != nil {
 		return err

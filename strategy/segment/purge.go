@@ -102,6 +102,9 @@ func (s *Periodic) purge() {
 // isSteady waits for a time and reports whether the clock passed with it. It is false if the
 // strategy is closing.
 func (f *family) isSteady(delay time.Duration) bool {
+	if !f.isSettled() {
+		return false
+	}
 	began, real := f.env.Now(), time.Now()
 	if !f.pause(delay) {
 		return false
@@ -109,6 +112,22 @@ func (f *family) isSteady(delay time.Duration) bool {
 	if moved := f.env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
 		f.env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", f.bizType.Name, "by", moved.String())
 		return false
+	}
+	return true
+}
+
+// isSettled waits until the clock has not jumped of late. It is false if the strategy is closing.
+func (f *family) isSettled() bool {
+	for f.env.Clock != nil {
+		ctx, cancel := f.context()
+		settled, err := f.env.Clock.Settled(ctx, f.env.Store.Documents())
+		cancel()
+		if settled && err == nil {
+			break
+		}
+		if !f.pause(time.Minute) {
+			return false
+		}
 	}
 	return true
 }

@@ -445,6 +445,33 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "months ahead at the start", was: "A machine that started with a clock months ahead removed answers and closed periods that had not ended.", found: "issue 30",
+		world: Options{Bolt: true, BizTypes: only("bill", "voucher", "receipt"), Script: func(w *World) {
+			a := w.named("a")
+			turned := func(by time.Duration) {
+				a.stop()
+				a.setClock(by)
+				a.start()
+			}
+			ask := func() string {
+				w.issue("a", "receipt", 1)
+				bill, voucher := w.once("a", "bill", "cart"), w.once("a", "voucher", "cart")
+				return fmt.Sprint(bill.Runs, bill.Texts, voucher.Runs, voucher.Texts)
+			}
+			first := ask()
+			for _, ahead := range []time.Duration{100 * 24 * time.Hour, 400 * 24 * time.Hour} {
+				turned(ahead)
+				w.issue("a", "receipt", 1)
+				time.Sleep(2 * time.Hour)
+				turned(0)
+				time.Sleep(10 * time.Second)
+				if again := ask(); again != first {
+					w.journal.Find("%s again, after a clock was %s ahead: want %s", again, ahead, first)
+				}
+			}
+		}},
+	},
+	{
 		name: "a key over a change of strategy", was: "A key got a second number after the strategy was changed.", found: "issue 31, A.2",
 		rules: []string{"recall"},
 		world: Options{BizTypes: only("bulk"), Script: func(w *World) {
