@@ -39,8 +39,8 @@ import (
 //     node saw higher numbers, and the numbers in hand and in the cursor;
 //   - the run ended: as for a process that ended, and the cursor.
 //
-// If the store orders the numbers, nothing waits anywhere. Then only calls that got no numbers,
-// changes and restores skip any, and takes of unknown outcome, whose callers share another take.
+// If the store orders the numbers, nothing waits anywhere, except while a change made the ordering
+// per-node. Then only calls that got no numbers, changes and restores skip any, and takes of unknown outcome, whose callers share another take.
 //
 // Keys are left out: nodes close and open them all the time.
 //
@@ -146,8 +146,12 @@ func gapOf(b *bizType) int64 { return max(b.RestoreGap, 10*max(b.MaxStep, b.Step
 
 // boundOfStore is boundOf of a counter whose numbers the store orders.
 func (h *evidence) boundOfStore(c counter, all []*issue) (bound int64) {
-	bound = h.unanswered(c.bizType) + h.unheard(c.bizType)
+	b := c.bizType
+	bound = h.unanswered(b) + h.unheard(b)
 	for _, f := range h.faults {
+		if f.Unordered == b.Name && !f.IfRedis { // each node had two buffers meanwhile
+			bound += 2 * max(b.MaxStep, b.Step, h.mostWaiting(b)) * int64(len(h.world.Nodes))
+		}
 		if f.Store {
 			bound += int64(len(h.world.Nodes)) * attempts(f) * h.mostWaiting(c.bizType)
 		}

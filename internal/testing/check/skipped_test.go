@@ -35,6 +35,14 @@ func TestSkipped(t *testing.T) {
 			s.fault(0, 10, "cut", "m", breaksStore)
 			s.call(20, 21, "a", slip, numbers(50, 2))
 		}, RuleSkipped},
+		{"by the store, two buffers of three nodes", func(s *story) {
+			s.fault(0, 10, "ordering", "", func(f *record.Fault) { f.Unordered = slip })
+			s.call(20, 21, "a", slip, numbers(61, 1))
+		}, ""},
+		{"by the store, more than the buffers", func(s *story) {
+			s.fault(0, 10, "ordering", "", func(f *record.Fault) { f.Unordered = slip })
+			s.call(20, 21, "a", slip, numbers(62, 1))
+		}, RuleSkipped},
 		{"by the store, answers that were lost", func(s *story) {
 			l := s.line(5, "", slip, record.Unheard)
 			l.First, l.Last = 1, 4
