@@ -43,14 +43,12 @@ func inHand(shapes []load.Shape) {
 
 // file is the path of the node's store. the turn is held.
 func (n *node) file() string {
-	return filepath.Join(n.dir, n.name, fmt.Sprintf("seqd-%d.db", n.files))
+	return filepath.Join(n.dir, n.name, fmt.Sprintf("seqd-%d.db", n.killed))
 }
 
 // leaveFile leaves the file to the life that was killed, and gives the next one what a kill leaves of
 // it. the turn is held.
-func (n *node) leaveFile() {
-	was := n.file()
-	n.files++
+func (n *node) leaveFile(was string) {
 	if err := boltsim.Copy(was, n.file()); err != nil && !errors.Is(err, fs.ErrNotExist) { // it had none yet
 		n.journal.Find("the file of %s cannot be copied: %v", n.name, err)
 	}

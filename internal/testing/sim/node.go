@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -38,7 +40,7 @@ type node struct {
 	now      *life         // nil while none runs
 	settings map[string]string
 	endPause func()
-	files    int // how many files of bolt it has left behind
+	killed   int // how many of its lives were killed
 }
 
 var _ load.Node = (*node)(nil)
@@ -86,6 +88,7 @@ func (n *node) begin() {
 	l := &life{node: n, number: int(n.lives.Add(1))}
 	l.view = n.store.View(l.fates())
 	cfg, err := n.configuration()
+	err = errors.Join(err, os.MkdirAll(n.stateDir(), 0o700))
 	if err != nil {
 		n.journal.Find("%s cannot be configured: %v", n.name, err)
 		return
@@ -110,7 +113,7 @@ func (n *node) configuration() (*config.Config, error) {
 		"SEQD_SERVER_CONSOLE=false", "SEQD_SERVER_DRAINDELAY=1s", "SEQD_SERVER_STOPTIMEOUT=8s",
 		"SEQD_COMPAT_LEAF=true", "SEQD_COMPAT_TINYID=true", "SEQD_COMPAT_COSID=use",
 		"SEQD_SNOWFLAKE_HORIZON=6s", "SEQD_SNOWFLAKE_RENEWINTERVAL=2s", "SEQD_SNOWFLAKE_POLLINTERVAL=1s", "SEQD_SNOWFLAKE_MAXSKEW=1500ms",
-		"SEQD_SNOWFLAKE_STATEDIR=" + filepath.Join(n.dir, n.name), "SEQD_BIZTYPEFOLDER=" + n.dir,
+		"SEQD_SNOWFLAKE_STATEDIR=" + n.stateDir(), "SEQD_BIZTYPEFOLDER=" + n.dir,
 	}
 	if n.options.Bolt {
 		env = append(env, "SEQD_STORE_DRIVER=bolt", "SEQD_STORE_BOLT_PATH="+n.file())
@@ -214,11 +217,33 @@ func (n *node) die(l *life, how string) {
 	n.journal.Lived(n.name, l.number, how)
 	n.now = nil
 	n.unpause()
+	file, state := n.file(), n.stateDir()
+	n.killed++
+	n.leaveState(state)
 	if n.options.Bolt {
-		n.leaveFile()
+		n.leaveFile(file)
 	}
 	l.stopIt()
 	n.running.Go(func() { _ = l.server.Stop() }) // its errors reach nobody either
+}
+
+// stateDir is the folder of the node's state file. the turn is held.
+func (n *node) stateDir() string { return filepath.Join(n.dir, n.name, fmt.Sprint("state-", n.killed)) }
+
+// leaveState leaves the folder of the state file, with its lock, to the life that was killed, and
+// moves what else is there into that of the next one: what the dead one still writes reaches nobody.
+// the turn is held.
+func (n *node) leaveState(was string) {
+	err := os.MkdirAll(n.stateDir(), 0o700)
+	files, listed := os.ReadDir(was)
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".lock") {
+			err = errors.Join(err, os.Rename(filepath.Join(was, f.Name()), filepath.Join(n.stateDir(), f.Name())))
+		}
+	}
+	if err = errors.Join(err, listed); err != nil && !errors.Is(err, fs.ErrNotExist) { // the life may be about to replace one
+		n.journal.Find("the state of %s cannot be moved: %v", n.name, err)
+	}
 }
 
 // stop ends the node as SIGTERM does, and waits until it has ended.
