@@ -58,9 +58,6 @@ func (r *run) add(t take, count int) {
 
 // reset makes a run empty.
 func (r *run) reset() {
-	for _, call := range r.calls {
-		call.Caller = seqd.Caller{}
-	}
 	r.calls, r.errs, r.takes, r.numbers = r.calls[:0], r.errs[:0], r.takes[:0], 0
 	r.caller = access.Identity{}
 }
