@@ -70,25 +70,23 @@ func (f form) text() string {
 	return fmt.Sprintf("%d:%d:%d:%s%s", f.width, len(f.before), len(f.after), f.before, f.after)
 }
 
-// parseForm is the inverse of [form.text]. It returns what follows the form.
-func parseForm(text string) (f form, rest string, ok bool) {
+// parseForm is the inverse of [form.text]. It returns what follows the form, "" for a text that has
+// none.
+func parseForm(text string) (f form, rest string) {
 	var sizes [3]int
 	for i := range sizes {
-		var digits string
-		if digits, text, ok = strings.Cut(text, ":"); !ok {
-			return form{}, "", false
-		}
+		digits, behind, _ := strings.Cut(text, ":")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 || n > mostBytes {
-			return form{}, "", false
+			return form{}, ""
 		}
-		sizes[i] = n
+		sizes[i], text = n, behind
 	}
 	before, after := sizes[1], sizes[1]+sizes[2]
 	if after > len(text) {
-		return form{}, "", false
+		return form{}, ""
 	}
-	return form{width: sizes[0], before: text[:before], after: text[before:after]}, text[after:], true
+	return form{width: sizes[0], before: text[:before], after: text[before:after]}, text[after:]
 }
 
 // deflaters are reused: one takes a megabyte.

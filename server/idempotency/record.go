@@ -148,11 +148,7 @@ func (rec record) lines() (string, error) {
 	case 'n':
 		return rec.numbers(form{}, rest)
 	case 'f':
-		f, runs, ok := parseForm(rest)
-		if !ok {
-			return "", errDamaged
-		}
-		return rec.numbers(f, runs)
+		return rec.numbers(parseForm(rest))
 	case 'z':
 		rest, err = inflate(rest)
 	case 'b':
