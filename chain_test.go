@@ -378,9 +378,18 @@ func TestPeriods(t *testing.T) {
 	if p := seqd.ResetNever.Of(at); p != 0 || p.String() != "" {
 		t.Errorf("never: %v", p)
 	}
-	if c := seqd.CalendarOf(seqd.BizType{}); c.Reset != seqd.ResetNever || c.Zone != time.UTC {
-		t.Errorf("%+v", c)
+	for settings, want := range map[any]seqd.Reset{nil: seqd.ResetNever, monthly{}: seqd.ResetMonthly} {
+		if c := seqd.CalendarOf(seqd.BizType{Settings: settings}); c.Reset != want || c.Zone != time.UTC {
+			t.Errorf("%+v, want %s", c, want)
+		}
 	}
+}
+
+// monthly are settings of numbers that begin again each month.
+type monthly struct{}
+
+func (monthly) Calendar() seqd.Calendar {
+	return seqd.Calendar{Reset: seqd.ResetMonthly, Zone: time.UTC}
 }
 
 // A plugin whose Close blocks: Close of the issuer must end with its context, as it does for

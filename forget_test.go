@@ -19,6 +19,11 @@ type willing struct {
 	left *lasting // nil for nothing
 }
 
+// wilful is one that fails to say what is left.
+type wilful struct{ willing }
+
+func (*wilful) Legacy() seqd.Strategy { panic("no") }
+
 func (w *willing) Legacy() seqd.Strategy {
 	if w.left == nil {
 		return nil
@@ -49,6 +54,13 @@ func TestLegacies(t *testing.T) {
 	put(t, is, heir)
 	if heir.inherited != nil {
 		t.Errorf("inherited %v", heir.inherited)
+	}
+	last := &wilful{willing{lasting: lasting{shelf: &shelf{}}}}
+	put(t, is, last)
+	remove(nil)
+	put(t, is, heir)
+	if heir.inherited != last {
+		t.Errorf("inherited %v, not all of the strategy", heir.inherited)
 	}
 	shut(t, is)
 }

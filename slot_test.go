@@ -65,6 +65,9 @@ func (s *scripted) Close(context.Context) error      { s.closed++; return nil }
 // TestInstance: what callers and closers of an instance meet in each phase, and how often its
 // strategy is closed.
 func TestInstance(t *testing.T) {
+	if c := new(slot).look(); c.exists() {
+		t.Errorf("a slot that nothing was put into holds %+v", c)
+	}
 	away := errors.New("away")
 	for name, test := range map[string]struct {
 		outcomes []error // of the attempts before stop
