@@ -192,12 +192,7 @@ func (s *scene) env() strategy.Env {
 // node returns a new node, which has read nothing.
 func (s *scene) node() *gapless.Strategy {
 	s.t.Helper()
-	settings := s.settings
-	node, err := gapless.New(s.env(), seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return node
+	return newNode(s.t, s.env(), s.settings)
 }
 
 // on calls f with a new node, and ends it.

@@ -1,7 +1,6 @@
 package gapless_test
 
 import (
-	"log/slog"
 	"runtime"
 	"testing"
 	"time"
@@ -17,10 +16,7 @@ import (
 // open returns a strategy that inherits from another one, nil for none.
 func open(t *testing.T, store persist.Store, from seqd.Strategy) *gapless.Strategy {
 	t.Helper()
-	settings := gapless.DefaultSettings()
-	s := must.Get(gapless.New(strategy.Env{
-		Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
+	s := newNode(t, strategy.Env{Store: store, Now: time.Now}, gapless.DefaultSettings())
 	if from != nil {
 		s.Inherit(from)
 	}

@@ -54,17 +54,11 @@ func (d *daily) begun(keep time.Duration, zone string, reshaped bool) *gapless.S
 	d.Helper()
 	settings := gapless.DefaultSettings()
 	settings.Reset, settings.TimeZone, settings.AcquireTimeout = seqd.ResetDaily, zone, time.Minute
-	s, err := gapless.New(strategy.Env{
-		Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: keep,
-		Clock: d.clock(),
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings})
-	if err == nil {
-		if reshaped {
-			s.Reopen()
-		}
-		err = s.Init(d.Context(), reshaped)
+	s := newNode(d, strategy.Env{Store: d.store, Now: d.now, AnswerTTL: keep, Clock: d.clock()}, settings)
+	if reshaped {
+		s.Reopen()
 	}
-	must.Do(d, err)
+	must.Do(d, s.Init(d.Context(), reshaped))
 	d.Cleanup(func() { _ = s.Close(d.Context()) })
 	return s
 }
@@ -348,7 +342,7 @@ func TestRecallInAnyShape(t *testing.T) {
 			}
 			settings := gapless.DefaultSettings()
 			settings.Reset, settings.TimeZone, settings.Keyed = reset, zone, true
-			s := must.Get(gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
+			s := newNode(t, env, settings)
 			var seq seqd.Sequence
 			seq.For("a")
 			order := seqd.Order{Count: 2, Reserve: true, TTL: 24 * time.Hour, Once: "order-1"}

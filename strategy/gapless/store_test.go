@@ -3,7 +3,6 @@ package gapless_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -44,9 +43,7 @@ func TestPeriodsAndDetails(t *testing.T) {
 	settings := gapless.DefaultSettings()
 	settings.Reset = seqd.ResetYearly
 	now := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
-	s := must.Get(gapless.New(strategy.Env{
-		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Clock: storeclock.New(store, now, nil),
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
+	s := newNode(t, strategy.Env{Store: store, Now: now, Clock: storeclock.New(store, now, nil)}, settings)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	must.Do(t, s.Init(t.Context(), true))
 	for period, want := range map[seqd.Period]seqd.Code{
@@ -63,9 +60,7 @@ func TestPeriodsAndDetails(t *testing.T) {
 	awaitDetails(t, s, want)
 
 	// After a restart that is known although nobody has asked for a number.
-	again := must.Get(gapless.New(strategy.Env{
-		Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Clock: storeclock.New(store, now, nil),
-	}, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(t)
+	again := newNode(t, strategy.Env{Store: store, Now: now, Clock: storeclock.New(store, now, nil)}, settings)
 	t.Cleanup(func() { _ = again.Close(context.Background()) })
 	must.Do(t, again.Init(t.Context(), false))
 	awaitDetails(t, again, want)

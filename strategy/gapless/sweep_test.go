@@ -138,7 +138,7 @@ func TestBizTypeNeedsSweeper(t *testing.T) {
 		s := newScene(t, false, nil)
 		env := s.env()
 		env.Attendance = storeclock.NewAttendance(env.Store.Documents(), env.Clock)
-		must.Get(gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}))(t)
+		newNode(t, env, s.settings)
 		select {
 		case <-env.Attendance.Needed():
 		default:
