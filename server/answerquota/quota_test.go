@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,11 @@ const ttl = 8 * time.Hour
 // documents are those of a store that may be away.
 type documents struct {
 	persist.Documents
-	away bool
+	away atomic.Bool
 }
 
 func (d *documents) List(ctx context.Context, kind, after string, limit int) ([]persist.Document, error) {
-	if d.away {
+	if d.away.Load() {
 		return nil, persist.ErrUnavailable
 	}
 	return d.Documents.List(ctx, kind, after, limit)
@@ -121,14 +122,14 @@ func TestStoreAway(t *testing.T) {
 		b, _ := begin(t, docs, 0, 1000)
 		a.Kept("x", 900)
 		time.Sleep(soon)
-		docs.away = true
+		docs.away.Store(true)
 		a.Kept("y", 900)
 		time.Sleep(soon)
 		for _, owner := range []string{"x", "y"} {
 			wants(t, a, owner, seqd.CodeTooManyAnswers, 0)
 		}
 		wants(t, b, "y", "", 0)
-		docs.away = false
+		docs.away.Store(false)
 		time.Sleep(soon)
 		if b.Admit("x") == nil || b.Admit("y") == nil {
 			t.Error("b does not know what a keeps")

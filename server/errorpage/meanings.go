@@ -51,6 +51,8 @@ var meanings = map[seqd.Code]Meaning{
 	seqd.CodeExhausted:            {"All numbers are used up", operator, "Raise the limit of the biz type, or use a new one."},
 	seqd.CodeStoreFailedOver:      {"The store failed over and may have lost counters", operator, "Confirm how far the counters had come: seqd failover --help, and “failover of the store” in the manual."},
 	seqd.CodeRateLimited:          {"Too many requests", caller, later},
+	seqd.CodeTooManyAnswers:       {"Too much is kept for your Idempotency-Keys", caller, "Wait until some end, or send the request without a key."},
+	seqd.CodeAnswersFull:          {"Too much is kept for Idempotency-Keys", operator, "Raise idempotency.maxBytes, or wait. Requests without a key are answered."},
 	seqd.CodeStarting:             {"The node is starting", wait, later},
 	seqd.CodeStopping:             {"The node is stopping", wait, "Send the same request to another node."},
 	seqd.CodeOverloaded:           {"The node has too much to do", wait, later + " If it stays so, an operator adds nodes or raises limits."},
