@@ -42,7 +42,7 @@ type counter struct {
 	gathering int
 	arrived   int // callers so far
 	closing   bool
-	idle      chan struct{} // closed when the machine is idle and closing is set; nil before
+	idle      chan struct{} // closed when the machine is idle; nil before closing is set
 	told      ledger.Stats  // what the totals contain
 	looked    time.Time     // when told was last known to be true
 	looking   bool          // whether told is being read again, or waits for that
@@ -195,7 +195,7 @@ func (c *counter) step() {
 	if c.timer.Stop(); !wake.IsZero() {
 		c.timer.Reset(wake.Sub(now))
 	}
-	if c.closing && c.running == 0 && c.idle != nil && c.machine.Idle() {
+	if c.idle != nil && c.running == 0 && c.machine.Idle() {
 		close(c.idle)
 		c.idle = nil
 	}

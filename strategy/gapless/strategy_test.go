@@ -134,7 +134,7 @@ func TestMeasure(t *testing.T) {
 			seqd.GaugeReserved: 0, seqd.GaugeReleased: 0, seqd.GaugeVoids: 0, seqd.GaugeReservedShare: 0, seqd.GaugeReleasedAge: 0, seqd.GaugePeriodLeft: day,
 		})
 		for _, key := range []string{"k1", "k2"} {
-			_, one, err := order(node, key, seqd.Order{Count: 2, Reserve: true})
+			_, one, err := order(node, key, seqd.Order{Count: 4, Reserve: true})
 			if err == nil {
 				_, _, err = order(node, key, seqd.Order{Count: len(key), Reserve: true})
 			}
@@ -146,7 +146,7 @@ func TestMeasure(t *testing.T) {
 				err = node.Release(t.Context(), seqd.Settlement{ID: one.ID})
 			}
 			if err == nil && key == "k2" {
-				err = node.Void(t.Context(), seqd.Voiding{Key: key, Number: 3, Reason: "spoilt"})
+				err = node.Void(t.Context(), seqd.Voiding{Key: key, Number: 5, Reason: "spoilt"})
 			}
 			must.Do(t, err)
 		}
@@ -155,9 +155,9 @@ func TestMeasure(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		want("with numbers", map[seqd.Gauge]float64{
-			seqd.GaugeReserved: 6, seqd.GaugeReleased: 4, seqd.GaugeVoids: 1, seqd.GaugeReservedShare: 0.7, seqd.GaugeReleasedAge: 3, seqd.GaugePeriodLeft: day - 4,
+			seqd.GaugeReserved: 6, seqd.GaugeReleased: 8, seqd.GaugeVoids: 1, seqd.GaugeReservedShare: 0.9, seqd.GaugeReleasedAge: 3, seqd.GaugePeriodLeft: day - 4,
 		})
-		if got, want := fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:3 period:2000-01-01 released:4 reserved:6 voids:1]"; got != want {
+		if got, want := fmt.Sprint(node.Details()), "map[maxKeys:1000000 maxReserved:10 openKeys:3 period:2000-01-01 released:8 reserved:6 voids:1]"; got != want {
 			t.Errorf("details %s, want %s", got, want)
 		}
 	})
@@ -191,6 +191,9 @@ func TestMeasureOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(two, 2, 0, 0)
+		time.Sleep(31 * time.Second)
+		want(one, 2, 0, 2)
+		want(one, 2, 0, 0)
 	})
 }
 

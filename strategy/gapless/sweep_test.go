@@ -144,6 +144,8 @@ func TestBizTypeNeedsSweeper(t *testing.T) {
 		default:
 			t.Error("nobody reclaims its reservations")
 		}
+		env.Attendance = nil // of a process that does nothing in the background
+		s.factory().Background(t.Context(), env, nil)
 	})
 }
 
