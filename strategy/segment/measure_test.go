@@ -206,7 +206,7 @@ func TestMeasureCursor(t *testing.T) {
 		between(t, "in hand", before[seqd.GaugeInHand]-standby, 180, 180+standby)
 		between(t, "fill", before[seqd.GaugeFill], 0.9, 1)
 		numbers(t, a, 30)
-		wantGauges(t, a, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30})
+		wantGauges(t, a, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30, seqd.GaugeFill: min(1, (before[seqd.GaugeInHand]-30-standby)/200)})
 
 		b, _ := newShared(t, store, redis, hundred)
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: 0}) // it has not looked yet
