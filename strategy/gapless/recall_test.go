@@ -88,6 +88,24 @@ func TestOnceOverPeriods(t *testing.T) {
 	}
 }
 
+// Days that are over and gave no answers are looked at once, not for each request.
+func TestBareDaysAreReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDaily(t)
+		store := &readers{Store: d.store}
+		d.store = store
+		s := d.node(time.Hour)
+		store.slow.Store(true)
+		d.once(s, "order-1")
+		first := store.total.Swap(0)
+		d.once(s, "order-2")
+		if again := store.total.Load(); first < 5 || again > 1 {
+			t.Errorf("%d reads, then %d", first, again)
+		}
+		must.Do(t, s.Close(t.Context()))
+	})
+}
+
 // A node whose answers are kept for a shorter time finds those that are kept for longer, in the
 // document or in the records, also after it has looked there for others.
 func TestOnceAfterAShorterTTL(t *testing.T) {
