@@ -34,8 +34,8 @@ const (
 	leavePatience = time.Second
 	// parts is how many buckets the life of an answer has.
 	parts = 8
-	// mostOwners is how many owners a bucket has. What others keep counts in all only, under rest, which
-	// is no owner.
+	// mostOwners is how many owners a bucket counts by name. It counts what is kept for further
+	// owners under rest, which is no owner: that counts against Most and not against MostPerOwner.
 	mostOwners = 1000
 	rest       = "~"
 	// mostDocuments is how many documents are read.

@@ -12,9 +12,9 @@ import (
 // How is how [Raise], [RaiseAll] and [RaiseBy] go about it.
 type How struct {
 	// DryRun is whether nothing is changed: the results are what would become of the counters. Nodes
-	// may run.
+	// may run. A dry run does not check what Sure permits, and does not look for nodes.
 	DryRun bool
-	// Sure is whether what looks like a slip is done nevertheless: see mostSkipped, mostVoid.
+	// Sure is whether what looks like a slip is done nevertheless: see slip.
 	Sure bool
 	// Waits is called before it waits whether nodes still run, with their names; nil calls nobody.
 	Waits func(nodes string)
