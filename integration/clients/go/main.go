@@ -94,7 +94,7 @@ func numbers(admin *seqd.ClientWithResponses) {
 	other := got(admin.PostNumbersWithResponse(ctx, "order", keyed))
 	refused(other.ApplicationproblemJSON422, other, seqd.CodeIdempotencyKeyReused)
 
-	parsed := got(admin.ParseIDWithResponse(ctx, "order", *issued.Id))
+	parsed := got(admin.ParseIDWithResponse(ctx, "order", *issued.Id, nil))
 	check(good(parsed.JSON200, parsed).Valid && parsed.JSON200.Number == *issued.Id, parsed.JSON200)
 	nobody := got(admin.TakeNumbersWithResponse(ctx, "nobody", nil))
 	refused(nobody.ApplicationproblemJSON404, nobody, seqd.CodeUnknownBizType)

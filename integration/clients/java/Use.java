@@ -73,7 +73,7 @@ public final class Use {
     check(header(again, "Idempotent-Replayed").equals("true"), again.getHeaders());
     refused(422, Code.IDEMPOTENCY_KEY_REUSED, () -> api.postNumbers("order", 3, "java", null));
 
-    Parsed parsed = api.parseID("order", one.getId());
+    Parsed parsed = api.parseID("order", one.getId(), null);
     check(parsed.getValid() && parsed.getNumber().equals(one.getId()), parsed);
     refused(404, Code.UNKNOWN_BIZ_TYPE, () -> api.takeNumbers("nobody", null, null));
   }

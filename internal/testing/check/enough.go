@@ -28,11 +28,12 @@ func (h *evidence) checkEnough(r *Report) {
 		return
 	}
 	nodes, bizTypes, protocols := make(map[string]bool), make(map[string]bool), make(map[string]bool)
-	disabled := make(map[string]bool) // in a short run perhaps at each call
+	// A biz type may be disabled at each call of a short run, or stay deleted after a restore.
+	absent := make(map[string]bool)
 	for i := range h.calls {
 		c := &h.calls[i]
-		if c.code == "disabled" {
-			disabled[c.bizType.Name] = true
+		if c.code == "disabled" || c.code == "unknown_biz_type" {
+			absent[c.bizType.Name] = true
 		}
 		if c.answered() && (len(c.runs) > 0 || len(c.texts) > 0) {
 			nodes[c.node], bizTypes[c.bizType.Name], protocols[c.proto] = true, true, true
@@ -47,7 +48,7 @@ func (h *evidence) checkEnough(r *Report) {
 		}
 	}
 	for _, b := range h.world.BizTypes {
-		if !bizTypes[b.Name] && !disabled[b.Name] {
+		if !bizTypes[b.Name] && !absent[b.Name] {
 			little("no number of %s was issued", b.Name)
 		}
 	}

@@ -48,8 +48,8 @@ export const timeField = (label, name, instant, props) => {
 };
 
 /** Returns the field for a key, or null for a biz type that is known to have none. */
-export const keyField = (it, required = it.known) => (it.known && !it.get("keyed") ? null
-  : plain("Key", "key", {
+export const keyField = (it, required = it.known, label = "Key") => (it.known && !it.get("keyed") ? null
+  : plain(label, "key", {
     required, value: it.query.get("key") ?? "", help: it.known ? "" : "If the biz type counts for each key.",
   }));
 

@@ -50,7 +50,7 @@ const parsed = (p) => h("div", { class: "box", role: "status" },
 
 const parseForm = (it, ctx) => {
   const id = plain("ID", "id", { required: true });
-  const key = keyField(it, false);
+  const key = keyField(it, false, "Its key");
   const result = h("div");
   const parse = async () => {
     put(result);
