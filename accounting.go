@@ -2,6 +2,8 @@ package seqd
 
 import (
 	"context"
+	"slices"
+	"time"
 )
 
 // What follows is for biz types whose strategy is a [Ledger]. The code is [CodeInvalidRequest] for
@@ -60,13 +62,57 @@ func (is *Issuer) Void(ctx context.Context, bizType, id string, v Voiding) error
 	return is.withLedger(ctx, bizType, v.Key, func(ctx context.Context, l Ledger) error { return l.Void(ctx, v) })
 }
 
-// Account returns what became of the numbers of a counter.
+// Account returns what became of the numbers of a counter. Its gaps have IDs if plugins change how
+// numbers are shown, unless the IDs also depend on when a number is handed out.
 func (is *Issuer) Account(ctx context.Context, bizType string, q AccountQuery) (a Account, err error) {
-	err = is.withLedger(ctx, bizType, q.Key, func(ctx context.Context, l Ledger) error {
-		a, err = l.Account(ctx, q)
+	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
+		ledger, err := i.ledger()
+		if err != nil {
+			return err
+		}
+		if err := i.checkKey(q.Key); err != nil {
+			return err
+		}
+		if a, err = ledger.Account(ctx, q); err == nil {
+			is.showGaps(ctx, i, q.Key, &a)
+		}
 		return err
 	})
 	return a, err
+}
+
+// otherDay is so far from now that each part of the date and of the time is another one.
+const otherDay = 400*24*time.Hour + 5*time.Hour + time.Minute + time.Second
+
+// showGaps sets the IDs of the gaps. An account is worth more than its IDs: if a plugin cannot show
+// one, none is set.
+func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *Account) {
+	if len(a.Gaps) == 0 || !slices.ContainsFunc(i.chain, func(l *link) bool { return l.Rewrites }) {
+		return
+	}
+	w := &walk{patience: is.patience}
+	show := func(made time.Time) []string {
+		call := &Call{BizType: i.name, Key: key, Replayed: true}
+		call.Sequence.In(a.Period)
+		call.Sequence.For(key)
+		call.Sequence.MadeAt(made)
+		for _, g := range a.Gaps {
+			call.Sequence.Add(g.From, 1, 1)
+			call.Sequence.Add(g.To, 1, 1)
+		}
+		if is.showAll(ctx, i, call, w) != nil {
+			return nil
+		}
+		return call.Sequence.IDs()
+	}
+	now := time.Now()
+	ids := show(now)
+	if len(ids) != 2*len(a.Gaps) || !slices.Equal(ids, show(now.Add(-otherDay))) {
+		return // they show the day, which the account of a counter without periods does not keep
+	}
+	for n := range a.Gaps {
+		a.Gaps[n].FromID, a.Gaps[n].ToID = ids[2*n], ids[2*n+1]
+	}
 }
 
 // Keys returns at most limit keys of a keyed biz type that have a counter, greater than after, in

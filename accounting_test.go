@@ -20,6 +20,7 @@ func (s keyedSettings) HasKeys() bool { return s.keyed }
 
 // book is a Ledger with one reservation at most.
 type book struct {
+	gaps []seqd.NumberGap // of the account
 	counting
 	orders   []seqd.Order
 	keys     []string
@@ -86,7 +87,7 @@ func (b *book) Void(_ context.Context, v seqd.Voiding) error {
 }
 
 func (b *book) Account(_ context.Context, q seqd.AccountQuery) (seqd.Account, error) {
-	return seqd.Account{First: 1, Last: b.last.Load(), Next: q.After}, nil
+	return seqd.Account{First: 1, Last: b.last.Load(), Gaps: b.gaps, Next: q.After}, nil
 }
 
 func (b *book) Keys(_ context.Context, after string, limit int) ([]string, error) {
@@ -390,5 +391,32 @@ func TestSplitCounter(t *testing.T) {
 	period, read := seqd.ResetMonthly.Parse(digits)
 	if !ok || !read || key != "t" || period != 20261100 {
 		t.Errorf("%q: %q, %v, %t, %t", name, key, period, ok, read)
+	}
+}
+
+// TestAccountIDs checks that gaps have the IDs of their key, unless these show when they were made.
+func TestAccountIDs(t *testing.T) {
+	for name, c := range map[string]struct {
+		show func(*seqd.Call) string
+		want string
+	}{
+		"by key": {func(c *seqd.Call) string { return c.Sequence.Key() + "-" }, "de-"},
+		"by day": {func(c *seqd.Call) string { return c.Sequence.Made().Format("01-") }, ""},
+	} {
+		shown := &hooks{after: func(ctx context.Context, call *seqd.Call) error { return prefix(c.show(call))(ctx, call) }}
+		counted := &hooks{after: func(context.Context, *seqd.Call) error { t.Error("a plugin that shows nothing ran"); return nil }}
+		is, _ := invoices(t, &book{gaps: []seqd.NumberGap{{From: 2, To: 4}}}, true, seqd.BoundPlugin{Name: "show", Rewrites: true, Quick: true, Plugin: shown},
+			seqd.BoundPlugin{Name: "count", Quick: true, Plugin: counted})
+		a, err := is.Account(t.Context(), "order", seqd.AccountQuery{Key: "de", Limit: 10})
+		if err != nil || len(a.Gaps) == 0 {
+			t.Fatalf("%s: %+v, %v", name, a, err)
+		}
+		g, from, to := a.Gaps[0], "", ""
+		if c.want != "" {
+			from, to = fmt.Sprint(c.want, g.From), fmt.Sprint(c.want, g.To)
+		}
+		if g.FromID != from || g.ToID != to {
+			t.Errorf("%s: %+v", name, g)
+		}
 	}
 }

@@ -132,6 +132,8 @@ const (
 // NumberGap is numbers that are not issued.
 type NumberGap struct {
 	From, To int64
+	// FromID and ToID are how callers see From and To. [Issuer.Account] sets them.
+	FromID, ToID string
 	// State is one of GapReleased, GapVoid and GapReserved.
 	State string
 	// At is since when the numbers are released or void.

@@ -76,6 +76,10 @@ type Account struct {
 type Gap struct {
 	From int64 `json:"from,string"`
 	To   int64 `json:"to,string"`
+	// FromID and ToID are how callers see From and To, "" if that is the number itself or shows a day
+	// that the account does not keep.
+	FromID string `json:"fromId,omitempty"`
+	ToID   string `json:"toId,omitempty"`
 	// State is released, void or reserved.
 	State string `json:"state"`
 	// At is since when the numbers are released or void.

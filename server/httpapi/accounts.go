@@ -31,6 +31,8 @@ type shownAccount struct {
 type shownGap struct {
 	From        int64  `json:"from,string"`
 	To          int64  `json:"to,string"`
+	FromID      string `json:"fromId,omitempty"`
+	ToID        string `json:"toId,omitempty"`
 	State       string `json:"state"`
 	At          string `json:"at,omitempty"`
 	Reason      string `json:"reason,omitempty"`
@@ -41,7 +43,7 @@ type shownGap struct {
 
 func showGap(g seqd.NumberGap) shownGap {
 	return shownGap{
-		From: g.From, To: g.To, State: g.State, At: shownTime(g.At), Reason: g.Reason, Caller: g.By,
+		From: g.From, To: g.To, FromID: g.FromID, ToID: g.ToID, State: g.State, At: shownTime(g.At), Reason: g.Reason, Caller: g.By,
 		Reservation: g.Reservation, ExpiresAt: shownTime(g.ExpiresAt),
 	}
 }
