@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,7 +87,7 @@ type node struct {
 	*Editor
 	issuer *seqd.Issuer
 	feed   *feed.Feed
-	others []httpapi.Node // what the node is told of the other nodes
+	others atomic.Pointer[[]httpapi.Node] // what the node is told of the other nodes
 }
 
 // onFakeClock runs a test in a bubble whose clock shows a year in which the default settings are
@@ -115,7 +116,12 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
 	}
 	handlers := rejection.New(rejection.Options{Env: PluginEnv(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
-	catalogue := New(Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]httpapi.Node, error) { return n.others, nil }})
+	catalogue := New(Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]httpapi.Node, error) {
+		if others := n.others.Load(); others != nil {
+			return *others, nil
+		}
+		return nil, nil
+	}})
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
 	definitions, err := catalogue.Build(t.Context())

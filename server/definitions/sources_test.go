@@ -67,7 +67,7 @@ func TestChangesThatOthersDoNotFollow(t *testing.T) {
 				onFakeClock(t, func(t *testing.T) {
 					n := newNode(t, newFaulty(true))
 					prepare(t, n)
-					n.others = []httpapi.Node{from(source)}
+					n.others.Store(&[]httpapi.Node{from(source)})
 					b, err := step.do(n)
 					got := fine
 					if len(b.Warnings) > 0 {
@@ -119,14 +119,14 @@ func forceWhileANodeBegins(t *testing.T, source string) {
 	n := newNode(t, store)
 	n.mustPut(t, "order", `{"step":5}`, always)
 	n.mustIssue(t, "order")
-	store.docs.before = func(context.Context, persist.Document) { n.others = []httpapi.Node{{BizTypesFrom: source}} }
+	store.docs.before = func(context.Context, persist.Document) { n.others.Store(&[]httpapi.Node{{BizTypesFrom: source}}) }
 	must.Get(n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()))(t)
 	must.Code(t, must.Err(n.issuer.Next(t.Context(), "order", 1)), seqd.CodeConflict, "the node issues, or says")
 	if _, total := n.issuer.Health(1); total > 0 {
 		t.Error("the node is unready")
 	}
 	newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: config, bizTypes: [{name: order, step: 5}]}")).mustIssue(t, "order")
-	n.others = nil
+	n.others.Store(nil)
 	for _, enabled := range []bool{false, true} {
 		must.Get(n.Enable(t.Context(), "order", enabled, always))(t)
 	}
