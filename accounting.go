@@ -59,21 +59,14 @@ func (is *Issuer) Void(ctx context.Context, bizType, id string, v Voiding) error
 	if v.Period == 0 {
 		v.Period = parsed.Period
 	}
-	return is.withLedger(ctx, bizType, v.Key, func(ctx context.Context, l Ledger) error { return l.Void(ctx, v) })
+	return is.withLedger(ctx, bizType, v.Key, func(ctx context.Context, _ *instance, l Ledger) error { return l.Void(ctx, v) })
 }
 
 // Account returns what became of the numbers of a counter. Its gaps have IDs if plugins change how
 // numbers are shown, unless the IDs also depend on when a number is handed out.
 func (is *Issuer) Account(ctx context.Context, bizType string, q AccountQuery) (a Account, err error) {
-	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
-		ledger, err := i.ledger()
-		if err != nil {
-			return err
-		}
-		if err := i.checkKey(q.Key); err != nil {
-			return err
-		}
-		if a, err = ledger.Account(ctx, q); err == nil {
+	err = is.withLedger(ctx, bizType, q.Key, func(ctx context.Context, i *instance, l Ledger) error {
+		if a, err = l.Account(ctx, q); err == nil {
 			is.showGaps(ctx, i, q.Key, &a)
 		}
 		return err
@@ -151,7 +144,7 @@ func (is *Issuer) account(ctx context.Context, call *Call, f func(context.Contex
 }
 
 // withLedger calls f with the ledger of a biz type that has the key.
-func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(context.Context, Ledger) error) error {
+func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(context.Context, *instance, Ledger) error) error {
 	return is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
 		ledger, err := i.ledger()
 		if err != nil {
@@ -160,7 +153,7 @@ func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(co
 		if err := i.checkKey(key); err != nil {
 			return err
 		}
-		return f(ctx, ledger)
+		return f(ctx, i, ledger)
 	})
 }
 
