@@ -1,11 +1,11 @@
-// Package answerquota bounds how many bytes are kept for requests with an Idempotency-Key: in all, and
-// for each owner, so that one token cannot fill Redis or the store.
+// Package answerquota bounds how many bytes are kept for requests with an Idempotency-Key: in all,
+// and for each owner, so that one token cannot fill Redis or the store.
 //
-// Each process counts what it has kept, in buckets by the time at which that ends, and writes them into
-// a document of its own every few seconds. The sum of all documents is what the cluster keeps. So the
-// bound is exceeded by what all nodes keep between two looks, and an answer counts for up to an eighth
-// of its life longer than it is kept. The document of a process that has ended counts as long as its
-// answers.
+// Each process counts what it has kept, in buckets by the time at which that ends, and writes them
+// into a document of its own every few seconds. The sum of all documents is what the cluster keeps.
+// So the bound is exceeded by what all nodes keep between two looks, and an answer counts for up to
+// an eighth of its life longer than it is kept. The document of a process that has ended counts as
+// long as its answers.
 package answerquota
 
 import (
@@ -27,8 +27,8 @@ import (
 const (
 	// kind is the kind of the documents.
 	kind = "answerbytes"
-	// pause is between two looks at the documents, patience how long one may take, and leavePatience how
-	// long the last one.
+	// pause is between two looks at the documents, patience how long one may take, and leavePatience
+	// how long the last one.
 	pause         = 5 * time.Second
 	patience      = 3 * time.Second
 	leavePatience = time.Second
@@ -40,8 +40,8 @@ const (
 	rest       = "~"
 	// mostDocuments is how many documents are read.
 	mostDocuments = 1000
-	// Overhead is how many bytes an answer takes besides its text, about.
-	Overhead = 200
+	// overhead is how many bytes an answer takes besides its text, about.
+	overhead = 200
 )
 
 // Options are what a Quota depends on.
@@ -120,7 +120,7 @@ func (q *Quota) Kept(owner string, bytes int) {
 	if _, known := b.Bytes[owner]; !known && len(b.Bytes) >= mostOwners {
 		owner = rest
 	}
-	size := int64(bytes + Overhead)
+	size := int64(bytes + overhead)
 	b.Bytes[owner] += size
 	q.total = q.total.plus(size, b.Ends)
 	q.owners[owner] = q.owners[owner].plus(size, b.Ends)
@@ -145,8 +145,8 @@ func (q *Quota) Bytes() int64 {
 	return q.total.bytes
 }
 
-// Follow writes what this process keeps, and reads what others keep, until ctx ends. If the store is
-// away, what was read last counts.
+// Follow writes what this process keeps, and reads what others keep, until ctx ends. If the store
+// is away, what was read last counts.
 func (q *Quota) Follow(ctx context.Context) {
 	own := &nodes.Own{Documents: q.opts.Documents, Kind: kind, Key: rand.Text()}
 	trouble := logging.Trouble{Log: q.opts.Log, Begins: "how much is kept for requests with an Idempotency-Key cannot be written or read; it is tried again"}
@@ -161,7 +161,7 @@ func (q *Quota) Follow(ctx context.Context) {
 		case <-ctx.Done():
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leavePatience)
 			defer cancel()
-			_ = q.look(ctx, own) // what cannot be written now counts no more
+			_ = q.write(ctx, own, q.opts.Clock()) // what cannot be written now counts no more
 			return
 		case <-ticker.C:
 		}
@@ -197,22 +197,30 @@ func (q *Quota) look(ctx context.Context, own *nodes.Own) error {
 	return nil
 }
 
+// write writes the document of this process, if something was kept since.
 func (q *Quota) write(ctx context.Context, own *nodes.Own, now time.Time) error {
-	q.mu.Lock()
-	dirty := q.dirty
-	q.dirty = false
-	body, err := json.Marshal(q.kept)
-	life := 2 * q.opts.TTL // longer than that of any bucket
-	q.mu.Unlock()
-	if !dirty || err != nil {
+	body, err := q.unwritten()
+	if body == nil || err != nil {
 		return err
 	}
-	if err = own.Write(ctx, string(body), now, life); err != nil {
+	if err = own.Write(ctx, string(body), now, 2*q.opts.TTL); err != nil { // longer than any bucket
 		q.mu.Lock()
 		q.dirty = true
 		q.mu.Unlock()
 	}
 	return err
+}
+
+// unwritten returns what is kept, as JSON, and takes it as written. It is nil if nothing was kept
+// since.
+func (q *Quota) unwritten() ([]byte, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.dirty {
+		return nil, nil
+	}
+	q.dirty = false
+	return json.Marshal(q.kept)
 }
 
 // add forgets what has ended, and adds up the rest. mu is held.

@@ -41,12 +41,12 @@ func begin(t *testing.T, docs persist.Documents, most, mostPerOwner int64) (q *Q
 	return q, stop
 }
 
-// soon is when all processes have written, and read what others had written. It is no multiple of pause,
-// so that nothing happens when a test looks.
+// soon is when all processes have written, and read what others had written. It is no multiple of
+// pause, so that nothing happens when a test looks.
 const soon = 2*pause + pause/3
 
-// wants checks what a quota says to an owner, and after how many hours of the test a refusal ends, unless
-// that is 0.
+// wants checks what a quota says to an owner, and after how many hours of the test a refusal ends,
+// unless that is 0.
 func wants(t *testing.T, q *Quota, owner string, code seqd.Code, hours int) {
 	t.Helper()
 	err := q.Admit(owner)
@@ -97,7 +97,7 @@ func TestBounds(t *testing.T) {
 		time.Sleep(2 * ttl)
 		again.Kept("x", 0)
 		time.Sleep(soon)
-		if list, err := docs.Documents.List(t.Context(), kind, "", 10); err != nil || len(list) != 1 || again.Bytes() != Overhead || a.Bytes() != Overhead {
+		if list, err := docs.Documents.List(t.Context(), kind, "", 10); err != nil || len(list) != 1 || again.Bytes() != overhead || a.Bytes() != overhead {
 			t.Errorf("%v, %v, %d bytes", list, err, a.Bytes())
 		}
 	})

@@ -114,7 +114,8 @@ func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue f
 	return r.run(ctx)
 }
 
-// inLedger is about how many bytes an answer takes that a gapless biz type keeps, besides what each takes.
+// inLedger is about how many bytes an answer that a gapless biz type keeps takes besides the
+// overhead of each answer, which the quota adds: 1,200 in all (docs/IDEMPOTENCY.md).
 const inLedger = 1000
 
 // Admit sets call.NoAnswer, by which a new key is refused if much is kept for its owner.
