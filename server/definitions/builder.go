@@ -36,8 +36,9 @@ func (b *builder) decode(name string, text []byte) (seqd.BizType, error) {
 	return bizType, nil
 }
 
-// build builds a biz type. forced is the shape that was forced upon it, "" for none. If its plugins cannot be made, for example because a key file cannot be
-// read, the biz type refuses to issue, and that is no error: the others must not be affected.
+// build builds a biz type. forced is the shape that was forced upon it, "" for none. If its plugins
+// cannot be made, for example because a key file cannot be read, the biz type refuses to issue, and
+// that is no error: the others must not be affected.
 func (b *builder) build(bizType seqd.BizType, forced string) (d seqd.Definition, err error) {
 	defer recovered("strategy "+bizType.Strategy, &err)
 	d.BizType = bizType
@@ -130,8 +131,8 @@ func (b *builder) plugins(bizType seqd.BizType, forced string) (bound []seqd.Bou
 }
 
 // mayMake returns why the plugins of a biz type must not make a file that is missing, such as a new
-// random key: numbers were issued with the one that was there, or the store does not say. That passes
-// when the right file is there: see [Catalogue.Mend].
+// random key: numbers were issued with the one that was there, or the store does not say. That
+// passes when the right file is there: see [Catalogue.Mend].
 func (b *builder) mayMake(bizType seqd.BizType) error {
 	makes := maker(bizType)
 	if makes == "" {

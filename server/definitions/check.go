@@ -98,12 +98,12 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 			"and every node another one: put the file of the key on every node first", makes)
 	}
 	known, err := c.shapes.Read(ctx, b.Name)
-	fresh := errors.Is(err, persist.ErrNotFound)
+	fresh, unsaid := errors.Is(err, persist.ErrNotFound), checkNew(b)
 	switch {
 	case err != nil && !fresh:
 		return "", false, storeError(err)
-	case fresh && before == "" && len(checkNew(b)) > 0:
-		return "", false, invalid(checkNew(b))
+	case fresh && before == "" && len(unsaid) > 0:
+		return "", false, invalid(unsaid)
 	case makes != "" && (fresh || change.Force && change.DryRun):
 		return "", false, nil // a dry run makes no key
 	case makes != "" && !change.Force:
@@ -136,19 +136,6 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 			"use a new name, or add force=true where you know that none repeats",
 		Err: fmt.Errorf("the store has %q, the definition says %q", known.Shape, shape),
 	}
-}
-
-// known returns the shape of a biz type: the one that was forced, or else the one on record; "" if it
-// has none.
-func (c *checker) known(ctx context.Context, name, forced string) (string, error) {
-	if forced != "" {
-		return forced, nil
-	}
-	known, err := c.shapes.Read(ctx, name)
-	if err != nil && !errors.Is(err, persist.ErrNotFound) {
-		return "", storeError(err)
-	}
-	return known.Shape, nil
 }
 
 // unsettled reports whether a definition has a forced shape that is not on record.

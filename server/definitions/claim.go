@@ -29,11 +29,17 @@ type shapes struct {
 
 // read returns the shape that a biz type has on record, "" if it has none.
 func (s *shapes) read(ctx context.Context, name string) (string, error) {
-	known, err := s.onRecord.Read(ctx, name)
-	if err != nil && !errors.Is(err, persist.ErrNotFound) {
-		return "", unavailable(err)
+	shape, err := shapeOnRecord(ctx, s.onRecord, name)
+	return shape, unavailable(err)
+}
+
+// shapeOnRecord is [shapes.read] with the error of the store.
+func shapeOnRecord(ctx context.Context, shapes persist.Shapes, name string) (string, error) {
+	known, err := shapes.Read(ctx, name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return "", nil
 	}
-	return known.Shape, nil
+	return known.Shape, err
 }
 
 // claim is a claim of a definition, whose shape may be forced.

@@ -211,9 +211,11 @@ func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Chan
 	if next.nothing || change.DryRun {
 		b = warned(e.shown(name, doc.Revision, doc.Timestamp, next.said), next.warnings)
 		if change.DryRun && !next.said.Deleted {
-			known, err := e.check.known(ctx, name, next.said.Shape)
-			if err != nil {
-				return b, err
+			known := next.said.Shape
+			if known == "" {
+				if known, err = shapeOnRecord(ctx, e.check.shapes, name); err != nil {
+					return b, storeError(err)
+				}
 			}
 			b.Example = e.examples.of(ctx, name, next.said.Definition, known, func(b seqd.BizType) bool { return e.check.unread(name, b, before) == "" })
 		}

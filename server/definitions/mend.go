@@ -91,9 +91,9 @@ func (c *Catalogue) replace(ctx context.Context, name string, build build) {
 	c.log.Info("a biz type was built again, because it can be used now or is another one", "bizType", name)
 }
 
-// known returns a biz type as this process knows it, the shape that was forced upon it or that it has
-// on record, and what builds it. It reads it again, because settings remember what they read from
-// files. ok is false if it has changed, or is there no more.
+// known returns a biz type as this process knows it, the shape that was forced upon it or that it
+// has on record, and what builds it. It reads it again, because settings remember what they read
+// from files. ok is false if it has changed, or is there no more.
 func (c *Catalogue) known(ctx context.Context, name string, before state) (b seqd.BizType, shape string, build build, ok bool) {
 	shape, err := c.builder.shapes.read(ctx, name)
 	if err != nil {

@@ -34,8 +34,8 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// A key file that is missing at a node, or is another one, where numbers were issued: the node makes no
-// key, refuses, and issues when the right file is there.
+// A key file that is missing at a node, or is another one, where numbers were issued: the node
+// makes no key, refuses, and issues when the right file is there.
 func TestMendKey(t *testing.T) {
 	for _, from := range []string{"store", "config"} {
 		for _, what := range []string{"missing", "another"} {

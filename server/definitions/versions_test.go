@@ -131,7 +131,8 @@ func TestObfuscateGoesOnAsBefore(t *testing.T) {
 	}
 }
 
-// A new biz type gets version 2, and goes on with it on every node. Its IDs are read with their key.
+// A new biz type gets version 2, and goes on with it on every node. Its IDs are read with their
+// key.
 func TestObfuscateOfANewBizType(t *testing.T) {
 	_, want := wantIDs(t, "a", 2)
 	store := newFaulty(true)
@@ -224,7 +225,8 @@ func TestObfuscateThatContinues(t *testing.T) {
 	}
 }
 
-// A biz type that is refused for another reason is not built again and again because of its version.
+// A biz type that is refused for another reason is not built again and again because of its
+// version.
 func TestObfuscateThatIsRefusedIsLeftAlone(t *testing.T) {
 	store := newFaulty(true)
 	c := newNode(t, store)
