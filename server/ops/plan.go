@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -93,8 +94,8 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 	return p, nil
 }
 
-// slip returns why it looks like a slip to raise a counter that stands at stands to number, "" if it
-// does not.
+// slip returns why it looks like a slip to raise a counter that stands at stands to number, "" if
+// it does not.
 func slip(j job, stands, number, most int64) string {
 	if _, last := seqd.BoundsOf(j.BizType); last > 0 && number > last && stands <= last {
 		return fmt.Sprintf("%s ends at %d, and %d is above that", j.counter, last, number)
@@ -108,7 +109,6 @@ func slip(j job, stands, number, most int64) string {
 // permit returns why counters must not be raised, nil if they may.
 func (f *repair) permit(ctx context.Context, plans []plan) error {
 	var slips []string
-	beside := f.how.Beside || !f.store.Shared() // a store of one node is open here
 	for _, p := range plans {
 		if p.slip != "" {
 			slips = append(slips, p.slip)
@@ -117,17 +117,15 @@ func (f *repair) permit(ctx context.Context, plans []plan) error {
 	if len(slips) > 0 && !f.how.Sure {
 		return fmt.Errorf("%w: this looks like a slip: %s. Look again at the number; if it is right, add --yes", ErrRefused, few(slips))
 	}
-	for _, p := range plans {
-		if beside || p.beside {
-			continue
-		}
-		running, err := nodes.Running(ctx, f.store, f.how.Waits)
-		if err == nil && len(running) > 0 {
-			err = fmt.Errorf("%w: seqd runs: %s. A node goes on from what it knows: stop every seqd, raise, and start them again", ErrRefused, nodes.Few(running))
-		}
-		return err
+	alone := slices.ContainsFunc(plans, func(p plan) bool { return !p.beside })
+	if !alone || f.how.Beside || !f.store.Shared() { // a store of one node is open here
+		return nil
 	}
-	return nil
+	running, err := nodes.Running(ctx, f.store, f.how.Waits)
+	if err == nil && len(running) > 0 {
+		err = fmt.Errorf("%w: seqd runs: %s. A node goes on from what it knows: stop every seqd, raise, and start them again", ErrRefused, nodes.Few(running))
+	}
+	return err
 }
 
 // few returns the first few of a list.

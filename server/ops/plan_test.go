@@ -17,7 +17,8 @@ import (
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
-// What looks like a slip is refused and changes nothing, and a dry run says what would become of it.
+// What looks like a slip is refused and changes nothing, and a dry run says what would become of
+// it.
 func TestRaiseSlips(t *testing.T) {
 	before := map[string]int64{"order": 5100, "tenant/a": 3_000_000, "tenant/b": 5}
 	cfg := boltConfig(t, func(store persist.Store) {
@@ -85,8 +86,8 @@ type shared struct{ persist.Store }
 func (shared) Shared() bool { return true }
 func (shared) Close() error { return nil }
 
-// Nothing is raised while a node runs, except what stands still anyway. One that was killed is waited
-// for. A dry run does not care.
+// Nothing is raised while a node runs, except what stands still anyway. One that was killed is
+// waited for. A dry run does not care.
 func TestRaiseBesideNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, err := config.LoadYAML([]byte("store: {driver: mongo, mongo: {uri: \"mongodb://h\"}}\nbizTypes: [{name: order, sequencer: store}, {name: bill, strategy: audit}]"), config.Sources{})

@@ -26,8 +26,8 @@ import (
 // sense. Nothing was changed.
 var ErrRaise = errors.New("nothing to raise")
 
-// ErrRefused is returned by [Raise] if the call looks like a slip, nodes run, or the store and Redis
-// are not of one cluster. Nothing was changed.
+// ErrRefused is returned by [Raise] if the call looks like a slip, nodes run, or the store and
+// Redis are not of one cluster. Nothing was changed.
 var ErrRefused = errors.New("refused")
 
 // Raised is the result of [Raise].
@@ -114,10 +114,10 @@ func (r Raised) change() string {
 //
 // Otherwise every seqd must be stopped from before the backup is restored until Raise has returned.
 // A seqd that runs, even if it cannot reach the store meanwhile, holds ranges above number and
-// issues them later, and what it issues meanwhile could be issued again. Raise returns ErrRefused if
-// it sees one, and for what looks like a slip: see [How]. After another error the counter may or may
-// not have been raised; it is safe to call Raise again. The time-outs of the store and of Redis, 20 s
-// for nodes that were killed, and ctx, bound Raise.
+// issues them later, and what it issues meanwhile could be issued again. Raise returns ErrRefused
+// if it sees one, and for what looks like a slip: see [How]. After another error the counter may or
+// may not have been raised; it is safe to call Raise again. The time-outs of the store and of
+// Redis, 20 s for nodes that were killed, and ctx, bound Raise.
 func Raise(ctx context.Context, cfg *config.Config, counter string, number int64, how How) (r Raised, err error) {
 	m := Mark{counter, number}
 	if err := m.check(); err != nil {
@@ -259,8 +259,8 @@ func (f *repair) raiseCounter(ctx context.Context, t target, to func(highest int
 	return r, err
 }
 
-// aim returns a counter, the zero value if there is none, the number to raise it to, and how far its
-// cursor in Redis went if that is above the number, else 0.
+// aim returns a counter, the zero value if there is none, the number to raise it to, and how far
+// its cursor in Redis went if that is above the number, else 0.
 func (f *repair) aim(ctx context.Context, t target, to func(highest int64) int64) (known persist.Counter, number, waiting int64, err error) {
 	known, err = f.store.Counters().Read(ctx, t.counter)
 	if err != nil && !errors.Is(err, persist.ErrNotFound) {

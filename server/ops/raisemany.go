@@ -63,8 +63,8 @@ func ReadMarks(r io.Reader) (list []Mark, err error) {
 }
 
 // RaiseAll does what [Raise] does, for many counters, several at a time. It calls tell with each
-// result, one call at a time, in no order. It checks all counters before it raises one. After
-// other errors than ErrRaise and ErrRefused some of them may have been raised; it is safe to call it
+// result, one call at a time, in no order. It checks all counters before it raises one. After other
+// errors than ErrRaise and ErrRefused some of them may have been raised; it is safe to call it
 // again.
 func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, how How, tell func(counter string, r Raised)) error {
 	if len(marks) == 0 {
@@ -199,8 +199,8 @@ type job struct {
 // durable together.
 const atOnce = 16
 
-// raiseMany raises counters until one fails, and returns why. It looks at all of them before it raises
-// one.
+// raiseMany raises counters until one fails, and returns why. It looks at all of them before it
+// raises one.
 func (f *repair) raiseMany(ctx context.Context, jobs []job, tell func(counter string, r Raised)) error {
 	plans := make([]plan, len(jobs))
 	err := f.each(ctx, jobs, func(ctx context.Context, i int) (err error) {
