@@ -102,8 +102,8 @@ func (w *walk) timer() <-chan time.Time {
 }
 
 // initialise makes the instance ready. Callers that come while an attempt is under way share it. If
-// that attempt fails for a reason that an operator mends, it does not count for those who came after
-// it began: the operator may have mended it since.
+// that attempt fails for a reason that an operator mends, it does not count for those who came
+// after it began: the operator may have mended it since.
 func (is *Issuer) initialise(ctx context.Context, i *instance, w *walk) error {
 	arrived := time.Now()
 	for {
@@ -169,8 +169,8 @@ func (is *Issuer) try(ctx context.Context, i *instance, a *attempt) {
 	}
 }
 
-// levelOf returns the level at which to log why a biz type cannot issue yet: a warning if it will by
-// itself, because a store or Redis is only away.
+// levelOf returns the level at which to log why a biz type cannot issue yet: a warning if it will
+// by itself, because a store or Redis is only away.
 func levelOf(err *Error) slog.Level {
 	switch err.Code {
 	case CodeStoreUnavailable, CodeRedisUnavailable:

@@ -46,8 +46,8 @@ type Order struct {
 	// gap. The code is [CodeIdempotencyKeyReused] if the order that was carried out under it has
 	// another Count, TTL or Reserve.
 	Once string
-	// NoAnswer is why nothing may be carried out under Once, nil if it may be. What was carried out before
-	// is answered nevertheless.
+	// NoAnswer is why nothing may be carried out under Once, nil if it may be. What was carried out
+	// before is answered nevertheless.
 	NoAnswer error
 	// Caller is who asked.
 	Caller Caller

@@ -45,8 +45,8 @@ type Call struct {
 	// only a biz type that [Issuer.KeepsAnswers] takes the request; others refuse it with
 	// [CodeStarting], because they were changed a moment ago.
 	AnswerKept bool
-	// NoAnswer is why the answer to a request with Once must not be kept, nil if it may be. Only a request
-	// that was answered before is answered then.
+	// NoAnswer is why the answer to a request with Once must not be kept, nil if it may be. Only a
+	// request that was answered before is answered then.
 	NoAnswer error
 	// Caller is who asked.
 	Caller Caller

@@ -29,8 +29,8 @@ type Parsed struct {
 // Parse returns what an ID says. It tells whether a text has the form of an ID of the biz type, and
 // not whether the ID was issued. A text of another form is [ErrInvalidID].
 //
-// [Key] names the key that the ID belongs to, for a keyed biz type. Some IDs cannot be read without it:
-// [ErrInvalidKey]. [IdempotencyKey] is refused: reading can be repeated anyway.
+// [Key] names the key that the ID belongs to, for a keyed biz type. Some IDs cannot be read without
+// it: [ErrInvalidKey]. [IdempotencyKey] is refused: reading can be repeated anyway.
 func (c *Client) Parse(ctx context.Context, bizType, id string, opts ...Option) (Parsed, error) {
 	if err := checkBizType(bizType); err != nil {
 		return Parsed{}, err

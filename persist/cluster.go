@@ -16,7 +16,8 @@ const (
 	ClusterKey  = "id"
 )
 
-// OfAnotherCluster ends the sentence about something in Redis that carries the ID of another cluster.
+// OfAnotherCluster ends the sentence about something in Redis that carries the ID of another
+// cluster.
 const OfAnotherCluster = " belongs to a cluster with another store: either Redis, or redis.keyPrefix, is shared by mistake, or this store is not the one that numbers came from, such as a restored backup of another cluster: find out which before you change anything"
 
 // Cluster identifies the nodes that share a store. What they keep in Redis and in files carries its

@@ -77,8 +77,8 @@ type Factory struct {
 	// Check returns what is wrong with a binding in the chain of this biz type, which is otherwise
 	// valid. It does no I/O. It may be nil.
 	Check func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
-	// CheckNew returns what a binding must still say before the biz type issues its first number: it is
-	// called as long as no shape is on record. It does no I/O. It may be nil.
+	// CheckNew returns what a binding must still say before the biz type issues its first number: it
+	// is called as long as no shape is on record. It does no I/O. It may be nil.
 	CheckNew func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
 	// New returns the plugin of one binding. The binding's Settings come from Settings, and are
 	// decoded and validated. If the plugin implements seqd.Closer, it is closed at the end.
@@ -88,9 +88,9 @@ type Factory struct {
 	// seqd.Claim). It is called after New, with the same binding. It must return an error if it
 	// cannot read something: a text without it would be taken for another shape.
 	Shape func(bizType seqd.BizType, binding seqd.PluginBinding) (string, error)
-	// ShapeLike is for a plugin that still shows numbers in previous ways; nil for others. It is called
-	// instead of Shape. known is the shape that the biz type has of this plugin, on record or by force,
-	// with text behind it, or "" if it has none: ShapeLike returns that of the same way. See
+	// ShapeLike is for a plugin that still shows numbers in previous ways; nil for others. It is
+	// called instead of Shape. known is the shape that the biz type has of this plugin, on record or
+	// by force, with text behind it, or "" if it has none: ShapeLike returns that of the same way. See
 	// [Env.OnRecord].
 	ShapeLike func(bizType seqd.BizType, binding seqd.PluginBinding, known string) (string, error)
 	// ShowsPeriod reports whether the plugin makes IDs of different periods differ. Only then may

@@ -84,8 +84,8 @@ func TestAnswersLeaveTheCountersAlone(t *testing.T) {
 	must.Do(t, s.stop())
 }
 
-// When as much is kept for a caller as may be, a new key is refused and spends nothing, and a key of
-// before is answered as before.
+// When as much is kept for a caller as may be, a new key is refused and spends nothing, and a key
+// of before is answered as before.
 func TestAnswersAreBounded(t *testing.T) {
 	s := start(t, load(t, `store: {driver: memory}
 idempotency: {maxBytesPerCaller: 1048576}

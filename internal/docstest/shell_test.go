@@ -13,8 +13,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
-// notRun has the programs of shell examples that TestShell does not run, each with the reason. Those
-// whose names end with / are folders of programs.
+// notRun has the programs of shell examples that TestShell does not run, each with the reason.
+// Those whose names end with / are folders of programs.
 var notRun = map[string]string{
 	"curl": "TestExamples", "redis-cli": "TestExamples, and integration tests for what needs more than one node",
 	"go": "the tests of the repository do it; PLUGINS.md is followed by examples/customplugin", "scripts/": "each is run by the CI or by hand; it takes minutes", ".ci/": "it is the CI",

@@ -9,9 +9,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// A clock that is ahead by months, as that of a machine whose battery is empty, would end all that is
-// kept for a time. If nodes last saw the clock long before, either nobody was there or it is wrong.
-// So nothing is removed for a while then, and a clock that is put right meanwhile has removed nothing.
+// A clock that is ahead by months, as that of a machine whose battery is empty, would end all that
+// is kept for a time. If nodes last saw the clock long before, either nobody was there or it is
+// wrong. So nothing is removed for a while then, and a clock that is put right meanwhile has
+// removed nothing.
 
 const (
 	// settledKey is the key of the document that says when nodes last saw the clock.

@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd/persist/storeclock"
 )
 
-// After the clock has jumped, nothing is removed for a quarter of that, at most a day. One that is put
-// right again is one that has jumped.
+// After the clock has jumped, nothing is removed for a quarter of that, at most a day. One that is
+// put right again is one that has jumped.
 func TestSettled(t *testing.T) {
 	c := &clock{begin}
 	documents := memory.New(c.now).Documents()

@@ -92,11 +92,11 @@ func (f *family) of(period seqd.Period, key string) *permutation {
 }
 
 // Whoever sees IDs of many keys has pairs of many permutations, and attacks on Feistel networks add
-// up what they learn of each. The best ones known for small domains need about M^(r/2 − 1.5) pairs of
-// number and ID if each may come from another permutation, for r rounds and halves of M values (Tim
-// Beyne, Linear Cryptanalysis of FF3-1 and FEA, CRYPTO 2021). securityBits asks that this be 2^64, more
-// than all numbers of a biz type. The limits are the rounds of FF1 (NIST SP 800-38G), and what
-// oneForAll has for the smallest domains, where the bound says nothing.
+// up what they learn of each. The best ones known for small domains need about M^(r/2 − 1.5) pairs
+// of number and ID if each may come from another permutation, for r rounds and halves of M values
+// (Tim Beyne, Linear Cryptanalysis of FF3-1 and FEA, CRYPTO 2021). securityBits asks that this be
+// 2^64, more than all numbers of a biz type. The limits are the rounds of FF1 (NIST SP 800-38G),
+// and what oneForAll has for the smallest domains, where the bound says nothing.
 const (
 	securityBits = 64
 	leastRounds  = 10

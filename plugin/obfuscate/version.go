@@ -16,8 +16,8 @@ func varies(b seqd.BizType) bool {
 	return seqd.KeyedBy(b) || seqd.CalendarOf(b).Reset != seqd.ResetNever
 }
 
-// checkNew asks for the version of a biz type whose other numbers were or are issued elsewhere, as far
-// as its definition says. IDs of the other version could be the same.
+// checkNew asks for the version of a biz type whose other numbers were or are issued elsewhere, as
+// far as its definition says. IDs of the other version could be the same.
 func checkNew(b seqd.BizType, binding seqd.PluginBinding) []seqd.Problem {
 	increment, _ := seqd.SpacingOf(b)
 	first, _ := seqd.BoundsOf(b)
@@ -29,8 +29,8 @@ func checkNew(b seqd.BizType, binding seqd.PluginBinding) []seqd.Problem {
 		"1 if IDs were issued elsewhere by a version of seqd without this setting, the same as there if they were by another one, and 2 if there are none"}}
 }
 
-// unasked is the shape that is known where nobody can tell: in programs that embed an issuer and ask
-// no store. They go on as before there were versions, unless one is set.
+// unasked is the shape that is known where nobody can tell: in programs that embed an issuer and
+// ask no store. They go on as before there were versions, unless one is set.
 const unasked = "1 "
 
 // version returns the version of a biz type. known is the shape that it has on record or was given

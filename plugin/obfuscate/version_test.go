@@ -50,8 +50,8 @@ func shown(p *Plugin, of seqd.Counter, n int) ([]string, error) {
 	return call.Sequence.IDs(), err
 }
 
-// TestVersion has the rule for every biz type: what has issued goes on as before, and what says that
-// its numbers continue others must name the version.
+// TestVersion has the rule for every biz type: what has issued goes on as before, and what says
+// that its numbers continue others must name the version.
 func TestVersion(t *testing.T) {
 	keyed, daily := counting{keyed: true}, counting{daily: true}
 	for _, test := range []struct {
@@ -218,7 +218,8 @@ func TestNothingIsGuessed(t *testing.T) {
 	}
 }
 
-// BenchmarkCounters measures version 2: one key, which is the usual burst, and another one each time.
+// BenchmarkCounters measures version 2: one key, which is the usual burst, and another one each
+// time.
 func BenchmarkCounters(b *testing.B) {
 	for _, digits := range []int{4, 8, 12} {
 		for _, keys := range []int{1, 2} {

@@ -2,8 +2,8 @@
 // hosts, clocks) and says what to change. It changes nothing itself.
 //
 // Each check is a type in a file of its own: configCheck, addressCheck, filesCheck, storeCheck,
-// redisCheck, hostsCheck, restoreCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each with a time
-// limit. To add a check, write such a file and add a line to Examine.
+// redisCheck, hostsCheck, restoreCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each
+// with a time limit. To add a check, write such a file and add a line to Examine.
 //
 // The package depends on the drivers, on the scripts of the cursor, and on the configuration. Of
 // strategies and plugins it knows only the keys of their settings. [Host] is what it needs from the

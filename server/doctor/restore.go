@@ -22,12 +22,13 @@ const (
 	mostBehind, mostUnvouched = 1_000, 10_000
 )
 
-// restoreCheck looks for signs that the store was restored from an older copy, and names each counter
-// of which nothing outside the store says how far it came: nobody but an operator knows that.
+// restoreCheck looks for signs that the store was restored from an older copy, and names each
+// counter of which nothing outside the store says how far it came: nobody but an operator knows
+// that.
 //
 // A cursor in Redis never holds numbers above the store's maximum, except after a restore. Counters
-// without one are those that the store sequences, those of ordering per-node, gapless ones, and those
-// of a store without Redis.
+// without one are those that the store sequences, those of ordering per-node, gapless ones, and
+// those of a store without Redis.
 type restoreCheck struct{ d *Doctor }
 
 // vouching is what a look at all counters finds.
@@ -69,8 +70,8 @@ func (c restoreCheck) run(ctx context.Context, f *findings) {
 	c.judge(ctx, f, store, client)
 }
 
-// judge judges the counters of a store. client is that of the Redis that has the cursors, nil if there
-// is none.
+// judge judges the counters of a store. client is that of the Redis that has the cursors, nil if
+// there is none.
 func (c restoreCheck) judge(ctx context.Context, f *findings, store persist.Store, client redis.UniversalClient) {
 	cluster, err := persist.ReadCluster(ctx, store.Documents())
 	if err != nil {
@@ -176,8 +177,8 @@ func (v *vouching) doubt(text string) {
 	}
 }
 
-// missing looks for the counters that biz types would use now, and that the store does not have: they
-// are new, or began after the backup.
+// missing looks for the counters that biz types would use now, and that the store does not have:
+// they are new, or began after the backup.
 func (v *vouching) missing(ctx context.Context) error {
 	list := slices.Clone(v.d.Config.BizTypes)
 	if v.d.Config.BizTypesFrom == config.FromStore {

@@ -43,9 +43,9 @@ func (h hashes) answer(cmd redis.Cmder) error {
 	return nil
 }
 
-// After a restore each counter is named: those below their cursors in Redis, and those of which nothing
-// outside the store says how far they came: those without a cursor, of keys, periods, gapless ones, and
-// those that the store lacks. Otherwise the report names a few.
+// After a restore each counter is named: those below their cursors in Redis, and those of which
+// nothing outside the store says how far they came: those without a cursor, of keys, periods,
+// gapless ones, and those that the store lacks. Otherwise the report names a few.
 func TestRestored(t *testing.T) {
 	store := memory.New(time.Now)
 	must.Get(persist.ClusterID(t.Context(), store, time.Now))(t)

@@ -27,7 +27,8 @@ func appendType(dst []byte, c *gin.Context, code seqd.Code) []byte {
 	return append(append(dst, errorsPath[1:]...), code...)
 }
 
-// errorPage answers /errors/{code}: HTML if the caller asks for it, as browsers do, and text if not.
+// errorPage answers /errors/{code}: HTML if the caller asks for it, as browsers do, and text if
+// not.
 func errorPage(c *gin.Context) error {
 	code := seqd.Code(c.Param("code"))
 	m, ok := errorpage.Of(code)

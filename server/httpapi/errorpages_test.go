@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
-// TestErrorPages checks that the type of a problem leads to the page of its code, without a token and
-// below the path of a proxy.
+// TestErrorPages checks that the type of a problem leads to the page of its code, without a token
+// and below the path of a proxy.
 func TestErrorPages(t *testing.T) {
 	api := newGuarded(t)
 	for _, target := range []string{"/nowhere", "/seq/order", "/seq/order/", "/a%2Fb/c", "/seq/order/reservations/x/confirm?a=/b", "/errors/nothing"} {

@@ -10,10 +10,10 @@ import (
 // lookPause is the pause between two looks of [Running].
 const lookPause = 500 * time.Millisecond
 
-// Running returns the names of the nodes that use a store, for commands that run beside the service.
-// The document of a node that was killed, or of a copy of the store that was put back, still counts
-// for a while: then Running calls waits with the names, unless it is nil, and waits until a document
-// changes or expires, for 20 s at most.
+// Running returns the names of the nodes that use a store, for commands that run beside the
+// service. The document of a node that was killed, or of a copy of the store that was put back,
+// still counts for a while: then Running calls waits with the names, unless it is nil, and waits
+// until a document changes or expires, for 20 s at most.
 func Running(ctx context.Context, store persist.Store, waits func(names string)) (names []string, err error) {
 	var first map[string]int64
 	for {

@@ -44,8 +44,8 @@ func (f *failingOver) failOver(fence string) {
 	f.fence.Store(&persist.Fence{Current: fence, Confirmed: fence})
 }
 
-// A node that only reads after a failover uses a counter again as soon as an operator has raised it,
-// also if it has not noticed the failover.
+// A node that only reads after a failover uses a counter again as soon as an operator has raised
+// it, also if it has not noticed the failover.
 func TestReadsAfterFailover(t *testing.T) {
 	synctest.Test(t, readsAfterFailover)
 }

@@ -40,7 +40,8 @@ import (
 //   - the run ended: as for a process that ended, and the cursor.
 //
 // If the store orders the numbers, nothing waits anywhere, except while a change made the ordering
-// per-node. Then only calls that got no numbers, changes and restores skip any, and takes of unknown outcome, whose callers share another take.
+// per-node. Then only calls that got no numbers, changes and restores skip any, and takes of
+// unknown outcome, whose callers share another take.
 //
 // Keys are left out: nodes close and open them all the time.
 //

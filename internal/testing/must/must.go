@@ -34,8 +34,8 @@ func Get[T any](v T, err error) func(TB) T {
 	}
 }
 
-// Report reports err if it is not nil, and the test goes on. Goroutines of a test use it: they cannot
-// end the test.
+// Report reports err if it is not nil, and the test goes on. Goroutines of a test use it: they
+// cannot end the test.
 func Report(tb TB, err error) {
 	tb.Helper()
 	if err != nil {
@@ -46,8 +46,8 @@ func Report(tb TB, err error) {
 // Err returns the error of a call that returns something else too.
 func Err[T any](_ T, err error) error { return err }
 
-// Is reports err if it is not target, see [errors.Is], and the test goes on. What, if it is there, is
-// what failed: a format and its arguments, see [fmt.Sprintf].
+// Is reports err if it is not target, see [errors.Is], and the test goes on. What, if it is there,
+// is what failed: a format and its arguments, see [fmt.Sprintf].
 func Is(tb TB, err, target error, what ...any) {
 	tb.Helper()
 	if !errors.Is(err, target) {

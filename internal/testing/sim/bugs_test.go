@@ -750,8 +750,8 @@ func (w *World) makeGapless(bizType string, then func()) {
 	w.reshape(bizType, `{"strategy":"gapless"}`, then)
 }
 
-// raiseBesideCallers tries to raise counters while callers get numbers from them, and by a slip. Nothing
-// comes of it. When all nodes are gone, the counters are raised, as a dry run has said.
+// raiseBesideCallers tries to raise counters while callers get numbers from them, and by a slip.
+// Nothing comes of it. When all nodes are gone, the counters are raised, as a dry run has said.
 func raiseBesideCallers(w *World) {
 	f := byHand()
 	raise := func(what string, want error, how ops.How, marks ...ops.Mark) (told []string) {

@@ -231,8 +231,8 @@ func (n *node) die(l *life, how string) {
 func (n *node) stateDir() string { return filepath.Join(n.dir, n.name, fmt.Sprint("state-", n.killed)) }
 
 // leaveState leaves the folder of the state file, with its lock, to the life that was killed, and
-// moves what else is there into that of the next one: what the dead one still writes reaches nobody.
-// the turn is held.
+// moves what else is there into that of the next one: what the dead one still writes reaches
+// nobody. the turn is held.
 func (n *node) leaveState(was string) {
 	err := os.MkdirAll(n.stateDir(), 0o700)
 	files, listed := os.ReadDir(was)
