@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync/atomic"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -31,8 +30,7 @@ func (q *queue) OnEnd(span sdk.ReadOnlySpan) {
 // sender sends batches, one at a time. It counts the spans that do not arrive, and logs when
 // sending begins to fail and when it works again.
 type sender struct {
-	out     sdk.SpanExporter
-	client  *http.Client
+	out     *collector
 	log     *slog.Logger
 	ended   context.Context // ends when nothing may be sent any more
 	end     context.CancelFunc
@@ -43,10 +41,10 @@ type sender struct {
 
 var _ sdk.SpanExporter = (*sender)(nil)
 
-func newSender(out sdk.SpanExporter, client *http.Client, log *slog.Logger) *sender {
-	s := &sender{out: out, client: client, log: log}
+func newSender(out *collector, log *slog.Logger) *sender {
+	s := &sender{out: out, log: log}
 	s.ended, s.end = context.WithCancel(context.Background())
-	context.AfterFunc(s.ended, client.CloseIdleConnections)
+	context.AfterFunc(s.ended, out.client.CloseIdleConnections)
 	return s
 }
 
@@ -61,10 +59,8 @@ func (s *sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
-	err := s.out.ExportSpans(ctx, spans)
-	if err != nil {
-		s.dropped.Add(int64(len(spans)))
-	}
+	refused, err := s.out.post(ctx, spans) // once: repetition would delay newer spans
+	s.dropped.Add(refused)
 	s.note(err)
 	return nil
 }
@@ -86,8 +82,5 @@ func short(err error) string {
 	return text[:min(len(text), 300)]
 }
 
-// Shutdown implements [sdk.SpanExporter].
-func (s *sender) Shutdown(ctx context.Context) error {
-	_ = s.out.Shutdown(ctx) // it fails only if ctx has ended, and then there is nothing left to do
-	return nil
-}
+// Shutdown implements [sdk.SpanExporter]. There is nothing left to do.
+func (s *sender) Shutdown(context.Context) error { return nil }

@@ -8,17 +8,12 @@ package tracing
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -60,20 +55,15 @@ type Tracing struct {
 
 // New returns a Tracing. It connects to the collector when there are spans to send. Close ends it.
 func New(opts Options) (*Tracing, error) {
-	if err := checkHeaders(); err != nil {
-		return nil, err
-	}
 	client := &http.Client{Timeout: sendTimeout, Transport: opts.Transport}
 	if client.Transport == nil {
 		client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
 	}
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(strings.TrimSuffix(opts.Endpoint, "/")), otlptracehttp.WithHTTPClient(client),
-		// no retries: they would delay newer spans
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
+	out, err := newCollector(opts.Endpoint, client)
 	if err != nil {
 		return nil, err
 	}
-	sender := newSender(exporter, client, opts.Log)
+	sender := newSender(out, opts.Log)
 	batches := sdk.NewBatchSpanProcessor(sender, sdk.WithMaxQueueSize(queueSize), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
 	described := resource.NewSchemaless(attribute.String("service.name", "seqd"), attribute.String("service.version", opts.Version),
 		attribute.String("service.instance.id", opts.Instance))
@@ -83,31 +73,6 @@ func New(opts Options) (*Tracing, error) {
 		ratio: opts.Ratio, follow: rate.NewLimiter(FollowedPerSecond, FollowedPerSecond), sender: sender,
 		provider: provider, tracer: provider.Tracer("github.com/seqd/seqd"),
 	}, nil
-}
-
-// checkHeaders returns an error if the exporter could not read the headers for the collector. The
-// exporter would write them, including secrets, to standard error and continue without them.
-func checkHeaders() error {
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
-		list := strings.TrimSpace(os.Getenv(name))
-		if list == "" {
-			continue
-		}
-		for header := range strings.SplitSeq(list, ",") {
-			key, value, found := strings.Cut(header, "=")
-			key = strings.TrimSpace(key)
-			value, err := url.PathUnescape(value)
-			if !found || err != nil || key == "" || strings.ContainsFunc(key, notInName) || strings.ContainsAny(value, "\r\n\x00") {
-				return fmt.Errorf("%s is not name=value,name=value with values escaped as in a URL", name)
-			}
-		}
-	}
-	return nil
-}
-
-// notInName reports whether a rune cannot stand in the name of a header.
-func notInName(r rune) bool {
-	return r <= ' ' || r >= 127 || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 }
 
 // Begin starts the span of a request. It returns the span and the context for the request's work;

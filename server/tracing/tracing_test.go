@@ -1,8 +1,10 @@
 package tracing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +18,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	service "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
@@ -419,6 +423,26 @@ func headers(t *testing.T) {
 	if got.Get("Authorization") != "Bearer secret=" || got.Get("X-Tenant") != "a=b" {
 		t.Errorf("the collector got %v", got)
 	}
+}
+
+// What a collector refuses of a batch is counted, and a path of the endpoint stays.
+func TestPartOfABatchIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		partly := roundTrip(func(r *http.Request) (*http.Response, error) {
+			answer := must.Get(proto.Marshal(&service.ExportTraceServiceResponse{PartialSuccess: &service.ExportTracePartialSuccess{RejectedSpans: 2}}))(t)
+			if r.URL.String() != "http://collector/by/path" {
+				t.Errorf("spans went to %s", r.URL)
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer))}, nil
+		})
+		tr := must.Get(tracing.New(tracing.Options{Endpoint: "http://collector/by/path/", Ratio: 1, Log: slog.New(slog.DiscardHandler), Transport: partly}))(t)
+		for range 5 {
+			begin(tr)
+		}
+		if closeIn(tr, time.Second); tr.Dropped() != 2 {
+			t.Errorf("%d of 5 spans count as lost, want the 2 that the collector refused", tr.Dropped())
+		}
+	})
 }
 
 // A pipeline has failed if any of its commands has; what the client or the caller does again is no
