@@ -40,7 +40,7 @@ func TestGaplessAgainstTheService(t *testing.T) {
 	l.wantError(1, "invalid_id", "void", "invoice", "INV-0099", "--reason", "x", "--yes")
 	got := l.run("gaps", "invoice", "--csv")
 	lines := strings.Split(got.out, "\r\n")
-	if len(lines) != 5 || lines[1] != "1,2,issued,,,,," || !strings.HasPrefix(lines[2], "3,3,void,2") || !strings.HasSuffix(lines[2], ",'=typed wrong,,,") || !strings.HasPrefix(lines[3], "4,4,released,2") {
+	if len(lines) != 5 || lines[1] != "1,2,,,issued,,,,," || !strings.HasPrefix(lines[2], "3,3,INV-0003,INV-0003,void,2") || !strings.HasSuffix(lines[2], ",'=typed wrong,,,") || !strings.HasPrefix(lines[3], "4,4,INV-0004,INV-0004,released,2") {
 		t.Errorf("%+v", got)
 	}
 	l.want("INV-0004\nINV-0005\n", "next", "invoice", "-n", "2")

@@ -75,7 +75,7 @@ func account(t *testing.T) *fake {
 		q := r.URL.Query()
 		head := `{"bizType":"invoice","key":"t-1","period":"2026","first":"1","last":"%d","issued":%d,"gaps":[`
 		page := fmt.Sprintf(head, 41, 36) +
-			`{"from":"1","to":"2","state":"void","reason":"=1+1","caller":"ops","at":"2026-11-23T06:00:00.123Z"},{"from":"7","to":"7","state":"released","at":"2026-11-23T06:00:00Z"}],"next":"7"}`
+			`{"from":"1","to":"2","fromId":"0001","toId":"0002","state":"void","reason":"=1+1","caller":"ops","at":"2026-11-23T06:00:00.123Z"},{"from":"7","to":"7","fromId":"INV-7","toId":"INV-7","state":"released","at":"2026-11-23T06:00:00Z"}],"next":"7"}`
 		switch {
 		case q.Get("after") == "7" && q.Get("period") == "2026":
 			page = fmt.Sprintf(head, 42, 37) + `{"from":"40","to":"41","state":"reserved","reservation":"4f..t-1","expiresAt":"2026-11-23T06:00:00Z"}]}`
@@ -94,17 +94,17 @@ func TestGaps(t *testing.T) {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"FROM TO STATE SINCE REMARK", "1 2 void 2026-11-23T06:00:00Z =1+1 (ops)", "7 7 released 2026-11-23T06:00:00Z -",
-		"40 41 reserved - reservation 4f..t-1 until 2026-11-23T06:00:00Z", "1 to 42: 37 issued, 5 not",
+		"FROM TO FROM ID TO ID STATE SINCE REMARK", "1 2 0001 0002 void 2026-11-23T06:00:00Z =1+1 (ops)", "7 7 INV-7 INV-7 released 2026-11-23T06:00:00Z -",
+		"40 41 - - reserved - reservation 4f..t-1 until 2026-11-23T06:00:00Z", "1 to 42: 37 issued, 5 not",
 	}
 	if got.code != 0 || strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%d %s\n%s", got.code, got.errs, strings.Join(lines, "\n"))
 	}
-	l.want("\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n1,2,void,2026-11-23T06:00:00.123Z,'=1+1,ops,,\r\n3,6,issued,,,,,\r\n7,7,released,2026-11-23T06:00:00.000Z,,,,\r\n"+
-		"8,39,issued,,,,,\r\n40,41,reserved,,,,4f..t-1,2026-11-23T06:00:00.000Z\r\n42,42,issued,,,,,\r\n", "gaps", "invoice", "--key", "t-1", "--csv")
+	l.want("\ufefffrom,to,fromId,toId,state,at,reason,caller,reservation,expiresAt\r\n1,2,'0001,'0002,void,2026-11-23T06:00:00.123Z,'=1+1,ops,,\r\n3,6,,,issued,,,,,\r\n7,7,INV-7,INV-7,released,2026-11-23T06:00:00.000Z,,,,\r\n"+
+		"8,39,,,issued,,,,,\r\n40,41,,,reserved,,,,4f..t-1,2026-11-23T06:00:00.000Z\r\n42,42,,,issued,,,,,\r\n", "gaps", "invoice", "--key", "t-1", "--csv")
 	l.want(`{"bizType":"invoice","key":"t-1","gaps":[
-  {"from":"1","to":"2","state":"void","at":"2026-11-23T06:00:00.123Z","reason":"=1+1","caller":"ops"},
-  {"from":"7","to":"7","state":"released","at":"2026-11-23T06:00:00Z"},
+  {"from":"1","to":"2","fromId":"0001","toId":"0002","state":"void","at":"2026-11-23T06:00:00.123Z","reason":"=1+1","caller":"ops"},
+  {"from":"7","to":"7","fromId":"INV-7","toId":"INV-7","state":"released","at":"2026-11-23T06:00:00Z"},
   {"from":"40","to":"41","state":"reserved","reservation":"4f..t-1","expiresAt":"2026-11-23T06:00:00Z"}
 ],"period":"2026","first":"1","last":"42","issued":37}
 `, "gaps", "invoice", "--key", "t-1", "--json")
@@ -118,10 +118,10 @@ func TestGaps(t *testing.T) {
 func TestGapsOfNone(t *testing.T) {
 	l := answering(t, answerJSON(200, `{"bizType":"invoice","first":"100","last":"99","issued":0,"gaps":[]}`)).line(t)
 	l.want("no number was handed out; the first one will be 100\n", "gaps", "invoice")
-	l.want("\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n", "gaps", "invoice", "--csv")
+	l.want("\ufefffrom,to,fromId,toId,state,at,reason,caller,reservation,expiresAt\r\n", "gaps", "invoice", "--csv")
 	l = answering(t, answerJSON(200, `{"bizType":"invoice","first":"1","last":"2","issued":2,"gaps":[]}`)).line(t)
 	l.want("1 to 2: 2 issued, no gaps\n", "gaps", "invoice")
-	l.want("\ufefffrom,to,state,at,reason,caller,reservation,expiresAt\r\n1,2,issued,,,,,\r\n", "gaps", "invoice", "--csv")
+	l.want("\ufefffrom,to,fromId,toId,state,at,reason,caller,reservation,expiresAt\r\n1,2,,,issued,,,,,\r\n", "gaps", "invoice", "--csv")
 }
 
 func TestVoid(t *testing.T) {

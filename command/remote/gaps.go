@@ -25,7 +25,8 @@ func gapsCommand(env *clitool.Env) *cobra.Command {
 		Long: `Show which numbers of a gapless biz type are not issued, and why: they are reserved, released, which
 means that the next caller gets them, or void for a reason. All others are issued. With tokens it
 needs the scope read. --csv prints all numbers, also those that are issued, for auditors and their
-spreadsheets: a number of more than 15 digits has an apostrophe before it.`,
+spreadsheets: what a spreadsheet would change, such as a number of more than 15 digits, has an
+apostrophe before it.`,
 		Example: `  seqd gaps invoice
   seqd gaps invoice --period 2026 --csv >invoices-2026.csv
   seqd gaps invoice --key tenant-42 --json`,
@@ -79,9 +80,10 @@ func printAccount(ctx context.Context, env *clitool.Env, a *admin.Admin, bizType
 	return p.end(last)
 }
 
-// accountText prints a table of gaps, and then the totals.
+// accountText prints a table of gaps, and then the totals. It has the IDs of gaps if the first has.
 type accountText struct {
 	out     io.Writer
+	ids     bool
 	gaps    int
 	numbers int64
 }
@@ -91,11 +93,19 @@ func (t *accountText) page(a admin.Account) error {
 		return nil
 	}
 	var rows [][]string
+	add := func(from, to, fromID, toID string, more ...string) {
+		row := []string{from, to}
+		if t.ids {
+			row = append(row, fromID, toID)
+		}
+		rows = append(rows, append(row, more...))
+	}
 	if t.gaps == 0 {
-		rows = append(rows, []string{"FROM", "TO", "STATE", "SINCE", "REMARK"})
+		t.ids = a.Gaps[0].FromID != ""
+		add("FROM", "TO", "FROM ID", "TO ID", "STATE", "SINCE", "REMARK")
 	}
 	for _, g := range a.Gaps {
-		rows = append(rows, []string{fmt.Sprint(g.From), fmt.Sprint(g.To), g.State, brief(g.At, "-"), dash(remark(g))})
+		add(fmt.Sprint(g.From), fmt.Sprint(g.To), dash(g.FromID), dash(g.ToID), g.State, brief(g.At, "-"), dash(remark(g)))
 		t.numbers += g.To - g.From + 1
 	}
 	t.gaps += len(a.Gaps)
@@ -189,12 +199,13 @@ func newAccountCSV(out io.Writer) *accountCSV {
 func (c *accountCSV) page(a admin.Account) error {
 	if c.next == 0 {
 		c.next = a.First
-		_ = c.w.Write([]string{sheet.Mark + "from", "to", "state", "at", "reason", "caller", "reservation", "expiresAt"}) // see Error below
+		_ = c.w.Write([]string{sheet.Mark + "from", "to", "fromId", "toId", "state", "at", "reason", "caller", "reservation", "expiresAt"}) // see Error below
 	}
 	for _, g := range a.Gaps {
 		c.issued(g.From - 1)
 		_ = c.w.Write([]string{
-			sheet.Number(g.From), sheet.Number(g.To), g.State, exact(g.At), sheet.Text(g.Reason), sheet.Text(g.Caller), g.Reservation, exact(g.ExpiresAt),
+			sheet.Number(g.From), sheet.Number(g.To), sheet.ID(g.FromID), sheet.ID(g.ToID), g.State, exact(g.At),
+			sheet.Text(g.Reason), sheet.Text(g.Caller), g.Reservation, exact(g.ExpiresAt),
 		})
 		c.next = g.To + 1
 	}
@@ -211,7 +222,7 @@ func (c *accountCSV) end(a admin.Account) error {
 // issued writes the row of the issued numbers up to last, if there are any.
 func (c *accountCSV) issued(last int64) {
 	if c.next <= last {
-		_ = c.w.Write([]string{sheet.Number(c.next), sheet.Number(last), "issued", "", "", "", "", ""})
+		_ = c.w.Write([]string{sheet.Number(c.next), sheet.Number(last), "", "", "issued", "", "", "", "", ""})
 	}
 }
 

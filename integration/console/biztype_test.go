@@ -178,7 +178,7 @@ func TestAccount(t *testing.T) {
 	p.Axe("void")
 	p.Shot("void-light")
 	dialog.Click("button", "Make it void")
-	p.See(ids[1]+" is void.", "Handed out 1 to 6: 4 issued, 1 released and 1 void (4 + 1 + 1 = 6).")
+	p.See(ids[1]+" is void.", "Handed out 1 to 6: 4 issued, 1 released and 1 void (4 + 1 + 1 = 6).", strings.Replace(ids[1], "-0002", "-0006", 1))
 	account := w.get("/biz-types/invoice/gaps")
 	if got := field(account, "issued"); got != "4" {
 		t.Errorf("curl says that %s numbers are issued: %v", got, account)

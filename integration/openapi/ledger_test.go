@@ -107,7 +107,7 @@ func (c *checker) accounts(url string) {
 	for _, target := range []string{"/biz-types/invoice/gaps", "/biz-types/invoice/gaps?limit=1", "/biz-types/invoice/gaps?after=2&period=2026", "/biz-types/tenant/gaps?key=b"} {
 		c.on(url, call{op: gaps, target: target, status: 200})
 		a := c.on(url, call{op: gaps, target: target, headers: []string{"Accept: text/csv"}, status: 200})
-		if !bytes.HasPrefix(a.body, []byte("\ufefffrom,to,state,")) || a.header.Get("Content-Disposition") == "" {
+		if !bytes.HasPrefix(a.body, []byte("\ufefffrom,to,fromId,toId,state,")) || a.header.Get("Content-Disposition") == "" {
 			c.Errorf("%s as CSV: %s", target, cut(string(a.body)))
 		}
 	}

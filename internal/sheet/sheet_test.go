@@ -13,6 +13,17 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestID(t *testing.T) {
+	for id, want := range map[string]string{
+		"": "", "7": "7", "INV-2026-7": "INV-2026-7", "007": "'007", "1234567890123456": "'1234567890123456", "99999999999999999999": "'99999999999999999999",
+		"1E5": "'1E5", "2026-11-01": "'2026-11-01", "mar-01": "'mar-01", "TRUE": "'TRUE", "TRUE-1": "TRUE-1", "-1": "-1", "-01": "'-01", "=1": "'=1", "(5)": "'(5)", "a;=1": "a;'=1",
+	} {
+		if got := ID(id); got != want {
+			t.Errorf("%s is shown as %s, want %s", id, got, want)
+		}
+	}
+}
+
 func TestNumber(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0", -7: "-7", 999_999_999_999_999: "999999999999999", -999_999_999_999_999: "-999999999999999",

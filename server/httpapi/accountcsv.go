@@ -19,7 +19,7 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 // issuedState is the state of numbers that are in no gap.
 const issuedState = "issued"
 
-var csvHeader = []string{"from", "to", "state", "at", "reason", "caller", "reservation", "expiresAt"}
+var csvHeader = []string{"from", "to", "fromId", "toId", "state", "at", "reason", "caller", "reservation", "expiresAt"}
 
 // writeAccountCSV answers with an account as CSV (RFC 4180): a header, and a row for each run of
 // numbers, issued ones too, so that each number is in exactly one row. If whole is set, it reads
@@ -72,7 +72,7 @@ func (r *accountRows) add(after int64, page *seqd.Account) {
 	for _, g := range page.Gaps {
 		r.issued(next, g.From-1)
 		r.write([]string{
-			sheet.Number(g.From), sheet.Number(g.To), g.State, shownTime(g.At),
+			sheet.Number(g.From), sheet.Number(g.To), sheet.ID(g.FromID), sheet.ID(g.ToID), g.State, shownTime(g.At),
 			sheet.Text(g.Reason), sheet.Text(g.By), g.Reservation, shownTime(g.ExpiresAt),
 		})
 		next = g.To + 1
@@ -87,7 +87,7 @@ func (r *accountRows) add(after int64, page *seqd.Account) {
 // issued adds a row of issued numbers, if there are any.
 func (r *accountRows) issued(from, to int64) {
 	if from <= to {
-		r.write([]string{sheet.Number(from), sheet.Number(to), issuedState, "", "", "", "", ""})
+		r.write([]string{sheet.Number(from), sheet.Number(to), "", "", issuedState, "", "", "", "", ""})
 	}
 }
 

@@ -184,7 +184,7 @@ func TestAccountRows(t *testing.T) {
 	rows.add(12, &seqd.Account{First: 1, Last: 12})
 	rows.add(0, &seqd.Account{First: 40, Last: 41})
 	rows.add(0, &seqd.Account{First: 9007199254740993, Last: 9007199254740994})
-	want := "1,1,void,,'=1+1,shop,,\r\n2,3,reserved,,,,r,\r\n4,4,issued,,,,,\r\n5,5,released,,,,,\r\n6,8,issued,,,,,\r\n9,10,void,,,,,\r\n11,12,issued,,,,,\r\n40,41,issued,,,,,\r\n'9007199254740993,'9007199254740994,issued,,,,,\r\n"
+	want := "1,1,,,void,,'=1+1,shop,,\r\n2,3,,,reserved,,,,r,\r\n4,4,,,issued,,,,,\r\n5,5,,,released,,,,,\r\n6,8,,,issued,,,,,\r\n9,10,,,void,,,,,\r\n11,12,,,issued,,,,,\r\n40,41,,,issued,,,,,\r\n'9007199254740993,'9007199254740994,,,issued,,,,,\r\n"
 	if got := rows.buf.String(); got != want {
 		t.Errorf("rows\n%s\nwant\n%s", got, want)
 	}

@@ -37,6 +37,10 @@ export const totalsInWords = (account) => {
 export const gapRange = ({ from, to }) =>
   (from === to ? number(from) : `${number(from)} to ${number(to)}`);
 
+/** Returns the IDs of a gap as text, such as "INV-7 to INV-9". */
+export const gapIDs = ({ fromId, toId }) =>
+  (fromId === toId ? fromId : `${fromId} to ${toId}`);
+
 /** Groups the reserved gaps of an account by reservation, those that expire first on top. */
 export const openReservations = (account) => {
   const found = new Map();
@@ -90,6 +94,7 @@ const gapTable = (it, rows) => table({
   caption: "Numbers that are not issued",
   columns: [
     { title: "Numbers", cell: gapRange },
+    ...(rows.some(({ fromId }) => fromId) ? [{ title: "IDs", cell: gapIDs }] : []),
     {
       title: "State",
       cell: ({ state }) => status({ reserved: "info", released: "warn" }[state] ?? "off", state),
