@@ -19,18 +19,16 @@ type alarm struct {
 	none bool     // the system has no such timers
 }
 
-// sleep sleeps for d, which must be short, because nothing interrupts it. It returns false at once
-// if the system has no such timers.
+// sleep sleeps for d, which must be short, because nothing interrupts it. It returns false if the
+// system has no such timers.
 func (a *alarm) sleep(d time.Duration) bool {
 	if !a.open() {
 		return false
 	}
 	once := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, d.Nanoseconds()))} // 0 would never end
-	if err := unix.TimerfdSettime(a.fd, 0, &once, nil); err != nil {
-		return false
-	}
+	err := unix.TimerfdSettime(a.fd, 0, &once, nil)
 	time.Sleep(d)
-	return true
+	return err == nil
 }
 
 // open makes the timer, once.

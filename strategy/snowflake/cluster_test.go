@@ -107,8 +107,10 @@ func TestRegistryWithoutCluster(t *testing.T) {
 	if set.Cluster = cluster; *swap.NewSet != set {
 		t.Errorf("got %+v", *swap.NewSet)
 	}
-	if swap, err = m.prepare(persist.SlotTable{Now: someTime, Set: &set}); err != nil || swap != nil {
-		t.Errorf("again: %+v, %v", swap, err)
+	for _, m.cluster = range []string{cluster, ""} { // nor does a node that does not know it take it out
+		if swap, err = m.prepare(persist.SlotTable{Now: someTime, Set: &set}); err != nil || swap != nil {
+			t.Errorf("cluster %q, again: %+v, %v", m.cluster, swap, err)
+		}
 	}
 }
 

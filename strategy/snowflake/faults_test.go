@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,6 +177,8 @@ func TestNewNeeds(t *testing.T) {
 		`"nowhere"`:     func(env *strategy.Env, _ *Settings) { env.Addr = "nowhere" },
 		`"127.0.0.1:x"`: func(env *strategy.Env, _ *Settings) { env.Addr = "127.0.0.1:x" },
 		"redis.addrs":   func(_ *strategy.Env, s *Settings) { s.Registry = registryRedis },
+		"epoch: ":       func(_ *strategy.Env, s *Settings) { s.Epoch = "never" },
+		"stateDir: ":    func(_ *strategy.Env, s *Settings) { s.OfflineStart, s.reach = time.Minute, &seqd.Reach{Folder: "here"} },
 	} {
 		s := instance(t, newRegistry(true), "1", nil)
 		closes(t, s)
@@ -188,6 +191,7 @@ func TestNewNeeds(t *testing.T) {
 		if _, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: 5}); err == nil {
 			t.Error("settings that are a number are accepted")
 		}
+		settings.Epoch, settings.OfflineStart = s.held().settings.Epoch, 0
 		env.Redis, env.Addr = redis.NewClient(&redis.Options{Addr: "nowhere.invalid:1"}), "127.0.0.1:1"
 		for registry, checked := range map[string]bool{registryStore: false, registryRedis: true} {
 			settings.Registry = registry
@@ -209,6 +213,9 @@ func TestAddressOfTheNode(t *testing.T) {
 		if got := ownIP(test.configured, test.host).String(); got != test.want {
 			t.Errorf("configured %q, listening on %q: %s, want %s", test.configured, test.host, got, test.want)
 		}
+	}
+	if ip := ownIP("", "0.0.0.0"); !ip.IsValid() || ip.IsUnspecified() {
+		t.Errorf("a node that listens on all addresses has %s", ip)
 	}
 	for machine, want := range map[string]string{
 		"": "127.0.0.1", "127.0.0.2/8 ::1/128 fe80::1/64 169.254.0.1/16": "127.0.0.1", "fd00::1/8 fd00::2/8": "fd00::1",
@@ -363,6 +370,12 @@ func TestRestored(t *testing.T) {
 		if _, err := factory.Restored(t.Context(), env, seqd.BizType{Settings: &wrong}); err == nil {
 			t.Error("a registry that is not there passes")
 		}
+		wrong.Epoch = "never"
+		for _, settings := range []any{1, &wrong} {
+			if got := shape(seqd.BizType{Settings: settings}); got != Name {
+				t.Errorf("the shape of wrong settings is %q", got)
+			}
+		}
 	})
 }
 
@@ -389,15 +402,22 @@ func TestAloneOnlyWithReservation(t *testing.T) {
 		nowhere, later := env, env
 		nowhere.Addr = "nowhere"
 		later.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-		another := settings
-		another.BitsMachine = 9
+		another, elsewhere, gone := settings, settings, settings
+		another.BitsMachine, elsewhere.reach, gone.StateDir = 9, &seqd.Reach{Folder: "here"}, dir+"-not"
+		var log strings.Builder
+		env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		for what, ok := range map[string]bool{
 			"offlineStart is off": may(&off, env), "the epoch is wrong": may(&wrong, env), "other settings": may(1, env),
 			"no address": may(&settings, nowhere), "the reservation has ended": may(&settings, later), "another layout": may(&another, env),
+			"the folder is out of reach": may(&elsewhere, env), "there is no file": may(&gone, env),
 		} {
-			if ok {
-				t.Errorf("it may begin although: %s", what)
+			if ok || log.Len() > 0 {
+				t.Errorf("%s: it may begin: %t; logged %s", what, ok, &log)
 			}
+		}
+		must.Do(t, os.WriteFile(s.held().file.path(), []byte("x"), 0o600))
+		if may(&settings, env) || !strings.Contains(log.String(), "cannot be used") {
+			t.Errorf("it may begin on a damaged file, or says nothing: %s", &log)
 		}
 	})
 }
@@ -482,6 +502,42 @@ func TestClockPutRight(t *testing.T) {
 	}
 }
 
+// A clock agrees with one that nobody sets up to a difference, either way.
+func TestSteady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for off, want := range map[int64]bool{-11: false, -10: true, 0: true, 10: true, 11: false} {
+			var s steady
+			first := s.agrees(someTime, 10)
+			time.Sleep(100 * time.Millisecond)
+			if got := s.agrees(someTime+100+off, 10); !first || got != want || (s.wall == someTime) == want {
+				t.Errorf("off by %d ms it agrees: %t, and remembers %d", off, got, s.wall)
+			}
+		}
+	})
+}
+
+// A node moves on although an operation of the registry fails meanwhile.
+func TestMoveOnThroughFailures(t *testing.T) {
+	for n := range int64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			var ahead atomic.Int64
+			now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+			ahead.Store(int64(400 * 24 * time.Hour))
+			r := &failing{registry: &registry{Store: memory.New(now)}}
+			s := instanceWith(t, r, now, "1", nil)
+			ready(t, s)
+			id, high := s.machineID(), one(t, s)
+			ahead.Store(0)
+			r.calls.Store(0)
+			r.fails.Store(n)
+			time.Sleep(4 * time.Second)
+			if m := one(t, s); m >= high || s.machineID() == id {
+				t.Errorf("operation %d fails: %d after %d, machine ID %d after %d", n, m, high, s.machineID(), id)
+			}
+		})
+	}
+}
+
 // So is a reservation of a process that ended while the clock was ahead.
 func TestReservationOfAClockPutRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -525,6 +581,9 @@ func TestDetails(t *testing.T) {
 			}
 		}
 		want(s, "map[key:seqd.1.167772161]")
+		if must.Code(t, s.Health(), seqd.CodeStarting); !s.Idle() {
+			t.Error("it must stay open")
+		}
 		must.Do(t, s.Init(t.Context(), true))
 		id := s.machineID()
 		want(s, fmt.Sprintf("map[key:seqd.1.167772161 leaseUntil:2000-01-01T00:00:05.000Z machineId:%d timeLeftMs:5000]", id))

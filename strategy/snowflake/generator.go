@@ -115,8 +115,10 @@ func (g *generator) forget() {
 func (g *generator) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for left := g.options.left.Load(); left < g.last && !g.options.left.CompareAndSwap(left, g.last); {
-		left = g.options.left.Load()
+	for {
+		if left := g.options.left.Load(); left >= g.last || g.options.left.CompareAndSwap(left, g.last) {
+			return
+		}
 	}
 }
 

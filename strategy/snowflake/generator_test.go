@@ -133,6 +133,11 @@ func TestClockStandsStill(t *testing.T) {
 		if err := g.take(ctx, 1, &seq); seqd.CodeOf(err) != seqd.CodeTimeout || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
+		began = time.Now()
+		must.Do(t, g.pass(t.Context(), 0, false))
+		if waited := time.Since(began); waited != time.Millisecond {
+			t.Errorf("waited %s for a clock that stands still", waited)
+		}
 	})
 }
 

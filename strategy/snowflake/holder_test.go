@@ -465,6 +465,14 @@ func TestCloseWithoutInit(t *testing.T) {
 	})
 }
 
+// TestInitOfAnEndedHolder checks that a holder that ended before it began does not begin any more.
+func TestInitOfAnEndedHolder(t *testing.T) {
+	s := instance(t, newRegistry(false), "1", nil)
+	must.Do(t, s.held().worker.end(t.Context()))
+	must.Code(t, s.Init(t.Context(), true), seqd.CodeStopping)
+	must.Do(t, s.Close(t.Context()))
+}
+
 // TestCloseInVain checks that Close says if the machine ID could not be given up in time, and that
 // nothing is issued then.
 func TestCloseInVain(t *testing.T) {
@@ -582,6 +590,11 @@ func TestAloneBounds(t *testing.T) {
 		must.Report(t, h.goAlone())
 		if _, _, bound := h.tenure.now(); bound != someTime+want {
 			t.Errorf("at %d it goes on to %d", now, bound-someTime)
+		}
+		must.Get(h.file.open(&h.registry.member))(t)
+		must.Do(t, h.file.handle.Close())
+		if err := h.resume(t.Context(), saved); errors.Is(err, errFile) != (now <= 0) {
+			t.Errorf("resumed at %d without the file: %v", now, err)
 		}
 	}
 }

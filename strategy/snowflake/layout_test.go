@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestLayoutsThatCannotBe(t *testing.T) {
@@ -141,10 +142,19 @@ func TestLastTime(t *testing.T) {
 	}
 }
 
-// What an earlier process used of one machine ID says nothing of others.
-func TestSpentOf(t *testing.T) {
-	if s := (spent{3, 100}); s.of(3) != 100 || s.of(4) != 0 {
-		t.Errorf("%d and %d", s.of(3), s.of(4))
+// A definition must not name a folder out of its reach, unless it needs none.
+func TestStateDirOutOfReach(t *testing.T) {
+	for _, test := range []struct {
+		offline time.Duration
+		dir     string
+		ok      bool
+	}{{0, "/elsewhere", true}, {time.Minute, "/elsewhere", false}, {time.Minute, "here/state", true}} {
+		s := Settings{OfflineStart: test.offline, StateDir: test.dir}
+		problems := s.Confine(&seqd.Reach{Folder: "here"})
+		dir, err := s.stateDir()
+		if (problems == nil) != test.ok || (err == nil) != test.ok || (dir != "") != (test.ok && test.offline > 0) {
+			t.Errorf("%+v: problems %v, folder %q, %v", test, problems, dir, err)
+		}
 	}
 }
 
@@ -174,7 +184,13 @@ func TestBounds(t *testing.T) {
 	if err != nil || made.UnixMilli() < before || made.After(time.Now()) || last != math.MaxInt64 {
 		t.Errorf("bounds %d of %s and %d, error %v", first, made, last, err)
 	}
-	s.Epoch = "never"
+	if p, err := s.Parse(first); err != nil || !p.Time.Equal(made) {
+		t.Errorf("%d is read as %+v, %v", first, p, err)
+	}
+	must.Do(t, s.Epoch.UnmarshalText([]byte("never")))
+	if p, err := s.Parse(1); err == nil || !strings.HasPrefix(err.Error(), "epoch: ") {
+		t.Errorf("a wrong layout reads %+v, %v", p, err)
+	}
 	if first, last = s.Bounds(); first != 1 || last != math.MaxInt64 {
 		t.Errorf("bounds %d and %d of a wrong layout", first, last)
 	}

@@ -191,6 +191,25 @@ func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {
 	})
 }
 
+// TestMoveOnWithoutLease checks that a lease that is gone when its holder moves on is owed to the
+// registry, until that has a floor above it.
+func TestMoveOnWithoutLease(t *testing.T) {
+	r := newRegistry(true)
+	h := instance(t, r, "1", nil).held()
+	var log strings.Builder
+	h.env.Log = slog.New(slog.NewTextHandler(&log, nil))
+	lost := lease{id: 3, token: "t", until: h.env.ms() + 3000}
+	h.tenure.set(lost, lost.until)
+	h.moveOn()
+	if h.debt.owed != lost || h.tenure.held() || !strings.Contains(log.String(), "could not be released") {
+		t.Errorf("it owes %+v, logged %s", h.debt.owed, &log)
+	}
+	must.Do(t, h.debt.cover(t.Context())) // a new registry has such a floor
+	if table := must.Get(r.Look(t.Context(), h.registry.name))(t); table.Set.Floor <= lost.until || h.debt.owed.token != "" {
+		t.Errorf("the floor is %d, and it owes %+v", table.Set.Floor, h.debt.owed)
+	}
+}
+
 // TestCoveredAtTheEnd checks that a holder that is stopped before its next renewal raises the floor
 // of a registry that was put back, or says that it could not.
 func TestCoveredAtTheEnd(t *testing.T) {

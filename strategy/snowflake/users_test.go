@@ -139,7 +139,7 @@ func TestNotAloneAfterAConflict(t *testing.T) {
 // TestStrike checks that a biz type that is struck takes no other one out of the file, and that a
 // file that is not there is not made. Nothing that was struck is in the file once it was opened.
 func TestStrike(t *testing.T) {
-	f := leaseFile{dir: t.TempDir(), name: "f", identity: statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}, users: newUsers()}
+	f := leaseFile{dir: t.TempDir(), name: "f", identity: statefile.Identity{Cluster: cluster, Layout: "l", Key: "k"}, users: newUsers(), log: slog.New(slog.DiscardHandler)}
 	f.users.serves("order")
 	f.users.record("user", "")
 	must.Report(t, f.strike())
@@ -150,7 +150,15 @@ func TestStrike(t *testing.T) {
 	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != list || err != nil {
 		t.Errorf("it lists %q, %v", saved.Users, err)
 	}
+	for _, m := range []member{{first: 1, last: 9}, {first: -9, last: -1}} { // which must not have machine ID 0
+		if saved, err := f.open(&m); saved != nil || err != nil || f.kept.Token != "" {
+			t.Errorf("%d to %d: %+v, %v", m.first, m.last, saved, err)
+		}
+	}
 	f.users.record("order", "")
+	must.Do(t, os.MkdirAll(f.path()+".tmp/x", 0o700)) // so that nothing can be written
+	must.Is(t, must.Err(f.open(&member{})), errFile)
+	must.Do(t, os.RemoveAll(f.path()+".tmp"))
 	saved, err := f.open(&member{})
 	if err != nil || saved == nil {
 		t.Fatalf("%v, %v", saved, err)
@@ -159,6 +167,8 @@ func TestStrike(t *testing.T) {
 	if _, saved, err := statefile.Peek(f.dir, f.name); saved.Users != "" || err != nil {
 		t.Errorf("after it was opened it lists %q, %v", saved.Users, err)
 	}
+	must.Do(t, os.WriteFile(f.path(), []byte("x"), 0o600))
+	must.Report(t, f.strike()) // nobody can start from it
 }
 
 // TestFileInUse checks that a node says what it cannot do while another process uses its file.
@@ -178,6 +188,9 @@ func TestFileInUse(t *testing.T) {
 			if said := strings.Contains(log.String(), "still lists a biz type"); said != used {
 				t.Errorf("used %t: logged %q", used, log.String())
 			}
+			if err := s.Init(t.Context(), true); (err != nil) != used || used && !strings.Contains(err.Error(), "stateDir: ") {
+				t.Errorf("used %t: %v", used, err)
+			}
 			_ = s.Close(t.Context())
 			without := instance(t, r, "1", func(s *Settings) { s.StateDir = dir })
 			closes(t, without)
@@ -186,6 +199,36 @@ func TestFileInUse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFileThatCannotBeWritten checks that a node uses no lease that is not in its file, and does not
+// release its machine ID while the file stands for it.
+func TestFileThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(false)
+		s := instance(t, r, "1", func(s *Settings) { s.OfflineStart = time.Minute })
+		var log strings.Builder
+		s.held().env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		must.Do(t, s.Init(t.Context(), true))
+		must.Do(t, os.Remove(s.held().file.path()+".lock")) // it is not ours any more
+		time.Sleep(500 * time.Millisecond)
+		s.OnRecord("shape")
+		time.Sleep(time.Second)
+		if d := s.Degraded(); d == nil || d.Code != seqd.CodeNoMachineID || !strings.HasPrefix(d.Detail, "stateDir: ") {
+			t.Errorf("degraded: %v", d)
+		}
+		time.Sleep(4 * time.Second)
+		cannot(t, s, seqd.CodeNoMachineID)
+		must.Do(t, s.Close(t.Context()))
+		if slot := slots(t, s, r).Slots[0]; slot.Token == "" {
+			t.Error("the machine ID is free, and the file says that it is not")
+		}
+		for _, said := range []string{"could not be written", "lists biz types that it must not", "could not be released"} {
+			if !strings.Contains(log.String(), said) {
+				t.Errorf("logged %s, not %q", &log, said)
+			}
+		}
+	})
 }
 
 // TestUsersWithoutShape checks that files written before shapes were recorded list nothing.
