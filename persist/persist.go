@@ -29,6 +29,10 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNewer is returned if a record has a newer format than this build knows.
 	ErrNewer = errors.New("written by a newer version")
+	// ErrOlder is returned if a store has format 1, which only builds before the first release
+	// wrote. It must not be taken for an empty store.
+	ErrOlder = errors.New("it has format 1 of builds before the first release, which this build cannot read: " +
+		"start a build of November 2026 on it once, which makes it format 2; see docs/OPERATIONS.md, Upgrade and rollback")
 	// ErrEpoch is returned by Allocate if the range is for a cursor and the counter has another
 	// epoch. Nothing has changed.
 	ErrEpoch = errors.New("the counter has another sequencer epoch")

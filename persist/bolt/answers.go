@@ -2,10 +2,7 @@ package bolt
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -19,7 +16,6 @@ import (
 // has stopped waiting.
 type answers struct {
 	windows windows
-	former  former
 
 	mu      sync.Mutex // guards the fields below
 	entries map[string]*claimed
@@ -36,7 +32,7 @@ func (s *Store) fillAnswers(opts Options) {
 	}
 	opts.Path += answersSuffix
 	s.answers.entries = make(map[string]*claimed)
-	s.answers.windows.opts, s.answers.former.documents = opts, &s.documents
+	s.answers.windows.opts = opts
 	s.answers.windows.start, s.answers.windows.startAt = opts.Now().UnixMilli(), opts.Elapsed()
 }
 
@@ -95,11 +91,7 @@ func (a *answers) kept(ctx context.Context, id string, e *claimed) (string, erro
 	if e.claim != "" && e.until > a.windows.opts.Elapsed() {
 		return e.claim, nil
 	}
-	held, err := a.windows.find(ctx, id)
-	if held == "" && err == nil {
-		held, err = a.former.find(ctx, id)
-	}
-	return held, err
+	return a.windows.find(ctx, id)
 }
 
 // Claim implements [persist.Answers].
@@ -175,9 +167,7 @@ func (a *answers) Purge(ctx context.Context) (purged int, err error) {
 	if err := a.sweep(); err != nil {
 		return 0, err
 	}
-	purged, err = a.windows.purge()
-	n, formerErr := a.former.purge(ctx, a.windows.now())
-	return purged + n, errors.Join(err, formerErr)
+	return a.windows.purge()
 }
 
 // sweep forgets claims that have ended.
@@ -201,75 +191,4 @@ func (a *answers) close() error {
 	a.closed = true
 	a.mu.Unlock()
 	return a.windows.close()
-}
-
-// former is where earlier versions kept answers: as documents in the store's file. Those that are
-// still there are returned until their time has passed. Claims among them have no owner.
-type former struct {
-	documents *documents
-	none      atomic.Bool // there are none left, and no more come
-}
-
-const (
-	formerKind = "answer"
-	// formerLease is longer than a claim lasted, and shorter than any answer.
-	formerLease = 30 * time.Second
-	// How many are removed in one transaction, and the pause for other writes before the next.
-	formerStep  = 200
-	formerPause = 10 * time.Millisecond
-)
-
-// any reports whether there may be answers left.
-func (f *former) any(ctx context.Context) (bool, error) {
-	if f.none.Load() {
-		return false, nil
-	}
-	list, err := f.documents.List(ctx, formerKind, "", 1)
-	if err == nil && len(list) == 0 {
-		f.none.Store(true)
-	}
-	return len(list) > 0, err
-}
-
-// find returns an answer, "" for none.
-func (f *former) find(ctx context.Context, id string) (string, error) {
-	if there, err := f.any(ctx); !there {
-		return "", err
-	}
-	doc, err := f.documents.Read(ctx, formerKind, id)
-	switch {
-	case errors.Is(err, persist.ErrNotFound):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("the answer in %s: %w", f.documents.store.path, err)
-	case doc.Expires-doc.Timestamp < formerLease.Milliseconds():
-		return "", nil
-	}
-	return doc.Body, nil
-}
-
-// purge removes those that expired before now, in ms since the Unix epoch.
-func (f *former) purge(ctx context.Context, now int64) (purged int, err error) {
-	if there, err := f.any(ctx); !there {
-		return 0, err
-	}
-	for {
-		n, err := f.documents.Purge(ctx, formerKind, now, formerStep)
-		purged += n
-		if err != nil || n < formerStep {
-			return purged, err
-		}
-		if err := pause(ctx, formerPause); err != nil {
-			return purged, err
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
@@ -66,49 +64,21 @@ func benchStore(b *testing.B, elapsed *time.Duration) *Store {
 	return s
 }
 
-// keepFormerly keeps answers as versions before did, among the counters, and purges them.
-func keepFormerly(b *testing.B, s *Store, n int) {
-	b.Helper()
-	for i := 0; i < n; i += most {
-		must.Do(b, s.writer.alone(func(tx *bbolt.Tx) error {
-			for j := range most {
-				var hash [32]byte
-				_, _ = rand.Read(hash[:])
-				doc := persist.Document{
-					Kind: formerKind, Key: base64.RawURLEncoding.EncodeToString(hash[:]), Revision: 2, Body: "1 d QUJDREVGR0hJSktM.8a7 1 n20261122001234:1:1",
-					Timestamp: 1_790_000_000_000, Expires: 1_790_086_400_000 + int64(i+j),
-				}
-				if err := putDocument(tx.Bucket(documentsBucket), persist.Document{}, doc); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-	}
-	for {
-		if purged, err := s.Documents().Purge(b.Context(), formerKind, 1<<60, 500); err != nil || purged == 0 {
-			must.Do(b, err)
-			return
-		}
-	}
-}
-
-// What an allocation costs if there are no answers, if many have expired, and if many had expired
-// among the counters, as it was before. All three are measured in turn, and the medians shown: the
-// machine may have other work. It also says how many bytes an answer takes.
+// What an allocation costs if there are no answers, and if many have expired. Both are measured in
+// turn, and the medians shown: the machine may have other work. It also says how many bytes an
+// answer takes.
 func BenchmarkAllocateBesideAnswers(b *testing.B) {
 	const many = 300_000
 	var elapsed time.Duration
-	none, apart, among := benchStore(b, &elapsed), benchStore(b, &elapsed), benchStore(b, &elapsed)
+	none, apart := benchStore(b, &elapsed), benchStore(b, &elapsed)
 	keepMany(b, apart, many)
 	size := sizeOf(b, apart.path+answersSuffix)
 	elapsed += 48 * time.Hour
 	if n, err := apart.Answers().Purge(b.Context()); n != many || err != nil {
 		b.Fatal(n, err)
 	}
-	keepFormerly(b, among, many)
-	stores := []*Store{none, apart, among}
-	var took [3][]time.Duration
+	stores := []*Store{none, apart}
+	var took [2][]time.Duration
 	n := 0
 	for b.Loop() {
 		n++
@@ -120,7 +90,7 @@ func BenchmarkAllocateBesideAnswers(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	for i, unit := range []string{"none-µs", "apart-µs", "among-µs"} {
+	for i, unit := range []string{"none-µs", "apart-µs"} {
 		slices.Sort(took[i])
 		b.ReportMetric(float64(took[i][n/2].Nanoseconds())/1000, unit)
 	}

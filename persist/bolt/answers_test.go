@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -449,49 +448,6 @@ func TestAnswersAfterACrashBetween(t *testing.T) {
 	k.swaps("0", "other", "answer", ttl, "")
 	k.reopen(k.day)
 	k.claims("0", "other", "answer")
-}
-
-// document is an entry as versions wrote it that kept answers among the counters.
-func formerEntry(id, body string, at time.Time, keep time.Duration) persist.Document {
-	return persist.Document{Kind: "answer", Key: id, Revision: 1, Body: body, Timestamp: at.UnixMilli(), Expires: at.Add(keep).UnixMilli()}
-}
-
-// Answers of versions before are returned until they expire, and then removed; their claims are
-// not.
-func TestFormerAnswers(t *testing.T) { synctest.Test(t, formerAnswers) }
-
-func formerAnswers(t *testing.T) {
-	k := newKept(t)
-	const many = 2*formerStep + 50
-	for i := range many {
-		must.Do(t, k.store.Documents().Create(t.Context(), formerEntry(fmt.Sprint(i), fmt.Sprint("former ", i), k.day, time.Hour)))
-	}
-	for id, keep := range map[string]time.Duration{"claim": formerLease - time.Millisecond, "edge": formerLease} {
-		must.Do(t, k.store.Documents().Create(t.Context(), formerEntry(id, id, k.day, keep)))
-	}
-	k.reopen(k.day)
-	k.claims("edge", "other", "edge")
-	k.claims("7", "other", "former 7")
-	k.swaps("7", "gone", "another", ttl, "former 7")
-	k.claims("claim", "mine", "")
-	k.swaps("claim", "mine", "answer", ttl, "")
-	k.day = k.day.Add(25 * time.Hour) // wrongly
-	k.purges(0)
-	k.claims("7", "other", "former 7")
-	k.pass(time.Hour + time.Second)
-	short, cancel := context.WithTimeout(t.Context(), formerPause-1)
-	defer cancel()
-	if n, err := k.store.answers.former.purge(short, k.day.UnixMilli()); n != formerStep || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("purged %d, %v", n, err)
-	}
-	k.purges(many + 2 - formerStep)
-	k.purges(0)
-	k.claims("7", "other", "")
-	k.claims("claim", "other", "answer")
-	list, err := k.store.Documents().List(t.Context(), "answer", "", 10)
-	if err != nil || len(list) != 0 {
-		t.Errorf("left are %v, %v", list, err)
-	}
 }
 
 // What is opened to be looked at makes no files, and refuses.

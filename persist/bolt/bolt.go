@@ -29,19 +29,18 @@ var (
 	documentsBucket = []byte("documents")
 )
 
-// Format is the format of the store's file. A file with a larger format was written by a newer seqd
-// and is refused. A file with a smaller one is upgraded when it is opened.
+// Format is the format of the store's file. A file of another format is refused.
 const Format = 2
 
 // content says what a data file holds.
 type content struct {
 	buckets [][]byte // that every file has
-	format  int      // of new files; files of a larger format are refused
+	format  int      // files of another one are refused
 	advice  string   // what to do about a damaged file
 }
 
 func storeContent() content {
-	return content{[][]byte{countersBucket, slotsBucket, documentsBucket, shapesBucket}, Format, counterAdvice}
+	return content{[][]byte{countersBucket, slotsBucket, documentsBucket}, Format, counterAdvice}
 }
 
 func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }
@@ -80,8 +79,8 @@ var (
 	_ persist.Answerer = (*Store)(nil)
 )
 
-// Open opens or creates the store, and upgrades a file of an earlier version. An error that wraps
-// persist.ErrUnavailable can pass; any other needs an operator.
+// Open opens or creates the store. An error that wraps persist.ErrUnavailable can pass; any other
+// needs an operator. It wraps persist.ErrOlder or persist.ErrNewer if the file has another format.
 func Open(opts Options) (*Store, error) {
 	opts.content = storeContent()
 	file, err := openFile(opts)
@@ -93,16 +92,6 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.fill(opts)
-	if s.format < Format {
-		err = s.writer.alone(upgrade)
-	}
-	if errors.Is(err, errPanicked) {
-		// it does not wrap ErrUnavailable: trying again would not help
-		err = fmt.Errorf("it is damaged: %v", err)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open store file %s: %w", opts.Path, err), s.Close())
-	}
 	return s, nil
 }
 
@@ -146,18 +135,15 @@ func (o *opened) check(c content) error {
 		if meta == nil {
 			return errNoStore
 		}
-		o.format, err = strconv.Atoi(string(meta.Get(formatKey)))
-		switch {
-		case err != nil || o.format < 1:
+		switch format, err := strconv.Atoi(string(meta.Get(formatKey))); {
+		case err != nil || format < 1:
 			return fmt.Errorf("%w: its format %q cannot be read", persist.ErrInvalid, meta.Get(formatKey))
-		case o.format > c.format:
-			return fmt.Errorf("%w: its format is %d, this build knows %d", persist.ErrNewer, o.format, c.format)
+		case format > c.format:
+			return fmt.Errorf("%w: its format is %d, this build knows %d", persist.ErrNewer, format, c.format)
+		case format < c.format:
+			return persist.ErrOlder
 		}
-		buckets := c.buckets
-		if o.format < c.format {
-			buckets = formerBuckets
-		}
-		if slices.ContainsFunc(buckets, func(name []byte) bool { return tx.Bucket(name) == nil }) {
+		if slices.ContainsFunc(c.buckets, func(name []byte) bool { return tx.Bucket(name) == nil }) {
 			return errNoStore
 		}
 		return nil

@@ -147,13 +147,13 @@ func TestOpenRefuses(t *testing.T) {
 	changed := func(change func(*bbolt.Tx) error) string {
 		path := filepath.Join(t.TempDir(), "seqd.db")
 		s := open(t, path)
-		must.Do(t, errors.Join(s.writer.alone(change), s.Close()))
+		must.Do(t, errors.Join(s.writer.do(t.Context(), change), s.Close()))
 		return path
 	}
-	for format, why := range map[string]string{fmt.Sprint(Format + 1): "newer", "0": "cannot be read", "x": "cannot be read"} {
+	for format, why := range map[string]string{fmt.Sprint(Format + 1): "newer", "1": "start a build of November 2026", "0": "cannot be read", "x": "cannot be read"} {
 		t.Run("the format "+format, func(t *testing.T) {
 			path := changed(func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte(format)) })
-			if err := refuses(t, path, why); errors.Is(err, persist.ErrNewer) != (why == "newer") {
+			if err := refuses(t, path, why); errors.Is(err, persist.ErrNewer) != (why == "newer") || errors.Is(err, persist.ErrOlder) != (format == "1") {
 				t.Errorf("error %v", err)
 			}
 			if done, err := Compact(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); err == nil || len(done) != 0 {
@@ -232,7 +232,7 @@ func TestDamagedRegistry(t *testing.T) {
 				want = persist.ErrNewer
 			}
 			var changed []byte
-			err := s.writer.alone(func(tx *bbolt.Tx) error {
+			err := s.writer.do(t.Context(), func(tx *bbolt.Tx) error {
 				changed = change(tx.Bucket(slotsBucket).Get([]byte("order")))
 				return tx.Bucket(slotsBucket).Put([]byte(id), changed)
 			})
@@ -270,7 +270,6 @@ func TestRemovedFileIsNoticed(t *testing.T) {
 			addCounter(t, s, "order")
 			must.Do(t, harm(path))
 			s.writer.update = func(func(*bbolt.Tx) error) error { t.Error("it is written to"); return nil }
-			must.Is(t, s.writer.alone(nil), errMoved, "alone")
 			_, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1})
 			if !errors.Is(err, persist.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), path) {
 				t.Errorf("error %v", err)

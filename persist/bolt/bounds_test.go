@@ -249,13 +249,13 @@ func TestWritesThatBoltRefuses(t *testing.T) {
 			return err
 		}},
 	} {
-		must.Do(t, harm.writer.alone(harm.change))
+		must.Do(t, harm.writer.do(t.Context(), harm.change))
 	}
 	_, purge := s.Documents().Purge(ctx, "token", 100, 10)
 	_, history := s.History().Purge(ctx, "order", 100, 10)
 	_, swap := s.Answers().Swap(ctx, "b", "claim", "answer", ttl)
 	other := open(t, filepath.Join(t.TempDir(), "seqd.db"))
-	must.Do(t, other.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put(expiryBucket, nil) }))
+	must.Do(t, other.writer.do(t.Context(), func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put(expiryBucket, nil) }))
 	for what, err := range map[string]error{
 		"a record for the bucket": other.Documents().Create(ctx, persist.Document{Kind: "token", Key: "k", Revision: 1}),
 		"create":                  s.Documents().Create(ctx, another), "update": s.Documents().Update(ctx, changed), "delete": s.Documents().Delete(ctx, "token", "k", 1),

@@ -310,7 +310,7 @@ func TestRecordOfAnother(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
 	record, err := persist.Encode(persist.Counter{BizTag: "other", Max: 5, Step: 10})
 	must.Do(t, err)
-	err = s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
+	err = s.writer.do(t.Context(), func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
 	must.Do(t, err)
 	if r, err := allocate(t, s, 1); !errors.Is(err, persist.ErrInvalid) {
 		t.Errorf("got %v, %v", r, err)
@@ -378,7 +378,7 @@ func TestPurgeOfDamagedDocument(t *testing.T) {
 	for i, key := range []string{"a", "b", "c"} {
 		must.Do(t, s.Documents().Create(t.Context(), persist.Document{Kind: "answer", Key: key, Revision: 1, Expires: int64(i + 1)}))
 	}
-	must.Do(t, s.writer.alone(func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) }))
+	must.Do(t, s.writer.do(t.Context(), func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) }))
 	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 2 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}

@@ -23,7 +23,6 @@ type opened struct {
 	created bool
 	guard   *guard
 	settled *settled
-	format  int // known once it is verified
 }
 
 // openFile opens a data file under an exclusive lock, creating it first if it does not exist.

@@ -14,13 +14,9 @@ import (
 // ErrInUse is returned by OpenReadOnly while another process has the file.
 var ErrInUse = errors.New("another process is using the store file")
 
-// ErrOlder is returned by OpenReadOnly for a file that an earlier version wrote. [Open] upgrades
-// it.
-var ErrOlder = errors.New("the store file is of an earlier version, and is upgraded when seqd starts")
-
 // OpenReadOnly opens an existing store to read it. It creates and changes nothing, and every write
 // returns an error. While it is open, no process can open the file to write. The error wraps
-// fs.ErrNotExist, ErrInUse or ErrOlder, or says why the file cannot be used.
+// fs.ErrNotExist, ErrInUse or persist.ErrOlder, or says why the file cannot be used.
 func OpenReadOnly(opts Options) (*Store, error) {
 	opts.content = storeContent()
 	file, err := lookAt(opts)
@@ -28,9 +24,6 @@ func OpenReadOnly(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opened: file}
-	if s.format < Format {
-		return nil, errors.Join(fmt.Errorf("%w: %s is of format %d, this build writes %d", ErrOlder, opts.Path, s.format, Format), s.opened.close())
-	}
 	s.fill(opts)
 	s.history.closed, s.answers.closed = true, true // they would create files
 	return s, nil

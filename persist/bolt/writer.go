@@ -134,15 +134,6 @@ func (w *writer) transact(batch []*write) error {
 	})
 }
 
-// alone runs f in a transaction of its own, before there are other writes. Unlike one of do, it is
-// rolled back if f returns an error.
-func (w *writer) alone(f func(*bbolt.Tx) error) error {
-	if err := w.check(); err != nil {
-		return err
-	}
-	return translate(w.durably(f))
-}
-
 // durably runs a transaction so that it survives damage of any one page.
 func (w *writer) durably(f func(*bbolt.Tx) error) error {
 	if err := w.synced(f); err != nil {

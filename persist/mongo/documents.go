@@ -18,8 +18,9 @@ import (
 // follows, so of concurrent changes one wins.
 type documents struct {
 	repository[persist.Document, storedDocument]
-	former  former // what the previous version keeps elsewhere
-	indexed atomic.Bool
+	clusters, shapes *mongo.Collection // of format 1; see checkFormat
+	readOnly         bool              // make no index
+	indexed          atomic.Bool
 }
 
 var _ persist.Documents = (*documents)(nil)
@@ -58,15 +59,6 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
-	if doc.Kind == persist.PeriodKind {
-		// The period may have been begun and removed since the caller looked for it.
-		if err := d.raisePurged(ctx, doc.Key); err != nil {
-			return err
-		}
-	}
-	if err := d.former.create(ctx, doc); err != nil {
-		return d.takeOver(ctx, doc, err)
-	}
 	return d.repository.Create(ctx, doc)
 }
 
@@ -75,17 +67,13 @@ func (d *documents) Read(ctx context.Context, kind, key string) (persist.Documen
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return persist.Document{}, err
 	}
-	if kind == persist.ClusterKind && !d.former.upgraded {
-		// This process has not seen the layout yet, and whoever uses the store begins here.
-		if err := d.former.checkLayout(ctx); err != nil {
+	if kind == persist.ClusterKind {
+		// Open may not have looked, and whoever uses the store begins here.
+		if err := d.checkFormat(ctx); err != nil {
 			return persist.Document{}, err
 		}
 	}
-	doc, err := d.repository.Read(ctx, documentID(kind, key))
-	if errors.Is(err, persist.ErrNotFound) {
-		return d.readFormer(ctx, kind, key, err)
-	}
-	return doc, err
+	return d.repository.Read(ctx, documentID(kind, key))
 }
 
 // Update implements [persist.Documents].
@@ -93,16 +81,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 	if err := doc.Validate(); err != nil {
 		return err
 	}
-	if doc.Kind == persist.PurgedKind {
-		// First: as soon as a node finds the document, it removes the periods.
-		if err := d.former.raise(ctx, doc); err != nil {
-			return err
-		}
-	}
 	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
-	if err == nil {
-		return d.former.update(ctx, doc)
-	}
 	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
 }
 
@@ -119,9 +98,6 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	result, err := d.collection.DeleteOne(bounded, ofRevision(kind, key, revision))
 	if err == nil && result.DeletedCount == 0 {
 		err = mongo.ErrNoDocuments
-	}
-	if err == nil {
-		return d.former.delete(bounded, kind, key)
 	}
 	return d.whyNotRevision(ctx, kind, key, revision, about(documentID(kind, key), translate(err)))
 }
@@ -196,9 +172,6 @@ func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
 	}
 	written := make([]bson.D, len(list))
 	for i, doc := range list {
-		if place, _ := d.former.place(doc.Kind, doc.Key); place != nil {
-			return fmt.Errorf("%w: documents of kind %s are created one by one", persist.ErrInvalid, doc.Kind)
-		}
 		written[i] = document(doc)
 	}
 	ctx, cancel, err := d.begin(ctx)
@@ -252,7 +225,7 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 // index creates the index that Due and Purge use, unless this process has done so. A store that is
 // only looked at does without.
 func (d *documents) index(ctx context.Context) error {
-	if d.former.readOnly || d.indexed.Load() {
+	if d.readOnly || d.indexed.Load() {
 		return nil
 	}
 	_, err := d.collection.Indexes().CreateOne(ctx, mongo.IndexModel{

@@ -3,13 +3,10 @@ package mongo
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"github.com/seqd/seqd/persist"
 )
 
 // Server describes a MongoDB server.
@@ -27,8 +24,6 @@ type Server struct {
 	Primary bool
 	// Offset is how far its clock is ahead of this machine's, accurate to half of RoundTrip.
 	Offset, RoundTrip time.Duration
-	// Former is true if the database is not upgraded: it is new, or only earlier versions used it.
-	Former bool
 	// User is the user of the connection, "" if the server has no authorization.
 	User string
 	// Missing are the rights that the user lacks, such as "update on seqd.counters". They are known
@@ -58,10 +53,6 @@ func (s *Store) Inspect(ctx context.Context) (found Server, err error) {
 		return found, err
 	}
 	found.Version = build.Version
-	record, err := s.documents.former.readCluster(ctx)
-	if err == nil || errors.Is(err, persist.ErrNotFound) { // otherwise Missing says why
-		found.Former = !record.Upgraded
-	}
 	var status connectionStatus
 	if err := s.ask(ctx, bson.D{{Key: "connectionStatus", Value: 1}, {Key: "showPrivileges", Value: true}}, &status); err != nil {
 		return found, err
@@ -137,7 +128,7 @@ func (p privilege) covers(database, collection string) bool {
 
 // needed are the actions that seqd uses on each collection.
 var needed = map[string][]string{
-	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find", "insert", "update", "remove"}, "clusters": {"find", "insert", "update"},
+	"counters": {"find", "insert", "update", "remove"}, "shapes": {"find"}, "clusters": {"find"},
 	"slots": {"find", "insert", "update"}, "documents": {"find", "insert", "update", "remove", "createIndex"},
 	"history": {"find", "insert", "remove"},
 }

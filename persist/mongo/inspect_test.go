@@ -28,10 +28,10 @@ func TestMissingRights(t *testing.T) {
 		"readWrite":        {`{"resource":{"db":"seqd","collection":""},"actions":` + all + `}`, "", 0},
 		"any database":     {`{"resource":{"db":"","collection":""},"actions":` + all + `}`, "", 0},
 		"root":             {`{"resource":{"anyResource":true},"actions":["anyAction"]}`, "", 0},
-		"another database": {`{"resource":{"db":"other","collection":""},"actions":` + all + `}`, "update on seqd.counters", 22},
-		"the cluster":      {`{"resource":{"cluster":true},"actions":` + all + `}`, "find on seqd.slots", 22},
-		"read":             {`{"resource":{"db":"seqd","collection":""},"actions":["find"]}`, "insert on seqd.clusters", 16},
-		"one collection":   {`{"resource":{"db":"seqd","collection":"counters"},"actions":` + all + `}`, "remove on seqd.shapes", 18},
+		"another database": {`{"resource":{"db":"other","collection":""},"actions":` + all + `}`, "update on seqd.counters", 17},
+		"the cluster":      {`{"resource":{"cluster":true},"actions":` + all + `}`, "find on seqd.slots", 17},
+		"read":             {`{"resource":{"db":"seqd","collection":""},"actions":["find"]}`, "insert on seqd.slots", 11},
+		"one collection":   {`{"resource":{"db":"seqd","collection":"counters"},"actions":` + all + `}`, "remove on seqd.documents", 13},
 	} {
 		t.Run(name, func(t *testing.T) {
 			missing := privileges(t, test.privileges).missing("seqd")

@@ -30,9 +30,9 @@ type Options struct {
 	// Timeout bounds every operation; more than 0.
 	Timeout time.Duration
 	// Unreached opens the store even if it cannot be reached now: its operations return
-	// persist.ErrUnavailable until it can. A database of an earlier version is not upgraded.
+	// persist.ErrUnavailable until it can.
 	Unreached bool
-	// ReadOnly opens the store to look at it. A database of an earlier version is not upgraded.
+	// ReadOnly opens the store to look at it: no index is made.
 	ReadOnly bool
 	// Admit, unless nil, is called before every operation. If it returns an error, the operation
 	// returns that error and does nothing.
@@ -132,9 +132,9 @@ type Store struct {
 
 var _ persist.Store = (*Store)(nil)
 
-// Open connects to the server and upgrades a database of an earlier version. An error that wraps
-// persist.ErrUnavailable can pass; any other needs an operator. No error contains the URI, which
-// may contain a password.
+// Open connects to the server. An error that wraps persist.ErrUnavailable can pass; any other needs
+// an operator. It wraps persist.ErrOlder or persist.ErrNewer if this build cannot read the format of
+// the database. No error contains the URI, which may contain a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := CheckURI(opts.URI); err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
@@ -164,15 +164,15 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.counters = counters{repository: repository[persist.Counter, storedCounter]{l, db.Collection("counters")}, now: opts.Now}
 	s.counters.epochs = persist.NewEpochs(s.counters.findEpochs)
 	s.documents.repository = repository[persist.Document, storedDocument]{l, db.Collection("documents")}
-	s.documents.former = former{link: l, clusters: db.Collection("clusters"), shapes: db.Collection("shapes"), counters: s.counters.collection, readOnly: opts.ReadOnly}
+	s.documents.clusters, s.documents.shapes, s.documents.readOnly = db.Collection("clusters"), db.Collection("shapes"), opts.ReadOnly
 	s.history = history{l, db.Collection("history")}
 	s.clock = clock{l, client.Database("admin")}
 	s.slots = slots{l, db.Collection("slots"), s.clock}
-	if opts.Unreached || opts.ReadOnly {
+	if opts.Unreached || opts.ReadOnly { // whoever reads the cluster's ID learns of the format
 		return s, nil
 	}
-	if err := s.upgrade(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("upgrade the database %s at %v: %w", opts.Database, o.Hosts, err), s.Close())
+	if err := s.documents.checkFormat(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the database %s at %v: %w", opts.Database, o.Hosts, err), s.Close())
 	}
 	return s, nil
 }

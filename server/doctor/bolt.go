@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 )
 
@@ -52,8 +53,8 @@ func (c storeCheck) boltFile(ctx context.Context, f *findings) {
 	case errors.Is(err, bolt.ErrInUse):
 		c.inUse(ctx, f, path)
 		return
-	case errors.Is(err, bolt.ErrOlder):
-		f.add(Info, boltKey, "make a backup before seqd starts: the previous version cannot open the file afterwards", "%v", err)
+	case errors.Is(err, persist.ErrOlder):
+		f.add(Fail, boltKey, "", "%v", err) // which says what to do
 		return
 	case err != nil:
 		f.add(Fail, boltKey, "restore a backup; see docs/OPERATIONS.md", "%v", err)

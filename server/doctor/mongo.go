@@ -55,9 +55,6 @@ func judge(f *findings, s mongo.Server) {
 	default:
 		f.ok(mongoKey, "the replica set %s names %d servers", s.ReplicaSet, s.Members)
 	}
-	if s.Former {
-		f.add(Info, mongoKey, "", "the database is new or of an earlier version; the next seqd that starts upgrades it, and until then its shapes are not compared")
-	}
 	if !s.Primary {
 		f.add(Fail, mongoKey, "see that there is a primary", "no server that takes writes answers")
 	}
