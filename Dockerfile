@@ -29,7 +29,7 @@ RUN go mod download
 COPY . .
 ARG VERSION
 ARG REVISION
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/seqd/seqd/internal/version.linked=${VERSION} -X github.com/seqd/seqd/internal/version.revision=${REVISION}" -o /image/seqd ./cmd/seqd
+RUN CGO_ENABLED=0 go build -tags nomsgpack -trimpath -ldflags "-s -w -X github.com/seqd/seqd/internal/version.linked=${VERSION} -X github.com/seqd/seqd/internal/version.revision=${REVISION}" -o /image/seqd ./cmd/seqd
 # The content of the image. The folder for the data is separate, because another user owns it. seqd
 # verifies webhooks, trace collectors, Redis and databases by the certificates; for an authority of
 # your own, mount its certificate as another file in /etc/ssl/certs.

@@ -35,7 +35,7 @@ const (
 )
 
 // ours matches the ways in which examples run seqd.
-var ours = regexp.MustCompile(`^(?:sudo (?:-u seqd )?)?(?:\./seqd|seqd|go run \./cmd/seqd)(?: |$)`)
+var ours = regexp.MustCompile(`^(?:sudo (?:-u seqd )?)?(?:\./seqd|seqd|go run -tags nomsgpack \./cmd/seqd)(?: |$)`)
 
 var (
 	shellBlock = regexp.MustCompile("(?ms)^ *```(sh|console)\n(.*?)^ *```")
