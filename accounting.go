@@ -80,7 +80,7 @@ const otherDay = 400*24*time.Hour + 5*time.Hour + time.Minute + time.Second
 // showGaps sets the IDs of the gaps. An account is worth more than its IDs: if a plugin cannot show
 // one, none is set.
 func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *Account) {
-	if len(a.Gaps) == 0 || !slices.ContainsFunc(i.chain, func(l *link) bool { return l.Rewrites }) {
+	if len(a.Gaps) == 0 || !i.reset.Fits(a.Period) || !slices.ContainsFunc(i.chain, func(l *link) bool { return l.Rewrites }) {
 		return
 	}
 	w := &walk{patience: is.patience}
@@ -123,7 +123,8 @@ func (is *Issuer) Keys(ctx context.Context, bizType, after string, limit int) (k
 }
 
 // account calls f with the ledger of call.BizType, and shows the numbers that it adds as they were
-// shown when they were handed out. The call is answered without numbers after an error.
+// shown when they were handed out. The call is answered without numbers after an error, and if the
+// biz type has another reset by now.
 func (is *Issuer) account(ctx context.Context, call *Call, f func(context.Context, Ledger) error) error {
 	call.clear()
 	err := is.with(ctx, call.BizType, func(ctx context.Context, i *instance) (err error) {
@@ -133,6 +134,10 @@ func (is *Issuer) account(ctx context.Context, call *Call, f func(context.Contex
 		}
 		if err := f(ctx, ledger); err != nil || call.Sequence.Len() == 0 {
 			return err
+		}
+		if !i.shows(&call.Sequence) {
+			call.Sequence.Reset()
+			return nil
 		}
 		call.Replayed = true
 		return is.showAll(ctx, i, call, &walk{patience: is.patience})

@@ -56,7 +56,24 @@ func (i *instance) recall(ctx context.Context, o Order, call *Call) (err error) 
 	if call.Replayed {
 		call.AnswerKept = false // it stays where it is: there is known what becomes of its numbers
 	}
+	if err == nil && !i.shows(&call.Sequence) {
+		err = Errorf(CodeConflict, "this Idempotency-Key was given numbers from %d on%s before the reset of %s was changed, and what they would look like now may be the ID of another number",
+			call.Sequence.First(), inPeriod(call.Sequence.Period()), i.name)
+	}
 	return err
+}
+
+func inPeriod(p Period) string {
+	if p == 0 {
+		return ""
+	}
+	return " of " + p.String()
+}
+
+// shows reports whether numbers may be shown: they were handed out under the present reset. Otherwise
+// they may look like numbers of a present period, which somebody else has.
+func (i *instance) shows(numbers *Sequence) bool {
+	return numbers.Len() == 0 || i.reset.Fits(numbers.Period())
 }
 
 // reshaped reports whether the biz type lately had another shape, so that answers may be kept where

@@ -22,6 +22,7 @@ type instance struct {
 	aside    bool        // see Definition
 	form     Form        // of its IDs
 	keyed    bool        // see Keyed
+	reset    Reset       // see Dated
 	chain    []*link
 	strategy Strategy // nil if there are only plugins, which show what they know
 	name     string
@@ -43,7 +44,7 @@ type instance struct {
 	failure *Error   // why the last attempt failed
 	first   *attempt // the first one; nil before it
 
-	_ [32]byte // to four cache lines: else the first fields may lie in two
+	_ [16]byte // to four cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.
@@ -57,7 +58,7 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, keyed: KeyedBy(d.BizType),
+		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, keyed: KeyedBy(d.BizType), reset: CalendarOf(d.BizType).Reset,
 	}
 	i.reads = d.Strategy != nil || d.BizType.Settings != nil
 	var ok bool

@@ -17,6 +17,14 @@ const (
 	ResetYearly  Reset = "yearly"
 )
 
+// Fits reports whether numbers that reset so have the period p.
+func (r Reset) Fits(p Period) bool {
+	if r == ResetNever || p == 0 {
+		return r == ResetNever && p == 0
+	}
+	return r.Of(p.Date()) == p
+}
+
 // Valid reports whether r is one of the values.
 func (r Reset) Valid() bool {
 	return r == ResetNever || r == ResetDaily || r == ResetMonthly || r == ResetYearly

@@ -29,7 +29,7 @@ type ReserveOptions struct {
 type Reservation struct {
 	BizType   string    `json:"bizType"`
 	ID        string    `json:"reservation"`
-	IDs       []string  `json:"ids"`
+	IDs       []string  `json:"ids"`       // none if the reset of the biz type was changed since it was made
 	ExpiresAt time.Time `json:"expiresAt"` // not before, by the clock of the service
 	// State is reserved, confirmed, released or expired, as of the call that returned it.
 	State string `json:"state"`
@@ -150,8 +150,10 @@ func (r *Reservation) check(c *call, id string) error {
 		return badAnswer("the answer is for another biz type: %.80q", r.BizType)
 	case r.ID == "" || id != "" && r.ID != id:
 		return badAnswer("the answer is for another reservation: %.80q", r.ID)
-	case len(r.IDs) == 0 || c.count > 0 && len(r.IDs) != c.count:
-		return badAnswer("the answer has %d IDs, and %d were asked for", len(r.IDs), max(c.count, 1))
+	case len(r.IDs) == 0 && c.count == 0:
+		return nil
+	case c.count > 0 && len(r.IDs) != c.count:
+		return badAnswer("the answer has %d IDs, and %d were asked for", len(r.IDs), c.count)
 	}
 	s := scratches.Get().(*scratch)
 	defer s.release()

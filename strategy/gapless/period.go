@@ -27,7 +27,7 @@ func (s *Strategy) period(named seqd.Period) (seqd.Period, error) {
 // auditor who asks for the wrong period would read that nothing was issued.
 func (s *Strategy) fits(p seqd.Period) error {
 	reset := s.settings.Reset
-	if p == 0 || reset.Of(p.Date()) == p {
+	if reset.Fits(p) {
 		return nil
 	}
 	return seqd.Errorf(seqd.CodeInvalidRequest, "%s has no period %s: its numbers reset %s, so name a period such as %s",
