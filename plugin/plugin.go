@@ -78,8 +78,10 @@ type Factory struct {
 	// valid. It does no I/O. It may be nil.
 	Check func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
 	// CheckNew returns what a binding must still say before the biz type issues its first number: it
-	// is called as long as no shape is on record. It does no I/O. It may be nil.
-	CheckNew func(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem
+	// is called as long as no shape is on record. It is called with issued too if another strategy,
+	// keys or periods, or the plugin itself is forced upon a biz type that has issued. known is the
+	// plugin's part of the shape before, as for ShapeLike. It does no I/O. It may be nil.
+	CheckNew func(bizType seqd.BizType, binding seqd.PluginBinding, issued bool, known string) []seqd.Problem
 	// New returns the plugin of one binding. The binding's Settings come from Settings, and are
 	// decoded and validated. If the plugin implements seqd.Closer, it is closed at the end.
 	New func(env Env, bizType seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error)

@@ -17,16 +17,25 @@ func varies(b seqd.BizType) bool {
 }
 
 // checkNew asks for the version of a biz type whose other numbers were or are issued elsewhere, as
-// far as its definition says. IDs of the other version could be the same.
-func checkNew(b seqd.BizType, binding seqd.PluginBinding) []seqd.Problem {
+// far as its definition says, or were issued under a shape that does not tell their version. IDs of
+// the other version could be the same.
+func checkNew(b seqd.BizType, binding seqd.PluginBinding, issued bool, known string) []seqd.Problem {
 	increment, _ := seqd.SpacingOf(b)
 	first, _ := seqd.BoundsOf(b)
 	settings, ok := binding.Settings.(*Settings)
-	if !ok || settings.Version != 0 || !varies(b) || increment <= 1 && first <= 1 {
+	text := "set it, because start or increment says that this store may not have all numbers: " +
+		"1 if IDs were issued elsewhere by a version of seqd without this setting, the same as there if they were by another one, and 2 if there are none"
+	switch {
+	case !ok || settings.Version != 0 || !varies(b):
+		return nil
+	case issued && strings.HasPrefix(known, strconv.Itoa(oneForEach)+" "):
+		return nil
+	case issued:
+		text = "set it, because the biz type has issued, and its last shape does not tell the version that earlier IDs of its keys or periods had: that one, or 2 if there are none"
+	case increment <= 1 && first <= 1:
 		return nil
 	}
-	return []seqd.Problem{{Key: "version", Text: "set it, because start or increment says that this store may not have all numbers: " +
-		"1 if IDs were issued elsewhere by a version of seqd without this setting, the same as there if they were by another one, and 2 if there are none"}}
+	return []seqd.Problem{{Key: "version", Text: text}}
 }
 
 // unasked is the shape that is known where nobody can tell: in programs that embed an issuer and

@@ -87,7 +87,7 @@ func TestVersion(t *testing.T) {
 		{counting{keyed: true, first: 100}, 1, false}, {counting{daily: true, increment: 10}, 2, false},
 		{keyed, 0, false}, {daily, 0, false}, {counting{first: 100, increment: 10}, 0, false},
 	} {
-		problems := checkNew(seqd.BizType{Settings: test.of}, binding(&Settings{Digits: 8, Key: someKey, Version: test.set}))
+		problems := checkNew(seqd.BizType{Settings: test.of}, binding(&Settings{Digits: 8, Key: someKey, Version: test.set}), false, "")
 		if asks := len(problems) == 1 && problems[0].Key == "version"; asks != test.want {
 			t.Errorf("%+v, version %d: %v", test.of, test.set, problems)
 		}

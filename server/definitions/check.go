@@ -98,7 +98,7 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 			"and every node another one: put the file of the key on every node first", makes)
 	}
 	known, err := c.shapes.Read(ctx, b.Name)
-	fresh, unsaid := errors.Is(err, persist.ErrNotFound), checkNew(b)
+	fresh, unsaid := errors.Is(err, persist.ErrNotFound), checkNew(b, cmp.Or(before, known.Shape))
 	switch {
 	case err != nil && !fresh:
 		return "", false, storeError(err)
@@ -125,6 +125,8 @@ func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, bef
 		return before, false, nil
 	case shape == known.Shape:
 		return "", false, c.settled(ctx, b, revision, before)
+	case change.Force && len(unsaid) > 0:
+		return "", false, invalid(unsaid)
 	case change.Force && shape == before: // it was forced already, and no node has it on record
 		return shape, true, nil
 	case change.Force:

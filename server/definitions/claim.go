@@ -87,7 +87,7 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 
 // mayBegin returns why the biz type must not get its first shape: the definition leaves it open.
 func (c claim) mayBegin() error {
-	problems := checkNew(c.bizType)
+	problems := checkNew(c.bizType, "")
 	if len(problems) == 0 || c.forced != "" {
 		return nil
 	}

@@ -52,14 +52,16 @@ func ofPlugin(name, shape string) string {
 	return own
 }
 
-// checkNew returns what the plugins of a biz type that has no shape must know before it gets one.
-func checkNew(bizType seqd.BizType) (problems []seqd.Problem) {
+// checkNew returns what the plugins of a biz type must know before it gets its first shape, or before
+// another one is forced upon it. known is the one before, "" if there is none.
+func checkNew(bizType seqd.BizType, known string) (problems []seqd.Problem) {
 	for i, binding := range bizType.Plugins {
 		factory, err := plugin.Lookup(binding.Name)
-		if err != nil || factory.CheckNew == nil {
+		own := ofPlugin(binding.Name, known)
+		if err != nil || factory.CheckNew == nil || own != "" && sameOwn(bizType, known) {
 			continue
 		}
-		for _, problem := range factory.CheckNew(bizType, binding) {
+		for _, problem := range factory.CheckNew(bizType, binding, known != "", own) {
 			problems = append(problems, seqd.Problem{Key: fmt.Sprintf("plugins[%d].%s", i, problem.Key), Text: problem.Text})
 		}
 	}

@@ -162,6 +162,37 @@ func TestObfuscateOfANewBizType(t *testing.T) {
 	must.Code(t, must.Err(c.issuer.ParseOf(t.Context(), "shown", id, "b")), seqd.CodeInvalidKey, "%s is of the key b", id)
 }
 
+// What is forced upon a biz type that has issued names the version if its last shape does not tell it:
+// without that a way there and back would show IDs a second time.
+func TestForcedThereAndBack(t *testing.T) {
+	const unkeyed, other = `{"plugins":[{"name":"obfuscate","digits":8,"key":"correct horse battery staple"}]}`, `{"keyed":true,"strategy":"gapless"}`
+	for _, between := range []string{`{"keyed":true}`, unkeyed, `{}`, other} {
+		c, first, key := newNode(t, newFaulty(false)), obfuscated("", ""), "a"
+		c.mustPut(t, "ticket", first, always)
+		want := c.ids(t, key, 1)
+		c.mustPut(t, "ticket", between, forced())
+		if between == unkeyed || between == `{}` {
+			key = ""
+		}
+		c.ids(t, key, 1)
+		_, _, err := c.Put(t.Context(), "ticket", []byte(first), forced())
+		must.Code(t, err, seqd.CodeInvalidDefinition, "between: %s", between)
+		c.mustPut(t, "ticket", obfuscated(version2, ""), forced())
+		if p, err := c.issuer.ParseOf(t.Context(), "ticket", want[0], "a"); err != nil || p.Number != 1 {
+			t.Errorf("between: %s: %+v, %v", between, p, err)
+		}
+	}
+	// What the shape tells goes on.
+	c := newNode(t, newFaulty(false))
+	c.mustPut(t, "ticket", obfuscated("", ""), always)
+	want := c.ids(t, "a", 1)
+	c.mustPut(t, "ticket", obfuscated("", `,"strategy":"gapless"`), forced())
+	c.ids(t, "a", 1)
+	if p, err := c.issuer.ParseOf(t.Context(), "ticket", want[0], "a"); err != nil || p.Number != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // A node of an earlier version beside this one may record its shape first, or force one.
 func TestObfuscateBesideAnEarlierVersion(t *testing.T) {
 	one, _ := wantIDs(t, "a", 1)
