@@ -59,8 +59,8 @@ const (
 
 	// The same request may succeed later.
 	CodeRateLimited Code = "rate_limited"
-	// CodeTooManyAnswers and CodeAnswersFull are for a new Idempotency-Key: what is kept for those of
-	// its owner, or for all, takes as many bytes as it may. It ends when answers do.
+	// CodeTooManyAnswers and CodeAnswersFull are for a new Idempotency-Key or reservation: what is
+	// kept for those of its owner, or for all, takes as many bytes as it may. It ends when some do.
 	CodeTooManyAnswers   Code = "too_many_answers"
 	CodeAnswersFull      Code = "answers_full"
 	CodeStarting         Code = "starting"

@@ -9,7 +9,6 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
-	"github.com/seqd/seqd/server/answerquota"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/logging"
@@ -39,13 +38,6 @@ func (a *answers) Admit(call *seqd.Call) {
 	}
 }
 
-// Kept implements [httpapi.Answers].
-func (a *answers) Kept(call *seqd.Call) {
-	if opened := a.open.Load(); opened != nil {
-		opened.Kept(call)
-	}
-}
-
 // keptBytes returns how many bytes are kept in all, and how many may be, 0 for any number.
 func (b *back) keptBytes() (bytes, most int64) {
 	return b.quota.Bytes(), b.base.cfg.Idempotency.MaxBytes
@@ -61,13 +53,8 @@ const (
 
 // openAnswers keeps answers in Redis if there is one, else in the store. Never in both: nodes could
 // disagree on where an answer is.
-// now is the time that nodes have in common.
-func (b *back) openAnswers(ctx context.Context, now func() time.Time) {
+func (b *back) openAnswers(ctx context.Context) {
 	cfg, env := b.base.cfg, b.env()
-	b.quota = answerquota.New(answerquota.Options{
-		Documents: env.Store.Documents(), Clock: now, TTL: cfg.Idempotency.TTL, Log: env.Log,
-		Most: cfg.Idempotency.MaxBytes, MostPerOwner: cfg.Idempotency.MaxBytesPerCaller,
-	})
 	b.base.background.run(ctx, b.quota.Follow)
 	backend, clean := answersInStore(env.Store, env.Clock)
 	if env.Redis != nil {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,14 +15,16 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
-// post sends a POST with an Idempotency-Key.
+// post sends a POST with an Idempotency-Key, unless that is "".
 func (s *service) post(path, key string) (status int, body string, replayed bool) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Idempotency-Key", key)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
@@ -122,4 +125,29 @@ bizTypes:
 			t.Error(name, body)
 		}
 	}
+}
+
+// Reservations without an Idempotency-Key leave how they ended, and count: when as much is kept for
+// a caller as may be, nothing more can be reserved, and what is reserved can be settled.
+func TestReservationsAreBounded(t *testing.T) {
+	s := start(t, load(t, `store: {driver: memory}
+idempotency: {maxBytesPerCaller: 1048576}
+gapless: {maxReserved: 1000}
+bizTypes: [{name: bill, strategy: gapless}]`))
+	s.await("/seq/bill", http.StatusOK)
+	var reserved struct{ Reservation string }
+	status, body := http.StatusCreated, ""
+	for i := 0; i < 1000 && status == http.StatusCreated; i++ {
+		if status, body, _ = s.post("/seq/bill/reservations", ""); status == http.StatusCreated {
+			must.Do(t, json.Unmarshal([]byte(body), &reserved))
+		}
+	}
+	if status != http.StatusTooManyRequests {
+		t.Fatal(status, body)
+	}
+	wantCode(t, body, seqd.CodeTooManyAnswers)
+	if status, body, _ := s.post("/seq/bill/reservations/"+reserved.Reservation+"/confirm", ""); status != http.StatusOK {
+		t.Error(status, body)
+	}
+	s.await("/seq/bill", http.StatusOK)
 }

@@ -39,6 +39,7 @@ type back struct {
 	store     *backends.Store
 	clock     *storeclock.Clock // of the store
 	attending *storeclock.Attendance
+	common    *nodes.Clock    // the time that nodes have in common
 	redis     *backends.Redis // nil if none is configured
 	feed      *feed.Feed
 	handlers  *rejection.Handlers
@@ -115,6 +116,11 @@ func (b *back) openStore(ctx context.Context) (err error) {
 	}
 	b.clock = storeclock.New(b.store.Store, b.base.opts.now, nil)
 	b.attending = storeclock.NewAttendance(b.store.Store.Documents(), b.clock)
+	b.common = nodes.NewClock(b.store.Store, b.base.opts.now)
+	b.quota = answerquota.New(answerquota.Options{
+		Documents: b.store.Store.Documents(), Clock: b.common.Now, Log: b.base.log,
+		Most: b.base.cfg.Idempotency.MaxBytes, MostPerOwner: b.base.cfg.Idempotency.MaxBytesPerCaller,
+	})
 	b.base.cleanups.add("the store", b.base.cfg.Server.StopTimeout, func(context.Context) error {
 		return b.store.Store.Close()
 	})
@@ -255,7 +261,7 @@ func (b *back) announce(ctx context.Context) error {
 // openNodes counts this node among those of the cluster, and begins to keep figures.
 func (b *back) openNodes(ctx context.Context) error {
 	store, opts := b.store.Store, &b.base.opts
-	clock := nodes.NewClock(store, opts.now)
+	clock := b.common
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
@@ -281,7 +287,7 @@ func (b *back) openNodes(ctx context.Context) error {
 		return err
 	}
 	b.front.nodes.Store(b.nodes)
-	b.openAnswers(ctx, clock.Now)
+	b.openAnswers(ctx)
 	b.base.background.run(ctx, b.nodes.Beat)
 	b.base.background.run(ctx, b.figures.Run)
 	return nil
@@ -346,7 +352,7 @@ func (b *back) env() strategy.Env {
 	}
 	if b.store != nil {
 		env.Store, env.Cluster = b.store.Store, b.store.Cluster
-		env.Clock, env.Attendance = b.clock, b.attending
+		env.Clock, env.Attendance, env.Quota = b.clock, b.attending, b.quota
 	}
 	if b.redis != nil {
 		env.Redis, env.RedisBatch, env.RedisAway = b.redis.Client, b.redis.Batch, b.redis.Away

@@ -56,6 +56,17 @@ type Env struct {
 	Left *sync.Map
 	// AnswerTTL is how long a strategy that keeps the answer to a request keeps it. 0 means 24 h.
 	AnswerTTL time.Duration
+	// Quota bounds what a strategy keeps of requests. If it is nil, nothing does.
+	Quota Quota
+}
+
+// Quota bounds what is kept for each owner besides numbers: answers, and how reservations ended. It
+// is safe for concurrent use.
+type Quota interface {
+	// Admit returns why nothing more may be kept for an owner, nil if something may.
+	Admit(owner string) error
+	// Kept counts a record of a number of bytes that is kept for a time from now on.
+	Kept(owner string, bytes int, life time.Duration)
 }
 
 // Factory makes strategies of one kind.

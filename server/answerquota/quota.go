@@ -1,5 +1,5 @@
-// Package answerquota bounds how many bytes are kept for requests with an Idempotency-Key: in all,
-// and for each owner, so that one token cannot fill Redis or the store.
+// Package answerquota bounds how many bytes are kept for requests with an Idempotency-Key, and for
+// reservations: in all, and for each owner, so that one token cannot fill Redis or the store.
 //
 // Each process counts what it has kept, in buckets by the time at which that ends, and writes them
 // into a document of its own every few seconds. The sum of all documents is what the cluster keeps.
@@ -9,6 +9,7 @@
 package answerquota
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -32,14 +33,16 @@ const (
 	pause         = 5 * time.Second
 	patience      = 3 * time.Second
 	leavePatience = time.Second
-	// parts is how many buckets the life of an answer has.
+	// parts is how many buckets the life of what is kept has.
 	parts = 8
 	// mostOwners is how many owners a bucket counts by name. It counts what is kept for further
 	// owners under rest, which is no owner: that counts against Most and not against MostPerOwner.
-	mostOwners = 1000
+	// So a document has at most 2 (parts + 1) times as many sums: one that is kept for a day, and
+	// one for idempotency.ttl.
+	mostOwners = 500
 	rest       = "~"
-	// mostDocuments is how many documents are read.
-	mostDocuments = 1000
+	// mostPurged is how many documents that have ended are removed at a time.
+	mostPurged = 1000
 	// overhead is how many bytes an answer takes besides its text, about.
 	overhead = 200
 )
@@ -49,8 +52,6 @@ type Options struct {
 	Documents persist.Documents
 	// Clock is the time that nodes have in common.
 	Clock func() time.Time
-	// TTL is how long answers are kept.
-	TTL time.Duration
 	// Most is how many bytes may be kept in all, and MostPerOwner for one owner. 0 is no bound.
 	Most, MostPerOwner int64
 	Log                *slog.Logger
@@ -97,7 +98,7 @@ func (q *Quota) Admit(owner string) error {
 	own, o := q.owners[owner], &q.opts
 	switch {
 	case o.MostPerOwner > 0 && own.bytes >= o.MostPerOwner:
-		return q.refusal(seqd.CodeTooManyAnswers, own, "of this caller", "idempotency.maxBytesPerCaller", o.MostPerOwner)
+		return q.refusal(seqd.CodeTooManyAnswers, own, "for this caller", "idempotency.maxBytesPerCaller", o.MostPerOwner)
 	case o.Most > 0 && q.total.bytes >= o.Most:
 		return q.refusal(seqd.CodeAnswersFull, q.total, "in all", "idempotency.maxBytes", o.Most)
 	}
@@ -107,16 +108,16 @@ func (q *Quota) Admit(owner string) error {
 func (q *Quota) refusal(code seqd.Code, s sum, whose, setting string, most int64) *seqd.Error {
 	return &seqd.Error{
 		Code:       code,
-		Detail:     fmt.Sprintf("the answers %s to requests with an Idempotency-Key take %d bytes, and %s is %d", whose, s.bytes, setting, most),
+		Detail:     fmt.Sprintf("what is kept %s, of requests with an Idempotency-Key and of reservations, takes %d bytes, and %s is %d", whose, s.bytes, setting, most),
 		RetryAfter: max(time.UnixMilli(s.ends).Sub(q.opts.Clock()), time.Second),
 	}
 }
 
-// Kept counts an answer whose text has a number of bytes.
-func (q *Quota) Kept(owner string, bytes int) {
+// Kept counts what has a number of bytes and is kept for a time from now on.
+func (q *Quota) Kept(owner string, bytes int, life time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b := q.current()
+	b := q.bucket(life)
 	if _, known := b.Bytes[owner]; !known && len(b.Bytes) >= mostOwners {
 		owner = rest
 	}
@@ -127,10 +128,10 @@ func (q *Quota) Kept(owner string, bytes int) {
 	q.dirty = true
 }
 
-// current returns the bucket of answers that are made now. mu is held.
-func (q *Quota) current() *bucket {
-	part := max(q.opts.TTL/parts, time.Millisecond)
-	ends := q.opts.Clock().Truncate(part).Add(part + q.opts.TTL).UnixMilli()
+// bucket returns the bucket of what is kept for a time from now on. mu is held.
+func (q *Quota) bucket(life time.Duration) *bucket {
+	part := max(life/parts, time.Millisecond)
+	ends := q.opts.Clock().Truncate(part).Add(part + life).UnixMilli()
 	if i := slices.IndexFunc(q.kept, func(b bucket) bool { return b.Ends == ends }); i >= 0 {
 		return &q.kept[i]
 	}
@@ -149,7 +150,7 @@ func (q *Quota) Bytes() int64 {
 // is away, what was read last counts.
 func (q *Quota) Follow(ctx context.Context) {
 	own := &nodes.Own{Documents: q.opts.Documents, Kind: kind, Key: rand.Text()}
-	trouble := logging.Trouble{Log: q.opts.Log, Begins: "how much is kept for requests with an Idempotency-Key cannot be written or read; it is tried again"}
+	trouble := logging.Trouble{Log: q.opts.Log, Begins: "how much is kept for Idempotency-Keys and reservations cannot be written or read; it is tried again"}
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
 	for {
@@ -176,15 +177,14 @@ func (q *Quota) look(ctx context.Context, own *nodes.Own) error {
 	if err := q.write(ctx, own, now); err != nil {
 		return err
 	}
-	if _, err := q.opts.Documents.Purge(ctx, kind, now.UnixMilli(), mostDocuments); err != nil {
-		return err
-	}
-	docs, err := q.opts.Documents.List(ctx, kind, "", mostDocuments)
-	if err != nil {
+	if _, err := q.opts.Documents.Purge(ctx, kind, now.UnixMilli(), mostPurged); err != nil {
 		return err
 	}
 	var others []bucket
-	for _, doc := range docs {
+	for doc, err := range persist.EveryDocument(ctx, q.opts.Documents, kind) {
+		if err != nil {
+			return err
+		}
 		var buckets []bucket
 		if doc.Key != own.Key && json.Unmarshal([]byte(doc.Body), &buckets) == nil { // a damaged one counts nothing
 			others = append(others, buckets...)
@@ -199,11 +199,11 @@ func (q *Quota) look(ctx context.Context, own *nodes.Own) error {
 
 // write writes the document of this process, if something was kept since.
 func (q *Quota) write(ctx context.Context, own *nodes.Own, now time.Time) error {
-	body, err := q.unwritten()
+	body, ends, err := q.unwritten()
 	if body == nil || err != nil {
 		return err
 	}
-	if err = own.Write(ctx, string(body), now, 2*q.opts.TTL); err != nil { // longer than any bucket
+	if err = own.Write(ctx, string(body), now, ends.Sub(now)); err != nil {
 		q.mu.Lock()
 		q.dirty = true
 		q.mu.Unlock()
@@ -211,16 +211,18 @@ func (q *Quota) write(ctx context.Context, own *nodes.Own, now time.Time) error 
 	return err
 }
 
-// unwritten returns what is kept, as JSON, and takes it as written. It is nil if nothing was kept
-// since.
-func (q *Quota) unwritten() ([]byte, error) {
+// unwritten returns what is kept, as JSON, and when the last of it ends, and takes it as written. It
+// is nil if nothing was kept since.
+func (q *Quota) unwritten() (body []byte, ends time.Time, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.dirty {
-		return nil, nil
+	if !q.dirty || len(q.kept) == 0 { // what was not written has ended
+		return nil, ends, nil
 	}
 	q.dirty = false
-	return json.Marshal(q.kept)
+	last := slices.MaxFunc(q.kept, func(a, b bucket) int { return cmp.Compare(a.Ends, b.Ends) })
+	body, err = json.Marshal(q.kept)
+	return body, time.UnixMilli(last.Ends), err
 }
 
 // add forgets what has ended, and adds up the rest. mu is held.

@@ -31,7 +31,7 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) ([]
 
 // begin returns a quota of a process that runs until stop is called.
 func begin(t *testing.T, docs persist.Documents, most, mostPerOwner int64) (q *Quota, stop func()) {
-	q = New(Options{Documents: docs, Clock: time.Now, TTL: ttl, Most: most, MostPerOwner: mostPerOwner, Log: slog.New(slog.DiscardHandler)})
+	q = New(Options{Documents: docs, Clock: time.Now, Most: most, MostPerOwner: mostPerOwner, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); q.Follow(ctx) }()
@@ -73,15 +73,15 @@ func TestBounds(t *testing.T) {
 		a, _ := begin(t, docs, 5000, 2000)
 		b, stop := begin(t, docs, 5000, 2000)
 		time.Sleep(time.Hour / 2)
-		a.Kept("x", 1800)
+		a.Kept("x", 1800, ttl)
 		wants(t, a, "x", seqd.CodeTooManyAnswers, 9)
 		wants(t, a, "y", "", 0)
 		wants(t, b, "x", "", 0) // it has not looked yet
 		time.Sleep(soon)
 		wants(t, b, "x", seqd.CodeTooManyAnswers, 9)
 		time.Sleep(2 * time.Hour)
-		b.Kept("y", 1000)
-		b.Kept("z", 1800)
+		b.Kept("y", 1000, ttl)
+		b.Kept("z", 1800, ttl)
 		wants(t, b, "", seqd.CodeAnswersFull, 9)
 		wants(t, b, "z", seqd.CodeTooManyAnswers, 11)
 		time.Sleep(soon)
@@ -95,7 +95,7 @@ func TestBounds(t *testing.T) {
 		wants(t, again, "x", "", 0)
 		wants(t, again, "z", seqd.CodeTooManyAnswers, 11)
 		time.Sleep(2 * ttl)
-		again.Kept("x", 0)
+		again.Kept("x", 0, ttl)
 		time.Sleep(soon)
 		if list, err := docs.Documents.List(t.Context(), kind, "", 10); err != nil || len(list) != 1 || again.Bytes() != overhead || a.Bytes() != overhead {
 			t.Errorf("%v, %v, %d bytes", list, err, a.Bytes())
@@ -105,8 +105,8 @@ func TestBounds(t *testing.T) {
 
 // Without a bound nothing is refused.
 func TestUnbounded(t *testing.T) {
-	q := New(Options{Clock: time.Now, TTL: ttl})
-	q.Kept("x", 1<<40)
+	q := New(Options{Clock: time.Now})
+	q.Kept("x", 1<<40, ttl)
 	wants(t, q, "x", "", 0)
 }
 
@@ -120,10 +120,10 @@ func TestStoreAway(t *testing.T) {
 		}
 		a, _ := begin(t, docs, 0, 1000)
 		b, _ := begin(t, docs, 0, 1000)
-		a.Kept("x", 900)
+		a.Kept("x", 900, ttl)
 		time.Sleep(soon)
 		docs.away.Store(true)
-		a.Kept("y", 900)
+		a.Kept("y", 900, ttl)
 		time.Sleep(soon)
 		for _, owner := range []string{"x", "y"} {
 			wants(t, a, owner, seqd.CodeTooManyAnswers, 0)
@@ -143,13 +143,40 @@ func TestManyOwners(t *testing.T) {
 		docs := open(t)
 		a, _ := begin(t, docs, 0, 1000)
 		for i := range mostOwners + 10 {
-			a.Kept(fmt.Sprint("owner", i), 900)
+			a.Kept(fmt.Sprint("owner", i), 900, ttl)
 		}
 		time.Sleep(soon)
 		wants(t, a, "owner0", seqd.CodeTooManyAnswers, 0)
 		wants(t, a, fmt.Sprint("owner", mostOwners+1), "", 0)
 		if got, want := a.Bytes(), int64(mostOwners+10)*1100; got != want || len(a.kept[0].Bytes) != mostOwners+1 {
 			t.Errorf("%d bytes of %d owners, want %d", got, len(a.kept[0].Bytes), want)
+		}
+	})
+}
+
+// What all processes keep counts, however many there were, and each thing until it ends.
+func TestManyProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		docs := open(t)
+		ends := time.Now().Add(time.Minute).UnixMilli()
+		for i := range mostPurged + 1 {
+			body := fmt.Sprintf(`[{"ends":%d,"bytes":{"x":10}}]`, ends)
+			doc := persist.Document{Kind: kind, Key: fmt.Sprint(i), Revision: 1, Body: body, Timestamp: 1, Expires: ends}
+			if err := docs.Create(t.Context(), doc); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, _ := begin(t, docs, 0, 10*(mostPurged+1))
+		a.Kept("y", 800, 3*ttl)
+		a.Kept("y", 800, ttl)
+		time.Sleep(soon)
+		wants(t, a, "x", seqd.CodeTooManyAnswers, 0)
+		if got, want := a.Bytes(), int64(10*(mostPurged+1)+2000); got != want {
+			t.Errorf("%d bytes, want %d", got, want)
+		}
+		time.Sleep(2 * ttl)
+		if got := a.Bytes(); got != 1000 {
+			t.Errorf("%d bytes are left, want those that are kept longer", got)
 		}
 	})
 }

@@ -21,9 +21,8 @@ type Answers interface {
 	// by line breaks and never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps
 	// no answer if issue clears that.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
-	// Admit sets call.NoAnswer. Kept counts the answer to a call that its biz type has kept.
+	// Admit sets call.NoAnswer.
 	Admit(call *seqd.Call)
-	Kept(call *seqd.Call)
 }
 
 // longestKey is how many characters an Idempotency-Key may have.
@@ -65,11 +64,7 @@ func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call
 	}
 	switch {
 	case issuer.KeepsAnswers(call.BizType):
-		err = issuer.Issue(c.Request.Context(), call)
-		if err == nil && !call.Replayed && k.answers != nil {
-			k.answers.Kept(call)
-		}
-		return "", err
+		return "", issuer.Issue(c.Request.Context(), call)
 	case k.answers == nil:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
 	}

@@ -71,8 +71,8 @@ type Options struct {
 type Quota interface {
 	// Admit returns why nothing more may be kept for an owner, nil if something may.
 	Admit(owner string) error
-	// Kept counts an answer whose text has a number of bytes.
-	Kept(owner string, bytes int)
+	// Kept counts an answer whose text has a number of bytes, and which is kept for a time.
+	Kept(owner string, bytes int, life time.Duration)
 }
 
 // Lease is how long a claim lasts without a renewal. It is renewed every third of that.
@@ -114,24 +114,11 @@ func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue f
 	return r.run(ctx)
 }
 
-// inLedger is about how many bytes an answer that a gapless biz type keeps takes besides the
-// overhead of each answer, which the quota adds: 1,200 in all (docs/IDEMPOTENCY.md).
-const inLedger = 1000
-
 // Admit sets call.NoAnswer, by which a new key is refused if much is kept for its owner.
 func (a *Answers) Admit(call *seqd.Call) {
 	call.NoAnswer = nil
 	if a.opts.Quota != nil {
 		call.NoAnswer = a.opts.Quota.Admit(call.Caller.OwnerID())
-	}
-}
-
-// Kept counts the answer to a call that its biz type has kept.
-func (a *Answers) Kept(call *seqd.Call) { a.count(call, inLedger) }
-
-func (a *Answers) count(call *seqd.Call, bytes int) {
-	if a.opts.Quota != nil {
-		a.opts.Quota.Kept(call.Caller.OwnerID(), bytes)
 	}
 }
 
@@ -225,9 +212,6 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 		issued = true
 		end()
 		r.drop(lasting)
-		if !r.call.Replayed {
-			r.Kept(r.call)
-		}
 		return "", nil
 	}
 	answer := r.record
@@ -244,8 +228,8 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	if held == text {
 		held = "" // it is kept: the reply to the command was lost
 	}
-	if held == "" {
-		r.count(r.call, len(text))
+	if held == "" && r.opts.Quota != nil {
+		r.opts.Quota.Kept(r.call.Caller.OwnerID(), len(text), r.opts.TTL)
 	}
 	if err != nil || held != "" {
 		r.call.Sequence.Reset()

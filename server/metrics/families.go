@@ -81,7 +81,7 @@ var (
 	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once because of server.maxConnections.")
 	connectionsClosed  = counter("seqd_http_connections_closed_total", "Connections that were closed: displaced to make room below server.maxConnections, or silent, without an answered request for server.readHeaderTimeout.", "why")
 	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")
-	answerBytes        = gauge(most, "seqd_idempotency_bytes", "About how many bytes the answers kept for Idempotency-Keys take, on all nodes.")
+	answerBytes        = gauge(most, "seqd_idempotency_bytes", "About how many bytes are kept for Idempotency-Keys and reservations, on all nodes.")
 	answerBytesMax     = gauge(most, "seqd_idempotency_max_bytes", "idempotency.maxBytes; 0 for no bound.")
 )
 

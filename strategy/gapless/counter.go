@@ -212,12 +212,34 @@ func (c *counter) tick() {
 // held.
 func (c *counter) finish() {
 	for _, r := range c.machine.Finished() {
+		c.count(r)
 		close(r.Tag.(*waiter).done)
 	}
 	for _, e := range c.machine.Expired() {
 		c.tell(e)
 	}
 	c.tally(c.machine.Stats())
+}
+
+// recordBytes is about how many bytes a record takes besides what the quota adds to each: 1,200 in
+// all (docs/IDEMPOTENCY.md). endedLife is how long it is known at least how a reservation ended.
+const (
+	recordBytes = 1000
+	endedLife   = 24 * time.Hour
+)
+
+// count counts the records that a finished request leaves, also if its caller has gone: its answer,
+// and how its reservation ends. mu is held.
+func (c *counter) count(r *ledger.Request) {
+	if c.env.Quota == nil || r.Err != nil || r.Result.Replayed || len(r.Result.Runs) == 0 {
+		return
+	}
+	if r.Op.Once != "" {
+		c.env.Quota.Kept(r.Op.Caller, recordBytes, c.env.AnswerTTL)
+	}
+	if r.Op.Kind == ledger.Reserve {
+		c.env.Quota.Kept(r.Op.Caller, recordBytes, max(endedLife, c.env.AnswerTTL))
+	}
 }
 
 // tell tells of a reservation that expired.

@@ -278,7 +278,7 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 		return r, false, err
 	}
 	if o.Reserve {
-		if err := s.settings.checkReserve(o); err != nil {
+		if err := s.mayReserve(o); err != nil {
 			return r, false, err
 		}
 	}
@@ -297,6 +297,15 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 	}
 	r, replayed = handed(counter, res, seq)
 	return r, replayed, nil
+}
+
+// mayReserve returns why an order to reserve is refused. One that may be repeated is refused later,
+// unless it was carried out before: see [seqd.Order].
+func (s *Strategy) mayReserve(o seqd.Order) error {
+	if err := s.settings.checkReserve(o); err != nil || o.Once != "" || s.env.Quota == nil {
+		return err
+	}
+	return s.env.Quota.Admit(o.Caller.OwnerID())
 }
 
 // orderOp returns the operation that carries out an order.

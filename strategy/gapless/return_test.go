@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,8 +12,10 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/gapless"
 )
 
@@ -73,5 +76,49 @@ func returnWaits(t *testing.T) {
 			err = fmt.Errorf("the account is %+v", a)
 		}
 		return err
+	})
+}
+
+// quota counts how long what is kept for whom.
+type quota map[string][]time.Duration
+
+func (q quota) Admit(owner string) error {
+	if owner == "full" {
+		return &seqd.Error{Code: seqd.CodeTooManyAnswers}
+	}
+	return nil
+}
+
+func (q quota) Kept(owner string, _ int, life time.Duration) { q[owner] = append(q[owner], life) }
+
+// Answers, and how reservations end, are counted once, also if the caller has gone meanwhile.
+func TestRecordsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := quota{}
+		store := newStuck(memory.New(time.Now))
+		node := newNode(t, strategy.Env{Store: store, Now: time.Now, AnswerTTL: time.Hour, Quota: kept}, gapless.DefaultSettings())
+		must.Do(t, node.Init(t.Context(), true))
+		leaves := func(o seqd.Order) {
+			ctx, cancel := context.WithCancel(t.Context())
+			store.Lock()
+			go func() { _, _, _ = node.HandOut(ctx, o, new(seqd.Sequence)) }()
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			store.Unlock()
+			time.Sleep(time.Second)
+		}
+		for name, o := range map[string]seqd.Order{"issues": {}, "repeats": {Once: "a"}, "reserves": {Reserve: true}, "both": {Reserve: true, Once: "b"}, "full": {Reserve: true}} {
+			o.Count, o.Caller = 1, seqd.Caller{Owner: name}
+			leaves(o)
+			_, _, err := order(node, "", o)
+			must.Code(t, err, seqd.CodeOf(kept.Admit(name)), name)
+		}
+		must.Report(t, node.Close(t.Context()))
+		day := 24 * time.Hour
+		want := quota{"repeats": {time.Hour}, "reserves": {day, day}, "both": {time.Hour, day}}
+		if !reflect.DeepEqual(kept, want) {
+			t.Errorf("%v is kept, want %v", kept, want)
+		}
 	})
 }
