@@ -3,11 +3,12 @@ package clitool
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // The environment variables of commands that talk to a running service. package config ignores
@@ -111,7 +112,7 @@ func parseAddr(source, text string) (string, error) {
 		return "", Usage("%s %s: it has no host%s", source, text, want)
 	}
 	if port := u.Port(); port != "" || strings.HasSuffix(u.Host, ":") {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		if n, ok := literal.Port(port); !ok || n == 0 {
 			return "", Usage("%s %s: the port is %q, and not one of 1 to 65535", source, text, port)
 		}
 	}

@@ -246,6 +246,7 @@ func TestUsage(t *testing.T) {
 		{"add --yes", []string{"tokens", "delete", "a"}},
 		{"at least one --scope", []string{"tokens", "create", "a"}},
 		{"--expires tomorrow: want a time", []string{"tokens", "create", "a", "--scope", "read", "--expires", "tomorrow"}},
+		{"--expires 0001-01-01T00:00:00Z: want a time", []string{"tokens", "create", "a", "--scope", "read", "--expires", "0001-01-01T00:00:00Z"}},
 		{"--expires -1h: want a time", []string{"tokens", "change", "a", "--expires", "-1h"}},
 		{"there is nothing to change", []string{"tokens", "change", "a"}},
 		{"no such file", []string{"biz-types", "put", "a", "missing.yaml"}},

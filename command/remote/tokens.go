@@ -135,7 +135,7 @@ func expiry(text string) (time.Time, error) {
 	if after, ok := literal.Duration(text); ok && after > 0 {
 		return time.Now().Add(after).UTC().Truncate(time.Second), nil
 	}
-	if until, ok := literal.Time(text); ok {
+	if until, ok := literal.Time(text); ok && !until.IsZero() { // which means never
 		return until, nil
 	}
 	return time.Time{}, clitool.Usage("--expires %s: want a time such as 2027-12-31T00:00:00Z, a duration such as 720h, or never", text)

@@ -25,12 +25,21 @@ func Int(text string) (n int64, ok bool) {
 	return n, err == nil
 }
 
+// Port reads a port, from 0 to 65535. Names of services are none: machines differ in them.
+func Port(text string) (port int, ok bool) {
+	n, ok := Int(text)
+	return int(n), ok && n >= 0 && n <= 65535
+}
+
 // Float reads a number as JSON writes it, such as 0.2 or 1e-3.
 func Float(text string) (f float64, ok bool) {
 	if !isNumber(text) {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(text, 64)
+	if digits, _, _ := strings.Cut(strings.ToLower(text), "e"); f == 0 && strings.ContainsAny(digits, "123456789") {
+		return 0, false // too small, and 0 often means something else
+	}
 	return f, err == nil
 }
 

@@ -11,6 +11,7 @@ import (
 func TestScalars(t *testing.T) {
 	readers := map[string]func(text string) bool{
 		"Int":      func(text string) bool { _, ok := Int(text); return ok },
+		"Port":     func(text string) bool { _, ok := Port(text); return ok },
 		"Float":    func(text string) bool { _, ok := Float(text); return ok },
 		"Bool":     func(text string) bool { _, ok := Bool(text); return ok },
 		"Duration": func(text string) bool { _, ok := Duration(text); return ok },
@@ -18,7 +19,8 @@ func TestScalars(t *testing.T) {
 		"Zone":     func(text string) bool { _, err := Zone(text); return err == nil },
 	}
 	good := map[string]string{
-		"Int":      "0 5 -5 1000 9223372036854775807 -9223372036854775808",
+		"Int":      "0 5 -5 1000 65535 9223372036854775807 -9223372036854775808",
+		"Port":     "0 5 1000 65535",
 		"Float":    "0 5 -5 0.2 5.0 1e3 1e-3 9223372036854775808",
 		"Bool":     "true false",
 		"Duration": "0 0s 5s 1h30m 1h05m 500ms 1.5h 90s 1us 1µs 1h2m3s4ms5us6ns -5s",
@@ -26,7 +28,7 @@ func TestScalars(t *testing.T) {
 		"Zone":     "UTC Etc/UTC Asia/Shanghai America/Argentina/Buenos_Aires Antarctica/DumontDUrville America/Port-au-Prince Australia/NSW US/Eastern",
 	}
 	texts := []string{
-		"", " ", " 5", "5 ", "5\n", "+5", "-0", "00", "010", "0o10", "0x10", "0b1", "1_000", "1,000", "1.000,5", ".5", "5.", "1e", "1e999", "٥", "５", "½",
+		"", " ", " 5", "5 ", "5\n", "+5", "-0", "65536", "08080", "http", "1e-999", "00", "010", "0o10", "0x10", "0b1", "1_000", "1,000", "1.000,5", ".5", "5.", "1e", "1e999", "٥", "５", "½",
 		"9223372036854775808000", "5s5", "NaN", "nan", ".nan", "Inf", "inf", "-.inf", "Infinity", `"5"`, "'5'", "True", "TRUE", "yes", "no", "on", "off", "y", "1", "T", "null", "~",
 		"1h30", "90", "1d", "1w", "1 h", "1H", "1m1h", "1h1h", "1s5", "s", "5sec", "PT1H", "0.1ns", "9e9h", "3000000h", "+5s", ".5s", "12:30", "10MB", "10MiB", "10k",
 		"2024-01-01", "2027-01-31 00:00:00Z", "2027-01-31T00:00:00", "2027-01-31T0:00:00Z", "2027-01-31T00:00:00,5Z", "2027-02-30T00:00:00Z", "2027-01-31T24:00:00Z", "1735689600", "2027-01-31T00:00:00+99:99",
@@ -43,7 +45,11 @@ func TestScalars(t *testing.T) {
 			want[text] = true
 		}
 		want["1"] = name == "Int" || name == "Float"
-		want["90"], want["1735689600"] = want["1"], want["1"]
+		want["65536"], want["1735689600"] = want["1"], want["1"]
+		if name == "Port" {
+			want["1"] = true
+		}
+		want["90"] = want["1"]
 		if name == "Float" {
 			for _, text := range append(strings.Fields(good["Int"]), "-0", "9223372036854775808000") {
 				want[text] = true
@@ -116,6 +122,7 @@ func TestJSON(t *testing.T) {
 		`{"a":{"b":1,"\u0062":2}}`: `the key "b" appears twice`,
 		"{\n\"a\": 010}":           "line 2: it is not JSON: invalid character '1' after object key:value pair",
 		`{"a": NaN}`:               "line 1: it is not JSON: invalid character 'N' looking for beginning of value",
+		"{\"a\": \"\xe9\"}":        "it is not JSON: it is not UTF-8",
 		`{} {}`:                    "line 1: it is not JSON: invalid character '{' after top-level value",
 		``:                         "line 1: it is not JSON: unexpected end of JSON input",
 		strings.Repeat("[", 33) + strings.Repeat("]", 33): "it is nested more than 32 deep",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,6 +30,9 @@ var ErrNotJSON = errors.New("it is not JSON")
 // the text, and returns the first thing that is wrong.
 func JSON(text []byte) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !utf8.Valid(text) {
+		return nil, fmt.Errorf("%w: it is not UTF-8", ErrNotJSON) // the decoder would replace bytes
+	}
 	var skipped json.RawMessage
 	if err := json.Unmarshal(text, &skipped); err != nil {
 		if at, ok := errors.AsType[*json.SyntaxError](err); ok {

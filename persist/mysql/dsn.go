@@ -21,6 +21,7 @@ var (
 	errClear    = errors.New("it sets allowCleartextPasswords without tls=true, which sends a password that can be read")
 	errFiles    = errors.New("it sets allowAllFiles, which lets the server read files of this machine; leave it out")
 	errMulti    = errors.New("it sets multiStatements, which seqd does not need; leave it out")
+	errTwice    = errors.New("it sets a parameter twice; leave one out")
 	errReject   = errors.New("it sets rejectReadOnly, which hides why a write failed; leave it out")
 )
 
@@ -47,6 +48,8 @@ func parseDSN(dsn string) (*driver.Config, error) {
 		return nil, errURL
 	case strings.Contains(dsn, "?strict=") || strings.Contains(dsn, "&strict="):
 		return nil, errOther // the library had this parameter once, and panics now
+	case twice(dsn):
+		return nil, errTwice // the library takes the last one
 	}
 	cfg, err := driver.ParseDSN(dsn)
 	switch {
@@ -66,6 +69,20 @@ func parseDSN(dsn string) (*driver.Config, error) {
 		return nil, errReject
 	}
 	return cfg, checkParameters(cfg.Params)
+}
+
+// twice reports whether a data source name sets a parameter twice.
+func twice(dsn string) bool {
+	_, query, _ := strings.Cut(dsn[strings.LastIndexByte(dsn, '/')+1:], "?")
+	seen := make(map[string]bool)
+	for pair := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(pair, "=")
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
 }
 
 // Place returns the address of the server that a data source name names, and the database; both are ""

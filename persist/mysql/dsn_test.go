@@ -7,11 +7,12 @@ import (
 
 func TestCheckDSN(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"seqd@tcp(127.0.0.1:3306)/seqd":                 "",
-		"u:secret@tcp(a:3306)/db?tls=true":              "",
-		"u:secret://x@tcp(a:3306)/db":                   "",
-		"u:secret@unix(/run/mysqld.sock)/db":            "",
-		"u:secret@tcp(a)/db?innodb_lock_wait_timeout=1": "",
+		"u:secret@tcp(a)/db?tls=true&timeout=1s&tls=false": "sets a parameter twice",
+		"seqd@tcp(127.0.0.1:3306)/seqd":                    "",
+		"u:secret@tcp(a:3306)/db?tls=true":                 "",
+		"u:secret://x@tcp(a:3306)/db":                      "",
+		"u:secret@unix(/run/mysqld.sock)/db":               "",
+		"u:secret@tcp(a)/db?innodb_lock_wait_timeout=1":    "",
 		"":                                      "it is empty",
 		"mysql://u:secret@a:3306/db":            "it is a URL",
 		"postgres://u:secret@a/db":              "it is a URL",

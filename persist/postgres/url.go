@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ var (
 	errScheme = errors.New("it is not the address of a PostgreSQL server: it must begin with postgres://, or have the form host=… user=… dbname=…")
 	errEmpty  = errors.New("it is empty; set it to a connection string such as postgres://user:password@host:5432/database")
 	errOther  = errors.New("it sets a parameter that seqd does not know; leave it out")
+	errTwice  = errors.New("it sets a parameter twice; leave one out")
 	errPool   = errors.New("it sets a parameter that begins with pool_; use store.postgres.maxConnections")
 )
 
@@ -37,13 +39,16 @@ var weakening = []string{
 
 // parseURL reads a connection string and checks what it asks for. It does not use the network. No
 // error shows a part of the string.
-func parseURL(url string) (*pgxpool.Config, error) {
-	if err := checkScheme(url); err != nil {
+func parseURL(text string) (*pgxpool.Config, error) {
+	if err := checkScheme(text); err != nil {
 		return nil, err
 	}
-	conn, err := pgx.ParseConfig(url)
-	if err != nil {
+	conn, err := pgx.ParseConfig(text)
+	switch {
+	case err != nil:
 		return nil, errParse
+	case twice(text):
+		return nil, errTwice // psql takes the last one, and the library the first one
 	}
 	if strings.Contains(conn.Database, "@") {
 		return nil, errParse // a part of the password: it has a slash that is not escaped
@@ -51,7 +56,7 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	if err := checkParameters(conn.RuntimeParams); err != nil {
 		return nil, err
 	}
-	cfg, err := pgxpool.ParseConfig(url)
+	cfg, err := pgxpool.ParseConfig(text)
 	if err != nil {
 		return nil, errParse
 	}
@@ -64,10 +69,24 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
+// twice reports whether a URL sets a parameter twice.
+func twice(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false // it is none
+	}
+	for _, values := range u.Query() {
+		if len(values) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // Place returns the addresses of the servers that a connection string names, and the database; both are
 // "" if it cannot be read.
-func Place(url string) (addrs, database string) {
-	parsed, err := parseURL(url)
+func Place(text string) (addrs, database string) {
+	parsed, err := parseURL(text)
 	if err != nil {
 		return "", ""
 	}
@@ -87,14 +106,14 @@ func severalHosts(cfg *pgx.ConnConfig) bool {
 }
 
 // checkScheme refuses what the client library would take for keywords and values.
-func checkScheme(url string) error {
-	scheme, _, isURL := strings.Cut(url, "://")
+func checkScheme(text string) error {
+	scheme, _, isURL := strings.Cut(text, "://")
 	switch {
-	case strings.TrimSpace(url) == "":
+	case strings.TrimSpace(text) == "":
 		return errEmpty
 	case scheme == "postgres" || scheme == "postgresql":
 		return nil
-	case isURL && !strings.ContainsAny(scheme, "= "), !strings.Contains(url, "="):
+	case isURL && !strings.ContainsAny(scheme, "= "), !strings.Contains(text, "="):
 		return errScheme
 	}
 	return nil

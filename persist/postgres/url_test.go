@@ -7,13 +7,14 @@ import (
 
 func TestCheckURL(t *testing.T) {
 	for url, want := range map[string]string{
-		"postgres://seqd@127.0.0.1:5432/seqd":                       "",
-		"postgresql://u:secret@a,b/db?sslmode=verify-full":          "",
-		"host=a user=u password=secret dbname=db":                   "",
-		"host=a password='mongodb://secret' dbname=db":              "",
-		"postgres://u:secret@a/db?application_name=x&search_path=s": "",
-		"postgres://u:secret@a/db?options=endpoint%3Dx":             "",
-		"postgres://u:secret@a/db?statement_timeout=1000":           "",
+		"postgres://seqd@127.0.0.1:5432/seqd":                          "",
+		"postgresql://u:secret@a,b/db?sslmode=verify-full":             "",
+		"host=a user=u password=secret dbname=db":                      "",
+		"host=a password='mongodb://secret' dbname=db":                 "",
+		"postgres://u:secret@a/db?application_name=x&search_path=s":    "",
+		"postgres://u:secret@a/db?options=endpoint%3Dx":                "",
+		"postgres://u:secret@a/db?statement_timeout=1000":              "",
+		"postgres://u:secret@a/db?sslmode=verify-full&sslmode=disable": "sets a parameter twice",
 		"":                                       "it is empty",
 		"  ":                                     "it is empty",
 		"abc":                                    "it must begin with postgres://",

@@ -3,10 +3,10 @@ package webhook
 import (
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // Settings are the settings of one binding.
@@ -68,7 +68,7 @@ func parseURL(text string) (*url.URL, error) {
 		return nil, fmt.Errorf("it is not a URL")
 	}
 	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		if n, ok := literal.Port(port); !ok || n == 0 {
 			return nil, fmt.Errorf("its port is outside 1 to 65535")
 		}
 	}

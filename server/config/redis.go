@@ -3,9 +3,10 @@ package config
 import (
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seqd/seqd/internal/literal"
 )
 
 // Redis is where nodes keep what they share at every request. Without addresses there is none.
@@ -110,8 +111,8 @@ func isHostPort(addr string) bool {
 	if err != nil || host == "" || strings.ContainsAny(host, "/@ \t\r\n") {
 		return false
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
+	n, ok := literal.Port(port)
+	return ok && n > 0
 }
 
 // isKeyPrefix reports whether keys may begin with prefix. In a Redis Cluster braces mark the part

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
@@ -332,10 +333,8 @@ func (p *problems) server(key string, timeout time.Duration, maxConnections int,
 // addr checks an address to listen on.
 func (p *problems) addr(key, addr string) {
 	_, port, err := net.SplitHostPort(addr)
-	if err == nil {
-		_, err = strconv.ParseUint(port, 10, 16)
-	}
-	p.check(err == nil, key, "%q is not host:port with a port from 0 to 65535", addr)
+	_, ok := literal.Port(port)
+	p.check(err == nil && ok, key, "%q is not host:port with a port from 0 to 65535", addr)
 }
 
 // opens checks that an address may be opened without tokens, if there are none.
