@@ -26,7 +26,9 @@ type Config struct {
 	Token string
 	// Transport sends the requests. It must not follow redirects, nor repeat requests other than as
 	// [http.Transport] does. Nil means a transport of the client's own: a copy of
-	// [http.DefaultTransport] that keeps up to 64 idle connections to a node.
+	// [http.DefaultTransport] that keeps up to 64 idle connections to a node. After a request that
+	// nothing answered the client closes the idle connections of either. For HTTP/2 set the times of
+	// pings in its HTTP2: otherwise it keeps a connection that the network has swallowed.
 	Transport http.RoundTripper
 	// Timeout is how long one request to one node may take, for up to 10,000 IDs; larger answers
 	// get more in proportion. 0 means 5 s.
@@ -104,15 +106,16 @@ func New(cfg Config) (*Client, error) {
 		c.bearer = []string{"Bearer " + cfg.Token}
 	}
 	if c.transport == nil {
-		c.own = newTransport()
+		c.own = newTransport(c.timeout)
 		c.transport = c.own
 	}
 	c.preferred.Store(int32(randomBelow(len(nodes))))
 	return c, nil
 }
 
-// newTransport returns the transport of a client that was given none.
-func newTransport() *http.Transport {
+// newTransport returns the transport of a client that was given none, and whose requests have this
+// time-out.
+func newTransport(timeout time.Duration) *http.Transport {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if ok {
 		t = t.Clone()
@@ -123,6 +126,10 @@ func newTransport() *http.Transport {
 	t.MaxIdleConnsPerHost = 64
 	t.IdleConnTimeout = 30 * time.Second // less than servers and balancers usually wait
 	t.DisableCompression = true
+	// All requests to a node share a connection of HTTP/2, also after a time-out: one that the network
+	// has swallowed must be found out before that.
+	silence := min(max(timeout/4, 100*time.Millisecond), time.Second)
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}
 	return t
 }
 

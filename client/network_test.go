@@ -229,39 +229,103 @@ func TestSlowNode(t *testing.T) {
 // Of connections that a network has swallowed only one is waited for.
 func TestSwallowedConnections(t *testing.T) {
 	noLeaks(t)
-	const callers = 8
-	s := newService()
-	var asked sync.WaitGroup
-	var seen sync.Map // addresses of connections
-	var swallows atomic.Bool
-	var swallowed atomic.Int64
-	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch _, old := seen.LoadOrStore(r.RemoteAddr, nil); {
-		case !swallows.Load():
-			asked.Done()
-			asked.Wait()
-		case old:
-			swallowed.Add(1)
-			<-r.Context().Done()
-			return
-		}
-		s.ServeHTTP(w, r)
-	}))
+	const brief = 50 * time.Millisecond
+	given := newTransport(time.Hour)
+	defer given.CloseIdleConnections()
+	for name, test := range map[string]struct {
+		transport http.RoundTripper
+		caller    bool // has less time than the client
+	}{
+		"the client's transport": {}, "another transport": {transport: given}, "a caller with less time": {caller: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const callers = 8
+			s := newService()
+			var asked sync.WaitGroup
+			var seen sync.Map // addresses of connections
+			var swallows atomic.Bool
+			var swallowed atomic.Int64
+			node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch _, old := seen.LoadOrStore(r.RemoteAddr, nil); {
+				case !swallows.Load():
+					asked.Done()
+					asked.Wait()
+				case old:
+					swallowed.Add(1)
+					<-r.Context().Done()
+					return
+				}
+				s.ServeHTTP(w, r)
+			}))
+			defer node.Close()
+			c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Hour, Wait: time.Hour, Transport: test.transport})
+			defer c.CloseIdleConnections()
+			asked.Add(callers)
+			var answered sync.WaitGroup
+			answered.Add(callers)
+			for range callers {
+				go func() { defer answered.Done(); _, _ = c.Next(t.Context(), "order") }()
+			}
+			answered.Wait()
+			swallows.Store(true)
+			if test.caller {
+				ctx, cancel := context.WithTimeout(t.Context(), brief)
+				defer cancel()
+				_, _ = c.Next(ctx, "order")
+			} else {
+				c.timeout = brief
+			}
+			if _, err := c.Next(t.Context(), "order", IdempotencyKey("k")); err != nil || swallowed.Load() > 1 {
+				t.Errorf("%d requests on swallowed connections, then %v", swallowed.Load(), err)
+			}
+		})
+	}
+}
+
+// All requests share a connection of HTTP/2, and net/http keeps it after a time-out.
+func TestSwallowedHTTP2(t *testing.T) {
+	node := httptest.NewUnstartedServer(newService())
+	node.EnableHTTP2 = true
+	node.StartTLS()
 	defer node.Close()
-	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Hour, Wait: time.Hour})
-	defer c.CloseIdleConnections()
-	asked.Add(callers)
-	var answered sync.WaitGroup
-	answered.Add(callers)
-	for range callers {
-		go func() { defer answered.Done(); _, _ = c.Next(t.Context(), "order") }()
+	var era atomic.Int64 // connections of an earlier one are swallowed
+	transport := newTransport(time.Second)
+	transport.TLSClientConfig = node.Client().Transport.(*http.Transport).TLSClientConfig
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &mortal{c, &era, era.Load()}, err
 	}
-	answered.Wait()
-	swallows.Store(true)
-	c.timeout = 50 * time.Millisecond
-	if _, err := c.Next(t.Context(), "order", IdempotencyKey("k")); err != nil || swallowed.Load() > 1 {
-		t.Errorf("%d requests on swallowed connections, then %v", swallowed.Load(), err)
+	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Second, Wait: 2 * time.Minute, Transport: transport})
+	defer transport.CloseIdleConnections()
+	for range 2 {
+		if _, err := c.Next(t.Context(), "order", IdempotencyKey(NewIdempotencyKey())); err != nil {
+			t.Fatalf("after the connections were swallowed: %v", err)
+		}
+		era.Add(1)
 	}
+}
+
+// mortal is a connection that is swallowed when its era ends.
+type mortal struct {
+	net.Conn
+	era *atomic.Int64
+	own int64
+}
+
+func (m *mortal) Read(p []byte) (int, error) {
+	for {
+		n, err := m.Conn.Read(p)
+		if err != nil || m.era.Load() == m.own {
+			return n, err
+		}
+	}
+}
+
+func (m *mortal) Write(p []byte) (int, error) {
+	if m.era.Load() != m.own {
+		return len(p), nil
+	}
+	return m.Conn.Write(p)
 }
 
 // A request without an answer because nothing listens was certainly not carried out.

@@ -124,6 +124,7 @@ type answer struct {
 	whole  []byte // what was before the body, and the body
 	addr   string
 	id     string // of the request
+	began  time.Time
 }
 
 // do sends a call to one node after another until one answers it, it cannot be sent again, or its
@@ -152,8 +153,7 @@ func (c *Client) do(ctx context.Context, r *call) error {
 
 // try sends a call to one node.
 func (c *Client) try(ctx context.Context, n *node, r *call, attempt int) *Error {
-	a := answer{addr: n.addr, id: c.ids.next()}
-	began := time.Now()
+	a := answer{addr: n.addr, id: c.ids.next(), began: time.Now()}
 	err := c.exchange(ctx, r, &a)
 	if err != nil {
 		err.Addr = n.addr
@@ -162,7 +162,7 @@ func (c *Client) try(ctx context.Context, n *node, r *call, attempt int) *Error 
 		}
 	}
 	if c.observe != nil {
-		event := Event{Op: r.op, BizType: r.bizType, Count: r.count, Addr: n.addr, Attempt: attempt, Status: a.status, Duration: time.Since(began)}
+		event := Event{Op: r.op, BizType: r.bizType, Count: r.count, Addr: n.addr, Attempt: attempt, Status: a.status, Duration: time.Since(a.began)}
 		if err != nil {
 			event.Err = err
 		}
@@ -189,7 +189,7 @@ func (c *Client) exchange(ctx context.Context, r *call, a *answer) *Error {
 	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return c.noAnswer(ctx, timed, err)
+		return c.noAnswer(ctx, timed, a, err)
 	}
 	defer resp.Body.Close()
 	a.status, a.header = resp.StatusCode, resp.Header
@@ -219,7 +219,7 @@ func (c *Client) use(ctx, timed context.Context, resp *http.Response, r *call, a
 	case errors.Is(err, errTooLarge):
 		return &Error{Code: ErrBadAnswer, Status: a.status, Detail: err.Error(), Unknown: true}
 	case err != nil:
-		e := c.noAnswer(ctx, timed, err)
+		e := c.noAnswer(ctx, timed, a, err)
 		e.Status, e.Unknown = a.status, true
 		return e
 	case foreign(resp.Header, a.id):
@@ -278,19 +278,33 @@ func (c *Client) timeoutOf(r *call) time.Duration {
 }
 
 // noAnswer returns the error for a request that got no answer, or no whole one.
-func (c *Client) noAnswer(ctx, timed context.Context, err error) *Error {
+func (c *Client) noAnswer(ctx, timed context.Context, a *answer, err error) *Error {
 	e := &Error{Code: ErrUnreachable, Detail: c.clean(err.Error()), Unknown: !unsent(err), Err: err}
 	switch {
 	case ctx.Err() != nil:
 		e.Detail, e.Err = "the context ended before there was an answer", ctx.Err()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) || time.Since(a.began) > silence {
+			c.distrust()
+		}
 	case timed.Err() != nil:
 		e.Detail, e.Err = "no whole answer within "+c.timeout.String(), nil
-		// The network may have swallowed all connections, and would tell for one after the other.
-		c.CloseIdleConnections()
+		c.distrust()
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Detail = "the answer was cut off"
 	}
 	return e
+}
+
+// silence is how long a request has no answer before its connection is suspected although the caller
+// only lost interest.
+const silence = 500 * time.Millisecond
+
+// distrust closes the idle connections after a request that nothing answered: the network may have
+// swallowed them all, and would tell for one after the other.
+func (c *Client) distrust() {
+	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 // unsent reports whether a request failed before any of it was sent.

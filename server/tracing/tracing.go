@@ -57,7 +57,11 @@ type Tracing struct {
 func New(opts Options) (*Tracing, error) {
 	client := &http.Client{Timeout: sendTimeout, Transport: opts.Transport}
 	if client.Transport == nil {
-		client.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}
+		client.Transport = &http.Transport{
+			Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 1,
+			// Exports share a connection of HTTP/2, also after one was not answered.
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second},
+		}
 	}
 	out, err := newCollector(opts.Endpoint, client)
 	if err != nil {
