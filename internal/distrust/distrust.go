@@ -4,9 +4,10 @@
 // time-out each.
 //
 // A connection that was in use before, and that its user gives up because nothing answers, takes
-// with it the idle connections to the same address that have received nothing since. One that has
-// received something is kept: then the server is slow, and the network is well. A connection that
-// is in use is left to its user, who may be waiting for an answer.
+// with it the idle connections to the same address that have received nothing since: at once if it
+// was silent for long, or else when it has been. One that has received something is kept: then the
+// server is slow, and the network is well. A connection that is in use is left to its user, who may
+// be waiting for an answer.
 package distrust
 
 import (
@@ -22,28 +23,34 @@ import (
 // Peers are the connections of a pool. It is safe for concurrent use.
 type Peers struct {
 	patience time.Duration
+	asks     bool // see New
 
 	mu   sync.Mutex // guards what follows, and what a conn says
 	open map[*conn]struct{}
+	// suspected has for an address when the connection was asked that was given up first, until one
+	// answers that is older.
+	suspected map[string]time.Time
 }
 
 // New returns the connections of a pool, of which there are none yet. A connection is silent if it
 // has not answered for patience when its user gives it up. That should be less than the time-out of
-// the user, which includes what happens before a request is sent; more than 0.
-func New(patience time.Duration) *Peers {
-	return &Peers{patience: patience, open: make(map[*conn]struct{})}
+// the user, which includes what happens before a request is sent; more than 0. If the pool asks a
+// connection whether it is closed before it uses it again, users may leave earlier: then the others
+// are closed when nothing has answered for patience.
+func New(patience time.Duration, asks bool) *Peers {
+	return &Peers{patience: patience, asks: asks, open: make(map[*conn]struct{}), suspected: make(map[string]time.Time)}
 }
 
-// Dialer returns a function that connects for a pool whose users wait for at most timeout, and to
-// connect too. See [Peers.Dial].
+// Dialer returns a function that connects for a pool that asks, whose users wait for at most timeout,
+// and to connect too. See [Peers.Dial].
 func Dialer(timeout time.Duration) DialFunc {
-	return New(timeout / 2).Dial((&net.Dialer{Timeout: timeout}).DialContext)
+	return New(timeout/2, true).Dial((&net.Dialer{Timeout: timeout}).DialContext)
 }
 
 // DialFunc connects to an address.
 type DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Dial returns a function that connects with dial. The pool must ask a connection for its
+// Dial returns a function that connects with dial. A pool that asks must ask a connection for its
 // [syscall.RawConn], or ask [Closed], before it uses it again.
 func (p *Peers) Dial(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -51,7 +58,7 @@ func (p *Peers) Dial(dial DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: made, peers: p, addr: addr}
+		c := &conn{Conn: made, peers: p, addr: addr, made: time.Now()}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.open[c] = struct{}{}
@@ -74,6 +81,7 @@ type conn struct {
 	net.Conn
 	peers *Peers
 	addr  string
+	made  time.Time
 	// closed is true if nothing more is sent or received. The user of a connection that was silent
 	// closes it, because it may have to cancel its request first.
 	closed atomic.Bool
@@ -81,6 +89,7 @@ type conn struct {
 	// What follows is guarded by the mu of peers.
 	asked time.Time // of the first request that nothing has answered, zero if there is none
 	heard time.Time // when it last received something, zero if never
+	left  bool      // its user has given it up
 }
 
 var _ syscall.Conn = (*conn)(nil)
@@ -94,6 +103,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.asked.IsZero() {
 		c.asked = time.Now()
 	}
+	c.left = false
 	c.peers.mu.Unlock()
 	return c.Conn.Write(p)
 }
@@ -107,6 +117,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	if n > 0 {
 		c.peers.mu.Lock()
 		c.asked, c.heard = time.Time{}, time.Now()
+		if c.made.Before(c.peers.suspected[c.addr]) {
+			delete(c.peers.suspected, c.addr)
+		}
 		c.peers.mu.Unlock()
 	}
 	if err != nil {
@@ -130,24 +143,45 @@ func (p *Peers) drop(c *conn) {
 	delete(p.open, c)
 }
 
-// gaveUp closes the connections that are not trusted any more if one was silent that its user gives
-// up.
+// gaveUp notes that a user gives up a connection. The user may have to cancel its request before it
+// closes the connection.
 func (p *Peers) gaveUp(gone *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if gone.closed.Load() || gone.heard.IsZero() || gone.asked.IsZero() || time.Since(gone.asked) < p.patience {
+	if gone.closed.Load() || gone.heard.IsZero() || gone.asked.IsZero() {
 		return
 	}
-	gone.closed.Store(true)
+	if since, already := p.suspected[gone.addr]; !already || gone.heard.After(since) {
+		p.suspected[gone.addr] = gone.asked
+		if p.asks {
+			time.AfterFunc(time.Until(gone.asked.Add(p.patience)), func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.judge(gone.addr)
+			})
+		}
+	}
+	gone.closed.Store(p.judge(gone.addr))
+	gone.left = true
+}
+
+// judge closes the connections that nobody waits for, to an address that was silent for long, and
+// reports whether it was. mu is held.
+func (p *Peers) judge(addr string) bool {
+	since, suspected := p.suspected[addr]
+	if !suspected || time.Since(since) < p.patience {
+		return false
+	}
+	delete(p.suspected, addr)
 	for c := range p.open {
-		idle := c.asked.IsZero() && c.heard.Before(gone.asked)
-		if c == gone || !idle || c.addr != gone.addr {
+		if unused := c.asked.IsZero() || c.left; !unused || !c.heard.Before(since) || c.addr != addr {
 			continue
 		}
 		c.closed.Store(true)
 		delete(p.open, c)
 		go func() { _ = c.Conn.Close() }() // the end of TLS is sent, for which there may be no room
 	}
+	return true
 }
 
 // errClosed is why a connection that is not trusted must not be used.

@@ -20,17 +20,23 @@ func TestSilence(t *testing.T) {
 		waits  time.Duration
 		during func(other net.Conn) // the client's end
 		addr   string               // of the other connection
+		after  func(other net.Conn) // the server's end
+		later  time.Duration        // until the pool asks for the other connection
 		closed bool
 	}{
-		"idle":              {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "one", closed: true},
-		"left early":        {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience - 1, addr: "one"},
+		"idle":                  {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "one", closed: true},
+		"left early":            {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience - 1, addr: "one"},
+		"left early, used late": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience / 5, later: patience, addr: "one", closed: true},
+		"left early, used soon": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience / 5, later: patience / 5, addr: "one"},
+		"left early, the other answers": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience / 5, later: patience, addr: "one",
+			after: answer},
 		"another address":   {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "two"},
 		"a new connection":  {before: func(_, o net.Conn) { answer(o) }, waits: patience, addr: "one"},
 		"the other is busy": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, during: func(o net.Conn) { _, _ = o.Write([]byte("q")) }, addr: "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				peers := New(patience)
+				peers := New(patience, true)
 				connect := func(addr string) (client, server net.Conn) {
 					near, far := net.Pipe()
 					made := must.Get(peers.Dial(func(context.Context, string, string) (net.Conn, error) { return near, nil })(t.Context(), "tcp", addr))(t)
@@ -44,6 +50,7 @@ func TestSilence(t *testing.T) {
 				}
 				test.before(server, otherServer)
 				time.Sleep(time.Minute)
+				go func() { _, _ = other.Read(make([]byte, 1)) }() // as a pool does that looks for what comes
 				swallow := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) }
 				go swallow(server)
 				go swallow(otherServer)
@@ -55,6 +62,10 @@ func TestSilence(t *testing.T) {
 				if _, err := suspect.Read(make([]byte, 1)); err == nil {
 					t.Fatal("the suspect has answered")
 				}
+				if test.after != nil {
+					test.after(otherServer)
+				}
+				time.Sleep(test.later)
 				if Closed(other) != test.closed {
 					t.Errorf("the other connection is closed: %v", !test.closed)
 				}

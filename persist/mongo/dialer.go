@@ -20,7 +20,7 @@ type dialer struct{ dial distrust.DialFunc }
 var _ options.ContextDialer = dialer{}
 
 func newDialer(timeout time.Duration) dialer {
-	return dialer{distrust.Dialer(timeout)}
+	return dialer{distrust.New(timeout/2, false).Dial((&net.Dialer{Timeout: timeout}).DialContext)}
 }
 
 // DialContext implements [options.ContextDialer].
