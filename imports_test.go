@@ -246,7 +246,7 @@ var rules = map[string]rule{
 		why: "it looks at a request, whatever is asked",
 	},
 	"server/httpapi": {
-		may: ". internal/lateread internal/lazydeadline internal/sheet server/access server/audit server/connections " +
+		may: ". internal/lazydeadline internal/sheet server/access server/audit server/connections " +
 			"server/errorpage server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
@@ -373,9 +373,6 @@ var rules = map[string]rule{
 	},
 	"internal/longlock": {
 		why: "it is a lock",
-	},
-	"internal/lateread": {
-		why: "it wraps a connection of any kind of server",
 	},
 	"internal/lazydeadline": {
 		why: "it wraps a connection of any kind of server",

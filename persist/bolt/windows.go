@@ -61,13 +61,6 @@ type windows struct {
 	failAt  time.Duration
 }
 
-// now returns the clock of the windows, in ms since the Unix epoch.
-func (w *windows) now() int64 {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	return w.clock()
-}
-
 // clock is now; mu is held.
 func (w *windows) clock() int64 {
 	return w.start + (w.opts.Elapsed() - w.startAt).Milliseconds()

@@ -12,7 +12,6 @@ import (
 	"strconv"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/lateread"
 	"github.com/seqd/seqd/internal/lazydeadline"
 	"github.com/seqd/seqd/server/connections"
 	"github.com/seqd/seqd/server/gate"
@@ -40,7 +39,6 @@ type listener struct {
 	net.Listener
 	settings *tls.Config // nil without TLS
 	table    *connections.Table
-	late     lateread.Clock
 }
 
 // Accept implements [net.Listener].
@@ -59,22 +57,28 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // wrap returns a connection that is counted. From net/http down: problem documents, which TLS is to
-// encrypt; late reads, above TLS because it has buffers of its own; TLS if there is any; cheap
-// deadlines, below TLS because it ends for good after a write that timed out; TCP.
+// encrypt; TLS if there is any; cheap deadlines, below TLS because it ends for good after a write that
+// timed out; TCP.
 func (l *listener) wrap(tcp *net.TCPConn, place *connections.Place) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)
-	var stream lateread.Stream = lazy
+	var s stream = lazy
 	if l.settings != nil {
-		stream = encrypted{tls.Server(lazy, l.settings), lazy}
+		s = encrypted{tls.Server(lazy, l.settings), lazy}
 	}
-	return &conn{l.late.Conn(stream), place}
+	return &conn{s, place}
+}
+
+// stream is a connection whose writing side can be closed.
+type stream interface {
+	net.Conn
+	CloseWrite() error
 }
 
 // encrypted is a connection over TLS.
 type encrypted struct {
 	*tls.Conn
-	tcp lateread.Stream // below TLS
+	tcp stream // below TLS
 }
 
 // mostPlain is how much of a plain HTTP request is read before the connection is closed. Closing a
@@ -109,13 +113,13 @@ func (c encrypted) CloseWrite() error { return errors.Join(c.Conn.CloseWrite(), 
 // conn is a connection whose writing side net/http can close. It does so after such an error, so
 // that the caller can still read the answer.
 type conn struct {
-	*lateread.Conn
+	stream
 	place *connections.Place
 }
 
 // Close implements [net.Conn].
 func (c *conn) Close() error {
-	err := c.Conn.Close()
+	err := c.stream.Close()
 	c.place.Leave()
 	return err
 }
@@ -126,11 +130,11 @@ const plainError = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: c
 func (c *conn) Write(p []byte) (int, error) {
 	if len(p) < 512 && (bytes.HasPrefix(p, []byte("HTTP/1.1 4")) || bytes.HasPrefix(p, []byte("HTTP/1.1 5"))) {
 		if answer := problemFor(p); answer != nil {
-			_, err := c.Conn.Write(answer)
+			_, err := c.stream.Write(answer)
 			return len(p), err // net/http counts what it wrote
 		}
 	}
-	return c.Conn.Write(p)
+	return c.stream.Write(p)
 }
 
 // problemFor returns the problem document for a plain error that net/http wrote, or nil if p is
