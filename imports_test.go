@@ -160,10 +160,10 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/openfiles internal/resident internal/retry internal/seams internal/version persist " +
+		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version persist " +
 			"persist/storeclock plugin server/access server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
-			"server/logging server/metrics server/nodes server/rejection server/resp " +
+			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
 			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
@@ -274,9 +274,12 @@ var rules = map[string]rule{
 	"server/openapi": {
 		why: "a description is data, which tests compare with the routes",
 	},
+	"server/openfiles": {
+		why: "it uses the operating system only",
+	},
 	"server/ops": {
-		may: ". internal/openfiles internal/sheet persist persist/bolt server/backends server/certificate " +
-			"server/access server/config server/definitions server/doctor server/nodes strategy " +
+		may: ". internal/sheet persist persist/bolt server/backends server/certificate " +
+			"server/access server/config server/definitions server/doctor server/nodes server/openfiles strategy " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},
@@ -376,9 +379,6 @@ var rules = map[string]rule{
 	},
 	"internal/lazydeadline": {
 		why: "it wraps a connection of any kind of server",
-	},
-	"internal/openfiles": {
-		why: "it uses the operating system only",
 	},
 	"internal/redisbound": {
 		why: "it looks at what a server sends, whoever has asked",

@@ -3,7 +3,7 @@ package server
 import (
 	"log/slog"
 
-	"github.com/seqd/seqd/internal/openfiles"
+	"github.com/seqd/seqd/server/openfiles"
 )
 
 // spareFiles are the open files that are not connections of callers: store, Redis, MongoDB,

@@ -8,13 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/openfiles"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/doctor"
 	"github.com/seqd/seqd/server/nodes"
+	"github.com/seqd/seqd/server/openfiles"
 )
 
 // Doctor examines a configuration and everything that it names, and returns what it finds and

@@ -44,8 +44,6 @@ type Stored struct {
 	taken, step int64
 	measuring   bool
 	low         bool // that few numbers are left was reported
-	// again is what the previous take brought, in a build without [sabotage.TakeOnce].
-	again []persist.Range
 }
 
 // lateCallers is how many numbers a take brings for callers who arrive while it is under way, in a
@@ -225,7 +223,9 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 		runs = []persist.Range{out.Range}
 	}
 	if sabotage.Off(sabotage.TakeOnce) {
-		runs, s.again = append(s.again, runs...), runs
+		if runs = append(b.runs, runs...); s.forming != nil {
+			s.forming.runs = runs // the batch that has formed meanwhile gets them too
+		}
 	}
 	if more = s.arrived(b, runs, s.machine.Mode() == storetake.Online); !more {
 		defer s.work.Done()
