@@ -263,6 +263,7 @@ func TestPreferences(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"": false, "text/plain": false, "application/openmetrics-text": true, "application/openmetrics-text;q=0": false, "application/openmetrics-text;q=0.5,text/plain;q=0.5": true,
 		"application/openmetrics-text;q=0.4,text/plain;q=0.5": false,
+		"application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.45,*/*;q=0.1": true,
 	} {
 		if wantsOpenMetrics([]string{accept}) != want {
 			t.Errorf("%q wants OpenMetrics: %v", accept, !want)

@@ -39,7 +39,7 @@ func errorPage(c *gin.Context) error {
 	status := strconv.Itoa(number) + " " + http.StatusText(number)
 	header := c.Writer.Header()
 	header["Vary"] = []string{"Accept"}
-	if !strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
+	if accepted(c.Request.Header["Accept"], "text/html") == 0 {
 		writeDocument(c, textType, m.Text(code, status))
 		return nil
 	}

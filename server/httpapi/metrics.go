@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -80,51 +79,4 @@ func (m metricsRoute) show(c *gin.Context) error {
 	header["Cache-Control"] = noStore
 	write(c, http.StatusOK, []string{contentType}, body)
 	return nil
-}
-
-// wantsOpenMetrics reports whether the Accept header prefers OpenMetrics to text. Without a
-// preference it returns false.
-func wantsOpenMetrics(accept []string) bool {
-	var open, text float64
-	for name, q := range preferences(accept) {
-		switch name {
-		case "application/openmetrics-text":
-			open = max(open, q)
-		case "text/plain":
-			text = max(text, q)
-		}
-	}
-	return open > 0 && open >= text
-}
-
-// AcceptsGzip reports whether the Accept-Encoding header names gzip, or all encodings.
-func AcceptsGzip(accept []string) bool {
-	named, any := -1.0, 0.0
-	for name, q := range preferences(accept) {
-		switch name {
-		case "gzip":
-			named = max(named, q)
-		case "*":
-			any = q
-		}
-	}
-	if named >= 0 {
-		return named > 0
-	}
-	return any > 0
-}
-
-// preferences yields the values that a header lists, in lower case and without parameters, with the
-// quality of each.
-func preferences(lines []string) func(yield func(string, float64) bool) {
-	return func(yield func(string, float64) bool) {
-		for _, line := range lines {
-			for entry := range strings.SplitSeq(line, ",") {
-				name, params, _ := strings.Cut(entry, ";")
-				if !yield(strings.ToLower(strings.TrimSpace(name)), quality(params)) {
-					return
-				}
-			}
-		}
-	}
 }
