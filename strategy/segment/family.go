@@ -49,6 +49,15 @@ type counting interface {
 	forget(ctx context.Context) error
 }
 
+// single is a strategy that is not made of others for each key or period.
+type single interface {
+	counting
+	seqd.Ranger
+	seqd.Measurer
+	knowing
+	inheriting
+}
+
 func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings) {
 	f.env, f.bizType, f.settings, f.calendar = env, bizType, settings, settings.Calendar()
 	f.running, f.end = context.WithCancel(context.Background())

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -194,6 +195,52 @@ func TestFollowingCallersKeepWhatTheyHave(t *testing.T) {
 				}
 				end(t, f)
 			})
+		})
+	}
+}
+
+// A node that cannot open the other sequencer tries again until it can, or is closed. Callers wait
+// as long as they may.
+func TestFollowingOpensLate(t *testing.T) {
+	for _, back := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			store, redis := newHooked(), &redisModel{}
+			f := newFollower(t, store, redis, func(s *Settings) { s.AcquireTimeout = 1500 * time.Millisecond })
+			numbers(t, f, 10)
+			synctest.Wait()
+			if !f.Idle() || f.Details() != nil {
+				t.Errorf("idle %t, details %v", f.Idle(), f.Details())
+			}
+			s, _ := newStored(t, store, redis.Drop, byStore)
+			last := numbers(t, s, 1)[0]
+			store.change(func(h *hookedStore) {
+				h.before = func(op string) error {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					if f.moves != nil && op == "read" {
+						return errDown
+					}
+					return nil
+				}
+			})
+			began := time.Now()
+			if _, code := try(t, f, 1); code != seqd.CodeStarting || time.Since(began).Truncate(100*time.Millisecond) != 1500*time.Millisecond {
+				t.Errorf("%q after %v", code, time.Since(began))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			must.Code(t, f.Generate(ctx, 1, new(seqd.Sequence)), seqd.CodeTimeout)
+			if back {
+				store.change(func(h *hookedStore) { h.before = nil })
+				time.Sleep(2 * time.Second)
+				if got := numbers(t, f, 1)[0]; got <= last || fmt.Sprint(f.Details()) != "map[sequencer:store]" {
+					t.Errorf("got %d after %d, details %v", got, last, f.Details())
+				}
+			}
+			end(t, f)
+			if _, code := try(t, f, 1); code != seqd.CodeStopping {
+				t.Errorf("after Close: %q", code)
+			}
 		})
 	}
 }

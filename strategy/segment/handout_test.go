@@ -70,6 +70,51 @@ func rangeOf(t testing.TB, s allKinds, n int64) persist.Range {
 	return persist.Range{First: seq.First(), Last: seq.Last()}
 }
 
+// Every strategy that is well says so, tells where it stands, and leaves that to its heir.
+func TestEveryShape(t *testing.T) {
+	type full interface {
+		seqd.Idler
+		seqd.Measurer
+		seqd.HealthReporter
+		seqd.DegradedReporter
+		seqd.Testator
+		seqd.Heir
+		counting
+	}
+	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
+		made, _ := node(small)
+		s := made.(full)
+		if left := s.Legacy(); left != nil {
+			t.Errorf("it leaves %+v of nothing", left)
+		}
+		s.prepare()
+		last := numbers(t, s, 3)[2]
+		synctest.Wait()
+		if degraded := s.Degraded(); !s.Idle() || s.Health() != nil || degraded != nil {
+			t.Errorf("idle %t, health %v, degraded %v", s.Idle(), s.Health(), degraded)
+		}
+		if got := gauges(t, s)[seqd.GaugeHighest]; got < float64(last) {
+			t.Errorf("the highest number is %v, and it has issued %d", got, last)
+		}
+		left := s.Legacy()
+		for range 2 {
+			end(t, s)
+		}
+		must.Do(t, s.forget(t.Context()))
+		if w.redis.hash != nil {
+			t.Error("the cursor is still there")
+		}
+		made, _ = node(small)
+		heir := made.(full)
+		if heir.Inherit(left); knownBy(heir).issued != last {
+			t.Errorf("the heir knows %+v", knownBy(heir))
+		}
+		must.Code(t, left.Init(t.Context(), false), seqd.CodeStopping)
+		end(t, left)
+		end(t, heir)
+	})
+}
+
 // A range has exactly as many numbers as are wanted. It changes neither the step nor the sequencer
 // epoch, and other numbers stay in order.
 func TestRange(t *testing.T) {

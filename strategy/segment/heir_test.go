@@ -179,6 +179,9 @@ func TestLegacyOfPeriods(t *testing.T) {
 		c.turn(24 * time.Hour)
 	}
 	closed(t, first)
+	if left := keyed(t, memory.New(time.Now), c.Now, nil, nil).Legacy(); left != nil {
+		t.Errorf("%v is left of no key", left)
+	}
 	heir := periodic(t, memory.New(time.Now), c.Now, nil, daily)
 	heir.Inherit(first.Legacy())
 	if got, want := heir.knowsOf(), first.knowsOf(); len(got) != 3 || !maps.Equal(got, want) {

@@ -44,7 +44,7 @@ func (s *Periodic) Idle() bool {
 func (s *Keyed) Idle() bool { return true }
 
 // Idle implements [seqd.Idler].
-func (s *spaced) Idle() bool { return isIdle(s.counting) }
+func (s *spaced) Idle() bool { return isIdle(s.single) }
 
 // isIdle reports whether the strategy of a counter is idle.
 func isIdle(c any) bool {

@@ -31,8 +31,8 @@ var idleKinds = []struct {
 	{name: "StoredWithRedis", shared: true, redis: true, change: byStore, most: 1024},
 	{name: "Following", shared: true, redis: true, most: 1024},
 	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2370},
-	{name: "Periodic", change: daily, most: 2600},
-	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3220},
+	{name: "Periodic", change: daily, most: 2700},
+	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3300},
 }
 
 // idleBytes returns how many bytes each of many biz types holds that are ready and that nobody

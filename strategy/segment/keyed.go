@@ -3,6 +3,7 @@ package segment
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -303,9 +304,7 @@ func (s *Keyed) Details() map[string]any {
 	}
 	for _, c := range s.set.Some(1) {
 		if d, ok := c.(seqd.DetailReporter); ok {
-			for key, value := range d.Details() {
-				details[key] = value
-			}
+			maps.Copy(details, d.Details())
 		}
 	}
 	return details

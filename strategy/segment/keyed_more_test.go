@@ -397,3 +397,48 @@ func TestPlacesAreKept(t *testing.T) {
 	}
 	ended(t, s)
 }
+
+// Keys get numbers of every kind, except ranges, and the details say how many there are.
+func TestKindsOfKeys(t *testing.T) {
+	c := clockAt("2026-11-20T12:00:00Z")
+	s := keyed(t, memory.New(time.Now), c.Now, nil, func(s *Settings) { s.Reset, s.Sequencer = seqd.ResetDaily, SequencerStore })
+	var seq seqd.Sequence
+	for i, take := range []func(context.Context, int, *seqd.Sequence) error{s.GenerateSome, s.GenerateConsecutive} {
+		seq.Reset()
+		seq.For("a")
+		if err := take(t.Context(), 3, &seq); err != nil || seq.Len() != 3 || seq.First() != int64(1+3*i) || seq.Key() != "a" {
+			t.Errorf("got %v of %q, %v", seq.Runs(), seq.Key(), err)
+		}
+	}
+	must.Code(t, s.GenerateRange(t.Context(), 1, &seq), seqd.CodeInvalidRequest)
+	if got := fmt.Sprint(s.Details()); !s.Idle() || got != "map[keys:100 maxKeys:1000000 openKeys:1 period:2026-11-20]" {
+		t.Errorf("idle %t, details %s", s.Idle(), got)
+	}
+	c.ms.Store(time.Date(seqd.LastYear+1, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli())
+	_, _, err := of(t.Context(), s, "b", 1)
+	must.Code(t, err, seqd.CodeClockRollback)
+	ended(t, s)
+	for name, ok := range map[string]bool{"invoice/a@20261120": true, "invoice/a": false, "invoice": false, "order/a@20261120": false, "invoice/a@x": false} {
+		if _, _, got := s.keyAndPeriod(name); got != ok {
+			t.Errorf("%s is the counter of a key: %t", name, got)
+		}
+	}
+}
+
+// A caller may create so many keys, and use as many as there are.
+func TestNewKeysOfACaller(t *testing.T) {
+	store := memory.New(time.Now)
+	s := keyed(t, store, time.Now, nil, func(s *Settings) { s.NewKeysPerCaller, s.LiveKeys = 1, 1 })
+	wantOf(t, s, "a", 1, "[1]")
+	wantOf(t, s, "a", 1, "[2]")
+	for range 2 {
+		_, _, err := of(t.Context(), s, "b", 1)
+		must.Code(t, err, seqd.CodeRateLimited)
+	}
+	other := keyed(t, store, time.Now, nil, nil)
+	wantOf(t, other, "c", 1, "[1]")
+	ended(t, other)
+	wantOf(t, s, "c", 1, "[2]") // another node has created it
+	wantOf(t, s, "a", 1, "[3]")
+	ended(t, s)
+}

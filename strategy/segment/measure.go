@@ -89,9 +89,6 @@ func (s *Shared) measure() values {
 func (s *Periodic) Measure(tell func(seqd.Measurement)) {
 	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(s.env.Now()).Seconds()})
 	c, _ := s.present()
-	if c == nil {
-		return
-	}
 	if m, ok := c.(seqd.Measurer); ok {
 		m.Measure(tell)
 	}

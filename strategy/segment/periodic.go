@@ -317,10 +317,9 @@ func (s *Periodic) Degraded() *seqd.Error {
 // Details implements [seqd.DetailReporter].
 func (s *Periodic) Details() map[string]any {
 	details := map[string]any{"period": s.calendar.Now(s.env.Now()).String()}
-	if c, _ := s.present(); c != nil {
-		if d, ok := c.(seqd.DetailReporter); ok {
-			maps.Copy(details, d.Details())
-		}
+	c, _ := s.present()
+	if d, ok := c.(seqd.DetailReporter); ok {
+		maps.Copy(details, d.Details())
 	}
 	return details
 }

@@ -14,11 +14,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/live"
 )
 
 // clock is one that tests turn.
@@ -99,8 +102,13 @@ func TestNumbersBeginAgain(t *testing.T) {
 	wantDated(t, s, 2, "2026-11-21[100 101]")
 	c.turn(-time.Second)
 	wantDated(t, s, 1, "2026-11-20[103]")
-	closed(t, s)
+	for range 2 {
+		closed(t, s)
+	}
 	wantRefused(t, s, seqd.CodeStopping)
+	if s.start(func() { t.Error("it runs after Close") }) || s.pause(time.Hour) {
+		t.Error("it goes on after Close")
+	}
 
 	// The next start continues where this one stopped, in either period.
 	s = periodic(t, store, c.Now, nil, shanghai)
@@ -442,6 +450,53 @@ func TestPeriodThatHangs(t *testing.T) {
 		closed(t, s)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("Close waited %s", waited)
+		}
+	})
+}
+
+// A period that was closed is opened again if the clock comes back to it. Numbers of every kind are
+// of the period.
+func TestPeriodIsOpenedAgain(t *testing.T) {
+	c := clockAt("2026-11-20T12:00:00Z")
+	s := periodic(t, memory.New(time.Now), c.Now, nil, daily)
+	wantDated(t, s, 2, "2026-11-20[1 2]")
+	if !s.Idle() {
+		t.Error("it is not idle")
+	}
+	s.set.Forget(live.Name{Period: s.view.Load().period})
+	await.True(t, "the period is closed", func() bool { return s.set.Len() == 0 })
+	wantDated(t, s, 2, "2026-11-20[3 4]")
+	var seq seqd.Sequence
+	if err := s.GenerateSome(t.Context(), 2, &seq); err != nil || seq.Len() != 2 || seq.Period() != 20261120 {
+		t.Errorf("%v of %s, %v", seq.Runs(), seq.Period(), err)
+	}
+	closed(t, s)
+}
+
+// Nothing is removed until the store's clock has been right for long, or the strategy closes.
+func TestSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		now := func() time.Time { return time.Now().Add(ahead) }
+		store := memory.New(now)
+		s := periodic(t, store, now, nil, daily)
+		s.env.Clock = storeclock.New(store, now, nil)
+		settles := func(within time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if settled := s.isSettled(); !settled || time.Since(began) > within || time.Since(began) < within-time.Hour {
+				t.Errorf("settled %t after %v, want %v", settled, time.Since(began), within)
+			}
+		}
+		settles(0)
+		time.Sleep(2 * time.Minute)
+		ahead = 1000 * time.Hour
+		settles(24 * time.Hour)
+		time.Sleep(2 * time.Minute)
+		ahead *= 2
+		go closed(t, s)
+		if s.isSteady(0) {
+			t.Error("it is steady after Close")
 		}
 	})
 }

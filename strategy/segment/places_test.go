@@ -28,7 +28,7 @@ func anyOf(env strategy.Env, bizType seqd.BizType, redis *redisModel) (counting,
 	}
 	p := o.settings.places()
 	cursor := o.cursor(redis)
-	var made counting
+	var made single
 	switch {
 	case o.settings.Ordering == PerNode:
 		made = buffered(o)
@@ -345,7 +345,6 @@ func TestSpacedSettings(t *testing.T) {
 	}{
 		{1, 1, 0, ""}, {1, 3, 2, ""}, {seqd.MaxNumber, 1, 0, ""}, {1, 65_535, 65_534, ""},
 		{1, 0, 0, "increment"}, {1, -3, 0, "increment"}, {1, 65_536, 0, "increment"},
-		{1, 1, 1, "offset"}, {1, 3, 3, "offset"}, {1, 3, -1, "offset"},
 		{seqd.MaxNumber, 3, 0, "start"}, {seqd.MaxNumber - 10, 100, 50, "start"},
 	} {
 		s := DefaultSettings()
@@ -363,19 +362,8 @@ func TestSpacedSettings(t *testing.T) {
 	if gap := s.LostGap(0); gap != 7_000_000 {
 		t.Errorf("a failover may have lost %d numbers", gap)
 	}
+	s.Increment, s.Offset = 2, 0
 	b := seqd.BizType{Name: "order", Strategy: Name, Settings: &s}
-	if got := shape(b); got != "segment 3 mod 7" {
-		t.Errorf("shape %q", got)
-	}
-	s.Reset, s.TimeZone = seqd.ResetDaily, "UTC"
-	if got := shape(b); got != "segment daily in UTC 3 mod 7" {
-		t.Errorf("shape %q", got)
-	}
-	s.Increment, s.Offset = 1, 0
-	if got := shape(b); got != "segment daily in UTC" {
-		t.Errorf("shape %q", got)
-	}
-	s.Reset, s.Increment = seqd.ResetNever, 2
 	if _, err := New(strategy.Env{Store: memory.New(time.Now)}, b); err == nil || !strings.Contains(err.Error(), "its increment is 2") {
 		t.Errorf("a strategy in places: %v", err)
 	}
@@ -385,8 +373,10 @@ func TestSpacedSettings(t *testing.T) {
 func TestSpacedMeasures(t *testing.T) {
 	s := spacedNode(t, memory.New(time.Now), nil, &observer{}, func(s *Settings) { thirds(1)(s); s.Ordering, s.Step, s.MaxStep = PerNode, 10, 10 })
 	numbers(t, s, 1)
-	got := make(map[seqd.Gauge]float64)
-	s.Measure(func(m seqd.Measurement) { got[m.Gauge] = m.Value })
+	got := gauges(t, s)
+	if !s.Idle() || s.Details() != nil {
+		t.Errorf("idle %t, details %v", s.Idle(), s.Details())
+	}
 	if got[seqd.GaugeHighest] != 28 || got[seqd.GaugeInHand] != 9 || got[seqd.GaugeStep] != 10 || got[seqd.GaugeIncrement] != 3 ||
 		got[seqd.GaugeLimit] > float64(seqd.MaxNumber) || int64(got[seqd.GaugeLimit])%3 != 1 {
 		t.Errorf("measured %v", got)
@@ -444,12 +434,6 @@ func TestOffsetProblems(t *testing.T) {
 		if got != test.want {
 			t.Errorf("increment %d, offset %d: %q, want %q", test.increment, test.offset, got, test.want)
 		}
-	}
-}
-
-func TestSettingsOfAnotherStrategy(t *testing.T) {
-	if s, err := build(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "order", Settings: 5}); err == nil {
-		t.Errorf("settings that are a number make %T", s)
 	}
 }
 

@@ -101,6 +101,14 @@ func (o *origin) watch(alive func(context.Context) error) {
 	o.alive = alive
 }
 
+// exists returns why the counter may no longer be the one that was opened.
+func (o *origin) exists(ctx context.Context) error {
+	if o.member == nil || o.alive == nil {
+		return nil
+	}
+	return o.alive(ctx)
+}
+
 // counter implements [follower].
 func (o *origin) counter() *origin { return o }
 
@@ -278,10 +286,7 @@ func (s *ranges) tellGap(counter persist.Counter, req persist.Request, next int6
 // confirm returns a range, or abandons it if the counter may no longer be the one that was opened.
 // Then it returns no range that could be used by mistake.
 func (s *ranges) confirm(ctx context.Context, r persist.Range) (persist.Range, error) {
-	if s.member == nil || s.alive == nil {
-		return r, nil
-	}
-	err := s.alive(ctx)
+	err := s.exists(ctx)
 	if err == nil {
 		return r, nil
 	}

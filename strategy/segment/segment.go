@@ -69,7 +69,7 @@ func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) 
 	if part != nil {
 		o.member = &member{key: part}
 	}
-	var made counting = buffered(o)
+	var made single = buffered(o)
 	if o.settings.Strict() && env.Store.Shared() {
 		if made, err = sequenced(env, o); err != nil {
 			return nil, err

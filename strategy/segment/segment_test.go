@@ -452,25 +452,77 @@ func TestInit(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	tests := map[string]func(*Settings){
-		"start":          func(s *Settings) { s.Start = 0 },
-		"ordering":       func(s *Settings) { s.Ordering = "loose" },
-		"step":           func(s *Settings) { s.Step = s.MaxStep + 1 },
-		"maxStep":        func(s *Settings) { s.MaxStep = mostStep + 1 },
-		"threshold":      func(s *Settings) { s.Threshold = 0 },
-		"targetDuration": func(s *Settings) { s.TargetDuration = 999 * time.Millisecond },
-		"acquireTimeout": func(s *Settings) { s.AcquireTimeout = -1 },
+	outside := func(get func(*Settings) *int64, values ...int64) (list []func(*Settings)) {
+		for _, v := range values {
+			list = append(list, func(s *Settings) { *get(s) = v })
+		}
+		return list
 	}
-	for key, change := range tests {
-		s := DefaultSettings()
-		change(&s)
-		if problems := s.Validate(); len(problems) != 1 || problems[0].Key != key || problems[0].Text == "" {
-			t.Errorf("%s: problems %v", key, problems)
+	for key, changes := range map[string][]func(*Settings){
+		"start":             outside(func(s *Settings) *int64 { return &s.Start }, 0, seqd.MaxNumber+1),
+		"ordering":          {func(s *Settings) { s.Ordering = "loose" }},
+		"sequencer":         {func(s *Settings) { s.Sequencer = "me" }},
+		"step":              outside(func(s *Settings) *int64 { return &s.Step }, 0, DefaultSettings().MaxStep+1),
+		"maxStep":           append(outside(func(s *Settings) *int64 { return &s.MaxStep }, mostStep+1), func(s *Settings) { s.Step, s.MaxStep = 1, 0 }),
+		"threshold":         {func(s *Settings) { s.Threshold = 0 }, func(s *Settings) { s.Threshold = 1.1 }},
+		"targetDuration":    {func(s *Settings) { s.TargetDuration = 999 * time.Millisecond }},
+		"acquireTimeout":    {func(s *Settings) { s.AcquireTimeout = -1 }, func(s *Settings) { s.AcquireTimeout = time.Minute + 1 }},
+		"onRedisDown":       {func(s *Settings) { s.OnRedisDown = "wait" }},
+		"reserveSegments":   {func(s *Settings) { s.ReserveSegments = -1 }, func(s *Settings) { s.ReserveSegments = mostReserve + 1 }},
+		"restoreGap":        {func(s *Settings) { s.RestoreGap = -2 }, func(s *Settings) { s.RestoreGap = mostStep + 1 }},
+		"reset":             {func(s *Settings) { s.Reset = "hourly" }},
+		"timeZone":          {func(s *Settings) { s.TimeZone = "Mars" }},
+		"periodRetention":   {func(s *Settings) { s.PeriodRetention = leastRetention - 1 }, func(s *Settings) { s.PeriodRetention = mostRetention + 1 }},
+		"maxKeys":           outside(func(s *Settings) *int64 { return &s.MaxKeys }, 0, mostKeys+1),
+		"newKeysPerCaller":  outside(func(s *Settings) *int64 { return &s.NewKeysPerCaller }, -1, mostKeys+1),
+		"liveKeys":          {func(s *Settings) { s.LiveKeys = 0 }, func(s *Settings) { s.LiveKeys = mostLive + 1 }},
+		"liveKeysPerCaller": {func(s *Settings) { s.LiveKeysPerCaller = -1 }, func(s *Settings) { s.LiveKeysPerCaller = mostLive + 1 }},
+	} {
+		for i, change := range changes {
+			s := DefaultSettings()
+			change(&s)
+			if problems := s.Validate(); len(problems) != 1 || problems[0].Key != key || problems[0].Text == "" {
+				t.Errorf("%s %d: problems %v", key, i, problems)
+			}
 		}
 	}
-	good := DefaultSettings()
-	if problems := good.Validate(); problems != nil {
-		t.Errorf("the defaults are refused: %v", problems)
+	least, most := DefaultSettings(), DefaultSettings()
+	least.Step, least.MaxStep, least.TargetDuration, least.AcquireTimeout, least.ReserveSegments, least.RestoreGap = 1, 1, time.Second, 0, 0, AutoGap
+	least.PeriodRetention, least.MaxKeys, least.LiveKeys = leastRetention, 1, 1
+	most.Start, most.MaxStep, most.Step, most.Threshold, most.AcquireTimeout = seqd.MaxNumber, mostStep, mostStep, 1, time.Minute
+	most.ReserveSegments, most.RestoreGap, most.PeriodRetention = mostReserve, mostStep, mostRetention
+	most.MaxKeys, most.NewKeysPerCaller, most.LiveKeys, most.LiveKeysPerCaller = mostKeys, mostKeys, mostLive, mostLive
+	none := DefaultSettings()
+	none.RestoreGap, none.PeriodRetention = 0, 0
+	for _, good := range []Settings{DefaultSettings(), least, most, none} {
+		if problems := good.Validate(); problems != nil {
+			t.Errorf("%+v is refused: %v", good, problems)
+		}
+	}
+}
+
+// The settings say what the rest of the service needs to know, and what no node can have is refused.
+func TestSettingsTell(t *testing.T) {
+	s := DefaultSettings()
+	s.Keyed, s.Reset, s.TimeZone, s.Increment, s.Offset, s.Sequencer = true, seqd.ResetDaily, "UTC", 3, 2, SequencerRedis
+	got := fmt.Sprintln(shape(seqd.BizType{Settings: &s}), shape(seqd.BizType{Settings: 5}), s.HasKeys(), s.MaxWait(), s.SequencedBy())
+	if want := "segment per key daily in UTC 2 mod 3 segment true 2s redis\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	one := DefaultSettings()
+	one.Sequencer = SequencerRedis
+	_, err := build(strategy.Env{Store: perNode{memory.New(time.Now)}}, seqd.BizType{Name: "order", Settings: &one})
+	if err == nil || !strings.Contains(err.Error(), "redis.addrs") {
+		t.Errorf("a cursor without Redis: %v", err)
+	}
+	if got := shape(seqd.BizType{Settings: &one}); got != Name {
+		t.Errorf("shape %q", got)
+	}
+	if made, err := build(strategy.Env{}, seqd.BizType{Name: "order", Settings: 5}); err == nil {
+		t.Errorf("settings that are a number make %T", made)
+	}
+	if one.Ordering = PerNode; one.SequencedBy() != seqd.NoSequencer || one.HasKeys() {
+		t.Errorf("per-node it is sequenced by %q", one.SequencedBy())
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // spaced is a strategy whose increment is above 1, over one that counts in places. It makes no
 // consecutive numbers.
 type spaced struct {
-	counting
+	single
 	places places
 }
 
@@ -27,7 +27,7 @@ var (
 )
 
 // spacing returns the strategy that callers use.
-func (p places) spacing(of counting) counting {
+func (p places) spacing(of single) counting {
 	if p.all() {
 		return of
 	}
@@ -58,7 +58,7 @@ func (s *spaced) convert(seq *seqd.Sequence, take func() error) error {
 
 // Generate adds n numbers to seq.
 func (s *spaced) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return s.convert(seq, func() error { return s.counting.Generate(ctx, n, seq) })
+	return s.convert(seq, func() error { return s.single.Generate(ctx, n, seq) })
 }
 
 // GenerateSome implements [seqd.PartialGenerator].
@@ -68,25 +68,17 @@ func (s *spaced) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) er
 
 // some implements [takesSome].
 func (s *spaced) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return s.convert(seq, func() error { return s.counting.some(ctx, n, seq) })
+	return s.convert(seq, func() error { return s.single.some(ctx, n, seq) })
 }
 
 // GenerateRange implements [seqd.Ranger].
 func (s *spaced) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
-	ranger, ok := s.counting.(seqd.Ranger)
-	if !ok {
-		return seqd.Errorf(seqd.CodeInvalidRequest, "no ranges are handed out")
-	}
-	return s.convert(seq, func() error { return ranger.GenerateRange(ctx, n, seq) })
+	return s.convert(seq, func() error { return s.single.GenerateRange(ctx, n, seq) })
 }
 
 // Measure implements [seqd.Measurer].
 func (s *spaced) Measure(tell func(seqd.Measurement)) {
-	m, ok := s.counting.(seqd.Measurer)
-	if !ok {
-		return
-	}
-	m.Measure(func(v seqd.Measurement) {
+	s.single.Measure(func(v seqd.Measurement) {
 		if v.Gauge == seqd.GaugeHighest || v.Gauge == seqd.GaugeLimit {
 			v.Value = float64(s.places.number(int64(v.Value)))
 		}
@@ -97,7 +89,7 @@ func (s *spaced) Measure(tell func(seqd.Measurement)) {
 
 // Details implements [seqd.DetailReporter].
 func (s *spaced) Details() map[string]any {
-	if d, ok := s.counting.(seqd.DetailReporter); ok {
+	if d, ok := s.single.(seqd.DetailReporter); ok {
 		return d.Details()
 	}
 	return nil
@@ -105,19 +97,9 @@ func (s *spaced) Details() map[string]any {
 
 // knows implements [knowing]. What is known is in numbers, so that a strategy with another increment
 // can inherit it.
-func (s *spaced) knows() known {
-	k, ok := s.counting.(knowing)
-	if !ok {
-		return known{}
-	}
-	return k.knows().convert(s.places.number)
-}
+func (s *spaced) knows() known { return s.single.knows().convert(s.places.number) }
 
-func (s *spaced) inherit(k known) {
-	if heir, ok := s.counting.(inheriting); ok {
-		heir.inherit(k.convert(s.places.upTo))
-	}
-}
+func (s *spaced) inherit(k known) { s.single.inherit(k.convert(s.places.upTo)) }
 
 // Inherit takes over what another strategy of the same counter knew.
 func (s *spaced) Inherit(from seqd.Strategy) { inherit(s, from) }

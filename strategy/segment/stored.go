@@ -254,9 +254,6 @@ func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persis
 		s.report(seqd.Event{Kind: seqd.EventRefillFailed, Err: err})
 		return
 	}
-	if s.whyAway() != nil {
-		s.noteStore(nil)
-	}
 	s.report(seqd.Event{Kind: seqd.EventRefilled, Numbers: r.Size()})
 	s.keepPace(r.First-1, r.First-1, r)
 	if out.Dropped.First > 0 {
@@ -355,8 +352,8 @@ func (s *Stored) tick() {
 	ctx, cancel := cancelled(fetchDeadline, stopping)
 	defer cancel()
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)
-	if err == nil && s.member != nil && s.alive != nil {
-		err = s.alive(ctx) // after the read: an empty epoch may be that of a counter that was created again
+	if err == nil {
+		err = s.exists(ctx) // after the read: an empty epoch may be that of a counter that was created again
 	}
 	if ctx.Err() == nil || err == nil {
 		s.noteStore(err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -645,4 +646,69 @@ func TestStoredPeriods(t *testing.T) {
 			t.Errorf("%+v, %v", counter, err)
 		}
 	}
+}
+
+// floorless is a store that ignores the floor of an allocation.
+type floorless struct{ *hookedStore }
+
+func (f floorless) Counters() persist.Counters { return floorlessCounters{f.hookedStore.Counters()} }
+
+type floorlessCounters struct{ persist.Counters }
+
+func (c floorlessCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
+	req.Floor = 0
+	return c.Counters.Allocate(ctx, req)
+}
+
+// A node refuses what it has seen already, whatever the store says, and reports it.
+func TestStoredRefusesWhatItHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := floorless{newHooked()}
+		s, o := newStored(t, store, nil, byStore)
+		last := numbers(t, s, 20)[19]
+		restore(t, store, 15)
+		if got := numbers(t, s, 10)[0]; got <= last || o.numbers(seqd.EventOutOfOrder) != 10 || o.numbers(seqd.EventAbandoned) != 10 {
+			t.Errorf("got %d after %d; events %v", got, last, o.counts)
+		}
+	})
+}
+
+// A cursor that cannot be removed is no reason to wait, and is logged.
+func TestStoredLogsWhatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, func(context.Context) error { return errDown }, byStore)
+		var log strings.Builder
+		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		numbers(t, s, 1)
+		numbers(t, s, 1)
+		if n := strings.Count(log.String(), "could not be removed"); n != 1 {
+			t.Errorf("logged %d times: %s", n, &log)
+		}
+	})
+}
+
+// A counter that is read again is used only if it is still the one that was opened.
+func TestStoredReadsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newHooked()
+		s, _ := newStored(t, store, nil, byStore)
+		var gone error
+		s.watch(func(context.Context) error { return gone })
+		store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
+		if _, code := try(t, s, 1); code != seqd.CodeStoreUnavailable {
+			t.Errorf("code %q", code)
+		}
+		gone = seqd.Errorf(seqd.CodeClockRollback, "removed")
+		store.change(func(h *hookedStore) { h.before = nil })
+		for _, want := range []bool{false, true} {
+			time.Sleep(3 * time.Second)
+			s.mu.Lock()
+			if online := s.machine.Mode() == storetake.Online; online != want {
+				t.Errorf("it takes: %t, want %t", online, want)
+			}
+			gone = nil
+			s.mu.Unlock()
+		}
+	})
 }

@@ -3,6 +3,7 @@ package snowflake
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -301,6 +302,33 @@ func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	if *swap.OldSlot != table.Slots[0] {
 		t.Errorf("it expects %+v", *swap.OldSlot)
 	}
+}
+
+// TestChoose checks the order in which machine IDs are taken.
+func TestChoose(t *testing.T) {
+	m := member{key: "k", last: 3}
+	scatter, _, _ := m.choose(persist.SlotTable{Set: &persist.SlotSet{}}, someTime)
+	var table persist.SlotTable
+	for id := range int64(4) {
+		table.Slots = append(table.Slots, persist.Slot{ID: id, Key: "x", RenewedAt: 100 + (id-scatter.ID+4)%4})
+	}
+	table.Set = &persist.SlotSet{}
+	wants := func(what string, ahead int64, granted bool) {
+		t.Helper()
+		if slot, was, ok := m.choose(table, someTime); !ok || slot.ID != (scatter.ID+ahead)%4 || was != granted {
+			t.Errorf("%s: machine ID %d (granted: %t), and the key hashes to %d", what, slot.ID, was, scatter.ID)
+		}
+	}
+	own := &table.Slots[(scatter.ID+3)%4]
+	own.Key = "k"
+	wants("its own", 3, true)
+	own.Key = "x"
+	wants("the one that its key hashes to", 0, true)
+	table.Slots[scatter.ID].Token, table.Slots[scatter.ID].Until = "t", 1
+	wants("that was unused for longest", 1, true)
+	table.Slots = slices.Delete(table.Slots, 0, 4)
+	table.Slots = append(table.Slots, persist.Slot{ID: scatter.ID, Token: "t", Until: 1, RenewedAt: 1})
+	wants("never granted, from the hash on", 1, false)
 }
 
 // TestSpent checks that what an earlier process used of a machine ID is not granted again, although

@@ -51,10 +51,9 @@ func (t *tenure) now() (s state, l lease, bound int64) {
 func (t *tenure) set(l lease, bound int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	changed := t.state == seeking || t.lease.id != l.id || t.lease.token != l.token
 	t.lease, t.bound = l, bound
 	t.gen.set(l.id, l.lower, bound, l.floored)
-	if changed {
+	if t.state == seeking {
 		t.state = holding
 		t.env.Log.Info("machine ID", "machineId", l.id, "key", t.key, "from", at(l.lower+1), "until", at(bound))
 	}
