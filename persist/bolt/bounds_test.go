@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -87,6 +88,15 @@ func TestClaimsAreForgotten(t *testing.T) {
 	k.pass(time.Millisecond)
 	k.purges(0)
 	held(0)
+	k.claims("d", "claim", "")
+	k.swaps("d", "claim", "claim", 2*lease, "") // it lasts longer
+	k.pass(2*lease - time.Millisecond)
+	k.claims("d", "other", "claim")
+	k.pass(time.Millisecond)
+	k.claims("d", "other", "")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	must.Is(t, must.Err(k.store.Answers().Purge(ended)), context.Canceled)
 }
 
 // TestWindowBounds checks when a window is full, and how many there are at most.
@@ -166,6 +176,16 @@ func TestWindowsThatCannotChange(t *testing.T) {
 	}
 	k.pass(time.Hour)
 	k.purges(1)
+}
+
+// TestWindowsInTheWay checks that answers are refused if their folder cannot be read.
+func TestWindowsInTheWay(t *testing.T) {
+	k := newKept(t)
+	must.Do(t, os.WriteFile(k.path+answersSuffix, nil, 0o600))
+	w := &k.store.answers.windows
+	for what, err := range map[string]error{"find": must.Err(w.find(t.Context(), "a")), "put": w.put("a", "answer", ttl), "purge": must.Err(w.purge())} {
+		must.Is(t, err, syscall.ENOTDIR, "%s", what)
+	}
 }
 
 // TestClockSteps checks that the clock is written when it has advanced by half a minute, and not each

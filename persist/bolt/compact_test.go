@@ -158,6 +158,13 @@ func TestCompactRefuses(t *testing.T) {
 	}))(t)
 	must.Is(t, <-waiting, errMoved, "who waited")
 	holds(t, opts.Path)
+	s = open(t, opts.Path)
+	must.Get(s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1}))(t)
+	newer := func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, formatValue(99)) }
+	must.Do(t, errors.Join(s.writer.do(t.Context(), newer), s.history.writer.do(t.Context(), newer), s.Close()))
+	must.Is(t, must.Err(Compact(opts)), persist.ErrNewer)
+	s.history.closed, s.history.writer = false, nil
+	must.Is(t, must.Err(s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1})), persist.ErrNewer)
 }
 
 // A file that somebody put in the place meanwhile stays there.

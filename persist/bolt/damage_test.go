@@ -94,6 +94,8 @@ func TestPanicIsNoSuccess(t *testing.T) {
 			t.Errorf("%s was told %v", what, err)
 		}
 	}
+	must.Do(t, s.Close())
+	open(t, path) // the lock is free
 }
 
 // A lock that bbolt holds after a panic must not keep the store from closing.

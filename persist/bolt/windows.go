@@ -77,9 +77,7 @@ func (w *windows) use() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.closed:
-		return persist.ErrClosed
-	case w.opened:
+	case w.opened: // or closed, which find and snapshot say
 		return nil
 	case w.failed != nil && w.opts.Elapsed()-w.failAt < openPause:
 		return w.failed
@@ -132,10 +130,7 @@ func (w *windows) numbers() (numbers []int64, err error) {
 	}
 	for _, e := range entries { // by name: numbers of 8 digits and no more come in order
 		if windowName.MatchString(e.Name()) {
-			number, err := strconv.ParseInt(e.Name()[:len(e.Name())-len(".db")], 10, 64)
-			if err != nil {
-				return nil, err
-			}
+			number, _ := strconv.ParseInt(e.Name()[:len(e.Name())-len(".db")], 10, 64) // it has 18 digits at most
 			numbers = append(numbers, number)
 		}
 	}
