@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -422,6 +423,32 @@ func TestKindsOfKeys(t *testing.T) {
 		if _, _, got := s.keyAndPeriod(name); got != ok {
 			t.Errorf("%s is the counter of a key: %t", name, got)
 		}
+	}
+}
+
+// Close says that what only this node had could not be given back.
+func TestCloseSaysWhatFailed(t *testing.T) {
+	store := &chaos{Store: memory.New(time.Now), fails: math.MaxInt}
+	k, p := keyed(t, store, time.Now, nil, nil), periodic(t, store, time.Now, nil, daily)
+	wantOf(t, k, "a", 1, "[1]")
+	numbers(t, p, 1)
+	for _, s := range []seqd.Strategy{k, p} {
+		store.fails = store.calls + 1
+		must.Is(t, s.Close(t.Context()), persist.ErrUnavailable)
+	}
+}
+
+// Nodes, and biz types of a node, do not all do something at once.
+func TestShare(t *testing.T) {
+	shares := make(map[time.Duration]bool)
+	for _, addr := range []string{"10.0.0.1:80", "10.0.0.2:80"} {
+		for _, name := range []string{"order", "user"} {
+			f := family{env: strategy.Env{Addr: addr}, bizType: seqd.BizType{Name: name}}
+			shares[f.share(time.Hour)] = true
+		}
+	}
+	if len(shares) != 4 {
+		t.Errorf("shares of an hour: %v", shares)
 	}
 }
 

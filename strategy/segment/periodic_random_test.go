@@ -61,6 +61,10 @@ type chaosCounters struct {
 
 func (c *chaos) Counters() persist.Counters   { return chaosCounters{c.Store.Counters(), c} }
 func (c *chaos) Documents() persist.Documents { return chaosDocuments{c.Store.Documents(), c} }
+func (c *chaos) Now(ctx context.Context) (now time.Time, err error) {
+	err = c.do(ctx, func() (err error) { now, err = c.Store.Now(ctx); return err })
+	return
+}
 func (x chaosCounters) Read(ctx context.Context, id string) (r persist.Counter, err error) {
 	err = x.c.do(ctx, func() (err error) { r, err = x.Counters.Read(ctx, id); return err })
 	return

@@ -81,9 +81,6 @@ func (s *Keyed) purgeKeysBefore(ctx context.Context) (removed int, err error) {
 		return 0, err
 	}
 	last := s.settings.Reset.Of(keep.Date().AddDate(0, 0, -1))
-	if s.settings.Reset == seqd.ResetYearly {
-		last = keep - 10000
-	}
 	if last.Check() != nil {
 		return 0, nil
 	}

@@ -712,3 +712,18 @@ func TestStoredReadsAnother(t *testing.T) {
 		}
 	})
 }
+
+// After a failover of the store, which may have lost takes, the take that takes over says so.
+func TestStoredTellsOfAFailover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFailingOver()
+		s, o := newStored(t, store, nil, func(s *Settings) { byStore(s); s.RestoreGap = 1000 })
+		last := numbers(t, s, 10)[9]
+		store.failOver(store.copied())
+		store.confirm()
+		got := numbers(t, s, 1)[0]
+		if got <= last+1000 || o.count(seqd.EventStoreFailedOver) != 1 || o.numbers(seqd.EventStoreFailedOver) != got-1-last {
+			t.Errorf("got %d after %d; events %v", got, last, o.counts)
+		}
+	})
+}
