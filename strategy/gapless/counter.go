@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/keyplaces"
 	"github.com/seqd/seqd/strategy/live"
 )
 
@@ -33,7 +34,7 @@ type counter struct {
 	// creators are the callers who may create the ledger, and placed is whether it has a place that
 	// may have to be given back.
 	creators int
-	placedBy string // the caller, if placed
+	place    keyplaces.Place // if placed
 	placed   bool
 	policy   ledger.Policy
 	timer    *time.Timer // calls the machine again

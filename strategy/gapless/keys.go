@@ -84,13 +84,14 @@ func (c *counter) admit(ctx context.Context, by string) (leave func(), err error
 		return c.leave, nil
 	}
 	places := c.places.Of(c.name.Period)
+	var place keyplaces.Place
 	if err = places.Check(ctx, by); err == nil {
-		err = places.Take(ctx, by)
+		place, err = places.Take(ctx, by)
 	}
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.placed, c.placedBy = true, by
+		c.placed, c.place = true, place
 		return c.leave, nil
 	}
 	if code := seqd.CodeOf(err); (code == seqd.CodeTooManyKeys || code == seqd.CodeRateLimited) && c.bornElsewhere(ctx) {
@@ -133,7 +134,7 @@ func (c *counter) vacate() {
 	}
 	c.placed = false
 	if seen := c.machine.Seen(); seen.Revision == 0 || seen.Born != c.writer {
-		c.places.Of(c.name.Period).Spare(c.placedBy)
+		c.places.Of(c.name.Period).Spare(c.place)
 	}
 }
 

@@ -110,15 +110,15 @@ func (p *Places) read(ctx context.Context) (persist.Counter, error) {
 // [seqd.CodeTooManyKeys] if there is none, and otherwise that of the store or of ctx. Within 30 s,
 // Take's caller calls Spare if it has not created the counter, and Doubt if it does not know. by is
 // who asks for the key: see [Places.Check].
-func (p *Places) Take(ctx context.Context, by string) error {
-	if err := p.claim(by); err != nil {
-		return err
-	}
-	err := p.take(ctx)
+func (p *Places) Take(ctx context.Context, by string) (Place, error) {
+	place, err := p.claim(by)
 	if err != nil {
-		p.unclaim(by)
+		return place, err
 	}
-	return err
+	if err = p.take(ctx); err != nil {
+		p.unclaim(place)
+	}
+	return place, err
 }
 
 func (p *Places) take(ctx context.Context) error {
@@ -222,10 +222,10 @@ func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 	return req.Size - above, nil
 }
 
-// Spare takes back the place of a key whose counter another node has created, or that got none. by
-// is that of Take. Another key gets it, or the store does in the background.
-func (p *Places) Spare(by string) {
-	p.unclaim(by)
+// Spare takes back the place of a key whose counter another node has created, or that got none.
+// Another key gets it, or the store does in the background.
+func (p *Places) Spare(place Place) {
+	p.unclaim(place)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keep(1)

@@ -95,9 +95,7 @@ func (w *town) want(places, keys int64) {
 
 func (w *town) take(p *Places, code seqd.Code) {
 	w.t.Helper()
-	if err := p.Take(w.t.Context(), ""); seqd.CodeOf(err) != code {
-		w.t.Errorf("got %v, want %q", err, code)
-	}
+	must.Code(w.t, must.Err(p.Take(w.t.Context(), "")), code)
 }
 
 // What is taken and not used comes back: at once for another key, after a while, and when the node
@@ -114,14 +112,14 @@ func TestUnusedPlaces(t *testing.T) {
 		w.want(1, 1)
 		for range 5 {
 			w.take(a, "")
-			a.Spare("")
+			a.Spare(Place{})
 		}
 		w.want(4, 1)
 		must.Report(t, a.Close(t.Context()))
 		w.want(1, 1)
 		w.take(a, "")
 		time.Sleep(inHand)
-		a.Spare("") // late: no node has it any more
+		a.Spare(Place{}) // late: no node has it any more
 		time.Sleep(time.Second)
 		w.want(1, 1)
 		if err := w.counters.Delete(t.Context(), "rent/"); err != nil { // the period was purged
@@ -197,7 +195,7 @@ func TestCallerLeaves(t *testing.T) {
 	<-p.turn // somebody fetches places
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	must.Is(t, p.Take(ctx, ""), context.Canceled)
+	must.Is(t, must.Err(p.Take(ctx, "")), context.Canceled)
 }
 
 // Nodes that come and go, crash and lose answers make no more keys than they may, and in the end
@@ -219,7 +217,7 @@ func TestRandom(t *testing.T) {
 			w.counters.mu.Unlock()
 			p, crash := w.node()
 			defer crash()
-			if p.Take(t.Context(), "") == nil {
+			if must.Err(p.Take(t.Context(), "")) == nil {
 				w.count(1)
 			}
 			time.Sleep(time.Duration(10+r.IntN(10)) * time.Minute)
@@ -234,13 +232,14 @@ func (w *town) live(r *rand.Rand) {
 		p, crash := w.node()
 		for range r.IntN(15) {
 			time.Sleep(time.Duration(r.IntN(40_000)) * time.Millisecond)
-			if p.Take(context.Background(), "") != nil {
+			place, err := p.Take(context.Background(), "")
+			if err != nil {
 				continue
 			}
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Millisecond)
 			switch r.IntN(4) {
 			case 0:
-				p.Spare("")
+				p.Spare(place)
 			case 1:
 				p.Doubt()
 			default:
@@ -265,24 +264,22 @@ func TestShare(t *testing.T) {
 		defer crash()
 		check := func(p *Places, by string, code seqd.Code) {
 			t.Helper()
-			if err := p.Check(t.Context(), by); seqd.CodeOf(err) != code {
-				t.Errorf("%s: %v, want %q", by, err, code)
-			}
+			must.Code(t, p.Check(t.Context(), by), code, by)
 		}
-		take := func(p *Places, by string, code seqd.Code) {
+		take := func(p *Places, by string, code seqd.Code) Place {
 			t.Helper()
-			if err := p.Take(t.Context(), by); seqd.CodeOf(err) != code {
-				t.Errorf("%s: %v, want %q", by, err, code)
-			}
+			place, err := p.Take(t.Context(), by)
+			must.Code(t, err, code, by)
+			return place
 		}
 		for _, p := range []*Places{a, b, a, b} {
 			take(p, "shop", "")
 		}
 		time.Sleep(3 * time.Second) // both have noted it
-		take(a, "shop", "")
+		last := take(a, "shop", "")
 		time.Sleep(2 * time.Second) // and a has seen what b has noted
 		take(a, "shop", seqd.CodeRateLimited)
-		a.Spare("shop")
+		a.Spare(last)
 		check(a, "shop", "")
 		take(a, "shop", "")
 		check(a, "shop", seqd.CodeRateLimited)
@@ -303,5 +300,54 @@ func TestShare(t *testing.T) {
 		if docs, err := w.documents.List(t.Context(), ShareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Key != "rent/:other" {
 			t.Error(docs, err)
 		}
+	})
+}
+
+// unread are documents that sometimes cannot be read.
+type unread struct {
+	persist.Documents
+	away bool
+}
+
+func (u *unread) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if u.away {
+		return persist.Document{}, persist.ErrUnavailable
+	}
+	return u.Documents.Read(ctx, kind, key)
+}
+
+// What is noted late of a day that is over changes nothing of the next one, and so does what was
+// taken on that day and is spared on the next one.
+func TestShareOverMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(t, 100)
+		w.each = 5
+		docs := &unread{Documents: w.documents}
+		w.documents = docs
+		a, crash := w.node()
+		defer crash()
+		b, crashed := w.node()
+		defer crashed()
+		take := func(p *Places) (last Place) {
+			for range 5 {
+				last = must.Get(p.Take(t.Context(), "shop"))(t)
+			}
+			return last
+		}
+		time.Sleep(24*time.Hour - time.Second/2)
+		spare := take(a)
+		docs.away = true
+		time.Sleep(600 * time.Millisecond) // the next day has begun, and a has noted nothing
+		take(b)
+		time.Sleep(950 * time.Millisecond)
+		docs.away = false
+		time.Sleep(2 * time.Second) // b notes something, and then a
+		c, ended := w.node()
+		defer ended()
+		must.Code(t, c.Check(t.Context(), "shop"), seqd.CodeRateLimited, "a new node")
+		a.Spare(spare)
+		must.Code(t, a.Check(t.Context(), "shop"), seqd.CodeRateLimited, "after Spare")
+		must.Report(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
+		must.Code(t, c.Check(t.Context(), "shop"), seqd.CodeRateLimited, "in the end")
 	})
 }

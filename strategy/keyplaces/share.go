@@ -43,6 +43,12 @@ type share struct {
 	more  int64 // by this one, not in the document
 }
 
+// Place is what [Places.Take] has taken.
+type Place struct {
+	by  string
+	day int64
+}
+
 // body is that of a document.
 type body struct {
 	Day  int64 `json:"day"`
@@ -92,31 +98,33 @@ func (p *Places) refusal(s *share, today int64) error {
 }
 
 // claim notes that a caller creates a key, unless it may not.
-func (p *Places) claim(by string) error {
+func (p *Places) claim(by string) (Place, error) {
 	if p.c.MostNew == 0 {
-		return nil
+		return Place{}, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, today := p.share(by)
 	if err := p.refusal(s, today); err != nil {
-		return err
+		return Place{}, err
 	}
 	s.more++
 	p.noteSoon()
-	return nil
+	return Place{by, today}, nil
 }
 
-// unclaim notes that a caller has not created the key of claim.
-func (p *Places) unclaim(by string) {
+// unclaim notes that a caller has not created the key of claim. If that was on another day, it does
+// not matter any more.
+func (p *Places) unclaim(place Place) {
 	if p.c.MostNew == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, _ := p.share(by)
-	s.more--
-	p.noteSoon()
+	if s, today := p.share(place.by); today == place.day {
+		s.more--
+		p.noteSoon()
+	}
 }
 
 // noteSoon writes the documents in a moment. mu is held.
@@ -152,6 +160,9 @@ func (p *Places) noteShares(ctx context.Context) (err error) {
 	p.mu.Unlock()
 	for by, n := range more {
 		noted, failed := p.noteShare(ctx, by, today, n)
+		if errors.Is(failed, errOver) {
+			continue
+		}
 		if err = cmp.Or(err, failed); failed != nil {
 			continue
 		}
@@ -164,11 +175,17 @@ func (p *Places) noteShares(ctx context.Context) (err error) {
 	return err
 }
 
+// errOver is why nothing is noted of a day: by the clock of another node, a later one has begun.
+var errOver = errors.New("the day is over")
+
 // noteShare adds n keys to the document of a caller, and returns how many there are then.
 func (p *Places) noteShare(ctx context.Context, by string, today, n int64) (noted int64, err error) {
 	d, b, err := p.readShare(ctx, by, today)
 	if err != nil {
 		return 0, err
+	}
+	if b.Day > today {
+		return 0, errOver
 	}
 	noted = max(0, b.Keys+n)
 	text, err := json.Marshal(body{Day: today, Keys: noted})
@@ -184,14 +201,14 @@ func (p *Places) noteShare(ctx context.Context, by string, today, n int64) (note
 }
 
 // readShare reads the document of a caller, which has revision 0 if there is none, and what it says
-// of a day.
+// of a day, or of a later one.
 func (p *Places) readShare(ctx context.Context, by string, today int64) (d persist.Document, b body, err error) {
 	key := p.c.Name + ":" + by
 	d, err = p.c.Documents.Read(ctx, ShareKind, key)
 	if errors.Is(err, persist.ErrNotFound) {
 		return persist.Document{Kind: ShareKind, Key: key}, b, nil
 	}
-	if err == nil && (json.Unmarshal([]byte(d.Body), &b) != nil || b.Day != today) {
+	if err == nil && (json.Unmarshal([]byte(d.Body), &b) != nil || b.Day < today) {
 		b = body{}
 	}
 	return d, b, err

@@ -131,7 +131,8 @@ func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
 // create creates the counter of a new key, if the biz type may have one more, with the first size
 // numbers, or all if there are fewer, taken out of it. It returns ErrExists if there is one.
 func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.Range, error) {
-	if err := s.key.places.Take(ctx, s.key.by); err != nil {
+	place, err := s.key.places.Take(ctx, s.key.by)
+	if err != nil {
 		if _, missing := s.env.Store.Counters().Read(ctx, s.name); missing == nil { // another node has created it
 			err = persist.ErrExists
 		}
@@ -139,11 +140,11 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 	}
 	before := s.settings.Start - 1
 	r := persist.Range{First: before + 1, Last: before + min(size, s.last()-before)}
-	err := s.env.Store.Counters().Create(ctx, persist.Counter{
+	err = s.env.Store.Counters().Create(ctx, persist.Counter{
 		BizTag: s.name, Max: r.Last, Step: s.settings.Step, Timestamp: s.env.Now().UnixMilli(), Epoch: epoch,
 	})
 	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
-		s.key.places.Spare(s.key.by)
+		s.key.places.Spare(place)
 		return persist.Range{}, err
 	}
 	if err != nil {
