@@ -39,9 +39,7 @@ func repeatUnder(t *testing.T, before, after string, gapless bool) {
 		must.Get(c.Enable(t.Context(), "order", true, always))(t)
 	}
 	ask := func(want seqd.Want, once string) (*seqd.Call, error) {
-		call := &seqd.Call{BizType: "order", Count: 1, Want: want, Once: once, AnswerKept: true, TTL: time.Hour}
-		err := c.issuer.Issue(t.Context(), call)
-		return call, err
+		return ask(t, c, &seqd.Call{BizType: "order", Count: 1, Want: want, Once: once, AnswerKept: true, TTL: time.Hour})
 	}
 	c.mustPut(t, "order", before, always)
 	issued := must.Get(ask(seqd.AnyNumbers, "issue"))(t).Sequence.IDs()[0]
@@ -63,4 +61,35 @@ func repeatUnder(t *testing.T, before, after string, gapless bool) {
 	if again := must.Get(ask(seqd.AnyNumbers, "issue"))(t).Sequence.IDs()[0]; again != issued {
 		t.Errorf("got %s, and %s when it is repeated", issued, again)
 	}
+}
+
+// A key has one place, whatever the strategy of its biz type was when it got its first number.
+func TestPlacesAfterAnotherStrategy(t *testing.T) {
+	for _, change := range [][2]string{{"segment", "gapless"}, {"gapless", "segment"}} {
+		onFakeClock(t, func(t *testing.T) {
+			c := newNode(t, newFaulty(false))
+			put := func(strategy string) {
+				t.Helper()
+				c.mustPut(t, "ticket", `{"strategy":"`+strategy+`","keyed":true,"maxKeys":2}`, forced())
+			}
+			put(change[0])
+			for _, strategy := range []string{change[1], change[0], change[1]} {
+				c.ids(t, "a", 1)
+				c.ids(t, "b", 1)
+				put(strategy)
+				c.ids(t, "b", 1)
+				for range 2 {
+					_, err := ask(t, c, &seqd.Call{BizType: "ticket", Count: 1, Key: "c"})
+					must.Code(t, err, seqd.CodeTooManyKeys, "%s", strategy)
+					time.Sleep(5 * time.Minute) // until the keys were counted
+				}
+			}
+		})
+	}
+}
+
+func ask(t *testing.T, c *node, call *seqd.Call) (*seqd.Call, error) {
+	t.Helper()
+	err := c.issuer.Issue(t.Context(), call)
+	return call, err
 }

@@ -58,14 +58,40 @@ func (s *Strategy) newPlaces(p seqd.Period) *keyplaces.Places {
 	})
 }
 
-// countKeys returns how many keys have a ledger of a period.
+// countKeys returns how many keys have a ledger of a period, or a counter from when the biz type was
+// of another strategy.
 func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
-	err = s.eachFrom(ctx, s.name+"/", func(doc persist.Document) error {
-		if name, err := parseName(s.name, doc.Key); err == nil && name.Period == p {
+	counts := func(counter string) bool {
+		name, err := parseName(s.name, counter)
+		return err == nil && name.Key != "" && name.Period == p
+	}
+	prefix := s.name + "/"
+	err = s.eachFrom(ctx, prefix, func(doc persist.Document) error {
+		if counts(doc.Key) {
 			n++
 		}
 		return nil
 	})
+	for from, more := prefix, err == nil; more; {
+		page, err := s.documents.counters.List(ctx, from, keysPage)
+		if err != nil {
+			return n, err
+		}
+		more = len(page) == keysPage
+		for _, c := range page {
+			if from = c.BizTag; !strings.HasPrefix(from, prefix) {
+				return n, nil
+			}
+			if !counts(from) {
+				continue
+			}
+			if _, err := s.Read(ctx, persist.LedgerKind, from); errors.Is(err, persist.ErrNotFound) {
+				n++
+			} else if err != nil {
+				return n, err
+			}
+		}
+	}
 	return n, err
 }
 
@@ -94,7 +120,7 @@ func (c *counter) admit(ctx context.Context, by string) (leave func(), err error
 		c.placed, c.place = true, place
 		return c.leave, nil
 	}
-	if code := seqd.CodeOf(err); (code == seqd.CodeTooManyKeys || code == seqd.CodeRateLimited) && c.bornElsewhere(ctx) {
+	if code := seqd.CodeOf(err); (code == seqd.CodeTooManyKeys || code == seqd.CodeRateLimited) && (c.bornElsewhere(ctx) || c.hasCounter(ctx)) {
 		return c.leave, nil
 	}
 	c.leave()
@@ -108,6 +134,12 @@ func (c *counter) admit(ctx context.Context, by string) (leave func(), err error
 func (c *counter) bornElsewhere(ctx context.Context) bool {
 	_, _ = c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
 	return !c.isNew()
+}
+
+// hasCounter reports whether the key has had numbers of another strategy: then it has a place already.
+func (c *counter) hasCounter(ctx context.Context) bool {
+	_, err := c.documents.counters.Read(ctx, c.key)
+	return err == nil
 }
 
 // join notes a caller who may create the ledger, and reports whether that needs no place any more.
