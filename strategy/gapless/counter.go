@@ -74,9 +74,6 @@ func (s *Strategy) counter(name live.Name) *counter {
 
 // open implements [live.Options].
 func (s *Strategy) open(ctx context.Context, name live.Name, _ string) (*counter, error) {
-	if err := name.Period.Check(); err != nil {
-		return nil, err
-	}
 	c := s.counter(name)
 	// any operation reads the document first, and this one changes nothing
 	_, err := c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
@@ -320,13 +317,10 @@ func (c *counter) execute(command *ledger.Command) (out outcome) {
 	return out
 }
 
-// close ends the use of a counter: it waits until what is under way has ended, or ctx ends.
+// close ends the use of a counter: it waits until what is under way has ended, or ctx ends. It is
+// called once.
 func (c *counter) close(ctx context.Context) error {
 	c.mu.Lock()
-	if c.closing {
-		c.mu.Unlock()
-		return nil
-	}
 	idle := make(chan struct{})
 	c.closing, c.idle = true, idle
 	c.step()

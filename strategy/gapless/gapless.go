@@ -168,7 +168,10 @@ func (s *Strategy) Init(ctx context.Context, fresh bool) error {
 // look opens the present counter, so that metrics and alerts know what is reserved and released
 // also if nobody asks for a number.
 func (s *Strategy) look(ctx context.Context) {
-	p, _ := s.period(0) // one that is wrong is not opened
+	p, err := s.period(0)
+	if err != nil {
+		return // requests say why
+	}
 	e, err := s.counters.Acquire(ctx, live.Name{Period: p}, "")
 	if err != nil {
 		return // requests say why
@@ -223,9 +226,7 @@ func (s *Strategy) create(ctx context.Context) (err error) {
 		}
 	}
 	state := ledger.Fresh(&policy, newID(), write.Fence)
-	if write.Doc, err = state.Document(s.name, s.now()); err != nil {
-		return err
-	}
+	write.Doc, _ = state.Document(s.name, s.now()) // one without numbers is small
 	err = s.documents.execute(ctx, &write).Err
 	switch {
 	case errors.Is(err, persist.ErrExists): // another node was first

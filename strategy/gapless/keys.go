@@ -19,7 +19,7 @@ const keysPage = 100
 // the periods of one key is followed by one that begins behind all of them.
 func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []string, err error) {
 	prefix := s.name + "/"
-	for from := prefix + behind(after); len(keys) < limit; {
+	for from := prefix + behind(after); ; {
 		page := min(keysPage, limit-len(keys)+1)
 		docs, err := s.List(ctx, persist.LedgerKind, from, page)
 		if err != nil {
@@ -42,7 +42,6 @@ func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []st
 			return keys, nil
 		}
 	}
-	return keys, nil
 }
 
 // behind returns what comes after the counters of a key, in all periods.

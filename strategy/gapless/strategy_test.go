@@ -440,6 +440,8 @@ func TestUnreadable(t *testing.T) {
 			doc.Body, doc.Revision = body, doc.Revision+1
 			must.Do(t, docs.Update(ctx, doc))
 			must.Code(t, must.Err(node.Account(ctx, seqd.AccountQuery{Limit: 9})), seqd.CodeInternal, "an account of a %s ledger", name)
+			_, _, recall := s.factory().Recall(ctx, s.env(), "invoice", seqd.Order{Count: 1, Once: "order-9"}, &seqd.Sequence{})
+			must.Code(t, recall, seqd.CodeInternal, "a repeated request after a %s ledger", name)
 			want := map[string]seqd.Code{"damaged": seqd.CodeInternal, "newer": seqd.CodeConflict}[name]
 			if _, _, err := order(node, "", seqd.Order{Count: 1}); seqd.CodeOf(err) != want {
 				t.Errorf("a number of a %s ledger: %v", name, err)
@@ -507,6 +509,7 @@ func TestBeginsAboveAnotherStrategy(t *testing.T) {
 		}{"plain": {nil, "", "invoice"}, "keyed": {keyed, "k2", "invoice/k2"}, "daily": {everyDay, "", "invoice@20000101"}} {
 			s := newScene(t, false, test.settings)
 			s.named(test.counter, 50)
+			must.Do(t, s.Store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: "invoice@x", Revision: 1, Body: "{}"})) // not one of its counters
 			node := s.begun(true)
 			text, _, err := order(node, test.key, seqd.Order{Count: 2})
 			if !strings.HasPrefix(text, "[[51 52]]") || err != nil {

@@ -113,6 +113,9 @@ func TestSweepAlone(t *testing.T) {
 func TestSweepBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, false, nil)
+		_, stop := s.background(nil)
+		time.Sleep(time.Minute)
+		stop()
 		attendance, _ := s.background(nil)
 		time.Sleep(10 * time.Minute)
 		if s.has(persist.BeatKind, "nodes") {
@@ -174,9 +177,10 @@ func TestSweepThroughBizType(t *testing.T) {
 	for name, settings := range map[string]func(*gapless.Settings){"plain": nil, "keyed": keyed} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, h, log := newScene(t, false, settings), new(hears), new(testlog.Text)
+				s, h, log := newScene(t, true, settings), new(hears), new(testlog.Text)
 				s.observer, s.log = h, slog.New(slog.NewTextHandler(log, nil))
-				s.reserve(map[bool]string{true: "k1"}[name == "keyed"], 10*time.Second)
+				key := map[bool]string{true: "k1"}[name == "keyed"]
+				s.reserve(key, 10*time.Second)
 				node := s.node()
 				issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log}))(t)
 				issuer.Init(t.Context())
@@ -194,6 +198,18 @@ func TestSweepThroughBizType(t *testing.T) {
 				expired := slices.DeleteFunc(h.heard(), func(k seqd.EventKind) bool { return k != seqd.EventReservationExpired })
 				if len(expired) != 1 {
 					t.Errorf("%d reservations expired", len(expired))
+				}
+				var seq seqd.Sequence
+				seq.For(key)
+				must.Do(t, node.Generate(t.Context(), 1, &seq))
+				_, _, err := order(node, key, seqd.Order{Count: 1, Reserve: true, TTL: 10 * time.Second})
+				must.Do(t, err)
+				s.failOver("f2")
+				troubles := log.Count("reservations cannot be reclaimed; it is tried again")
+				node.Return(&seq, nil)
+				time.Sleep(time.Minute)
+				if log.Count("reservations cannot be reclaimed; it is tried again") != troubles || log.Count("numbers that nobody got") != 1 {
+					t.Errorf("after a failover, of which the biz type tells, the log says\n%s", log)
 				}
 				stop()
 				must.Report(t, issuer.Close(t.Context()))
@@ -321,7 +337,7 @@ func TestPurge(t *testing.T) {
 
 // While the store is away, the log says so once, and once that it is there again. Nothing is lost.
 func TestSweepWithoutStore(t *testing.T) {
-	for down, others := range map[string]int{"*": 1, "update": 0} {
+	for down, others := range map[string]int{"*": 1, "update": 0, "now": 1} {
 		synctest.Test(t, func(t *testing.T) { sweepWithout(t, down, others) })
 	}
 }
@@ -332,6 +348,9 @@ func sweepWithout(t *testing.T, down string, others int) {
 	s, log := newScene(t, false, nil), new(testlog.Text)
 	s.log = slog.New(slog.NewTextHandler(log, nil))
 	s.reserve("", 20*time.Second)
+	if down == "now" { // that is asked once
+		s.away(down)
+	}
 	_, stop := s.background(nil)
 	time.Sleep(10 * time.Second)
 	s.away(down)
