@@ -37,10 +37,7 @@ func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Acc
 	}
 	policy := s.settings.policyOf(s.env.AnswerTTL, s.ends(name.Period))
 	policy.Awake = s.env.Attendance.Since(s.now())
-	gaps, next, err := state.Account(&policy, q.After, q.Limit, voids, more)
-	if err != nil {
-		return a, unavailable(err)
-	}
+	gaps, next := state.Account(&policy, q.After, q.Limit, voids, more)
 	a.First, a.Last, a.Issued, a.Next = state.First, state.Last, state.NumIssued(), next
 	for _, g := range gaps {
 		a.Gaps = append(a.Gaps, gap(name, g))

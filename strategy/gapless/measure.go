@@ -265,10 +265,7 @@ func (c *counter) refresh() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
-	doc, err := c.Documents.Read(ctx, persist.LedgerKind, c.key)
-	if err != nil {
-		return
-	}
+	doc, _ := c.Documents.Read(ctx, persist.LedgerKind, c.key) // an empty one cannot be decoded
 	state, err := ledger.Decode(&doc)
 	if err != nil {
 		return

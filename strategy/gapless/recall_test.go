@@ -388,11 +388,12 @@ func TestRecallInAnyShape(t *testing.T) {
 			if err = errors.Join(err, s.Close(t.Context())); err != nil {
 				t.Fatal(err)
 			}
+			made := d.now()
 			recall := func(key, once string, count int) (seqd.Reservation, bool, error) {
 				var again seqd.Sequence
 				again.For(key)
 				r, found, err := factory.Recall(t.Context(), env, "invoice", seqd.Order{Count: count, Reserve: true, TTL: 24 * time.Hour, Once: once}, &again)
-				if found && again.First() != seq.First() {
+				if found && (again.First() != seq.First() || !again.Made().Equal(made)) {
 					t.Errorf("%s in %s: %d instead of %d", reset, zone, again.First(), seq.First())
 				}
 				return r, found, err

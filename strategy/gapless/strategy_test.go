@@ -100,6 +100,12 @@ func TestRefused(t *testing.T) {
 			_, _, err := order(node, "", test.order)
 			must.Code(t, err, test.code, "%+v", test.order)
 		}
+		s.away("*") // what makes no sense does not wait for the store
+		for want, o := range map[seqd.Code]seqd.Order{seqd.CodeInvalidCount: {Count: 4, Reserve: true}, seqd.CodeInvalidTTL: {Count: 1, Reserve: true, TTL: 1}} {
+			_, _, err := order(node, "", o)
+			must.Code(t, err, want, "%+v", o)
+		}
+		s.away("")
 		ctx := t.Context()
 		must.Code(t, node.Void(ctx, seqd.Voiding{Number: 1, Period: 20000101, Reason: "spoilt"}), seqd.CodeInvalidRequest, "void in a period")
 		must.Code(t, must.Err(node.Account(ctx, seqd.AccountQuery{Period: 20000101, Limit: 1})), seqd.CodeInvalidRequest, "an account of a period")
@@ -242,6 +248,8 @@ func TestHealth(t *testing.T) {
 		}
 
 		other := s.node()
+		s.away("now")
+		must.Code(t, other.Init(t.Context(), true), seqd.CodeStoreUnavailable, "it begins without the store's time")
 		s.away("*")
 		if _, err := other.Find(t.Context(), s.id, &seqd.Sequence{}); err == nil || other.Close(t.Context()) != nil {
 			t.Errorf("without the store: %v", err)

@@ -26,19 +26,11 @@ type Gap struct {
 
 // Account returns at most limit gaps above after, ascending, and the after of the next page, 0 if
 // there is none. voids and more are those of [State.ListVoids] for the same page.
-func (s *State) Account(p *Policy, after int64, limit int, voids []persist.Document, more bool) (gaps []Gap, next int64, err error) {
-	entries, err := s.voidEntries(voids)
-	if err != nil {
-		return nil, 0, err
-	}
+func (s *State) Account(p *Policy, after int64, limit int, voids []*Entry, more bool) (gaps []Gap, next int64) {
 	// nothing is known of what is above the last record
 	end := s.Last
 	if more && len(voids) > 0 {
-		last, err := DecodeEntry(&voids[len(voids)-1])
-		if err != nil {
-			return nil, 0, err
-		}
-		end = last.Runs[0].To
+		end = voids[len(voids)-1].Runs[0].To
 	}
 	add := func(g Gap) {
 		if g.To > after && g.From <= end {
@@ -46,7 +38,7 @@ func (s *State) Account(p *Policy, after int64, limit int, voids []persist.Docum
 			gaps = append(gaps, g)
 		}
 	}
-	for _, e := range entries {
+	for _, e := range s.voidEntries(voids) {
 		add(Gap{Run: e.Runs[0], State: seqd.GapVoid, At: e.At, Reason: e.Reason, By: e.Caller})
 	}
 	for _, r := range s.Released {
@@ -65,13 +57,13 @@ func (s *State) Account(p *Policy, after int64, limit int, voids []persist.Docum
 	case end < s.Last:
 		next = end
 	}
-	return gaps, next, nil
+	return gaps, next
 }
 
-// ListVoids returns the records of void numbers that a page of the account needs, and whether there
+// ListVoids returns what the records say of void numbers that a page of the account needs, and whether there
 // may be more of them; then it returns at least one. It leaves out those of later revisions, and
 // those of a history that a failover lost. The state was read before the call.
-func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter string, after int64, limit int) (own []persist.Document, more bool, err error) {
+func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter string, after int64, limit int) (own []*Entry, more bool, err error) {
 	others := func(d persist.Document) bool { return !strings.HasPrefix(d.Key, counter+"#") }
 	for key := VoidKey(counter, after); ; {
 		page, err := from.List(ctx, persist.VoidKind, key, limit+1)
@@ -89,18 +81,10 @@ func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter s
 	}
 }
 
-// own returns the records of void numbers above after that belong to this state. The key of after with
+// own returns what records say of void numbers above after that belong to this state. The key of after with
 // an era is above that without one, so the record of after can be listed again. If it were the only one
 // of a page, the next page would begin where this one did.
-func (s *State) own(records []persist.Document, after int64) (own []persist.Document, err error) {
-	for i := range records {
-		e, err := DecodeEntry(&records[i])
-		if err != nil {
-			return nil, err
-		}
-		if s.owns(e) && e.Runs[0].To > after {
-			own = append(own, records[i])
-		}
-	}
-	return own, nil
+func (s *State) own(records []persist.Document, after int64) ([]*Entry, error) {
+	all, err := decodeEntries(records)
+	return slices.DeleteFunc(all, func(e *Entry) bool { return !s.owns(e) || e.Runs[0].To <= after }), err
 }

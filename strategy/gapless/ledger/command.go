@@ -179,10 +179,10 @@ func (m *Machine) write(p *pending) {
 
 // lookAhead begins to look up what requests will need, while something else is under way.
 func (m *Machine) lookAhead() {
-	if len(m.looks) >= mostLooks {
-		return
-	}
 	for _, r := range m.queue {
+		if len(m.looks) == mostLooks {
+			return
+		}
 		ahead := r.Op.Once != "" || r.Op.Kind == Void
 		if ahead && r.looking == 0 && r.looked == nil {
 			m.look(r)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -83,9 +84,6 @@ func TestDamagedRecord(t *testing.T) {
 		must.Is(t, must.Err(VoidsOf([]persist.Document{record})), persist.ErrInvalid, "void numbers of %q", body)
 		s := Fresh(&plain, "b", "")
 		must.Is(t, must.Err(s.AllVoids([]persist.Document{record})), persist.ErrInvalid, "all void numbers with %q", body)
-		if _, _, err := s.Account(&plain, 0, 9, []persist.Document{record}, true); !errors.Is(err, persist.ErrInvalid) {
-			t.Errorf("an account with %q: %v", body, err)
-		}
 		must.Is(t, must.Err(s.own([]persist.Document{record}, 0)), persist.ErrInvalid, "whose is %q", body)
 		w := newWorld(1, 0)
 		w.docs[record.PersistID()] = record
@@ -108,6 +106,11 @@ func TestEndedUnknownHow(t *testing.T) {
 	for since, want := range map[int64]error{3: ErrLook, 4: nil} {
 		must.Is(t, s.stillSo(1, &plain, e, &Looked{Since: Since{Revision: since}, Answer: e}), want, "read at revision %d", since)
 	}
+	s = &State{Reserved: []*Reservation{{ID: "x", Runs: []Run{{1, 2}}, Made: 1, TTL: 5}}}
+	for now, err := range map[int64]error{5: nil, 6: errExpired} {
+		must.Is(t, s.stillSo(now, &plain, &Entry{ID: "x", Runs: []Run{{1, 2}}}, nil), err, "open at %d", now)
+	}
+	must.Is(t, s.stillSo(5, &plain, &Entry{ID: "x", Runs: []Run{{1, 3}}}, nil), errVoid)
 	var res Result
 	if err := s.settleEnded(&Op{Kind: Find}, &Entry{Made: 10, TTL: 5, End: Confirmed}, &res); err != nil || res.Due != 15 || res.End != Confirmed {
 		t.Errorf("%+v, %v", res, err)
@@ -158,8 +161,8 @@ func TestCheck(t *testing.T) {
 	if err := s.Check([]Run{{2, 2}}); err != nil {
 		t.Errorf("a clone shares what changes: %v", err)
 	}
-	if gaps, _, err := s.Account(&plain, 5, 9, nil, false); err != nil || len(gaps) != 2 || gaps[0].Run != (Run{6, 6}) {
-		t.Errorf("above 5 there are %+v, %v", gaps, err)
+	if gaps, _ := s.Account(&plain, 5, 9, nil, false); len(gaps) != 2 || gaps[0].Run != (Run{6, 6}) || s.NumReleased() != 2 {
+		t.Errorf("above 5 there are %+v", gaps)
 	}
 	apply(Op{Kind: Void, Number: 6, Reason: "spoilt"}) // it was released
 	must.Report(t, s.Check([]Run{{2, 2}, {6, 6}}))
@@ -316,13 +319,15 @@ func TestListVoids(t *testing.T) {
 	}{{0, 1, []int64{3, 4}, true}, {0, 2, []int64{3}, true}, {0, 4, []int64{3, 4}, false}, {3, 1, []int64{4}, false}, {4, 1, nil, false}} {
 		var got []int64
 		own, more, err := s.ListVoids(t.Context(), w, counter, test.after, test.limit)
-		for _, d := range own {
-			e, _ := DecodeEntry(&d)
+		for _, e := range own {
 			got = append(got, e.Runs[0].To)
 		}
 		if err != nil || more != test.more || !slices.Equal(got, test.want) {
 			t.Errorf("%d after %d: %v, more %t, %v", test.limit, test.after, got, more, err)
 		}
+	}
+	if found, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), w); err != nil || len(found) != 4 {
+		t.Errorf("of the counter there are %v, %v", found, err)
 	}
 }
 
@@ -362,6 +367,38 @@ func TestMachine(t *testing.T) {
 	m.Done(now, 1, &write, Outcome{Err: persist.ErrInvalid})
 	if list, wake := m.Next(now, 1); !errors.Is(r.Err, persist.ErrInvalid) || len(list) > 0 || !wake.IsZero() || !m.Idle() {
 		t.Errorf("the store refuses a write: %v, and the machine wants %+v", r.Err, list)
+	}
+
+	// A write that is in doubt can still come if it was made up for this document and this server.
+	m.fence.Current = "f2"
+	for i, test := range []struct {
+		p    pending
+		s    State
+		same bool
+	}{
+		{pending{}, State{}, true}, {pending{}, State{Revision: 1}, true}, {pending{era: 1}, State{}, true}, {pending{era: 1}, State{Revision: 1}, false},
+		{pending{born: "w"}, State{Revision: 1}, false}, {pending{command: Command{Fenced: true, Fence: "f1"}}, State{}, false},
+		{pending{command: Command{Fenced: true, Fence: "f2"}}, State{}, true},
+	} {
+		if got := m.sameLine(&test.p, &test.s); got != test.same {
+			t.Errorf("%d: same line %t", i, got)
+		}
+	}
+
+	// Look-ups for requests begin ahead, but not for all of very many. One may end after its
+	// request was refused.
+	m.state, m.queue = &State{Revision: 9, Dropped: 9, First: 1}, nil
+	for i := range mostLooks + 9 {
+		m.queue = append(m.queue, &Request{Op: Op{Kind: Issue, Count: 1, Once: fmt.Sprint(i)}})
+	}
+	m.commands = nil
+	if m.lookAhead(); len(m.commands) != mostLooks {
+		t.Errorf("%d look-ups begin", len(m.commands))
+	}
+	left := m.queue[0]
+	m.refuse(left, errFull)
+	if m.Done(now, 1, &m.commands[0], Outcome{}); left.looked != nil {
+		t.Error("it still waits")
 	}
 
 	m.seen = Seen{Era: 1, Revision: 5}
@@ -426,6 +463,29 @@ func TestAdopt(t *testing.T) {
 		after := string(s.append(nil))
 		if want := name != "nothing" && !strings.HasSuffix(name, "at last"); err == nil || res.Changed != want || (after != before) != want {
 			t.Errorf("%s: changed %t, %v, from %s to %s", name, res.Changed, err, before, after)
+		}
+	}
+}
+
+// In a period that was closed nothing new is given to requests that may be repeated. It is opened
+// only before its end.
+func TestClosedPeriod(t *testing.T) {
+	for _, test := range []struct {
+		now    int64
+		closed bool
+		op     Op
+		want   error
+		after  bool
+	}{
+		{99, true, Op{Count: 1, Once: "k"}, errShut, true}, {100, true, Op{Count: 1, Once: "k"}, errClosed, true},
+		{99, false, Op{Count: 1, Once: "k", NoAnswer: errFull}, errFull, false}, {99, true, Op{Kind: Reopen}, nil, false}, {100, true, Op{Kind: Reopen}, nil, true},
+	} {
+		s := Fresh(&Policy{Start: 1, Ends: 100}, "b", "")
+		s.Closed = test.closed
+		p := s.Policy()
+		_, err := s.Apply(test.now, &p, &test.op, &Looked{})
+		if must.Is(t, err, test.want, "%+v", test); s.Closed != test.after {
+			t.Errorf("%+v: closed %t", test, s.Closed)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
@@ -30,6 +30,11 @@ func (a *away) List(context.Context, string, string, int) ([]persist.Document, e
 	return a.list, nil
 }
 
+// noFence is a store that does not tell its fence.
+type noFence struct{ persist.Fenced }
+
+func (noFence) Fence(context.Context) (persist.Fence, error) { return persist.Fence{}, errLost }
+
 // What the store does not say is not taken for what there is not.
 func TestRecordsAway(t *testing.T) {
 	s, err := Decode(&persist.Document{Revision: 9, Body: `{"v":1,"f":1,"l":20,"n":2}`})
@@ -49,22 +54,29 @@ func TestRecordsAway(t *testing.T) {
 	} {
 		must.Is(t, fails(&away{}), errLost, "%s", name)
 	}
+	must.Is(t, (&Command{}).Execute(t.Context(), &away{}, noFence{}).Err, errLost, "a read without the fence")
+	for err, code := range map[error]seqd.Code{
+		persist.ErrNewer: seqd.CodeConflict, persist.ErrInvalid: seqd.CodeInternal, persist.ErrFailedOver: seqd.CodeStoreFailedOver, errLost: seqd.CodeStoreUnavailable,
+	} {
+		must.Code(t, (&Machine{failure: err}).Late(), code)
+	}
+	must.Code(t, (&Machine{failure: errLost, refusal: errShut}).Late(), errShut.Code)
+	must.Code(t, (&Machine{}).Late(), seqd.CodeTimeout)
+	if look := s.Needs(counter, &Op{Kind: Return}, nil); look != nil {
+		t.Errorf("nothing comes back, and %+v", look)
+	}
 	found, err := s.lookVoids(counter, Run{1, 9}).Do(t.Context(), &away{list: voids, left: 1})
 	if err == nil { // the page was full, so there may be more
 		t.Errorf("found %v without the second page", found)
 	}
-	for _, more := range []bool{false, true} {
-		if _, _, err := s.Account(&plain, 0, 10, damaged, more); err == nil {
-			t.Error("a damaged record of a void number is left out of the account")
-		}
-	}
 	// Nothing is known of what follows a page that is not the last.
-	gaps, next, err := s.Account(&plain, 0, 10, voids, true)
-	if got := fmt.Sprint(len(gaps), next, err); got != "2 5 <nil>" {
-		t.Errorf("%s", got)
+	entries, err := decodeEntries(voids)
+	must.Do(t, err)
+	if gaps, next := s.Account(&plain, 0, 10, entries, true); len(gaps) != 2 || next != 5 {
+		t.Errorf("%v, %d", gaps, next)
 	}
-	if gaps, next, err := s.Account(&plain, 0, 10, nil, true); len(gaps) > 0 || next != 0 || err != nil {
-		t.Errorf("%v, %d, %v", gaps, next, err)
+	if gaps, next := s.Account(&plain, 0, 10, nil, true); len(gaps) > 0 || next != 0 {
+		t.Errorf("%v, %d", gaps, next)
 	}
 	e := &Entry{Runs: []Run{{5, 5}}}
 	if void, err := s.anyVoid(e, &Looked{Docs: damaged}); err == nil {

@@ -268,10 +268,7 @@ func (s *State) anyVoid(e *Entry, looked *Looked) (bool, error) {
 		return false, s.unlooked()
 	}
 	voids, err := VoidsOf(looked.Docs)
-	if err != nil {
-		return false, err
-	}
-	if s.sameEra(looked) && overlap(e.Runs, voids) {
+	if err == nil && s.sameEra(looked) && overlap(e.Runs, voids) {
 		return true, nil
 	}
 	_, err = s.lookedVoids(looked)

@@ -87,6 +87,18 @@ func DecodeEntry(d *persist.Document) (*Entry, error) {
 	return e, nil
 }
 
+// decodeEntries returns what records say.
+func decodeEntries(records []persist.Document) ([]*Entry, error) {
+	list := make([]*Entry, len(records))
+	for i := range records {
+		var err error
+		if list[i], err = DecodeEntry(&records[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
 // Look is a question to the records of a counter.
 type Look struct {
 	Kind string
@@ -177,9 +189,6 @@ func (s *State) Needs(counter string, op *Op, looked *Looked) *Look {
 	}
 	if op.Once != "" {
 		return s.needsOnce(counter, op, looked)
-	}
-	if s.conclusive(looked) {
-		return nil
 	}
 	switch op.Kind {
 	case Find, Confirm, Release:
@@ -295,21 +304,18 @@ func (s *State) outboxVoids() (voids []Run) {
 
 // VoidsOf returns the void numbers of records of [persist.VoidKind].
 func VoidsOf(records []persist.Document) (runs []Run, err error) {
-	for i := range records {
-		e, err := DecodeEntry(&records[i])
-		if err != nil {
-			return nil, err
-		}
+	list, err := decodeEntries(records)
+	for _, e := range list {
 		runs = append(runs, e.Runs...)
 	}
-	return runs, nil
+	return runs, err
 }
 
 // AllVoids returns all void numbers of a counter, ascending: those of all its records, which were
 // listed after the state was read, and those of the outbox. It is for [State.Check].
 func (s *State) AllVoids(records []persist.Document) (runs []Run, err error) {
-	voids, err := s.voidEntries(records)
-	for _, e := range voids {
+	list, err := decodeEntries(records)
+	for _, e := range s.voidEntries(list) {
 		runs = append(runs, e.Runs...)
 	}
 	return runs, err
@@ -319,7 +325,7 @@ func (s *State) AllVoids(records []persist.Document) (runs []Run, err error) {
 func (s *State) owns(e *Entry) bool { return e.Rev <= s.Revision && s.happened(e) }
 
 // voidEntries returns the void numbers of records and of the outbox, ascending, with one run each.
-func (s *State) voidEntries(records []persist.Document) (list []*Entry, err error) {
+func (s *State) voidEntries(records []*Entry) (list []*Entry) {
 	seen := make(map[int64]bool)
 	add := func(e *Entry) {
 		for _, r := range e.Runs {
@@ -336,13 +342,9 @@ func (s *State) voidEntries(records []persist.Document) (list []*Entry, err erro
 			add(e)
 		}
 	}
-	for i := range records {
-		e, err := DecodeEntry(&records[i])
-		if err != nil {
-			return nil, err
-		}
+	for _, e := range records {
 		add(e)
 	}
 	slices.SortFunc(list, func(a, b *Entry) int { return cmp.Compare(a.Runs[0].From, b.Runs[0].From) })
-	return list, nil
+	return list
 }
