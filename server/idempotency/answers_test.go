@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/idempotency"
@@ -71,11 +72,12 @@ type contended struct {
 	body  string
 	reads int
 	write func() error // why a write fails
+	err   error        // of reads
 }
 
 func (c *contended) Read(context.Context, string, string) (persist.Document, error) {
 	c.reads++
-	return persist.Document{Kind: "answer", Key: "k", Revision: 1, Body: c.body}, nil
+	return persist.Document{Kind: "answer", Key: "k", Revision: 1, Body: c.body}, c.err
 }
 
 func (c *contended) Create(context.Context, persist.Document) error { return persist.ErrExists }
@@ -87,7 +89,7 @@ func (c *contended) Delete(context.Context, string, string, int64) error {
 // TestContended checks that operations on a record that keeps changing end after five attempts, or
 // when the caller leaves, and at once if the store is away.
 func TestContended(t *testing.T) {
-	for _, code := range []seqd.Code{seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodeStoreUnavailable} {
+	for _, code := range []seqd.Code{seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodeStoreUnavailable, seqd.CodeConflict} {
 		for name, do := range map[string]func(context.Context, *idempotency.Store) error{
 			"claim": func(ctx context.Context, s *idempotency.Store) error {
 				_, err := s.Claim(ctx, "k", another, idempotency.Lease)
@@ -109,6 +111,8 @@ func TestContended(t *testing.T) {
 						cancel()
 					case seqd.CodeStoreUnavailable:
 						return persist.ErrUnavailable
+					case seqd.CodeConflict:
+						return persist.ErrNewer
 					}
 					return persist.ErrConflict
 				}}
@@ -121,6 +125,18 @@ func TestContended(t *testing.T) {
 					t.Errorf("%s: %v after %d attempts and %v, want %s after %d and %v", name, err, d.reads, time.Since(began), code, reads, took)
 				}
 			})
+		}
+	}
+}
+
+// A claim is tried again if its rival is gone when it looks, and not if it cannot look.
+func TestClaimOfAnother(t *testing.T) {
+	for err, reads := range map[error]int{persist.ErrNotFound: 5, persist.ErrUnavailable: 1} {
+		d := &contended{err: err}
+		_, got := idempotency.NewStore(d, rightClock(time.Now)).Claim(t.Context(), "k", another, idempotency.Lease)
+		must.Code(t, got, map[int]seqd.Code{5: seqd.CodeTimeout, 1: seqd.CodeStoreUnavailable}[reads])
+		if d.reads != reads {
+			t.Errorf("%v: %d attempts", err, d.reads)
 		}
 	}
 }

@@ -197,11 +197,13 @@ func (r *request) drop(ctx context.Context) {
 func (r *request) fill(ctx context.Context) (held string, err error) {
 	lasting := context.WithoutCancel(ctx)
 	end := r.renew(lasting)
-	issued := false
+	issued, kept := false, false
 	defer func() { // even if issue panics
 		end()
 		if !issued {
 			r.call.Sequence.Reset()
+		}
+		if !kept {
 			r.drop(lasting)
 		}
 	}()
@@ -210,8 +212,6 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 	}
 	if !r.call.AnswerKept {
 		issued = true
-		end()
-		r.drop(lasting)
 		return "", nil
 	}
 	answer := r.record
@@ -221,7 +221,7 @@ func (r *request) fill(ctx context.Context) (held string, err error) {
 			r.call.Count, r.call.BizType, mostBytes)
 	}
 	// From here on the answer may be kept, unless the backend says otherwise.
-	issued = true
+	issued, kept = true, true
 	text := answer.text()
 	held, err = r.opts.Backend.Swap(lasting, r.id, r.claim, text, r.opts.TTL)
 	r.note(err)

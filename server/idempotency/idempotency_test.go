@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -86,6 +87,36 @@ func (w *world) refused(got result, code seqd.Code) {
 	w.Helper()
 	if seqd.CodeOf(got.err) != code || got.ids != "" {
 		w.Errorf("got %.80q, replayed %v, %v; want %s", got.ids, got.replayed, got.err, code)
+	}
+}
+
+// quota notes for whom something is kept.
+type quota []string
+
+func (q *quota) Admit(owner string) error { return errors.New("too much of " + owner) }
+func (q *quota) Kept(owner string, bytes int, life time.Duration) {
+	*q = append(*q, fmt.Sprintf("%s %t %s", owner, bytes > 9, life))
+}
+
+// Each answer that is kept here counts once.
+func TestQuota(t *testing.T) {
+	w, q, ctx := newWorld(t), new(quota), t.Context()
+	a := w.node(func(o *idempotency.Options) { o.Quota = q })
+	w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", false)
+	w.wants(w.ask(ctx, a, "k", 1, w.issue), "1", true)
+	w.ask(ctx, a, "e", 1, func(ctx context.Context, call *seqd.Call) error {
+		call.AnswerKept = false
+		return w.issue(ctx, call)
+	})
+	if want := (quota{"shop true 1h0m0s"}); !slices.Equal(*q, want) {
+		t.Errorf("kept is %q, want %q", *q, want)
+	}
+	call := seqd.Call{Caller: seqd.Caller{Name: "shop"}}
+	if a.Admit(&call); call.NoAnswer == nil || call.NoAnswer.Error() != "too much of shop" {
+		t.Errorf("%v", call.NoAnswer)
+	}
+	if w.node().Admit(&call); call.NoAnswer != nil {
+		t.Errorf("without a quota: %v", call.NoAnswer)
 	}
 }
 
@@ -215,14 +246,15 @@ func noise(n int) []byte {
 	return line
 }
 
-// sizes is a backend that notes the size of what was kept last.
+// sizes is a backend that notes what was kept last, and its size.
 type sizes struct {
 	idempotency.Backend
+	text string
 	last int
 }
 
 func (s *sizes) Swap(ctx context.Context, id, old, text string, keep time.Duration) (string, error) {
-	s.last = len(text)
+	s.text, s.last = text, len(text)
 	return s.Backend.Swap(ctx, id, old, text, keep)
 }
 
@@ -257,12 +289,28 @@ func TestForms(t *testing.T) {
 		})
 		w.wants(got, want, false)
 		w.wants(w.ask(t.Context(), a, name, 10_000, w.issue), want, true)
+		// The first version of the format has not all forms.
+		if form := strings.SplitN(kept.text, " ", 5)[4][0]; strings.HasPrefix(kept.text, "2 ") != (form == 'f' || form == 'z') {
+			t.Errorf("%s: %.20q", name, kept.text)
+		}
 		if kept.last > test.most {
 			t.Errorf("%s: %d bytes are kept of %d, want at most %d", name, kept.last, len(want), test.most)
 		}
 	}
-	// What earlier versions kept is read.
 	w := newWorld(t)
+	for n, deflated := range map[int]bool{128: false, 129: true} { // that is not worth it for a few bytes
+		kept := &sizes{Backend: w.backend}
+		a := w.node(func(o *idempotency.Options) { o.Backend = kept })
+		w.ask(t.Context(), a, fmt.Sprint(n), 1, func(ctx context.Context, call *seqd.Call) error {
+			_ = w.issue(ctx, call)
+			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", n)...) })
+			return nil
+		})
+		if kept.last < n != deflated {
+			t.Errorf("of %d bytes %d are kept", n, kept.last)
+		}
+	}
+	// What earlier versions kept is read.
 	for text, want := range map[string]string{"1 d x 2 tA-1\nA-2": "A-1\nA-2", "1 d x 2 b/zEK/zI=": "\xff1\n\xff2", "1 d x 2 n7:1:2": "7\n8"} {
 		a := w.node(func(o *idempotency.Options) { o.Backend = holding{text} })
 		w.wants(w.ask(t.Context(), a, "k", 2, w.issue), want, true)

@@ -188,6 +188,7 @@ func TestNoClock(t *testing.T) {
 	if held, err := b.Claim(t.Context(), "k", pending, time.Second); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 		t.Errorf("claimed: %q, %v", held, err)
 	}
+	must.Code(t, must.Err(b.Swap(t.Context(), "k", pending, finished, day)), seqd.CodeStoreUnavailable, "swapped")
 	if n, err := b.Purge(t.Context()); n != 0 || !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("purged %d, %v", n, err)
 	}
