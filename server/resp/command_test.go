@@ -86,7 +86,7 @@ func TestAnswers(t *testing.T) {
 		{"COMMAND LIST", form("COMMAND", "LIST"), list()},
 		{"what INCR is", form("COMMAND", "INFO", "incr"), "*1\r\n*10\r\n$4\r\nincr\r\n:2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n*0\r\n*0\r\n"},
 		{"escapes before digits", `ECHO "\n41\x40"` + "\r\n" + `ECHO "\x4"` + "\r\n" + `ECHO "\x"` + "\r\n", "$4\r\n\n41@\r\n$2\r\nx4\r\n$1\r\nx\r\n"},
-		{"escapes", `ECHO "\x41\n\r\t\b\a\"\\\xZZ"` + "\r\n" + `ECHO '\x41\'"'` + "\r\n" + `ECHO a"b"` + "\r\n", "$11\r\nA\n\r\t\b\a\"\\xZZ\r\n$6\r\n\\x41'\"\r\n$2\r\nab\r\n"},
+		{"escapes", `ECHO "\x4A\x6b\n\r\t\b\a\"\\\xZZ"` + "\r\n" + `ECHO '\x41\'"'` + "\r\n" + `ECHO a"b"` + "\r\n", "$12\r\nJk\n\r\t\b\a\"\\xZZ\r\n$6\r\n\\x41'\"\r\n$2\r\nab\r\n"},
 		{"parse nonsense", form("SEQ.PARSE", "order", "x"), "-ERR invalid_id: \"x\" is no ID of order: an ID is a decimal number without sign or leading zeros\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

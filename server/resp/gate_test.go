@@ -57,6 +57,7 @@ func TestTokens(t *testing.T) {
 		{"a token of line breaks", []string{"AUTH", "a\r\nb"}, "-WRONGPASS unauthorized: the token is not valid"},
 		{"a wrong token in HELLO", []string{"HELLO", "3", "AUTH", "default", "nonsense"}, "-WRONGPASS unauthorized: the token is not valid"},
 		{"still nothing", []string{"INCR", "order"}, noAuth},
+		{"nor a parse", []string{"SEQ.PARSE", "order", "1"}, noAuth},
 		{"a token", []string{"AUTH", shop}, "+OK"},
 		{"its scope", []string{"INCR", "order"}, ":1"},
 		{"another biz type", []string{"INCR", "user"}, "-NOPERM forbidden: the token has no scope that allows issue:user"},
@@ -124,8 +125,10 @@ func TestRevoked(t *testing.T) {
 func TestStarting(t *testing.T) {
 	s := serve(t, nil)
 	p := s.dial(t)
-	if got := p.ask("INCR", "order"); got != "-LOADING starting: the service is starting" {
-		t.Error(got)
+	for _, words := range [][]string{{"INCR", "order"}, {"SEQ.PARSE", "order", "1"}, {"SEQ.CONFIRM", "order", "r0"}} {
+		if got := p.ask(words...); got != "-LOADING starting: the service is starting" {
+			t.Errorf("%q: %s", words, got)
+		}
 	}
 	if got := p.ask("PING"); got != "+PONG" {
 		t.Error(got)
@@ -171,17 +174,16 @@ func overload(t *testing.T) {
 	waiting.send(form("INCR", "slow"))
 	<-entered
 	const busy = "-BUSY overloaded: 1 requests are being answered already"
-	if got := p.ask("INCR", "order"); got != busy {
-		t.Error(got)
+	for i, words := range [][]string{{"INCR", "order"}, {"SEQ.CONFIRM", "order", "r0"}, {"SEQ.NEXT", "order"}} {
+		began := time.Now()
+		if got := p.ask(words...); got != busy || time.Since(began) < time.Duration(min(i, 1))*100*time.Millisecond {
+			t.Errorf("%q: %s after %s", words, got, time.Since(began))
+		}
 	}
 	if got := p.ask("PING"); got != "+PONG" {
 		t.Error(got)
 	}
 	began := time.Now()
-	if got := p.ask("SEQ.NEXT", "order"); got != busy || time.Since(began) < 100*time.Millisecond {
-		t.Errorf("%s after %s", got, time.Since(began))
-	}
-	began = time.Now()
 	p.send(strings.Repeat(form("INCR", "order")+form("INCR", "slow"), 50))
 	for _, got := range p.lines(100) {
 		if got != busy {
@@ -420,16 +422,21 @@ func TestChangedMeanwhile(t *testing.T) {
 // TestAccessLog: requests for numbers and refusals are logged, without secrets.
 func TestAccessLog(t *testing.T) {
 	var log testlog.Text
-	s := serve(t, func(set *settings) {
-		set.gate.AccessLog, set.gate.Log = "on", slog.New(slog.NewTextHandler(&log, nil))
-	}, define("order", newCounter(1)))
-	p := s.dial(t)
-	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("AUTH", "seqd_secret") + form("GET", "plain") + form("INCR", "seqd_secret/") + form("INCR", "seqd_secret") + form("QUIT"))
-	p.rest()
-	got := log.String()
+	away := newCounter(1)
+	away.generate = func(context.Context) error { return seqd.Errorf(seqd.CodeStoreUnavailable, "away") }
+	ask := func(kind string, perSecond int, send string) string {
+		log = testlog.Text{}
+		p := serve(t, func(set *settings) {
+			set.gate.AccessLog, set.gate.AccessLogPerSecond, set.gate.Log, set.gate.Guard = kind, perSecond, slog.New(slog.NewTextHandler(&log, nil)), &asked{}
+		}, define("order", newCounter(1)), define("away", away)).dial(t)
+		p.send(send + form("QUIT"))
+		p.rest()
+		return log.String()
+	}
+	got := ask("on", 0, form("INCR", "order")+form("INCRBY", "order", "9")+form("AUTH", "seqd_secret")+form("GET", "plain")+form("INCR", "seqd_secret/")+form("INCR", "seqd_secret"))
 	for _, want := range []string{
-		"msg=command command=INCR bizType=order commands=2 count=10 code=ok tookMs=", "addr=127.0.0.1 requestId=",
-		"command=other code=invalid_request", "command=INCR bizType=\"\" commands=1 count=1 code=invalid_biz_type",
+		"msg=command command=INCR bizType=order commands=2 count=10 caller=shop code=ok tookMs=", "addr=127.0.0.1 requestId=",
+		"command=other caller=shop code=invalid_request", "command=INCR bizType=\"\" commands=1 count=1 caller=shop code=invalid_biz_type",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing", want)
@@ -437,5 +444,13 @@ func TestAccessLog(t *testing.T) {
 	}
 	if strings.Contains(got, "seqd_secret") || strings.Contains(got, "plain") || strings.Contains(got, "skipped") || strings.Count(got, "\n") != 4 {
 		t.Error(got)
+	}
+	if got = ask("refused", 0, form("INCR", "order")+form("INCR", "none")); strings.Contains(got, "code=ok") || strings.Count(got, "\n") != 1 {
+		t.Errorf("of those refused: %s", got)
+	}
+	// What the service is to blame for has lines of its own, so that many others do not displace it.
+	one := ask("on", 1, form("INCR", "order")+form("INCR", "none")+form("INCR", "nope")+form("INCR", "away"))
+	if strings.Count(one, "\n") != 2 || !strings.Contains(one, "code=store_unavailable") || !strings.Contains(one, "skipped=2") {
+		t.Errorf("of one of a kind in a second: %s", one)
 	}
 }

@@ -66,6 +66,9 @@ func TestClientIsReadToTheEnd(t *testing.T) {
 	for range 16 {
 		p.send(strings.Repeat("x", 64<<10))
 	}
+	s := serve(t, func(set *settings) { set.linger = time.Millisecond })
+	s.dial(t).ask("QUIT") // and does not hang up
+	await.True(t, "the server does", func() bool { return s.Connections() == 0 })
 }
 
 // TestLargestCommand: a command of the largest size is answered, and one that is a byte larger is

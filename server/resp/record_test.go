@@ -31,7 +31,10 @@ func TestSpans(t *testing.T) {
 	}
 	broken := newCounter(1)
 	broken.generate = func(context.Context) error { return seqd.Errorf(seqd.CodeStoreUnavailable, "away") }
-	p := serve(t, func(set *settings) { set.resp.Tracer = tracer }, define("order", newCounter(1)), define("broken", broken), define("invoice", newLedger())).dial(t)
+	var log testlog.Text
+	p := serve(t, func(set *settings) {
+		set.resp.Tracer, set.gate.AccessLog, set.gate.Log = tracer, "on", slog.New(slog.NewTextHandler(&log, nil))
+	}, define("order", newCounter(1)), define("broken", broken), define("invoice", newLedger())).dial(t)
 	p.send(form("INCR", "order") + form("INCRBY", "order", "9") + form("INCR", "broken") + form("INCR", "seqd_secret") + form("SEQ.RESERVE", "invoice", "COUNT", "2") +
 		form("SEQ.CONFIRM", "invoice", "r0") + form("SEQ.RELEASE", "invoice", "r7") + form("PING") + form("QUIT"))
 	p.rest()
@@ -61,6 +64,9 @@ func TestSpans(t *testing.T) {
 		"SEQ.CONFIRM seqd.biz_type=invoice seqd.commands=1 seqd.count=2",
 		"SEQ.RELEASE error.type=unknown_reservation seqd.biz_type=invoice seqd.commands=1 seqd.count=0",
 		"SEQ.RESERVE seqd.biz_type=invoice seqd.commands=1 seqd.count=2",
+	}
+	if n := log.Count("traceId="); n != 5 { // what does not reach a biz type has none
+		t.Errorf("%d lines name their trace:\n%s", n, &log)
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

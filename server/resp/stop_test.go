@@ -125,6 +125,11 @@ func TestCutOff(t *testing.T) {
 func TestStoppedBefore(t *testing.T) {
 	s := resp.New(resp.Options{})
 	must.Do(t, s.Shutdown(t.Context()))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 20 { // whether it looks at the context or at the connections first
+		must.Do(t, s.Shutdown(ended))
+	}
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	must.Is(t, s.Serve(l), resp.ErrClosed)
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {

@@ -107,9 +107,6 @@ func (c *conn) issue() {
 		c.answerRun(r)
 	}
 	rec.end(c, r)
-	if len(c.out) >= flushAt {
-		c.flush()
-	}
 }
 
 // issueRun issues and answers, or returns why all requests of a run are refused.
