@@ -118,6 +118,11 @@ func TestCheckKey(t *testing.T) {
 	if got := seqd.CounterOf("invoice", ""); got != "invoice" {
 		t.Error(got)
 	}
+	for id, want := range map[string]string{"4f3a": "", "4f3a.2026": "", "4f3a..k1": "k1", "4f3a.2026.k.1": "k.1"} {
+		if got := seqd.ReservationKey(id); got != want {
+			t.Errorf("the key of %s is %q", id, got)
+		}
+	}
 }
 
 // TestKeys checks that a call names a key exactly if its biz type is keyed, and that the strategy
@@ -155,6 +160,8 @@ func TestKeys(t *testing.T) {
 
 	plain, _ := invoices(t, &book{}, false)
 	must.Code(t, plain.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a"}), seqd.CodeInvalidKey)
+	must.Code(t, must.Err(plain.Account(ctx, "order", seqd.AccountQuery{Key: "a", Limit: 1})), seqd.CodeInvalidKey)
+	must.Code(t, must.Err(plain.ParseOf(ctx, "order", "1", "a")), seqd.CodeInvalidKey)
 	_, err := plain.Keys(ctx, "order", "", 1)
 	must.Code(t, err, seqd.CodeInvalidRequest)
 	none, errs := []*seqd.Call{{BizType: "order", Count: 1}, {BizType: "order", Count: 1}}, make([]error, 2)
@@ -272,6 +279,8 @@ func TestReplay(t *testing.T) {
 	}
 	other := newIssuer(t, seqd.Options{}, order(&counting{}))
 	must.Code(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x"}), seqd.CodeStarting)
+	full := seqd.Errorf(seqd.CodeOverloaded, "too much is kept")
+	must.Code(t, other.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x", AnswerKept: true, NoAnswer: full}), full.Code)
 
 	// A caller who would keep the answer learns whether the ledger has.
 	for biz, is := range map[string]*seqd.Issuer{"with the ledger": is, "": other} {
@@ -402,8 +411,14 @@ func TestAccountIDs(t *testing.T) {
 	}{
 		"by key": {func(c *seqd.Call) string { return c.Sequence.Key() + "-" }, "de-"},
 		"by day": {func(c *seqd.Call) string { return c.Sequence.Made().Format("01-") }, ""},
+		"not":    {func(*seqd.Call) string { return "" }, ""},
 	} {
-		shown := &hooks{after: func(ctx context.Context, call *seqd.Call) error { return prefix(c.show(call))(ctx, call) }}
+		shown := &hooks{after: func(ctx context.Context, call *seqd.Call) error {
+			if name == "not" {
+				return errOff
+			}
+			return prefix(c.show(call))(ctx, call)
+		}}
 		counted := &hooks{after: func(context.Context, *seqd.Call) error { t.Error("a plugin that shows nothing ran"); return nil }}
 		is, _ := invoices(t, &book{gaps: []seqd.NumberGap{{From: 2, To: 4}}}, true, seqd.BoundPlugin{Name: "show", Rewrites: true, Quick: true, Plugin: shown},
 			seqd.BoundPlugin{Name: "count", Quick: true, Plugin: counted})

@@ -266,6 +266,12 @@ func TestParseThroughPlugins(t *testing.T) {
 	_, err = is.Parse("order", "bapanic")
 	must.Code(t, err, seqd.CodePluginPanic)
 
+	is = newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Plugin: ofCounter{cut("c", seqd.Reading{})}, Rewrites: true},
+		seqd.BoundPlugin{Order: 1, Plugin: cut("p", seqd.Reading{Period: 20261120}), Rewrites: true}))
+	if p, err := is.Parse("order", "p17"); err != nil || p.Number != 20261120 {
+		t.Errorf("%+v, %v", p, err)
+	}
+
 	is = newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "mute", Plugin: &hooks{after: prefix("a")}, Rewrites: true}))
 	_, err = is.Parse("order", "a17")
 	must.Code(t, err, seqd.CodeInvalidID)
@@ -430,4 +436,11 @@ func TestPluginChangesNumbers(t *testing.T) {
 	if errA == nil && errB == nil && a.First() == b.First() {
 		t.Errorf("%d was issued twice", a.First())
 	}
+}
+
+// ofCounter is a plugin whose IDs can only be read of a known period, which it takes for the number.
+type ofCounter struct{ *reading }
+
+func (ofCounter) ReadOf(_ context.Context, _ string, of seqd.Counter) (seqd.Reading, error) {
+	return seqd.Reading{Shown: fmt.Sprint(int(of.Period))}, nil
 }

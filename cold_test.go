@@ -133,6 +133,36 @@ func TestDroppedAndFetchedAgain(t *testing.T) {
 	}
 }
 
+// What was used since it was last asked for is not dropped, nor what cannot be made anew.
+func TestDrop(t *testing.T) {
+	l := newLibrary(t, "order")
+	put(t, l.issuer, &idler{lasting{shelf: l.shelves["order"]}})
+	must.Do(t, l.issuer.Put(t.Context(), "keeps", func() (seqd.Definition, error) {
+		return seqd.Definition{BizType: seqd.BizType{Name: "keeps"}, Strategy: &lasting{shelf: &shelf{}}}, nil
+	}))
+	for i, want := range []bool{false, true, true} {
+		if i == 0 {
+			wantNext(t, l.issuer, "order", "1")
+		}
+		if got, err := l.issuer.Drop(t.Context(), "order"); got != want || err != nil {
+			t.Errorf("%d: dropped %t, %v", i, got, err)
+		}
+	}
+	if dropped, err := l.issuer.Drop(t.Context(), "keeps"); dropped || err != nil {
+		t.Errorf("dropped %t, %v", dropped, err)
+	}
+	wantNext(t, l.issuer, "keeps", "1")
+	wantNext(t, l.issuer, "order", "2")
+	if n := l.times("order"); n != 1 {
+		t.Errorf("fetched %d times", n)
+	}
+	shut(t, l.issuer)
+	dropped, err := l.issuer.Drop(t.Context(), "order")
+	if must.Code(t, err, seqd.CodeStopping); dropped {
+		t.Error("dropped after Close")
+	}
+}
+
 // A name that does not exist is asked for each time, and an invalid one never.
 func TestFetchOfNothing(t *testing.T) {
 	l := newLibrary(t)

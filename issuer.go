@@ -339,7 +339,7 @@ func (is *Issuer) showAll(ctx context.Context, i *instance, call *Call, w *walk)
 		if err := w.after(ctx, l, call); err != nil {
 			return err
 		}
-		if err := call.Sequence.check(count, sum); err != nil {
+		if err := call.Sequence.check(sum); err != nil {
 			return fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}

@@ -287,6 +287,18 @@ func TestPluginsRewriteInTurn(t *testing.T) {
 	}
 }
 
+// What plugins show is one line for each number.
+func TestPluginsShowLines(t *testing.T) {
+	for text, want := range map[string]seqd.Code{"x": "", "": seqd.CodeInternal, "a\r": seqd.CodeInternal, "a\nb": seqd.CodeInternal} {
+		show := &hooks{after: func(_ context.Context, call *seqd.Call) error {
+			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, text...) })
+			return nil
+		}}
+		_, err := newIssuer(t, seqd.Options{}, order(&counting{}, seqd.BoundPlugin{Rewrites: true, Plugin: show})).Next(t.Context(), "order", 1)
+		must.Code(t, err, want, "%q", text)
+	}
+}
+
 // How many numbers are issued is what the caller asked for, whatever plugins make of the call.
 func TestPluginsDoNotChangeTheCount(t *testing.T) {
 	var trace []string

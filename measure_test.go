@@ -75,6 +75,7 @@ func TestLatencyObserver(t *testing.T) {
 		_, _ = is.Next(t.Context(), bizType, 1)
 	}
 	_, _ = is.Next(t.Context(), "a", 0)
+	is.IssueAll(t.Context(), []*seqd.Call{{BizType: "none", Count: 1}, {BizType: "none", Count: 1}}, make([]error, 2))
 	if l.calls.Load() != 2 || l.ns.Load() <= 0 {
 		t.Errorf("told of %d calls that took %d ns", l.calls.Load(), l.ns.Load())
 	}

@@ -24,6 +24,23 @@ func TestReach(t *testing.T) {
 			t.Errorf("%q without a reach: %v", path, err)
 		}
 	}
+	var all *seqd.Reach
+	if got, err := all.Resolve("/data/other"); got != "/data/other" || err != nil {
+		t.Errorf("without a reach: %q, %v", got, err)
+	}
+	must.Is(t, must.Err(r.Resolve("/data/other")), seqd.ErrOutOfReach)
+	for _, test := range []struct {
+		r    *seqd.Reach
+		name string
+		ok   bool
+	}{
+		{all, "HOME", true}, {r, "HOME", false}, {&seqd.Reach{Variables: "APP_"}, "APP_KEY", true}, {&seqd.Reach{Variables: "APP_"}, "APP_", true},
+		{&seqd.Reach{Variables: "APP_"}, "APP", false}, {&seqd.Reach{Variables: "APP_"}, "HOME", false}, {&seqd.Reach{Variables: "SEQD_"}, "SEQD_KEY", false},
+	} {
+		if err := test.r.CheckVariable(test.name); (err == nil) != test.ok {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
 }
 
 // Links lead neither out of the folder nor to a file of the service, and its own files are known

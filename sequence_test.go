@@ -87,6 +87,9 @@ func FuzzAppendIDs(f *testing.F) {
 
 func TestShow(t *testing.T) {
 	var s seqd.Sequence
+	if n := s.First(); n != 0 {
+		t.Errorf("the first of none is %d", n)
+	}
 	for range 3 { // its memory is reused
 		s.Reset()
 		s.Add(7, 3, 1)
@@ -109,6 +112,12 @@ func TestShow(t *testing.T) {
 		}
 		if got := slices.Collect(s.Numbers()); !slices.Equal(got, []int64{7, 8, 9, 1000}) {
 			t.Errorf("the numbers changed to %v", got)
+		}
+		for range s.Numbers() { // a caller need not look at all
+			break
+		}
+		for range s.Displays() {
+			break
 		}
 	}
 }

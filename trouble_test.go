@@ -381,6 +381,7 @@ func TestDisableWhatWasNeverThere(t *testing.T) {
 	must.Do(t, is.Disable(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "no")))
 	_, err := is.Next(t.Context(), "order", 1)
 	must.Code(t, err, seqd.CodeDisabled)
+	must.Code(t, must.Err(is.Parse("order", "1")), seqd.CodeDisabled)
 	_, err = is.Resource(t.Context(), "order", "history", nil)
 	must.Code(t, err, seqd.CodeNotFound)
 }

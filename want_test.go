@@ -24,7 +24,8 @@ func TestWant(t *testing.T) {
 		code     seqd.Code
 	}{
 		"any":                              {&counting{}, nil, seqd.AnyNumbers, 3, 3, ""},
-		"no such kind":                     {&counting{}, nil, 3, 1, 0, seqd.CodeInvalidRequest},
+		"no such kind":                     {&counting{}, nil, seqd.ReservedNumbers + 1, 1, 0, seqd.CodeInvalidRequest},
+		"none are reserved":                {&counting{}, nil, seqd.ReservedNumbers, 1, 0, seqd.CodeInvalidRequest},
 		"one is always consecutive":        {&counting{}, nil, seqd.Consecutive, 1, 1, ""},
 		"not consecutive":                  {&counting{}, nil, seqd.Consecutive, 2, 0, seqd.CodeInvalidRequest},
 		"consecutive":                      {&supply{left: 99}, nil, seqd.Consecutive, 9, 9, ""},
@@ -53,9 +54,9 @@ func TestWant(t *testing.T) {
 				d.BizType.Settings = apart{}
 			}
 			is := newIssuer(t, seqd.Options{Observer: o}, d)
-			call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want}
+			call := &seqd.Call{BizType: "order", Count: test.count, Want: test.want, Reservation: seqd.Reservation{ID: "of before"}}
 			must.Code(t, is.Issue(t.Context(), call), test.code)
-			if call.Sequence.Len() != test.got || o.issued.Load() != int64(test.got) || call.Count != test.count || call.Want != test.want {
+			if call.Reservation.ID != "" || call.Sequence.Len() != test.got || o.issued.Load() != int64(test.got) || call.Count != test.count || call.Want != test.want {
 				t.Errorf("got %d numbers, %d were observed, and the call is %d %d", call.Sequence.Len(), o.issued.Load(), call.Count, call.Want)
 			}
 		})
