@@ -48,6 +48,8 @@ const (
 	Recall Rule = "recall"
 	// Doubt is: a reservation lasts longer by as much as the store's clock may be ahead.
 	Doubt Rule = "clock-doubt"
+	// Forward is: a reservation does not expire early because the store's clock was set forward.
+	Forward Rule = "clock-forward"
 	// LateWrite is: the ledger of a period that has just ended is made and closed if there is none,
 	// because its first write may still come.
 	LateWrite Rule = "late-write"
@@ -57,7 +59,7 @@ const (
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, LateWrite, Reopen}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

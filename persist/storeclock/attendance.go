@@ -100,9 +100,7 @@ func (a *Attendance) Beat(ctx context.Context) error {
 		}
 		since, err := a.tell(ctx, now)
 		if err == nil {
-			a.mu.Lock()
-			a.since, a.seen = since, now
-			a.mu.Unlock()
+			a.notice(since, now)
 			return nil
 		}
 		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
@@ -110,6 +108,17 @@ func (a *Attendance) Beat(ctx context.Context) error {
 		}
 	}
 	return nil // others are there; what this node knew before ages
+}
+
+// notice notes since when nodes have been there. If that is new, what began before has its whole time
+// again, also if the clock was only set. So it needs no more of it.
+func (a *Attendance) notice(since, now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if since != a.since {
+		a.clock.forget()
+	}
+	a.since, a.seen = since, now
 }
 
 // tell writes that somebody was there now, unless another node just did. It returns since when.

@@ -23,6 +23,7 @@ type Clock struct {
 	asked bool
 	first reading // the first reading of all
 	last  reading
+	set   forward
 	// until is from when the clock is trusted, and looked when Settled last read it.
 	until  int64
 	looked time.Duration
@@ -59,6 +60,7 @@ func (c *Clock) Ask(ctx context.Context) error {
 		c.first = c.last
 	}
 	c.asked = true
+	c.set.note(c.last)
 	return nil
 }
 
@@ -69,7 +71,10 @@ func (c *Clock) Ask(ctx context.Context) error {
 // The answer of the store may have been on its way for all the time that it took. Store is the earliest
 // time that its clock can show, so that what is due does not look due too early. Bound is the latest: what
 // begins now must not end earlier than if it had begun then.
-type Times struct{ Earliest, Store, Bound, Latest int64 }
+//
+// Forward is by how many ms the store's clock was set forward of late, as far as this node can tell.
+// What began before is due by so much later.
+type Times struct{ Earliest, Store, Bound, Latest, Forward int64 }
 
 // Times returns the current time. It asks the store if that has never succeeded.
 func (c *Clock) Times(ctx context.Context) (Times, error) {
@@ -98,7 +103,7 @@ func (c *Clock) times() Times {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	store, first := c.last.after(elapsed), c.first.after(elapsed)
-	return Times{min(own, store, first), store, store + c.last.doubt(), max(own, store)}
+	return Times{min(own, store, first), store, store + c.last.doubt(), max(own, store), c.set.by(store, elapsed)}
 }
 
 // Now returns the store's time in ms since the Unix epoch. It asks the store if that has never

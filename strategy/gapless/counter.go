@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/keyplaces"
@@ -178,10 +177,7 @@ func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
 // step does what the machine wants. mu is held.
 func (c *counter) step() {
 	now, clock := time.Now(), c.times()
-	c.policy.Awake, c.policy.Ahead = c.env.Attendance.Since(clock.Store), clock.Latest-clock.Store
-	if c.policy.Doubt = clock.Bound - clock.Store; sabotage.Off(sabotage.Doubt) {
-		c.policy.Doubt = 0
-	}
+	timed(&c.policy, clock, c.env.Attendance)
 	c.machine.SetPolicy(c.policy)
 	list, wake := c.machine.Next(now, clock.Store)
 	for _, command := range list {

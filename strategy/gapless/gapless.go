@@ -256,6 +256,17 @@ func (s *Strategy) times() storeclock.Times {
 	return t
 }
 
+// timed sets what a policy says of the clocks.
+func timed(p *ledger.Policy, t storeclock.Times, a *storeclock.Attendance) {
+	p.Awake, p.Ahead, p.Doubt, p.Forward = a.Since(t.Store), t.Latest-t.Store, t.Bound-t.Store, t.Forward
+	if sabotage.Off(sabotage.Doubt) {
+		p.Doubt = 0
+	}
+	if sabotage.Off(sabotage.Forward) {
+		p.Forward = 0
+	}
+}
+
 // do carries out an operation on a counter.
 func (s *Strategy) do(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
 	e, err := s.counters.Acquire(ctx, name, op.Caller)

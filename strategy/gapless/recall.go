@@ -187,7 +187,7 @@ func (d *documents) alone(ctx context.Context, env strategy.Env, clock *storeclo
 	t, _ := clock.Times(ctx) // the caller has asked it
 	policy := doc.state.Policy()
 	policy.Keep = env.AnswerTTL.Milliseconds()
-	policy.Awake, policy.Ahead = env.Attendance.Since(t.Store), t.Latest-t.Store
+	timed(&policy, t, env.Attendance)
 	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
 	req := &ledger.Request{Op: op}
 	m.Submit(req)

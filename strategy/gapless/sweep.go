@@ -135,7 +135,7 @@ func (w *sweeper) reclaim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := t.Store
+	now := t.Store - t.Forward
 	due, err := w.Due(ctx, persist.LedgerKind, now+1, w.page)
 	if err != nil {
 		return err

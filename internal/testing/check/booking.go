@@ -24,7 +24,7 @@ const unknownReservation = "unknown_reservation"
 func (h *evidence) addBooking(r *record.Call, c call) error {
 	b := booking{call: c, reservation: h.one(r.Reservation), state: h.one(r.State)}
 	if r.Expires > 0 {
-		b.expires = r.Expires*int64(time.Millisecond) - h.world.Began
+		b.expires = max(1, r.Expires*int64(time.Millisecond)-h.world.Began) // by a clock that is behind, it is over at once
 	}
 	if r.Kind == record.VoidOne {
 		if len(r.Texts) != 1 {
@@ -62,7 +62,8 @@ type reservation struct {
 	counter    counter
 	first      *booking // the first answer that told its numbers
 	start, end int64    // of that; the start may be that of an earlier call with the same key
-	expires    int64
+	expires    int64    // as callers are told
+	ends       int64    // when it expires at the earliest
 	all        []*booking
 	confirmed  *booking // the first answer that says so
 	over       *booking // the first answer that says that it was released or has expired
@@ -95,6 +96,9 @@ func (h *evidence) reservations() map[string]*reservation {
 			all[b.reservation] = v
 		}
 		v.add(b, start)
+	}
+	for _, v := range all {
+		v.ends = h.earliestEnd(v)
 	}
 	return all
 }
@@ -218,8 +222,8 @@ func (h *evidence) checkBooking(r *Report, v *reservation, b *booking) {
 		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, text, &b.call)
 	case outcome == outcomeReleased && v.released > b.end:
 		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, fmt.Sprintf("the reservation %s is released, and nobody asked for it", v.id), &b.call)
-	case outcome == outcomeExpired && v.expires > 0 && b.end+int64(early) < v.expires:
-		text := fmt.Sprintf("the reservation %s has expired %s s before its time", v.id, seconds(v.expires-b.end))
+	case outcome == outcomeExpired && v.expires > 0 && b.end+int64(early) < v.ends:
+		text := fmt.Sprintf("the reservation %s has expired %s s before its time", v.id, seconds(v.ends-b.end))
 		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, text, &b.call)
 	}
 }

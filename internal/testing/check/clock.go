@@ -45,4 +45,21 @@ func (h *evidence) nodeClock(node string, start, end int64) (least, most int64) 
 	return floorMilli(least), floorMilli(most)
 }
 
+// earliestEnd returns when a reservation expires at the earliest (docs/GAPLESS.md "If the store's clock
+// is set"). If the store has the clock of the node, its end was told by what that showed. A node that
+// began later goes by what it shows then.
+func (h *evidence) earliestEnd(v *reservation) int64 {
+	if v.expires == 0 || !h.world.OwnStore {
+		return v.expires
+	}
+	clock, until := h.offsets[storeClock], v.end
+	for i := range h.lives {
+		if h.lives[i].Begin > v.start {
+			until = forever
+		}
+	}
+	_, high := offsetRange(clock, v.start-storeDoubt, until)
+	return v.expires - high
+}
+
 func floorMilli(ns int64) int64 { return time.Unix(0, ns).UnixMilli() }

@@ -404,6 +404,9 @@ func (h *evidence) finish() error {
 	slices.SortStableFunc(h.servers, func(a, b record.Server) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(h.lines, func(a, b record.Line) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(h.samples, func(a, b record.Sample) int { return cmp.Compare(a.At, b.At) })
+	if h.world.OwnStore {
+		h.offsets[storeClock] = h.offsets[h.world.Nodes[0]]
+	}
 	for node := range h.offsets {
 		slices.SortStableFunc(h.offsets[node], func(a, b record.Offset) int { return cmp.Compare(a.At, b.At) })
 	}

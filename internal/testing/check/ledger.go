@@ -135,7 +135,7 @@ func (l *ledger) endsBy(of holding, number, then int64) bool {
 	if v == nil {
 		return false
 	}
-	if v.released <= then || v.expires > 0 && v.expires <= then+int64(early) {
+	if v.released <= then || v.expires > 0 && v.ends <= then+int64(early) {
 		return true
 	}
 	return slices.ContainsFunc(l.voids, func(b *booking) bool { return b.void == number && b.start <= then })

@@ -7,7 +7,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
-// storeClock stands for the clock of the store, which gapless biz types go by. No fault turns it.
+// storeClock stands for the clock of the store, which gapless biz types go by. No fault turns it,
+// unless it is the clock of a node.
 const storeClock = "the store"
 
 // storeDoubt bounds how wrong a node may be about the store's clock, in ns: an answer that took long

@@ -131,11 +131,12 @@ func (h *evidence) putRight(p process, then int64) (times int) {
 		if l.What != record.GotMachine || l.Node != p.node || l.Life != p.life || l.At > then {
 			continue
 		}
-		all := h.offsets[p.node]
-		for n := range all {
-			if n > 0 && all[n].At >= last && all[n].At <= l.At && all[n-1].Nanoseconds-all[n].Nanoseconds > noUse {
+		was := int64(0)
+		for _, o := range h.offsets[p.node] {
+			if o.At >= last && o.At <= l.At && was-o.Nanoseconds > noUse {
 				times++
 			}
+			was = o.Nanoseconds
 		}
 		last = l.At
 	}

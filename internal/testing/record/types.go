@@ -10,6 +10,8 @@ package record
 type World struct {
 	Seed  int64  `json:"seed"`
 	Store string `json:"store,omitempty"` // for people: what the nodes share
+	// OwnStore is whether there is one node, whose clock is the store's too.
+	OwnStore bool `json:"ownStore,omitempty"`
 	// ns since the Unix epoch at time 0, by the clock that the nodes' clocks are offset from
 	Began    int64    `json:"began"`
 	Duration int64    `json:"duration"` // the planned duration of faults and load

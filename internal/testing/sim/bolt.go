@@ -14,9 +14,10 @@ import (
 )
 
 // onBolt are the kinds of faults and actions of a world with one node, whose store is a file of its
-// own. The node's clock is the store's too, so no clock is turned.
+// own. The node's clock is the store's too.
 var onBolt = []string{
 	"kill", "stop", "restart", "rolling-restart", "callers-cut", "callers-reset",
+	"clock-step", "clock-midnight", "clock-restart",
 	"limits-changed", "live-keys-changed", "tuned", "disabled", "deleted",
 }
 

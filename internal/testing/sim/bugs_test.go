@@ -559,6 +559,18 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "the only clock is set forward", was: "A reservation was reclaimed early, because the clock of the only node was set forward by a few seconds.", found: "issue 30, clocks of worlds on bolt",
+		rules: []string{"clock-forward"},
+		world: Options{Bolt: true, BizTypes: only("bill"), Script: func(w *World) {
+			r := w.reserve("a", "bill", "10s")
+			defer w.begin("clock-step", "a", "", 12*time.Second, 8*time.Second)()
+			w.at(9 * time.Second)
+			w.issue("a", "bill", 1)
+			w.settle("a", r, record.Confirm)
+			w.issue("a", "bill", 1)
+		}},
+	},
+	{
 		name:  "the end of a reservation that a new node tells",
 		was:   "A node that did not know since when others were there told a later end than the one that others went by.",
 		found: "scripts/smoke", rules: []string{"told-end"},

@@ -60,6 +60,7 @@ var rules = []rule{
 	{name: "period", only: []string{"clock-midnight"}},
 	{name: "recall", script: true},
 	{name: "clock-doubt", script: true},
+	{name: "clock-forward", script: true},
 	{name: "late-write", script: true},
 	{name: "reopen", script: true},
 

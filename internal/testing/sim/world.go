@@ -229,7 +229,7 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 
 // describe begins the record.
 func (w *World) describe(shapes []load.Shape) {
-	world := record.World{Seed: int64(w.options.Seed), Store: w.options.String(), Began: w.journal.Began.UnixNano(), Duration: int64(w.options.Length), Nodes: w.options.nodes()}
+	world := record.World{Seed: int64(w.options.Seed), Store: w.options.String(), OwnStore: w.options.Bolt, Began: w.journal.Began.UnixNano(), Duration: int64(w.options.Length), Nodes: w.options.nodes()}
 	for i := range shapes {
 		world.BizTypes = append(world.BizTypes, shapes[i].BizType)
 	}

@@ -88,6 +88,9 @@ type Policy struct {
 	// Doubt is by how much the store's clock may be ahead of what the shell takes for it, in ms.
 	// Numbers are reserved for as much longer: so nobody whose clock is right reclaims them early.
 	Doubt int64
+	// Forward is by how much the store's clock was set forward of late, in ms. Nothing is due before
+	// as much more has passed.
+	Forward int64
 	// MaxReserved is how many numbers may be reserved.
 	MaxReserved int64
 	// MaxReservedPerCaller is how many of them one caller may have reserved, 0 for all of them.

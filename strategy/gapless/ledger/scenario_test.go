@@ -191,6 +191,8 @@ func (tl *tale) policyStep(words []datadriven.CmdArg) {
 			p.TTL = duration(w.Vals[0])
 		case "ends":
 			p.Ends = start + duration(w.Vals[0])
+		case "forward":
+			p.Forward = duration(w.Vals[0])
 		case "awake":
 			p.Awake = start + duration(w.Vals[0])
 		default:

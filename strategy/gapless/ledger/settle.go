@@ -13,7 +13,7 @@ func (r *Reservation) due(s *State, p *Policy) int64 {
 	if !r.Suspect && !s.rules.Has(RuleAwake) {
 		since = max(since, p.Awake)
 	}
-	return since + r.TTL
+	return since + r.TTL + p.Forward
 }
 
 // toldEnd returns the end that callers are told: the reservation is not reclaimed before it. It may
