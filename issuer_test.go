@@ -626,7 +626,7 @@ func TestRefusalsAreLoggedOncePerEpisode(t *testing.T) {
 		time.Sleep(time.Second)
 		refuse(seqd.CodeTimeout, 10)
 		lines(3)
-		if !strings.Contains(log.String(), "alsoRejected=1009") {
+		if !strings.Contains(log.String(), "alsoRefused=1009") {
 			t.Errorf("the log does not say how many were left out:\n%s", log.String())
 		}
 		time.Sleep(time.Minute)

@@ -50,7 +50,7 @@ func (h *logRejected) Rejected(ctx context.Context, call *Call, err *Error) {
 	}
 	if suppressed, ok := h.due(episodeKey{call.BizType, err.Code}); ok {
 		h.log.WarnContext(ctx, "rejected", "bizType", call.BizType, "code", string(err.Code), "count", call.Count,
-			"requestId", call.Caller.RequestID, "alsoRejected", suppressed, "error", err)
+			"requestId", call.Caller.RequestID, "alsoRefused", suppressed, "error", err)
 	}
 }
 

@@ -44,7 +44,7 @@ goes to the error output.`,
 type checked struct {
 	BizTypes int    `json:"bizTypes"`
 	Store    string `json:"store"`
-	Address  string `json:"address"`
+	Addr     string `json:"addr"`
 }
 
 func (s *settings) checkConfig(env *clitool.Env) *cobra.Command {
@@ -61,7 +61,7 @@ func (s *settings) checkConfig(env *clitool.Env) *cobra.Command {
 			}
 			c := checked{len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr}
 			return env.Show(c, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "the configuration is good: %d biz types, store %s, address %s\n", c.BizTypes, c.Store, c.Address)
+				_, err := fmt.Fprintf(w, "the configuration is good: %d biz types, store %s, address %s\n", c.BizTypes, c.Store, c.Addr)
 				return err
 			})
 		},

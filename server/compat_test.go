@@ -100,7 +100,7 @@ bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 			t.Errorf("the description has %s", r.route)
 		}
 	}
-	if !strings.Contains(spans, "seqd.token:shop") || !strings.Contains(spans, "error.type:unauthorized") {
+	if !strings.Contains(spans, "seqd.caller:shop") || !strings.Contains(spans, "error.type:unauthorized") {
 		t.Errorf("the spans do not say who called, or why a request was refused: %s", spans)
 	}
 	for name, text := range map[string]string{"metrics": exposition, "spans": spans, "log": log.String()} {

@@ -163,7 +163,7 @@ func (s *Server) Wait(ctx context.Context) error {
 // hurried ends the wait. Requests are still answered.
 func (s *Server) Drain() {
 	delay := s.base.cfg.Server.DrainDelay
-	s.base.log.Info("stopping", "drainDelay", delay.String())
+	s.base.log.Info("stopping", "drainDelayMs", delay.Milliseconds())
 	s.front.gate.Drain()
 	select {
 	case <-time.After(delay):

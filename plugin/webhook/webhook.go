@@ -97,7 +97,7 @@ func New(settings Settings, now func() time.Time, log *slog.Logger) (*Webhook, e
 		return nil, fmt.Errorf("url: %w", err)
 	}
 	w := &Webhook{
-		settings: settings, url: target, client: newClient(), now: now, log: log.With("rejected", name, "host", target.Host),
+		settings: settings, url: target, client: newClient(), now: now, log: log.With("handler", name, "host", target.Host),
 		queue: make(chan Refusal, settings.Queue), done: make(chan struct{}),
 	}
 	w.sending, w.cut = context.WithCancel(context.Background())

@@ -192,7 +192,7 @@ func (f *Feed) listen(ctx context.Context) {
 		if now := time.Now(); ctx.Err() == nil && now.Sub(warned) >= warnEvery {
 			warned = now
 			f.opts.Log.Warn("more is published on the Redis channel than this node follows; changes are found by polls meanwhile",
-				"channel", f.opts.Channel, "messages", mostHeard, "within", pollInterval.String())
+				"channel", f.opts.Channel, "messages", mostHeard, "withinMs", pollInterval.Milliseconds())
 		}
 		select {
 		case <-ctx.Done():
@@ -290,7 +290,7 @@ func (f *Feed) Publish(ctx context.Context, kind, key string) {
 	}
 	if err != nil {
 		f.opts.Log.Info("a change could not be published by Redis; other nodes find it within seconds",
-			"kind", kind, "key", key, "error", err)
+			"kind", kind, "name", key, "error", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func endSpan(c *gin.Context, span trace.Span, id string) {
 	span.SetName(strings.TrimSpace(method + " " + route))
 	span.SetAttributes(attribute.String("http.request.method", method), attribute.Int("http.response.status_code", status),
 		attribute.String("seqd.request_id", discreet(id)))
-	for key, value := range map[string]string{"http.route": route, "seqd.token": callerName(c), "seqd.biz_type": shownBizType(c)} {
+	for key, value := range map[string]string{"http.route": route, "seqd.caller": callerName(c), "seqd.biz_type": shownBizType(c)} {
 		if value != "" {
 			span.SetAttributes(attribute.String(key, value))
 		}

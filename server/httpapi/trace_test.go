@@ -64,21 +64,21 @@ func TestSpansOfRequests(t *testing.T) {
 		want                 map[string]string
 	}{
 		{"POST", "/seq/order?count=3", "POST /seq/{bizType}", false, map[string]string{
-			"http.route": "/seq/{bizType}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.count": "3", "seqd.token": "shop"}},
+			"http.route": "/seq/{bizType}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.count": "3", "seqd.caller": "shop"}},
 		{"GET", "/seq/order/parse/100", "GET /seq/{bizType}/parse/{id}", false, map[string]string{
-			"http.route": "/seq/{bizType}/parse/{id}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.token": "shop"}},
+			"http.route": "/seq/{bizType}/parse/{id}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.caller": "shop"}},
 		{"POST", "/seq/broken", "POST /seq/{bizType}", true, map[string]string{
-			"http.route": "/seq/{bizType}", "http.response.status_code": "503", "seqd.biz_type": "broken", "seqd.count": "1", "seqd.token": "shop", "error.type": "store_unavailable"}},
+			"http.route": "/seq/{bizType}", "http.response.status_code": "503", "seqd.biz_type": "broken", "seqd.count": "1", "seqd.caller": "shop", "error.type": "store_unavailable"}},
 		{"POST", "/seq/sick", "POST /seq/{bizType}", true, map[string]string{
-			"http.route": "/seq/{bizType}", "http.response.status_code": "500", "seqd.biz_type": "sick", "seqd.count": "1", "seqd.token": "shop", "error.type": "internal"}},
+			"http.route": "/seq/{bizType}", "http.response.status_code": "500", "seqd.biz_type": "sick", "seqd.count": "1", "seqd.caller": "shop", "error.type": "internal"}},
 		{"POST", "/seq/order?count=0", "POST /seq/{bizType}", false, map[string]string{
-			"http.route": "/seq/{bizType}", "http.response.status_code": "400", "seqd.biz_type": "order", "seqd.token": "shop", "error.type": "invalid_count"}},
+			"http.route": "/seq/{bizType}", "http.response.status_code": "400", "seqd.biz_type": "order", "seqd.caller": "shop", "error.type": "invalid_count"}},
 		{"GET", "/seq/" + secret + "?count=1", "GET /seq/{bizType}", false, map[string]string{
-			"http.route": "/seq/{bizType}", "http.response.status_code": "404", "seqd.biz_type": "(not shown)", "seqd.count": "1", "seqd.token": "shop", "error.type": "unknown_biz_type"}},
+			"http.route": "/seq/{bizType}", "http.response.status_code": "404", "seqd.biz_type": "(not shown)", "seqd.count": "1", "seqd.caller": "shop", "error.type": "unknown_biz_type"}},
 		{"GET", "/extra/order", "GET /extra/{name}", false, map[string]string{
-			"http.route": "/extra/{name}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.token": "shop"}},
+			"http.route": "/extra/{name}", "http.response.status_code": "200", "seqd.biz_type": "order", "seqd.caller": "shop"}},
 		{"SECRET", "/" + secret, "_OTHER", false, map[string]string{
-			"http.response.status_code": "404", "seqd.token": "shop", "error.type": "not_found"}},
+			"http.response.status_code": "404", "seqd.caller": "shop", "error.type": "not_found"}},
 	} {
 		t.Run(tt.method+" "+tt.target, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

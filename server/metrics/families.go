@@ -79,7 +79,7 @@ var (
 	requestsShed       = counter("seqd_http_requests_shed_total", "Requests that were refused because of server.maxInFlight or server.maxInFlightBytes.")
 	connectionsOpen    = gauge(most, "seqd_http_connections", "Connections that are open.")
 	connectionsRefused = counter("seqd_http_connections_refused_total", "Connections that were closed at once because of server.maxConnections.")
-	connectionsClosed  = counter("seqd_http_connections_closed_total", "Connections that were closed: displaced to make room below server.maxConnections, or silent, without an answered request for server.readHeaderTimeout.", "why")
+	connectionsClosed  = counter("seqd_http_connections_closed_total", "Connections that were closed: displaced to make room below server.maxConnections, or silent, without an answered request for server.readHeaderTimeout.", "reason")
 	idempotentTotal    = counter("seqd_idempotent_requests_total", "Requests with an Idempotency-Key: issued, replayed (answered as before) or failed.", "outcome")
 	answerBytes        = gauge(most, "seqd_idempotency_bytes", "About how many bytes are kept for Idempotency-Keys and reservations, on all nodes.")
 	answerBytesMax     = gauge(most, "seqd_idempotency_max_bytes", "idempotency.maxBytes; 0 for no bound.")

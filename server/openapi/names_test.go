@@ -3,7 +3,6 @@ package openapi
 import (
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -53,24 +52,16 @@ func TestNamesOfTokens(t *testing.T) {
 		"", "read", "admin", "issue:", "issue:*", "issue:order*", "issue:*-7", "issue:7", "issue:a b", "issue:order", "issue:"+long, "issue:"+long+"a", "readx", "xread", "write", "issue")
 }
 
-// TestOneThingHasOneName checks that answers do not call things by the names that are not theirs.
-// A definition, a token and a page of settings have the names of the configuration.
+// TestOneThingHasOneName checks that names of biz types and times are called so. Which other names
+// there are TestWords of internal/docstest says.
 func TestOneThingHasOneName(t *testing.T) {
 	var d struct {
 		Components struct{ Schemas map[string]schemaOfNames }
 	}
 	must.Do(t, json.Unmarshal(mustLoad(t).JSON, &d))
-	better := map[string]string{
-		"token": "caller", "user": "caller", "by": "caller", "client": "addr", "ip": "addr", "time": "at", "timestamp": "at", "rejected": "refused",
-		"seconds": "…Ms", "interval": "…Ms", "duration": "…Ms", "took": "…Ms", "p50": "p50Ms", "p99": "p99Ms", "clockOffset": "clockOffsetMs",
-	}
-	configured := []string{"Definition", "SettingsList", "SettingsOwner"}
 	times := regexp.MustCompile(`^(at|until|since|expires|[a-z]+At)$`)
 	for schema, s := range d.Components.Schemas {
 		for name, p := range s.Properties {
-			if want := better[name]; want != "" && !slices.Contains(configured, schema) {
-				t.Errorf("%s has %s: call it %s", schema, name, want)
-			}
 			if strings.HasSuffix(p.Ref, "/BizTypeName") && name != "bizType" && !(name == "name" && (schema == "BizType" || schema == "Definition")) {
 				t.Errorf("%s calls a biz type %s", schema, name)
 			}

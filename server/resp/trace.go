@@ -91,7 +91,7 @@ func (rec record) endSpan(c *conn, r *run, name, bizType string, code seqd.Code)
 	span.SetName(name)
 	span.SetAttributes(attribute.String("network.protocol.name", "redis"), attribute.String("seqd.request_id", c.requestID),
 		attribute.Int("seqd.commands", len(r.takes)), attribute.Int("seqd.count", r.numbers))
-	for key, value := range map[string]string{"seqd.token": r.caller.Name, "seqd.biz_type": bizType, "error.type": string(code)} {
+	for key, value := range map[string]string{"seqd.caller": r.caller.Name, "seqd.biz_type": bizType, "error.type": string(code)} {
 		if value != "" {
 			span.SetAttributes(attribute.String(key, value))
 		}

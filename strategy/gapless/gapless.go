@@ -384,7 +384,7 @@ func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
 	for _, r := range numbers.Runs() {
 		op.Runs = append(op.Runs, ledger.Run{From: r.First, To: r.First + int64(r.Count) - 1})
 	}
-	s.env.Log.Debug("numbers of a failed request are released", "bizType", s.name, "numbers", numbers.Len(), "why", why)
+	s.env.Log.Debug("numbers of a failed request are released", "bizType", s.name, "numbers", numbers.Len(), "reason", why)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 		defer cancel()

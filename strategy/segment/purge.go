@@ -110,7 +110,7 @@ func (f *family) isSteady(delay time.Duration) bool {
 		return false
 	}
 	if moved := f.env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
-		f.env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", f.bizType.Name, "by", moved.String())
+		f.env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", f.bizType.Name, "movedMs", moved.Milliseconds())
 		return false
 	}
 	return true

@@ -64,7 +64,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	h.file = leaseFile{dir: dir, name: file, identity: identity, users: h.users, log: env.Log}
 	gen := newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: shared.rolledBack, left: shared.lastTime(h.registry.name)})
 	h.tenure = tenure{gen: gen, env: shared, key: key, registry: h.registry.name, maxWait: settings.MaxWaitRollback}
-	env.Log.Info("snowflake", "layout", l.text(), "key", key, "machineIds", fmt.Sprintf("%d to %d", h.registry.first, h.registry.last), "overflow", l.overflow().Format(time.RFC3339))
+	env.Log.Info("snowflake", "layout", l.text(), "registrationKey", key, "machineIds", fmt.Sprintf("%d to %d", h.registry.first, h.registry.last), "overflowAt", l.overflow().Format(time.RFC3339))
 	return h, nil
 }
 

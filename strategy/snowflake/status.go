@@ -40,7 +40,7 @@ func (e *environment) rolledBack(begins bool, gap time.Duration) {
 		e.Log.Info("the clock has passed the last time that was used")
 		return
 	}
-	e.Log.Error("the clock was set back; nothing is issued until it has passed the last time that was used", "gap", gap.String())
+	e.Log.Error("the clock was set back; nothing is issued until it has passed the last time that was used", "gapMs", gap.Milliseconds())
 	e.event(seqd.EventClockRollback, nil)
 }
 

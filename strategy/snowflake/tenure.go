@@ -55,7 +55,7 @@ func (t *tenure) set(l lease, bound int64) {
 	t.gen.set(l.id, l.lower, bound, l.floored)
 	if t.state == seeking {
 		t.state = holding
-		t.env.Log.Info("machine ID", "machineId", l.id, "key", t.key, "from", at(l.lower+1), "until", at(bound))
+		t.env.Log.Info("machine ID", "machineId", l.id, "registrationKey", t.key, "from", at(l.lower+1), "until", at(bound))
 	}
 }
 
