@@ -133,8 +133,8 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/history": {
-		may: ". internal/folder internal/retry persist plugin",
-		why: "it writes to the store, or to files",
+		may: ". internal/folder internal/retry persist persist/storeclock plugin",
+		why: "it writes to the store, or to files, and removes what is old by the store's clock",
 	},
 	"plugin/obfuscate": {
 		may: ". internal/folder plugin",
@@ -168,7 +168,7 @@ var rules = map[string]rule{
 		why: "it connects the parts of the service, and contains no command besides the service",
 	},
 	"server/access": {
-		may: ". internal/glob persist",
+		may: ". internal/glob persist persist/storeclock",
 		why: "tokens are documents; routes and requests are elsewhere",
 	},
 	"server/answerquota": {

@@ -176,7 +176,7 @@ func (b *back) openTokens(ctx context.Context) error {
 	tokens := b.front.tokens
 	b.feed.Add(access.Kind, feed.Follower{Changed: tokens.Apply, Reload: tokens.Reload})
 	tokens.Use(access.Backing{
-		Documents: b.store.Store.Documents(), Announce: b.feed.Announce, Publish: b.feed.Publish,
+		Documents: b.store.Store.Documents(), Clock: b.clock, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
 	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
 		f.console.Use(b.store.Store.Documents())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -20,11 +21,11 @@ type pipe struct {
 	queue
 	target target
 	store  persist.HistoryStore
-	// trust returns an error if old records must not be purged because the clock of this node may
-	// be ahead.
-	trust  func(ctx context.Context, now time.Time) error
-	origin uint64 // of the IDs that this pipe makes
-	end    func() // frees the store; may be nil
+	// clock says which records are too old; documents is where nodes note when they saw it.
+	clock     *storeclock.Clock
+	documents persist.Documents
+	origin    uint64 // of the IDs that this pipe makes
+	end       func() // frees the store; may be nil
 
 	ctx      context.Context // ends when close no longer waits
 	cancel   context.CancelFunc
@@ -75,6 +76,7 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 	p := &pipe{
 		queue: newQueue(to.settings, env.Now, env.Log), target: to, origin: binary.BigEndian.Uint64(random[:]),
 		writer: make(chan struct{}), purger: make(chan struct{}), members: make(map[string]int),
+		clock: storeclock.New(env.Store, env.Now, nil), documents: env.Store.Documents(),
 	}
 	if to.settings.To == ToFile {
 		f, err := openFiles(to.settings, env.Log)
@@ -82,10 +84,8 @@ func newPipe(env plugin.Env, to target) (*pipe, error) {
 			return nil, err
 		}
 		p.store, p.end = f, f.close
-		p.trust = func(ctx context.Context, now time.Time) error { return f.trust(ctx, now, to.settings.Retention) }
 	} else {
 		p.store = env.Store.History()
-		p.trust = func(ctx context.Context, now time.Time) error { return trustStore(ctx, env.Store, now) }
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.open, p.shutdown = context.WithCancel(p.ctx)

@@ -48,11 +48,11 @@ func (p *pipe) purgeGone(ctx context.Context, bizType string, gone func(string) 
 	if shared {
 		return nil // as if another process had the file
 	}
-	now := p.now()
-	if err := p.trusts(ctx, now); err != nil {
+	before, known, err := p.cutoff(ctx)
+	if !known {
 		return err
 	}
-	return f.purgeGone(ctx, now.Add(-p.settings.Retention).UnixMilli(), func(name string) bool { return name == bizType || gone(name) })
+	return f.purgeGone(ctx, before, func(name string) bool { return name == bizType || gone(name) })
 }
 
 // purge removes old records in small steps until the pipe is closed. Every node does so; a record
@@ -76,11 +76,10 @@ func (p *pipe) purgeAll(ctx context.Context) error {
 	pipes.mu.Lock()
 	names := slices.Collect(maps.Keys(p.members))
 	pipes.mu.Unlock()
-	now := p.now()
-	if err := p.trusts(ctx, now); err != nil {
+	before, known, err := p.cutoff(ctx)
+	if !known {
 		return err
 	}
-	before := now.Add(-p.settings.Retention).UnixMilli()
 	for _, name := range names {
 		for {
 			n, err := p.purgeSome(ctx, name, before)
@@ -98,27 +97,22 @@ func (p *pipe) purgeAll(ctx context.Context) error {
 	return nil
 }
 
-func (p *pipe) trusts(ctx context.Context, now time.Time) error {
+// cutoff returns the time before which records are too old, in ms since the Unix epoch. known is false
+// if nothing may be removed now: a clock that is ahead would remove records that must be kept.
+func (p *pipe) cutoff(ctx context.Context) (before int64, known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	return p.trust(ctx, now)
-}
-
-// mostAhead is how far this node's clock may be ahead of the store's. If it is further ahead, the
-// node does not purge.
-const mostAhead = time.Hour
-
-// trustStore compares this node's clock with that of the store, which all nodes share. With a clock
-// that is ahead, the node would remove records that must be kept.
-func trustStore(ctx context.Context, clock persist.Clock, now time.Time) error {
-	stores, err := clock.Now(ctx)
+	if settled, err := p.clock.Settled(ctx, p.documents); !settled {
+		return 0, false, err
+	}
+	now, err := p.clock.Times(ctx)
 	if err != nil {
-		return err
+		return 0, false, err
 	}
-	if ahead := now.Sub(stores); ahead > mostAhead {
-		return fmt.Errorf("the clock of this node is %s ahead of the store's", ahead.Round(time.Second))
+	if f, ok := p.store.(*files); ok {
+		err = f.trust(ctx, time.UnixMilli(now.Earliest), p.settings.Retention)
 	}
-	return nil
+	return now.Earliest - p.settings.Retention.Milliseconds(), err == nil, err
 }
 
 // mostIdle limits how much older than the retention the newest record in files may be for them to
@@ -126,7 +120,8 @@ func trustStore(ctx context.Context, clock persist.Clock, now time.Time) error {
 // there, either the clock was set or the process did not run.
 const mostIdle = 2 * mostPurge
 
-// trust compares the clock with the newest record, because files have no clock.
+// trust compares the clock with the newest record: the store in memory, whose clock may be ahead from
+// the start, does not know when it was last seen.
 func (f *files) trust(ctx context.Context, now time.Time, retention time.Duration) error {
 	newest, err := f.newest(ctx)
 	if err != nil || newest < 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/storeclock"
 )
 
 // Kind is the kind of document that holds a token.
@@ -36,6 +37,8 @@ type Options struct {
 // Backing is the store that holds tokens, and how to notify other nodes of changes.
 type Backing struct {
 	Documents persist.Documents
+	// Clock is that of the store. What deleted tokens leave goes by it. If it is nil, it stays.
+	Clock *storeclock.Clock
 	// Announce is called before a token is written, Publish after it was or may have been written.
 	// If Announce fails, the token does not change. Both may be nil.
 	Announce func(ctx context.Context, kind, key string) error
@@ -432,12 +435,25 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 
 // remove deletes a token.
 func (t *Tokens) remove(ctx context.Context, store persist.Documents, token *Token) error {
-	now := t.now()
-	if err := store.Update(ctx, goneOf(*token, now)); err != nil {
+	if err := store.Update(ctx, goneOf(*token, t.now())); err != nil {
 		return err
 	}
-	_, _ = store.Purge(ctx, Kind, now.UnixMilli(), mostPurged) // what earlier ones left: the next one tries again
+	if backing := t.backing.Load(); backing.Clock != nil {
+		_ = purge(ctx, store, backing.Clock) // the next deletion tries again
+	}
 	return nil
+}
+
+// purge removes what earlier deletions left, unless the clock may be ahead.
+func purge(ctx context.Context, store persist.Documents, clock *storeclock.Clock) error {
+	if settled, err := clock.Settled(ctx, store); !settled {
+		return err
+	}
+	now, err := clock.Times(ctx)
+	if err == nil {
+		_, err = store.Purge(ctx, Kind, now.Earliest, mostPurged)
+	}
+	return err
 }
 
 // attempts reads a token, calls edit, and writes: see [Tokens.write]. It starts again if another

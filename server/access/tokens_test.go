@@ -15,6 +15,8 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -107,21 +109,35 @@ func TestLife(t *testing.T) {
 
 // A change says when it was made, and the deletion of a token removes what earlier deletions left.
 func TestClockOfChanges(t *testing.T) {
-	now, store := begin, newStore()
-	tokens := access.New(access.Options{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)})
-	tokens.Use(access.Backing{Documents: store})
-	create(t, tokens, "shop", "read")
-	create(t, tokens, "till", "read")
+	now, ahead := begin, time.Duration(0)
+	own := func() time.Time { return now.Add(ahead) }
+	all := memory.New(func() time.Time { return now })
+	store := all.Documents()
+	tokens := access.New(access.Options{Now: own, Log: slog.New(slog.DiscardHandler)})
+	tokens.Use(access.Backing{Documents: store, Clock: storeclock.New(all, own, func() time.Duration { return now.Sub(begin) })})
+	for _, name := range []string{"shop", "till", "desk"} {
+		create(t, tokens, name, "read")
+	}
 	now = now.Add(time.Hour)
 	if changed, err := tokens.Change(t.Context(), "shop", disable); err != nil || !changed.Updated.Equal(now) {
 		t.Errorf("changed %+v, %v", changed, err)
 	}
-	for _, name := range []string{"shop", "till"} {
-		must.Get(tokens.Delete(t.Context(), name, anyone))(t)
-		now = now.AddDate(10, 0, 0)
-	}
-	if docs, err := store.List(t.Context(), access.Kind, "", 9); err != nil || len(docs) != 1 || docs[0].Key != "till" {
-		t.Errorf("%v are left, %v", docs, err)
+	for _, step := range []struct {
+		name         string
+		after, ahead time.Duration
+		left         string
+	}{
+		{"shop", 0, 0, "desk shop till"}, {"till", 59 * time.Minute, 9000 * time.Hour, "desk shop till"}, {"desk", 2 * time.Minute, 0, "desk till"},
+	} {
+		now, ahead = now.Add(step.after), step.ahead
+		must.Get(tokens.Delete(t.Context(), step.name, anyone))(t)
+		var left []string
+		for _, doc := range must.Get(store.List(t.Context(), access.Kind, "", 9))(t) {
+			left = append(left, doc.Key)
+		}
+		if got := strings.Join(left, " "); got != step.left {
+			t.Errorf("after %s: %s are left", step.name, got)
+		}
 	}
 }
 
