@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -510,5 +511,30 @@ func TestRangesAmongBuffers(t *testing.T) {
 				must.Report(t, errors.Join(h.duplicates()))
 			})
 		})
+	}
+}
+
+// Others may take numbers between the look at the counter and the take. Then the node looks again,
+// and what is left is given, or nothing.
+func TestLastNumbersAreTakenMeanwhile(t *testing.T) {
+	for _, k := range []kind{whole, ranged} {
+		store, once := newHooked(), new(sync.Once)
+		s, _ := newStrategy(t, perNode{store}, func(s *Settings) { small(s); s.Ordering, s.Start = PerNode, seqd.MaxNumber-9 })
+		start(t, s, true)
+		store.change(func(h *hookedStore) {
+			h.before = func(op string) error {
+				if op == "allocate" {
+					once.Do(func() {
+						_, _ = store.Store.Counters().Allocate(context.Background(), persist.Request{BizTag: "order", Size: 5, To: persist.Beside})
+					})
+				}
+				return nil
+			}
+		})
+		got, err := k.get(t.Context(), t, s, 8)
+		if must.Code(t, err, seqd.CodeExhausted); len(got) > 0 || store.called("read") < 3 {
+			t.Errorf("got %v after %d reads", got, store.called("read"))
+		}
+		end(t, s)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/live"
 )
 
 // observedKeys is a node of a keyed biz type with per-node ordering, and what it reports.
@@ -271,4 +272,41 @@ func TestSuspendedWhilePurged(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A node that cannot retire the cursor of a key that it closes says so. If others take over again and
+// again it gives up, and a store that was restored is raised, and stays the sequencer.
+func TestRetiringFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), map[string]*redisModel{"invoice/t": {}}
+		s := keyed(t, store, time.Now, redis, nil)
+		wantOf(t, s, "t", 1, "[1]")
+		redis["invoice/t"].change(func(r *redisModel) { r.down = errDown })
+		held, _, err := of(t.Context(), s, "t", 1)
+		must.Do(t, err)
+		synctest.Wait()
+		open, _ := s.set.Peek(live.Name{Key: "t"})
+		c := open.(*Shared)
+		for op, fails := range map[string]error{"read": errDown, "allocate": persist.ErrEpoch} {
+			store.change(func(h *hookedStore) {
+				h.calls = make(map[string]int)
+				h.before = func(called string) error { return map[string]error{op: fails}[called] }
+			})
+			must.Is(t, c.retireBehind(t.Context()), fails)
+			if n := store.called(op); fails == persist.ErrEpoch && n != mostRaces {
+				t.Errorf("it tried %d times", n)
+			}
+		}
+		store.change(func(h *hookedStore) { h.before = nil })
+		counters := store.Store.Counters()
+		must.Do(t, counters.Delete(t.Context(), "invoice/t"))
+		must.Do(t, counters.Create(t.Context(), persist.Counter{BizTag: "invoice/t", Step: 10, Timestamp: 1, Max: held[0] - 1, Epoch: persist.StoreEpoch}))
+		for range 2 {
+			must.Do(t, c.retireBehind(t.Context()))
+			if got := must.Get(counters.Read(t.Context(), "invoice/t"))(t); got.Epoch != persist.StoreEpoch || got.Max < held[0] {
+				t.Errorf("the counter is %+v, and %d was issued", got, held[0])
+			}
+		}
+		ended(t, s)
+	})
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // anyOf makes the strategy that the settings ask for, with redis for the cursor of all counters.
@@ -447,4 +449,30 @@ func TestArgs(t *testing.T) {
 	if got := (&Settings{Increment: 1}).places().args(args); got[1] != int64(2) {
 		t.Errorf("got %v", got)
 	}
+}
+
+// A store and a cursor in places pass on what fails, and a list is in places too.
+func TestPlacesPassOnFailures(t *testing.T) {
+	store, redis := newHooked(), &redisModel{down: errDown}
+	s := spacedNode(t, store, redis, &observer{}, func(s *Settings) { thirds(1)(s); s.Sequencer = SequencerRedis })
+	shared := s.single.(*Shared)
+	_, err := shared.cursor.Take(t.Context(), rediscursor.Take{Count: 1})
+	must.Is(t, err, errDown)
+	if _, err := shared.cursor.Install(t.Context(), rediscursor.Install{Range: persist.Range{First: 2, Last: 1}}); err == nil || errors.Is(err, errDown) {
+		t.Errorf("an empty range: %v", err)
+	}
+	counters := shared.env.Store.Counters()
+	must.Get(counters.Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5, To: persist.Beside}))(t)
+	list := must.Get(counters.List(t.Context(), "", 2))(t)
+	if c := must.Get(counters.Read(t.Context(), "order"))(t); len(list) != 1 || list[0] != c || c.Max != 5 {
+		t.Errorf("listed are %+v, and it is %+v", list, c)
+	}
+	for _, size := range []int64{seqd.MaxNumber, shared.last() - 5} {
+		store.change(func(h *hookedStore) {
+			h.before = func(op string) error { return map[string]error{"read": errDown}[op] }
+		})
+		must.Is(t, must.Err(counters.Allocate(t.Context(), persist.Request{BizTag: "order", Size: size, To: persist.Beside})), persist.ErrExhausted, "%d", size)
+		store.change(func(h *hookedStore) { h.before = nil })
+	}
+	closeAll(t, shared)
 }
