@@ -240,11 +240,7 @@ func (s *Keyed) openKey(ctx context.Context, name live.Name, by string) (countin
 // closeKey ends the use of a counter.
 func (s *Keyed) closeKey(ctx context.Context, name live.Name, c counting) error {
 	defer func() { s.keep(name, knownBy(c)) }()
-	err := s.closeCounter(ctx, name, c)
-	if err != nil {
-		s.env.Log.Debug("the counter of a key could not be closed cleanly", "bizType", s.bizType.Name, "key", name.Key, "period", name.Period, "error", err)
-	}
-	return err
+	return s.closeCounter(ctx, name, c) // an event says what is skipped
 }
 
 // watchStore asks the store again and again, while it is away: a node that was taken out of

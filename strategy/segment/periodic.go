@@ -269,11 +269,7 @@ func (s *Periodic) closePeriod(ctx context.Context, name live.Name, c counting) 
 			forgetOld(s.kept)
 		}
 	}()
-	err := s.closeCounter(ctx, name, c)
-	if err != nil && !s.isClosed() {
-		s.env.Log.Info("a past period could not be closed cleanly", "bizType", s.bizType.Name, "period", name.Period, "error", err)
-	}
-	return err
+	return s.closeCounter(ctx, name, c) // an event says what is skipped
 }
 
 // present returns the open strategy of the present period, or why it cannot be opened. It returns
