@@ -158,46 +158,6 @@ func (c slowWorld) Install(ctx context.Context, in rediscursor.Install) (rediscu
 	return a, err
 }
 
-// latentStore takes a while for everything.
-type latentStore struct {
-	persist.Store
-	latency atomic.Int64 // ns
-}
-
-func (s *latentStore) Counters() persist.Counters { return latentCounters{s.Store.Counters(), s} }
-
-type latentCounters struct {
-	persist.Counters
-	store *latentStore
-}
-
-func (c latentCounters) half() { time.Sleep(time.Duration(c.store.latency.Load() / 2)) }
-
-func (c latentCounters) Epoch(ctx context.Context, bizTag string) (string, error) {
-	for range 2 {
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		c.half()
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
-	return c.Counters.Epoch(ctx, bizTag)
-}
-
-func (c latentCounters) Read(ctx context.Context, bizTag string) (persist.Counter, error) {
-	c.half()
-	defer c.half()
-	return c.Counters.Read(ctx, bizTag)
-}
-
-func (c latentCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	c.half()
-	defer c.half()
-	return c.Counters.Allocate(ctx, req)
-}
-
 // Nodes that all find their cursor gone, or not counting any more, agree on one, whatever the
 // distances.
 func TestEpochSeedsSettle(t *testing.T) {
@@ -220,7 +180,7 @@ var sweep = longtest.Or([]time.Duration{249}, []time.Duration{80, 230, 245, 249}
 
 func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how string, jitter bool) {
 	synctest.Test(t, func(t *testing.T) {
-		store, redis := &latentStore{Store: memory.New(time.Now)}, &redisModel{}
+		store, redis := newHooked(), &redisModel{}
 		o := &observer{}
 		var nodes []*Shared
 		for range count {
@@ -234,7 +194,8 @@ func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how 
 			_, _ = try(t, s, 1)
 		}
 		time.Sleep(20 * time.Second)
-		store.latency.Store(int64(storeTakes))
+		half := func(string) error { time.Sleep(storeTakes / 2); return nil }
+		store.change(func(h *hookedStore) { h.before, h.after = half, half })
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		var answered, refused atomic.Int64
@@ -260,13 +221,13 @@ func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how 
 		} else {
 			own(t, store.Store, 1)
 		}
-		seeded, top := o.count("seeded"), count64(t, store.Store)
+		seeded, top := o.count("seeded"), counter(t, store.Store).Max
 		time.Sleep(2 * time.Minute)
-		first, firstTop := o.count("seeded")-seeded, count64(t, store.Store)-top
-		seeded, top = o.count("seeded"), count64(t, store.Store)
+		first, firstTop := o.count("seeded")-seeded, counter(t, store.Store).Max-top
+		seeded, top = o.count("seeded"), counter(t, store.Store).Max
 		a0, r0 := answered.Load(), refused.Load()
 		time.Sleep(5 * time.Minute)
-		later, laterTop := o.count("seeded")-seeded, count64(t, store.Store)-top
+		later, laterTop := o.count("seeded")-seeded, counter(t, store.Store).Max-top
 		if later > 1 || first > 3*count || o.count("cursor_contested") > 0 {
 			t.Errorf("seeds: %d in the first 2 min (%d numbers), %d in the next 5 min (%d numbers for %d answered, %d refused); contested %d", first, firstTop, later, laterTop,
 				answered.Load()-a0, refused.Load()-r0, o.count("cursor_contested"))
@@ -275,15 +236,6 @@ func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how 
 		wg.Wait()
 		closeAll(t, nodes...)
 	})
-}
-
-func count64(t *testing.T, store persist.Store) int64 {
-	t.Helper()
-	c, err := store.Counters().Read(t.Context(), "order")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Max
 }
 
 // After the epoch was emptied a single node, which learns that and draws one, does not wait for
@@ -312,7 +264,8 @@ func TestEpochUsedUpAndNoAnswer(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, redis := &slowEpochs{Store: memory.New(time.Now)}, &redisModel{}
-				counted := &countingStore{Store: store}
+				counted := newHooked()
+				counted.Store = store
 				s := node(t, counted, redis, &observer{}, small)
 				numbers(t, s, 1)
 				synctest.Wait()
@@ -324,7 +277,7 @@ func TestEpochUsedUpAndNoAnswer(t *testing.T) {
 					store.slow.Store(int64(time.Millisecond))
 					store.fail.Store(1 << 40)
 				}
-				calls, allocations, refused := redis.calls, counted.allocations.Load(), 0
+				calls, allocations, refused := redis.calls, counted.called("allocate"), 0
 				began := time.Now()
 				for time.Since(began) < 5*time.Second {
 					if _, code := try(t, s, 1); code != "" {
@@ -334,7 +287,7 @@ func TestEpochUsedUpAndNoAnswer(t *testing.T) {
 				if refused > 1 && how == "slow" {
 					t.Errorf("%d calls refused", refused)
 				}
-				if n := counted.allocations.Load() - allocations; n > 20 && how == "failing" {
+				if n := counted.called("allocate") - allocations; n > 20 && how == "failing" {
 					t.Errorf("%d allocations tried and %d calls to Redis", n, redis.calls-calls)
 				}
 				store.fail.Store(0)
@@ -342,21 +295,4 @@ func TestEpochUsedUpAndNoAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-type countingStore struct {
-	persist.Store
-	allocations atomic.Int64
-}
-
-func (s *countingStore) Counters() persist.Counters { return countingCounters{s.Store.Counters(), s} }
-
-type countingCounters struct {
-	persist.Counters
-	s *countingStore
-}
-
-func (c countingCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	c.s.allocations.Add(1)
-	return c.Counters.Allocate(ctx, req)
 }

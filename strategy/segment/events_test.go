@@ -39,14 +39,14 @@ func (o *observer) wantEvents(t *testing.T, want map[seqd.EventKind][2]int64, wh
 
 func TestEventsOfOwnBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &awayStore{Store: memory.New(time.Now)}
+		store := newHooked()
 		s, o := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 10, 15*time.Millisecond })
 		start(t, s, true)
-		store.set(errDown)
+		store.fails("read", errDown)
 		if _, code := try(t, s, 1); code != seqd.CodeStoreUnavailable {
 			t.Errorf("refused as %s", code)
 		}
-		store.set(nil)
+		store.fails("read", nil)
 		time.Sleep(cursor.FirstPause) // it tries again
 		synctest.Wait()
 		generate(t, s, 1)

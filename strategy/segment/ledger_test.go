@@ -57,14 +57,14 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
-				store := &awayStore{Store: memory.New(time.Now)}
+				store := newHooked()
 				s, o := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 40, 500*time.Millisecond })
 				start(t, s, true)
 				l := &ledger{events: o}
 				for range 300 {
 					switch random.IntN(10) {
 					case 0:
-						store.set([]error{nil, errDown}[random.IntN(2)])
+						store.fails("read", []error{nil, errDown}[random.IntN(2)])
 					case 1:
 						if _, err := store.Store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5, To: persist.Beside}); err != nil {
 							t.Fatal(err)
@@ -77,7 +77,7 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 				}
 				synctest.Wait()
 				l.check(t, "in use", s.buffer.measure().inHand)
-				store.set(nil)
+				store.fails("read", nil)
 				must.Report(t, s.Close(t.Context()))
 				synctest.Wait()
 				l.check(t, "closed", 0)
@@ -107,14 +107,14 @@ func TestNumbersOfCursorAddUp(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 2))
-				store, redis := &awayStore{Store: memory.New(time.Now)}, &redisModel{}
+				store, redis := newHooked(), &redisModel{}
 				l := &ledger{events: &observer{}}
 				settings := func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 40, 500*time.Millisecond }
 				nodes := []*Shared{node(t, store, redis, l.events, settings), node(t, store, redis, l.events, settings)}
 				for range 300 {
 					switch random.IntN(14) {
 					case 0:
-						store.set([]error{nil, errDown}[random.IntN(2)])
+						store.fails("read", []error{nil, errDown}[random.IntN(2)])
 					case 1, 2:
 						redis.change(func(r *redisModel) {
 							if r.down = nil; random.IntN(3) == 0 {
@@ -131,7 +131,7 @@ func TestNumbersOfCursorAddUp(t *testing.T) {
 						l.askFor(t, nodes[random.IntN(2)], anyKind(random), 1+random.IntN(50), time.Duration(1+random.IntN(1000))*time.Millisecond)
 					}
 				}
-				store.set(nil)
+				store.fails("read", nil)
 				redis.change(func(r *redisModel) { r.down = nil })
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
@@ -199,11 +199,11 @@ func TestLeavingATakeThatSucceeds(t *testing.T) {
 // What a caller had from the cursor is skipped when the node then finds nothing of its own either.
 func TestPartOfACursorIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, redis, l := &awayStore{Store: memory.New(time.Now)}, &redisModel{}, &ledger{events: &observer{}}
+		store, redis, l := newHooked(), &redisModel{}, &ledger{events: &observer{}}
 		s := node(t, store, redis, l.events, small)
 		l.ask(s, 1, time.Second)
 		time.Sleep(time.Second)
-		store.set(errDown)
+		store.fails("read", errDown)
 		var takes atomic.Int64
 		redis.change(func(r *redisModel) {
 			r.before = func(string) error {
@@ -217,7 +217,7 @@ func TestPartOfACursorIsSkipped(t *testing.T) {
 		if l.issued.Load() != 1 || s.local.Load() == nil {
 			t.Errorf("%d numbers were issued; on its own: %t", l.issued.Load(), s.local.Load() != nil)
 		}
-		store.set(nil)
+		store.fails("read", nil)
 		redis.change(func(r *redisModel) { r.before = nil })
 		time.Sleep(time.Minute)
 		closeAll(t, s)

@@ -142,7 +142,14 @@ func reopens(t *testing.T, test func(t *testing.T, s *Periodic, until func(time.
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		midnight := time.Now().Add(24 * time.Hour)
-		s := periodic(t, unreadable{memory.New(time.Now), &down}, time.Now, nil, daily)
+		store := newHooked()
+		store.before = func(op string) error {
+			if op == "read" && down.Load() {
+				return persist.ErrUnavailable
+			}
+			return nil
+		}
+		s := periodic(t, store, time.Now, nil, daily)
 		until := func(d time.Duration) { time.Sleep(time.Until(midnight.Add(d))) }
 		test(t, s, until, &down)
 		down.Store(false)

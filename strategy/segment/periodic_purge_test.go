@@ -313,32 +313,6 @@ func TestLostPeriodStopsNoOther(t *testing.T) {
 	_ = is.Close(context.Background())
 }
 
-type awayStore struct {
-	persist.Store
-	mu  sync.Mutex
-	err error
-}
-
-func (a *awayStore) set(err error) { a.mu.Lock(); a.err = err; a.mu.Unlock() }
-func (a *awayStore) Counters() persist.Counters {
-	return awayCounters{a.Store.Counters(), a}
-}
-
-type awayCounters struct {
-	persist.Counters
-	a *awayStore
-}
-
-func (c awayCounters) Read(ctx context.Context, id string) (persist.Counter, error) {
-	c.a.mu.Lock()
-	err := c.a.err
-	c.a.mu.Unlock()
-	if err != nil {
-		return persist.Counter{}, err
-	}
-	return c.Counters.Read(ctx, id)
-}
-
 // stuckClock is a store that does not say what time it is: who asks waits until its time is over.
 type stuckClock struct{ persist.Store }
 

@@ -277,24 +277,6 @@ func TestClockAheadRemovesNothing(t *testing.T) {
 	})
 }
 
-// hooked is a store that runs something just before a counter is created.
-type hooked struct {
-	persist.Store
-	before func()
-}
-
-func (h hooked) Counters() persist.Counters { return hookedCounters{h.Store.Counters(), h.before} }
-
-type hookedCounters struct {
-	persist.Counters
-	before func()
-}
-
-func (h hookedCounters) Create(ctx context.Context, c persist.Counter) error {
-	h.before()
-	return h.Counters.Create(ctx, c)
-}
-
 // A node with an old clock looks at the tombstone, is paused while the period is removed, and then
 // creates the counter: it must not issue.
 func TestRemovedWhileItBegins(t *testing.T) {
@@ -306,11 +288,16 @@ func TestRemovedWhileItBegins(t *testing.T) {
 		// as if the crash came right after the first range
 		must.Do(t, store.Documents().Delete(t.Context(), persist.PeriodKind, "order@20000101", 1))
 		must.Do(t, store.Counters().Delete(t.Context(), "order@20000101"))
-		purge := func() {
-			s := periodic(t, store, time.Now, nil, daily)
-			must.Report(t, s.bury(t.Context(), 20000101))
+		between := newHooked()
+		between.Store = store
+		between.before = func(op string) error {
+			if op == "create" {
+				s := periodic(t, store, time.Now, nil, daily)
+				must.Report(t, s.bury(t.Context(), 20000101))
+			}
+			return nil
 		}
-		late := periodic(t, hooked{store, purge}, time.Now, nil, daily)
+		late := periodic(t, between, time.Now, nil, daily)
 		wantRefused(t, late, seqd.CodeClockRollback)
 		closed(t, late)
 	})
@@ -341,16 +328,15 @@ func TestStoreAwayAtMidnight(t *testing.T) {
 	for name, redis := range map[string]map[string]*redisModel{"per node": nil, "strict": {}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &flaky{Store: memory.New(time.Now)}
-				store.well.Store(true)
-				s := periodic(t, unreadable{store, &store.down}, time.Now, redis, daily)
+				store := newHooked()
+				s := periodic(t, store, time.Now, redis, daily)
 				time.Sleep(24*time.Hour - ahead/5)
 				wantDated(t, s, 1, "2000-01-01[1]")
 				time.Sleep(time.Second)
 				wantDated(t, s, 1, "2000-01-01[2]")
 				time.Sleep(time.Second)
 				synctest.Wait()
-				store.down.Store(true)
+				store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
 				time.Sleep(ahead)
 				wantDated(t, s, 3, "2000-01-02[1 2 3]")
 				closeBestEffort(s)
@@ -361,39 +347,17 @@ func TestStoreAwayAtMidnight(t *testing.T) {
 
 func closeBestEffort(s *Periodic) { _ = s.Close(context.Background()) }
 
-// unreadable is a store that cannot be read while it is down.
-type unreadable struct {
-	persist.Store
-	down *atomic.Bool
-}
-
-type unreadableCounters struct {
-	persist.Counters
-	down *atomic.Bool
-}
-
-func (u unreadable) Counters() persist.Counters {
-	return unreadableCounters{u.Store.Counters(), u.down}
-}
-
-func (u unreadableCounters) Read(ctx context.Context, id string) (persist.Counter, error) {
-	if u.down.Load() {
-		return persist.Counter{}, persist.ErrUnavailable
-	}
-	return u.Counters.Read(ctx, id)
-}
-
 // A period that cannot begin now begins as soon as the store is back, and the node says meanwhile
 // that it cannot issue.
 func TestPeriodBeginsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var down atomic.Bool
-		s := periodic(t, unreadable{memory.New(time.Now), &down}, time.Now, nil, daily)
+		store := newHooked()
+		s := periodic(t, store, time.Now, nil, daily)
 		if err := s.Init(t.Context(), true); err != nil || s.Health() != nil {
 			t.Fatal(err, s.Health())
 		}
 		time.Sleep(24 * time.Hour)
-		down.Store(true)
+		store.fails("read", persist.ErrUnavailable)
 		if s.Health() != nil {
 			t.Error("nobody has asked yet", s.Health())
 		}
@@ -401,7 +365,7 @@ func TestPeriodBeginsLate(t *testing.T) {
 			wantRefused(t, s, seqd.CodeStoreUnavailable)
 		}
 		must.Code(t, s.Health(), seqd.CodeStoreUnavailable, "health is")
-		down.Store(false)
+		store.fails("read", nil)
 		time.Sleep(openPause)
 		wantDated(t, s, 1, "2000-01-02[1]")
 		if s.Health() != nil || s.Degraded() != nil {
@@ -411,33 +375,13 @@ func TestPeriodBeginsLate(t *testing.T) {
 	})
 }
 
-// waitingStore answers reads when it is told to.
-type waitingStore struct {
-	persist.Store
-	wait chan struct{}
-}
-
-type waitingCounters struct {
-	persist.Counters
-	wait chan struct{}
-}
-
-func (w waitingStore) Counters() persist.Counters { return waitingCounters{w.Store.Counters(), w.wait} }
-
-func (w waitingCounters) Read(ctx context.Context, id string) (persist.Counter, error) {
-	select {
-	case <-w.wait:
-		return w.Counters.Read(ctx, id)
-	case <-ctx.Done():
-		return persist.Counter{}, ctx.Err()
-	}
-}
-
 // A store that hangs costs a caller acquireTimeout or its own patience, and Close does not wait for
 // it.
 func TestPeriodThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := periodic(t, waitingStore{memory.New(time.Now), make(chan struct{})}, time.Now, nil, daily)
+		store := newHooked()
+		store.hangs("read")
+		s := periodic(t, store, time.Now, nil, daily)
 		began := time.Now()
 		wantRefused(t, s, seqd.CodeTimeout)
 		if waited := time.Since(began); waited != s.settings.AcquireTimeout {

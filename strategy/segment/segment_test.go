@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,38 +295,18 @@ func TestStepFollowsVolume(t *testing.T) {
 	})
 }
 
-// lossy is a store that takes ranges but whose answers get lost while lose is set.
-type lossy struct {
-	persist.Store
-	lose *bool
-}
-
-type lossyCounters struct {
-	persist.Counters
-	lose *bool
-}
-
-func (l lossy) Counters() persist.Counters { return lossyCounters{l.Store.Counters(), l.lose} }
-
-func (l lossyCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	r, err := l.Counters.Allocate(ctx, req)
-	if err == nil && *l.lose {
-		return persist.Range{}, fmt.Errorf("%w: the answer is lost", persist.ErrUnavailable)
-	}
-	return r, err
-}
-
 // Attempts whose answers get lost take ranges that nobody consumed: the step does not grow by them,
 // and little is burnt.
 func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lose := false
-		store := lossy{memory.New(time.Now), &lose}
+		store := newHooked()
 		s, _ := newStrategy(t, store, nil)
 		start(t, s, true)
 		generate(t, s, 10)
 		synctest.Wait()
-		lose = true
+		store.change(func(h *hookedStore) {
+			h.after = func(op string) error { return map[string]error{"allocate": persist.ErrUnavailable}[op] }
+		})
 		generate(t, s, 300) // beyond the mark; then nobody asks
 		time.Sleep(5 * time.Minute)
 		if c := counter(t, store); c.Step > 2000 || c.Max > 400*1000 {
@@ -373,8 +352,6 @@ func TestRandomFaults(t *testing.T) {
 // flaky is a store each of whose writes may fail, before or after it happened.
 type flaky struct {
 	persist.Store
-	down  atomic.Bool // every write fails
-	well  atomic.Bool // none does otherwise
 	mu    sync.Mutex
 	calls int
 }
@@ -390,12 +367,6 @@ func (f flakyCounters) fault() (before, after bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
-	if f.down.Load() {
-		return true, false
-	}
-	if f.well.Load() {
-		return false, false
-	}
 	return f.calls%5 == 0, f.calls%7 == 0
 }
 
@@ -425,18 +396,6 @@ func (f flakyCounters) GiveBack(ctx context.Context, bizTag string, r persist.Ra
 	return given, err
 }
 
-// blind is a store whose counters cannot be read: as if another node created one just after this
-// one had looked.
-type blind struct{ persist.Store }
-
-type blindCounters struct{ persist.Counters }
-
-func (b blind) Counters() persist.Counters { return blindCounters{b.Store.Counters()} }
-
-func (b blindCounters) Read(context.Context, string) (persist.Counter, error) {
-	return persist.Counter{}, persist.ErrNotFound
-}
-
 func TestInit(t *testing.T) {
 	store := memory.New(time.Now)
 	s, _ := newStrategy(t, store, func(s *Settings) { s.Start = 100 })
@@ -444,7 +403,10 @@ func TestInit(t *testing.T) {
 	if got := counter(t, store); got.Max != 99 || got.Step != 1000 || got.Timestamp == 0 {
 		t.Errorf("the counter is %+v", got)
 	}
-	other, _ := newStrategy(t, blind{store}, nil)
+	blind := newHooked() // as if another node created the counter just after this one had looked
+	blind.Store = store
+	blind.fails("read", persist.ErrNotFound)
+	other, _ := newStrategy(t, blind, nil)
 	start(t, other, true)
 	if got := counter(t, store).Max; got != 99 {
 		t.Errorf("max is %d", got)

@@ -4,21 +4,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/seqd/seqd/persist/memory"
 )
 
 // A biz type that nobody asks has no goroutine, whatever the state of Redis and the store: the
 // bubble would not end.
 func TestIdleHasNoGoroutine(t *testing.T) {
-	for name, change := range map[string]func(redis *redisModel, store *awayStore){
-		"well":       func(*redisModel, *awayStore) {},
-		"Redis away": func(redis *redisModel, _ *awayStore) { redis.down = errDown },
-		"store away": func(_ *redisModel, store *awayStore) { store.set(errDown) },
+	for name, change := range map[string]func(redis *redisModel, store *hookedStore){
+		"well":       func(*redisModel, *hookedStore) {},
+		"Redis away": func(redis *redisModel, _ *hookedStore) { redis.down = errDown },
+		"store away": func(_ *redisModel, store *hookedStore) { store.fails("read", errDown) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				redis, store := &redisModel{}, &awayStore{Store: memory.New(time.Now)}
+				redis, store := &redisModel{}, newHooked()
 				s := node(t, store, redis, &observer{}, func(s *Settings) { s.OnRedisDown = Reject })
 				numbers(t, s, 10)
 				synctest.Wait()

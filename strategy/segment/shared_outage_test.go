@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -181,28 +180,6 @@ func TestSharedObserverMayAsk(t *testing.T) {
 	}
 }
 
-// The store's connection of one node hangs; another node keeps the cursor filled. The node can
-// issue from the cursor.
-type hanging struct {
-	persist.Store
-	hang atomic.Bool
-}
-
-func (h *hanging) Counters() persist.Counters { return hangingCounters{h.Store.Counters(), h} }
-
-type hangingCounters struct {
-	persist.Counters
-	h *hanging
-}
-
-func (c hangingCounters) Read(ctx context.Context, tag string) (persist.Counter, error) {
-	if c.h.hang.Load() {
-		<-ctx.Done()
-		return persist.Counter{}, ctx.Err()
-	}
-	return c.Counters.Read(ctx, tag)
-}
-
 // A take that panics in the goroutine of its caller, which the issuer recovers from, leaves nobody
 // waiting for it.
 func TestSharedPanicInATake(t *testing.T) {
@@ -245,7 +222,7 @@ func TestSharedPanicInATake(t *testing.T) {
 func TestSharedWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
-		h := &hanging{Store: memory.New(time.Now)}
+		h := newHooked()
 		var down atomic.Bool
 		c := &rcursor{redisModel: redis, take: func(rediscursor.Take) error {
 			if down.Load() {
@@ -256,7 +233,7 @@ func TestSharedWaitsOnce(t *testing.T) {
 		s := node(t, h, c, &observer{}, func(s *Settings) { s.ReserveSegments = 0 })
 		numbers(t, s, 10)
 		time.Sleep(5 * time.Second)
-		h.hang.Store(true)
+		h.hangs("read")
 		// used up by others
 		redis.change(func(r *redisModel) { r.hash.cur, r.hash.queue = r.hash.last, nil })
 		began := time.Now()
@@ -266,7 +243,7 @@ func TestSharedWaitsOnce(t *testing.T) {
 			t.Errorf("%s after %v; acquireTimeout is %v", code, waited, s.settings.AcquireTimeout)
 		}
 		down.Store(false)
-		h.hang.Store(false)
+		h.hangs("")
 		time.Sleep(30 * time.Second)
 		closeAll(t, s)
 	})

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -28,8 +27,7 @@ func starved(t *testing.T, every time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		redis := &redisModel{}
 		redis.before = func(string) error { time.Sleep(500 * time.Microsecond); return nil }
-		store := &flaky{Store: memory.New(time.Now)}
-		store.well.Store(true)
+		store := newHooked()
 		o := &observer{}
 		s := node(t, store, redis, o, func(s *Settings) {
 			s.Step, s.MaxStep, s.OnRedisDown, s.ReserveSegments = 10_000, 10_000, Reject, 1
@@ -39,7 +37,7 @@ func starved(t *testing.T, every time.Duration) {
 			numbers(t, s, 500)
 		}
 		time.Sleep(time.Second)
-		store.down.Store(true)
+		store.fails("allocate", errDown)
 		for range 20 {
 			numbers(t, s, 500)
 		}
@@ -48,7 +46,7 @@ func starved(t *testing.T, every time.Duration) {
 			numbers(t, s, 1)
 			time.Sleep(every)
 		}
-		store.down.Store(false)
+		store.fails("", nil)
 		back := time.Now()
 		var worst, refilled time.Duration
 		refused := 0
@@ -116,29 +114,6 @@ func TestSharedInstallsThatFailBurnFewRanges(t *testing.T) {
 	}
 }
 
-// unheard is a store that takes every write and cannot say so: a MongoDB primary without a majority
-// that stays primary (primary, secondary, arbiter, the secondary down), or a connection that loses
-// replies.
-type unheard struct {
-	persist.Store
-	lost atomic.Bool
-}
-
-func (u *unheard) Counters() persist.Counters { return unheardCounters{u.Store.Counters(), u} }
-
-type unheardCounters struct {
-	persist.Counters
-	u *unheard
-}
-
-func (c unheardCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	r, err := c.Counters.Allocate(ctx, req)
-	if c.u.lost.Load() {
-		return persist.Range{}, errors.New("write concern: waiting for replication timed out")
-	}
-	return r, err
-}
-
 // replace puts a counter in the place of what the store has.
 func replace(t testing.TB, store persist.Store, c persist.Counter) {
 	t.Helper()
@@ -197,7 +172,7 @@ func TestUnheardStoreBurnsLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, redis := &unheard{Store: memory.New(time.Now)}, &redisModel{}
+				store, redis := newHooked(), &redisModel{}
 				var s seqd.Strategy
 				if test.perNode {
 					own, _ := newStrategy(t, store, nil)
@@ -212,13 +187,16 @@ func TestUnheardStoreBurnsLittle(t *testing.T) {
 				if test.before != nil {
 					test.before(t, s, redis)
 				}
-				store.lost.Store(true)
+				// it takes every write and cannot say so
+				store.change(func(h *hookedStore) {
+					h.after = func(op string) error { return map[string]error{"allocate": errDown}[op] }
+				})
 				before := counter(t, store).Max
 				test.after(t, s, redis)
 				if burned := counter(t, store).Max - before; burned > 2*grown {
 					t.Errorf("%d numbers were burned in ten minutes", burned)
 				}
-				store.lost.Store(false)
+				store.change(func(h *hookedStore) { h.after = nil })
 				time.Sleep(5 * time.Second)
 				end(t, s)
 			})

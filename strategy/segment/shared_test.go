@@ -280,12 +280,11 @@ func TestRedisAwayReject(t *testing.T) {
 func TestStoreAwayUnderTheCursor(t *testing.T) {
 	for _, reserve := range []int{0, 1, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &flaky{Store: memory.New(time.Now)}
+			store := newHooked()
 			s, o := newShared(t, store, &redisModel{}, func(s *Settings) { small(s); s.ReserveSegments = reserve; s.OnRedisDown = Reject })
-			store.well.Store(true)
 			numbers(t, s, 5)
 			synctest.Wait()
-			store.down.Store(true)
+			store.fails("allocate", errDown)
 			issued := 5
 			for ; issued < 1000; issued++ {
 				if _, code := try(t, s, 1); code != "" {
@@ -302,7 +301,7 @@ func TestStoreAwayUnderTheCursor(t *testing.T) {
 				t.Errorf("health %v, degraded %v", s.Health(), s.Degraded())
 			}
 			time.Sleep(time.Minute)
-			store.down.Store(false)
+			store.fails("", nil)
 			time.Sleep(3 * time.Second)
 			if s.Health() != nil || s.Degraded() != nil {
 				t.Errorf("health %v, degraded %v", s.Health(), s.Degraded())

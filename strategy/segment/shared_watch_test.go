@@ -1,39 +1,42 @@
 package segment
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/memory"
 )
 
 // The store is found to be away by the last fetch of a buffer that the node has left already. An
 // idle node finds out by itself that the store is back.
 func TestStoreAwayIsFoundLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, redis := &stuckStore{Store: memory.New(time.Now), release: make(chan struct{})}, &redisModel{}
+		store, redis, release := newHooked(), &redisModel{}, make(chan struct{})
 		c, cut := cuttable(redis)
 		s := node(t, store, c, &observer{}, small)
 		numbers(t, s, 1)
 		time.Sleep(2 * time.Second)
 		cut.Store(true)
-		store.stuck.Store(true)
+		store.change(func(h *hookedStore) {
+			h.before = func(op string) error {
+				if op != "allocate" {
+					return nil
+				}
+				<-release
+				return errDown
+			}
+		})
 		numbers(t, s, 9) // its own buffer is filled meanwhile
 		if s.local.Load() == nil {
 			t.Fatal("the node is not on its own")
 		}
 		synctest.Wait()
-		store.stuck.Store(false)
+		store.fails("", nil)
 		cut.Store(false)
 		time.Sleep(2 * time.Second) // it goes back
 		if s.local.Load() != nil {
 			t.Fatal("the node does not go back")
 		}
-		close(store.release)
+		close(release)
 		synctest.Wait()
 		if s.Degraded() == nil {
 			t.Error("the store is not known to be away")
@@ -44,26 +47,4 @@ func TestStoreAwayIsFoundLate(t *testing.T) {
 		}
 		closeAll(t, s)
 	})
-}
-
-// stuckStore lets an allocation that begins while it is stuck fail, at its release.
-type stuckStore struct {
-	persist.Store
-	stuck   atomic.Bool
-	release chan struct{}
-}
-
-func (s *stuckStore) Counters() persist.Counters { return stuckCounters{s.Store.Counters(), s} }
-
-type stuckCounters struct {
-	persist.Counters
-	store *stuckStore
-}
-
-func (c stuckCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	if c.store.stuck.Load() {
-		<-c.store.release
-		return persist.Range{}, errDown
-	}
-	return c.Counters.Allocate(ctx, req)
 }

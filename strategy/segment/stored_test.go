@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +29,7 @@ type hookedStore struct {
 	mu     sync.Mutex // guards what follows
 	before func(op string) error
 	after  func(op string) error // the reply is lost if it returns an error
+	waits  string                // the operation that lasts until it is cancelled
 	calls  map[string]int
 }
 
@@ -46,6 +46,21 @@ func (h *hookedStore) change(f func(*hookedStore)) {
 	f(h)
 }
 
+// fails lets one operation fail with err, or none if err is nil.
+func (h *hookedStore) fails(op string, err error) {
+	h.change(func(h *hookedStore) {
+		h.before = func(called string) error {
+			if called == op {
+				return err
+			}
+			return nil
+		}
+	})
+}
+
+// hangs lets one operation last until it is cancelled, none if it is "".
+func (h *hookedStore) hangs(op string) { h.change(func(h *hookedStore) { h.waits = op }) }
+
 func (h *hookedStore) called(op string) (n int) {
 	h.change(func(h *hookedStore) { n = h.calls[op] })
 	return n
@@ -55,12 +70,15 @@ func (h *hookedStore) called(op string) (n int) {
 func (h *hookedStore) call(ctx context.Context, op string, f func() error) error {
 	h.mu.Lock()
 	h.calls[op]++
-	before, after := h.before, h.after
+	before, after, waits := h.before, h.after, h.waits == op
 	h.mu.Unlock()
 	if before != nil {
 		if err := before(op); err != nil {
 			return err
 		}
+	}
+	if waits {
+		<-ctx.Done()
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -558,29 +576,6 @@ func TestInitBesideAnother(t *testing.T) {
 	}
 }
 
-// patientStore is a store whose reads last until they are cancelled, once that is set.
-type patientStore struct {
-	*hookedStore
-	patient atomic.Bool
-}
-
-type patientCounters struct {
-	persist.Counters
-	store *patientStore
-}
-
-func (p *patientStore) Counters() persist.Counters {
-	return patientCounters{p.hookedStore.Counters(), p}
-}
-
-func (c patientCounters) Read(ctx context.Context, name string) (persist.Counter, error) {
-	if c.store.patient.Load() {
-		<-ctx.Done()
-		return persist.Counter{}, ctx.Err()
-	}
-	return c.Counters.Read(ctx, name)
-}
-
 // A stop cancels a read of the counter that is under way: after a take that failed, or for the
 // step.
 func TestStoredCloseCancelsReads(t *testing.T) {
@@ -597,11 +592,11 @@ func TestStoredCloseCancelsReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store := &patientStore{hookedStore: newHooked()}
+				store := newHooked()
 				s, _ := newStored(t, store, nil, nil)
 				numbers(t, s, 1)
-				store.patient.Store(true)
-				begin(t, s, store.hookedStore)
+				store.hangs("read")
+				begin(t, s, store)
 				began := time.Now()
 				if err := s.Close(t.Context()); err != nil || time.Since(began) != 0 {
 					t.Errorf("%v after %v", err, time.Since(began))
