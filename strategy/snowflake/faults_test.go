@@ -73,23 +73,28 @@ func (f *failing) Swap(ctx context.Context, name string, swap persist.SlotSwap) 
 	return made && failed == nil, failed
 }
 
-// A node whose lease was granted although it got no answer continues with that lease.
+// A node whose lease was granted although it got no answer continues with that lease, or releases it
+// when it stops.
 func TestPendingLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &failing{registry: newRegistry(true), how: unanswered}
-		r.fails.Store(5) // two looks, the bootstrap part, a look, the lease
-		s := instanceWith(t, r, time.Now, "1", nil)
-		closes(t, s)
-		if err := s.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
-			t.Fatalf("got %v", err)
-		}
-		before := slots(t, s, r.registry).Slots
-		time.Sleep(2 * time.Second)
-		after := slots(t, s, r.registry).Slots
-		if len(before) != 1 || len(after) != 1 || after[0].Token != before[0].Token || s.machineID() != after[0].ID {
-			t.Errorf("%+v, and then %+v; the node has %d", before, after, s.machineID())
-		}
-	})
+	for _, stops := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &failing{registry: newRegistry(true), how: unanswered}
+			r.fails.Store(5) // two looks, the bootstrap part, a look, the lease
+			s := instanceWith(t, r, time.Now, "1", nil)
+			closes(t, s)
+			must.Code(t, s.Init(t.Context(), true), seqd.CodeStoreUnavailable)
+			before := slots(t, s, r.registry).Slots
+			if stops {
+				must.Do(t, s.Close(t.Context()))
+			}
+			time.Sleep(2 * time.Second)
+			after := slots(t, s, r.registry).Slots
+			if stops && (len(after) != 1 || after[0].Token != "") ||
+				!stops && (len(before) != 1 || len(after) != 1 || after[0].Token != before[0].Token || s.machineID() != after[0].ID) {
+				t.Errorf("stops %t: %+v, and then %+v; the node has %d", stops, before, after, s.machineID())
+			}
+		})
+	}
 }
 
 // A renewal that fails is tried again after a tenth of the horizon, and each change is logged once.
