@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/cursor"
-	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
 // slowEpochs answers about epochs after a while, and honours ctx, as persist/mongo does.
@@ -122,42 +120,6 @@ func TestEpochCloseAndHangingQuestion(t *testing.T) {
 	})
 }
 
-// slowWorld is a cursor at some distance.
-type slowWorld struct {
-	*redisModel
-	latency time.Duration
-	jitter  *rand.Rand
-	mu      *sync.Mutex
-}
-
-// half is half of a latency, which varies from nothing to twice the mean if there is jitter.
-func (c slowWorld) half() time.Duration {
-	if c.jitter == nil {
-		return c.latency / 2
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Duration(c.jitter.Int64N(int64(c.latency)))
-}
-
-func (c slowWorld) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
-	cur := slowCursor{c.redisModel, c.half()}
-	taken, err := cur.Take(ctx, t)
-	if e := cur.wait(ctx); err == nil && e != nil {
-		return rediscursor.Taken{}, e
-	}
-	return taken, err
-}
-
-func (c slowWorld) Install(ctx context.Context, in rediscursor.Install) (rediscursor.Answer, error) {
-	cur := slowCursor{c.redisModel, c.half()}
-	a, err := cur.Install(ctx, in)
-	if e := cur.wait(ctx); err == nil && e != nil {
-		return rediscursor.Answer{}, e
-	}
-	return a, err
-}
-
 // Nodes that all find their cursor gone, or not counting any more, agree on one, whatever the
 // distances.
 func TestEpochSeedsSettle(t *testing.T) {
@@ -165,11 +127,9 @@ func TestEpochSeedsSettle(t *testing.T) {
 	for _, redisTakes := range sweep {
 		for _, storeTakes := range longtest.Or([]time.Duration{2}, []time.Duration{2, 100}) {
 			for _, how := range []string{"lose", "own"} {
-				for _, jitter := range []bool{false, true} {
-					t.Run(fmt.Sprint("redis ", int(redisTakes), " store ", int(storeTakes), " ", how, " ", jitter), func(t *testing.T) {
-						settles(t, nodes, redisTakes*time.Millisecond, storeTakes*time.Millisecond, how, jitter)
-					})
-				}
+				t.Run(fmt.Sprint("redis ", int(redisTakes), " store ", int(storeTakes), " ", how), func(t *testing.T) {
+					settles(t, nodes, redisTakes*time.Millisecond, storeTakes*time.Millisecond, how)
+				})
 			}
 		}
 	}
@@ -178,17 +138,13 @@ func TestEpochSeedsSettle(t *testing.T) {
 // sweep is how many ms Redis takes. From 250 on it counts as away.
 var sweep = longtest.Or([]time.Duration{249}, []time.Duration{80, 230, 245, 249})
 
-func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how string, jitter bool) {
+func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how string) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), &redisModel{}
 		o := &observer{}
 		var nodes []*Shared
 		for range count {
-			w := slowWorld{redis, redisTakes, nil, new(sync.Mutex)}
-			if jitter {
-				w.jitter = rand.New(rand.NewPCG(uint64(len(nodes)), 1))
-			}
-			nodes = append(nodes, node(t, store, w, o, func(s *Settings) { s.OnRedisDown = Degrade }))
+			nodes = append(nodes, node(t, store, slowCursor{redis, redisTakes}, o, func(s *Settings) { s.OnRedisDown = Degrade }))
 		}
 		for _, s := range nodes {
 			_, _ = try(t, s, 1)

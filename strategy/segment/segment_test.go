@@ -1,12 +1,9 @@
 package segment
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +13,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
@@ -314,86 +310,6 @@ func TestLostAnswersDoNotRaiseTheStep(t *testing.T) {
 		}
 		must.Report(t, s.Close(t.Context()))
 	})
-}
-
-// The store fails now and then, the strategy is restarted cleanly or dropped like a crash: no
-// number twice, strict order.
-func TestRandomFaults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &flaky{Store: memory.New(time.Now)}
-		h := newBoth()
-		rounds := longtest.Or(20, 100)
-		for round := range rounds {
-			s, _ := newStrategy(t, store, func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 5, 50, 20*time.Millisecond })
-			start(t, s, round == 0)
-			var wg sync.WaitGroup
-			for worker := range 6 {
-				wg.Go(func() {
-					random := rand.New(rand.NewPCG(uint64(round), uint64(worker)))
-					for i := range 100 {
-						_ = h.ask(context.Background(), t, s, anyKind(random), 1+i%9, fmt.Sprintf("round %d worker %d", round, worker))
-					}
-				})
-			}
-			wg.Wait()
-			if round%2 == 0 {
-				_ = s.Close(t.Context()) // may fail; nothing may break then
-			} else {
-				s.buffer.close(t.Context(), errStopping) // a crash: the rest is lost
-			}
-		}
-		must.Report(t, errors.Join(h.duplicates(), h.ordered.Order()))
-		if h.ordered.Numbers() < 1000*rounds || h.ranges.Numbers() < 100*rounds {
-			t.Errorf("only %d numbers in order and %d in ranges were issued", h.ordered.Numbers(), h.ranges.Numbers())
-		}
-	})
-}
-
-// flaky is a store each of whose writes may fail, before or after it happened.
-type flaky struct {
-	persist.Store
-	mu    sync.Mutex
-	calls int
-}
-
-func (f *flaky) Counters() persist.Counters { return flakyCounters{f.Store.Counters(), f} }
-
-type flakyCounters struct {
-	persist.Counters
-	*flaky
-}
-
-func (f flakyCounters) fault() (before, after bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls++
-	return f.calls%5 == 0, f.calls%7 == 0
-}
-
-var errFlaky = errors.New("the answer is lost")
-
-func (f flakyCounters) Allocate(ctx context.Context, req persist.Request) (persist.Range, error) {
-	before, after := f.fault()
-	if before {
-		return persist.Range{}, errFlaky
-	}
-	r, err := f.Counters.Allocate(ctx, req)
-	if after {
-		return persist.Range{}, errFlaky
-	}
-	return r, err
-}
-
-func (f flakyCounters) GiveBack(ctx context.Context, bizTag string, r persist.Range) (bool, error) {
-	before, after := f.fault()
-	if before {
-		return false, errFlaky
-	}
-	given, err := f.Counters.GiveBack(ctx, bizTag, r)
-	if after {
-		return false, errFlaky
-	}
-	return given, err
 }
 
 func TestInit(t *testing.T) {

@@ -150,31 +150,6 @@ func TestResumeOnARegistryThatWasPutBack(t *testing.T) {
 	})
 }
 
-// TestLostReservationIsNotResumedAlone checks that a reservation that is known to be lost is not
-// used when the registry cannot be reached later.
-func TestLostReservationIsNotResumedAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &putBack{registry: newRegistry(true)}
-		dir := t.TempDir()
-		offline := func(s *Settings) { s.OfflineStart, s.StateDir = time.Minute, dir }
-		a := instanceWith(t, r, time.Now, "1", offline)
-		_ = a.Init(t.Context(), true)
-		time.Sleep(80500 * time.Millisecond) // no crash coincides with a renewal
-		one(t, a)
-		crash(a)
-		r.older(t, a.held().registry.name)
-		r.failing.Store(1)
-		again := instanceWith(t, r, time.Now, "1", offline)
-		closes(t, again)
-		_ = again.Init(t.Context(), true)
-		r.away.Store(true)
-		time.Sleep(10 * time.Second)
-		if _, err := try(again); err == nil || again.machineID() >= 0 {
-			t.Errorf("it continues with a lost lease, %v", err)
-		}
-	})
-}
-
 // TestNothingIsOwedForWhatWasNotGranted checks that a lease that may never have been granted does
 // not count as a sign that the registry was put back.
 func TestNothingIsOwedForWhatWasNotGranted(t *testing.T) {

@@ -2,9 +2,7 @@ package snowflake
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,33 +25,6 @@ func (f *far) Look(ctx context.Context, name string, ids ...int64) (persist.Slot
 func (f *far) Swap(ctx context.Context, name string, swap persist.SlotSwap) (bool, error) {
 	time.Sleep(5 * time.Millisecond)
 	return f.registry.Swap(ctx, name, swap)
-}
-
-// A hundred nodes register at once. Each gets a machine ID of its own.
-func TestHundredNodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &far{newRegistry(true)}
-		const nodes = 100
-		var all [nodes]*Strategy
-		for i := range all {
-			all[i] = instanceWith(t, r, time.Now, strconv.Itoa(1000+i), func(s *Settings) { s.BitsMachine = 7 })
-			closes(t, all[i])
-		}
-		var starting sync.WaitGroup
-		for _, s := range all {
-			starting.Go(func() { _ = s.Init(t.Context(), true) })
-		}
-		starting.Wait()
-		time.Sleep(10 * time.Second) // the wait of a new registry
-		had := make(map[int64]bool)
-		for _, s := range all {
-			one(t, s)
-			had[s.machineID()] = true
-		}
-		if held := len(slots(t, all[0], r.registry).Slots); len(had) != nodes || held != nodes {
-			t.Errorf("%d machine IDs, and %d on record", len(had), held)
-		}
-	})
 }
 
 // A node of an embedded store, whose registry has the clock of the node, was stopped or killed, and
