@@ -312,8 +312,12 @@ func TestRecordOfAnother(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
 	record, err := persist.Encode(persist.Counter{BizTag: "other", Max: 5, Step: 10})
 	must.Do(t, err)
-	err = s.writer.do(t.Context(), func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Put([]byte("order"), record) })
+	err = s.writer.do(t.Context(), func(tx *bbolt.Tx) error {
+		b := tx.Bucket(countersBucket)
+		return errors.Join(b.Put([]byte("order"), record), b.Put([]byte("user"), []byte("x")))
+	})
 	must.Do(t, err)
+	must.Is(t, must.Err(s.Counters().List(t.Context(), "", 10)), persist.ErrInvalid, "the list")
 	if r, err := allocate(t, s, 1); !errors.Is(err, persist.ErrInvalid) {
 		t.Errorf("got %v, %v", r, err)
 	}
@@ -385,4 +389,5 @@ func TestPurgeOfDamagedDocument(t *testing.T) {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	must.Is(t, must.Err(s.Documents().Read(t.Context(), "answer", "a")), persist.ErrInvalid, "the damaged one")
+	must.Is(t, must.Err(s.Documents().List(t.Context(), "answer", "", 10)), persist.ErrInvalid, "the list")
 }

@@ -447,6 +447,12 @@ func TestShare(t *testing.T) {
 			shares[f.share(time.Hour)] = true
 		}
 	}
+	for port := range 2000 {
+		p := Periodic{family: family{env: strategy.Env{Addr: fmt.Sprint(port)}}}
+		if lead := p.lead(); lead < ahead/5 || lead >= ahead {
+			t.Errorf("port %d prepares a period %v before it begins", port, lead)
+		}
+	}
 	if len(shares) != 4 {
 		t.Errorf("shares of an hour: %v", shares)
 	}

@@ -17,7 +17,7 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 		for _, left := range []int64{1, 2, 7} {
 			for _, n := range []int{1, 5} {
 				t.Run(fmt.Sprint(name, left, n), func(t *testing.T) {
-					s := keyed(t, &sharedStore{memory.New(time.Now)}, time.Now, nil, func(s *Settings) {
+					s := keyed(t, perNode{memory.New(time.Now)}, time.Now, nil, func(s *Settings) {
 						orderings[name](s)
 						s.Increment = 100
 						s.Start = s.places().number(s.places().last() - left + 1)
@@ -44,7 +44,7 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 // A node gives back its places while nodes with another increment take the numbers between them: those
 // do not come back.
 func TestGiveBackAmongIncrements(t *testing.T) {
-	store := &sharedStore{memory.New(time.Now)}
+	store := perNode{memory.New(time.Now)}
 	node := func(increment int64) *Keyed {
 		return keyed(t, store, time.Now, nil, func(s *Settings) { s.Ordering, s.Increment = PerNode, increment })
 	}
@@ -78,7 +78,7 @@ func TestGiveBackAmongIncrements(t *testing.T) {
 // cursor gets a range of the node's own.
 func TestCursorWithLessThanOnePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, redis := &sharedStore{memory.New(time.Now)}, map[string]*redisModel{}
+		store, redis := perNode{memory.New(time.Now)}, map[string]*redisModel{}
 		node := func(increment int64) *Keyed {
 			return keyed(t, store, time.Now, redis, func(s *Settings) { s.Increment = increment })
 		}

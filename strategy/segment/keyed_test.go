@@ -374,7 +374,7 @@ func (w *keyWorld) node(node int, r *rand.Rand) {
 	var before *Keyed
 	for life := range longtest.Or(3, 5) {
 		increment := w.increments[r.IntN(len(w.increments))]
-		s := keyed(w.t, &sharedStore{w.store}, now, w.redis, func(s *Settings) {
+		s := keyed(w.t, perNode{w.store}, now, w.redis, func(s *Settings) {
 			w.change(s)
 			s.Increment, s.Offset = increment, increment/2
 		})
@@ -439,11 +439,6 @@ func (w *keyWorld) call(s *Keyed, key string, n int, patience time.Duration, who
 	}
 	w.last[counter] = max(w.last[counter], got[len(got)-1])
 }
-
-// sharedStore is a store that nodes share.
-type sharedStore struct{ persist.Store }
-
-func (s *sharedStore) Shared() bool { return true }
 
 // A biz type is degraded if one of its keys is.
 // A node is well as long as one of its open keys gets numbers.

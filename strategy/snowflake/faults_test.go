@@ -23,6 +23,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
+	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
 
 // failing is a registry of which one operation fails.
@@ -406,7 +407,14 @@ func TestAloneOnlyWithReservation(t *testing.T) {
 		off.OfflineStart, wrong.Epoch = 0, "never"
 		nowhere, later := env, env
 		nowhere.Addr = "nowhere"
-		later.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+		_, saved, err := statefile.Peek(dir, s.held().file.name)
+		must.Do(t, err)
+		end := env
+		end.Now = func() time.Time { return time.UnixMilli(saved.Reserved) }
+		later.Now = func() time.Time { return time.UnixMilli(saved.Reserved + 1) }
+		if !may(&settings, end) {
+			t.Error("it may not begin at the end of the reservation")
+		}
 		another, elsewhere, gone := settings, settings, settings
 		another.BitsMachine, elsewhere.reach, gone.StateDir = 9, &seqd.Reach{Folder: "here"}, dir+"-not"
 		var log strings.Builder
