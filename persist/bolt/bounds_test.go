@@ -194,11 +194,11 @@ func TestClockSteps(t *testing.T) {
 	k := newKept(t)
 	k.answers("a", time.Hour)
 	one := k.store.answers.windows.list[0]
-	began := one.clock()
+	began := one.now().Clock
 	for _, step := range []struct{ pass, want time.Duration }{{clockStep - time.Millisecond, 0}, {time.Millisecond, clockStep}, {time.Second, clockStep}, {clockStep, 2*clockStep + time.Second}} {
 		k.pass(step.pass)
 		k.purges(0)
-		if got := time.Duration(one.clock()-began) * time.Millisecond; got != step.want {
+		if got := time.Duration(one.now().Clock-began) * time.Millisecond; got != step.want {
 			t.Errorf("%v later the clock has advanced by %v, want %v", step.pass, got, step.want)
 		}
 	}

@@ -82,28 +82,11 @@ func (w *window) keepUntil(until int64) {
 	w.state.Until = max(w.state.Until, until)
 }
 
-func (w *window) began() int64 {
+// now returns the state.
+func (w *window) now() windowState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.state.Began
-}
-
-func (w *window) until() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.state.Until
-}
-
-func (w *window) clock() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.state.Clock
-}
-
-func (w *window) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.state.Count
+	return w.state
 }
 
 // changed changes the state and returns the new one.

@@ -234,7 +234,7 @@ func (w *windows) current(keep time.Duration) (one *window, clock int64, err err
 	if n := len(list); n > 0 {
 		one = list[n-1]
 	}
-	if one == nil || clock-one.began() >= (keep/windowShare).Milliseconds() && len(list) < mostWindows {
+	if one == nil || clock-one.now().Began >= (keep/windowShare).Milliseconds() && len(list) < mostWindows {
 		if one, err = w.add(list, clock); err != nil {
 			return nil, 0, err
 		}
@@ -294,7 +294,7 @@ func (w *windows) purge() (purged int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for len(list) > 0 && list[0].until() < clock {
+	for len(list) > 0 && list[0].now().Until < clock {
 		oldest := list[0]
 		if len(list) > 1 {
 			err := list[len(list)-1].change(func(s *windowState) { s.First, s.Clock = oldest.number+1, clock })
@@ -307,9 +307,9 @@ func (w *windows) purge() (purged int, err error) {
 		if err := w.remove(oldest); err != nil {
 			return purged, err
 		}
-		purged += oldest.count()
+		purged += oldest.now().Count
 	}
-	if n := len(list); n > 0 && clock-list[n-1].clock() >= clockStep.Milliseconds() {
+	if n := len(list); n > 0 && clock-list[n-1].now().Clock >= clockStep.Milliseconds() {
 		err = list[n-1].change(func(s *windowState) { s.Clock = clock })
 	}
 	return purged, err
