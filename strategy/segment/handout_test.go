@@ -3,8 +3,6 @@ package segment
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -462,56 +459,6 @@ func TestNoRangesOfNumbersThatReset(t *testing.T) {
 	s := periodic(t, memory.New(c.Now), c.Now, nil, daily)
 	must.Code(t, s.GenerateRange(t.Context(), 5, &seqd.Sequence{}), seqd.CodeInvalidRequest)
 	closed(t, s)
-}
-
-// Nodes with buffers of their own, ranges and a store that restarts: no number twice, each node in
-// order, and all numbers are accounted for.
-func TestRangesAmongBuffers(t *testing.T) {
-	for seed := range uint64(longtest.Or(5, 20)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 9))
-				store := perNode{memory.New(time.Now)}
-				h, l := newBoth(), &ledger{events: &observer{}}
-				nodes := make([]*Strategy, 3)
-				last := make([]int64, 3)
-				open := func(k int) {
-					s, _ := newStrategy(t, store, func(s *Settings) { small(s); s.Ordering = PerNode })
-					s.env.Observer = l.events
-					start(t, s, true)
-					nodes[k], last[k] = s, 0
-				}
-				for k := range nodes {
-					open(k)
-				}
-				for range 400 {
-					k := random.IntN(3)
-					if random.IntN(20) == 0 {
-						end(t, nodes[k])
-						open(k)
-					}
-					kind, n := anyKind(random), 1+random.IntN(40)
-					began := h.ordered.Now()
-					got := must.Get(kind.get(t.Context(), t, nodes[k], n))(t)
-					l.issued.Add(int64(len(got)))
-					h.ranges.Add(began, fmt.Sprint(k), got)
-					if kind == ranged {
-						continue
-					}
-					if got[0] <= last[k] {
-						t.Fatalf("node %d: %d after %d", k, got[0], last[k])
-					}
-					last[k] = got[len(got)-1]
-				}
-				for _, s := range nodes {
-					end(t, s)
-				}
-				synctest.Wait()
-				l.check(t, "closed", 0)
-				must.Report(t, errors.Join(h.duplicates()))
-			})
-		})
-	}
 }
 
 // Others may take numbers between the look at the counter and the take. Then the node looks again,

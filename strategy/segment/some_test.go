@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,33 +121,6 @@ func TestConsecutiveAmongOthers(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Nodes compete for consecutive numbers: each gets its run, and all are in order.
-func TestNodesCompeteForConsecutiveNumbers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, redis, h := newCrowded(), &redisModel{}, newBoth()
-		redis.change(func(r *redisModel) {
-			r.before = func(string) error { time.Sleep(time.Millisecond); return nil }
-		})
-		var nodes []*Shared
-		for range 3 {
-			s, _ := newShared(t, store, redis, func(s *Settings) { s.Step, s.MaxStep = 5, 5 })
-			nodes = append(nodes, s)
-		}
-		var wg sync.WaitGroup
-		for i := range 12 {
-			wg.Go(func() {
-				random := rand.New(rand.NewPCG(uint64(i), 3))
-				for range 30 {
-					must.Report(t, h.ask(t.Context(), t, nodes[i%3], kind(random.IntN(int(ranged))), 1+random.IntN(40), fmt.Sprint(i)))
-				}
-			})
-		}
-		wg.Wait()
-		must.Report(t, h.ordered.Check())
-		closeAll(t, nodes...)
-	})
 }
 
 // If runs are too short whatever is asked for, the caller is refused, and all numbers are reported.

@@ -457,11 +457,17 @@ func TestCloseWithoutInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)
 		ready(t, a)
-		must.Report(t, b.Close(t.Context()))
-		one(t, a)
-		if err := b.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeStopping {
-			t.Errorf("got %v after Close", err)
+		for range 2 {
+			must.Report(t, b.Close(t.Context()))
 		}
+		one(t, a)
+		must.Code(t, b.Init(t.Context(), true), seqd.CodeStopping, "after Close")
+		c := instance(t, a.held().env.Store.(*registry), "1", func(s *Settings) { s.StateDir = a.held().settings.StateDir })
+		must.Do(t, c.Init(t.Context(), true))
+		for range 2 {
+			must.Report(t, c.Close(t.Context()))
+		}
+		one(t, a)
 	})
 }
 
@@ -485,18 +491,6 @@ func TestCloseInVain(t *testing.T) {
 		must.Is(t, s.Close(ctx), context.DeadlineExceeded)
 		must.Code(t, s.held().tenure.gen.take(t.Context(), 1, new(seqd.Sequence)), seqd.CodeStopping, "then it issues")
 		time.Sleep(time.Second)
-	})
-}
-
-func TestCloseTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := pair(t)
-		ready(t, a)
-		ready(t, b)
-		for range 2 {
-			must.Report(t, b.Close(t.Context()))
-		}
-		one(t, a)
 	})
 }
 
