@@ -17,9 +17,8 @@ type pulse struct {
 	// watch asks the store in the background until it answers, and calls note then.
 	watch func()
 
-	mu    sync.Mutex // guards what follows
-	away  error      // why the store gives no ranges, nil if it does
-	since time.Time  // since when
+	mu   sync.Mutex // guards what follows
+	away error      // why the store gives no ranges, nil if it does
 	// watching is whether what watch began has not ended. If the store answers some calls and not
 	// others, away changes often, and there is still one watcher.
 	watching bool
@@ -51,9 +50,7 @@ func (p *pulse) note(err error) {
 	}
 	p.mu.Lock()
 	was := p.away
-	if p.away = err; was == nil && err != nil {
-		p.since = time.Now()
-	}
+	p.away = err
 	begins := err != nil && !p.watching
 	p.watching = p.watching || begins
 	p.mu.Unlock()
