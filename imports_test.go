@@ -288,7 +288,7 @@ var rules = map[string]rule{
 		why: "it shares rejection handlers among biz types, and names none of them",
 	},
 	"server/resp": {
-		may: ". server/access server/connections server/gate",
+		may: ". server/access server/connections server/forwarded server/gate",
 		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
 	},
 	"server/tracing": {

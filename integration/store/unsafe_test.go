@@ -72,6 +72,25 @@ func TestPostgresBecomesUnsafeBehindPooler(t *testing.T) {
 	becomesUnsafe(t, s, set("off"), set("on"), "fsync is off")
 }
 
+// A server may create tables with another engine than the one it is told, and an operator can change
+// it: such tables lose what was acknowledged.
+func TestMySQLEngine(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartMariaDB(t)
+	o := newMySQL(t, server)
+	server.Query("SET GLOBAL enforce_storage_engine = Aria")
+	if _, err := tryMySQL(t, o, nil); err == nil {
+		t.Error("tables are created with another engine")
+	}
+	server.Query("SET GLOBAL enforce_storage_engine = NULL")
+	must.Do(t, openMySQL(t, o).Close())
+	execMySQL(t, connectMySQL(t, o.DSN), "ALTER TABLE seqd_schema ROW_FORMAT=DEFAULT, ENGINE=MyISAM")
+	const want = "seqd_schema has the engine MyISAM"
+	if _, err := tryMySQL(t, o, nil); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with another engine: %v, want an error with %q", err, want)
+	}
+}
+
 func TestMySQLBecomesUnsafe(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMariaDB(t)

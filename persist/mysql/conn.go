@@ -57,7 +57,7 @@ func newConnector(inner driver.Connector, timeout time.Duration, lossless bool) 
 	// Locks are waited for in whole seconds.
 	wait := max(1, (timeout+time.Second-1)/time.Second)
 	return &connector{inner, timeout, lossless, []string{
-		fmt.Sprintf("SET sql_mode = 'STRICT_ALL_TABLES', autocommit = 1, completion_type = 0, sql_safe_updates = 0, "+
+		fmt.Sprintf("SET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, completion_type = 0, sql_safe_updates = 0, "+
 			"sql_auto_is_null = 0, unique_checks = 1, sql_select_limit = DEFAULT, sql_big_selects = 1, wait_timeout = 600, time_zone = '+00:00', innodb_lock_wait_timeout = %d, lock_wait_timeout = %d"+
 			// MySQL bounds only queries.
 			" /*!80000 , max_execution_time = %d */ /*M!100600 , max_statement_time = %.3f */",

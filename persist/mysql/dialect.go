@@ -1,7 +1,9 @@
 package mysql
 
 import (
+	"context"
 	_ "embed"
+	"strings"
 
 	"github.com/seqd/seqd/persist/sqlstore"
 )
@@ -50,7 +52,39 @@ func dialect(opts Options) sqlstore.Dialect {
 		DeleteSome: func(table, where, order string) string {
 			return "DELETE FROM " + table + " WHERE " + where + " ORDER BY " + order + " LIMIT ?"
 		},
-		HasTables: sqlstore.HasRow("SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'seqd_schema'"),
+		HasTables: func(ctx context.Context, c sqlstore.Conn) (bool, error) { return hasTables(ctx, c, !opts.ReadOnly) },
 		Steps:     []string{schema},
 	}
+}
+
+// tables reads our tables with their engine and size. The size may be some minutes old.
+const tables = "SELECT table_name, COALESCE(engine, ''), COALESCE(data_length + index_length, 0) FROM information_schema.tables " +
+	"WHERE table_schema = DATABASE() AND table_name IN ('seqd_schema', 'seqd_counters', 'seqd_documents', 'seqd_slots', 'seqd_history')"
+
+// hasTables reports whether the table with the version is there. With fit it refuses tables that a
+// server, an import or an operator has given another engine.
+func hasTables(ctx context.Context, c sqlstore.Conn, fit bool) (has bool, err error) {
+	var bad []string
+	err = c.Query(ctx, "look for tables", tables, func(scan sqlstore.Scan) error {
+		var table, engine string
+		var bytes int64
+		err := scan(&table, &engine, &bytes)
+		has = has || table == "seqd_schema"
+		if text := unfit(table, engine); text != "" {
+			bad = append(bad, text)
+		}
+		return err
+	})
+	if err == nil && fit && len(bad) > 0 {
+		err = sqlstore.Refused(strings.Join(bad, "; "))
+	}
+	return has, err
+}
+
+// unfit says why a table does not keep what is written; "" if it does.
+func unfit(table, engine string) string {
+	if strings.EqualFold(engine, "InnoDB") {
+		return ""
+	}
+	return table + " has the engine " + engine + ", which loses what was acknowledged; ALTER TABLE " + table + " ENGINE=InnoDB"
 }

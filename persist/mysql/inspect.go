@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -172,21 +171,18 @@ func (s *Store) inspectSession(ctx context.Context, found *sqlstore.Server, loca
 	return err
 }
 
-// tablesQuery reads each table with its engine and size. The size may be some minutes old.
-const tablesQuery = "SELECT table_name, COALESCE(engine, ''), COALESCE(data_length + index_length, 0) FROM information_schema.tables " +
-	"WHERE table_schema = DATABASE() AND table_name IN ('seqd_schema', 'seqd_counters', 'seqd_documents', 'seqd_slots', 'seqd_history')"
-
 // inspectTables asks how large the tables are, and whether they are kept.
 func (s *Store) inspectTables(ctx context.Context, found *sqlstore.Server) error {
-	return s.Ask(ctx, "inspect tables", tablesQuery, func(scan sqlstore.Scan) error {
+	return s.Ask(ctx, "inspect tables", tables, func(scan sqlstore.Scan) error {
 		var table, engine string
 		var bytes int64
 		if err := scan(&table, &engine, &bytes); err != nil {
 			return err
 		}
-		if found.Bytes += bytes; !strings.EqualFold(engine, "InnoDB") {
-			found.Unfit = append(found.Unfit, fmt.Sprintf("%s has the engine %s, which loses what was acknowledged; ALTER TABLE %s ENGINE=InnoDB", table, engine, table))
+		if text := unfit(table, engine); text != "" {
+			found.Unfit = append(found.Unfit, text)
 		}
+		found.Bytes += bytes
 		return nil
 	})
 }

@@ -131,16 +131,17 @@ const (
 func mark(ctx context.Context, c *pgx.Conn) error {
 	var pid uint32
 	var level string
-	var idle *string // PostgreSQL 13 has no such setting
-	asked := "SELECT pg_backend_pid(), current_setting('transaction_isolation'), current_setting('idle_session_timeout', true)"
-	if err := c.QueryRow(ctx, asked).Scan(&pid, &level, &idle); err != nil {
+	var ends []string // settings by which the server would end a connection just when it is used
+	const asked = "SELECT pg_backend_pid(), current_setting('transaction_isolation'), ARRAY(SELECT name FROM " +
+		"unnest(ARRAY['idle_session_timeout', 'transaction_timeout']) AS name WHERE current_setting(name, true) <> '0')" // older servers lack them
+	if err := c.QueryRow(ctx, asked).Scan(&pid, &level, &ends); err != nil {
 		return err
 	}
 	data := c.PgConn().CustomData()
 	if pid == c.PgConn().PID() {
 		data[direct] = true
-		if idle != nil && *idle != "0" { // the server would end a connection just when it is used
-			if _, err := c.Exec(ctx, "SET idle_session_timeout = 0"); err != nil {
+		for _, name := range ends {
+			if _, err := c.Exec(ctx, "SET "+name+" = 0"); err != nil {
 				return err
 			}
 		}

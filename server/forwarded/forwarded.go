@@ -159,7 +159,12 @@ func (p *Proxies) Text(r *http.Request) string {
 			return addr.String()
 		}
 	}
-	text := r.RemoteAddr
+	return Host(r.RemoteAddr)
+}
+
+// Host returns the host in an address of the form host:port as Text shows it: without brackets and
+// zone.
+func Host(text string) string {
 	if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
 		text = text[:colon]
 	}

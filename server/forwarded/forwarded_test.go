@@ -72,10 +72,13 @@ func TestAddr(t *testing.T) {
 		}
 	}
 	nobody := Proxies{}
-	for peer, want := range map[string]string{proxy: "192.0.2.1", "[2001:db8::7]:1": "2001:db8::7", "[fe80::1%eth0]:1": "fe80::1", "@": "@"} {
+	for peer, want := range map[string]string{proxy: "192.0.2.1", "[2001:db8::7]:1": "2001:db8::7", "[fe80::1%eth0]:1": "fe80::1", "@": "@", "192.0.2.1": "192.0.2.1"} {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{For: {"8.8.8.8"}}}
 		if got := nobody.Text(r); got != want {
 			t.Errorf("without proxies %s is %s, want %s", peer, got, want)
+		}
+		if got := Host(peer); got != want { // as for the Redis protocol
+			t.Errorf("the host of %s is %s, want %s", peer, got, want)
 		}
 	}
 }

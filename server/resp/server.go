@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/connections"
+	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -151,13 +151,7 @@ func (s *Server) accept(accepted net.Conn) {
 
 // newConn returns the connection of a client.
 func (s *Server) newConn(accepted net.Conn, place *connections.Place) *conn {
-	return &conn{server: s, net: accepted, place: place, addr: host(accepted.RemoteAddr()), requestID: s.gate.IDs.Next(), in: newInput(), proto: 2, now: time.Now()}
-}
-
-// host returns the IP address of a client.
-func host(addr net.Addr) string {
-	h, _, _ := net.SplitHostPort(addr.String())
-	return cmp.Or(h, addr.String())
+	return &conn{server: s, net: accepted, place: place, addr: forwarded.Host(accepted.RemoteAddr().String()), requestID: s.gate.IDs.Next(), in: newInput(), proto: 2, now: time.Now()}
 }
 
 // add notes a connection, unless the server stops.
