@@ -5,6 +5,7 @@ package mongo
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -143,6 +144,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w: the name service does not know the hosts now", persist.ErrUnavailable)
 	}
+	if o.TLSConfig != nil && len(o.TLSConfig.Certificates) > 0 {
+		o.TLSConfig.GetClientCertificate = (&certificate{opts.URI, o.TLSConfig.Certificates[0]}).get
+	}
 	o.SetServerSelectionTimeout(opts.Timeout).SetConnectTimeout(opts.Timeout).SetDialer(newDialer(opts.Timeout))
 	if opts.Monitor != nil {
 		o.SetMonitor(opts.Monitor)
@@ -175,6 +179,21 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open the database %s at %v: %w", opts.Database, o.Hosts, err), s.Close())
 	}
 	return s, nil
+}
+
+// certificate is the client's certificate that a URI names. It is safe for concurrent use.
+type certificate struct {
+	uri   string
+	first tls.Certificate
+}
+
+// get reads the certificate for each connection, because it is replaced before it expires. While it
+// cannot be read, the first one is used.
+func (c *certificate) get(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if fresh := options.Client().ApplyURI(c.uri).TLSConfig; fresh != nil && len(fresh.Certificates) > 0 {
+		return &fresh.Certificates[0], nil
+	}
+	return &c.first, nil
 }
 
 func ping(ctx context.Context, client *mongo.Client, timeout time.Duration) error {

@@ -64,6 +64,7 @@ func connect(opts Options) (d *db, where string, err error) {
 	c.OnNotice = notice
 	own := ownParameters(opts.Timeout, c.RuntimeParams)
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		readAgain(c, opts.URL)
 		if !d.bare.Load() {
 			for name, value := range own {
 				c.RuntimeParams[name] = value
@@ -85,6 +86,14 @@ func connect(opts Options) (d *db, where string, err error) {
 		return nil, "", errParse
 	}
 	return d, fmt.Sprintf("%s at %s", c.Database, hosts(c)), nil
+}
+
+// readAgain reads the files that a connection string names: certificates are replaced before they
+// expire, and passwords change. While they cannot be read, c stays as it is.
+func readAgain(c *pgx.ConnConfig, url string) {
+	if fresh, err := pgx.ParseConfig(url); err == nil {
+		c.Password, c.TLSConfig, c.Fallbacks = fresh.Password, fresh.TLSConfig, fresh.Fallbacks
+	}
 }
 
 // hosts lists the servers of a connection string.

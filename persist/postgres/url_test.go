@@ -1,8 +1,14 @@
 package postgres
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestCheckURL(t *testing.T) {
@@ -64,5 +70,18 @@ func TestSeveralHosts(t *testing.T) {
 		if got := cfg.ConnConfig.ValidateConnect != nil; got != want {
 			t.Errorf("%s: a connection is validated: %t, want %t", url, got, want)
 		}
+	}
+}
+
+// Passwords and certificates in files are read for each connection.
+func TestFilesOfURLAreReadAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pass")
+	put := func(password string) { must.Do(t, os.WriteFile(file, []byte("*:*:*:*:"+password+"\n"), 0o600)) }
+	put("first")
+	url := "postgres://u@a,b/db?passfile=" + file
+	c := must.Get(pgx.ParseConfig(url))(t)
+	put("second")
+	if readAgain(c, url); c.Password != "second" || len(c.Fallbacks) == 0 {
+		t.Errorf("the password is %s, with %d more servers", c.Password, len(c.Fallbacks))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -207,7 +208,8 @@ func (r room) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// redisDialer returns the function that connects to servers and to Sentinels.
+// redisDialer returns the function that connects to servers and to Sentinels. It reads the TLS files
+// for each connection, because they are replaced before they expire.
 func redisDialer(ctx context.Context, cfg config.Redis) (dialer, error) {
 	if dial := seams.Of(ctx).DialRedis; dial != nil {
 		return dial, nil
@@ -220,8 +222,15 @@ func redisDialer(ctx context.Context, cfg config.Redis) (dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	secure := &tls.Dialer{NetDialer: plain, Config: settings}
-	return secure.DialContext, nil
+	var last atomic.Pointer[tls.Config]
+	last.Store(settings)
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if fresh, err := redisTLS(cfg.TLS); err == nil { // or the files are being replaced
+			last.Store(fresh)
+		}
+		secure := &tls.Dialer{NetDialer: plain, Config: last.Load()}
+		return secure.DialContext(ctx, network, addr)
+	}, nil
 }
 
 // redisTLS reads the files that the configuration names.

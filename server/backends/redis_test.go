@@ -3,6 +3,7 @@ package backends
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/backends/backendstest"
+	"github.com/seqd/seqd/server/certificate/certificatetest"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -32,6 +34,50 @@ func newTestRedis(t *testing.T, change func(*config.Redis)) redis.UniversalClien
 	client := must.Get(NewRedis(t.Context(), cfg))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
+}
+
+// The files of TLS are read for each connection: they are replaced before they expire.
+func TestFilesOfTLSAreReplaced(t *testing.T) {
+	cert, key := certificatetest.Pair(t, "server", time.Now().Add(time.Hour))
+	server := must.Get(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{must.Get(tls.X509KeyPair(cert, key))(t)}, ClientAuth: tls.RequireAnyClientCert}))(t)
+	defer func() { _ = server.Close() }()
+	files := certificatetest.Files(t)
+	cfg := config.Default().Redis
+	cfg.Timeout = time.Minute
+	cfg.TLS = config.RedisTLS{Enabled: true, CAFile: files.CertFile + ".ca", CertFile: files.CertFile, KeyFile: files.KeyFile, ServerName: "localhost"}
+	must.Do(t, os.WriteFile(cfg.TLS.CAFile, cert, 0o600))
+	replace := func(name string) {
+		cert, key := certificatetest.Pair(t, name, time.Now().Add(time.Hour))
+		certificatetest.Put(t, files, cert, key)
+	}
+	replace("first")
+	dial := must.Get(redisDialer(t.Context(), cfg))(t)
+	for i, want := range []string{"first", "second", "second"} {
+		switch i {
+		case 1:
+			replace(want)
+		case 2: // one half is written
+			must.Do(t, os.WriteFile(files.KeyFile, nil, 0o600))
+		}
+		shown := make(chan string, 1)
+		go func() {
+			c, err := server.Accept()
+			if err != nil {
+				shown <- err.Error()
+				return
+			}
+			defer func() { _ = c.Close() }()
+			if err := c.(*tls.Conn).HandshakeContext(t.Context()); err != nil {
+				shown <- err.Error()
+				return
+			}
+			shown <- c.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
+		}()
+		_ = must.Get(dial(t.Context(), "tcp", server.Addr().String()))(t).Close()
+		if got := <-shown; got != want {
+			t.Errorf("connection %d shows %s, want %s", i, got, want)
+		}
+	}
 }
 
 // piped returns a function that connects to a server without a port, which answers each line with the text

@@ -34,14 +34,15 @@ type Redis struct {
 }
 
 // RedisTLS is how connections to Redis and its Sentinels are encrypted. The files are PEM and are
-// read when Redis is opened.
+// read for each connection.
 type RedisTLS struct {
 	// Enabled is true if connections to servers and Sentinels are encrypted.
 	Enabled bool `config:"enabled"`
 	// CAFile is the PEM file with the certificates that sign the servers'. Empty means those of the
 	// system.
 	CAFile string `config:"caFile"`
-	// CertFile is the PEM file with the client's certificate. Empty means none.
+	// CertFile is the PEM file with the client's certificate. Empty means none. It is read again
+	// when it changes.
 	CertFile string `config:"certFile"`
 	// KeyFile is the PEM file with the key of the client's certificate.
 	KeyFile string `config:"keyFile"`
