@@ -52,10 +52,8 @@ type Line struct {
 	Read bool
 }
 
-// limited reports whether anybody could cause the line, or the same one very often.
-func (l *Line) limited() bool {
-	return l.Read || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden || l.refused() && l.Caller == ""
-}
+// limited reports whether a caller could cause the line very often and change nothing.
+func (l *Line) limited() bool { return l.Read || l.refused() }
 
 // refused reports whether the attempt was refused.
 func (l *Line) refused() bool { return l.Status >= http.StatusBadRequest }
@@ -105,8 +103,8 @@ func New(log *slog.Logger, now func() time.Time) *Log {
 	}
 }
 
-// Write logs a line, and lets it be kept. Of lines that anybody could cause it logs 20 of each
-// caller in 10 s at most, and says in the next one how many others there were. It does no I/O
+// Write logs a line, and lets it be kept. Of refused attempts and of lines that only show something
+// it logs 20 of each caller in 10 s at most, and says in the next one how many others there were. It does no I/O
 // besides logging.
 func (l *Log) Write(ctx context.Context, line Line) {
 	leftOut, ok := l.said(&line)
