@@ -93,7 +93,8 @@ func printBizType(w io.Writer, b admin.BizType) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "# %s: version %d, %s, from %s, changed %s\n%s", b.Name, b.Version, stateOf(b.Enabled), b.Source, brief(b.UpdatedAt, "never"), text)
+	rest := fmt.Sprintf("# %s: version %d, %s, from %s, changed %s", b.Name, b.Version, stateOf(b.Enabled), b.Source, brief(b.UpdatedAt, "never"))
+	_, err = fmt.Fprintf(w, "%s\n%s", clitool.Escape(rest), text)
 	return err
 }
 
@@ -128,7 +129,7 @@ func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(*admin.Admin
 		return err
 	}
 	for _, warning := range b.Warnings {
-		fmt.Fprintf(env.Errs, "seqd: warning: %s\n", warning)
+		fmt.Fprintf(env.Errs, "seqd: warning: %s\n", clitool.Escape(warning))
 	}
 	return env.Show(b, func(w io.Writer) error {
 		what := fmt.Sprintf("version %d, %s", b.Version, stateOf(b.Enabled))
@@ -138,7 +139,7 @@ func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(*admin.Admin
 				what += "; IDs look like " + b.Example
 			}
 		}
-		_, err := fmt.Fprintf(w, "%s: %s\n", b.Name, what)
+		_, err := fmt.Fprintln(w, clitool.Escape(b.Name+": "+what))
 		return err
 	})
 }

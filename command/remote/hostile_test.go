@@ -20,8 +20,13 @@ func TestHostileService(t *testing.T) {
 		fmt.Fprint(w, "\x1b[2J\u009b\n")
 	}).line(t)
 	parsed := answering(t, answerJSON(http.StatusOK, fmt.Sprintf(`{"bizType":"%s","id":"%[1]s","number":"1","key":"%[1]s","period":"%[1]s"}`, evil))).line(t)
-	for _, l := range []line{all, refused, plain, parsed} {
-		for _, args := range []string{"biz-types list", "biz-types get x", "tokens list", "nodes", "next x", "parse x 1", "gaps x", "top --once"} {
+	one := answering(t, answerJSON(http.StatusOK, fmt.Sprintf(`{"bizType":"x","reservation":"4f1c0a9be2d3c4a5b6e7","ids":["%s"],"state":"%[1]s",
+		"name":"%[1]s","source":"%[1]s","definition":{"%[1]s":"%[1]s"},"warnings":["%[1]s"],"example":"%[1]s","scopes":["%[1]s"],"secret":"%[1]s","id":"%[1]s"}`, evil))).line(t)
+	made := answering(t, answerJSON(http.StatusCreated, fmt.Sprintf(`{"bizType":"x","reservation":"4f1c0a9be2d3c4a5b6e7","ids":["%s"],"state":"%[1]s","name":"%[1]s",
+		"scopes":["%[1]s"],"secret":"%[1]s","id":"%[1]s","source":"%[1]s","definition":{}}`, evil))).line(t)
+	for _, l := range []line{all, refused, plain, parsed, one, made} {
+		for _, args := range []string{"biz-types list", "biz-types get x", "tokens list", "nodes", "next x", "parse x 1", "gaps x", "top --once",
+			"biz-types disable x", "biz-types enable x", "tokens get x", "tokens create x --scope read", "tokens secrets create x", "reserve x", "confirm x 4f1c0a9be2d3c4a5b6e7"} {
 			for _, more := range []string{"", " --json"} {
 				got := l.run(strings.Fields(args + more)...)
 				if at := strings.IndexAny(got.out+got.errs, "\x1b\a\u0085\u009b\u202e"); at >= 0 {

@@ -103,7 +103,7 @@ func releaseCommand(env *clitool.Env) *cobra.Command {
 func showReservation(env *clitool.Env, r *client.Reservation) error {
 	return env.Show(r, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "biz type     %s\nreservation  %s\nIDs          %s\nstate        %s\nexpires at   %s\n",
-			r.BizType, r.ID, strings.Join(r.IDs, " "), r.State, brief(r.ExpiresAt, "-"))
+			clitool.Escape(r.BizType), clitool.Escape(r.ID), clitool.Escape(strings.Join(r.IDs, " ")), clitool.Escape(string(r.State)), brief(r.ExpiresAt, "-"))
 		return err
 	})
 }

@@ -57,7 +57,7 @@ func newSecret(secret string) string {
 	if secret == "" {
 		return ""
 	}
-	return "\n\nThe secret is for the caller. It is shown only now and stored nowhere:\n\n  " + secret
+	return "\n\nThe secret is for the caller. It is shown only now and stored nowhere:\n\n  " + clitool.Escape(secret)
 }
 
 func createSecret(env *clitool.Env) *cobra.Command {
@@ -82,7 +82,8 @@ func createSecret(env *clitool.Env) *cobra.Command {
 				return err
 			}
 			return env.Show(s, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s has the secret %s too, expires %s%s\n", args[0], s.ID, brief(s.Expires, never), newSecret(s.Secret))
+				text := fmt.Sprintf("%s has the secret %s too, expires %s", args[0], s.ID, brief(s.Expires, never))
+				_, err := fmt.Fprintln(w, clitool.Escape(text)+newSecret(s.Secret))
 				return err
 			})
 		},

@@ -83,8 +83,7 @@ func showToken(env *clitool.Env, t admin.Token, err error) error {
 		if len(t.Secrets) > 1 {
 			text += fmt.Sprintf(", %d secrets", len(t.Secrets))
 		}
-		text += newSecret(t.Secret)
-		_, err := fmt.Fprintln(w, text)
+		_, err := fmt.Fprintln(w, clitool.Escape(text)+newSecret(t.Secret))
 		return err
 	})
 }
