@@ -33,25 +33,6 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// Whatever happens to an instance, it issues only between a successful Init and stop, and nothing
-// brings it back afterwards.
-func TestLifecycleEnds(t *testing.T) {
-	over := []phase{stopping, abandoned, closed}
-	for _, p := range []phase{fresh, opening, ready, failed, stopping, abandoned, closed} {
-		if !slices.Contains(over, p.after(stop)) {
-			t.Errorf("phase %d: stop leads to %d", p, p.after(stop))
-		}
-		for _, e := range []event{begin, succeed, fail, stop, shut, end} {
-			switch next := p.after(e); {
-			case slices.Contains(over, p) && !slices.Contains(over, next):
-				t.Errorf("event %d leads from phase %d back to %d", e, p, next)
-			case next == ready && p != ready && (p != opening || e != succeed):
-				t.Errorf("event %d leads from phase %d to ready", e, p)
-			}
-		}
-	}
-}
-
 // scripted is a strategy whose Init waits for its outcome.
 type scripted struct {
 	Strategy

@@ -143,11 +143,14 @@ func TestClockJumps(t *testing.T) {
 				report(t, s)
 			}
 			issue(s, 1)
+			refuse(s, seqd.CodeTimeout)
 			c.add(time.Duration(random.Int64N(int64(jump)) + 1 - int64(jump)/2))
 			r := report(t, s)
-			for _, rate := range []float64{r.Rates.OneMinute.Issued, r.Rates.FiveMinutes.Issued, r.Rates.FifteenMinutes.Issued} {
-				if !(rate >= 0 && rate <= float64(total)) {
-					t.Fatalf("after %d numbers the rate is %v", total, rate)
+			for _, rate := range []stats.Rate{r.Rates.OneMinute, r.Rates.FiveMinutes, r.Rates.FifteenMinutes} {
+				for _, of := range []float64{rate.Issued, rate.Requests, rate.Refused} {
+					if !(of >= 0 && of <= float64(total)) {
+						t.Fatalf("after %d numbers the rates are %+v", total, rate)
+					}
 				}
 			}
 			if r.Issued != total || r.LastAt == nil {
