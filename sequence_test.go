@@ -156,14 +156,16 @@ func TestCheckName(t *testing.T) {
 		}
 	}
 	// Every single byte, first and inside, against the rule written as a set.
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	for c := range 256 {
-		text := string([]byte{byte(c)})
-		if got, want := seqd.CheckName(text) == nil, strings.Contains(letters, text); got != want {
-			t.Errorf("byte %d alone: %v", c, got)
-		}
-		if got, want := seqd.CheckName("a"+text) == nil, strings.Contains(letters+"0123456789._-", text); got != want {
-			t.Errorf("byte %d inside: %v", c, got)
+	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	for first, check := range map[string]func(string) error{letters: seqd.CheckName, letters + digits: seqd.CheckKey} {
+		for c := range 256 {
+			text := string([]byte{byte(c)})
+			if got, want := check(text) == nil, strings.Contains(first, text); got != want {
+				t.Errorf("byte %d alone: %v", c, got)
+			}
+			if got, want := check("a"+text) == nil, strings.Contains(letters+digits+"._-", text); got != want {
+				t.Errorf("byte %d inside: %v", c, got)
+			}
 		}
 	}
 }

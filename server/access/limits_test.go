@@ -70,6 +70,9 @@ func TestDigestOfSecret(t *testing.T) {
 		if ok != want || ok && digest != access.DigestOf(secret) {
 			t.Errorf("%.10q of %d bytes: %v", secret, len(secret), ok)
 		}
+		if who, err := newTokens(t, newStore(), token("shop", "~", "read")).AllowDigest(&digest, "", ""); (err == nil) != (secret == "~") || who.Name == "shop" != (err == nil) {
+			t.Errorf("%.10q is for %q, %v", secret, who.Name, err)
+		}
 	}
 }
 

@@ -594,6 +594,7 @@ func TestUnreadableDocuments(t *testing.T) {
 		"a bad digest":    `{"sha256":"hunter2","scopes":["admin"],"enabled":true}`,
 		"a bad making":    `{"secrets":[{"sha256":"` + digest + `","made":"hunter2"}],"scopes":["admin"],"enabled":true}`,
 		"a bad end":       `{"secrets":[{"sha256":"` + digest + `","expires":"hunter2"}],"scopes":["admin"],"enabled":true}`,
+		"many secrets":    `{"secrets":[` + strings.Repeat(`{"sha256":"`+digest+`"},`, 10) + `{"sha256":"` + digest + `"}],"scopes":["admin"],"enabled":true}`,
 		"no scopes":       `{"sha256":"` + digest + `","enabled":true}`,
 		"a bad scope":     `{"sha256":"` + digest + `","scopes":["hunter2"],"enabled":true}`,
 		"a bad time":      `{"sha256":"` + digest + `","scopes":["admin"],"enabled":true,"expires":"hunter2"}`,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/idempotency"
 )
@@ -514,9 +515,14 @@ func TestUnreadable(t *testing.T) {
 		"1 d x 1 n5:1:0": seqd.CodeInternal, "1 d x 1 n5:a:1": seqd.CodeInternal, "1 d x 1 na:1:1": seqd.CodeInternal, "1 d x 1 n5:1:1,6:1:1": seqd.CodeInternal, "1 d x 1 n5:1:2,6:1:-1": seqd.CodeInternal, "1 d x 1 b": seqd.CodeInternal,
 		"1 d x 1 n5": seqd.CodeInternal, "1 d x 1 n5:1:2": seqd.CodeInternal, "1 d x 0 t5": seqd.CodeInternal, "1 d x 1 b!": seqd.CodeInternal, "1 d x 1 bNTU!": seqd.CodeInternal, "1 d x 1 t5\n6": seqd.CodeInternal,
 	} {
-		w := newWorld(t)
-		a := w.node(func(o *idempotency.Options) { o.Backend = holding{text} })
+		w, log := newWorld(t), new(testlog.Text)
+		a := w.node(func(o *idempotency.Options) {
+			o.Backend, o.Log = holding{text}, slog.New(slog.NewTextHandler(log, nil))
+		})
 		w.refused(w.ask(t.Context(), a, "k", 1, w.issue), code)
+		if n := log.Count("request failed"); n > 1 || n > 0 != (code == seqd.CodeInternal) {
+			t.Errorf("%s: the log says\n%s", text, log)
+		}
 	}
 	w := newWorld(t)
 	few := w.node(func(o *idempotency.Options) { o.Backend = holding{"1 d x 2 n5:1:1"} })

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,38 +278,17 @@ func TestCloseWithoutStore(t *testing.T) {
 	})
 }
 
-// panics is a store whose driver panics.
-type panics struct {
-	persist.Store
-	next atomic.Bool // the next Update panics
-}
-
-func (p *panics) Documents() persist.Documents { return panicsDocuments{p.Store.Documents(), p} }
-
-type panicsDocuments struct {
-	persist.Documents
-	p *panics
-}
-
-func (d panicsDocuments) Update(ctx context.Context, doc persist.Document) error {
-	if d.p.next.Swap(false) {
-		panic("a bug")
-	}
-	return d.Documents.Update(ctx, doc)
-}
-
 // A driver that panics is a store that does not answer.
 func TestDriverPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &panics{Store: memory.New(time.Now)}
-		node := newStrategy(t, store, nil)
-		store.next.Store(true)
-		text, _, err := order(node, "", seqd.Order{Count: 1})
-		if err != nil || text != "[[1 1]] of , again false" {
-			t.Errorf("%s, %v", text, err)
+		s := newScene(t, false, nil)
+		node := s.begun(true)
+		s.first = map[string]func(){"update ledger/invoice": func() { panic("a bug") }}
+		for _, want := range []string{"[[1 1]] of , again false", "[[2 2]] of , again false"} {
+			if text, _, err := order(node, "", seqd.Order{Count: 1}); err != nil || text != want {
+				t.Errorf("%s, %v, want %s", text, err, want)
+			}
 		}
-		must.Report(t, node.Close(t.Context()))
-		time.Sleep(time.Minute)
 	})
 }
 
