@@ -263,21 +263,18 @@ func sleep(ctx context.Context, pause time.Duration, late <-chan time.Time) erro
 	}
 }
 
-// renew renews the claim until end is called. end waits for a renewal in progress.
+// renew renews the claim until end is called, once. end waits for a renewal in progress.
 func (r *request) renew(ctx context.Context) (end func()) {
-	var (
-		// full during a renewal and until timer is set; guards what follows
-		busy  = make(chan struct{}, 1)
-		ended bool
-		timer *time.Timer
-	)
+	busy := make(chan struct{}, 1) // full during a renewal, until timer is set, and after end
+	var timer *time.Timer
 	busy <- struct{}{}
 	timer = time.AfterFunc(Lease/3, func() {
-		busy <- struct{}{}
-		defer func() { <-busy }()
-		if ended {
+		select {
+		case busy <- struct{}{}:
+		default:
 			return
 		}
+		defer func() { <-busy }()
 		// The result does not matter. A lost claim shows when the answer is kept, and a failed
 		// renewal does not mean that it is lost.
 		_, _ = r.opts.Backend.Swap(ctx, r.id, r.claim, r.claim, Lease)
@@ -286,9 +283,7 @@ func (r *request) renew(ctx context.Context) (end func()) {
 	<-busy
 	return func() {
 		busy <- struct{}{}
-		ended = true
 		timer.Stop()
-		<-busy
 	}
 }
 

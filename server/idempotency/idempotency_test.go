@@ -299,16 +299,29 @@ func TestForms(t *testing.T) {
 		}
 	}
 	w := newWorld(t)
-	for n, deflated := range map[int]bool{128: false, 129: true} { // that is not worth it for a few bytes
+	for _, test := range []struct {
+		count, size int
+		show        string // after size times x
+		form        byte
+	}{
+		{1, 128, "", 't'}, {1, 129, "", 'z'}, // few bytes are not worth deflating
+		{2, 10, "%d", 't'}, {2, 11, "%d", 'f'}, // nor are numbers worth another form that takes no less
+	} {
 		kept := &sizes{Backend: w.backend}
-		a := w.node(func(o *idempotency.Options) { o.Backend = kept })
-		w.ask(t.Context(), a, fmt.Sprint(n), 1, func(ctx context.Context, call *seqd.Call) error {
-			_ = w.issue(ctx, call)
-			call.Sequence.Show(func(dst []byte, _ int64, _ []byte) []byte { return append(dst, strings.Repeat("x", n)...) })
+		a := newWorld(t).node(func(o *idempotency.Options) { o.Backend = kept })
+		w.ask(t.Context(), a, fmt.Sprint(test), test.count, func(_ context.Context, call *seqd.Call) error {
+			call.Sequence.Reset()
+			call.Sequence.Add(5, test.count, 1)
+			call.Sequence.Show(func(dst []byte, n int64, _ []byte) []byte {
+				if dst = append(dst, strings.Repeat("x", test.size)...); test.show != "" {
+					dst = fmt.Appendf(dst, test.show, n)
+				}
+				return dst
+			})
 			return nil
 		})
-		if kept.last < n != deflated {
-			t.Errorf("of %d bytes %d are kept", n, kept.last)
+		if form := strings.SplitN(kept.text, " ", 5)[4][0]; form != test.form {
+			t.Errorf("%+v: %s", test, kept.text)
 		}
 	}
 	// What earlier versions kept is read.
