@@ -147,41 +147,6 @@ func TestPutsTogether(t *testing.T) {
 	}, 50)
 }
 
-// Names that are known stay known while others come.
-func TestKnownNamesStayKnown(t *testing.T) {
-	is := newIssuer(t, seqd.Options{})
-	var known atomic.Int64
-	var readers sync.WaitGroup
-	const names = 2000
-	for i := range 4 {
-		readers.Go(func() {
-			for j := i; ; j += 7 {
-				n := int(known.Load())
-				if n == names {
-					return
-				}
-				if n == 0 {
-					continue
-				}
-				name := fmt.Sprint("b", j%n)
-				if _, err := is.Next(t.Context(), name, 1); seqd.CodeOf(err) != seqd.CodeDisabled {
-					t.Errorf("%s: %v", name, err)
-					return
-				}
-			}
-		})
-	}
-	for i := range names {
-		must.Report(t, is.Remove(t.Context(), fmt.Sprint("b", i), seqd.Errorf(seqd.CodeDisabled, "off")))
-		known.Store(int64(i + 1))
-	}
-	readers.Wait()
-	for i := range names {
-		must.Code(t, must.Err(is.Next(t.Context(), fmt.Sprint("b", i), 1)), seqd.CodeDisabled, "b%d", i)
-	}
-	shut(t, is)
-}
-
 // Parse and Resource are answered by whatever stands there, and hold no plugin that is closed.
 func TestParseAndResourceUnderChanges(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})

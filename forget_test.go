@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"testing"
 	"weak"
 
@@ -138,41 +137,4 @@ func wantForgotten(t *testing.T, removed []weak.Pointer[willing]) {
 		}
 		return nil
 	})
-}
-
-// A name that comes and goes under load, while others are forgotten, answers with numbers or not at
-// all, and no change of it is lost.
-func TestForgettingUnderLoad(t *testing.T) {
-	is := newIssuer(t, seqd.Options{})
-	store := &shelf{}
-	over := make(chan struct{})
-	var work sync.WaitGroup
-	for range 2 {
-		work.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				if _, err := is.Next(t.Context(), "order", 1); err != nil && seqd.CodeOf(err) != seqd.CodeUnknownBizType {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	work.Go(func() {
-		defer close(over)
-		for range 500 {
-			put(t, is, &lasting{shelf: store})
-			if _, err := is.Next(t.Context(), "order", 1); err != nil {
-				t.Error(err)
-			}
-			must.Report(t, is.Remove(t.Context(), "order", nil))
-		}
-	})
-	removeOthers(t, is)
-	work.Wait()
-	shut(t, is)
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -100,55 +99,5 @@ func TestLargeIntegers(t *testing.T) {
 				t.Errorf("allowed %t: %d, %v", allowed, n, err)
 			}
 		})
-	}
-}
-
-// TestUniqueAndInOrder: many clients with pipelines get no number twice, and each pipeline is in
-// order and INCRBY without a gap.
-func TestUniqueAndInOrder(t *testing.T) {
-	s := serve(t, nil, made(t, "order", "segment"))
-	const callers, rounds = 8, 60
-	var mu sync.Mutex
-	var all []int64
-	var wg sync.WaitGroup
-	for caller := range callers {
-		rdb := redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Protocol: 2 + caller%2, MaxRetries: -1})
-		defer rdb.Close()
-		wg.Go(func() {
-			var got []int64
-			for round := range rounds {
-				var answers []*redis.IntCmd
-				sizes := make([]int64, 1+(caller*7+round)%70)
-				if _, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-					for i := range sizes {
-						if sizes[i] = int64(1 + i%5); sizes[i] == 1 {
-							answers = append(answers, p.Incr(t.Context(), "order"))
-						} else {
-							answers = append(answers, p.IncrBy(t.Context(), "order", sizes[i]))
-						}
-					}
-					return nil
-				}); err != nil {
-					t.Error(err)
-					return
-				}
-				for i, answer := range answers {
-					for n := answer.Val() - sizes[i] + 1; n <= answer.Val(); n++ {
-						got = append(got, n)
-					}
-				}
-			}
-			if !slices.IsSorted(got) {
-				t.Error("the answers of one client are out of order")
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, got...)
-		})
-	}
-	wg.Wait()
-	slices.Sort(all)
-	if n := len(slices.Compact(slices.Clone(all))); n != len(all) || n == 0 {
-		t.Errorf("%d of %d numbers were given twice", len(all)-n, len(all))
 	}
 }

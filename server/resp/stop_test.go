@@ -4,64 +4,16 @@ import (
 	"context"
 	"io"
 	"net"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/resp"
 )
-
-// TestStopUnderLoad: while the server stops, every command that was sent in one piece before is
-// answered, and no number is answered twice.
-func TestStopUnderLoad(t *testing.T) {
-	s := serve(t, nil, define("order", newCounter(1)))
-	const clients, pipeline = 20, 50
-	var mu sync.Mutex
-	var got []string
-	var wg sync.WaitGroup
-	for range clients {
-		p := s.dial(t)
-		wg.Go(func() {
-			for {
-				if _, err := p.Write([]byte(strings.Repeat(form("INCR", "order"), pipeline))); err != nil {
-					return
-				}
-				for range pipeline {
-					line, err := p.r.ReadString('\n')
-					if err != nil {
-						return
-					}
-					mu.Lock()
-					got = append(got, line)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	await.True(t, "there are many answers", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(got) > 10_000
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
-	defer cancel()
-	must.Report(t, s.Shutdown(ctx))
-	wg.Wait()
-	slices.Sort(got)
-	if n := len(slices.Compact(got)); n != len(got) {
-		t.Errorf("%d answers were given twice", len(got)-n)
-	}
-	if _, err := net.Dial("tcp", s.addr); err == nil {
-		t.Error("the port is still open")
-	}
-}
 
 // TestPipelineInHand: what a client sent before the stop is answered, even if that takes a while;
 // then the connection ends. A connection without a request ends at once.
