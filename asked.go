@@ -100,9 +100,6 @@ func (i *instance) takes(call *Call) error {
 			return err
 		}
 	}
-	if call.Want == AnyNumbers {
-		return nil
-	}
 	return i.can(call.Want, call.Count)
 }
 

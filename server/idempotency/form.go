@@ -16,7 +16,7 @@ import (
 
 // form is how numbers are shown that only a text before and a text after were added to.
 type form struct {
-	width         int // of a number, with zeros in front; 0 for as many digits as it has
+	width         int // of a number, with zeros in front; one with more digits has all of them
 	before, after string
 }
 
@@ -31,9 +31,6 @@ func formOf(seq *seqd.Sequence) (f form, ok bool) {
 		}
 		start := len(bytes.TrimRight(shown[:at], "0"))
 		f = form{width: at - start + len(digits), before: string(shown[:start]), after: string(shown[at+len(digits):])}
-		if start == at {
-			f.width = 0
-		}
 		ok = true
 		break
 	}
