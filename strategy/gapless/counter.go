@@ -125,15 +125,14 @@ func (c *counter) do(ctx context.Context, op ledger.Op) (ledger.Result, error) {
 		return w.Result, w.Err
 	default:
 	}
-	late := time.NewTimer(c.settings.AcquireTimeout)
-	defer late.Stop()
-	if op.Kind == ledger.Return { // no caller waits, and nobody repeats it
-		late.Stop()
+	var late <-chan time.Time
+	if op.Kind != ledger.Return { // no caller waits for that, and nobody repeats it
+		late = time.After(c.settings.AcquireTimeout)
 	}
 	select {
 	case <-w.done:
 		return w.Result, w.Err
-	case <-late.C:
+	case <-late:
 		return c.abandon(w, nil)
 	case <-ctx.Done():
 		return c.abandon(w, seqd.AsError(ctx.Err()))
