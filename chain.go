@@ -22,10 +22,8 @@ const mostAbandoned = 100
 
 // newChain sorts plugins by their order.
 func newChain(plugins []BoundPlugin) []*link {
-	plugins = slices.Clone(plugins)
-	slices.SortStableFunc(plugins, func(a, b BoundPlugin) int { return cmp.Compare(a.Order, b.Order) })
 	chain := make([]*link, len(plugins))
-	for i, p := range plugins {
+	for i, p := range slices.SortedStableFunc(slices.Values(plugins), func(a, b BoundPlugin) int { return cmp.Compare(a.Order, b.Order) }) {
 		chain[i] = &link{BoundPlugin: p}
 		chain[i].rejected, _ = p.Plugin.(RejectedHandler)
 	}

@@ -213,11 +213,16 @@ func (is *Issuer) replace(
 	}
 	after, left := next(before, predecessorAfter(before, c.record.predecessor))
 	c.record.predecessor = left
-	if unwanted := is.settle(name, s, c, after); unwanted != nil {
-		err = errors.Join(err, unwanted.close(ctx))
-	}
-	if err != nil {
+	if err = errors.Join(err, is.finish(ctx, name, s, c, after)); err != nil {
 		return fmt.Errorf("close biz type %s: %w", name, err)
+	}
+	return nil
+}
+
+// finish settles a slot, and closes what Close did not wait for.
+func (is *Issuer) finish(ctx context.Context, name string, s *slot, c *change, after content) error {
+	if unwanted := is.settle(name, s, c, after); unwanted != nil {
+		return unwanted.close(ctx)
 	}
 	return nil
 }

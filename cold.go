@@ -237,10 +237,7 @@ func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err erro
 	defer is.changes.done()
 	s, c := is.names.claim(name) // from here on callers wait
 	if i := c.before.instance; i != nil && !i.idle() {
-		if unwanted := is.settle(name, s, c, c.before); unwanted != nil {
-			err = unwanted.close(ctx)
-		}
-		return false, err
+		return false, is.finish(ctx, name, s, c, c.before)
 	}
 	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, predecessor Strategy) (content, Strategy) {
 		return content{}, legacyOf(predecessor)

@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -27,7 +29,8 @@ func made(t *testing.T, of func() ([]access.Made, error)) (list []string) {
 // more with those. All of it is found and revoked after that token was deleted, and nothing else.
 func TestRevokeMade(t *testing.T) {
 	must.Code(t, must.Err(access.New(access.Options{Now: time.Now}).Made(t.Context(), "boss")), seqd.CodeStarting)
-	tokens := newTokens(t, newStore(), token("ops", "ops-secret", "admin"))
+	store := &documents{Documents: newStore()}
+	tokens := newTokens(t, store, token("ops", "ops-secret", "admin"))
 	as := func(secret string) string {
 		who := must.Get(tokens.Allow(header(secret), "", ""))(t)
 		return who.Owner
@@ -55,6 +58,13 @@ func TestRevokeMade(t *testing.T) {
 	listed := made(t, func() ([]access.Made, error) { return tokens.Made(t.Context(), "boss") })
 	if want := []string{"child false", "shop false", "shop false"}; !slices.Equal(listed, want) {
 		t.Errorf("boss has made %q, want %q", listed, want)
+	}
+	rivals := 1 // that change a token meanwhile
+	store.update = func(ctx context.Context, doc persist.Document) error {
+		if rivals--; rivals >= 0 {
+			return persist.ErrConflict
+		}
+		return store.Documents.Update(ctx, doc)
 	}
 	revoke := func(by string) []string {
 		return made(t, func() ([]access.Made, error) { return tokens.RevokeMade(t.Context(), by) })

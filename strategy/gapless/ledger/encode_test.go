@@ -311,6 +311,7 @@ func TestListVoids(t *testing.T) {
 		void := Entry{Kind: VoidEntry, Rev: rev, Runs: []Run{{int64(i) + 1, int64(i) + 1}}}
 		_ = w.Keep(t.Context(), append(void.Records(counter), void.Records("other")...))
 	}
+	_ = w.Keep(t.Context(), (&Entry{Kind: VoidEntry, Rev: 1, Runs: []Run{{9, 9}}}).Records("other"))
 	for _, test := range []struct {
 		after int64
 		limit int

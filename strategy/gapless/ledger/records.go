@@ -182,7 +182,8 @@ func (s *State) Recall(ctx context.Context, documents persist.Documents, counter
 	return DecodeEntry(&found[0])
 }
 
-// Needs returns what must be looked up before Apply can carry an operation out, nil if nothing.
+// Needs returns what must be looked up before Apply can carry an operation out, nil if nothing. It is
+// asked after Apply has returned ErrLook, and before Apply only for Void and for requests with Once.
 func (s *State) Needs(counter string, op *Op, looked *Looked) *Look {
 	if op.check() != nil || s.rules.Has(RuleLook) {
 		return nil
@@ -192,15 +193,13 @@ func (s *State) Needs(counter string, op *Op, looked *Looked) *Look {
 	}
 	switch op.Kind {
 	case Find, Confirm, Release:
-		if s.Reservation(op.ID) == nil && s.ended[op.ID] == nil {
-			return s.lookFor(persist.EndedKind, EndedKey(counter, op.ID))
-		}
+		return s.lookFor(persist.EndedKind, EndedKey(counter, op.ID))
 	case Void:
 		if op.Number >= s.First && op.Number <= s.Last && !has(s.outboxVoids(), op.Number) {
 			return s.lookVoids(counter, Run{op.Number, op.Number})
 		}
 	case Return:
-		if len(op.Runs) > 0 && s.Dropped >= op.Since.Revision {
+		if len(op.Runs) > 0 {
 			return s.lookVoids(counter, Run{op.Runs[0].From, op.Runs[len(op.Runs)-1].To})
 		}
 	}
