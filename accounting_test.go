@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,8 @@ func (s keyedSettings) HasKeys() bool { return s.keyed }
 
 // book is a Ledger with one reservation at most.
 type book struct {
-	gaps []seqd.NumberGap // of the account
+	gaps   []seqd.NumberGap // of the account
+	period seqd.Period      // of what is reserved
 	counting
 	orders   []seqd.Order
 	keys     []string
@@ -66,6 +68,7 @@ func (b *book) Find(_ context.Context, id string, seq *seqd.Sequence) (seqd.Rese
 	if id != "r1" || b.reserved == nil {
 		return seqd.Reservation{}, seqd.Errorf(seqd.CodeUnknownReservation, "there is no reservation %s", id)
 	}
+	seq.In(b.period)
 	seq.Add(b.reserved[0], len(b.reserved), 1)
 	return seqd.Reservation{ID: id, State: seqd.Reserved}, nil
 }
@@ -195,6 +198,10 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, err, call.Sequence.IDs())
 		}
 	}
+	b.period = 20261120 // such numbers may look like others now
+	if err := is.Find(ctx, call, "r1"); err != nil || call.Sequence.Len() > 0 || call.Replayed {
+		t.Errorf("numbers of another reset: %v, %q", err, call.Sequence.IDs())
+	}
 	must.Code(t, is.Find(ctx, &seqd.Call{BizType: "order"}, "r2"), seqd.CodeUnknownReservation)
 	must.Code(t, is.Find(ctx, &seqd.Call{BizType: "other"}, "r1"), seqd.CodeUnknownBizType)
 
@@ -306,7 +313,11 @@ func TestRecall(t *testing.T) {
 		d := order(strategy)
 		d.Claim = reshaped{}
 		d.Recall = func(_ context.Context, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
-			if o.Once == "given" {
+			switch o.Once {
+			case "of a day":
+				seq.In(20261120)
+				fallthrough
+			case "given":
 				seq.Add(900, o.Count, 1)
 				return r, true, nil
 			}
@@ -317,6 +328,10 @@ func TestRecall(t *testing.T) {
 			t.Errorf("%s: it has all answers", name)
 		}
 		must.Code(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "given"}), seqd.CodeStarting)
+		err := is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "of a day", AnswerKept: true})
+		if must.Code(t, err, seqd.CodeConflict, name); !strings.Contains(err.Error(), "from 900 on of 2026-11-20") {
+			t.Errorf("%s: %v", name, err)
+		}
 		for once, want := range map[string]int64{"given": 900, "new": 1} {
 			call := &seqd.Call{BizType: "order", Count: 1, Once: once, AnswerKept: true}
 			if err := is.Issue(ctx, call); err != nil || call.Sequence.First() != want || call.Replayed != (want == 900) {

@@ -147,45 +147,6 @@ func TestPutsTogether(t *testing.T) {
 	}, 50)
 }
 
-// Parse and Resource are answered by whatever stands there, and hold no plugin that is closed.
-func TestParseAndResourceUnderChanges(t *testing.T) {
-	is := newIssuer(t, seqd.Options{})
-	fresh := func() seqd.BoundPlugin {
-		var closed atomic.Bool
-		check := func() {
-			if closed.Load() {
-				t.Error("a closed plugin was asked")
-			}
-		}
-		return seqd.BoundPlugin{Name: "p", Plugin: &complete{
-			read:  func(text string) (seqd.Reading, error) { check(); return seqd.Reading{Shown: text}, nil },
-			show:  func(url.Values) (any, error) { check(); return 1, nil },
-			close: func(context.Context) error { closed.Store(true); return nil },
-		}}
-	}
-	put(t, is, &counting{}, fresh())
-	var over atomic.Bool
-	var readers sync.WaitGroup
-	for range 4 {
-		readers.Go(func() {
-			for !over.Load() {
-				if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
-					t.Errorf("got %+v, %v", p, err)
-				}
-				if got, err := is.Resource(t.Context(), "order", "things", nil); err != nil || got != 1 {
-					t.Errorf("got %v, %v", got, err)
-				}
-			}
-		})
-	}
-	for range 300 {
-		put(t, is, &counting{}, fresh())
-	}
-	over.Store(true)
-	readers.Wait()
-	shut(t, is)
-}
-
 // complete is a plugin that does everything.
 type complete struct {
 	seqd.NopPlugin

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -358,72 +357,6 @@ func TestPutBesideWhatFails(t *testing.T) {
 		}
 		shut(t, is)
 	})
-}
-
-// While biz types are dropped all the time, callers get every number once and in order.
-func TestDroppedUnderLoad(t *testing.T) {
-	names := []string{"a", "b", "c"}
-	// Until a biz type is dropped, each of its callers may fetch it once.
-	const callers = 3
-	const droppedTwice = 2*callers + 1
-	l := newLibrary(t, names...)
-	done := make(chan struct{})
-	var dropping, asking sync.WaitGroup
-	for _, name := range names {
-		dropping.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					l.remove(t, name)
-				}
-			}
-		})
-		var mu sync.Mutex
-		seen := map[string]bool{}
-		for range callers {
-			asking.Go(func() {
-				last := int64(0)
-				for asked := range 1_000_000 { // many more than it takes to drop it twice
-					if asked >= 2000 && l.times(name) >= droppedTwice {
-						break
-					}
-					seq, err := l.issuer.Next(t.Context(), name, 1+rand.IntN(3))
-					if seqd.CodeOf(err) == seqd.CodeStarting {
-						continue // on a slow machine it takes longer than callers wait
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					for n := range seq.Numbers() {
-						if n <= last {
-							t.Errorf("%s: %d after %d", name, n, last)
-						}
-						last = n
-					}
-					mu.Lock()
-					for _, id := range seq.IDs() {
-						if seen[id] {
-							t.Errorf("%s: %s twice", name, id)
-						}
-						seen[id] = true
-					}
-					mu.Unlock()
-				}
-			})
-		}
-	}
-	asking.Wait()
-	close(done)
-	dropping.Wait()
-	for _, name := range names {
-		if n := l.times(name); n < droppedTwice {
-			t.Errorf("%s was dropped less than twice while it was used: fetched %d times", name, n)
-		}
-	}
-	shut(t, l.issuer)
 }
 
 // A biz type that is put while the node serves does not make it unready until it fails or takes as

@@ -20,6 +20,13 @@ func TestResets(t *testing.T) {
 			t.Errorf("%q is valid", r)
 		}
 	}
+	for p, fits := range map[seqd.Period]seqd.Reset{0: seqd.ResetNever, 20260000: seqd.ResetYearly, 20261100: seqd.ResetMonthly, 20261120: seqd.ResetDaily} {
+		for _, r := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+			if got := r.Fits(p); got != (r == fits) {
+				t.Errorf("%s is a period of %s: %t", p, r, got)
+			}
+		}
+	}
 	if p, ok := seqd.ResetNever.Parse("2026"); ok || p != 0 {
 		t.Errorf("%s was read although there are no periods", p)
 	}
