@@ -253,7 +253,10 @@ func TestExtraObject(t *testing.T) {
 	wantProblem(t, post(media, `{"a":"123456789 123"}`), 413, "body_too_large")
 	wantProblem(t, post("text/plain", `{"a":"x"}`), 415, "unsupported_media_type")
 	for _, body := range []string{"", "{}", "[]", `{"a":1}`, `{"a":null}`, `{"b":"x"}`, `{"a":"x","b":1}`, `{"a":"x"}x`} {
-		wantProblem(t, post(media, body), 400, "invalid_request")
+		w := post(media, body)
+		if wantProblem(t, w, 400, "invalid_request"); strings.Contains(w.Body.String(), "is missing") != (body == "{}") {
+			t.Errorf("%s: %s", body, w.Body)
+		}
 	}
 	wantProblem(t, do(t, api, "DELETE", "/object/x"), 405, "method_not_allowed")
 	before := strings.Count(log.String(), `"msg":"audit"`)
