@@ -72,6 +72,9 @@ func TestRevokeMade(t *testing.T) {
 	if got, want := revoke("boss"), []string{"child true", "shop false", "shop false", "grandchild true"}; !slices.Equal(got, want) {
 		t.Errorf("%q was revoked, want %q", got, want)
 	}
+	if rivals != -3 { // with that of the rival: nothing is written twice
+		t.Errorf("%d writes", 1-rivals)
+	}
 	for secret, want := range map[string]string{shop: "shop", guest: "guest", added: "unauthorized", child: "unauthorized", grandchild: "unauthorized"} {
 		if got := ownerOf(tokens, secret); seqd.OwnerName(got) != want {
 			t.Errorf("a secret is for %s, want %s", got, want)

@@ -264,6 +264,15 @@ func TestReshapeOpensPeriods(t *testing.T) {
 	}
 }
 
+// A clock that was ahead before a forced change has closed nothing if nobody repeats a request.
+func TestReshapeAfterAClockWasAhead(t *testing.T) {
+	d := newDaily(t)
+	d.at.Add((72 * time.Hour).Milliseconds())
+	d.once(d.begun(time.Hour, "UTC", false), "order-1")
+	d.at.Add(-(72 * time.Hour).Milliseconds())
+	d.once(d.begun(time.Hour, "UTC", true), "order-2")
+}
+
 // purge removes the records whose time is over, as a process does when it starts.
 func (d *daily) purge() {
 	d.Helper()
