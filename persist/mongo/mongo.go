@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -56,12 +57,15 @@ var errURI = errors.New("it cannot be read as a connection string such as mongod
 
 // CheckURI returns an error if the URI cannot be read or asks for less than seqd needs. It does not
 // use the network: of a mongodb+srv URI only the options are checked. No error shows a part of the
-// URI.
+// URI. If it names a file that cannot be read now, [Open] checks the rest.
 func CheckURI(uri string) error {
 	if rest, ok := strings.CutPrefix(uri, srvScheme); ok {
 		uri = plainScheme + rest
 	}
 	_, err := clientOptions(uri)
+	if errors.Is(err, persist.ErrUnavailable) {
+		return nil
+	}
 	return err
 }
 
@@ -89,7 +93,10 @@ const (
 // clientOptions reads the URI and sets the options that it may not choose.
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	o := options.Client().ApplyURI(uri)
-	if o.Validate() != nil {
+	if err := o.Validate(); err != nil {
+		if file, ok := errors.AsType[*fs.PathError](err); ok { // which may come later
+			return nil, fmt.Errorf("%w: %w", persist.ErrUnavailable, file)
+		}
 		return nil, errURI
 	}
 	if w := o.WriteConcern; w != nil && (w.W != nil && w.W != writeconcern.WCMajority || w.Journal != nil && !*w.Journal) {
@@ -141,7 +148,10 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)
 	}
 	o, err := clientOptions(opts.URI)
-	if err != nil {
+	switch {
+	case errors.Is(err, persist.ErrUnavailable):
+		return nil, fmt.Errorf("store.mongo.uri: %w", err)
+	case err != nil:
 		return nil, fmt.Errorf("store.mongo.uri: %w: the name service does not know the hosts now", persist.ErrUnavailable)
 	}
 	if o.TLSConfig != nil && len(o.TLSConfig.Certificates) > 0 {

@@ -5,6 +5,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/seqd/seqd/persist"
@@ -32,9 +33,13 @@ var (
 )
 
 // CheckURL returns an error if the connection string cannot be read or asks for less than seqd
-// needs. It does not use the network. No error shows a part of the string.
+// needs. It does not use the network. No error shows a part of the string. If it names a file that
+// cannot be read now, [Open] checks the rest.
 func CheckURL(url string) error {
 	_, err := parseURL(url)
+	if errors.Is(err, persist.ErrUnavailable) {
+		return nil
+	}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seqd/seqd/persist"
 )
 
 // These replace the errors of the client library for a URL: they may quote parts of the password.
@@ -46,7 +49,7 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	conn, err := pgx.ParseConfig(text)
 	switch {
 	case err != nil:
-		return nil, errParse
+		return nil, unread(err)
 	case twice(text):
 		return nil, errTwice // psql takes the last one, and the library the first one
 	}
@@ -67,6 +70,15 @@ func parseURL(text string) (*pgxpool.Config, error) {
 		cfg.ConnConfig.ValidateConnect = nil // settingsCheck says it better
 	}
 	return cfg, nil
+}
+
+// unread returns the error for a connection string that the library cannot read. A file that it names
+// may come later.
+func unread(err error) error {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("%w: %w", persist.ErrUnavailable, file)
+	}
+	return errParse
 }
 
 // twice reports whether a URL sets a parameter twice.

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -46,6 +49,21 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 	} {
 		if s, err := NewStore(t.Context(), cfg, time.Now); err == nil || s != nil {
 			t.Errorf("%s: %v, %v", cfg.Driver, s, err)
+		}
+	}
+}
+
+// A certificate that is not there yet is waited for: its volume may be mounted later.
+func TestCertificateThatComesLater(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	store := config.Default().Store
+	store.Postgres.URL, store.Mongo.URI = "postgres://u@127.0.0.1:1/db?sslmode=verify-full&sslrootcert="+file, "mongodb://127.0.0.1:1/?tls=true&tlsCAFile="+file
+	must.Do(t, postgres.CheckURL(store.Postgres.URL))
+	must.Do(t, mongo.CheckURI(store.Mongo.URI))
+	for _, store.Driver = range []string{"postgres", "mongo"} {
+		_, err := NewStore(t.Context(), store, time.Now)
+		if must.Is(t, err, persist.ErrUnavailable, store.Driver); !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", store.Driver, err)
 		}
 	}
 }
