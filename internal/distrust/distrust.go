@@ -22,6 +22,10 @@ import (
 
 // Peers are the connections of a pool. It is safe for concurrent use.
 type Peers struct {
+	// Together says that all addresses are suspected if one is, as that of a server and those of its
+	// Sentinels, which are asked before the next connection. It is set before the first Dial.
+	Together bool
+
 	patience time.Duration
 	asks     bool // see New
 
@@ -58,6 +62,9 @@ func (p *Peers) Dial(dial DialFunc) DialFunc {
 		if err != nil {
 			return nil, err
 		}
+		if p.Together {
+			addr = "all"
+		}
 		c := &conn{Conn: made, peers: p, addr: addr, made: time.Now()}
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -80,7 +87,7 @@ func Closed(c net.Conn) bool {
 type conn struct {
 	net.Conn
 	peers *Peers
-	addr  string
+	addr  string // with which it is suspected
 	made  time.Time
 	// closed is true if nothing more is sent or received. The user of a connection that was silent
 	// closes it, because it may have to cancel its request first.

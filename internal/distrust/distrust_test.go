@@ -21,6 +21,7 @@ func TestSilence(t *testing.T) {
 		during func(other net.Conn) // the client's end
 		addr   string               // of the other connection
 		after  func(other net.Conn) // the server's end
+		all    bool                 // addresses are suspected together
 		later  time.Duration        // until the pool asks for the other connection
 		closed bool
 	}{
@@ -30,13 +31,15 @@ func TestSilence(t *testing.T) {
 		"left early, used soon": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience / 5, later: patience / 5, addr: "one"},
 		"left early, the other answers": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience / 5, later: patience, addr: "one",
 			after: answer},
-		"another address":   {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "two"},
-		"a new connection":  {before: func(_, o net.Conn) { answer(o) }, waits: patience, addr: "one"},
-		"the other is busy": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, during: func(o net.Conn) { _, _ = o.Write([]byte("q")) }, addr: "one"},
+		"another address":                    {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "two"},
+		"another address of the same server": {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, addr: "two", all: true, closed: true},
+		"a new connection":                   {before: func(_, o net.Conn) { answer(o) }, waits: patience, addr: "one"},
+		"the other is busy":                  {before: func(s, o net.Conn) { answer(s); answer(o) }, waits: patience, during: func(o net.Conn) { _, _ = o.Write([]byte("q")) }, addr: "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				peers := New(patience, true)
+				peers.Together = test.all
 				connect := func(addr string) (client, server net.Conn) {
 					near, far := net.Pipe()
 					made := must.Get(peers.Dial(func(context.Context, string, string) (net.Conn, error) { return near, nil })(t.Context(), "tcp", addr))(t)

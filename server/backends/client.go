@@ -52,7 +52,9 @@ func NewRedis(ctx context.Context, cfg config.Redis) (redis.UniversalClient, err
 // newRedis is NewRedis with the function that connects.
 func newRedis(cfg config.Redis, dial dialer) redis.UniversalClient {
 	var client redis.UniversalClient
-	dial = distrust.New(cfg.Timeout/2, true).Dial(new(redisbound.Bound).Dial(dial))
+	peers := distrust.New(cfg.Timeout/2, true)
+	peers.Together = cfg.MasterName != ""
+	dial = peers.Dial(new(redisbound.Bound).Dial(dial))
 	hook := bound{cfg.Timeout}
 	maint := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
