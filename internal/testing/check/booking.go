@@ -190,6 +190,7 @@ func (h *evidence) checkReservations(r *Report, all map[string]*reservation) {
 	for _, v := range all {
 		for n, b := range v.all {
 			h.checkBooking(r, v, b)
+			h.checkOwner(r, v, b)
 			for _, before := range v.all[:n] {
 				if h.storeLost(before.start, b.end) {
 					continue
@@ -206,6 +207,19 @@ func (h *evidence) checkReservations(r *Report, all map[string]*reservation) {
 				h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, fmt.Sprintf("the reservation %s is %s and later %s", v.id, in, out), &first.call, &second.call)
 			}
 		}
+	}
+}
+
+// checkOwner requires that who made a reservation ends it, with any of its secrets, and no stranger
+// does.
+func (h *evidence) checkOwner(r *Report, v *reservation, b *booking) {
+	if v.first == nil || v.first.kind != record.Reserve || b.kind != record.Confirm && b.kind != record.Release {
+		return
+	}
+	stranger := b.caller != v.first.caller && b.caller != "" // the usual caller is an administrator
+	if stranger && b.answered() || !stranger && b.code == "forbidden" {
+		text := fmt.Sprintf("the reservation %s of %q, and %q asks", v.id, v.first.caller, b.caller)
+		h.fail(r, RuleReservation, b.bizType.Name, 1, b.end, text, &v.first.call, &b.call)
 	}
 }
 

@@ -24,6 +24,7 @@ type origin struct {
 	status  int
 	period  string
 	of      string // the key of a keyed biz type
+	caller  string // empty for the usual one
 }
 
 // call is a [record.Call] without its texts, which the rules do not need.
@@ -291,7 +292,7 @@ func (h *evidence) addCall(r *record.Call) error {
 	}
 	h.see(r.End)
 	from := origin{node: h.one(r.Node), life: r.Life, bizType: b, kind: h.one(r.Kind), proto: h.one(r.Protocol), code: h.one(r.Code), status: r.Status,
-		of: h.one(r.Of)}
+		of: h.one(r.Of), caller: h.one(r.Caller)}
 	c := call{origin: h.from(from), start: r.Start, end: r.End, asked: r.Asked, replayed: r.Replayed}
 	switch r.Kind {
 	case record.Admin:

@@ -124,6 +124,19 @@ func TestLedgers(t *testing.T) {
 			s.confirms(700, 701, "r1", numbers(1, 2))
 			s.closes(2)
 		}, ""},
+		{"confirmed by a stranger", func(s *story) {
+			s.reserve(0, 1, "r1", 500, numbers(1, 2)).Caller = "shop.1"
+			c := s.settle(2, 3, record.Confirm, "r1", 200, "confirmed")
+			c.Caller, c.Runs = "shop.2", []record.Run{numbers(1, 2)}
+			s.closes(2)
+		}, RuleReservation},
+		{"a stranger is refused, and its owner too", func(s *story) {
+			s.reserve(0, 1, "r1", 500, numbers(1, 2)).Caller = "shop.1"
+			s.settle(2, 3, record.Confirm, "r1", 403, "forbidden").Caller = "till.1"
+			s.confirms(4, 5, "r1", numbers(1, 2))
+			s.settle(6, 7, record.Confirm, "r1", 403, "forbidden").Caller = "shop.1"
+			s.closes(2)
+		}, RuleReservation},
 		{"confirmed and released", func(s *story) {
 			s.reserve(0, 1, "r1", 500, numbers(1, 2))
 			s.confirms(2, 3, "r1", numbers(1, 2))

@@ -43,6 +43,8 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	switch status, known := refusals[c.code]; {
 	case c.status == 0 || c.answered():
 		return
+	case c.code == "unauthorized" && c.status == 401 && c.caller != "": // its token is new, or gone
+		return
 	case (c.code == "too_many_reserved" || c.code == "number_void") && c.status == 409 && c.bizType.Strategy == record.Gapless:
 		return
 	case c.code == "conflict" && c.status == 409 && (h.storeLost(0, c.end) || h.forced(c.bizType, c.end)): // a counter that is gone begins nowhere
@@ -74,6 +76,9 @@ var bookingRefusals = map[string]int{
 // checkBookingRefusal is checkRefusal for a request about a reservation. Whether a code is right
 // for its reservation is left to checkReservations.
 func (h *evidence) checkBookingRefusal(r *Report, b *booking, changed map[*bizType]bool) {
+	if b.code == "forbidden" && b.status == 403 && b.caller != "" { // see checkOwner
+		return
+	}
 	if status, known := bookingRefusals[b.code]; known && status == b.status || b.code == unknownReservation {
 		return
 	}

@@ -176,6 +176,7 @@ func (l *Load) ask(ctx context.Context, n Node, s *Shape, c *record.Call, method
 	if c.Kind == record.Reserve && c.Key != "" {
 		req.Header.Set("Idempotency-Key", c.Key)
 	}
+	by(ctx, c)
 	l.Sending.RLock()
 	defer l.Sending.RUnlock()
 	life := n.Life()

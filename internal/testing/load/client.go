@@ -48,6 +48,7 @@ func (l *Load) send(ctx context.Context, r request) *record.Call {
 	if r.leave > 0 {
 		defer time.AfterFunc(r.leave, cancel).Stop()
 	}
+	by(ctx, c)
 	req, err := r.http(ctx)
 	if err != nil {
 		panic(err) // cannot fail: it is built from constants

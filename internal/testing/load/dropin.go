@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -96,7 +97,7 @@ func (l *Load) leaf(ctx context.Context, n Node, s *Shape) {
 func (l *Load) tinyid(ctx context.Context, n Node, s *Shape) {
 	// as many may be skipped if there is no answer
 	c := &record.Call{BizType: s.Name, Kind: record.Range, Protocol: record.Tinyid, Asked: int(s.MaxStep)}
-	path := "/tinyid/id/nextSegmentIdSimple?token=none&bizType=" + s.Name
+	path := "/tinyid/id/nextSegmentIdSimple?token=" + cmp.Or(l.Token, "none") + "&bizType=" + s.Name
 	l.foreignCall(ctx, n, c, http.MethodPost, path, func(status int, _ http.Header, body string) bool {
 		var v [5]int64
 		parts := strings.Split(body, ",")

@@ -34,6 +34,8 @@ type Load struct {
 	Journal *Journal
 	HTTP    *http.Client
 	Loops   Loops
+	// Token is the secret of the usual callers; empty if none is needed.
+	Token string
 	// Pace multiplies the pauses of callers; 0 means 1.
 	Pace int
 
@@ -54,6 +56,7 @@ type Loops struct {
 	DropIn int // the protocols of Leaf, Tinyid and CosId
 	Books  int // reservations and voids of gapless numbers
 	Audit  int // accounts of gapless numbers
+	Owners int // tokens of several callers, 0 or 1
 }
 
 // Usual are the loops of the fault laboratory.
@@ -92,6 +95,7 @@ func (l *Load) Run(ctx context.Context, others ...Loop) {
 	start(l.Loops.DropIn, l.dropIn)
 	start(l.Loops.Books, l.books)
 	start(l.Loops.Audit, l.audit)
+	start(l.Loops.Owners, l.own)
 	for _, other := range others {
 		start(1, other)
 	}

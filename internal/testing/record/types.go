@@ -152,7 +152,9 @@ type Call struct {
 	// the idempotency key; for Admin the change, such as "PATCH start=700000"
 	Key string `json:"key,omitempty"`
 	// Of is the key that a keyed biz type counts for.
-	Of     string `json:"of,omitempty"`
+	Of string `json:"of,omitempty"`
+	// Caller is who called, if several have tokens; empty for the usual one.
+	Caller string `json:"by,omitempty"`
 	Asked  int    `json:"a,omitempty"`  // how many numbers; 1 for Single
 	Status int    `json:"st,omitempty"` // of HTTP; 0 for no answer or an incomplete one
 	// of an error answer; without an answer the reason, such as timeout, refused, reset, canceled

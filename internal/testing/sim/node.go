@@ -58,7 +58,18 @@ func (n *node) Life() int { return int(n.lives.Load()) }
 func (n *node) DialRESP() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), load.UsualPatience)
 	defer cancel()
-	return n.net.Dial(ctx, callers, n.host+":6380")
+	conn, err := n.net.Dial(ctx, callers, n.host+":6380")
+	if err != nil || !n.options.Tokens {
+		return conn, err
+	}
+	answer := make([]byte, len("+OK\r\n"))
+	_ = conn.SetDeadline(time.Now().Add(load.UsualPatience))
+	_, wrote := fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n", len(admin), admin)
+	_, read := io.ReadFull(conn, answer)
+	if err = errors.Join(wrote, read, conn.SetDeadline(time.Time{})); err != nil {
+		_ = conn.Close() // it has failed
+	}
+	return conn, err
 }
 
 // life is one process of a node.
@@ -137,6 +148,11 @@ func (n *node) configuration() (*config.Config, error) {
 	}
 	if n.variant.idle != "" {
 		env = append(env, "SEQD_BIZTYPEIDLE="+n.variant.idle)
+	}
+	if n.options.Tokens {
+		for key, value := range tokenSettings() {
+			env = append(env, key+"="+value)
+		}
 	}
 	for key, value := range n.settings {
 		env = append(env, key+"="+value)

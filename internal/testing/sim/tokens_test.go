@@ -27,16 +27,9 @@ func TestTokenRotated(t *testing.T) {
 	withTokens(t, only("bill", "bulk"), rotate)
 }
 
-// admin is the secret of a token with the scope admin.
-const admin = "seqd_admin0000000000000000000000000"
-
 // withTokens runs a script in a world whose nodes ask for tokens.
 func withTokens(t *testing.T, bizTypes map[string]load.Settings, script func(t *testing.T, w *World)) {
-	settings := map[string]string{
-		"SEQD_AUTH_MODE": "token", "SEQD_COMPAT_TOKEN": "ops",
-		"SEQD_AUTH_TOKENS": fmt.Sprintf(`[{"name":"ops","sha256":"%x","scopes":["admin"]}]`, sha256.Sum256([]byte(admin))),
-	}
-	inWorld(t, bizTypes, settings, script)
+	inWorld(t, bizTypes, tokenSettings(), script)
 }
 
 // inWorld runs a script in a world whose nodes have some settings.

@@ -36,6 +36,8 @@ type Options struct {
 	Registry bool
 	// Mode is what a failover of the store can lose.
 	Mode storesim.Mode
+	// Tokens is whether callers need tokens.
+	Tokens bool
 	// Bolt is whether there is one node only, whose store is a file of its own.
 	Bolt bool
 	// Pace multiplies the pauses of callers, see [load.Load]; 0 means 40, some 20 calls a second.
@@ -62,7 +64,7 @@ type Options struct {
 func OfSeed(seed uint64, length time.Duration) Options {
 	modes := []storesim.Mode{storesim.Unfenced, storesim.Lossy, storesim.Lossless}
 	paces := []int{40, 200, 200}
-	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
+	return Options{Seed: seed, Length: length, Redis: seed%2 == 0, Registry: seed%8 == 4, Tokens: seed%5 == 3, Mode: modes[seed/2%3], Pace: paces[seed/6%3]}
 }
 
 // quiet reports whether nothing happens but what the script says.
@@ -79,6 +81,9 @@ func (o Options) String() string {
 	}
 	if o.Registry {
 		text += " with machine IDs"
+	}
+	if o.Tokens {
+		text += " with tokens"
 	}
 	return fmt.Sprintf("seed %d, %v, %s, pace %d", o.Seed, o.Length, text, o.Pace)
 }
@@ -213,8 +218,13 @@ func newWorld(t *testing.T, o Options) (w *World, err error) {
 	}
 	w.load = &load.Load{
 		Seed: int64(o.Seed), Shapes: shapes, Journal: w.journal, Pace: o.Pace,
-		HTTP:  &http.Client{Transport: &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}},
 		Loops: load.Loops{Mixed: 3, Burst: 1, Admin: 1, RESP: 1, DropIn: 1, Books: 2, Audit: 1},
+	}
+	transport := &http.Transport{DialContext: w.dialAsCaller, MaxIdleConnsPerHost: 128, DisableCompression: true}
+	w.load.HTTP = &http.Client{Transport: transport}
+	if o.Tokens {
+		w.load.Token, w.load.Loops.Owners = admin, 1
+		w.load.HTTP.Transport = load.Authorized{Transport: transport, Token: admin}
 	}
 	for i, name := range o.nodes() {
 		n := &node{World: w, name: name, host: fmt.Sprintf("127.0.0.%d", 11+i), settings: maps.Clone(o.Settings)}

@@ -1,0 +1,158 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/record"
+)
+
+// Owner is a caller with a token of its own. A token that is deleted and made again under its name is
+// another owner.
+type Owner struct {
+	Name   string
+	Made   int // how often the token was made; 0 for an owner that has none
+	Secret string
+}
+
+// String is how the record names the owner.
+func (o Owner) String() string { return fmt.Sprint(o.Name, ".", o.Made) }
+
+type ownerKey struct{}
+
+// As returns a context whose calls are the owner's.
+func As(ctx context.Context, o Owner) context.Context { return context.WithValue(ctx, ownerKey{}, o) }
+
+// by notes who makes a call. Each owner has keys of its own.
+func by(ctx context.Context, c *record.Call) {
+	if o, is := ctx.Value(ownerKey{}).(Owner); is {
+		if c.Caller = o.String(); c.Key != "" {
+			c.Key += " of " + c.Caller
+		}
+	}
+}
+
+// Authorized sends tokens: those of owners, and Token for all others.
+type Authorized struct {
+	*http.Transport
+	Token string
+}
+
+var _ http.RoundTripper = Authorized{}
+
+// RoundTrip implements [http.RoundTripper].
+func (a Authorized) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Header.Get("Authorization") == "" {
+		secret := a.Token
+		if o, is := req.Context().Value(ownerKey{}).(Owner); is {
+			secret = o.Secret
+		}
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
+	return a.Transport.RoundTrip(req)
+}
+
+// owned is a reservation, and who made it.
+type owned struct {
+	by  Owner
+	got *record.Call
+}
+
+// own makes calls of two owners with the same keys, about their own reservations and those of others,
+// while their secrets are replaced and their tokens deleted and made again.
+func (l *Load) own(ctx context.Context, d *Dice) {
+	owners := []*Owner{{Name: "shop"}, {Name: "till"}}
+	var known []owned
+	for ctx.Err() == nil {
+		r := d.Next()
+		pause := UpTo(r, 40*time.Millisecond)
+		o, key := Pick(r, owners), fmt.Sprint("owned-", r.IntN(12))
+		switch roll := r.IntN(100); {
+		case o.Secret == "" || roll < 3:
+			l.makeAnew(ctx, r, o)
+		case roll < 7:
+			l.rotate(ctx, r, o)
+		case roll < 40:
+			l.Ask(As(ctx, *o), Pick(r, l.Nodes), Question{BizType: Pick(r, []string{"order", "bulk"}), Key: key})
+		case roll < 65 || len(known) == 0:
+			if r.IntN(3) == 0 {
+				key = ""
+			}
+			if c := l.Reserve(As(ctx, *o), Pick(r, l.Nodes), Question{BizType: "bill", Key: key}, "30s"); c.Status == http.StatusCreated {
+				known = append(known, owned{*o, c})
+			}
+		default: // an owner with a new secret is the same; a stranger is refused
+			v, who := Pick(r, known), *o
+			if r.IntN(2) == 0 {
+				for _, other := range owners {
+					if other.Name == v.by.Name {
+						who = *other
+					}
+				}
+			}
+			l.Settle(As(ctx, who), Pick(r, l.Nodes), v.got, Pick(r, []string{record.Confirm, record.Confirm, record.Release, record.Find}))
+		}
+		if len(known) > mostBookings {
+			known = known[1:]
+		}
+		l.rest(ctx, pause)
+	}
+}
+
+// makeAnew makes the token of an owner, after it was deleted.
+func (l *Load) makeAnew(ctx context.Context, r *rand.Rand, o *Owner) {
+	n := Pick(r, l.Nodes)
+	if status, _ := l.manage(ctx, n, http.MethodDelete, "/tokens/"+o.Name, ""); status != http.StatusNoContent && status != http.StatusNotFound {
+		return
+	}
+	if status, secret := l.manage(ctx, n, http.MethodPost, "/tokens", `{"name":"`+o.Name+`","scopes":["issue:*"]}`); status == http.StatusCreated {
+		o.Made, o.Secret = o.Made+1, secret
+	} else {
+		o.Secret = "" // it may have been made
+	}
+}
+
+// rotate gives an owner a new secret, and takes the first one back.
+func (l *Load) rotate(ctx context.Context, r *rand.Rand, o *Owner) {
+	n := Pick(r, l.Nodes)
+	_, ids := l.manage(ctx, n, http.MethodGet, "/tokens/"+o.Name+"/secrets", "")
+	status, secret := l.manage(ctx, n, http.MethodPost, "/tokens/"+o.Name+"/secrets", "")
+	if status != http.StatusCreated {
+		return
+	}
+	o.Secret = secret
+	if id, _, some := strings.Cut(ids, " "); some {
+		l.manage(ctx, n, http.MethodDelete, "/tokens/"+o.Name+"/secrets/"+id, "")
+	}
+}
+
+// manage makes a call about tokens. It returns the secret that was made, or the IDs of those that
+// there are, each with a space after it.
+func (l *Load) manage(ctx context.Context, n Node, method, path, body string) (status int, answer string) {
+	ctx, cancel := context.WithTimeout(ctx, LongPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
+	if err != nil {
+		panic(err) // cannot fail: it is built from constants
+	}
+	req.Header.Set("Content-Type", "application/json")
+	status, _, text, err := l.exchange(req)
+	if err != nil {
+		return 0, ""
+	}
+	var said struct {
+		Secret  string
+		Secrets []struct{ ID string }
+	}
+	_ = json.Unmarshal(text, &said) // answers of 204 are empty
+	for _, s := range said.Secrets {
+		answer += s.ID + " "
+	}
+	return status, answer + said.Secret
+}
