@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,11 +307,11 @@ func TestShare(t *testing.T) {
 // unread are documents that sometimes cannot be read.
 type unread struct {
 	persist.Documents
-	away bool
+	away atomic.Bool
 }
 
 func (u *unread) Read(ctx context.Context, kind, key string) (persist.Document, error) {
-	if u.away {
+	if u.away.Load() {
 		return persist.Document{}, persist.ErrUnavailable
 	}
 	return u.Documents.Read(ctx, kind, key)
@@ -336,11 +337,11 @@ func TestShareOverMidnight(t *testing.T) {
 		}
 		time.Sleep(24*time.Hour - time.Second/2)
 		spare := take(a)
-		docs.away = true
+		docs.away.Store(true)
 		time.Sleep(600 * time.Millisecond) // the next day has begun, and a has noted nothing
 		take(b)
 		time.Sleep(950 * time.Millisecond)
-		docs.away = false
+		docs.away.Store(false)
 		time.Sleep(2 * time.Second) // b notes something, and then a
 		c, ended := w.node()
 		defer ended()
