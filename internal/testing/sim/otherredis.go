@@ -1,8 +1,12 @@
 package sim
 
 import (
+	"context"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
@@ -52,11 +56,36 @@ func misconfigure(w *World, f *fault) {
 	n.start()
 }
 
-// correct corrects that, and gives the nodes time to notice.
+// correct corrects that, and lets the nodes notice. A node that takes from a cursor for the first time
+// since then asks the store which one counts, but goes on with the one that it knows if no answer comes
+// within a second (docs/adr/0020-sequencer-epochs.md, 7). So each takes of each counter here, while
+// order is not promised.
 func correct(w *World, f *fault) {
 	n := w.node(f)
 	n.stop()
 	n.useRedis("")
 	n.start()
-	time.Sleep(allSettle)
+	for end := time.Now().Add(allSettle); time.Now().Before(end); time.Sleep(allSettle / 3) {
+		w.takeOfAll()
+	}
+}
+
+// takeOfAll takes a number of each counter of Redis at each node, once.
+func (w *World) takeOfAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), load.UsualPatience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range w.load.Shapes {
+		s := &w.load.Shapes[i]
+		if s.Ordering != record.Strict || s.Sequencer == record.Store || s.Late && w.lateDefinition() == "" {
+			continue
+		}
+		for _, n := range w.nodes {
+			for _, counter := range s.Counters() {
+				_, key, _ := strings.Cut(counter, "/")
+				all.Go(func() { w.load.Ask(ctx, n, load.Question{BizType: s.Name, Of: key}) })
+			}
+		}
+	}
+	all.Wait()
 }
