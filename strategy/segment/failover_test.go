@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,4 +288,44 @@ func restore(t testing.TB, store persist.Store, most int64) {
 	old.Max = most
 	must.Do(t, store.Counters().Delete(t.Context(), "order"))
 	must.Do(t, store.Counters().Create(t.Context(), old))
+}
+
+// A failover is reported by the take that skips the gap, and not by one that read the counter before
+// that.
+func TestFailoverIsReportedOnce(t *testing.T) {
+	for _, k := range []kind{whole, ranged} {
+		synctest.Test(t, func(t *testing.T) {
+			store, behind := newHooked(), newFailingOver()
+			store.Store = behind
+			open := func() (*Strategy, *observer) {
+				s, o := newStrategy(t, store, func(s *Settings) { small(s); s.RestoreGap = 500 })
+				start(t, s, true)
+				return s, o
+			}
+			first, _ := open()
+			generate(t, first, 1)
+			synctest.Wait()
+			behind.failOver(behind.copied())
+			behind.confirm()
+			second, skips := open()
+			third, late := open()
+			var came atomic.Bool
+			store.change(func(h *hookedStore) {
+				h.before = func(op string) error {
+					if op == "allocate" && came.CompareAndSwap(false, true) {
+						generate(t, second, 1)
+					}
+					return nil
+				}
+			})
+			got := must.Get(k.get(t.Context(), t, third, 1))(t)
+			if got[0] <= 500 || skips.count(seqd.EventStoreFailedOver) != 1 || late.count(seqd.EventStoreFailedOver) != 0 {
+				t.Errorf("got %d; events %v and %v", got[0], skips.counts, late.counts)
+			}
+			synctest.Wait()
+			for _, s := range []*Strategy{first, second, third} {
+				_ = s.Close(t.Context())
+			}
+		})
+	}
 }
