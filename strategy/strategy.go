@@ -58,6 +58,11 @@ type Env struct {
 	AnswerTTL time.Duration
 	// Quota bounds what a strategy keeps of requests. If it is nil, nothing does.
 	Quota Quota
+	// Follows returns why what the store has just given to the biz type must not be used: this process
+	// may not know that the biz type is another one by now, as after it was held up. A strategy calls
+	// it after each range that it allocates, and after each state that it reads or writes. It is cheap
+	// as a rule. If it is nil, nobody else changes the biz type.
+	Follows func(ctx context.Context) error
 }
 
 // Quota bounds what is kept for each owner besides numbers: answers, and how reservations ended. It

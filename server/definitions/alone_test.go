@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -68,7 +69,7 @@ func begun(t *testing.T, of func(persist.Store) persist.Store) (c *Catalogue, s 
 	s = backends.Unconfirmed(away{of(store), unreached, gate.Admit}, gate, id, log)
 	c = New(Options{
 		Config: &config.Config{}, Env: strategy.Env{Store: s.Store, Now: time.Now, Log: log},
-		Unreached: s.Unreached, Alone: map[string]bool{"user": true},
+		Feed: feed.New(feed.Options{}), Unreached: s.Unreached, Alone: map[string]bool{"user": true},
 	})
 	k = &keeps{}
 	claimOf := func(name, shape string, keeper strategy.ShapeKeeper) claim {

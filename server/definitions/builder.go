@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -25,6 +26,9 @@ type builder struct {
 	handlers *rejection.Handlers
 	shapes   *shapes
 	log      *slog.Logger
+
+	records    records
+	unfollowed func() time.Duration // see [feed.Feed.Unfollowed]
 }
 
 // decode reads the text of a definition.
@@ -88,7 +92,9 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 		made.BizType, err = b.decode(name, said.Definition)
 	}
 	if err == nil {
-		made, err = b.build(made.BizType, said.Shape)
+		follows := *b
+		follows.env.Follows = b.follows(name, said.digest())
+		made, err = follows.build(made.BizType, said.Shape)
 	}
 	if made.Rejected != nil {
 		rejected = made.BizType.Rejected

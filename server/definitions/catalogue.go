@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -42,6 +43,7 @@ type Feed interface {
 	AnnounceAll(ctx context.Context, kind string, keys []string) error
 	Publish(ctx context.Context, kind, key string)
 	PublishAll(ctx context.Context, kind string)
+	Unfollowed() time.Duration
 }
 
 var _ Feed = (*feed.Feed)(nil)
@@ -120,7 +122,7 @@ func New(opts Options) *Catalogue {
 	c.residents.closing = make(chan struct{}, parallelCloses)
 	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
 	c.builder = &builder{
-		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log,
+		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log, records: c.records, unfollowed: opts.Feed.Unfollowed,
 		shapes: &shapes{
 			onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, sources: c.sources, alone: c.isAlone, env: env,
 		},

@@ -84,6 +84,47 @@ func TestForcedStrategyDuringAFetch(t *testing.T) {
 	}
 }
 
+// A node was held up while a biz type got another strategy by the documented steps. It gives no
+// number of the old strategy that the new one gives too, and goes on with the new one.
+func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
+	const ordered, each, gapless = `{"sequencer":"store"}`, `{"sequencer":"store","ordering":"per-node","step":1,"maxStep":1}`, `{"strategy":"gapless"}`
+	for _, change := range [][2]string{{ordered, gapless}, {each, gapless}, {gapless, ordered}, {gapless, each}} {
+		t.Run(change[0]+" "+change[1], func(t *testing.T) {
+			onFakeClock(t, func(t *testing.T) {
+				store := newFaulty(true)
+				here, late := newNode(t, store), newNode(t, store)
+				here.mustPut(t, "order", change[0], always)
+				must.Do(t, late.feed.Poll(t.Context()))
+				given := make(map[string]bool)
+				issue := func(n *node) error {
+					seq, err := n.issuer.Next(t.Context(), "order", 1)
+					if err != nil {
+						return err
+					}
+					if id := seq.IDs()[0]; given[id] {
+						t.Fatalf("%s was given twice", id)
+					} else {
+						given[id] = true
+					}
+					return nil
+				}
+				must.Do(t, errors.Join(issue(late), issue(here), issue(late)))
+				must.Get(here.Enable(t.Context(), "order", false, always))(t)
+				time.Sleep(settleTime + time.Second)
+				here.mustPut(t, "order", change[1], forced())
+				must.Get(here.Enable(t.Context(), "order", true, always))(t)
+				for range 3 {
+					must.Do(t, issue(here))
+					_ = issue(late)
+				}
+				must.Do(t, late.feed.Poll(t.Context()))
+				time.Sleep(time.Minute) // what waits for the store is given up
+				must.Do(t, errors.Join(late.feed.Poll(t.Context()), issue(late), issue(here)))
+			})
+		})
+	}
+}
+
 // Keys of a gapless biz type whose zone was forced to the east and back get numbers, each of them
 // one.
 func TestZoneForcedBack(t *testing.T) {

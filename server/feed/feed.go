@@ -15,6 +15,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,8 @@ type Feed struct {
 
 	failures atomic.Int64 // polls that failed
 	failed   atomic.Bool  // the last poll failed
+	// known is when the last poll began after which all that had changed was followed, nil before.
+	known atomic.Pointer[time.Time]
 }
 
 // Follower does what documents of one kind say.
@@ -104,12 +107,30 @@ func (f *Feed) Begin(ctx context.Context) error {
 	if !f.opts.Shared {
 		return nil
 	}
+	began := time.Now()
 	list, _, err := f.journal.read(ctx)
 	if err != nil {
 		return err
 	}
 	f.watched.note(list, 0)
+	f.known.Store(&began)
 	return nil
+}
+
+// Unfollowed returns for how long what others changed may not have been followed: about a poll
+// interval, and more if the store was away or this process was held up. It is 0 if nobody else uses
+// the store. It does no I/O.
+func (f *Feed) Unfollowed() time.Duration {
+	switch began := f.known.Load(); {
+	case !f.opts.Shared:
+		return 0
+	case began == nil:
+		return math.MaxInt64
+	default:
+		now := time.Now()
+		// The monotonic clock stands still while a machine is suspended.
+		return max(now.Sub(*began), now.Round(0).Sub(began.Round(0)))
+	}
 }
 
 // Number returns the number of the newest announcement that was read.
@@ -164,6 +185,7 @@ func (f *Feed) count(err error) {
 
 // Poll reads the announcements, and the documents that are watched. [Feed.Follow] calls it.
 func (f *Feed) Poll(ctx context.Context) error {
+	began := time.Now()
 	list, _, err := f.journal.read(ctx)
 	if err != nil {
 		return err
@@ -175,7 +197,11 @@ func (f *Feed) Poll(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.reader.read(ctx, f.watched.all())
+	all, err := f.reader.read(ctx, f.watched.all())
+	if all && err == nil {
+		f.known.Store(&began)
+	}
+	return err
 }
 
 // listen reads what is published until ctx ends. The client reconnects by itself; the next poll

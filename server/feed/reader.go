@@ -40,9 +40,13 @@ func (r *reader) readAll(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
+// errUnderWay is for a document that is being read already.
+var errUnderWay = errors.New("the document is being read")
+
 // read reads documents, several at a time. It returns when that is done or the next poll is due:
-// a document that takes long to follow must not keep the others from being read.
-func (r *reader) read(ctx context.Context, subjects []subject) error {
+// a document that takes long to follow must not keep the others from being read. It reports whether
+// all were followed.
+func (r *reader) read(ctx context.Context, subjects []subject) (all bool, err error) {
 	patience := time.NewTimer(pollInterval)
 	defer patience.Stop()
 	slots, ended := make(chan struct{}, parallelReads), make(chan error, len(subjects))
@@ -50,31 +54,36 @@ func (r *reader) read(ctx context.Context, subjects []subject) error {
 		select {
 		case slots <- struct{}{}:
 		case <-patience.C:
-			return nil
+			return false, nil
 		}
 		r.start(ctx, s, func(err error) { <-slots; ended <- err })
 	}
 	var failed []error
+	all = true
 	for range subjects {
 		select {
 		case err := <-ended:
+			if errors.Is(err, errUnderWay) {
+				all, err = false, nil
+			}
 			failed = append(failed, err)
 		case <-patience.C:
-			return errors.Join(failed...)
+			return false, errors.Join(failed...)
 		}
 	}
-	return errors.Join(failed...)
+	return all, errors.Join(failed...)
 }
 
 // start reads a document in the background and calls done with the outcome. If the document is
-// being read already, start calls done at once, and the document is read once more after that.
+// being read already, start calls done with errUnderWay at once, and the document is read once more
+// after that.
 func (r *reader) start(ctx context.Context, s subject, done func(error)) {
 	r.mu.Lock()
 	_, under := r.reading[s]
 	r.reading[s] = under
 	r.mu.Unlock()
 	if under {
-		done(nil)
+		done(errUnderWay)
 		return
 	}
 	go func() {

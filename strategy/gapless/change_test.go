@@ -149,3 +149,13 @@ func TestHandoverRetiresTheCursor(t *testing.T) {
 		t.Errorf("the counter is %+v, %v", got, err)
 	}
 }
+
+// A node that was held up while it wrote the ledger does not write it after it was handed over.
+func TestHandedOverLedgerIsNotWritten(t *testing.T) {
+	c := newChanging(t)
+	must.Get(c.issue())(t)
+	late := must.Get(c.Documents().Read(t.Context(), persist.LedgerKind, "invoice"))(t)
+	must.Do(t, c.handOver())
+	late.Revision++
+	must.Is(t, c.Documents().Update(t.Context(), late), persist.ErrConflict)
+}

@@ -141,6 +141,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
 		bare: make(map[live.Name]struct{}),
 	}
+	s.documents.follows = env.Follows
 	s.places.New = s.newPlaces
 	s.lifetime, s.end = context.WithCancel(context.Background())
 	s.seen.Least = max(live.Remembered, settings.LiveKeys)

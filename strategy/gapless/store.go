@@ -18,6 +18,7 @@ type documents struct {
 	counters persist.Counters
 	fenced   persist.Fenced // nil unless a failover can lose what the store has acknowledged
 	fence    *fence
+	follows  func(context.Context) error // see [strategy.Env]; nil for nothing
 }
 
 // fence is the last fence that was read, if an operator has confirmed it. Others are read again each
@@ -54,6 +55,9 @@ func (d *documents) execute(ctx context.Context, c *ledger.Command) ledger.Outco
 		d.fence.set(persist.Fence{}, false)
 	case c.Anew && out.Fence.Current != "":
 		d.fence.set(out.Fence, !out.Fence.FailedOver())
+	}
+	if out.Err == nil && d.follows != nil {
+		out.Err = d.follows(ctx)
 	}
 	return out
 }

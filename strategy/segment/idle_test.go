@@ -30,7 +30,7 @@ var idleKinds = []struct {
 	{name: "Stored", shared: true, change: byStore, most: 1024},
 	{name: "StoredWithRedis", shared: true, redis: true, change: byStore, most: 1024},
 	{name: "Following", shared: true, redis: true, most: 1024},
-	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2370},
+	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2400},
 	{name: "Periodic", change: daily, most: 2700},
 	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3300},
 }

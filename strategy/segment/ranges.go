@@ -79,7 +79,7 @@ func originOf(e strategy.Env, bizType seqd.BizType, owner string) (origin, error
 		return origin{}, err
 	}
 	return origin{
-		env:  env{Store: settings.places().store(e.Store), Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
+		env:  env{Store: settings.places().store(followed(e)), Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
 		name: bizType.Name, bizType: owner, settings: settings.inPlaces(),
 	}, nil
 }
