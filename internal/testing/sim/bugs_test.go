@@ -191,6 +191,32 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "held up while the strategy changes", was: "A node was suspended while a biz type got another strategy, as the documents say, and went on with the old one for seconds.", found: "a review",
+		rules: []string{"follows"},
+		world: Options{BizTypes: map[string]load.Settings{"bulk": {"step": 1, "maxStep": 1}}, Script: func(w *World) {
+			for _, becomes := range []string{`{"strategy":"gapless"}`, `{"strategy":"segment","step":1,"maxStep":1}`} {
+				w.each(func(n string) { w.issue(n, "bulk", 1) })
+				resumed := w.begin("pause", "c", "", time.Minute)
+				resumes := time.Now().Add(time.Minute)
+				time.Sleep(time.Second)
+				w.reshape("bulk", becomes, func() {
+					for range 10 {
+						w.issue("a", "bulk", 1)
+					}
+					time.Sleep(time.Until(resumes) - 100*time.Millisecond)
+					var under sync.WaitGroup
+					for range 100 { // some come before the node knows
+						under.Go(func() { w.ask("c", load.Question{BizType: "bulk"}) })
+						time.Sleep(2 * time.Millisecond)
+						w.issue("b", "bulk", 1)
+					}
+					under.Wait()
+					resumed()
+				})
+			}
+		}},
+	},
+	{
 		name: "gapless after a loss", was: "A biz type became gapless after a failover that had lost ranges, and began without a gap.", found: "issue 18",
 		world: Options{Mode: storesim.Lossy, BizTypes: only("bulk"), Script: func(w *World) {
 			w.each(func(n string) { w.issue(n, "bulk", 100) })

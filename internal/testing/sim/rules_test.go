@@ -63,6 +63,7 @@ var rules = []rule{
 	{name: "clock-forward", script: true},
 	{name: "late-write", script: true},
 	{name: "reopen", script: true},
+	{name: "follows", script: true},
 
 	{name: "fence", redis: true},
 	{name: "role", script: true},
