@@ -70,8 +70,8 @@ func inPeriod(p Period) string {
 	return " of " + p.String()
 }
 
-// shows reports whether numbers may be shown: they were handed out under the present reset. Otherwise
-// they may look like numbers of a present period, which somebody else has.
+// shows reports whether numbers may be shown: they were handed out under the present reset.
+// Otherwise they may look like numbers of a present period, which somebody else has.
 func (i *instance) shows(numbers *Sequence) bool {
 	return numbers.Len() == 0 || i.reset.Fits(numbers.Period())
 }

@@ -438,7 +438,8 @@ func TestPluginChangesNumbers(t *testing.T) {
 	}
 }
 
-// ofCounter is a plugin whose IDs can only be read of a known period, which it takes for the number.
+// ofCounter is a plugin whose IDs can only be read of a known period, which it takes for the
+// number.
 type ofCounter struct{ *reading }
 
 func (ofCounter) ReadOf(_ context.Context, _ string, of seqd.Counter) (seqd.Reading, error) {

@@ -295,8 +295,8 @@ func (c *Client) noAnswer(ctx, timed context.Context, a *answer, err error) *Err
 	return e
 }
 
-// silence is how long a request has no answer before its connection is suspected although the caller
-// only lost interest.
+// silence is how long a request has no answer before its connection is suspected although the
+// caller only lost interest.
 const silence = 500 * time.Millisecond
 
 // distrust closes the idle connections after a request that nothing answered: the network may have

@@ -72,8 +72,8 @@ func TestPostgresBecomesUnsafeBehindPooler(t *testing.T) {
 	becomesUnsafe(t, s, set("off"), set("on"), "fsync is off")
 }
 
-// A server may create tables with another engine than the one it is told, and an operator can change
-// it: such tables lose what was acknowledged.
+// A server may create tables with another engine than the one it is told, and an operator can
+// change it: such tables lose what was acknowledged.
 func TestMySQLEngine(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartMariaDB(t)

@@ -45,8 +45,8 @@ func New(patience time.Duration, asks bool) *Peers {
 	return &Peers{patience: patience, asks: asks, open: make(map[*conn]struct{}), suspected: make(map[string]time.Time)}
 }
 
-// Dialer returns a function that connects for a pool that asks, whose users wait for at most timeout,
-// and to connect too. See [Peers.Dial].
+// Dialer returns a function that connects for a pool that asks, whose users wait for at most
+// timeout, and to connect too. See [Peers.Dial].
 func Dialer(timeout time.Duration) DialFunc {
 	return New(timeout/2, true).Dial((&net.Dialer{Timeout: timeout}).DialContext)
 }

@@ -56,7 +56,8 @@ const (
 	// Reopen is: a period that the calendar before a forced change closed is opened, unless it has
 	// ended.
 	Reopen Rule = "reopen"
-	// Follows is: a node that was held up uses nothing from the store before it knows what was changed.
+	// Follows is: a node that was held up uses nothing from the store before it knows what was
+	// changed.
 	Follows Rule = "follows"
 )
 

@@ -1,7 +1,7 @@
 // Package sheet writes cells of CSV that a spreadsheet shows as they are. A spreadsheet calculates
-// texts that begin like a formula, rounds numbers that have more than 15 digits, drops their leading
-// zeros, takes 1E5 and MAR-01 for a number and a date, and reads UTF-8 as another encoding unless the
-// file begins with a mark. An apostrophe makes a cell text.
+// texts that begin like a formula, rounds numbers that have more than 15 digits, drops their
+// leading zeros, takes 1E5 and MAR-01 for a number and a date, and reads UTF-8 as another encoding
+// unless the file begins with a mark. An apostrophe makes a cell text.
 package sheet
 
 import (

@@ -185,6 +185,9 @@ func TestCompactOfAReplacedFile(t *testing.T) {
 func TestCompactCompares(t *testing.T) {
 	for name, harm := range map[string]func(*bbolt.Tx) error{
 		"a record is missing": func(tx *bbolt.Tx) error { return tx.Bucket(countersBucket).Delete([]byte("order")) },
+		"a record says something else": func(tx *bbolt.Tx) error {
+			return tx.Bucket(countersBucket).Put([]byte("order"), []byte("{}"))
+		},
 		"a bucket is an empty record": func(tx *bbolt.Tx) error {
 			b := tx.Bucket(documentsBucket)
 			return errors.Join(b.DeleteBucket(expiryBucket), b.Put(expiryBucket, nil))

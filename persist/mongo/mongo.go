@@ -141,8 +141,8 @@ type Store struct {
 var _ persist.Store = (*Store)(nil)
 
 // Open connects to the server. An error that wraps persist.ErrUnavailable can pass; any other needs
-// an operator. It wraps persist.ErrOlder or persist.ErrNewer if this build cannot read the format of
-// the database. No error contains the URI, which may contain a password.
+// an operator. It wraps persist.ErrOlder or persist.ErrNewer if this build cannot read the format
+// of the database. No error contains the URI, which may contain a password.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := CheckURI(opts.URI); err != nil {
 		return nil, fmt.Errorf("store.mongo.uri: %w", err)

@@ -72,8 +72,8 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// unread returns the error for a connection string that the library cannot read. A file that it names
-// may come later.
+// unread returns the error for a connection string that the library cannot read. A file that it
+// names may come later.
 func unread(err error) error {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%w: %w", persist.ErrUnavailable, file)

@@ -110,8 +110,8 @@ func (a *Attendance) Beat(ctx context.Context) error {
 	return nil // others are there; what this node knew before ages
 }
 
-// notice notes since when nodes have been there. If that is new, what began before has its whole time
-// again, also if the clock was only set. So it needs no more of it.
+// notice notes since when nodes have been there. If that is new, what began before has its whole
+// time again, also if the clock was only set. So it needs no more of it.
 func (a *Attendance) notice(since, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -2,9 +2,9 @@ package storeclock
 
 import "time"
 
-// forward knows how far the store's clock was set forward, compared with the monotonic clock of this
-// node. It keeps the readings by which the store's clock is the furthest behind, of this day and of
-// the one before: a reservation lasts a day at most.
+// forward knows how far the store's clock was set forward, compared with the monotonic clock of
+// this node. It keeps the readings by which the store's clock is the furthest behind, of this day
+// and of the one before: a reservation lasts a day at most.
 type forward struct {
 	lowest, older reading
 	since         time.Duration // when this day began

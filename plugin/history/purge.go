@@ -97,8 +97,9 @@ func (p *pipe) purgeAll(ctx context.Context) error {
 	return nil
 }
 
-// cutoff returns the time before which records are too old, in ms since the Unix epoch. known is false
-// if nothing may be removed now: a clock that is ahead would remove records that must be kept.
+// cutoff returns the time before which records are too old, in ms since the Unix epoch. known is
+// false if nothing may be removed now: a clock that is ahead would remove records that must be
+// kept.
 func (p *pipe) cutoff(ctx context.Context) (before int64, known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
@@ -120,8 +121,8 @@ func (p *pipe) cutoff(ctx context.Context) (before int64, known bool, err error)
 // there, either the clock was set or the process did not run.
 const mostIdle = 2 * mostPurge
 
-// trust compares the clock with the newest record: the store in memory, whose clock may be ahead from
-// the start, does not know when it was last seen.
+// trust compares the clock with the newest record: the store in memory, whose clock may be ahead
+// from the start, does not know when it was last seen.
 func (f *files) trust(ctx context.Context, now time.Time, retention time.Duration) error {
 	newest, err := f.newest(ctx)
 	if err != nil || newest < 0 {

@@ -211,8 +211,8 @@ func (q *Quota) write(ctx context.Context, own *nodes.Own, now time.Time) error 
 	return err
 }
 
-// unwritten returns what is kept, as JSON, and when the last of it ends, and takes it as written. It
-// is nil if nothing was kept since.
+// unwritten returns what is kept, as JSON, and when the last of it ends, and takes it as written.
+// It is nil if nothing was kept since.
 func (q *Quota) unwritten() (body []byte, ends time.Time, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -104,8 +104,8 @@ func New(log *slog.Logger, now func() time.Time) *Log {
 }
 
 // Write logs a line, and lets it be kept. Of refused attempts and of lines that only show something
-// it logs 20 of each caller in 10 s at most, and says in the next one how many others there were. It does no I/O
-// besides logging.
+// it logs 20 of each caller in 10 s at most, and says in the next one how many others there were.
+// It does no I/O besides logging.
 func (l *Log) Write(ctx context.Context, line Line) {
 	leftOut, ok := l.said(&line)
 	if !ok {

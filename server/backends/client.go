@@ -210,8 +210,8 @@ func (r room) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// redisDialer returns the function that connects to servers and to Sentinels. It reads the TLS files
-// for each connection, because they are replaced before they expire.
+// redisDialer returns the function that connects to servers and to Sentinels. It reads the TLS
+// files for each connection, because they are replaced before they expire.
 func redisDialer(ctx context.Context, cfg config.Redis) (dialer, error) {
 	if dial := seams.Of(ctx).DialRedis; dial != nil {
 		return dial, nil

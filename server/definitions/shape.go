@@ -52,8 +52,8 @@ func ofPlugin(name, shape string) string {
 	return own
 }
 
-// checkNew returns what the plugins of a biz type must know before it gets its first shape, or before
-// another one is forced upon it. known is the one before, "" if there is none.
+// checkNew returns what the plugins of a biz type must know before it gets its first shape, or
+// before another one is forced upon it. known is the one before, "" if there is none.
 func checkNew(bizType seqd.BizType, known string) (problems []seqd.Problem) {
 	for i, binding := range bizType.Plugins {
 		factory, err := plugin.Lookup(binding.Name)

@@ -162,8 +162,8 @@ func TestObfuscateOfANewBizType(t *testing.T) {
 	must.Code(t, must.Err(c.issuer.ParseOf(t.Context(), "shown", id, "b")), seqd.CodeInvalidKey, "%s is of the key b", id)
 }
 
-// What is forced upon a biz type that has issued names the version if its last shape does not tell it:
-// without that a way there and back would show IDs a second time.
+// What is forced upon a biz type that has issued names the version if its last shape does not tell
+// it: without that a way there and back would show IDs a second time.
 func TestForcedThereAndBack(t *testing.T) {
 	const unkeyed, other = `{"plugins":[{"name":"obfuscate","digits":8,"key":"correct horse battery staple"}]}`, `{"keyed":true,"strategy":"gapless"}`
 	for _, between := range []string{`{"keyed":true}`, unkeyed, `{}`, other} {

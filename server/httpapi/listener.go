@@ -57,8 +57,8 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // wrap returns a connection that is counted. From net/http down: problem documents, which TLS is to
-// encrypt; TLS if there is any; cheap deadlines, below TLS because it ends for good after a write that
-// timed out; TCP.
+// encrypt; TLS if there is any; cheap deadlines, below TLS because it ends for good after a write
+// that timed out; TCP.
 func (l *listener) wrap(tcp *net.TCPConn, place *connections.Place) net.Conn {
 	gate.BoundUnsent(tcp)
 	lazy := lazydeadline.New(tcp)

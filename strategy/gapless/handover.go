@@ -57,8 +57,8 @@ func (d *documents) handOver(ctx context.Context, doc persist.Document, now time
 	return err
 }
 
-// touch writes a ledger as it is, whose last writer knew a fence. So a node that was held up while it
-// wrote the ledger does not write it any more.
+// touch writes a ledger as it is, whose last writer knew a fence. So a node that was held up while
+// it wrote the ledger does not write it any more.
 func (d *documents) touch(ctx context.Context, doc persist.Document, fence string) error {
 	doc.Revision++
 	if d.fenced == nil {

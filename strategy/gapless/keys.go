@@ -57,8 +57,8 @@ func (s *Strategy) newPlaces(p seqd.Period) *keyplaces.Places {
 	})
 }
 
-// countKeys returns how many keys have a ledger of a period, or a counter from when the biz type was
-// of another strategy.
+// countKeys returns how many keys have a ledger of a period, or a counter from when the biz type
+// was of another strategy.
 func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
 	counts := func(counter string) bool {
 		name, err := parseName(s.name, counter)
@@ -135,7 +135,8 @@ func (c *counter) bornElsewhere(ctx context.Context) bool {
 	return !c.isNew()
 }
 
-// hasCounter reports whether the key has had numbers of another strategy: then it has a place already.
+// hasCounter reports whether the key has had numbers of another strategy: then it has a place
+// already.
 func (c *counter) hasCounter(ctx context.Context) bool {
 	_, err := c.documents.counters.Read(ctx, c.key)
 	return err == nil

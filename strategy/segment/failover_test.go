@@ -290,8 +290,8 @@ func restore(t testing.TB, store persist.Store, most int64) {
 	must.Do(t, store.Counters().Create(t.Context(), old))
 }
 
-// A failover is reported by the take that skips the gap, and not by one that read the counter before
-// that.
+// A failover is reported by the take that skips the gap, and not by one that read the counter
+// before that.
 func TestFailoverIsReportedOnce(t *testing.T) {
 	for _, k := range []kind{whole, ranged} {
 		synctest.Test(t, func(t *testing.T) {

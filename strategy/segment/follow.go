@@ -7,8 +7,8 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// followed returns the store of a strategy, whose numbers count only while this process follows what
-// others change: see [strategy.Env].
+// followed returns the store of a strategy, whose numbers count only while this process follows
+// what others change: see [strategy.Env].
 func followed(e strategy.Env) persist.Store {
 	if e.Follows == nil {
 		return e.Store

@@ -274,8 +274,8 @@ func TestSuspendedWhilePurged(t *testing.T) {
 	}
 }
 
-// A node that cannot retire the cursor of a key that it closes says so. If others take over again and
-// again it gives up, and a store that was restored is raised, and stays the sequencer.
+// A node that cannot retire the cursor of a key that it closes says so. If others take over again
+// and again it gives up, and a store that was restored is raised, and stays the sequencer.
 func TestRetiringFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), map[string]*redisModel{"invoice/t": {}}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 )
@@ -379,7 +377,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// The settings say what the rest of the service needs to know, and what no node can have is refused.
+// The settings say what the rest of the service needs to know, and what no node can have is
+// refused.
 func TestSettingsTell(t *testing.T) {
 	s := DefaultSettings()
 	s.Keyed, s.Reset, s.TimeZone, s.Increment, s.Offset, s.Sequencer = true, seqd.ResetDaily, "UTC", 3, 2, SequencerRedis
@@ -418,10 +417,4 @@ func TestForeignSettings(t *testing.T) {
 			}
 		}
 	}
-}
-
-func newBolt(b testing.TB) persist.Store {
-	store := must.Get(bolt.Open(bolt.Options{Path: filepath.Join(b.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(b)
-	b.Cleanup(func() { _ = store.Close() })
-	return store
 }

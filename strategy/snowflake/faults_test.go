@@ -74,8 +74,8 @@ func (f *failing) Swap(ctx context.Context, name string, swap persist.SlotSwap) 
 	return made && failed == nil, failed
 }
 
-// A node whose lease was granted although it got no answer continues with that lease, or releases it
-// when it stops.
+// A node whose lease was granted although it got no answer continues with that lease, or releases
+// it when it stops.
 func TestPendingLease(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -201,8 +201,8 @@ func TestFileInUse(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeWritten checks that a node uses no lease that is not in its file, and does not
-// release its machine ID while the file stands for it.
+// TestFileThatCannotBeWritten checks that a node uses no lease that is not in its file, and does
+// not release its machine ID while the file stands for it.
 func TestFileThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRegistry(false)

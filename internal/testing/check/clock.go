@@ -45,9 +45,9 @@ func (h *evidence) nodeClock(node string, start, end int64) (least, most int64) 
 	return floorMilli(least), floorMilli(most)
 }
 
-// earliestEnd returns when a reservation expires at the earliest (docs/GAPLESS.md "If the store's clock
-// is set"). If the store has the clock of the node, its end was told by what that showed. A node that
-// began later goes by what it shows then.
+// earliestEnd returns when a reservation expires at the earliest (docs/GAPLESS.md "If the store's
+// clock is set"). If the store has the clock of the node, its end was told by what that showed. A
+// node that began later goes by what it shows then.
 func (h *evidence) earliestEnd(v *reservation) int64 {
 	if v.expires == 0 || !h.world.OwnStore {
 		return v.expires

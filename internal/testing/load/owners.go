@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
-// Owner is a caller with a token of its own. A token that is deleted and made again under its name is
-// another owner.
+// Owner is a caller with a token of its own. A token that is deleted and made again under its name
+// is another owner.
 type Owner struct {
 	Name   string
 	Made   int // how often the token was made; 0 for an owner that has none
@@ -64,8 +64,8 @@ type owned struct {
 	got *record.Call
 }
 
-// own makes calls of two owners with the same keys, about their own reservations and those of others,
-// while their secrets are replaced and their tokens deleted and made again.
+// own makes calls of two owners with the same keys, about their own reservations and those of
+// others, while their secrets are replaced and their tokens deleted and made again.
 func (l *Load) own(ctx context.Context, d *Dice) {
 	owners := []*Owner{{Name: "shop"}, {Name: "till"}}
 	var known []owned

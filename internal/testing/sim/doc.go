@@ -27,7 +27,8 @@
 // faults, and fails again often, but not always.
 //
 // With every fifth seed callers need tokens. Two owners then use the same Idempotency-Keys and try
-// each other's reservations, while their secrets are replaced and their tokens deleted and made again.
+// each other's reservations, while their secrets are replaced and their tokens deleted and made
+// again.
 //
 // Machine IDs are leased in the store and, with every eighth seed, in Redis. There are few of them, so
 // that nodes take over those of others.

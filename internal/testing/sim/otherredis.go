@@ -56,10 +56,10 @@ func misconfigure(w *World, f *fault) {
 	n.start()
 }
 
-// correct corrects that, and lets the nodes notice. A node that takes from a cursor for the first time
-// since then asks the store which one counts, but goes on with the one that it knows if no answer comes
-// within a second (docs/adr/0020-sequencer-epochs.md, 7). So each takes of each counter here, while
-// order is not promised.
+// correct corrects that, and lets the nodes notice. A node that takes from a cursor for the first
+// time since then asks the store which one counts, but goes on with the one that it knows if no
+// answer comes within a second (docs/adr/0020-sequencer-epochs.md, 7). So each takes of each
+// counter here, while order is not promised.
 func correct(w *World, f *fault) {
 	n := w.node(f)
 	n.stop()

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// admin is the secret of a token that may do everything, which the usual callers and operators have.
+// admin is the secret of a token that may do everything, which the usual callers and operators
+// have.
 const admin = "seqd_admin0000000000000000000000000"
 
 // tokenSettings are those of nodes whose callers need tokens.

@@ -60,9 +60,9 @@ func (s *State) Account(p *Policy, after int64, limit int, voids []*Entry, more 
 	return gaps, next
 }
 
-// ListVoids returns what the records say of void numbers that a page of the account needs, and whether there
-// may be more of them; then it returns at least one. It leaves out those of later revisions, and
-// those of a history that a failover lost. The state was read before the call.
+// ListVoids returns what the records say of void numbers that a page of the account needs, and
+// whether there may be more of them; then it returns at least one. It leaves out those of later
+// revisions, and those of a history that a failover lost. The state was read before the call.
 func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter string, after int64, limit int) (own []*Entry, more bool, err error) {
 	others := func(d persist.Document) bool { return !strings.HasPrefix(d.Key, counter+"#") }
 	for key := VoidKey(counter, after); ; {
@@ -81,9 +81,9 @@ func (s *State) ListVoids(ctx context.Context, from persist.Documents, counter s
 	}
 }
 
-// own returns what records say of void numbers above after that belong to this state. The key of after with
-// an era is above that without one, so the record of after can be listed again. If it were the only one
-// of a page, the next page would begin where this one did.
+// own returns what records say of void numbers above after that belong to this state. The key of
+// after with an era is above that without one, so the record of after can be listed again. If it
+// were the only one of a page, the next page would begin where this one did.
 func (s *State) own(records []persist.Document, after int64) ([]*Entry, error) {
 	all, err := decodeEntries(records)
 	return slices.DeleteFunc(all, func(e *Entry) bool { return !s.owns(e) || e.Runs[0].To <= after }), err

@@ -182,8 +182,9 @@ func (s *State) Recall(ctx context.Context, documents persist.Documents, counter
 	return DecodeEntry(&found[0])
 }
 
-// Needs returns what must be looked up before Apply can carry an operation out, nil if nothing. It is
-// asked after Apply has returned ErrLook, and before Apply only for Void and for requests with Once.
+// Needs returns what must be looked up before Apply can carry an operation out, nil if nothing. It
+// is asked after Apply has returned ErrLook, and before Apply only for Void and for requests with
+// Once.
 func (s *State) Needs(counter string, op *Op, looked *Looked) *Look {
 	if op.check() != nil || s.rules.Has(RuleLook) {
 		return nil
