@@ -269,6 +269,7 @@ func TestForms(t *testing.T) {
 	}{
 		"plain":    {nil, 100},
 		"before":   {func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, long...), shown...) }, 200},
+		"after":    {func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, shown...), long...) }, 200},
 		"padded":   {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "№ %010d-%s", n, long) }, 200},
 		"zeros":    {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "00%d0", n) }, 120_000},
 		"twice":    {func(dst []byte, n int64, _ []byte) []byte { return fmt.Appendf(dst, "%s%d-%d", long, n, n) }, 200_000},

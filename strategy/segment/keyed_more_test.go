@@ -473,7 +473,17 @@ func TestNewKeysOfACaller(t *testing.T) {
 	ended(t, other)
 	wantOf(t, s, "c", 1, "[2]") // another node has created it
 	wantOf(t, s, "a", 1, "[3]")
-	ended(t, s)
+	is := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Settings: s.settings}, Strategy: s}}, seqd.Options{}))(t)
+	for _, caller := range []string{"shop", "depot"} {
+		for i, want := range []seqd.Code{"", seqd.CodeRateLimited} {
+			err := is.Issue(t.Context(), &seqd.Call{BizType: "invoice", Key: fmt.Sprint(caller, i), Count: 1, Caller: seqd.Caller{Name: caller}})
+			must.Code(t, err, want, "key %d of %s", i, caller)
+		}
+	}
+	must.Do(t, is.Close(t.Context()))
+	if places := must.Get(store.Counters().Read(t.Context(), s.placesName(0)))(t); places.Max != 4 {
+		t.Errorf("%d places are taken by 4 keys", places.Max)
+	}
 }
 
 // The first numbers of a key are given only if its counter is still the one that was opened.

@@ -215,8 +215,15 @@ func TestWaitInLineEnds(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		must.Code(t, <-gone, seqd.CodeCanceled)
+		go func() { gone <- g.take(t.Context(), 1, new(seqd.Sequence)) }()
 		clock.ms.Add(1)
 		time.Sleep(time.Millisecond)
+		must.Do(t, <-gone)
+		numbers(t, g, 4094)
+		go func() { gone <- g.take(t.Context(), 1, new(seqd.Sequence)) }()
+		synctest.Wait()
+		g.stop(&seqd.Error{Code: seqd.CodeNoMachineID}) // the lease is lost meanwhile
+		must.Code(t, <-gone, seqd.CodeNoMachineID)
 	})
 }
 
