@@ -3,11 +3,11 @@
 // arrives, and nothing says so. A pool would find that out for one connection after the other, by a
 // time-out each.
 //
-// A connection that was in use before, and that its user gives up because nothing answers, takes
-// with it the idle connections to the same address that have received nothing since: at once if it
-// was silent for long, or else when it has been. One that has received something is kept: then the
-// server is slow, and the network is well. A connection that is in use is left to its user, who may
-// be waiting for an answer.
+// If a user gives up a connection because nothing answers, Peers closes the idle connections to the
+// same address that have received nothing since the request: at once if the connection was silent
+// for long, or else when it has been. One answer on an older connection ends the suspicion: then
+// the server is slow, and the network is well. A connection on which a request is unanswered is
+// left to its user, and so is one that has not received anything yet.
 package distrust
 
 import (
@@ -22,8 +22,8 @@ import (
 
 // Peers are the connections of a pool. It is safe for concurrent use.
 type Peers struct {
-	// Together says that all addresses are suspected if one is, as that of a server and those of its
-	// Sentinels, which are asked before the next connection. It is set before the first Dial.
+	// Together treats all addresses as one: if one is suspected, all are. It is for Sentinels, which
+	// the client asks before it connects again. It is set before the first Dial.
 	Together bool
 
 	patience time.Duration
@@ -31,22 +31,22 @@ type Peers struct {
 
 	mu   sync.Mutex // guards what follows, and what a conn says
 	open map[*conn]struct{}
-	// suspected has for an address when the connection was asked that was given up first, until one
-	// answers that is older.
+	// suspected has for an address when the request was sent that nothing answered. An answer on a
+	// connection that was made before that deletes it.
 	suspected map[string]time.Time
 }
 
-// New returns the connections of a pool, of which there are none yet. A connection is silent if it
-// has not answered for patience when its user gives it up. That should be less than the time-out of
-// the user, which includes what happens before a request is sent; more than 0. If the pool asks a
-// connection whether it is closed before it uses it again, users may leave earlier: then the others
-// are closed when nothing has answered for patience.
+// New returns the connections of a pool, of which there are none yet. patience is how long a
+// connection must be silent before it is distrusted: more than 0, and less than the time-out of the
+// users, which includes what happens before a request is sent. asks says that the pool looks
+// whether an idle connection is closed before it uses it again (see [Peers.Dial]): only then are
+// connections closed when patience is over after a user who left earlier.
 func New(patience time.Duration, asks bool) *Peers {
 	return &Peers{patience: patience, asks: asks, open: make(map[*conn]struct{}), suspected: make(map[string]time.Time)}
 }
 
-// Dialer returns a function that connects for a pool that asks, whose users wait for at most
-// timeout, and to connect too. See [Peers.Dial].
+// Dialer returns a function that connects for a pool that asks. timeout bounds the connecting and
+// each request; patience is half of it. See [Peers.Dial].
 func Dialer(timeout time.Duration) DialFunc {
 	return New(timeout/2, true).Dial((&net.Dialer{Timeout: timeout}).DialContext)
 }
@@ -150,8 +150,9 @@ func (p *Peers) drop(c *conn) {
 	delete(p.open, c)
 }
 
-// gaveUp notes that a user gives up a connection. The user may have to cancel its request before it
-// closes the connection.
+// gaveUp is called when a user closes a connection, or cannot read from it. It suspects the address
+// if a request is unanswered. The user may have to cancel its request before it closes the
+// connection.
 func (p *Peers) gaveUp(gone *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +173,8 @@ func (p *Peers) gaveUp(gone *conn) {
 	gone.left = true
 }
 
-// judge closes the connections that nobody waits for, to an address that was silent for long, and
-// reports whether it was. mu is held.
+// judge closes the connections to an address that was silent for long, if nobody waits for them,
+// and reports whether the address was. mu is held.
 func (p *Peers) judge(addr string) bool {
 	since, suspected := p.suspected[addr]
 	if !suspected || time.Since(since) < p.patience {
@@ -181,7 +182,8 @@ func (p *Peers) judge(addr string) bool {
 	}
 	delete(p.suspected, addr)
 	for c := range p.open {
-		if unused := c.asked.IsZero() || c.left; !unused || !c.heard.Before(since) || c.addr != addr {
+		unused := c.asked.IsZero() && !c.heard.IsZero() || c.left
+		if !unused || !c.heard.Before(since) || c.addr != addr {
 			continue
 		}
 		c.closed.Store(true)

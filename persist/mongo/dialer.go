@@ -14,7 +14,8 @@ import (
 // dialer makes connections that the client library stops trusting together if one of them is
 // silent. After an error that is no time-out it closes all that are idle, and looks at the server
 // anew. After a time-out it keeps them, even the one that timed out, whose answer it waits for when
-// it needs it next.
+// it needs it next. A caller who leaves before half the time-out only makes the address suspect:
+// the next connection that is given up decides.
 type dialer struct{ dial distrust.DialFunc }
 
 var _ options.ContextDialer = dialer{}

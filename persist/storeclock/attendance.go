@@ -10,11 +10,11 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Attendance says since when there has always been a node that could use the store. What callers
-// must do before a time can only be held against them if there was a node to do it on.
+// Attendance says since when there has always been a node that could use the store. Nothing expires
+// by a time at which no node could have served its owner.
 //
-// All nodes that share a store share one document: each writes into it, every few seconds, that it
-// is there. It is safe for concurrent use.
+// All nodes that share a store share one document. Each looks at it every 5 s, and writes that it
+// is there unless another node has just done so. It is safe for concurrent use.
 type Attendance struct {
 	documents persist.Documents
 	clock     *Clock
@@ -110,8 +110,9 @@ func (a *Attendance) Beat(ctx context.Context) error {
 	return nil // others are there; what this node knew before ages
 }
 
-// notice notes since when nodes have been there. If that is new, what began before has its whole
-// time again, also if the clock was only set. So it needs no more of it.
+// notice notes since when nodes have been there. If that has changed, each older reservation has
+// its whole time again, so Forward is no longer needed. The first look of a process counts as a
+// change.
 func (a *Attendance) notice(since, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -72,8 +72,9 @@ func (c *Clock) Ask(ctx context.Context) error {
 // time that its clock can show, so that what is due does not look due too early. Bound is the latest: what
 // begins now must not end earlier than if it had begun then.
 //
-// Forward is by how many ms the store's clock was set forward of late, as far as this node can
-// tell. What began before is due by so much later.
+// Forward is by how many ms the store's clock ran ahead of the monotonic clock of this node in the
+// last one to two days, because somebody set it or this machine was suspended. What began before is
+// due by so much later.
 type Times struct{ Earliest, Store, Bound, Latest, Forward int64 }
 
 // Times returns the current time. It asks the store if that has never succeeded.

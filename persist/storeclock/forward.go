@@ -2,9 +2,10 @@ package storeclock
 
 import "time"
 
-// forward knows how far the store's clock was set forward, compared with the monotonic clock of
-// this node. It keeps the readings by which the store's clock is the furthest behind, of this day
-// and of the one before: a reservation lasts a day at most.
+// forward knows how far the store's clock ran ahead of the monotonic clock of this node, because
+// somebody set it or this machine was suspended. It keeps the reading that predicts the earliest
+// time of the store, for the present 24 hours and for those before: a reservation lasts a day at
+// most.
 type forward struct {
 	lowest, older reading
 	since         time.Duration // when this day began
@@ -30,7 +31,7 @@ func (f *forward) by(store int64, elapsed time.Duration) int64 {
 // bound returns the latest time that the store's clock shows if nobody has set it since.
 func (r reading) bound(elapsed time.Duration) int64 { return r.after(elapsed) + r.doubt() }
 
-// forget makes the clock forget that it was set forward.
+// forget begins the comparison anew with the last reading: the clock was not set forward since.
 func (c *Clock) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

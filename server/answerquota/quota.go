@@ -3,9 +3,9 @@
 //
 // Each process counts what it has kept, in buckets by the time at which that ends, and writes them
 // into a document of its own every few seconds. The sum of all documents is what the cluster keeps.
-// So the bound is exceeded by what all nodes keep between two looks, and an answer counts for up to
-// an eighth of its life longer than it is kept. The document of a process that has ended counts as
-// long as its answers.
+// So the total can exceed the bound by what all nodes keep within one pause, and an answer counts
+// for up to an eighth of its life longer than it is kept. The document of a process that has ended
+// counts as long as its answers.
 package answerquota
 
 import (
@@ -37,8 +37,8 @@ const (
 	parts = 8
 	// mostOwners is how many owners a bucket counts by name. It counts what is kept for further
 	// owners under rest, which is no owner: that counts against Most and not against MostPerOwner.
-	// So a document has at most 2 (parts + 1) times as many sums: one that is kept for a day, and
-	// one for idempotency.ttl.
+	// A process keeps records of two lives, a day and idempotency.ttl, each in at most parts + 1
+	// buckets: so a document has at most 2 (parts + 1) (mostOwners + 1) sums.
 	mostOwners = 500
 	rest       = "~"
 	// mostPurged is how many documents that have ended are removed at a time.

@@ -30,8 +30,8 @@ type checker struct {
 	stoppedFor func(name string, revision int64) time.Duration
 }
 
-// settleTime is how long a biz type must not issue before it gets another strategy: every node
-// polls the feed every 4 seconds, and what it has begun ends within 15.
+// settleTime is how long a biz type must not issue before it gets another strategy: longer than
+// heldUp and the interval between two polls of the feed together.
 const settleTime = 20 * time.Second
 
 // definition returns an error if a definition cannot be used. before is what the store says in a

@@ -7,15 +7,17 @@ import (
 	"github.com/seqd/seqd/internal/sabotage"
 )
 
-// heldUp is how long changes may go unfollowed before a node asks. It is longer than a node takes
-// that is not held up, and less than settleTime: a biz type that is disabled gets another strategy
-// only after that, so what the store gave to a node that is not held up was given before.
+// heldUp is how long changes may go unfollowed before a node asks. A node that is well follows them
+// every few seconds. A strategy changes only settleTime after the biz type was disabled. So a node
+// that followed changes less than heldUp ago, and knows of no disable, has got its numbers before
+// the strategy changes.
 const heldUp = 15 * time.Second
 
-// follows returns a function that returns why what the store has just given must not be used: the
-// node was held up (a process that was stopped, a machine that was suspended, a store that was
-// away), and the definition of the biz type is not the one that was built. Another strategy may
-// have gone on from what was in the store before.
+// follows returns the Follows of [strategy.Env] for a definition. It returns nil while the node
+// follows changes. If the node was held up (a process that was stopped, a machine that was
+// suspended, a store that was away), it reads the definition, and returns an error if that is not
+// the one that was built: then another strategy may have gone on from what was in the store before.
+// If there is no document, nobody has changed the biz type.
 func (b *builder) follows(name string, built digest) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if b.unfollowed() < heldUp || sabotage.Off(sabotage.Follows) {

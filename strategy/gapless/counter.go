@@ -215,14 +215,14 @@ func (c *counter) finish() {
 }
 
 // recordBytes is about how many bytes a record takes besides what the quota adds to each: 1,200 in
-// all (docs/IDEMPOTENCY.md). endedLife is how long it is known at least how a reservation ended.
+// all (docs/IDEMPOTENCY.md). endedLife is how long the record of a reservation counts.
 const (
 	recordBytes = 1000
 	endedLife   = 24 * time.Hour
 )
 
-// count counts the records that a finished request leaves, also if its caller has gone: its answer,
-// and how its reservation ends. mu is held.
+// count charges the owner of a finished request, also if its caller has gone, for the records that
+// it leaves: its answer, and the one that the end of its reservation will leave. mu is held.
 func (c *counter) count(r *ledger.Request) {
 	if c.env.Quota == nil || r.Err != nil || r.Result.Replayed || len(r.Result.Runs) == 0 {
 		return
