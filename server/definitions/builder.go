@@ -92,9 +92,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 		made.BizType, err = b.decode(name, said.Definition)
 	}
 	if err == nil {
-		follows := *b
-		follows.env.Follows = b.follows(name, said.digest())
-		made, err = follows.build(made.BizType, said.Shape)
+		made, err = b.following(name, said.digest()).build(made.BizType, said.Shape)
 	}
 	if made.Rejected != nil {
 		rejected = made.BizType.Rejected

@@ -165,15 +165,19 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 		if _, ok := documents[b.Name]; ok {
 			continue
 		}
-		d, err := c.builder.build(b, "")
+		text, _ := c.cfg.Definition(b.Name)
+		state := stateOf(0, stored{Definition: text, Enabled: true})
+		builder := c.builder
+		if !c.locked {
+			builder = builder.following(b.Name, state.said)
+		}
+		d, err := builder.build(b, "")
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}
 		if claim, ok := d.Claim.(claim); ok && c.unreached != nil {
 			c.claims = append(c.claims, claim)
 		}
-		text, _ := c.cfg.Definition(b.Name)
-		state := stateOf(0, stored{Definition: text, Enabled: true})
 		_, state.unusable = d.Strategy.(unusable)
 		c.states.set(b.Name, state)
 		c.states.setRejected(b.Name, b.Rejected)

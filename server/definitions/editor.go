@@ -208,6 +208,13 @@ func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Chan
 	if next.nothing {
 		e.catalogue.learn(ctx, doc) // this node may not have followed it yet
 	}
+	if next.nothing && !change.DryRun && doc.Revision > 0 {
+		// Nor may others: what was written was announced, but it may have come long after that.
+		if err := e.feed.Announce(ctx, kind, name); err != nil {
+			return b, storeError(err)
+		}
+		e.feed.Publish(ctx, kind, name)
+	}
 	if next.nothing || change.DryRun {
 		b = warned(e.shown(name, doc.Revision, doc.Timestamp, next.said), next.warnings)
 		if change.DryRun && !next.said.Deleted {

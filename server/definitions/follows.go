@@ -13,6 +13,13 @@ import (
 // the strategy changes.
 const heldUp = 15 * time.Second
 
+// following returns a builder of a definition that other nodes may change.
+func (b *builder) following(name string, built digest) *builder {
+	f := *b
+	f.env.Follows = b.follows(name, built)
+	return &f
+}
+
 // follows returns the Follows of [strategy.Env] for a definition. It returns nil while the node
 // follows changes. If the node was held up (a process that was stopped, a machine that was
 // suspended, a store that was away), it reads the definition, and returns an error if that is not

@@ -103,7 +103,11 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 		text, _ := c.cfg.Definition(name)
 		b, err := c.builder.decode(name, text)
 		return b, shape, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
-			d, err := c.builder.build(b, "")
+			builder := c.builder
+			if !c.locked {
+				builder = builder.following(name, before.said)
+			}
+			d, err := builder.build(b, "")
 			if err != nil {
 				d.Strategy, d.Claim = unusable{err}, unusable{err}
 			}

@@ -84,6 +84,21 @@ func TestForcedStrategyDuringAFetch(t *testing.T) {
 	}
 }
 
+// A change that changes nothing is announced: what was written may have come long after it was
+// announced, so that another node stopped looking.
+func TestNothingNewIsAnnounced(t *testing.T) {
+	store := newFaulty(true)
+	here, other := newNode(t, store), newNode(t, store)
+	here.mustPut(t, "order", `{}`, always)
+	must.Do(t, other.feed.Poll(t.Context()))
+	before := other.feed.Number()
+	here.mustPut(t, "order", `{}`, always)
+	must.Do(t, other.feed.Poll(t.Context()))
+	if other.feed.Number() == before {
+		t.Error("it is not announced")
+	}
+}
+
 // A node was held up while a biz type got another strategy by the documented steps. It gives no
 // number of the old strategy that the new one gives too, and goes on with the new one.
 func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
