@@ -96,7 +96,7 @@ type conn struct {
 	// What follows is guarded by the mu of peers.
 	asked time.Time // of the first request that nothing has answered, zero if there is none
 	heard time.Time // when it last received something, zero if never
-	left  bool      // its user has given it up
+	left  time.Time // when its user gave it up, zero if it has not
 }
 
 var _ syscall.Conn = (*conn)(nil)
@@ -110,7 +110,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.asked.IsZero() {
 		c.asked = time.Now()
 	}
-	c.left = false
+	c.left = time.Time{}
 	c.peers.mu.Unlock()
 	return c.Conn.Write(p)
 }
@@ -123,7 +123,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.peers.mu.Lock()
-		c.asked, c.heard = time.Time{}, time.Now()
+		c.asked, c.left, c.heard = time.Time{}, time.Time{}, time.Now()
 		if c.made.Before(c.peers.suspected[c.addr]) {
 			delete(c.peers.suspected, c.addr)
 		}
@@ -169,8 +169,8 @@ func (p *Peers) gaveUp(gone *conn) {
 			})
 		}
 	}
+	gone.left = time.Now()
 	gone.closed.Store(p.judge(gone.addr))
-	gone.left = true
 }
 
 // judge closes the connections to an address that was silent for long, if nobody waits for them,
@@ -182,15 +182,28 @@ func (p *Peers) judge(addr string) bool {
 	}
 	delete(p.suspected, addr)
 	for c := range p.open {
-		unused := c.asked.IsZero() && !c.heard.IsZero() || c.left
-		if !unused || !c.heard.Before(since) || c.addr != addr {
-			continue
+		switch {
+		case c.addr != addr || !c.heard.Before(since):
+		case c.asked.IsZero() && !c.heard.IsZero():
+			p.shut(c)
+		case !c.left.IsZero(): // its user may still cancel the request, which the server must hear
+			time.AfterFunc(time.Until(c.left.Add(p.patience)), func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if _, open := p.open[c]; open && !c.left.IsZero() && !c.asked.IsZero() {
+					p.shut(c)
+				}
+			})
 		}
-		c.closed.Store(true)
-		delete(p.open, c)
-		go func() { _ = c.Conn.Close() }() // the end of TLS is sent, for which there may be no room
 	}
 	return true
+}
+
+// shut closes a connection that is open. mu is held.
+func (p *Peers) shut(c *conn) {
+	c.closed.Store(true)
+	delete(p.open, c)
+	go func() { _ = c.Conn.Close() }() // the end of TLS is sent, for which there may be no room
 }
 
 // errClosed is why a connection that is not trusted must not be used.
