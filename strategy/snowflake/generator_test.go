@@ -215,14 +215,20 @@ func TestWaitInLineEnds(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		must.Code(t, <-gone, seqd.CodeCanceled)
-		go func() { gone <- g.take(t.Context(), 1, new(seqd.Sequence)) }()
 		clock.ms.Add(1)
 		time.Sleep(time.Millisecond)
-		must.Do(t, <-gone)
-		numbers(t, g, 4094)
+	})
+}
+
+// A caller that waits for the next time is refused if the lease is lost meanwhile.
+func TestLeaseLostWhileACallerWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := testGenerator(t, generatorOptions{})
+		numbers(t, g, 4096)
+		gone := make(chan error)
 		go func() { gone <- g.take(t.Context(), 1, new(seqd.Sequence)) }()
 		synctest.Wait()
-		g.stop(&seqd.Error{Code: seqd.CodeNoMachineID}) // the lease is lost meanwhile
+		g.stop(&seqd.Error{Code: seqd.CodeNoMachineID})
 		must.Code(t, <-gone, seqd.CodeNoMachineID)
 	})
 }
