@@ -53,6 +53,16 @@ func (c *Clock) Settled(ctx context.Context, documents persist.Documents) (bool,
 	return t.Store >= until, nil
 }
 
+// Past returns the time before which what has ended may be removed, in ms since the Unix epoch: the
+// earliest by the clocks that this node knows. ok is false if nothing may be removed now. See
+// [Clock.Settled].
+func (c *Clock) Past(ctx context.Context, documents persist.Documents) (before int64, ok bool, err error) {
+	if ok, err = c.Settled(ctx, documents); !ok {
+		return 0, false, err
+	}
+	return c.times().Earliest, true, nil // Settled has asked the store
+}
+
 // look notes that the clock shows now, and returns from when it is trusted.
 func look(ctx context.Context, documents persist.Documents, now int64) (until int64, err error) {
 	doc, err := documents.Read(ctx, persist.BeatKind, settledKey)

@@ -103,17 +103,14 @@ func (p *pipe) purgeAll(ctx context.Context) error {
 func (p *pipe) cutoff(ctx context.Context) (before int64, known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	if settled, err := p.clock.Settled(ctx, p.documents); !settled {
-		return 0, false, err
-	}
-	now, err := p.clock.Times(ctx)
-	if err != nil {
+	now, ok, err := p.clock.Past(ctx, p.documents)
+	if !ok {
 		return 0, false, err
 	}
 	if f, ok := p.store.(*files); ok {
-		err = f.trust(ctx, time.UnixMilli(now.Earliest), p.settings.Retention)
+		err = f.trust(ctx, time.UnixMilli(now), p.settings.Retention)
 	}
-	return now.Earliest - p.settings.Retention.Milliseconds(), err == nil, err
+	return now - p.settings.Retention.Milliseconds(), err == nil, err
 }
 
 // mostIdle limits how much older than the retention the newest record in files may be for them to

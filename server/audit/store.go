@@ -207,15 +207,12 @@ func (l *Log) List(ctx context.Context, after string, limit int) (list []Kept, n
 
 // purge removes the lines that are too old.
 func (l *Log) purge(ctx context.Context) error {
-	if settled, err := l.store.Clock.Settled(ctx, l.store.Documents); !settled {
-		return err
-	}
-	now, err := l.store.Clock.Times(ctx)
-	if err != nil {
+	before, ok, err := l.store.Clock.Past(ctx, l.store.Documents)
+	if !ok {
 		return err
 	}
 	for {
-		n, err := l.store.Documents.Purge(ctx, kind, now.Earliest-purgeGrace.Milliseconds(), mostAtOnce)
+		n, err := l.store.Documents.Purge(ctx, kind, before-purgeGrace.Milliseconds(), mostAtOnce)
 		if err != nil || n < mostAtOnce {
 			return err
 		}

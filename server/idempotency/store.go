@@ -177,12 +177,12 @@ const (
 // Purge removes records that have ended, until there are no more or ctx ends. An answer is valid
 // until it is removed.
 func (s *Store) Purge(ctx context.Context) (purged int, err error) {
-	if settled, err := s.clock.Settled(ctx, s.documents); !settled {
+	before, ok, err := s.clock.Past(ctx, s.documents)
+	if !ok {
 		return 0, err
 	}
-	now, _ := s.clock.Times(ctx) // Settled has asked it
 	for {
-		n, err := s.documents.Purge(ctx, kind, now.Earliest-purgeGrace.Milliseconds(), purgeAtOnce)
+		n, err := s.documents.Purge(ctx, kind, before-purgeGrace.Milliseconds(), purgeAtOnce)
 		purged += n
 		if err != nil || n < purgeAtOnce {
 			return purged, err

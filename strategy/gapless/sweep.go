@@ -207,13 +207,13 @@ func (w *sweeper) alone(ctx context.Context, doc persist.Document) error {
 // written with the later time of the store's clock and the node's, and are removed by the earlier,
 // so that one wrong clock ends none early.
 func (w *sweeper) purge(ctx context.Context) error {
-	if settled, err := w.env.Clock.Settled(ctx, w.Documents); !settled {
+	before, ok, err := w.env.Clock.Past(ctx, w.Documents)
+	if !ok {
 		return err
 	}
-	t, _ := w.env.Clock.Times(ctx) // Settled has asked it
 	for _, kind := range []string{persist.EndedKind, persist.AnswerKind} {
 		for {
-			n, err := w.Purge(ctx, kind, t.Earliest-purgeGrace.Milliseconds(), purgeAtOnce)
+			n, err := w.Purge(ctx, kind, before-purgeGrace.Milliseconds(), purgeAtOnce)
 			if err != nil {
 				return err
 			}
