@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"strconv"
 	"unicode/utf8"
 
@@ -48,20 +49,25 @@ const version = persist.FormatVersion
 // earliest moment at which something is due as Expires. now is when it is written, in ms since the
 // Unix epoch. The error wraps [persist.ErrInvalid] if the state does not fit.
 func (s *State) Document(counter string, now int64) (persist.Document, error) {
-	d := s.document(counter, now, new([]byte))
-	return d, d.Validate()
+	return s.document(counter, now, nil)
 }
 
 // document uses the memory of buf.
-func (s *State) document(counter string, now int64, buf *[]byte) persist.Document {
+func (s *State) document(counter string, now int64, buf *[]byte) (persist.Document, error) {
+	if buf == nil {
+		buf = new([]byte)
+	}
 	*buf = s.append((*buf)[:0])
+	if len(*buf) > 1<<20 {
+		return persist.Document{}, fmt.Errorf("%w: the ledger of %s takes %d bytes, more than a document can hold", persist.ErrInvalid, counter, len(*buf))
+	}
 	due := s.Due(&Policy{Ends: s.Ends})
 	if len(s.Outbox) > 0 {
 		due = earliest(due, s.Outbox[0].At+flushAfter)
 	}
 	return persist.Document{
 		Kind: persist.LedgerKind, Key: counter, Revision: s.Revision + 1, Body: string(*buf), Timestamp: now, Expires: due,
-	}
+	}, nil
 }
 
 func (s *State) append(b []byte) []byte {

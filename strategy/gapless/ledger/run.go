@@ -87,7 +87,14 @@ func (m *Machine) begin(clock int64, p *pending) {
 	case s.Fence == "" || m.rules.Has(RuleFence):
 		s.Fence = m.fence.Current
 	}
-	doc := s.document(m.cfg.Counter, clock, &m.buf)
+	doc, err := s.document(m.cfg.Counter, clock, &m.buf)
+	if err != nil { // there was room for each of the operations
+		m.state = nil
+		for _, r := range p.batch {
+			m.refuse(r, err)
+		}
+		return
+	}
 	p.command = Command{Action: Write, Doc: doc, Fenced: m.fence.on && !m.rules.Has(RuleFence), Fence: s.Fence}
 	m.pending = p
 	m.write(p)
@@ -121,7 +128,10 @@ func (m *Machine) wasWritten(now time.Time, err error) {
 	case err == nil:
 		s := m.state
 		if s == nil { // it was repeated
-			s, _ = Decode(&p.command.Doc) // which was encoded here
+			if s, err = Decode(&p.command.Doc); err != nil {
+				m.block(storeError(err))
+				return
+			}
 			s.rules, m.state = m.rules, s
 		}
 		s.Revision = p.command.Doc.Revision
