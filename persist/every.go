@@ -3,6 +3,7 @@ package persist
 import (
 	"context"
 	"iter"
+	"strings"
 )
 
 // pageSize is how many records one call of List reads.
@@ -11,18 +12,24 @@ const pageSize = 1000
 // EveryCounter yields all counters in byte order of their names, and at last an error if there is
 // one. They are read in pages: what is created or deleted meanwhile may be among them or not.
 func EveryCounter(ctx context.Context, from Counters) iter.Seq2[Counter, error] {
-	return pages(func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
+	return CountersUnder(ctx, from, "")
+}
+
+// CountersUnder is [EveryCounter] for the counters whose names begin with a prefix and are longer.
+func CountersUnder(ctx context.Context, from Counters, prefix string) iter.Seq2[Counter, error] {
+	return pages(prefix, func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
 }
 
 // EveryDocument is [EveryCounter] for the documents of one kind, in byte order of their keys.
 func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[Document, error] {
-	return pages(func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
+	return pages("", func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
 }
 
-// pages yields records page after page, until a page is not full.
-func pages[T any](list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
+// pages yields the records whose keys begin with a prefix, page after page, until a page is not
+// full.
+func pages[T any](prefix string, list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for after := ""; ; {
+		for after := prefix; ; {
 			page, err := list(after)
 			if err != nil {
 				var none T
@@ -30,10 +37,10 @@ func pages[T any](list func(after string) ([]T, error), key func(T) string) iter
 				return
 			}
 			for _, record := range page {
-				if !yield(record, nil) {
+				after = key(record)
+				if !strings.HasPrefix(after, prefix) || !yield(record, nil) {
 					return
 				}
-				after = key(record)
 			}
 			if len(page) < pageSize {
 				return

@@ -70,3 +70,19 @@ func TestEveryEnds(t *testing.T) {
 		t.Errorf("%d pages were read for one record", stopped.pages)
 	}
 }
+
+// Only the counters that begin with the prefix and are longer come.
+func TestCountersUnder(t *testing.T) {
+	counters, got := memory.New(time.Now).Counters(), ""
+	for _, name := range []string{"a", "a/", "a/x", "a/y@1", "a0", "b/z"} {
+		if err := counters.Create(t.Context(), persist.Counter{BizTag: name, Step: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for c, err := range persist.CountersUnder(t.Context(), counters, "a/") {
+		got += fmt.Sprint(c.BizTag, " ", err, ";")
+	}
+	if want := "a/x <nil>;a/y@1 <nil>;"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

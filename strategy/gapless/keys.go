@@ -71,27 +71,20 @@ func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err e
 		}
 		return nil
 	})
-	for from, more := prefix, err == nil; more; {
-		page, err := s.documents.counters.List(ctx, from, keysPage)
+	if err != nil {
+		return n, err
+	}
+	for c, err := range persist.CountersUnder(ctx, s.documents.counters, prefix) {
+		if err == nil && counts(c.BizTag) {
+			if _, err = s.Read(ctx, persist.LedgerKind, c.BizTag); errors.Is(err, persist.ErrNotFound) {
+				n, err = n+1, nil
+			}
+		}
 		if err != nil {
 			return n, err
 		}
-		more = len(page) == keysPage
-		for _, c := range page {
-			if from = c.BizTag; !strings.HasPrefix(from, prefix) {
-				return n, nil
-			}
-			if !counts(from) {
-				continue
-			}
-			if _, err := s.Read(ctx, persist.LedgerKind, from); errors.Is(err, persist.ErrNotFound) {
-				n++
-			} else if err != nil {
-				return n, err
-			}
-		}
 	}
-	return n, err
+	return n, nil
 }
 
 // admit takes a place for a key that has no ledger yet. Callers who come together share it. leave

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/live"
 )
 
@@ -49,24 +50,15 @@ func (s *Keyed) Keys(ctx context.Context, after string, limit int) (keys []strin
 
 // countKeys returns how many keys have a counter of a period.
 func (s *Keyed) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
-	prefix := s.bizType.Name + "/"
-	for from := prefix; ; {
-		counters, err := s.env.Store.Counters().List(ctx, from, keysPage)
+	for c, err := range persist.CountersUnder(ctx, s.env.Store.Counters(), s.bizType.Name+"/") {
 		if err != nil {
 			return 0, err
 		}
-		for _, c := range counters {
-			if from = c.BizTag; !strings.HasPrefix(from, prefix) {
-				return n, nil
-			}
-			if _, key, _, _ := seqd.SplitCounter(from); key != "" && from == (live.Name{Key: key, Period: p}).Counter(s.bizType.Name) {
-				n++
-			}
-		}
-		if len(counters) < keysPage {
-			return n, nil
+		if _, key, _, _ := seqd.SplitCounter(c.BizTag); key != "" && c.BizTag == (live.Name{Key: key, Period: p}).Counter(s.bizType.Name) {
+			n++
 		}
 	}
+	return n, nil
 }
 
 // behind returns what the counters after those of a key come after: its name, or, if numbers reset,
