@@ -167,11 +167,7 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 		}
 		text, _ := c.cfg.Definition(b.Name)
 		state := stateOf(0, stored{Definition: text, Enabled: true})
-		builder := c.builder
-		if !c.locked {
-			builder = builder.following(b.Name, state.said)
-		}
-		d, err := builder.build(b, "")
+		d, err := c.builder.following(b.Name, state.said).build(b, "")
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}

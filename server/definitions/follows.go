@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/server/config"
 )
 
 // heldUp is how long changes may go unfollowed before a node asks. A node that is well follows them
@@ -13,8 +14,12 @@ import (
 // the strategy changes.
 const heldUp = 15 * time.Second
 
-// following returns a builder of a definition that other nodes may change.
+// following returns the builder of a definition, which other nodes may change unless the
+// configuration says what there is.
 func (b *builder) following(name string, built digest) *builder {
+	if b.cfg.BizTypesFrom == config.FromConfig {
+		return b
+	}
 	f := *b
 	f.env.Follows = b.follows(name, built)
 	return &f

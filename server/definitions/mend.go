@@ -103,11 +103,7 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 		text, _ := c.cfg.Definition(name)
 		b, err := c.builder.decode(name, text)
 		return b, shape, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
-			builder := c.builder
-			if !c.locked {
-				builder = builder.following(name, before.said)
-			}
-			d, err := builder.build(b, "")
+			d, err := c.builder.following(name, before.said).build(b, "")
 			if err != nil {
 				d.Strategy, d.Claim = unusable{err}, unusable{err}
 			}
