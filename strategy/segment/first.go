@@ -118,7 +118,7 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 // have to be reported and none of the biz type's keys was read for that in the last second. The
 // zero Counter says that nothing is known. No number depends on it.
 func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
-	if !s.lossy() || !s.key.pulse.looks() {
+	if !lossy(s.env.Store) || !s.key.pulse.looks() {
 		return persist.Counter{}
 	}
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)

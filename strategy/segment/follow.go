@@ -32,9 +32,13 @@ func (s followedStore) Counters() persist.Counters {
 }
 
 // Lossy implements [persist.Lossy].
-func (s followedStore) Lossy() bool {
-	store, ok := s.Store.(persist.Lossy)
-	return ok && store.Lossy()
+func (s followedStore) Lossy() bool { return lossy(s.Store) }
+
+// lossy reports whether a failover of a store can lose a range that was handed out. Then other
+// nodes continue a gap higher (S2).
+func lossy(store persist.Store) bool {
+	l, ok := store.(persist.Lossy)
+	return ok && l.Lossy()
 }
 
 // followedCounters are the counters of a followedStore. What they allocated in vain is skipped.

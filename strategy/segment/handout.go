@@ -115,7 +115,7 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		if left := s.last() - base; left < req.Size {
 			return persist.Range{}, refuseRange(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
 		}
-		if gap := s.settings.gap(counter.Step); req.Size > gap && s.lossy() {
+		if gap := s.settings.gap(counter.Step); req.Size > gap && lossy(s.env.Store) {
 			return persist.Range{}, refuseRange(seqd.CodeInvalidCount,
 				"a range of %d numbers is more than the gap of %d above which they continue if a failover of the store loses it: "+
 					"ask for fewer, or set segment.restoreGap to at least as many", req.Size, gap)
@@ -132,13 +132,6 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		}
 		return r, err
 	}
-}
-
-// lossy reports whether a failover of the store can lose a range that was handed out. Then other nodes
-// continue a gap higher (S2), so no range may be larger than that.
-func (s *ranges) lossy() bool {
-	store, ok := s.env.Store.(persist.Lossy)
-	return ok && store.Lossy()
 }
 
 // noRange is why there is no such range.

@@ -183,10 +183,7 @@ func (s placeStore) Counters() persist.Counters {
 }
 
 // Lossy implements [persist.Lossy].
-func (s placeStore) Lossy() bool {
-	store, ok := s.Store.(persist.Lossy)
-	return ok && store.Lossy()
-}
+func (s placeStore) Lossy() bool { return lossy(s.Store) }
 
 // placeCounters are counters in places. The step of a counter is in places in the store too: it is
 // how many numbers are issued of a range.
