@@ -128,8 +128,8 @@ func newTransport(timeout time.Duration) *http.Transport {
 	t.DisableCompression = true
 	// All requests to a node share a connection of HTTP/2, also after a time-out: one that the network
 	// has swallowed must be found out before that.
-	silence := min(max(timeout/4, 100*time.Millisecond), time.Second)
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: silence}
+	ping := min(max(timeout/4, 100*time.Millisecond), time.Second)
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: ping, PingTimeout: ping}
 	return t
 }
 
