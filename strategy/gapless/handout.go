@@ -1,0 +1,131 @@
+package gapless
+
+import (
+	"context"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
+	"github.com/seqd/seqd/strategy/live"
+)
+
+// Generate issues n numbers.
+func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	_, _, err := s.HandOut(ctx, seqd.Order{Count: n, Caller: seqd.Caller{Owner: seq.Asker()}}, seq)
+	return err
+}
+
+// HandOut implements [seqd.Ledger].
+func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
+	name := live.Name{Key: seq.Key()}
+	if name.Period, err = s.period(0); err != nil {
+		return r, false, err
+	}
+	if o.Reserve {
+		if err := s.mayReserve(o); err != nil {
+			return r, false, err
+		}
+	}
+	op := orderOp(o)
+	var res ledger.Result
+	counter := name
+	if name.Period != 0 && o.Once != "" {
+		counter, res, err = s.recall(ctx, name, op)
+	}
+	if err == nil && len(res.Runs) == 0 {
+		counter = name
+		res, err = s.handOut(ctx, name, op)
+	}
+	if err != nil {
+		return r, false, err
+	}
+	r, replayed = handed(counter, res, seq)
+	return r, replayed, nil
+}
+
+// mayReserve returns why an order to reserve is refused. One that may be repeated is refused later,
+// unless it was carried out before: see [seqd.Order].
+func (s *Strategy) mayReserve(o seqd.Order) error {
+	if err := s.settings.checkReserve(o); err != nil || o.Once != "" || s.env.Quota == nil {
+		return err
+	}
+	return s.env.Quota.Admit(o.Caller.OwnerID())
+}
+
+// orderOp returns the operation that carries out an order.
+func orderOp(o seqd.Order) ledger.Op {
+	op := ledger.Op{Kind: ledger.Issue, Count: int64(o.Count), Once: o.Once, NoAnswer: o.NoAnswer, Caller: o.Caller.OwnerID()}
+	if o.Reserve {
+		op.Kind, op.TTL, op.ID = ledger.Reserve, o.TTL.Milliseconds(), newID()
+	}
+	return op
+}
+
+// handOut carries out an operation that may be the first one of its key.
+func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
+	e, err := s.counters.Acquire(ctx, name, op.Caller)
+	if err != nil {
+		return ledger.Result{}, err
+	}
+	defer e.Release()
+	if e.Counter().isNew() {
+		leave, err := e.Counter().admit(ctx, op.Caller)
+		if err != nil {
+			return ledger.Result{}, err
+		}
+		defer leave()
+	}
+	return e.Counter().do(ctx, op)
+}
+
+// handed adds what an operation handed out to seq.
+func handed(name live.Name, res ledger.Result, seq *seqd.Sequence) (r seqd.Reservation, replayed bool) {
+	add(seq, name, res)
+	if res.ID != "" {
+		r = reservation(name, res)
+	}
+	return r, res.Replayed
+}
+
+// add adds the numbers of a result to seq.
+func add(seq *seqd.Sequence, name live.Name, res ledger.Result) {
+	seq.In(name.Period)
+	seq.MadeAt(time.UnixMilli(res.Made))
+	seq.Stamp(res.Since.Era, res.Since.Revision)
+	for _, r := range res.Runs {
+		seq.Add(r.From, int(r.Len()), 1)
+	}
+}
+
+// reservation returns the reservation of a result.
+func reservation(name live.Name, res ledger.Result) seqd.Reservation {
+	return seqd.Reservation{
+		ID: fullID(res.ID, name), Key: name.Key, State: states[res.End], Owner: res.Caller, ExpiresAt: time.UnixMilli(res.Due),
+	}
+}
+
+var states = map[ledger.End]seqd.ReservationState{
+	ledger.Open: seqd.Reserved, ledger.Confirmed: seqd.Confirmed, ledger.Ungiven: seqd.Released, ledger.Expired: seqd.Expired,
+}
+
+// Return implements [seqd.Ledger].
+func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
+	name := live.Name{Key: numbers.Key(), Period: numbers.Period()}
+	op := ledger.Op{Kind: ledger.Return}
+	op.Since.Era, op.Since.Revision = numbers.Stamped()
+	for _, r := range numbers.Runs() {
+		op.Runs = append(op.Runs, ledger.Run{From: r.First, To: r.First + int64(r.Count) - 1})
+	}
+	s.env.Log.Debug("numbers of a failed request are released", "bizType", s.name, "numbers", numbers.Len(), "reason", why)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+		defer cancel()
+		_, err := s.do(ctx, name, op)
+		if seqd.CodeOf(err) == seqd.CodeStopping {
+			err = s.doAlone(ctx, name, op)
+		}
+		if err != nil {
+			s.env.Log.Error("numbers that nobody got are issued until the store is there again, or stay so", "bizType", s.name, "counter", name.Counter(s.name), "numbers", op.Runs, "error", err)
+		}
+	}()
+}
