@@ -21,18 +21,22 @@ type checker struct {
 	tests      map[string]bool            // names of test functions
 	rules      map[string]bool            // names of rules of the machine
 	anchors    map[string]map[string]bool // by document
-	sections   map[string]bool            // of DESIGN.md, such as 3 and 3.1
-	invariants map[string]bool            // that DESIGN.md defines
+	sections   map[string]bool            // of DESIGN.md and its pages, such as 3 and 3.1
+	invariants map[string]bool            // that DESIGN.md and its pages define
 	roots      string                     // folders of the root, for a regular expression
 	problems   []string
 }
 
-const design = "docs/DESIGN.md"
+// design is the map, and designPages has the pages of it.
+const (
+	design      = "docs/DESIGN.md"
+	designPages = "docs/design/"
+)
 
 var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
 	heading   = regexp.MustCompile(`^#{1,6} +(.*?) *$`)
-	section   = regexp.MustCompile(`(?m)^#{2,4} +(\d+(?:\.\d+)*)\.? `)
+	section   = regexp.MustCompile(`(?m)^#{1,4} +(\d+(?:\.\d+)*)\.? `)
 	invariant = regexp.MustCompile(`(?m)^\*\*([A-Z]\d+[a-z]?)\.\*\* `)
 
 	inlineCode = regexp.MustCompile("`[^`\n]*`")
@@ -116,7 +120,7 @@ func (c *checker) learn(name, text string) {
 	case ".md":
 		c.anchors[name] = anchorsOf(text)
 	}
-	if name == design {
+	if name == design || strings.HasPrefix(name, designPages) {
 		for _, m := range section.FindAllStringSubmatch(text, -1) {
 			c.sections[m[1]] = true
 		}
@@ -316,12 +320,19 @@ func (c *checker) adr(number string) bool {
 // quotation checks that a document contains a quotation, as in README "Two nodes".
 func (c *checker) quotation(name, document, quoted string) {
 	for _, at := range []string{document + ".md", "docs/" + document + ".md"} {
-		if text, known := c.files[at]; known {
-			if !strings.Contains(plain(text), plain(quoted)) {
-				c.report(name, at+" "+quoted, "the document does not contain this")
-			}
-			return
+		text, known := c.files[at]
+		if !known {
+			continue
 		}
+		for page := range c.files {
+			if at == design && strings.HasPrefix(page, designPages) {
+				text += c.files[page]
+			}
+		}
+		if !strings.Contains(plain(text), plain(quoted)) {
+			c.report(name, at+" "+quoted, "the document does not contain this")
+		}
+		return
 	}
 }
 

@@ -65,6 +65,7 @@ func TestChecker(t *testing.T) {
 	repo := map[string]string{
 		"README.md":             "# Project\n\n## Two nodes\n\nNodes *share* a\nstore.\n",
 		"docs/DESIGN.md":        "# Design\n\n## 1. House\n\n### 1.2 Rooms\n\n**U1.** A range.\n\n**U3b.** Epochs.\n",
+		"docs/design/attic.md":  "# 6. Attic\n\n**S4.** Boxes.\n\nThey *stay*.\n",
 		"docs/adr/0020-x.md":    "# 20. X\n",
 		"server/server.go":      "package server\n\nconst RuleGuard = 1\n",
 		"server/server_test.go": "package server\n\nfunc TestStart(t *testing.T) {}\n",
@@ -77,6 +78,7 @@ func TestChecker(t *testing.T) {
 		{"a.go", "package a // DESIGN §1 and §1", "package a\n\n// as DESIGN\n// §9 says", "DESIGN §9"},
 		{"a.go", `package a; var s = "DESIGN §1"`, `package a; var s = "DESIGN §5"`, "DESIGN §5"},
 		{"a.go", `package a // DESIGN §1 "House"`, `package a // DESIGN §1 "Garden"`, "Garden"},
+		{"a.go", `package a // DESIGN §6 "They stay", S4`, `package a // DESIGN §6 "They leave"`, "They leave"},
 		{"a.lua", "-- DESIGN §1", "-- DESIGN §2", "DESIGN §2"},
 		{"a.go", "package a // invariant U1", "package a // invariant U2", "U2"},
 		{"a.go", "package a // U3b", "package a // U3", "U3"},
