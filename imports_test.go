@@ -161,11 +161,16 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version persist " +
-			"persist/storeclock plugin server/access server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
+			"persist/storeclock plugin server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
 			"server/tracing strategy",
 		why: "it connects the parts of the service, and contains no command besides the service",
+	},
+	"server/admin": {
+		may: ".",
+		why: "what administrators read and change has no protocol and no store: its services and " +
+			"what asks for them import it, and not each other",
 	},
 	"server/access": {
 		may: ". internal/glob persist persist/storeclock",
@@ -176,7 +181,7 @@ var rules = map[string]rule{
 		why: "what is kept is counted in documents; answers are elsewhere",
 	},
 	"server/audit": {
-		may: ". persist persist/storeclock server/logging",
+		may: ". persist persist/storeclock server/admin server/logging",
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
@@ -203,10 +208,10 @@ var rules = map[string]rule{
 			"what a token is",
 	},
 	"server/definitions": {
-		may: ". internal/glob internal/longlock internal/retry persist plugin server/config server/feed " +
-			"server/httpapi server/nodes server/rejection strategy",
-		why: "it uses documents, the feed and the issuer, and no back end; httpapi declares the " +
-			"interface that it implements; which nodes follow changes is known to nodes",
+		may: ". internal/glob internal/longlock internal/retry persist plugin server/admin server/config server/feed " +
+			"server/nodes server/rejection strategy",
+		why: "it uses documents, the feed and the issuer, and neither a back end nor a protocol; " +
+			"which nodes follow changes is known to nodes",
 	},
 	"server/doctor": {
 		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
@@ -219,11 +224,12 @@ var rules = map[string]rule{
 		why: "it reports which documents change, whatever they contain",
 	},
 	"server/figures": {
-		may: ". persist server/httpapi server/logging server/nodes",
-		why: "it merges what nodes tell each other, and gets its own counts from an interface",
+		may: ". persist server/admin server/gate server/logging server/nodes",
+		why: "it merges what nodes tell each other, and gets its own counts from an interface; the " +
+			"gate knows which codes there are",
 	},
 	"server/compat": {
-		may: ". server/access server/gate server/httpapi",
+		may: ". server/access server/admin server/gate server/httpapi",
 		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
@@ -234,7 +240,7 @@ var rules = map[string]rule{
 		why: "it knows connections, and neither what is said on them nor by whom",
 	},
 	"server/console": {
-		may: ". persist server/access server/forwarded server/httpapi",
+		may: ". persist server/access server/admin server/forwarded server/httpapi",
 		why: "it is a client of the API, beside which it is served; sessions are documents, and " +
 			"hold tokens",
 	},
@@ -246,7 +252,7 @@ var rules = map[string]rule{
 		why: "it looks at a request, whatever is asked",
 	},
 	"server/httpapi": {
-		may: ". internal/lazydeadline internal/sheet server/access server/audit server/connections " +
+		may: ". internal/lazydeadline internal/sheet server/access server/admin server/audit server/connections " +
 			"server/errorpage server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
@@ -268,7 +274,7 @@ var rules = map[string]rule{
 		why: "it counts what the domain reports, and depends neither on HTTP nor on back ends",
 	},
 	"server/nodes": {
-		may: ". persist persist/storeclock server/httpapi server/logging",
+		may: ". persist persist/storeclock server/admin server/logging",
 		why: "it keeps what nodes report of themselves, and gets it from functions",
 	},
 	"server/openapi": {

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/answerquota"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/backends"
@@ -20,7 +21,6 @@ import (
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/figures"
-	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
@@ -246,7 +246,7 @@ func (b *back) confirm(ctx context.Context) {
 }
 
 // others returns the other nodes. No biz type is opened before openNodes.
-func (b *back) others(ctx context.Context) ([]httpapi.Node, error) { return b.nodes.Others(ctx) }
+func (b *back) others(ctx context.Context) ([]admin.Node, error) { return b.nodes.Others(ctx) }
 
 // announce says that this node is there if it has definitions of its own, before it compares shapes
 // and takes numbers from the store: nodes that follow the store then force no other shape on a biz

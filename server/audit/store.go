@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/logging"
 )
 
@@ -158,7 +159,7 @@ const latest = 9_999_999_999_999
 func (l *Log) document(e *entry) persist.Document {
 	ms, s, line := e.at.UnixMilli(), &l.store, &e.line
 	body, err := json.Marshal(Kept{
-		At: timeText(e.at), NodeID: s.ID, Host: s.Host, Node: s.Node, Caller: line.Caller, Addr: line.Addr,
+		At: admin.Time(ms), NodeID: s.ID, Host: s.Host, Node: s.Node, Caller: line.Caller, Addr: line.Addr,
 		RequestID: line.RequestID, Method: line.Method, Path: line.Path, Query: line.Query, Target: line.Target,
 		Status: line.Status, Version: line.Version, LeftOut: e.leftOut,
 	})
@@ -170,9 +171,6 @@ func (l *Log) document(e *entry) persist.Document {
 		Revision: 1, Body: string(body), Timestamp: ms, Expires: max(1, ms+Retention.Milliseconds()),
 	}
 }
-
-// timeText formats a time as the API does.
-func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // List returns at most limit lines of all nodes, the newest first, beginning after a text that List
 // returned as next; "" begins with the newest. next is "" at the end. Lines that are damaged are

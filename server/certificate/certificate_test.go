@@ -17,8 +17,6 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/certificate/certificatetest"
-	"github.com/seqd/seqd/server/gate"
-	"github.com/seqd/seqd/server/httpapi"
 )
 
 // serveTLS serves with a certificate and returns the address.
@@ -27,7 +25,7 @@ func serveTLS(t *testing.T, c *Certificate) string {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(httpapi.Listener(l, c.Settings(), gate.New(gate.Options{}).Connections)) }()
+	go func() { served <- s.Serve(tls.NewListener(l, c.Settings())) }()
 	t.Cleanup(func() { _ = s.Close(); <-served })
 	return l.Addr().String()
 }

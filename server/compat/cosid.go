@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -115,7 +116,7 @@ func (s cosid) make(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, offse
 	if err != nil {
 		return err
 	}
-	made, _, err := catalogue.Put(v.Context(), bizType, definition, httpapi.Change{Check: func(version int64) error {
+	made, _, err := catalogue.Put(v.Context(), bizType, definition, admin.Change{Check: func(version int64) error {
 		if version > 0 {
 			return seqd.Errorf(seqd.CodePreconditionFailed, "another request has created the biz type %s", bizType)
 		}
@@ -139,7 +140,7 @@ func (s cosid) follow(v *httpapi.Visit, issuer *seqd.Issuer, bizType string) err
 		return err
 	}
 	// a change of nothing reads the definition, and this node then follows it
-	if _, err := catalogue.Patch(v.Context(), bizType, []byte("{}"), httpapi.Change{Check: func(int64) error { return nil }}); err != nil {
+	if _, err := catalogue.Patch(v.Context(), bizType, []byte("{}"), admin.Change{Check: func(int64) error { return nil }}); err != nil {
 		return err
 	}
 	return checkPlain(issuer, bizType)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // creations bounds how many biz types clients create, who need no scope for it. It is safe for
@@ -44,11 +44,11 @@ func (c *creations) begin(ctx context.Context) error {
 func (c *creations) end() { <-c.turn }
 
 // room returns why clients may not create another biz type. The caller has the turn.
-func (c *creations) room(ctx context.Context, catalogue httpapi.Catalogue) error {
+func (c *creations) room(ctx context.Context, catalogue admin.Catalogue) error {
 	if time.Now().Before(c.fullUntil) {
 		return c.full()
 	}
-	list, _, err := catalogue.List(ctx, httpapi.Listing{Limit: c.most})
+	list, _, err := catalogue.List(ctx, admin.Listing{Limit: c.most})
 	if err != nil {
 		return err
 	}

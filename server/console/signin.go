@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -63,7 +64,7 @@ func (c *Console) showSession(v *httpapi.Visit) error {
 		switch {
 		case err == nil:
 			shown.SignedIn, shown.Caller, shown.Scopes = true, token.Name, token.Scopes
-			shown.Expires = httpapi.Time(until)
+			shown.Expires = admin.Time(until)
 			v.As(token.Identity(), "")
 		case seqd.CodeOf(err) != seqd.CodeUnauthorized:
 			return err
@@ -140,7 +141,7 @@ func (c *Console) signIn(v *httpapi.Visit) error {
 		_ = c.sessions.end(v.Context(), former) // if that fails, it ends by time
 	}
 	c.setCookie(v, made.cookie(), time.UnixMilli(of.Expires).Sub(now))
-	answer(v, http.StatusOK, signedIn{Caller: token.Name, Scopes: token.Scopes, Expires: httpapi.Time(of.Expires)})
+	answer(v, http.StatusOK, signedIn{Caller: token.Name, Scopes: token.Scopes, Expires: admin.Time(of.Expires)})
 	return nil
 }
 

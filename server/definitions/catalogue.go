@@ -27,9 +27,9 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/feed"
-	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/rejection"
 	"github.com/seqd/seqd/strategy"
 )
@@ -71,7 +71,7 @@ type Options struct {
 	Handlers *rejection.Handlers
 	Feed     Feed
 	// Others returns the other nodes that use the store; nil if there are none.
-	Others func(ctx context.Context) ([]httpapi.Node, error)
+	Others func(ctx context.Context) ([]admin.Node, error)
 	// Unreached reports whether the store could not be reached at the start and has not been since.
 	// Nil if it was reached at the start.
 	Unreached func() bool

@@ -20,9 +20,9 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/feed"
-	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/rejection"
 	_ "github.com/seqd/seqd/standard"
 	"github.com/seqd/seqd/strategy"
@@ -87,7 +87,7 @@ type node struct {
 	*Editor
 	issuer *seqd.Issuer
 	feed   *feed.Feed
-	others atomic.Pointer[[]httpapi.Node] // what the node is told of the other nodes
+	others atomic.Pointer[[]admin.Node] // what the node is told of the other nodes
 }
 
 // onFakeClock runs a test in a bubble whose clock shows a year in which the default settings are
@@ -116,7 +116,7 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
 	}
 	handlers := rejection.New(rejection.Options{Env: PluginEnv(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
-	catalogue := New(Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]httpapi.Node, error) {
+	catalogue := New(Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]admin.Node, error) {
 		if others := n.others.Load(); others != nil {
 			return *others, nil
 		}
@@ -136,15 +136,15 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 }
 
 // always is a change without a condition.
-var always = httpapi.Change{Check: func(int64) error { return nil }}
+var always = admin.Change{Check: func(int64) error { return nil }}
 
-func forced() httpapi.Change {
+func forced() admin.Change {
 	c := always
 	c.Force = true
 	return c
 }
 
-func (c *node) mustPut(t *testing.T, name, definition string, change httpapi.Change) httpapi.BizType {
+func (c *node) mustPut(t *testing.T, name, definition string, change admin.Change) admin.BizType {
 	t.Helper()
 	b, _, err := c.Put(t.Context(), name, []byte(definition), change)
 	if err != nil {
@@ -334,11 +334,11 @@ func TestLastPage(t *testing.T) {
 	for _, name := range []string{"b", "d"} {
 		must.Get(c.Delete(t.Context(), name, always))(t)
 	}
-	list, next, err := c.List(t.Context(), httpapi.Listing{After: "", Limit: 1})
+	list, next, err := c.List(t.Context(), admin.Listing{After: "", Limit: 1})
 	if err != nil || len(list) != 1 || list[0].Name != "a" || next != "a" {
 		t.Errorf("%v, %q, %v", list, next, err)
 	}
-	list, next, err = c.List(t.Context(), httpapi.Listing{After: "a", Limit: 1})
+	list, next, err = c.List(t.Context(), admin.Listing{After: "a", Limit: 1})
 	if err != nil || len(list) != 1 || list[0].Name != "c" || next != "" {
 		t.Errorf("%v, %q, %v", list, next, err)
 	}
@@ -352,7 +352,7 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 	c.mustIssue(t, "order")
 	must.Get(c.Delete(t.Context(), "order", always))(t)
 	b := c.mustPut(t, "order", `{"start":100}`, always)
-	if len(b.Warnings) != 1 || !slices.Equal(b.SettingWarnings, []httpapi.SettingText{{Key: "start", Text: b.Warnings[0]}}) {
+	if len(b.Warnings) != 1 || !slices.Equal(b.SettingWarnings, []admin.SettingText{{Key: "start", Text: b.Warnings[0]}}) {
 		t.Errorf("warnings %q, %q", b.Warnings, b.SettingWarnings)
 	}
 }
@@ -452,7 +452,7 @@ func TestDamagedDefinition(t *testing.T) {
 	damage(3)
 	must.Get(c.Delete(t.Context(), "order", always))(t)
 	c.awaitRefusal(t, "order", seqd.CodeUnknownBizType)
-	if list, _, err := late.List(t.Context(), httpapi.Listing{After: "", Limit: 10}); len(list) > 0 || err != nil {
+	if list, _, err := late.List(t.Context(), admin.Listing{After: "", Limit: 10}); len(list) > 0 || err != nil {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -492,7 +492,7 @@ func TestRefusedChangesMakeNothing(t *testing.T) {
 		{"keyFile", path}, {"keyFile", filepath.Join(dir, "secret")}, {"keyFile", dir},
 		{"keyEnv", "OBFUSCATE_THERE"}, {"keyEnv", "OBFUSCATE_NONE"},
 	} {
-		for _, change := range []httpapi.Change{dry, dryForced} {
+		for _, change := range []admin.Change{dry, dryForced} {
 			b, _, err := c.Put(t.Context(), "order", obfuscated(named[0], named[1]), change)
 			if err != nil || b.Example != "" || len(b.Warnings) != 1 || !strings.HasPrefix(b.Warnings[0], "a dry run does not read") {
 				t.Errorf("%v: example %q, warnings %q, error %v", named, b.Example, b.Warnings, err)
@@ -548,7 +548,7 @@ func TestKeysOfManyNodes(t *testing.T) {
 	c := newNode(t, newFaulty(true))
 	path := filepath.Join(t.TempDir(), "new.key")
 	definition := []byte(`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + path + `"}]}`)
-	for _, change := range []httpapi.Change{always, forced()} {
+	for _, change := range []admin.Change{always, forced()} {
 		if _, _, err := c.Put(t.Context(), "order", definition, change); seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), "every node") {
 			t.Errorf("error %v", err)
 		}

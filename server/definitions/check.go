@@ -14,7 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -38,7 +38,7 @@ const settleTime = 20 * time.Second
 // revision. The warnings are of what the definition does not do although it looks so, with the keys
 // of the settings that they concern. shape is the one that its IDs were given by force, by this
 // change if reshaped is true; "" for none.
-func (c *checker) definition(ctx context.Context, name string, revision int64, before, said stored, change httpapi.Change) (warnings []seqd.Problem, shape string, reshaped bool, err error) {
+func (c *checker) definition(ctx context.Context, name string, revision int64, before, said stored, change admin.Change) (warnings []seqd.Problem, shape string, reshaped bool, err error) {
 	if said.Deleted || !said.Enabled && !change.Force && bytes.Equal(said.Definition, before.Definition) {
 		// a definition that is wrong can still be deleted or disabled
 		return nil, before.Shape, false, nil
@@ -91,7 +91,7 @@ func eachOutside(b seqd.BizType, f func(path, key, named string)) {
 // shape refuses a definition whose IDs could repeat previous ones (invariant U6), unless it is
 // forced, or was forced before: a forced shape is on record only after a node has built it. forced
 // is the shape that was forced, "" for none.
-func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, before string, change httpapi.Change) (forced string, now bool, err error) {
+func (c *checker) shape(ctx context.Context, b seqd.BizType, revision int64, before string, change admin.Change) (forced string, now bool, err error) {
 	makes := maker(b)
 	if makes != "" && c.shared {
 		return "", false, seqd.Errorf(seqd.CodeConflict, "the plugin %s would have to make a new key, "+

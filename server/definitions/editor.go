@@ -12,9 +12,9 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/feed"
-	"github.com/seqd/seqd/server/httpapi"
 )
 
 const (
@@ -36,7 +36,7 @@ type Editor struct {
 	log       *slog.Logger
 }
 
-var _ httpapi.Catalogue = (*Editor)(nil)
+var _ admin.Catalogue = (*Editor)(nil)
 
 // Editor returns the editor of the same definitions.
 func (c *Catalogue) Editor() *Editor {
@@ -52,16 +52,16 @@ func (c *Catalogue) Editor() *Editor {
 }
 
 // configured is what the configuration says of a biz type.
-func (e *Editor) configured(name string) httpapi.BizType {
+func (e *Editor) configured(name string) admin.BizType {
 	text, _ := e.cfg.Definition(name)
 	return e.shown(name, 0, 0, stored{Definition: text, Enabled: true, Source: fromConfig})
 }
 
-// Get implements [httpapi.Catalogue].
-func (e *Editor) Get(ctx context.Context, name string) (httpapi.BizType, error) {
+// Get implements [admin.Catalogue].
+func (e *Editor) Get(ctx context.Context, name string) (admin.BizType, error) {
 	if e.catalogue.locked {
 		if _, ok := e.catalogue.states.get(name); !ok {
-			return httpapi.BizType{}, noBizType(name)
+			return admin.BizType{}, noBizType(name)
 		}
 		return e.configured(name), nil
 	}
@@ -73,7 +73,7 @@ func (e *Editor) Get(ctx context.Context, name string) (httpapi.BizType, error) 
 		err = noBizType(name)
 	}
 	if err != nil {
-		return httpapi.BizType{}, err
+		return admin.BizType{}, err
 	}
 	return e.shown(name, doc.Revision, doc.Timestamp, said), nil
 }
@@ -83,10 +83,10 @@ func noBizType(name string) error {
 }
 
 // shown is a biz type as administrators see it.
-func (e *Editor) shown(name string, version, ms int64, said stored) httpapi.BizType {
-	b := httpapi.BizType{Name: name, Version: version, Enabled: said.Enabled, Source: said.Source}
+func (e *Editor) shown(name string, version, ms int64, said stored) admin.BizType {
+	b := admin.BizType{Name: name, Version: version, Enabled: said.Enabled, Source: said.Source}
 	if ms > 0 {
-		b.UpdatedAt = httpapi.Time(ms)
+		b.UpdatedAt = admin.Time(ms)
 	}
 	var err error
 	if b.Definition, err = e.cfg.Hide(said.Definition); err != nil {
@@ -95,8 +95,8 @@ func (e *Editor) shown(name string, version, ms int64, said stored) httpapi.BizT
 	return b
 }
 
-// Put implements [httpapi.Catalogue].
-func (e *Editor) Put(ctx context.Context, name string, definition []byte, change httpapi.Change) (b httpapi.BizType, created bool, err error) {
+// Put implements [admin.Catalogue].
+func (e *Editor) Put(ctx context.Context, name string, definition []byte, change admin.Change) (b admin.BizType, created bool, err error) {
 	b, err = e.change(ctx, name, change, func(said *stored, there bool) error {
 		created = !there
 		if !there {
@@ -113,8 +113,8 @@ func (e *Editor) Put(ctx context.Context, name string, definition []byte, change
 	return b, created, err
 }
 
-// Patch implements [httpapi.Catalogue].
-func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change httpapi.Change) (httpapi.BizType, error) {
+// Patch implements [admin.Catalogue].
+func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change admin.Change) (admin.BizType, error) {
 	return e.change(ctx, name, change, existing(name, func(said *stored) error {
 		if _, err := e.cfg.Hide(patch); err != nil { // such as a duplicate key
 			return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the patch: " + err.Error()}
@@ -128,16 +128,16 @@ func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change ht
 	}))
 }
 
-// Enable implements [httpapi.Catalogue].
-func (e *Editor) Enable(ctx context.Context, name string, enabled bool, change httpapi.Change) (httpapi.BizType, error) {
+// Enable implements [admin.Catalogue].
+func (e *Editor) Enable(ctx context.Context, name string, enabled bool, change admin.Change) (admin.BizType, error) {
 	return e.change(ctx, name, change, existing(name, func(said *stored) error {
 		said.Enabled = enabled
 		return nil
 	}))
 }
 
-// Delete implements [httpapi.Catalogue].
-func (e *Editor) Delete(ctx context.Context, name string, change httpapi.Change) (httpapi.BizType, error) {
+// Delete implements [admin.Catalogue].
+func (e *Editor) Delete(ctx context.Context, name string, change admin.Change) (admin.BizType, error) {
 	return e.change(ctx, name, change, existing(name, func(said *stored) error {
 		said.Deleted = true
 		return nil
@@ -173,9 +173,9 @@ var errLocked = &seqd.Error{
 
 // change makes one change of one biz type. It tries again, and calls edit again, if another change
 // was written first.
-func (e *Editor) change(ctx context.Context, name string, change httpapi.Change, edit edit) (httpapi.BizType, error) {
+func (e *Editor) change(ctx context.Context, name string, change admin.Change, edit edit) (admin.BizType, error) {
 	if e.catalogue.locked {
-		return httpapi.BizType{}, errLocked
+		return admin.BizType{}, errLocked
 	}
 	for range changeTries {
 		b, err := e.tryChange(ctx, name, change, edit)
@@ -183,14 +183,14 @@ func (e *Editor) change(ctx context.Context, name string, change httpapi.Change,
 			return b, err
 		}
 	}
-	return httpapi.BizType{}, &seqd.Error{
+	return admin.BizType{}, &seqd.Error{
 		Code: seqd.CodeStoreUnavailable, Detail: "the biz type is being changed by too many at once", RetryAfter: time.Second,
 	}
 }
 
 // tryChange makes one change, and returns persist.ErrConflict or persist.ErrExists if another
 // change was written first.
-func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Change, edit edit) (b httpapi.BizType, err error) {
+func (e *Editor) tryChange(ctx context.Context, name string, change admin.Change, edit edit) (b admin.BizType, err error) {
 	doc, before, err := e.records.read(ctx, name)
 	if errors.Is(err, errDamaged) { // it can be replaced or deleted
 		err, before = nil, stored{Enabled: true, Source: fromAPI}
@@ -247,11 +247,11 @@ func (e *Editor) tryChange(ctx context.Context, name string, change httpapi.Chan
 }
 
 // warned adds warnings to what administrators see.
-func warned(b httpapi.BizType, warnings []seqd.Problem) httpapi.BizType {
+func warned(b admin.BizType, warnings []seqd.Problem) admin.BizType {
 	for _, w := range warnings {
 		b.Warnings = append(b.Warnings, w.Text)
 		if w.Key != "" {
-			b.SettingWarnings = append(b.SettingWarnings, httpapi.SettingText(w))
+			b.SettingWarnings = append(b.SettingWarnings, admin.SettingText(w))
 		}
 	}
 	return b
@@ -265,7 +265,7 @@ type plan struct {
 }
 
 // plan returns what a change makes of what is there, or why it must not be made.
-func (e *Editor) plan(ctx context.Context, name string, change httpapi.Change, doc persist.Document, before stored, edit edit) (p plan, err error) {
+func (e *Editor) plan(ctx context.Context, name string, change admin.Change, doc persist.Document, before stored, edit edit) (p plan, err error) {
 	there := doc.Revision > 0 && !before.Deleted
 	version := doc.Revision
 	if !there {

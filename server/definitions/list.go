@@ -7,7 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/glob"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 const (
@@ -17,8 +17,8 @@ const (
 	mostLooked = 10_000
 )
 
-// List implements [httpapi.Catalogue].
-func (e *Editor) List(ctx context.Context, want httpapi.Listing) (list []httpapi.BizType, next string, err error) {
+// List implements [admin.Catalogue].
+func (e *Editor) List(ctx context.Context, want admin.Listing) (list []admin.BizType, next string, err error) {
 	prefix, exact := glob.Prefix(want.Match)
 	switch {
 	case want.Match == "":
@@ -35,7 +35,7 @@ func (e *Editor) List(ctx context.Context, want httpapi.Listing) (list []httpapi
 }
 
 // listOne lists the biz type whose name is the pattern, if there is one.
-func (e *Editor) listOne(ctx context.Context, want httpapi.Listing) ([]httpapi.BizType, error) {
+func (e *Editor) listOne(ctx context.Context, want admin.Listing) ([]admin.BizType, error) {
 	if want.After >= want.Match {
 		return nil, nil
 	}
@@ -46,7 +46,7 @@ func (e *Editor) listOne(ctx context.Context, want httpapi.Listing) ([]httpapi.B
 	case err != nil:
 		return nil, err
 	}
-	return []httpapi.BizType{b}, nil
+	return []admin.BizType{b}, nil
 }
 
 // justBefore returns a text that comes before a prefix, which is not empty, and after every name
@@ -57,7 +57,7 @@ func justBefore(prefix string) string {
 }
 
 // listStored lists what the store says. With a pattern it looks at mostLooked names at most.
-func (e *Editor) listStored(ctx context.Context, want httpapi.Listing) (list []httpapi.BizType, next string, err error) {
+func (e *Editor) listStored(ctx context.Context, want admin.Listing) (list []admin.BizType, next string, err error) {
 	prefix, _ := glob.Prefix(want.Match)
 	after, left := want.After, mostLooked
 	for many := want.Limit + 1; ; many = page { // one more, to know whether this is the last page
@@ -95,7 +95,7 @@ func (e *Editor) listStored(ctx context.Context, want httpapi.Listing) (list []h
 }
 
 // listConfigured lists what the configuration says.
-func (e *Editor) listConfigured(want httpapi.Listing) (list []httpapi.BizType, next string, err error) {
+func (e *Editor) listConfigured(want admin.Listing) (list []admin.BizType, next string, err error) {
 	var names []string
 	for _, b := range e.cfg.BizTypes {
 		if b.Name > want.After && (want.Match == "" || glob.Match(want.Match, b.Name)) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
-	"github.com/seqd/seqd/server/httpapi"
 )
 
 // counted counts how many documents are read.
@@ -61,7 +61,7 @@ func matches(pattern, name string) bool {
 }
 
 // pages lists page after page, and returns the names.
-func pages(t *testing.T, e *Editor, want httpapi.Listing) (names []string) {
+func pages(t *testing.T, e *Editor, want admin.Listing) (names []string) {
 	t.Helper()
 	for range 100_000 {
 		list, next, err := e.List(t.Context(), want)
@@ -114,7 +114,7 @@ func TestListMatch(t *testing.T) {
 			}
 		}
 		for range 20 {
-			want := httpapi.Listing{Match: text("a*bzZ-._0*", 5), After: text("ab-z~", 4), Limit: 1 + r.IntN(5)}
+			want := admin.Listing{Match: text("a*bzZ-._0*", 5), After: text("ab-z~", 4), Limit: 1 + r.IntN(5)}
 			if r.IntN(3) == 0 {
 				want.Match = names[r.IntN(len(names))]
 			}
@@ -171,7 +171,7 @@ func TestListMatchIsBounded(t *testing.T) {
 		{"z*", "", 10, "", "", 0, 0},
 	} {
 		docs.read = 0
-		list, next, err := e.List(t.Context(), httpapi.Listing{Match: tt.match, After: tt.after, Limit: tt.limit})
+		list, next, err := e.List(t.Context(), admin.Listing{Match: tt.match, After: tt.after, Limit: tt.limit})
 		first := ""
 		if len(list) > 0 {
 			first = list[0].Name

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/nodes"
 )
 
@@ -13,7 +13,7 @@ import (
 // in the shape before a forced one.
 type sources struct {
 	// others returns the other nodes that use the store; nil if there are none.
-	others func(ctx context.Context) ([]httpapi.Node, error)
+	others func(ctx context.Context) ([]admin.Node, error)
 }
 
 func (s sources) read(ctx context.Context) (nodes.Sources, error) {

@@ -9,31 +9,31 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // While other nodes have definitions of their own, or do not say, nothing is changed that could
 // repeat numbers there, and everything else has a warning.
 func TestChangesThatOthersDoNotFollow(t *testing.T) {
-	from := func(source string) httpapi.Node {
-		return httpapi.Node{Host: "seq-2", Addr: ":8080", BizTypesFrom: source}
+	from := func(source string) admin.Node {
+		return admin.Node{Host: "seq-2", Addr: ":8080", BizTypesFrom: source}
 	}
 	const refused, warned, fine = "refused", "warned", "fine"
 	steps := []struct {
 		name string
-		do   func(n *node) (httpapi.BizType, error)
+		do   func(n *node) (admin.BizType, error)
 		want map[string]string // by the source of the other node; "" for one that does not say
 	}{
-		{"disable", func(n *node) (httpapi.BizType, error) { return n.Enable(t.Context(), "order", false, always) },
+		{"disable", func(n *node) (admin.BizType, error) { return n.Enable(t.Context(), "order", false, always) },
 			map[string]string{"config": refused, "": warned, "store": fine}},
-		{"delete", func(n *node) (httpapi.BizType, error) { return n.Delete(t.Context(), "order", always) },
+		{"delete", func(n *node) (admin.BizType, error) { return n.Delete(t.Context(), "order", always) },
 			map[string]string{"config": refused, "": warned, "store": fine}},
-		{"force", func(n *node) (httpapi.BizType, error) {
+		{"force", func(n *node) (admin.BizType, error) {
 			return n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced())
 		}, map[string]string{"config": refused, "": refused, "store": fine}},
-		{"force another strategy", func(n *node) (httpapi.BizType, error) {
+		{"force another strategy", func(n *node) (admin.BizType, error) {
 			// as the answers say: to the first try, to disable it, and to the second try
-			force := func() (b httpapi.BizType, err error) {
+			force := func() (b admin.BizType, err error) {
 				b, _, err = n.Put(t.Context(), "order", []byte(`{"strategy":"gapless"}`), forced())
 				return b, err
 			}
@@ -46,19 +46,19 @@ func TestChangesThatOthersDoNotFollow(t *testing.T) {
 			time.Sleep(settleTime)
 			return force()
 		}, map[string]string{"config": refused, "": refused, "store": fine}},
-		{"change", func(n *node) (httpapi.BizType, error) {
+		{"change", func(n *node) (admin.BizType, error) {
 			return n.Patch(t.Context(), "order", []byte(`{"step":7}`), always)
 		}, map[string]string{"config": warned, "": fine, "store": fine}},
-		{"change what has issued in a forced shape", func(n *node) (httpapi.BizType, error) {
+		{"change what has issued in a forced shape", func(n *node) (admin.BizType, error) {
 			return n.Patch(t.Context(), "forced", []byte(`{"step":7}`), always)
 		}, map[string]string{"config": warned, "": fine, "store": fine}},
-		{"enable what was forced before it issued", func(n *node) (httpapi.BizType, error) {
+		{"enable what was forced before it issued", func(n *node) (admin.BizType, error) {
 			return n.Enable(t.Context(), "idle", true, always)
 		}, map[string]string{"config": refused, "": refused, "store": fine}},
-		{"force without a need", func(n *node) (httpapi.BizType, error) {
+		{"force without a need", func(n *node) (admin.BizType, error) {
 			return n.Patch(t.Context(), "order", []byte(`{"step":8}`), forced())
 		}, map[string]string{"config": warned, "": fine, "store": fine}},
-		{"enable what is enabled", func(n *node) (httpapi.BizType, error) { return n.Enable(t.Context(), "order", true, always) },
+		{"enable what is enabled", func(n *node) (admin.BizType, error) { return n.Enable(t.Context(), "order", true, always) },
 			map[string]string{"config": fine, "": fine, "store": fine}},
 	}
 	for _, step := range steps {
@@ -67,7 +67,7 @@ func TestChangesThatOthersDoNotFollow(t *testing.T) {
 				onFakeClock(t, func(t *testing.T) {
 					n := newNode(t, newFaulty(true))
 					prepare(t, n)
-					n.others.Store(&[]httpapi.Node{from(source)})
+					n.others.Store(&[]admin.Node{from(source)})
 					b, err := step.do(n)
 					got := fine
 					if len(b.Warnings) > 0 {
@@ -119,7 +119,7 @@ func forceWhileANodeBegins(t *testing.T, source string) {
 	n := newNode(t, store)
 	n.mustPut(t, "order", `{"step":5}`, always)
 	n.mustIssue(t, "order")
-	store.docs.before = func(context.Context, persist.Document) { n.others.Store(&[]httpapi.Node{{BizTypesFrom: source}}) }
+	store.docs.before = func(context.Context, persist.Document) { n.others.Store(&[]admin.Node{{BizTypesFrom: source}}) }
 	must.Get(n.Patch(t.Context(), "order", []byte(`{"increment":3}`), forced()))(t)
 	must.Code(t, must.Err(n.issuer.Next(t.Context(), "order", 1)), seqd.CodeConflict, "the node issues, or says")
 	if _, total := n.issuer.Health(1); total > 0 {

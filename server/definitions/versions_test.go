@@ -10,7 +10,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // obfuscated returns the definition of a biz type that counts for each key, with settings of the
@@ -21,7 +21,7 @@ func obfuscated(plugin, more string) string {
 
 const version1, version2 = `,"version":1`, `,"version":2`
 
-func dryRun() httpapi.Change {
+func dryRun() admin.Change {
 	c := always
 	c.DryRun = true
 	return c

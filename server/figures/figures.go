@@ -24,7 +24,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // Options are what Figures depends on.
@@ -34,7 +34,7 @@ type Options struct {
 	Shared bool
 	// ID is the ID of this node, and Nodes is the list of all of them.
 	ID    string
-	Nodes httpapi.Nodes
+	Nodes admin.Nodes
 	// Clock is the time that nodes have in common. ClockKnown reports whether it is right; nil means
 	// that it is. Until then documents of other nodes are not removed.
 	Clock      func() time.Time
@@ -79,7 +79,7 @@ type Figures struct {
 	outage atomic.Int64
 }
 
-var _ httpapi.Figures = (*Figures)(nil)
+var _ admin.Figures = (*Figures)(nil)
 
 // New returns the figures, which have no points yet; see [Figures.Run].
 func New(opts Options) *Figures {
@@ -102,7 +102,7 @@ func (f *Figures) report() *report {
 	o, found := &f.opts, f.look()
 	r := &report{
 		Version: version, ID: o.ID, Addr: o.Addr, Host: f.host, Build: o.Build,
-		StartedAt: httpapi.Time(f.started.UnixMilli()),
+		StartedAt: admin.Time(f.started.UnixMilli()),
 		InHand:    found.inHand, RunsOut: found.runsOut, BizTypes: found.bizTypes,
 	}
 	r.State, r.Reasons = f.state(&found)
@@ -114,8 +114,8 @@ func (f *Figures) report() *report {
 }
 
 // state returns the state of this node, and why.
-func (f *Figures) state(found *look) (state, []httpapi.Reason) {
-	reasons := append(append([]httpapi.Reason{}, found.unready...), found.degraded...)
+func (f *Figures) state(found *look) (state, []admin.Reason) {
+	reasons := append(append([]admin.Reason{}, found.unready...), found.degraded...)
 	reasons = reasons[:min(len(reasons), mostListed)]
 	switch {
 	case f.opts.Stopping():
@@ -223,7 +223,7 @@ type answer struct {
 	until time.Time // when it expires
 }
 
-// Overview implements [httpapi.Figures]. One caller makes the answer for all.
+// Overview implements [admin.Figures]. One caller makes the answer for all.
 func (f *Figures) Overview(ctx context.Context) ([]byte, error) {
 	a := &f.answer
 	select {
@@ -260,7 +260,7 @@ func (f *Figures) known(ctx context.Context) (k known, docs []persist.Document) 
 		var err error
 		if docs, err = f.opts.Documents.List(ctx, kind, "", mostNodes); err != nil {
 			// Figures of this node beside a list of all nodes would look like those of all.
-			k.complete, k.nodes = false, slices.DeleteFunc(k.nodes, func(n httpapi.Node) bool { return !n.Self })
+			k.complete, k.nodes = false, slices.DeleteFunc(k.nodes, func(n admin.Node) bool { return !n.Self })
 		}
 	}
 	if !k.complete {

@@ -18,7 +18,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/nodes"
 )
 
@@ -141,7 +141,7 @@ type shown struct {
 	}
 	InHand []struct{ BizType string }
 	Nodes  []struct {
-		httpapi.Node
+		admin.Node
 		State   string
 		Figures *struct{ NumbersPerSecond *float64 }
 	}
@@ -663,7 +663,7 @@ func TestSize(t *testing.T) {
 				w.calls[w.at][(i+5)%23] = rand.Uint32() | 1<<31
 			}
 		}
-		r := &report{Version: version, Addr: "[::]:8080", Host: name, Build: name, Bounds: make([]float64, 22), StartedAt: httpapi.Time(0)}
+		r := &report{Version: version, Addr: "[::]:8080", Host: name, Build: name, Bounds: make([]float64, 22), StartedAt: admin.Time(0)}
 		for i := range r.Bounds {
 			r.Bounds[i] = 2.5e-6 * float64(i+1)
 		}
@@ -671,7 +671,7 @@ func TestSize(t *testing.T) {
 			at := fmt.Sprintf("%s%02d", name, i)
 			r.InHand = append(r.InHand, inHand{at, 123456, 1234.567, 100000})
 			r.RunsOut = append(r.RunsOut, runsOut{BizType: at, Plugin: "format", What: displayEnds, LastsMS: 123456789, Share: 0.123456})
-			r.Reasons = append(r.Reasons, httpapi.Reason{BizType: at, Code: seqd.CodeStoreUnavailable, Detail: strings.Repeat("é", 40+len(name)*3)})
+			r.Reasons = append(r.Reasons, admin.Reason{BizType: at, Code: seqd.CodeStoreUnavailable, Detail: strings.Repeat("é", 40+len(name)*3)})
 		}
 		r.fill(w)
 		body := must.Get(r.write())(t)

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // Issuer is what is looked at. Its methods are those of [seqd.Issuer].
@@ -22,8 +23,8 @@ type look struct {
 	inHand   []inHand
 	runsOut  []runsOut
 	bizTypes census
-	unready  []httpapi.Reason
-	degraded []httpapi.Reason
+	unready  []admin.Reason
+	degraded []admin.Reason
 	starting bool // some biz type has not started yet
 	// offset is how far this node's clock is ahead of that of a registry, nil if no registry says
 	// it.
@@ -34,8 +35,8 @@ type look struct {
 type looker struct {
 	inHand     shortlist[inHand]
 	runsOut    shortlist[runsOut]
-	unready    shortlist[httpapi.Reason]
-	degraded   shortlist[httpapi.Reason]
+	unready    shortlist[admin.Reason]
+	degraded   shortlist[admin.Reason]
 	found      look
 	looked     int
 	subject    subject
@@ -59,12 +60,12 @@ type registry struct {
 const mostRegistries = 1000
 
 func newLooker() *looker {
-	reasons := func(a, b httpapi.Reason) int { return strings.Compare(a.BizType, b.BizType) }
+	reasons := func(a, b admin.Reason) int { return strings.Compare(a.BizType, b.BizType) }
 	return &looker{
 		inHand:   shortlist[inHand]{most: mostListed, order: shorter},
 		runsOut:  shortlist[runsOut]{most: mostListed, order: sooner},
-		unready:  shortlist[httpapi.Reason]{most: mostListed, order: reasons},
-		degraded: shortlist[httpapi.Reason]{most: mostListed, order: reasons},
+		unready:  shortlist[admin.Reason]{most: mostListed, order: reasons},
+		degraded: shortlist[admin.Reason]{most: mostListed, order: reasons},
 		subject:  subject{got: make(map[seqd.Gauge]float64), limits: make(map[string]float64)},
 
 		registries: make(map[string]*registry),
@@ -106,10 +107,10 @@ func (l *looker) state(s seqd.State) {
 	case s.Unready != nil:
 		c.Unready++
 		l.found.starting = l.found.starting || s.Unready.Code == seqd.CodeStarting
-		l.unready.add(httpapi.ReasonOf(s.BizType, s.Unready))
+		l.unready.add(reasonOf(s.BizType, s.Unready))
 	case s.Degraded != nil:
 		c.Degraded++
-		l.degraded.add(httpapi.ReasonOf(s.BizType, s.Degraded))
+		l.degraded.add(reasonOf(s.BizType, s.Degraded))
 	default:
 		c.Ready++
 	}
@@ -212,4 +213,13 @@ func (s *subject) end(plugin string, reached, limit float64) runsOut {
 		e.LastsMS, e.Resets = forEver(unknown), true
 	}
 	return e
+}
+
+// reasonOf returns what callers may see of a reason. It leaves out the cause, as /readyz does.
+func reasonOf(bizType string, why *seqd.Error) admin.Reason {
+	code := why.Code
+	if _, known := gate.StatusOf(code); !known {
+		code = seqd.CodeInternal
+	}
+	return admin.Reason{BizType: bizType, Code: code, Detail: why.Detail}
 }

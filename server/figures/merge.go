@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 const (
@@ -24,7 +24,7 @@ type known struct {
 	at       time.Time
 	complete bool
 	// nodes are those that are alive, reports those of all nodes, whether alive or not.
-	nodes   []httpapi.Node
+	nodes   []admin.Node
 	reports []*report
 	// here is what this node knows of itself, without counts if it does not count.
 	here *report
@@ -37,7 +37,7 @@ func merge(k known) *overview {
 	m := merger{known: k, now: slotBefore(k.at.UnixMilli())}
 	m.align()
 	o := &overview{
-		At: httpapi.Time(k.at.UnixMilli()), Until: httpapi.Time(endOf(m.until)), IntervalMS: slotLength,
+		At: admin.Time(k.at.UnixMilli()), Until: admin.Time(endOf(m.until)), IntervalMS: slotLength,
 		Complete: k.complete, Metrics: len(k.reports) > 0,
 		Numbers: m.curve(func(r *report) points { return r.Numbers }),
 		Refused: m.curve(func(r *report) points { return r.Refused }),
@@ -339,8 +339,8 @@ func (m *merger) listed() []node {
 }
 
 // node returns a node that is alive.
-func (m *merger) node(n httpapi.Node, r *report) node {
-	listed := node{Node: n, Reasons: []httpapi.Reason{}}
+func (m *merger) node(n admin.Node, r *report) node {
+	listed := node{Node: n, Reasons: []admin.Reason{}}
 	if r == nil || r != m.here && m.silent(r) {
 		return listed
 	}
@@ -350,7 +350,7 @@ func (m *merger) node(n httpapi.Node, r *report) node {
 		return listed
 	}
 	listed.Figures = &nodeFigures{
-		At: httpapi.Time(endOf(m.last[r])), NumbersPerSecond: r.Numbers.newest(), RefusedPerSecond: r.Refused.newest(),
+		At: admin.Time(endOf(m.last[r])), NumbersPerSecond: r.Numbers.newest(), RefusedPerSecond: r.Refused.newest(),
 		InFlight: r.InFlight, Connections: r.Connections,
 	}
 	calls := r.Calls.lately()
@@ -404,10 +404,10 @@ func (m *merger) gone(reports map[string]*report, alive []node) []node {
 			continue
 		}
 		taken[at] = true
-		n := httpapi.Node{
+		n := admin.Node{
 			ID: r.ID, Addr: r.Addr, Host: r.Host, Build: r.Build, StartedAt: r.StartedAt,
-			SeenAt:     httpapi.Time(endOf(m.last[r])),
-			MachineIDs: map[string]int64{}, Backends: map[string]httpapi.Backend{},
+			SeenAt:     admin.Time(endOf(m.last[r])),
+			MachineIDs: map[string]int64{}, Backends: map[string]admin.Backend{},
 		}
 		listed := m.node(n, r)
 		// Nobody could report while the store was away, so all get the time to report again.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // endTime returns the time of the end of a slot.
@@ -22,7 +22,7 @@ func world(slot int64, id string) known {
 	here := &report{Version: version, ID: id, State: nodeReady, Last: slot}
 	return known{
 		at: endTime(slot), complete: true, here: here, reports: []*report{here},
-		nodes: []httpapi.Node{{ID: id, Self: true, Addr: "127.0.0.1:1", Host: id}},
+		nodes: []admin.Node{{ID: id, Self: true, Addr: "127.0.0.1:1", Host: id}},
 	}
 }
 
@@ -128,7 +128,7 @@ func compare(t *testing.T, seed uint64, now int64, o *overview, fates []*fate) {
 			until = min(until, last)
 		}
 	}
-	if want := httpapi.Time(endOf(until)); o.Until != want {
+	if want := admin.Time(endOf(until)); o.Until != want {
 		t.Fatalf("seed %d: the overview ends at %s, want %s", seed, o.Until, want)
 	}
 	for i := range slots {
@@ -246,7 +246,7 @@ func compareWide(t *testing.T, seed uint64, now, until int64, b busy, fates []*f
 func TestNodesOfOverview(t *testing.T) {
 	const now = 300_000_000
 	k := world(now, "here")
-	alive := func(id string) { k.nodes = append(k.nodes, httpapi.Node{ID: id, Host: id, Addr: ":1"}) }
+	alive := func(id string) { k.nodes = append(k.nodes, admin.Node{ID: id, Host: id, Addr: ":1"}) }
 	tells := func(id, host string, last int64) *report {
 		r := &report{Version: version, ID: id, Host: host, Addr: ":1", Last: last, State: nodeReady, Numbers: points{10}, Refused: points{0}}
 		k.reports = append(k.reports, r)

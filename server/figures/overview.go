@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // overview is the answer of GET /overview.
@@ -100,11 +100,11 @@ type census struct {
 
 // node is a node of the cluster.
 type node struct {
-	httpapi.Node
+	admin.Node
 	// State is missing if the node does not tell it.
-	State   state            `json:"state,omitempty"`
-	Reasons []httpapi.Reason `json:"reasons"`
-	Figures *nodeFigures     `json:"figures,omitempty"`
+	State   state          `json:"state,omitempty"`
+	Reasons []admin.Reason `json:"reasons"`
+	Figures *nodeFigures   `json:"figures,omitempty"`
 }
 
 // state is the state of a node.

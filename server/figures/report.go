@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 )
 
 const (
@@ -45,17 +45,17 @@ type report struct {
 	Numbers points `json:"numbers"`
 	Refused points `json:"refused"`
 	// Bounds are the upper bounds of Calls.
-	Bounds      []float64        `json:"bounds"`
-	Calls       histogram        `json:"calls"`
-	Refusals    []refusal        `json:"refusals"`
-	Busiest     []busyHere       `json:"busiest"`
-	InHand      []inHand         `json:"inHand"`
-	RunsOut     []runsOut        `json:"runsOut"`
-	BizTypes    census           `json:"bizTypes"`
-	State       state            `json:"state"`
-	Reasons     []httpapi.Reason `json:"reasons"`
-	InFlight    int64            `json:"inFlight"`
-	Connections int64            `json:"connections"`
+	Bounds      []float64      `json:"bounds"`
+	Calls       histogram      `json:"calls"`
+	Refusals    []refusal      `json:"refusals"`
+	Busiest     []busyHere     `json:"busiest"`
+	InHand      []inHand       `json:"inHand"`
+	RunsOut     []runsOut      `json:"runsOut"`
+	BizTypes    census         `json:"bizTypes"`
+	State       state          `json:"state"`
+	Reasons     []admin.Reason `json:"reasons"`
+	InFlight    int64          `json:"inFlight"`
+	Connections int64          `json:"connections"`
 }
 
 // busyHere is what happened to a biz type on one node.

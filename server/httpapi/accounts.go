@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -53,7 +54,7 @@ func shownTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format(timeFormat)
+	return t.UTC().Format(admin.TimeFormat)
 }
 
 // gaps answers GET /biz-types/{bizType}/gaps.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -17,17 +18,17 @@ type administration struct {
 
 // administered is what administrators read and change.
 type administered struct {
-	catalogue Catalogue
-	nodes     Nodes
+	catalogue admin.Catalogue
+	nodes     admin.Nodes
 }
 
 // catalogue returns a handler that uses the catalogue.
-func (a *administration) catalogue(f func(*gin.Context, Catalogue) error) func(*gin.Context) error {
+func (a *administration) catalogue(f func(*gin.Context, admin.Catalogue) error) func(*gin.Context) error {
 	return a.handler(func(c *gin.Context, to *administered) error { return f(c, to.catalogue) })
 }
 
 // nodes returns a handler that uses the list of nodes.
-func (a *administration) nodes(f func(*gin.Context, Nodes) error) func(*gin.Context) error {
+func (a *administration) nodes(f func(*gin.Context, admin.Nodes) error) func(*gin.Context) error {
 	return a.handler(func(c *gin.Context, to *administered) error { return f(c, to.nodes) })
 }
 

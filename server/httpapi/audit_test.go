@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/audit"
-	"github.com/seqd/seqd/server/httpapi"
 )
 
 // auditPage is an answer of GET /audit.
@@ -118,7 +118,7 @@ func TestMatch(t *testing.T) {
 	api := newStarting(t)
 	catalogue := &wanted{}
 	api.Administer(catalogue, alone{})
-	for query, want := range map[string]httpapi.Listing{
+	for query, want := range map[string]admin.Listing{
 		"":                                  {Limit: 100},
 		"match=":                            {Limit: 100},
 		"match=o*.R-_9*&limit=7&after=x":    {Match: "o*.R-_9*", Limit: 7, After: "x"},
@@ -139,10 +139,10 @@ func TestMatch(t *testing.T) {
 // wanted notes what was asked for.
 type wanted struct {
 	definitions
-	last httpapi.Listing
+	last admin.Listing
 }
 
-func (w *wanted) List(_ context.Context, want httpapi.Listing) ([]httpapi.BizType, string, error) {
+func (w *wanted) List(_ context.Context, want admin.Listing) ([]admin.BizType, string, error) {
 	w.last = want
 	return nil, "", nil
 }

@@ -1,76 +1,17 @@
 package httpapi
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
 )
 
-// BizType is a definition as administrators see it.
-type BizType struct {
-	Name string `json:"name"`
-	// Version grows with every change. It is 0 if only the configuration defines the biz type.
-	Version int64 `json:"version"`
-	Enabled bool  `json:"enabled"`
-	// Source is what first defined the biz type: config or api.
-	Source string `json:"source"`
-	// UpdatedAt is RFC 3339 in UTC.
-	UpdatedAt string `json:"updatedAt,omitempty"`
-	// Definition has the form of an item of bizTypes in the configuration, without secrets.
-	Definition json.RawMessage `json:"definition"`
-	// Warnings say what the change does not do although it may look so.
-	Warnings []string `json:"warnings,omitempty"`
-	// SettingWarnings are those of them that concern one setting.
-	SettingWarnings []SettingText `json:"settingWarnings,omitempty"`
-	// Example is the ID of the first number, in the answer to a dry run; "" if it is not known.
-	Example string `json:"example,omitempty"`
-}
-
-// Change holds the options of a change of a definition.
-type Change struct {
-	// DryRun checks everything, shows an example, and changes nothing.
-	DryRun bool
-	// Force accepts a definition whose IDs could repeat earlier ones.
-	Force bool
-	// Check gets the current version, 0 if there is none, and returns an error if the change must
-	// not be made.
-	Check func(version int64) error
-}
-
-// Listing says which biz types to list.
-type Listing struct {
-	// Match is a pattern that the names match, in which * stands for any characters; "" for all.
-	Match string
-	// After is the name to begin after.
-	After string
-	// Limit is the most biz types to return, 1 or more.
-	Limit int
-}
-
-// Catalogue lets administrators read and change biz types. It is safe for concurrent use. Its
-// errors are of type [*seqd.Error].
-type Catalogue interface {
-	// List returns a part of the biz types in the order of their names. next is the name to continue
-	// after, "" at the end. If a pattern is given, the part can have fewer biz types than asked for,
-	// even none, although others follow: not too many names are looked at for one request.
-	List(ctx context.Context, want Listing) (list []BizType, next string, err error)
-	Get(ctx context.Context, name string) (BizType, error)
-	// Put stores a definition. created is true if there was none.
-	Put(ctx context.Context, name string, definition []byte, c Change) (b BizType, created bool, err error)
-	// Patch changes a definition by a merge patch (RFC 7396).
-	Patch(ctx context.Context, name string, patch []byte, c Change) (BizType, error)
-	Enable(ctx context.Context, name string, enabled bool, c Change) (BizType, error)
-	// Delete replaces the definition by a tombstone and returns the tombstone's version.
-	Delete(ctx context.Context, name string, c Change) (BizType, error)
-}
-
 // listBizTypes answers GET /biz-types.
-func listBizTypes(c *gin.Context, catalogue Catalogue) error {
+func listBizTypes(c *gin.Context, catalogue admin.Catalogue) error {
 	want, err := readListing(c.Request.URL.RawQuery)
 	if err != nil {
 		return err
@@ -80,9 +21,9 @@ func listBizTypes(c *gin.Context, catalogue Catalogue) error {
 		return err
 	}
 	answer := struct {
-		BizTypes []BizType `json:"bizTypes"`
-		Next     string    `json:"next,omitempty"`
-	}{append([]BizType{}, list...), next}
+		BizTypes []admin.BizType `json:"bizTypes"`
+		Next     string          `json:"next,omitempty"`
+	}{append([]admin.BizType{}, list...), next}
 	writeJSON(c, http.StatusOK, jsonType, answer)
 	return nil
 }
@@ -91,7 +32,7 @@ func listBizTypes(c *gin.Context, catalogue Catalogue) error {
 const longestMatch = 256
 
 // readListing reads the query of a list of biz types.
-func readListing(query string) (want Listing, err error) {
+func readListing(query string) (want admin.Listing, err error) {
 	values, err := readQuery(query, "after", "limit", "match")
 	if err != nil {
 		return want, err
@@ -113,7 +54,7 @@ func readListing(query string) (want Listing, err error) {
 }
 
 // getBizType answers GET /biz-types/{bizType}.
-func getBizType(c *gin.Context, catalogue Catalogue) error {
+func getBizType(c *gin.Context, catalogue admin.Catalogue) error {
 	name, err := bizTypeOf(c)
 	if err != nil {
 		return err
@@ -127,7 +68,7 @@ func getBizType(c *gin.Context, catalogue Catalogue) error {
 }
 
 // putBizType answers PUT /biz-types/{bizType}.
-func putBizType(c *gin.Context, catalogue Catalogue) error {
+func putBizType(c *gin.Context, catalogue admin.Catalogue) error {
 	name, text, change, err := definitionOf(c)
 	if err != nil {
 		return err
@@ -145,7 +86,7 @@ func putBizType(c *gin.Context, catalogue Catalogue) error {
 }
 
 // patchBizType answers PATCH /biz-types/{bizType}.
-func patchBizType(c *gin.Context, catalogue Catalogue) error {
+func patchBizType(c *gin.Context, catalogue admin.Catalogue) error {
 	name, text, change, err := definitionOf(c)
 	if err != nil {
 		return err
@@ -159,7 +100,7 @@ func patchBizType(c *gin.Context, catalogue Catalogue) error {
 }
 
 // deleteBizType answers DELETE /biz-types/{bizType}.
-func deleteBizType(c *gin.Context, catalogue Catalogue) error {
+func deleteBizType(c *gin.Context, catalogue admin.Catalogue) error {
 	name, change, err := changeOf(c, "dryRun")
 	if err != nil {
 		return err
@@ -174,8 +115,8 @@ func deleteBizType(c *gin.Context, catalogue Catalogue) error {
 }
 
 // enableBizType returns the handler of POST /biz-types/{bizType}/enable or /disable.
-func enableBizType(enabled bool) func(*gin.Context, Catalogue) error {
-	return func(c *gin.Context, catalogue Catalogue) error {
+func enableBizType(enabled bool) func(*gin.Context, admin.Catalogue) error {
+	return func(c *gin.Context, catalogue admin.Catalogue) error {
 		name, change, err := changeOf(c)
 		if err != nil {
 			return err
@@ -189,7 +130,7 @@ func enableBizType(enabled bool) func(*gin.Context, Catalogue) error {
 	}
 }
 
-func writeBizType(c *gin.Context, status int, b BizType) {
+func writeBizType(c *gin.Context, status int, b admin.BizType) {
 	if b.Version > 0 {
 		setETag(c.Writer.Header(), b.Version)
 		setRevision(c, b.Version)
@@ -208,14 +149,14 @@ func bizTypeOf(c *gin.Context) (string, error) {
 
 // definitionOf reads a request that changes a definition: the name of the biz type, the body, and
 // what the query and the headers ask for.
-func definitionOf(c *gin.Context) (name string, text []byte, change Change, err error) {
+func definitionOf(c *gin.Context) (name string, text []byte, change admin.Change, err error) {
 	name, change, err = changeOf(c, "dryRun", "force")
 	return name, body(c), change, err
 }
 
 // changeOf reads the name and the options of a change. flags are the query parameters that are
 // allowed.
-func changeOf(c *gin.Context, flags ...string) (name string, change Change, err error) {
+func changeOf(c *gin.Context, flags ...string) (name string, change admin.Change, err error) {
 	name = c.Param("bizType")
 	if err = seqd.CheckName(name); err != nil {
 		return "", change, err

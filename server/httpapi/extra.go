@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // Extra is a route that another package serves inside the middleware of the API: request IDs,
@@ -170,7 +171,7 @@ func (v *Visit) Caller() seqd.Caller { return callerOf(v.c, &v.api.issuing.proxi
 func (v *Visit) Counted(n int) { v.api.issuing.tracing.count(v.c, n) }
 
 // Catalogue returns what changes biz types, or why it cannot be used yet.
-func (v *Visit) Catalogue() (Catalogue, error) {
+func (v *Visit) Catalogue() (admin.Catalogue, error) {
 	if to := v.api.admin.current.Load(); to != nil {
 		return to.catalogue, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -384,13 +385,13 @@ func TestCauseInTheLog(t *testing.T) {
 }
 
 // failing is a catalogue whose errors do not say why it fails.
-type failing struct{ httpapi.Catalogue }
+type failing struct{ admin.Catalogue }
 
-func (failing) Get(context.Context, string) (httpapi.BizType, error) {
-	return httpapi.BizType{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "the log says more", Err: errors.New("the true cause")}
+func (failing) Get(context.Context, string) (admin.BizType, error) {
+	return admin.BizType{}, &seqd.Error{Code: seqd.CodeConflict, Detail: "the log says more", Err: errors.New("the true cause")}
 }
 
-func (failing) List(context.Context, httpapi.Listing) ([]httpapi.BizType, string, error) {
+func (failing) List(context.Context, admin.Listing) ([]admin.BizType, string, error) {
 	return nil, "", &seqd.Error{Code: seqd.CodeConflict, Detail: "no list"}
 }
 

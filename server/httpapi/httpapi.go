@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -196,10 +197,12 @@ func (a *API) Gate() *gate.Gate { return a.gate }
 
 // Administer sets what the routes of administrators use. Until then they answer that the service is
 // starting.
-func (a *API) Administer(c Catalogue, n Nodes) { a.admin.current.Store(&administered{c, n}) }
+func (a *API) Administer(c admin.Catalogue, n admin.Nodes) {
+	a.admin.current.Store(&administered{c, n})
+}
 
 // Show sets what GET /overview shows. Until then it answers that the service is starting.
-func (a *API) Show(f Figures) { a.overview.figures.Store(&f) }
+func (a *API) Show(f admin.Figures) { a.overview.figures.Store(&f) }
 
 // Trace sets the tracer. Call it before the first request. Without it nothing is traced.
 func (a *API) Trace(tracer Tracer) { a.middleware.tracing.tracer = tracer }

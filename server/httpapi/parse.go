@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -52,7 +53,7 @@ func (p parsing) parse(c *gin.Context) error {
 		Period: number.Period.String(), MachineID: number.MachineID, Sequence: number.Sequence,
 	}
 	if !number.Time.IsZero() {
-		answer.At = number.Time.UTC().Format(timeFormat)
+		answer.At = number.Time.UTC().Format(admin.TimeFormat)
 	}
 	writeJSON(c, http.StatusOK, jsonType, answer)
 	return nil

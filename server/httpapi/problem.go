@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -25,18 +26,12 @@ type problem struct {
 	Detail    string    `json:"detail"`
 	RequestID string    `json:"requestId,omitempty"`
 	// Problems lists what is wrong with the settings of a definition.
-	Problems []SettingText `json:"problems,omitempty"`
-	BizTypes []unready     `json:"bizTypes,omitempty"`
+	Problems []admin.SettingText `json:"problems,omitempty"`
+	BizTypes []unready           `json:"bizTypes,omitempty"`
 	// Unready is how many biz types cannot issue. BizTypes names the first of them.
 	Unready int `json:"unready,omitempty"`
 	// Details are what strategies report to operators, in the answer of /readyz.
 	Details details `json:"details,omitempty"`
-}
-
-// SettingText is what is wrong with one setting, or what there is to know about it.
-type SettingText struct {
-	Key  string `json:"key"`
-	Text string `json:"text"`
 }
 
 func newProblem(err *seqd.Error) problem {
@@ -47,7 +42,7 @@ func newProblem(err *seqd.Error) problem {
 	}
 	p := problem{Type: errorsPath + string(code), Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
 	for _, wrong := range err.Problems {
-		p.Problems = append(p.Problems, SettingText(wrong))
+		p.Problems = append(p.Problems, admin.SettingText(wrong))
 	}
 	return p
 }

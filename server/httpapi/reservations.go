@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // reservations serves /seq/{bizType}/reservations and what is below it. Reserving itself is issuing.
@@ -89,7 +90,7 @@ func appendReservation(dst []byte, call *seqd.Call, state bool) []byte {
 	} else {
 		dst = append(dst, `],"expiresAt":"`...)
 	}
-	return append(r.ExpiresAt.UTC().AppendFormat(dst, timeFormat), "\"}\n"...)
+	return append(r.ExpiresAt.UTC().AppendFormat(dst, admin.TimeFormat), "\"}\n"...)
 }
 
 // reservationPath returns where a reservation is, relative to the path that reserves: only a proxy

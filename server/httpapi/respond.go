@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -79,9 +78,3 @@ func writeLimit(header http.Header, limit seqd.Limit) {
 	header["Ratelimit-Remaining"] = []string{strconv.FormatInt(limit.Remaining, 10)}
 	header["Ratelimit-Reset"] = []string{strconv.FormatInt(int64(math.Ceil(limit.Reset.Seconds())), 10)}
 }
-
-// timeFormat is RFC 3339 with milliseconds.
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
-
-// Time formats a time in ms since the Unix epoch as RFC 3339 in UTC, to the millisecond.
-func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format(timeFormat) }

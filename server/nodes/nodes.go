@@ -2,7 +2,7 @@
 // document about itself and reads those of the others.
 //
 // The package depends on the documents of the store, a clock and a log. The functions in [Options]
-// return what a node reports about itself. To add a field to GET /nodes, add it to [httpapi.Node]
+// return what a node reports about itself. To add a field to GET /nodes, add it to [admin.Node]
 // and fill it in [Nodes.self].
 package nodes
 
@@ -21,7 +21,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/logging"
 )
 
@@ -82,7 +82,7 @@ type Nodes struct {
 	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
 }
 
-var _ httpapi.Nodes = (*Nodes)(nil)
+var _ admin.Nodes = (*Nodes)(nil)
 
 // New returns the nodes, of which this one is not one yet; see [Nodes.Beat].
 func New(opts Options) *Nodes {
@@ -107,14 +107,14 @@ func New(opts Options) *Nodes {
 func (n *Nodes) Self() (id, host string) { return n.id, n.host }
 
 // self is what this node says of itself. store is why the store cannot be used, nil if it can.
-func (n *Nodes) self(store error) httpapi.Node {
+func (n *Nodes) self(store error) admin.Node {
 	o, now := &n.opts, n.opts.Clock()
 	started := now.Add(n.started.Sub(o.Now()))
-	self := httpapi.Node{
+	self := admin.Node{
 		ID: n.id, Addr: o.Addr, Host: n.host, Build: o.Build,
-		StartedAt: httpapi.Time(started.UnixMilli()), SeenAt: httpapi.Time(now.UnixMilli()),
+		StartedAt: admin.Time(started.UnixMilli()), SeenAt: admin.Time(now.UnixMilli()),
 		BizTypesFrom: o.BizTypesFrom, Catalogue: o.Changes(), BizTypes: o.BizTypes(),
-		MachineIDs: make(map[string]int64), Backends: make(map[string]httpapi.Backend),
+		MachineIDs: make(map[string]int64), Backends: make(map[string]admin.Backend),
 	}
 	if o.ClockOffset != nil {
 		if offset, ok := o.ClockOffset(); ok {
@@ -124,7 +124,7 @@ func (n *Nodes) self(store error) httpapi.Node {
 	self.Backends["store"] = backend(store, "the store does not answer")
 	if o.FailedOver != nil && store == nil {
 		if why := o.FailedOver(); why != nil {
-			self.Backends["store"] = httpapi.Backend{State: "failed_over", Detail: why.Detail}
+			self.Backends["store"] = admin.Backend{State: "failed_over", Detail: why.Detail}
 		}
 	}
 	if o.RedisAway != nil {
@@ -139,26 +139,26 @@ func (n *Nodes) self(store error) httpapi.Node {
 	return self
 }
 
-func backend(err error, detail string) httpapi.Backend {
+func backend(err error, detail string) admin.Backend {
 	if err == nil {
-		return httpapi.Backend{State: "ok"}
+		return admin.Backend{State: "ok"}
 	}
-	return httpapi.Backend{State: "away", Detail: detail}
+	return admin.Backend{State: "away", Detail: detail}
 }
 
-// Nodes implements [httpapi.Nodes].
-func (n *Nodes) Nodes(ctx context.Context) (list []httpapi.Node, complete bool) {
+// Nodes implements [admin.Nodes].
+func (n *Nodes) Nodes(ctx context.Context) (list []admin.Node, complete bool) {
 	list, err := listed(ctx, n.opts.Documents, n.opts.Clock(), n.id)
 	self := n.self(err)
 	self.Self = true
 	list = append(list, self)
-	slices.SortFunc(list, func(a, b httpapi.Node) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(list, func(a, b admin.Node) int { return strings.Compare(a.ID, b.ID) })
 	return list, err == nil
 }
 
 // Others returns the other nodes that use the store. A node that has ended without a stop is among
 // them for up to 20 s.
-func (n *Nodes) Others(ctx context.Context) ([]httpapi.Node, error) {
+func (n *Nodes) Others(ctx context.Context) ([]admin.Node, error) {
 	if !n.opts.Shared {
 		return nil, nil
 	}
@@ -170,7 +170,7 @@ func (n *Nodes) Others(ctx context.Context) ([]httpapi.Node, error) {
 }
 
 // listed returns the nodes that have said less than life ago that they are there, except one.
-func listed(ctx context.Context, documents persist.Documents, now time.Time, except string) (list []httpapi.Node, err error) {
+func listed(ctx context.Context, documents persist.Documents, now time.Time, except string) (list []admin.Node, err error) {
 	docs, err := documents.List(ctx, kind, "", mostNodes)
 	for _, doc := range docs {
 		if doc.Key == except || doc.Expires < now.UnixMilli() {
@@ -184,7 +184,7 @@ func listed(ctx context.Context, documents persist.Documents, now time.Time, exc
 }
 
 // readNode returns what the document of another node says. ok is false if it is damaged.
-func readNode(id, body string) (other httpapi.Node, ok bool) {
+func readNode(id, body string) (other admin.Node, ok bool) {
 	if len(body) > longestBody || json.Unmarshal([]byte(body), &other) != nil || other.ID != id {
 		return other, false
 	}
@@ -193,7 +193,7 @@ func readNode(id, body string) (other httpapi.Node, ok bool) {
 		other.MachineIDs = make(map[string]int64)
 	}
 	if other.Backends == nil {
-		other.Backends = make(map[string]httpapi.Backend)
+		other.Backends = make(map[string]admin.Backend)
 	}
 	return other, true
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/server/httpapi"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/logging"
 )
 
@@ -25,7 +25,7 @@ const (
 )
 
 // SourcesOf returns where the definitions of nodes come from.
-func SourcesOf(list []httpapi.Node) (s Sources) {
+func SourcesOf(list []admin.Node) (s Sources) {
 	for _, node := range list {
 		name := shown(node)
 		switch node.BizTypesFrom {
@@ -41,7 +41,7 @@ func SourcesOf(list []httpapi.Node) (s Sources) {
 }
 
 // shown returns the name of a node for people.
-func shown(node httpapi.Node) string {
+func shown(node admin.Node) string {
 	if node.Addr == "" {
 		return node.Host
 	}
@@ -76,7 +76,7 @@ func MixedIn(ctx context.Context, store persist.Store, from string) (*seqd.Error
 		return nil, err
 	}
 	list, err := listed(ctx, store.Documents(), now, "")
-	return SourcesOf(append(list, httpapi.Node{Host: "this configuration", BizTypesFrom: from})).Mixed(), err
+	return SourcesOf(append(list, admin.Node{Host: "this configuration", BizTypesFrom: from})).Mixed(), err
 }
 
 // Mixed returns why an operator has to look at the nodes, as far as this node knew a few seconds ago:
@@ -89,7 +89,7 @@ func (n *Nodes) look(ctx context.Context, looking *logging.Trouble) {
 	if err != nil {
 		return // writing to the same store says so
 	}
-	list = append(list, httpapi.Node{Host: n.host, Addr: n.opts.Addr, BizTypesFrom: n.opts.BizTypesFrom})
+	list = append(list, admin.Node{Host: n.host, Addr: n.opts.Addr, BizTypesFrom: n.opts.BizTypesFrom})
 	mixed := SourcesOf(list).Mixed()
 	n.mixed.Store(mixed)
 	if mixed == nil {
