@@ -32,7 +32,6 @@ require (
 	golang.org/x/term v0.44.0
 	golang.org/x/time v0.14.0
 	google.golang.org/protobuf v1.36.10
-	pgregory.net/rapid v1.2.0
 )
 
 require (

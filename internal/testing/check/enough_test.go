@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
@@ -53,10 +54,7 @@ func TestTooLittle(t *testing.T) {
 
 	s = ofLength()
 	want(t, s.check(t), map[string]int64{RuleRecord: 12}) // three nodes, eight biz types, no fault
-	r, err := Entries(s.entries, Options{Unfinished: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Entries(s.entries, Options{Unfinished: true}))(t)
 	want(t, r, map[string]int64{})
 	if !r.CutShort || !strings.Contains(r.String(), "cut short") {
 		t.Error("the report does not say that the record was cut short")

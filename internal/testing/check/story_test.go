@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
@@ -149,10 +150,7 @@ func (s *story) check(tb testing.TB) *Report {
 			last = max(last, e.Call.End)
 		}
 	}
-	r, err := Entries(append(s.entries, record.Entry{Done: &record.Done{At: last + 1000*ms}}), Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must.Get(Entries(append(s.entries, record.Entry{Done: &record.Done{At: last + 1000*ms}}), Options{}))(tb)
 	return r
 }
 
