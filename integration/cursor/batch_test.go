@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -120,88 +121,6 @@ func TestBatchedTakes(t *testing.T) {
 	t.Logf("%d answered, %d failed, %d ran, %d round trips", answered, failed, ran, trips)
 }
 
-// If the answers to a batch are lost, each of its takes fails, and has run once or not at all.
-func TestBatchLostReplies(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	link := testenv.NewLink(t, server.Addr())
-	client := connect(t, link.Addr(), second)
-	all := batchers(t, client, 16)
-	warm(t, client)
-	before := writes(t, server.Client())
-	link.DropReplies()
-	var wg sync.WaitGroup
-	for _, c := range all {
-		wg.Go(func() {
-			if taken, err := c.Take(context.Background(), rediscursor.Take{Count: 3, Threshold: 0.99}); err == nil {
-				t.Errorf("got %+v", taken)
-			}
-		})
-	}
-	wg.Wait()
-	link.Restore()
-	ran := writes(t, server.Client()) - before
-	direct, skipped := connect(t, server.Addr(), calm), int64(0)
-	for i, c := range all {
-		next := reopen(t, direct, c.name).peek().Next - int64(i*each+1)
-		if next != 0 && next != 3 {
-			t.Errorf("counter %d: %d numbers were taken", i, next)
-		}
-		skipped += next / 3
-	}
-	if ran != skipped || ran == 0 {
-		t.Errorf("%d ran, %d took", ran, skipped)
-	}
-}
-
-// In a Cluster, takes at servers that answer do not wait for one that hangs.
-func TestClusterHangingServer(t *testing.T) {
-	t.Parallel()
-	cluster := testenv.StartCluster(t)
-	client := connectCluster(t, cluster, calm, nil)
-	all := batchers(t, client, 24)
-	hanging := cluster.Master(all[0].key)
-	var there, elsewhere []batcher
-	for _, c := range all {
-		if cluster.Master(c.key) == hanging {
-			there = append(there, c)
-		} else {
-			elsewhere = append(elsewhere, c)
-		}
-	}
-	if len(elsewhere) == 0 {
-		t.Fatal("all counters are on one server")
-	}
-	hanging.Pause()
-	late := make(chan error, len(there))
-	for _, c := range there {
-		go func() {
-			_, err := c.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99})
-			late <- err
-		}()
-	}
-	for range 20 {
-		var wg sync.WaitGroup
-		for _, c := range elsewhere {
-			wg.Go(func() {
-				if _, err := c.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-	}
-	if len(late) > 0 {
-		t.Error("a server that hangs has answered")
-	}
-	hanging.Resume()
-	for range there {
-		if err := <-late; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // Slots move to another server and back under batches. Each take runs at most once, after MOVED and
 // after ASK too.
 func TestClusterBatches(t *testing.T) {
@@ -235,9 +154,7 @@ func TestClusterBatches(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := moving.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99}); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, must.Err(moving.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99})))
 				calls.Add(1)
 			}
 		})

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
-	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -118,78 +115,6 @@ func (n *neighbours) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return nil
 	}
 }
-
-// A cursor that cannot be used fails only the takes from it, although they share runs with others.
-func TestJointTakesFailAlone(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	client := connect(t, server.Addr(), calm)
-	all := batchers(t, client, 16)
-	bad := all[5]
-	must.Do(t, client.Set(context.Background(), bad.key, "text", 0).Err())
-	before := runs(t, server)
-	var takes atomic.Int64
-	ledger := newLedger(t)
-	var wg sync.WaitGroup
-	for range 4 {
-		for _, c := range all {
-			wg.Go(func() {
-				for range 200 {
-					taken, err := c.Take(context.Background(), rediscursor.Take{Count: 2, Threshold: 0.99, Claim: claim})
-					takes.Add(1)
-					if (c.place == bad.place) != (err != nil) || err != nil && !strings.Contains(err.Error(), "WRONGTYPE") {
-						t.Errorf("counter %d got %v, %v", c.place, taken.Runs, err)
-					}
-					ledger.add(taken.Runs)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if ran := runs(t, server) - before; ran >= takes.Load()/2 {
-		t.Errorf("%d runs of %d takes", ran, takes.Load())
-	}
-}
-
-// Errors that a server gives to writes only: each take of a run has one, and takes nothing.
-func TestJointRefusedWrites(t *testing.T) {
-	t.Parallel()
-	source := must.Get(os.ReadFile(takeFile))(t)
-	script := redisonce.NewScript(string(source))
-	for text, setup := range map[string]string{
-		"NOREPLICAS": "CONFIG SET min-replicas-to-write 1",
-		"OOM":        "CONFIG SET maxmemory 1",
-		"run ":       "ACL SETUSER default -hset",
-		"command":    "ACL SETUSER default -hmget",
-		"NOPERM":     "ACL SETUSER default resetkeys ~none",
-	} {
-		t.Run(text, func(t *testing.T) {
-			server := testenv.StartRedis(t)
-			client := connect(t, server.Addr(), calm)
-			all := batchers(t, client, 4)
-			var words []any
-			for _, w := range strings.Fields(setup) {
-				words = append(words, w)
-			}
-			command(t, client, words...)
-			var calls []*redisonce.Call
-			for _, c := range all {
-				calls = append(calls, script.Joint(usual{}, c.key, "2", epoch))
-			}
-			redisonce.Together(context.Background(), client, calls)
-			for _, c := range calls {
-				if c.Err == nil || !strings.Contains(c.Err.Error(), text) {
-					t.Errorf("%v, %v", c.Reply, c.Err)
-				}
-			}
-		})
-	}
-}
-
-// usual is the head of a take.
-type usual struct{}
-
-func (usual) Head() []any { return []any{2, clusterID, "g", "0.99", "0", "0", "0"} }
 
 // Behind one address may be servers that have their keys in slots, as behind proxies of hosted Redis.
 // They refuse runs with keys of several slots. A server of a Cluster stands in for them.

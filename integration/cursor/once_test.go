@@ -6,12 +6,10 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
@@ -353,30 +351,4 @@ func TestDeadConnections(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A call while the server hangs ends in time, and runs once when the server resumes.
-func TestHangingServer(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, DialerRetries: 1, DialTimeout: calm, ReadTimeout: second, WriteTimeout: calm})
-	defer client.Close()
-	c := open(t, client)
-	c.fill("1-100", 0) // on the connection that is used below: a call is sent, however slow the machine
-	server.Pause()
-	began := time.Now()
-	if taken, err := c.Take(t.Context(), rediscursor.Take{Count: 5, Threshold: 1}); err == nil {
-		t.Errorf("got %+v", taken)
-	}
-	if took := time.Since(began); took < second/2 || took > await.Patience {
-		t.Errorf("it took %s", took)
-	}
-	server.Resume()
-	eventually(t, "the server resumes", func() error {
-		taken, err := c.Take(t.Context(), rediscursor.Take{Threshold: 1})
-		if err == nil && taken.Next != 6 {
-			t.Errorf("the next is %d", taken.Next)
-		}
-		return err
-	})
 }

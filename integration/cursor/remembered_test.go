@@ -2,12 +2,23 @@ package cursor
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
+)
+
+const (
+	takeFile = "../../strategy/segment/rediscursor/lua/take.lua"
+	readInfo = "redis.call('INFO', 'replication')"
 )
 
 // Why every take asks for the replication ID (docs/adr/0048): a take that relies on what was read
@@ -49,4 +60,17 @@ func TestRememberedReplicationID(t *testing.T) {
 	if got := c.take(rediscursor.Take{Count: 10, Threshold: 0.99}); !got.Stub || len(got.Runs) > 0 {
 		t.Errorf("a take that asks got %+v", got)
 	}
+}
+
+// withoutInfo loads take.lua with the reply of INFO as a constant.
+func withoutInfo(t tester, client *redis.Client, server *testenv.Redis) (hash string) {
+	t.Helper()
+	source := must.Get(os.ReadFile(takeFile))(t)
+	text := strings.Replace(string(source), readInfo, fmt.Sprintf("'role:master master_replid:%s\\r'", server.ReplicationID()), 1)
+	if text == string(source) {
+		t.Fatalf("%s has no %s", takeFile, readInfo)
+	}
+	must.Do(t, client.ScriptLoad(context.Background(), text).Err())
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
