@@ -74,9 +74,7 @@ func TestReplicaAddedAfterTheCheck(t *testing.T) {
 	server := testenv.StartRedis(t, told, "min-replicas-max-lag 3")
 	testenv.StartReplica(t, server, told)
 	client := connect(t, server.Addr(), calm)
-	if err := redisslots.Check(t.Context(), client); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, redisslots.Check(t.Context(), client))
 	s := open(t, client, "seqd:")
 	if lag := s.look().Lag; lag != 5_000 {
 		t.Errorf("the lag is %d", lag)

@@ -3,7 +3,6 @@ package snowflake
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -286,73 +285,6 @@ func TestReplicaIsRefused(t *testing.T) {
 	if after := s.hash(); len(before) != 4 || !maps.Equal(before, after) {
 		t.Errorf("%v became %v", before, after)
 	}
-}
-
-// runs returns how often scripts have run on a server.
-func runs(t testing.TB, server *testenv.Redis) (count int64) {
-	t.Helper()
-	for name, text := range server.Info("commandstats") {
-		if name == "cmdstat_evalsha" || name == "cmdstat_eval" {
-			var n int64
-			if _, err := fmt.Sscanf(text, "calls=%d,", &n); err != nil {
-				t.Fatal(err)
-			}
-			count += n
-		}
-	}
-	return count
-}
-
-// A swap whose answer is lost has run once, even with a client that retries.
-func TestLostReply(t *testing.T) {
-	t.Parallel()
-	for _, retries := range []int{-1, 3} {
-		t.Run(fmt.Sprint(retries), func(t *testing.T) {
-			t.Parallel()
-			server := testenv.StartRedis(t)
-			link := testenv.NewLink(t, server.Addr())
-			client := redis.NewClient(&redis.Options{
-				Addr: link.Addr(), MaxRetries: retries, DialerRetries: 1, DialTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
-			})
-			t.Cleanup(func() { _ = client.Close() })
-			s := open(t, client, "seqd:")
-			source := s.fill()
-			before := runs(t, server)
-			link.DropReplies()
-			made, err := s.Swap(t.Context(), tableName, persist.SlotSwap{OldSet: &set, NewSlot: leased(6), Source: source})
-			if made || err == nil {
-				t.Errorf("%v, %v", made, err)
-			}
-			link.Restore()
-			await.Eventually(t, "it has run", func() error {
-				if runs(t, server) == before {
-					return errors.New("it has not")
-				}
-				return nil
-			})
-			if got := runs(t, server) - before; got != 1 {
-				t.Errorf("it ran %d times", got)
-			}
-			s = open(t, connect(t, server.Addr(), calm), "seqd:")
-			if table := s.look(); len(table.Slots) != 2 {
-				t.Errorf("it holds %+v", table)
-			}
-		})
-	}
-}
-
-// A server that does not have the scripts gets their texts.
-func TestNoScript(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartRedis(t)
-	s := open(t, connect(t, server.Addr(), calm), "seqd:")
-	flush := func() { command(t, server.Client(), "SCRIPT", "FLUSH") }
-	flush()
-	source := s.fill()
-	flush()
-	s.swap(true, persist.SlotSwap{OldSet: &set, OldSlot: leased(5), NewSlot: leased(5), Source: source})
-	flush()
-	must.Report(t, s.Drop(t.Context(), tableName))
 }
 
 // If a server cannot write, the result is an error, and nothing has changed.
