@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/testing/check"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -239,10 +240,7 @@ func TestRules(t *testing.T) {
 			t.Fatalf("%s: %v", folder, err)
 		}
 		for _, script := range scripts {
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(script))(t)
 			for _, r := range sabotage.RulesOf(string(text)) {
 				known = append(known, string(r))
 			}

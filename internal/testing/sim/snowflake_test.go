@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	_ "github.com/seqd/seqd/standard"
@@ -40,7 +40,6 @@ type flakes struct {
 	used    map[[2]int64]string // the life that used a millisecond of a machine ID
 	highest map[string]int64    // by life
 	recent  map[*node]int       // the answers with numbers since they were last counted
-	refused map[string]int      // by code
 }
 
 // onRegistries runs a test with the registry in the store, and with the registry in Redis.
@@ -60,14 +59,11 @@ func playFlakes(t *testing.T, machineBits int, o Options, test func(s *flakes)) 
 func runFlakes(t *testing.T, machineBits int, o Options, test func(s *flakes)) {
 	time.Sleep(time.Until(begins))
 	o.Seed, o.Say = 1, t.Output()
-	w, err := newWorld(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(newWorld(t, o))(t)
 	w.bizTypes = `[{"name":"order","strategy":"snowflake","bitsMachine":` + strconv.Itoa(machineBits) + `}]`
 	w.sparse = w.bizTypes
 	s := &flakes{World: w, T: t, machineBits: machineBits, issued: map[int64]string{}, used: map[[2]int64]string{}, highest: map[string]int64{},
-		recent: map[*node]int{}, refused: map[string]int{}}
+		recent: map[*node]int{}}
 	ctx, end := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for _, n := range s.nodes {
@@ -113,10 +109,6 @@ func (s *flakes) ask(n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if status != http.StatusOK {
-		var problem struct{ Code string }
-		if json.Unmarshal([]byte(body), &problem) == nil {
-			s.refused[problem.Code]++
-		}
 		return
 	}
 	s.recent[n]++
@@ -161,16 +153,6 @@ func (s *flakes) until(what string, is func() bool) {
 			s.Fatalf("not so: %s", what)
 		}
 	}
-}
-
-// refusals returns how many calls were refused so far.
-func (s *flakes) refusals() (sum int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, count := range s.refused {
-		sum += count
-	}
-	return sum
 }
 
 // shownLease is what /readyz says of a machine ID; -1 stands for none.
@@ -223,107 +205,14 @@ func (s *flakes) becomes(n *node, status int, code string) shownLease {
 
 // away cuts a node off from the registry, in this life and, if it is in Redis, in later ones. back ends
 // that.
-func (s *flakes) away(n *node, how storesim.State) (back func()) {
+func (s *flakes) away(n *node) (back func()) {
 	if !s.options.Registry {
-		n.setStore(how)
+		n.setStore(storesim.Hung)
 		return func() { n.setStore(storesim.Up) }
 	}
 	f := new(fault)
 	s.cutOffRedis(f, n)
-	for i := range redisServers {
-		if how == storesim.Away {
-			s.net.Reset(n.host, redisHost(i))
-		}
-	}
 	return f.undoAll
-}
-
-// allAway makes the registry unavailable to everybody, also to nodes that start.
-func (s *flakes) allAway() (back func()) {
-	if !s.options.Registry {
-		s.store.Set(storesim.Away)
-		return func() { s.store.Set(storesim.Up) }
-	}
-	s.primaryRedis().Kill()
-	return func() {
-		s.primaryRedis().Start(redissim.Everything)
-		s.resync()
-	}
-}
-
-// The registry is away when a node starts, then for a moment, and then for longer than a lease. Within
-// a lease no call is refused.
-func TestRegistryAway(t *testing.T) {
-	onRegistries(t, 10, nil, func(s *flakes) {
-		a := s.nodes[0]
-		back := s.allAway()
-		a.start()
-		s.becomes(a, http.StatusServiceUnavailable, "store_unavailable")
-		if status, _ := s.get(a, "/healthz"); status != http.StatusOK {
-			s.Errorf("/healthz answers %d", status)
-		}
-		back()
-		machine := s.becomes(a, http.StatusOK, "").machine
-		s.issues(a)
-		for _, how := range []storesim.State{storesim.Away, storesim.Hung} {
-			before := s.refusals()
-			back := s.away(a, how)
-			lease := s.becomes(a, http.StatusOK, "store_unavailable")
-			time.Sleep(time.Until(lease.until) - time.Second)
-			s.issues(a)
-			if n := s.refusals() - before; n > 0 {
-				s.Errorf("%d calls were refused within the lease", n)
-			}
-			s.becomes(a, http.StatusServiceUnavailable, "no_machine_id")
-			back()
-			s.becomes(a, http.StatusOK, "")
-			s.issues(a)
-			back = s.away(a, how)
-			s.becomes(a, http.StatusOK, "store_unavailable")
-			back()
-			if now := s.becomes(a, http.StatusOK, "").machine; now != machine {
-				s.Errorf("machine ID %d became %d", machine, now)
-			}
-		}
-	})
-}
-
-// With offlineStart a node that was killed gets its own machine ID back, and issues without the
-// registry until its reservation ends, also over restarts. After that a restart does not help.
-func TestReservation(t *testing.T) {
-	onRegistries(t, 10, offlineStart, func(s *flakes) {
-		a := s.nodes[0]
-		restart := func() { a.kill(false); a.start() }
-		a.start()
-		machine := s.becomes(a, http.StatusOK, "").machine
-		restart()
-		s.issues(a)
-		if now := s.becomes(a, http.StatusOK, "").machine; now != machine {
-			s.Errorf("machine ID %d became %d", machine, now)
-		}
-		back := s.allAway()
-		away := time.Now()
-		time.Sleep(leaseLength)
-		s.becomes(a, http.StatusOK, "store_unavailable")
-		for range 2 {
-			s.issues(a)
-			restart()
-			s.issues(a)
-			s.becomes(a, http.StatusOK, "store_unavailable")
-		}
-		if time.Since(away) > reserved-leaseLength {
-			s.Errorf("two restarts took %v", time.Since(away))
-		}
-		s.becomes(a, http.StatusServiceUnavailable, "no_machine_id")
-		if alone := time.Since(away); alone < reserved-leaseLength || alone > reserved+2*leaseLength {
-			s.Errorf("it issued for %v without the registry", alone)
-		}
-		restart()
-		s.becomes(a, http.StatusServiceUnavailable, "store_unavailable")
-		back()
-		s.becomes(a, http.StatusOK, "")
-		s.issues(a)
-	})
 }
 
 // There are two machine IDs and three nodes. One node is paused, or cut off from the registry, and the
@@ -344,7 +233,7 @@ func TestMachineIDTakenOver(t *testing.T) {
 				}
 				for _, loses := range []func() (back func()){
 					func() func() { a.pause(); return a.resume },
-					func() func() { return s.away(a, storesim.Hung) },
+					func() func() { return s.away(a) },
 				} {
 					_, _, was, _ := s.ready(a)
 					s.issues(a)
@@ -398,7 +287,7 @@ func (s *flakes) losesRegistry(lose func(old storesim.Backup)) {
 	a.start()
 	s.becomes(a, http.StatusOK, "")
 	time.Sleep(leaseLength) // b renews its lease, and so can see that the copy is older
-	back := s.away(a, storesim.Hung)
+	back := s.away(a)
 	lose(old)
 	lost := time.Now()
 	time.Sleep(leaseLength / 2) // b renews its lease again
@@ -456,7 +345,7 @@ func TestStoreFailsOverWithoutTheLease(t *testing.T) {
 		s.store.SetLag(mayLack)
 		a.start()
 		s.becomes(a, http.StatusOK, "")
-		s.away(a, storesim.Hung)
+		s.away(a)
 		s.store.Failover(false)
 		over := time.Now()
 		s.store.SetLag(0)
@@ -468,25 +357,6 @@ func TestStoreFailsOverWithoutTheLease(t *testing.T) {
 				s.Errorf("%s has a lease from %v on, %v after the failover", n.name, lease.from, lease.from.Sub(over))
 			}
 			s.issues(n)
-		}
-	})
-}
-
-// Nodes that are killed and started again, all at once, have machine IDs of their own each time.
-func TestKilledTogether(t *testing.T) {
-	onRegistries(t, 3, nil, func(s *flakes) {
-		for range 4 {
-			s.onAll((*node).start)
-			var had []int64
-			for _, n := range s.nodes {
-				had = append(had, s.becomes(n, http.StatusOK, "").machine)
-				s.issues(n)
-			}
-			slices.Sort(had)
-			if len(slices.Compact(had)) != Nodes {
-				s.Errorf("machine IDs %v", had)
-			}
-			s.onAll(func(n *node) { n.kill(false) })
 		}
 	})
 }

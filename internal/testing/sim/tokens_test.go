@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/load"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	_ "github.com/seqd/seqd/standard"
@@ -243,10 +244,7 @@ func revokeElsewhere(t *testing.T, w *World) {
 		t.Fatalf("%d %s", status, body)
 	}
 	time.Sleep(allKnow)
-	conn, err := there.DialRESP()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(there.DialRESP())(t)
 	defer func() { _ = conn.Close() }()
 	c := respconn.New(conn)
 	for _, command := range []string{"AUTH shop " + made.Secret, "INCR order"} {

@@ -198,22 +198,6 @@ func TestHang(t *testing.T) {
 	})
 }
 
-func TestKill(t *testing.T) {
-	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
-		s := d.Server(0)
-		client := connect(t, s)
-		must.Do(t, client.Set(t.Context(), "k", "v", 0).Err())
-		s.Kill()
-		if err := client.Get(t.Context(), "k").Err(); err == nil || s.Up() || s.Primary() {
-			t.Error("a killed server answers")
-		}
-		s.Start(redissim.Everything)
-		if v, err := client.Get(t.Context(), "k").Result(); v != "v" || err != nil {
-			t.Error(v, err)
-		}
-	})
-}
-
 // A rule that is taken out of the scripts is out at this server.
 func TestWithout(t *testing.T) {
 	off := func(r sabotage.Rule) bool { return r == "fence" }

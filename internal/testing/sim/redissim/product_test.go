@@ -3,7 +3,6 @@ package redissim_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -12,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -25,45 +22,7 @@ import (
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
-	"github.com/seqd/seqd/strategy/segment/rediscursor"
-	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
-
-// Many callers of several counters take what is installed, each number once, also with lots of calls in
-// a pipeline.
-func TestCursors(t *testing.T) {
-	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
-		s := d.Server(0)
-		must.Do(t, rediscursor.Check(t.Context(), rediscursor.Options{Client: connect(t, s), Prefix: "seqd:", Cluster: "c"}))
-		const callers, takes = 300, 20
-		var wg sync.WaitGroup
-		for counter := range 3 {
-			c := open(t, s, fmt.Sprint("counter", counter))
-			c.seed("e", 1, callers*takes)
-			var mu sync.Mutex
-			seen := make(map[int64]bool)
-			for range callers {
-				wg.Go(func() {
-					for range takes {
-						taken, err := c.take(1)
-						if err != nil || len(taken.Runs) != 1 {
-							t.Errorf("%+v, %v", taken, err)
-							return
-						}
-						mu.Lock()
-						if n := taken.Runs[0].First; seen[n] {
-							t.Errorf("%d was taken twice", n)
-						} else {
-							seen[n] = true
-						}
-						mu.Unlock()
-					}
-				})
-			}
-		}
-		wg.Wait()
-	})
-}
 
 func TestIdempotency(t *testing.T) {
 	idempotencytest.Run(t, func(t *testing.T) (one, two idempotency.Backend, pass func(time.Duration)) {
@@ -74,34 +33,6 @@ func TestIdempotency(t *testing.T) {
 			return idempotency.NewRedis(idempotency.RedisOptions{Client: client, Prefix: "seqd:"})
 		}
 		return backend(), backend(), s.Shift
-	})
-}
-
-func TestSlots(t *testing.T) {
-	settings := map[string]string{"min-replicas-to-write": "1"}
-	bubble(t, redissim.Options{Servers: 2, Settings: settings}, func(t *testing.T, d *redissim.Deployment) {
-		client := connect(t, d.Server(0))
-		must.Do(t, redisslots.Check(t.Context(), client))
-		slots := redisslots.Open(redisslots.Options{Client: client, Prefix: "seqd:", Cluster: "c"})
-		table, err := slots.Look(t.Context(), "nodes", 1)
-		if err != nil || table.Set != nil || len(table.Slots) > 0 || table.Now != time.Now().UnixMilli() || table.Lag < 10_000 {
-			t.Fatalf("%+v, %v", table, err)
-		}
-		set := persist.SlotSet{Incarnation: strings.Repeat("0", 32), Layout: "l", Source: table.Source}
-		swap := persist.SlotSwap{Source: table.Source, NewSet: &set, NewSlot: &persist.Slot{ID: 7, Key: "me", Token: "t", Until: 10}}
-		for _, want := range []bool{true, false} { // the second one does not see what it expects
-			if swapped, err := slots.Swap(t.Context(), "nodes", swap); swapped != want || err != nil {
-				t.Errorf("%v, %v, want %v", swapped, err, want)
-			}
-		}
-		for _, ids := range [][]int64{{7}, nil} {
-			table, err = slots.Look(t.Context(), "nodes", ids...)
-			if err != nil || len(table.Slots) != 1 || table.Slots[0].ID != 7 {
-				t.Errorf("%+v, %v", table, err)
-			}
-		}
-		must.Report(t, slots.Drop(t.Context(), "nodes"))
-		must.Is(t, slots.Drop(t.Context(), "nodes"), persist.ErrNotFound)
 	})
 }
 
@@ -284,33 +215,3 @@ func TestFeed(t *testing.T) {
 type shared struct{ persist.Store }
 
 func (shared) Shared() bool { return true }
-
-func TestSubscribe(t *testing.T) {
-	bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
-		client := connect(t, d.Server(0))
-		subscription := client.Subscribe(t.Context(), "a", "b")
-		defer subscription.Close()
-		for _, channel := range []string{"a", "b"} {
-			if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Subscription).Channel != channel {
-				t.Fatal(m, err)
-			}
-		}
-		must.Do(t, subscription.Ping(t.Context()))
-		if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Pong) == nil {
-			t.Fatal(m, err)
-		}
-		if n, err := client.Publish(t.Context(), "b", "hello").Result(); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		if m, err := subscription.ReceiveMessage(t.Context()); err != nil || m.Payload != "hello" {
-			t.Fatal(m, err)
-		}
-		must.Do(t, subscription.Unsubscribe(t.Context(), "b"))
-		if m, err := subscription.Receive(t.Context()); err != nil || m.(*redis.Subscription).Count != 1 {
-			t.Fatal(m, err)
-		}
-		if n, err := client.Publish(t.Context(), "b", "hello").Result(); n != 0 || err != nil {
-			t.Fatal(n, err)
-		}
-	})
-}

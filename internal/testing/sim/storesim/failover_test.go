@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/persist"
 )
@@ -256,9 +257,7 @@ func TestStandbyHasAll(t *testing.T) {
 		if n != 1 || len(found) != 1 || len(docs) != 2 || docs[0].Key != "b" {
 			w.Errorf("purged %d; %d records, %d documents", n, len(found), len(docs))
 		}
-		if _, err := s.Documents().Read(ctx, "void", "x"); err != nil {
-			w.Error(err)
-		}
+		must.Report(w, must.Err(s.Documents().Read(ctx, "void", "x")))
 		_, err = s.Counters().Read(ctx, "gone")
 		w.fails(err, persist.ErrNotFound)
 	})

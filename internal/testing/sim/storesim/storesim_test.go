@@ -3,7 +3,6 @@ package storesim_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,72 +22,15 @@ func TestConformance(t *testing.T) {
 			persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
 				c := storesim.New(storesim.Options{Mode: mode, Clock: now, Lag: 3})
 				t.Cleanup(c.Close)
-				return open(t, c.View(nil), now)
+				return open(t, c.View(nil), now, time.Hour) // of real time
 			})
 		})
 	}
 }
 
-// twoViews sends every other operation through another node.
-type twoViews struct {
-	persist.Store
-	other persist.Store
-	mu    sync.Mutex
-	turn  bool
-}
-
-func (s *twoViews) next() persist.Store {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.turn = !s.turn; s.turn {
-		return s.other
-	}
-	return s.Store
-}
-
-func (s *twoViews) Counters() persist.Counters                     { return alternating{s} }
-func (s *twoViews) Documents() persist.Documents                   { return s.next().Documents() }
-func (s *twoViews) Slots() persist.SlotStore                       { return s.next().Slots() }
-func (s *twoViews) History() persist.HistoryStore                  { return s.next().History() }
-func (s *twoViews) Now(ctx context.Context) (t time.Time, e error) { return s.next().Now(ctx) }
-func (s *twoViews) Close() error                                   { return errors.Join(s.Store.Close(), s.other.Close()) }
-
-type alternating struct{ s *twoViews }
-
-func (a alternating) Create(ctx context.Context, m persist.Counter) error {
-	return a.s.next().Counters().Create(ctx, m)
-}
-func (a alternating) Read(ctx context.Context, name string) (persist.Counter, error) {
-	return a.s.next().Counters().Read(ctx, name)
-}
-func (a alternating) Delete(ctx context.Context, name string) error {
-	return a.s.next().Counters().Delete(ctx, name)
-}
-func (a alternating) List(ctx context.Context, after string, limit int) ([]persist.Counter, error) {
-	return a.s.next().Counters().List(ctx, after, limit)
-}
-func (a alternating) Allocate(ctx context.Context, r persist.Request) (persist.Range, error) {
-	return a.s.next().Counters().Allocate(ctx, r)
-}
-func (a alternating) GiveBack(ctx context.Context, name string, r persist.Range) (bool, error) {
-	return a.s.next().Counters().GiveBack(ctx, name, r)
-}
-func (a alternating) Epoch(ctx context.Context, name string) (string, error) {
-	return a.s.next().Counters().Epoch(ctx, name)
-}
-
-// Two nodes see one store.
-func TestConformanceOfTwoViews(t *testing.T) {
-	persisttest.Run(t, func(t *testing.T, now func() time.Time) persist.Store {
-		c := storesim.New(storesim.Options{Clock: now})
-		t.Cleanup(c.Close)
-		return &twoViews{Store: open(t, c.View(nil), now), other: open(t, c.View(nil), now)}
-	})
-}
-
-func open(t *testing.T, v *storesim.View, now func() time.Time) persist.Store {
+func open(t *testing.T, v *storesim.View, now func() time.Time, timeout time.Duration) persist.Store {
 	t.Helper()
-	store := must.Get(v.Open(context.Background(), storesim.Client{Timeout: time.Second, Now: now}))(t)
+	store := must.Get(v.Open(context.Background(), storesim.Client{Timeout: timeout, Now: now}))(t)
 	if !store.Shared() {
 		t.Error("it is not shared")
 	}
@@ -110,7 +52,7 @@ func simulate(t *testing.T, opts storesim.Options, f func(*world)) {
 		w := &world{T: t, c: storesim.New(opts)}
 		defer w.c.Close()
 		w.view = w.c.View(func(storesim.Call) storesim.Fate { return w.fate })
-		w.store, w.well = open(t, w.view, time.Now), open(t, w.c.View(nil), time.Now)
+		w.store, w.well = open(t, w.view, time.Now, time.Second), open(t, w.c.View(nil), time.Now, time.Second)
 		w.must(w.well.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
 		f(w)
 	})
