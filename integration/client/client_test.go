@@ -1,11 +1,11 @@
-// Package client tests the Go client against real nodes.
+// Package client tests the Go client against a real node.
 package client
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,137 +18,66 @@ import (
 
 func TestMain(m *testing.M) { node.Main(m) }
 
-// dial returns a client for nodes.
-func dial(t *testing.T, cfg client.Config, nodes ...*node.Node) *client.Client {
-	t.Helper()
-	for _, n := range nodes {
-		cfg.Addrs = append(cfg.Addrs, n.URL)
-	}
-	c := must.Get(client.New(cfg))(t)
-	t.Cleanup(c.CloseIdleConnections)
-	return c
-}
-
-// Every call of package admin, and what the service says to those who must not make them.
-func TestAdmin(t *testing.T) {
+// Every call for numbers. Those of package admin are in command/remote.
+func TestCalls(t *testing.T) {
 	t.Parallel()
-	const secret = "seqd_test"
-	n := node.StartReady(t, t.TempDir(), `SEQD_AUTH_TOKENS=[{"name":"root","sha256":"`+sha256Hex(secret)+`","scopes":["admin","issue:*"]}]`)
+	n := node.StartReady(t, t.TempDir(), `SEQD_BIZTYPES=[{"name":"ticket","keyed":true,"maxKeys":2},{"name":"bill","strategy":"gapless"}]`)
 	ctx := context.Background()
-	c := dial(t, client.Config{Token: secret, Wait: -1}, n)
-	a := admin.New(c)
-
-	b, created, err := a.PutBizType(ctx, "refund", []byte(`{"start":7}`), admin.Change{IfNoneMatch: true, DryRun: true})
-	if err != nil || b.Name != "refund" || created {
-		t.Errorf("got %+v, %v, %v", b, created, err)
+	c := must.Get(client.New(client.Config{Addrs: []string{n.URL}, Wait: -1}))(t)
+	t.Cleanup(c.CloseIdleConnections)
+	a, b := client.Key("a"), client.Key("b.B_-9")
+	for _, key := range []client.Option{a, b} {
+		if id, err := c.Next(ctx, "ticket", client.IdempotencyKey("once"), key); err != nil || id != "1" {
+			t.Errorf("got %q, %v", id, err)
+		}
 	}
-	if b, created, err = a.PutBizType(ctx, "refund", []byte(`{"start":7}`), admin.Change{IfNoneMatch: true}); err != nil || !created || b.Version != 1 {
-		t.Errorf("got %+v, %v, %v", b, created, err)
+	if ids, err := c.NextN(ctx, "ticket", 2, a); err != nil || fmt.Sprint(ids) != "[2 3]" {
+		t.Errorf("got %q, %v", ids, err)
 	}
-	if _, _, err = a.PutBizType(ctx, "refund", []byte(`{"start":7}`), admin.Change{IfNoneMatch: true}); !errors.Is(err, client.ErrPreconditionFailed) {
-		t.Errorf("got %v", err)
-	}
-	if id, err := c.Next(ctx, "refund"); err != nil || id != "7" {
-		t.Errorf("got %q, %v", id, err)
-	}
-	if _, err := a.PatchBizType(ctx, "refund", []byte(`{"step":0}`), admin.Change{}); !errors.Is(err, client.ErrInvalidDefinition) || problems(err) == 0 {
-		t.Errorf("got %v", err)
-	}
-	must.Is(t, must.Err(a.PatchBizType(ctx, "refund", []byte(`{"start":1000}`), admin.Change{IfMatch: 2})), client.ErrPreconditionFailed)
-	if b, err = a.PatchBizType(ctx, "refund", []byte(`{"start":1000}`), admin.Change{IfMatch: 1}); err != nil || b.Version != 2 {
-		t.Errorf("got %+v, %v", b, err)
-	}
-	if b, err = a.EnableBizType(ctx, "refund", false, admin.Change{}); err != nil || b.Enabled {
-		t.Errorf("got %+v, %v", b, err)
-	}
-	must.Is(t, must.Err(c.NextN(ctx, "refund", 3)), client.ErrDisabled)
-	if b, err = a.EnableBizType(ctx, "refund", true, admin.Change{}); err != nil || !b.Enabled {
-		t.Errorf("got %+v, %v", b, err)
-	}
-	if text, err := c.AppendText(ctx, nil, "refund", 3); err != nil || string(text) != "1000\n1001\n1002\n" {
+	if text, err := c.AppendText(ctx, nil, "ticket", 2, b); err != nil || string(text) != "2\n3\n" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	if names := names(t, a); names != "order refund" {
-		t.Errorf("got %s", names)
+	buffer := must.Get(c.Buffer("ticket", client.BufferOptions{Size: 10, Key: "a"}))(t)
+	defer buffer.Close()
+	if id, err := buffer.Next(ctx); err != nil || id != "4" {
+		t.Errorf("got %q, %v", id, err)
 	}
-	must.Report(t, a.DeleteBizType(ctx, "refund", admin.Change{IfMatch: b.Version}))
-	must.Is(t, must.Err(a.BizType(ctx, "refund")), client.ErrUnknownBizType)
-
-	nodes, complete, err := a.Nodes(ctx)
-	if err != nil || len(nodes) != 1 || !complete || !nodes[0].Self || nodes[0].Backends["store"].State != "ok" {
-		t.Errorf("got %+v, %v, %v", nodes, complete, err)
+	must.Is(t, must.Err(c.Next(ctx, "ticket", client.Key("c"))), client.ErrTooManyKeys)
+	if keys, next, err := admin.New(c).Keys(ctx, "ticket", admin.Page{Limit: 1}); err != nil || fmt.Sprint(keys) != "[a]" || next != "a" {
+		t.Errorf("got %q, %q, %v", keys, next, err)
 	}
-	if ready, err := a.Ready(ctx); err != nil || ready.Status != "ready" {
-		t.Errorf("got %+v, %v", ready, err)
+	once := client.ReserveOptions{Count: 2, IdempotencyKey: "payment-1", TTL: time.Hour}
+	one := must.Get(c.Reserve(ctx, "bill", once))(t)
+	if fmt.Sprint(one.IDs, " ", one.State) != "[1 2] reserved" || time.Until(one.ExpiresAt) < 50*time.Minute {
+		t.Errorf("got %+v", one)
 	}
-	must.Is(t, must.Err(c.Reserve(ctx, "order", client.ReserveOptions{})), client.ErrInvalidRequest, "a biz type that is not gapless: got")
+	if same := must.Get(c.Reserve(ctx, "bill", once))(t); same.ID != one.ID {
+		t.Errorf("got %+v, and %+v before", same, one)
+	}
+	must.Do(t, one.Confirm(ctx))
+	must.Is(t, one.Release(ctx), client.ErrReservationConfirmed)
+	if r, err := c.Reservation(ctx, "bill", one.ID); err != nil || r.State != "confirmed" {
+		t.Errorf("got %+v, %v", r, err)
+	}
 }
 
-// Tokens are created, used, changed and deleted.
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	const secret = "seqd_test"
-	n := node.StartReady(t, t.TempDir(), `SEQD_AUTH_TOKENS=[{"name":"root","sha256":"`+sha256Hex(secret)+`","scopes":["admin"]}]`)
-	ctx := context.Background()
-	a := admin.New(dial(t, client.Config{Token: secret, Wait: -1}, n))
-	made, err := a.CreateToken(ctx, admin.NewToken{Name: "shop", Scopes: []string{"issue:order"}, Expires: time.Now().Add(time.Hour)})
-	if err != nil || made.Secret == "" || made.Expires.IsZero() {
-		t.Fatalf("got %+v, %v", made, err)
-	}
-	shop := dial(t, client.Config{Token: made.Secret, Wait: -1}, n)
-	if _, err := shop.Next(ctx, "order"); err != nil {
-		t.Error(err)
-	}
-	must.Is(t, must.Err(shop.Next(ctx, "invoice")), client.ErrForbidden)
-	if _, _, err := admin.New(shop).BizTypes(ctx, admin.Page{}); !errors.Is(err, client.ErrForbidden) {
-		t.Errorf("got %v", err)
-	}
-	must.Is(t, must.Err(dial(t, client.Config{Wait: -1}, n).Next(ctx, "order")), client.ErrUnauthorized)
-	no := false
-	changed, err := a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &no, Expires: new(time.Time), Scopes: []string{"read"}}, made.Version)
-	if err != nil || changed.Enabled || !changed.Expires.IsZero() || changed.Scopes[0] != "read" || changed.Secret != "" {
-		t.Errorf("got %+v, %v", changed, err)
-	}
-	must.Is(t, must.Err(a.PatchToken(ctx, "shop", admin.TokenPatch{Enabled: &no}, made.Version)), client.ErrPreconditionFailed)
-	if _, err := shop.Next(ctx, "order"); !errors.Is(err, client.ErrUnauthorized) || strings.Contains(err.Error(), made.Secret) {
-		t.Errorf("got %v", err)
-	}
-	list, next, err := a.Tokens(ctx, admin.Page{Limit: 1})
-	if err != nil || len(list) != 1 || list[0].Name != "root" || next != "root" {
-		t.Errorf("got %+v, %q, %v", list, next, err)
-	}
-	if got, err := a.Token(ctx, "shop"); err != nil || got.Version != changed.Version {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	must.Report(t, a.DeleteToken(ctx, "shop", changed.Version))
-	must.Is(t, must.Err(a.Token(ctx, "shop")), client.ErrNotFound)
-}
-
-func sha256Hex(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
-func problems(err error) int {
-	var e *client.Error
-	if errors.As(err, &e) {
-		return len(e.Problems)
-	}
-	return 0
-}
-
-// names returns the names of all biz types, a page of one at a time.
-func names(t *testing.T, a *admin.Admin) string {
-	t.Helper()
-	var names []string
-	for after := ""; ; {
-		list, next, err := a.BizTypes(context.Background(), admin.Page{After: after, Limit: 1})
-		must.Do(t, err)
-		for _, b := range list {
-			names = append(names, b.Name)
+// The client names every code of the service.
+func TestCodes(t *testing.T) {
+	code := regexp.MustCompile(`(?m)^\t\w+ +Code = "([a-z_]+)"$`)
+	read := func(file string) (codes []string) {
+		text := must.Get(os.ReadFile(file))(t)
+		for _, found := range code.FindAllSubmatch(text, -1) {
+			codes = append(codes, string(found[1]))
 		}
-		if after = next; after == "" {
-			return strings.Join(names, " ")
+		if len(codes) < 20 {
+			t.Fatalf("%s: %d codes were found", file, len(codes))
+		}
+		return codes
+	}
+	known := " " + strings.Join(read("../../client/errors.go"), " ") + " "
+	for _, code := range read("../../errors.go") {
+		if !strings.Contains(known, " "+code+" ") {
+			t.Errorf("client/errors.go lacks %s", code)
 		}
 	}
 }
