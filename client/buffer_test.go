@@ -25,10 +25,7 @@ func TestBufferSharedByMany(t *testing.T) {
 			defer node.Close()
 			c := dial(t, Config{Addrs: []string{node.URL}})
 			defer c.CloseIdleConnections()
-			b, err := c.Buffer("order", BufferOptions{Size: size})
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must(c.Buffer("order", BufferOptions{Size: size}))(t)
 			var most atomic.Int64
 			all := callers(t, 8, func(_, k int) (string, error) {
 				if k%100 == 0 {
@@ -69,16 +66,11 @@ func TestBufferClose(t *testing.T) {
 	defer node.Close()
 	c := dial(t, Config{Addrs: []string{node.URL}})
 	defer c.CloseIdleConnections()
-	b, err := c.Buffer("order", BufferOptions{Size: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 10}))(t)
 	if s.issued("order") != 0 {
 		t.Error("numbers were issued before they were asked for")
 	}
-	if _, err := b.Next(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(b.Next(context.Background()))(t)
 	for b.Len() < 9 { // the second half is on its way
 		runtime.Gosched()
 	}
@@ -103,10 +95,7 @@ func TestCloseWhileCallersWait(t *testing.T) {
 	}))
 	defer node.Close()
 	c := dial(t, Config{Addrs: []string{node.URL}})
-	b, err := c.Buffer("order", BufferOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{}))(t)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Add(1)
@@ -129,10 +118,7 @@ func TestBufferAboveMaxCount(t *testing.T) {
 	s := newService()
 	s.maxCount = 7
 	c := dial(t, Config{Addrs: []string{start(t, s).URL}})
-	b, err := c.Buffer("order", BufferOptions{Size: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 100}))(t)
 	defer b.Close()
 	for i := range 500 {
 		if id, err := b.Next(context.Background()); err != nil || id != strconv.Itoa(i) {
@@ -159,10 +145,7 @@ func TestBufferRefused(t *testing.T) {
 		}
 		s.ServeHTTP(w, r)
 	})).URL}})
-	b, err := c.Buffer("order", BufferOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{}))(t)
 	defer b.Close()
 	for range 3 {
 		if _, err := b.Next(context.Background()); !errors.Is(err, ErrDisabled) {
@@ -184,10 +167,7 @@ func TestBufferLeavesTheServiceAlone(t *testing.T) {
 		w.Header().Set("Retry-After", "40")
 		refuse(w, 503, "starting", "the machine ID is not leased yet")
 	})).URL}})
-	b, err := c.Buffer("order", BufferOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{}))(t)
 	defer b.Close()
 	const calls = 5
 	for began, i := time.Now(), 0; i < calls; i++ {
@@ -208,10 +188,7 @@ func TestBufferRefusedAnyCount(t *testing.T) {
 	s := newService()
 	s.maxCount = 0
 	c := dial(t, Config{Addrs: []string{start(t, s).URL}})
-	b, err := c.Buffer("order", BufferOptions{Size: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 100}))(t)
 	defer b.Close()
 	if _, err := b.Next(context.Background()); !errors.Is(err, ErrInvalidCount) {
 		t.Errorf("got %v", err)
@@ -221,19 +198,12 @@ func TestBufferRefusedAnyCount(t *testing.T) {
 // A caller whose context has ended gets what is in hand, and nothing else.
 func TestBufferAndContext(t *testing.T) {
 	c := dial(t, Config{Addrs: []string{start(t, newService()).URL}})
-	b, err := c.Buffer("order", BufferOptions{Size: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 1}))(t)
 	defer b.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	if _, err := b.Next(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(b.Next(ctx))(t)
 	for b.Len() > 0 {
-		if _, err := b.Next(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(b.Next(ctx))(t)
 	}
 	cancel()
 	for i := 0; ; i++ {
@@ -278,10 +248,7 @@ func TestBufferAndWrongAnswers(t *testing.T) {
 			s.ServeHTTP(w, r)
 		}
 	})).URL}})
-	b, err := c.Buffer("order", BufferOptions{Size: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 10}))(t)
 	defer b.Close()
 	var got [][]string
 	for len(got) < 20 {
@@ -302,15 +269,10 @@ func TestBufferAndWrongAnswers(t *testing.T) {
 func TestBufferAllocatesNothing(t *testing.T) {
 	s := newService()
 	c := dial(t, Config{Addrs: []string{start(t, s).URL}})
-	b, err := c.Buffer("order", BufferOptions{Size: 2000, Request: 2000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 2000, Request: 2000}))(t)
 	defer b.Close()
 	ctx := context.Background()
-	if _, err := b.Next(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(b.Next(ctx))(t)
 	if n := testing.AllocsPerRun(1000, func() {
 		if _, err := b.Next(ctx); err != nil {
 			t.Error(err)

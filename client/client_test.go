@@ -42,10 +42,7 @@ func TestNewChecks(t *testing.T) {
 }
 
 func TestNewAccepts(t *testing.T) {
-	c, err := New(Config{Addrs: []string{"http://a:8080/", "https://[::1]:8080", "https://gateway/ids/"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(New(Config{Addrs: []string{"http://a:8080/", "https://[::1]:8080", "https://gateway/ids/"}}))(t)
 	if got, want := strings.Join(c.Addrs(), " "), "http://a:8080 https://[::1]:8080 https://gateway/ids"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -66,10 +63,7 @@ func TestOnly(t *testing.T) {
 func TestFirstNodeIsRandom(t *testing.T) {
 	seen := map[int32]bool{}
 	for range 1000 {
-		c, err := New(Config{Addrs: []string{"http://a", "http://b", "http://c"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must(New(Config{Addrs: []string{"http://a", "http://b", "http://c"}}))(t)
 		seen[c.preferred.Load()] = true
 	}
 	if len(seen) != 3 {

@@ -37,10 +37,7 @@ func TestEven(t *testing.T) {
 		{"100"}, {"100", "101", "102"}, {"12345678", "12345679"}, {"INV-2026-000001", "INV-2026-000002"},
 		{"100", "100"}, {"101", "100"}, {"100", "1000"}, {"1,\"", "2,\""}, {`1"]}`, `2"]}`}, {"é", "ê"}, {"", ""}, {},
 	} {
-		body, err := json.Marshal(map[string]any{"bizType": "order", "ids": ids})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must(json.Marshal(map[string]any{"bizType": "order", "ids": ids}))(t)
 		for n := range len(ids) + 2 {
 			for cut := range len(body) + 1 {
 				checkEven(t, body[:cut], n)

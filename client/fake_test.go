@@ -14,6 +14,17 @@ import (
 	"time"
 )
 
+// must returns a function that returns v, and that ends the test if err is not nil.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
 // service is a fake of the routes that issue numbers. Several nodes may share one.
 type service struct {
 	mu       sync.Mutex
@@ -110,10 +121,7 @@ func start(t testing.TB, h http.Handler) *httptest.Server {
 // dial returns a client whose calls begin with the first address.
 func dial(t testing.TB, cfg Config) *Client {
 	t.Helper()
-	c, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(New(cfg))(t)
 	c.preferred.Store(0)
 	t.Cleanup(c.CloseIdleConnections)
 	return c

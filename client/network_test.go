@@ -77,10 +77,7 @@ func TestNodeDies(t *testing.T) {
 	s := newService()
 	nodes := []*httptest.Server{start(t, s), start(t, s), start(t, s)}
 	c := dial(t, Config{Addrs: []string{nodes[0].URL, nodes[1].URL, nodes[2].URL}})
-	b, err := c.Buffer("order", BufferOptions{Size: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must(c.Buffer("order", BufferOptions{Size: 64}))(t)
 	defer b.Close()
 	var taken atomic.Int64
 	all := callers(t, 8, func(i, _ int) (string, error) {

@@ -139,10 +139,7 @@ func TestReserve(t *testing.T) {
 			if err := b.Confirm(ctx); !errors.Is(err, ErrReservationReleased) {
 				t.Errorf("got %v", err)
 			}
-			late, err := c.Reserve(ctx, "invoice", ReserveOptions{TTL: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
+			late := must(c.Reserve(ctx, "invoice", ReserveOptions{TTL: time.Second}))(t)
 			g.mu.Lock()
 			g.now = g.now.Add(time.Hour)
 			g.mu.Unlock()
@@ -166,10 +163,7 @@ func TestReserve(t *testing.T) {
 func TestReserveAgain(t *testing.T) {
 	c := dial(t, Config{Addrs: []string{start(t, newGapless()).URL}})
 	opts := ReserveOptions{IdempotencyKey: "order-4711"}
-	a, err := c.Reserve(context.Background(), "invoice", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must(c.Reserve(context.Background(), "invoice", opts))(t)
 	b, err := c.Reserve(context.Background(), "invoice", opts)
 	if err != nil || a.ID != b.ID || b.IDs[0] != "1" {
 		t.Errorf("got %+v and %+v, %v", a, b, err)

@@ -235,9 +235,7 @@ func TestSticky(t *testing.T) {
 		var asked []string
 		for range 5 {
 			s.began, s.asked = time.Now(), nil
-			if _, err := c.Next(context.Background(), "order"); err != nil {
-				t.Fatal(err)
-			}
+			must(c.Next(context.Background(), "order"))(t)
 			asked = append(asked, strings.Join(s.asked, " "))
 			time.Sleep(time.Minute)
 		}
@@ -266,9 +264,7 @@ func TestObserve(t *testing.T) {
 		var got []Event
 		s := &script{began: time.Now(), hosts: map[string][]func(*http.Request) (*http.Response, error){"a": {hangs}, "b": {ok}}}
 		c := dial(t, Config{Addrs: []string{"http://a", "http://b"}, Transport: s, Observe: func(e Event) { got = append(got, e) }})
-		if _, err := c.Next(context.Background(), "order"); err != nil {
-			t.Fatal(err)
-		}
+		must(c.Next(context.Background(), "order"))(t)
 		if len(got) != 2 || !errors.Is(got[0].Err, ErrUnreachable) || got[0].Duration != defaultTimeout || got[0].Addr != "http://a" || got[0].Attempt != 1 {
 			t.Fatalf("got %+v", got)
 		}
@@ -300,10 +296,7 @@ func TestBufferWaits(t *testing.T) {
 			}
 			return fromHandler(service, r), nil
 		})})
-		b, err := c.Buffer("order", BufferOptions{Size: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(c.Buffer("order", BufferOptions{Size: 10}))(t)
 		defer b.Close()
 		ctx := context.Background()
 		next := func(want string) {
@@ -344,10 +337,7 @@ func TestBufferMaxAge(t *testing.T) {
 		c := dial(t, Config{Addrs: []string{"http://a"}, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 			return fromHandler(service, r), nil
 		})})
-		b, err := c.Buffer("order", BufferOptions{Size: 10, MaxAge: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must(c.Buffer("order", BufferOptions{Size: 10, MaxAge: time.Minute}))(t)
 		defer b.Close()
 		next := func(want string) {
 			t.Helper()
