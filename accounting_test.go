@@ -180,9 +180,7 @@ func TestReserve(t *testing.T) {
 	b := &book{}
 	is, _ := invoices(t, b, false, seqd.BoundPlugin{Name: "show", Rewrites: true, Quick: true, Plugin: &hooks{after: prefix("INV-")}})
 	call := &seqd.Call{BizType: "order", Count: 2, Want: seqd.ReservedNumbers, TTL: time.Minute, Caller: seqd.Caller{Name: "shop"}}
-	if err := is.Issue(ctx, call); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, is.Issue(ctx, call))
 	if got := call.Sequence.IDs(); !slices.Equal(got, []string{"INV-1", "INV-2"}) || call.Reservation.ID != "r1" {
 		t.Errorf("%q, %+v", got, call.Reservation)
 	}

@@ -104,9 +104,7 @@ func TestPluginThatBlocks(t *testing.T) {
 				if where != "OnError" && !strings.Contains(err.Error(), "plugin stuck") {
 					t.Errorf("%v does not name the plugin", err)
 				}
-				if _, err := is.Next(t.Context(), "other", 1); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, must.Err(is.Next(t.Context(), "other", 1)))
 				close(stuck)
 			})
 		})
@@ -135,9 +133,7 @@ func TestPluginThatBlocksManyTimes(t *testing.T) {
 		}
 		close(stuck)
 		synctest.Wait()
-		if _, err := is.Next(t.Context(), "order", 1); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	})
 }
 

@@ -104,9 +104,7 @@ func TestBuildFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first := &lasting{shelf: &shelf{}}
 			is := newIssuer(t, seqd.Options{}, order(first))
-			if _, err := is.Next(t.Context(), "order", 3); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(is.Next(t.Context(), "order", 3))(t)
 			if err := is.Put(t.Context(), "order", test.build); err != nil {
 				t.Errorf("put: %v", err)
 			}
@@ -167,9 +165,7 @@ func TestHeirs(t *testing.T) {
 	if first.inherited != nil {
 		t.Error("the first one inherited")
 	}
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	for range 2 {
 		must.Report(t, is.Remove(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "off")))
 	}
@@ -189,9 +185,7 @@ func TestRemoveWhatWasNeverThere(t *testing.T) {
 	must.Code(t, err, seqd.CodeUnknownBizType)
 	must.Code(t, is.Remove(t.Context(), "no/name", nil), seqd.CodeInvalidBizType)
 	put(t, is, &counting{})
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	shut(t, is)
 }
 

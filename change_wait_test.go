@@ -157,9 +157,7 @@ func TestCloseDuringAChange(t *testing.T) {
 			if waited := time.Since(began); waited != 0 {
 				t.Errorf("a call after Close waited %s", waited)
 			}
-			if err := <-changed; err != nil {
-				t.Error(err)
-			}
+			must.Report(t, <-changed)
 			_, err = is.Next(t.Context(), "order", 1)
 			must.Code(t, err, seqd.CodeStopping)
 			if first.open || second.open {

@@ -91,9 +91,7 @@ func TestRemovedAreForgotten(t *testing.T) {
 	is := newIssuer(t, seqd.Options{})
 	put(t, is, &lasting{shelf: &shelf{}})
 	wantForgotten(t, removeOthers(t, is))
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	shut(t, is)
 }
 
@@ -108,10 +106,7 @@ func TestFirstDefinitionsAreForgotten(t *testing.T) {
 		removed = append(removed, weak.Make(s))
 		definitions = append(definitions, seqd.Definition{BizType: seqd.BizType{Name: fmt.Sprint("other", i)}, Strategy: s})
 	}
-	is, err := seqd.NewIssuer(definitions, seqd.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer(definitions, seqd.Options{}))(t)
 	definitions = nil
 	for i := range removed {
 		must.Report(t, is.Remove(t.Context(), fmt.Sprint("other", i), nil))

@@ -421,9 +421,7 @@ func TestInitIsSharedAndRepeated(t *testing.T) {
 		if _, total := is.Health(10); total != 0 || s.inits.Load() != 3 {
 			t.Errorf("%d unready after %d attempts", total, s.inits.Load())
 		}
-		if _, err := is.Next(t.Context(), "order", 1); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	})
 }
 
@@ -471,9 +469,7 @@ func initAfterAConflict(t *testing.T) {
 		}
 	}
 	time.Sleep(time.Second)
-	if _, err := is.Next(t.Context(), "order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 }
 
 func TestCallerDoesNotWaitForInit(t *testing.T) {

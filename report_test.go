@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // indiscreet is a strategy that issues, and panics when it is asked how it is.
@@ -33,10 +34,7 @@ func TestReportsThatPanic(t *testing.T) {
 			BizType: seqd.BizType{Name: name}, Strategy: &lasting{shelf: &shelf{}, details: map[string]any{"x": 1}},
 		})
 	}
-	is, err := seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	is := must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(t)
 	is.Init(context.Background())
 	if list := is.Details(4); len(list) != 4 || list[0].BizType != "c" || list[1].BizType != "d" || list[2].BizType != "e" || list[3].BizType != "f" {
 		t.Errorf("details %+v", list)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -18,9 +19,7 @@ func TestEvery(t *testing.T) {
 		documents := memory.New(time.Now).Documents()
 		for i := range n {
 			doc := persist.Document{Kind: "k", Key: fmt.Sprintf("%05d", i), Revision: 1, Body: "{}"}
-			if err := documents.Create(t.Context(), doc); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, documents.Create(t.Context(), doc))
 		}
 		seen := 0
 		for doc, err := range persist.EveryDocument(t.Context(), documents, "k") {
@@ -75,9 +74,7 @@ func TestEveryEnds(t *testing.T) {
 func TestCountersUnder(t *testing.T) {
 	counters, got := memory.New(time.Now).Counters(), ""
 	for _, name := range []string{"a", "a/", "a/x", "a/y@1", "a0", "b/z"} {
-		if err := counters.Create(t.Context(), persist.Counter{BizTag: name, Step: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, counters.Create(t.Context(), persist.Counter{BizTag: name, Step: 1}))
 	}
 	for c, err := range persist.CountersUnder(t.Context(), counters, "a/") {
 		got += fmt.Sprint(c.BizTag, " ", err, ";")

@@ -22,10 +22,7 @@ func someRegistry() persist.Registry {
 
 func TestRegistriesSurviveEncoding(t *testing.T) {
 	for _, want := range []persist.Registry{someRegistry(), {Name: "ü"}, {Name: "x", Slots: someRegistry().Slots}} {
-		data, err := persist.Encode(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(persist.Encode(want))(t)
 		if got, err := persist.Decode[persist.Registry](data); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seqd/seqd/client"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // parse returns the Env of a command line of a command with the flags of a connection.
@@ -22,9 +23,7 @@ func parse(t *testing.T, environ []string, args ...string) *Env {
 	cmd := &cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return nil }}
 	env.AddConnection(cmd)
 	cmd.SetArgs(args)
-	if err := cmd.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Execute())
 	return env
 }
 

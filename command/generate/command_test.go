@@ -59,9 +59,7 @@ func TestCommand(t *testing.T) {
 
 func TestCommandMistakes(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("there", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("there", nil, 0o600))
 	s := serve(t)
 	for _, args := range [][]string{
 		{"invite", "--count", "5", "-o", "there"},

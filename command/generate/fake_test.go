@@ -157,10 +157,7 @@ func faults(s *service, seed uint64) func(http.ResponseWriter, *http.Request, in
 // checkFile fails unless the file has exactly count lines, each of them issued and none twice.
 func checkFile(t *testing.T, path string, count int64, issued int64) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	checkLines(t, f, count, issued)
 	must.Is(t, must.Err(os.Stat(path+NoteSuffix)), os.ErrNotExist, "the note of a complete file")

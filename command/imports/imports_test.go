@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func row(name string, maxID, step int64) Row {
@@ -147,9 +148,7 @@ func TestFragment(t *testing.T) {
 	items := Plan(rows, Options{Rename: map[string]string{"evil name": "y"}})
 	tokens, _ := TokensOf([]Grant{{1, Secret{"s"}, "on"}}, items)
 	var b strings.Builder
-	if err := Fragment(&b, Leaf, items, tokens); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Fragment(&b, Leaf, items, tokens))
 	var got struct {
 		BizTypes []struct {
 			Name, Strategy, Reset string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment"
 )
 
@@ -37,9 +38,7 @@ func TestSpacedFragment(t *testing.T) {
 	r := row("order", 1000, 300)
 	r.Delta, r.Remainder = 3, 2
 	var b strings.Builder
-	if err := Fragment(&b, "tinyid", Plan([]Row{r, row("user", 5, 10)}, Options{}), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Fragment(&b, "tinyid", Plan([]Row{r, row("user", 5, 10)}, Options{}), nil))
 	for _, want := range []string{
 		`- {name: "order", strategy: segment, start: 1001, step: 100, increment: 3, offset: 2, reset: never}`,
 		`- {name: "user", strategy: segment, start: 6, step: 10, reset: never}`,

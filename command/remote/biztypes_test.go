@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A list is printed page by page, as text and as one JSON document.
@@ -88,9 +90,7 @@ func TestChanges(t *testing.T) {
 	f := answering(t, answerJSON(200, refund))
 	l := f.line(t)
 	file := filepath.Join(t.TempDir(), "refund.yaml")
-	if err := os.WriteFile(file, []byte("# a comment\nstart: 9007199254740991\nepoch: 2026-01-02\nlist: [1, a, null, 1.5, true]\ntext: '5'\nin: {b: 0x10}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("# a comment\nstart: 9007199254740991\nepoch: 2026-01-02\nlist: [1, a, null, 1.5, true]\ntext: '5'\nin: {b: 0x10}\n"), 0o600))
 	const sent = `{"start":9007199254740991,"epoch":"2026-01-02","list":[1,"a",null,1.5,true],"text":"5","in":{"b":"0x10"}}`
 	for _, test := range []struct {
 		in, want string

@@ -62,9 +62,7 @@ func TestKeys(t *testing.T) {
 				t.Errorf("modes %+v, want %+v", got, during)
 			}
 			end(user, interrupt)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			must.Report(t, <-ended)
 			if got := modes(); got != before {
 				t.Errorf("modes afterwards %+v, want %+v", got, before)
 			}

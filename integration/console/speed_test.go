@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/console/browser"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // moment notes when the page first shows the figures of all nodes, in milliseconds after the
@@ -26,10 +27,7 @@ func TestSpeed(t *testing.T) {
 	for i := range definitions {
 		definitions[i] = map[string]any{"name": fmt.Sprintf("shop-%03d", i), "step": 100}
 	}
-	text, err := json.Marshal(definitions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(definitions))(t)
 	w := threeOnPostgres(t, "SEQD_BIZTYPES="+string(text))
 	for i := range definitions {
 		w.take(fmt.Sprintf("shop-%03d", i), 3)

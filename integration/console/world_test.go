@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/integration/console/browser"
 	"github.com/seqd/seqd/integration/fleet"
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // The secrets of the tokens in withTokens.
@@ -163,9 +164,7 @@ func (w *world) get(path string) map[string]any {
 func decode(w *world, body string) map[string]any {
 	w.Helper()
 	var value map[string]any
-	if err := json.Unmarshal([]byte(body), &value); err != nil {
-		w.Fatal(err)
-	}
+	must.Do(w, json.Unmarshal([]byte(body), &value))
 	return value
 }
 

@@ -113,9 +113,7 @@ func TestRunningNode(t *testing.T) {
 	env := []string{"SEQD_STORE_BOLT_PATH=" + filepath.Join(dir, "seqd.db"), "SEQD_SERVER_ADDR=" + addr}
 	n := node.StartReady(t, dir, env...)
 	doctor(t, env, 0, addr+" is in use by a running seqd: http://"+addr+" is alive, ready", "seqd.db is in use by a running seqd")
-	if _, err := n.Take("order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(n.Take("order", 1)))
 	n.Stop()
 	doctor(t, env, 0, "no process has it", "1 biz types issue as they did before")
 }

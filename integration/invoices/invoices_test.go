@@ -21,6 +21,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 const bizType = `SEQD_BIZTYPES=[{"name":"invoice","strategy":"gapless"}]`
@@ -52,10 +53,7 @@ func newTown(t *testing.T, ttl time.Duration) *town {
 	for range 2 {
 		c.shops = append(c.shops, newShop(t, program, "-database", c.database(), "-seqd", strings.Join(addrs(c.nodes), ","), "-ttl", ttl.String()))
 	}
-	numbers, err := client.New(client.Config{Addrs: addrs(c.nodes), Wait: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	numbers := must.Get(client.New(client.Config{Addrs: addrs(c.nodes), Wait: time.Minute}))(t)
 	t.Cleanup(numbers.CloseIdleConnections)
 	c.admin = admin.New(numbers)
 	return c

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
@@ -28,10 +29,7 @@ func TestRules(t *testing.T) {
 	}
 	var scripts []sabotage.Rule
 	for _, file := range []string{"take.lua", "install.lua"} {
-		text, err := os.ReadFile(luaFolder + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(luaFolder + file))(t)
 		scripts = append(scripts, sabotage.RulesOf(string(text))...)
 	}
 	slices.Sort(scripts)

@@ -57,9 +57,7 @@ func accepts(t *testing.T, env []string) {
 	t.Helper()
 	n := node.StartReady(t, t.TempDir(), env...)
 	n.AwaitLog("Redis is well")
-	if _, err := n.Take("order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(n.Take("order", 1)))
 	n.Stop()
 }
 
@@ -208,9 +206,7 @@ func TestAwayAndBack(t *testing.T) {
 			server := testenv.StartRedis(t)
 			test.harm(server)
 			n := node.StartReady(t, t.TempDir(), settings(server.Addr(), "SEQD_REDIS_TIMEOUT=500ms")...)
-			if _, err := n.Take("order", 10); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, must.Err(n.Take("order", 10)))
 			n.AwaitLog("Redis cannot be used")
 			time.Sleep(2 * time.Second) // several checks
 			if got := strings.Count(n.Log(), "Redis cannot be used"); got != 1 || strings.Contains(n.Log(), "Redis is well") {
@@ -232,9 +228,7 @@ func TestUnfitWhenItComes(t *testing.T) {
 	n := node.StartReady(t, t.TempDir(), settings(server.Addr())...)
 	server.Resume()
 	n.AwaitLog("maxmemory-policy")
-	if _, err := n.Take("order", 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(n.Take("order", 1)))
 	must.Do(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
 	n.AwaitLog("Redis is well")
 	n.Stop()

@@ -96,9 +96,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	var burst sync.WaitGroup
 	for range 30 {
 		burst.Go(func() {
-			if _, err := allocate(t.Context(), s); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, must.Err(allocate(t.Context(), s)))
 		})
 	}
 	burst.Wait()

@@ -35,10 +35,7 @@ const few = smallGap / 10
 func takeRanges(t *testing.T, s *mysql.Store, ranges int, taken map[int64]string, who string) {
 	t.Helper()
 	for range ranges {
-		r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: smallGap})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: smallGap}))(t)
 		for n := r.First; n <= r.Last; n++ {
 			if other, known := taken[n]; known {
 				t.Fatalf("%d was issued by %s and by %s", n, other, who)

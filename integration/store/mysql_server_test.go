@@ -142,12 +142,8 @@ func TestMySQLCreatesTables(t *testing.T) {
 	create(t, openMySQL(t, o))
 	execMySQL(t, db, "DELETE FROM seqd_schema", "DROP TABLE seqd_history")
 	s := openMySQL(t, o)
-	if _, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1}); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Counters().Read(t.Context(), "order"); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1})))
+	must.Report(t, must.Err(s.Counters().Read(t.Context(), "order")))
 }
 
 // A row of a newer format is refused, a damaged one is an error, and neither is changed.
@@ -241,12 +237,8 @@ func TestMySQLRights(t *testing.T) {
 	openMySQL(t, o) // as an operator does
 	s := openMySQL(t, few)
 	create(t, s)
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(allocate(t.Context(), s)))
+	must.Report(t, must.Err(s.Slots().Look(t.Context(), registry)))
 	fence, err := s.Fence(t.Context())
 	must.Do(t, err)
 	must.Do(t, s.ConfirmFence(t.Context(), fence.Current))
@@ -364,9 +356,7 @@ func TestMySQLConnectionsThatEnded(t *testing.T) {
 		for server.Query("SELECT COUNT(*) FROM information_schema.processlist WHERE id IN ("+ids+")") != "0" {
 			time.Sleep(5 * time.Millisecond)
 		}
-		if _, err := allocate(t.Context(), s); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(allocate(t.Context(), s)))
 	}
 }
 

@@ -214,9 +214,7 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	if table, err := s.Slots().Look(ctx, registry); err != nil || table.Set == nil {
 		t.Errorf("the registry is %+v, %v", table, err)
 	}
-	if _, err := s.Documents().Read(ctx, "answer", "x"); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(s.Documents().Read(ctx, "answer", "x")))
 }
 
 // A range and a lease are durable although the server was told meanwhile not to wait for commits.
@@ -231,9 +229,7 @@ func TestPostgresAllocatesDurably(t *testing.T) {
 	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: fencedBy(t, other).Current}
 	server.Query("ALTER SYSTEM SET synchronous_commit = off")
 	server.Reload()
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(allocate(t.Context(), s)))
 	standby.Pause()
 	must.Is(t, must.Err(allocate(t.Context(), s)), persist.ErrUnavailable, "a range did not wait for the standby")
 	if made, err := other.Slots().Swap(t.Context(), registry, lease); !errors.Is(err, persist.ErrUnavailable) {
@@ -346,9 +342,7 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
 	server.Reload()
 	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(allocate(t.Context(), s)))
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
 	server.Reload()
 	for range 2 {
@@ -359,7 +353,5 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = '" + names + "'")
 	server.Reload()
 	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(allocate(t.Context(), s)))
 }

@@ -193,12 +193,8 @@ func TestPostgresRights(t *testing.T) {
 	server.Query("GRANT SELECT, INSERT, UPDATE, DELETE ON seqd_counters, seqd_documents, seqd_slots, seqd_history, seqd_schema TO few")
 	s := openPostgres(t, url, nil)
 	create(t, s)
-	if _, err := allocate(t.Context(), s); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(allocate(t.Context(), s)))
+	must.Report(t, must.Err(s.Slots().Look(t.Context(), registry)))
 	must.Do(t, s.ConfirmFence(t.Context(), fencedBy(t, s).Current))
 }
 
@@ -384,9 +380,7 @@ func TestPostgresUsesIndexes(t *testing.T) {
 		func() (int, error) { return s.Documents().Purge(t.Context(), "answer", 1000, 100) },
 		func() (int, error) { return s.History().Purge(t.Context(), "order", 1, 100) },
 	} {
-		if _, err := use(); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(use()))
 	}
 	must.Do(t, s.Close())
 	awaitQuery(t, server, "SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = 'seqd_documents'", "100")
@@ -403,9 +397,7 @@ func TestPostgresLooksOnly(t *testing.T) {
 	create(t, openPostgres(t, server.URL(), nil))
 	server.Query("CHECKPOINT; ALTER ROLE seqd SET default_transaction_read_only = on")
 	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.ReadOnly = true })
-	if _, err := s.Slots().Look(t.Context(), registry); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(s.Slots().Look(t.Context(), registry)))
 	if list, err := s.Counters().List(t.Context(), "", 5); err != nil || len(list) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/persisttest"
 	"github.com/seqd/seqd/persist/postgres"
@@ -41,10 +42,7 @@ func openPostgres(t testing.TB, url string, change func(*postgres.Options)) *pos
 	if o.Timeout < patient {
 		prepare(t, o, postgres.Open, func(o *postgres.Options) { o.Timeout = patient })
 	}
-	s, err := postgres.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(postgres.Open(t.Context(), o))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

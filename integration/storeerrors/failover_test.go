@@ -6,6 +6,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -50,10 +51,7 @@ func TestFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			with := func(bizTypes string) []string { return append(test.env[:len(test.env):len(test.env)], bizTypes) }
 			n := node.StartReady(t, t.TempDir(), with(before)...)
-			issued, err := n.Take("order", 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			issued := must.Get(n.Take("order", 10))(t)
 			run(t, with(after), 0, []string{"failover"}, "has not failed over")
 			fail(test.query)
 			n.AwaitLog("the store failed over and may have lost")

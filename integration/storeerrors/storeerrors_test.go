@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
 
@@ -194,10 +195,7 @@ func TestComesBackUnsafe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := node.StartReady(t, t.TempDir(), test.env...)
-			first, err := n.Take("order", 5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := must.Get(n.Take("order", 5))(t)
 			test.unsafe()
 			last := first[4]
 			for range 100 { // no more than what was in hand

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // observed is a test that is allowed to fail fatally.
@@ -91,9 +92,7 @@ func TestForeignMongo(t *testing.T) {
 		if m.URI() != theirs.URI() || database == theirs.Database() {
 			t.Errorf("%s, %s", m.URI(), database)
 		}
-		if _, err := m.Client().Database(database).Collection("counters").InsertOne(t.Context(), bson.M{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.Client().Database(database).Collection("counters").InsertOne(t.Context(), bson.M{}))(t)
 	})
 	names, err := theirs.Client().ListDatabaseNames(t.Context(), bson.M{})
 	if err != nil || slices.Contains(names, database) {

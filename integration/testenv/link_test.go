@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/respconn"
 )
 
@@ -43,10 +44,7 @@ func once(t *testing.T, addr string) *redis.Client {
 // raw returns a connection on which a test sends commands and reads their answers.
 func raw(t *testing.T, addr string) *respconn.Conn {
 	t.Helper()
-	conn, err := respconn.Dial(addr, await.Patience, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(respconn.Dial(addr, await.Patience, nil))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -54,9 +52,7 @@ func raw(t *testing.T, addr string) *respconn.Conn {
 // send sends a command and does not wait for its answer.
 func send(t *testing.T, conn *respconn.Conn, command string) {
 	t.Helper()
-	if err := conn.Send(command); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.Send(command))
 }
 
 // silent fails the test if an answer comes in the time that one usually takes, and longer.
@@ -151,9 +147,7 @@ func TestLinkLatency(t *testing.T) {
 	client := once(t, l.Addr())
 	ping := func() time.Duration {
 		start := time.Now()
-		if err := client.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, client.Ping(t.Context()).Err())
 		return time.Since(start)
 	}
 	ping()

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // orphanEnv is the environment variable that makes this test binary the process that is killed.
@@ -35,13 +36,8 @@ func TestServersEndWithAKilledTest(t *testing.T) {
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	command.Env = append(os.Environ(), orphanEnv+"=1", "TMPDIR="+openFolder(t))
 	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(command.StdoutPipe())(t)
+	must.Do(t, command.Start())
 	lines := bufio.NewScanner(out)
 	var addrs []string
 	for lines.Scan() && addrs == nil {
@@ -67,8 +63,6 @@ func TestServersEndWithAKilledTest(t *testing.T) {
 // openFolder returns a folder that other users can reach.
 func openFolder(t *testing.T) string {
 	folder := t.TempDir()
-	if err := os.Chmod(filepath.Dir(folder), 0o711); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(folder), 0o711))
 	return folder
 }

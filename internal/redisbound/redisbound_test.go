@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // read reads what a server sends, in parts of some size, until the connection ends.
@@ -125,9 +127,7 @@ func TestTogether(t *testing.T) {
 				_, err := io.ReadAll(c)
 				ended <- err
 			}()
-			if _, err := io.WriteString(server, "$30000000\r\nx"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(server, "$30000000\r\nx"))(t)
 			synctest.Wait()
 			return c, ended
 		}

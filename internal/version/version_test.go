@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A program with additional plugins shows both versions.
@@ -54,10 +56,7 @@ func TestUserAgent(t *testing.T) {
 
 // The linker sets these variables by name, and does not complain if they are missing.
 func TestImageSetsTheVersion(t *testing.T) {
-	text, err := os.ReadFile("../../Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../Dockerfile"))(t)
 	for _, flag := range []string{"-X " + module + "/internal/version.linked=${VERSION}", "-X " + module + "/internal/version.revision=${REVISION}"} {
 		if !strings.Contains(string(text), flag) {
 			t.Errorf("the Dockerfile lacks %s", flag)

@@ -39,17 +39,13 @@ func TestDamagedHistory(t *testing.T) {
 	if err := s.History().Append(t.Context(), someHistory(5)); err == nil {
 		t.Error("a damaged file was written to")
 	}
-	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})))
 	// Once it is out of the way, a new one is made, without a restart.
 	must.Do(t, os.Remove(path+historySuffix))
 	must.Report(t, s.History().Append(t.Context(), someHistory(5)))
 	must.Do(t, os.Remove(path+historySuffix))
 	must.Is(t, s.History().Append(t.Context(), someHistory(6)), persist.ErrUnavailable, "written to a file without a name")
-	if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10}); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10})))
 }
 
 // A record under the key of another is not shown.

@@ -106,9 +106,7 @@ func TestHangingSyncIsNotRead(t *testing.T) {
 		read <- revision
 	}()
 	close(goesOn)
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-written)
 	if revision := <-read; revision != 2 {
 		t.Errorf("after the sync the document has revision %d", revision)
 	}

@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // privileges are as a server tells them.
 func privileges(t *testing.T, text string) connectionStatus {
 	t.Helper()
 	var status connectionStatus
-	if err := bson.UnmarshalExtJSON([]byte(`{"authInfo":{"authenticatedUsers":[{"user":"seqd"}],"authenticatedUserPrivileges":[`+text+`]}}`), false, &status); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bson.UnmarshalExtJSON([]byte(`{"authInfo":{"authenticatedUsers":[{"user":"seqd"}],"authenticatedUserPrivileges":[`+text+`]}}`), false, &status))
 	return status
 }
 

@@ -79,10 +79,7 @@ func TestUnreachable(t *testing.T) {
 		t.Error(err)
 	}
 	opts.Unreached = true
-	s, err := Open(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(t.Context(), opts))(t)
 	must.Is(t, must.Err(s.Counters().Read(t.Context(), "order")), persist.ErrUnavailable)
 	must.Report(t, s.Close())
 	must.Is(t, must.Err(s.Counters().Read(t.Context(), "order")), persist.ErrClosed)

@@ -63,10 +63,7 @@ func TestSeveralHosts(t *testing.T) {
 		"postgres://u@a/db": false, "postgres://u@a/db?sslmode=prefer": false, "postgres://u@a/db?target_session_attrs=standby": false,
 		"postgres://u@a,b/db": true, "postgres://u@a:1,a:2/db?target_session_attrs=any": true,
 	} {
-		cfg, err := parseURL(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := must.Get(parseURL(url))(t)
 		if got := cfg.ConnConfig.ValidateConnect != nil; got != want {
 			t.Errorf("%s: a connection is validated: %t, want %t", url, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	_ "github.com/seqd/seqd/plugin/obfuscate"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/strategy/segment"
@@ -49,9 +50,7 @@ func TestConfiguration(t *testing.T) {
 // TestConfigurationMakesNoFile checks that a configuration is checked before any file is opened.
 func TestConfigurationMakesNoFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	if _, err := config.LoadYAML([]byte("bizTypeFolder: "+filepath.Dir(path)+"\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: "+path+"}]}]\n"), config.Sources{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(config.LoadYAML([]byte("bizTypeFolder: "+filepath.Dir(path)+"\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: "+path+"}]}]\n"), config.Sources{}))(t)
 	if found, _ := filepath.Glob(path + "*"); len(found) > 0 {
 		t.Errorf("it made %v", found)
 	}

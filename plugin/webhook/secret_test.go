@@ -7,14 +7,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestEchoedURL checks that the log shows only the host of the URL, whatever the host answers.
 func TestEchoedURL(t *testing.T) {
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	echo := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer echo.Close()
 	go func() {
 		for {

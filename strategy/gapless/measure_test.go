@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/gapless"
@@ -64,9 +65,7 @@ func TestMeasureManyKeys(t *testing.T) {
 		if most, total := store.most.Load(), store.total.Load(); most > 2 || total < keys/2 || total > keys {
 			t.Errorf("there were %d reads at once, and %d in all", most, total)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		time.Sleep(time.Minute)
 	})
 }

@@ -59,9 +59,7 @@ func returnWaits(t *testing.T) {
 	store := newStuck(memory.New(time.Now))
 	s := newStrategy(t, store, func(s *gapless.Settings) { s.AcquireTimeout = 10 * time.Millisecond })
 	var seq seqd.Sequence
-	if err := s.Generate(t.Context(), 1, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Generate(t.Context(), 1, &seq))
 	store.Lock()
 	var none seqd.Sequence
 	_ = s.Generate(t.Context(), 1, &none) // what is written now keeps others from being written

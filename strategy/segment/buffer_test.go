@@ -74,9 +74,7 @@ func newBuffer(s *source, threshold float64) *buffer {
 func take(t *testing.T, b *buffer, n int) []int64 {
 	t.Helper()
 	var seq seqd.Sequence
-	if err := b.take(t.Context(), n, &seq); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.take(t.Context(), n, &seq))
 	return slices.Collect(seq.Numbers())
 }
 

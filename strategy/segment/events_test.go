@@ -51,9 +51,7 @@ func TestEventsOfOwnBuffer(t *testing.T) {
 		synctest.Wait()
 		generate(t, s, 1)
 		synctest.Wait()
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Close(t.Context()))
 		o.wantEvents(t, map[seqd.EventKind][2]int64{
 			seqd.EventRefillFailed: {1, 0}, seqd.EventStoreAway: {1, 0}, seqd.EventStoreBack: {1, 0}, seqd.EventRefilled: {1, 10}, seqd.EventGivenBack: {1, 9},
 		}, errDown)

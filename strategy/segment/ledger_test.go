@@ -66,9 +66,7 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 					case 0:
 						store.fails("read", []error{nil, errDown}[random.IntN(2)])
 					case 1:
-						if _, err := store.Store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5, To: persist.Beside}); err != nil {
-							t.Fatal(err)
-						}
+						must.Get(store.Store.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 5, To: persist.Beside}))(t)
 					case 2:
 						time.Sleep(time.Duration(random.IntN(5000)) * time.Millisecond)
 					default:

@@ -61,9 +61,7 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 		right := periodic(t, store, time.Now, nil, short) // B: purges
 		opening := periodic(t, tombstoneHook{store, new(sync.Once), func() {
 			// A has looked at the tombstone and not yet at the claim.
-			if _, err := right.purgeBefore(context.Background()); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, must.Err(right.purgeBefore(context.Background())))
 		}}, late, nil, short)
 		wantRefused(t, opening, seqd.CodeClockRollback)
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -117,9 +118,7 @@ func TestSharedInstallsThatFailBurnFewRanges(t *testing.T) {
 // replace puts a counter in the place of what the store has.
 func replace(t testing.TB, store persist.Store, c persist.Counter) {
 	t.Helper()
-	if err := errors.Join(store.Counters().Delete(t.Context(), c.BizTag), store.Counters().Create(t.Context(), c)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(store.Counters().Delete(t.Context(), c.BizTag), store.Counters().Create(t.Context(), c)))
 }
 
 // grow gives the counter the step of a busy one.

@@ -66,9 +66,7 @@ func TestCountsOfKindsAreChecked(t *testing.T) {
 				must.Code(t, must.Err(k.get(t.Context(), t, s, n)), seqd.CodeInvalidCount, "kind %d of %d", k, n)
 			}
 		}
-		if _, err := consecutive.get(t.Context(), t, s, seqd.MaxCount); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(consecutive.get(t.Context(), t, s, seqd.MaxCount)))
 		end(t, s)
 	})
 }

@@ -61,10 +61,7 @@ func TestReservationOfAnotherCluster(t *testing.T) {
 		crash(s)
 		env := s.held().env.Env
 		env.Store, env.Cluster = newRegistry(true), strings.Repeat("f", 32)
-		other, err := New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: s.held().settings})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: s.held().settings}))(t)
 		closes(t, other)
 		if err := other.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeConflict || other.machineID() >= 0 {
 			t.Errorf("machine ID %d, %v", other.machineID(), err)

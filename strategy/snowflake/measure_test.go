@@ -61,9 +61,7 @@ func TestMeasure(t *testing.T) {
 		wantGauges(t, first, map[seqd.Gauge]float64{seqd.GaugeClockOffset: -5})
 		r.skew.Store(0)
 		time.Sleep(2 * time.Second)
-		if err := first.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Close(t.Context()))
 		wantGauges(t, first, map[seqd.Gauge]float64{seqd.GaugeMachineID: missing, seqd.GaugeLeaseLeft: missing})
 		time.Sleep(time.Minute + time.Second)
 		wantGauges(t, second, map[seqd.Gauge]float64{seqd.GaugeMachineIDsUsed: 1})

@@ -10,6 +10,7 @@ import (
 
 	switches "github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
@@ -39,10 +40,7 @@ func known(t *testing.T) (rules []string) {
 			t.Fatalf("%s: %v", folder, err)
 		}
 		for _, script := range scripts {
-			text, err := os.ReadFile(script)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(script))(t)
 			for _, r := range switches.RulesOf(string(text)) {
 				rules = append(rules, string(r))
 			}

@@ -131,9 +131,7 @@ func startTurnstile(t *testing.T, f *fakeServer) func() net.Conn {
 	t.Cleanup(func() {
 		cancel()
 		_ = listener.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must.Report(t, <-done)
 	})
 	return func() net.Conn {
 		conn := must.Get(net.Dial("tcp", listener.Addr().String()))(t)

@@ -29,10 +29,7 @@ func TestKill9(t *testing.T) {
 		before := h.Highest()
 		n := node.StartReady(t, dir, patient(fmt.Sprintf("SEQD_SEGMENT_STEP=%d", step), fmt.Sprintf("SEQD_SEGMENT_MAXSTEP=%d", step))...)
 		began := h.Now()
-		first, err := n.Take("order", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(n.Take("order", 1))(t)
 		h.Add(began, "first caller", first)
 		if before > 0 && first[0] > before+2*step+node.Callers*50 {
 			t.Errorf("round %d: after %d came %d: more was skipped than two segments and %d requests", round, before, first[0], node.Callers)

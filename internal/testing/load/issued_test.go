@@ -4,14 +4,12 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
 )
 
 func TestIssued(t *testing.T) {
-	s, err := newIssued(Shapes(Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newIssued(Shapes(Options{})))(t)
 	for _, c := range []record.Call{
 		{BizType: "order", Runs: record.Runs{{First: 7, Count: 3, Step: 1}, {First: 20, Count: 1, Step: 1}}},
 		{BizType: "order", Runs: record.Runs{{First: 1, Count: 3, Step: 5}}},

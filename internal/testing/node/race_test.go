@@ -70,9 +70,7 @@ func killAfterALine(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.Do(t, cmd.Start())
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(bufio.NewReader(out).ReadString('\n')))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 }

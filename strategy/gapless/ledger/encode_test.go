@@ -220,9 +220,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%d bytes are not exactly enough for an operation", needs)
 	}
 	s.Born += strings.Repeat("x", 1<<20-len(s.append(nil)))
-	if _, err := s.Document(counter, 1); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(s.Document(counter, 1)))
 	s.Born += "x"
 	must.Is(t, must.Err(s.Document(counter, 1)), persist.ErrInvalid, "a document of more than 1 MiB")
 }

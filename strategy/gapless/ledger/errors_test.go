@@ -37,10 +37,7 @@ func (noFence) Fence(context.Context) (persist.Fence, error) { return persist.Fe
 
 // What the store does not say is not taken for what there is not.
 func TestRecordsAway(t *testing.T) {
-	s, err := Decode(&persist.Document{Revision: 9, Body: `{"v":1,"f":1,"l":20,"n":2}`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Decode(&persist.Document{Revision: 9, Body: `{"v":1,"f":1,"l":20,"n":2}`}))(t)
 	record := func(n int64, body string) persist.Document {
 		return persist.Document{Kind: persist.VoidKind, Key: VoidKey(counter, n), Body: body}
 	}

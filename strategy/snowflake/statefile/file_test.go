@@ -246,9 +246,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 	open(t, dir)
 	must.Is(t, must.Err(os.Lstat(path+".tmp")), os.ErrNotExist, "the temporary file")
-	if _, err := os.Lstat(path + ".other"); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(os.Lstat(path+".other")))
 }
 
 func TestMoved(t *testing.T) {
