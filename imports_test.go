@@ -35,28 +35,32 @@ var rules = map[string]rule{
 	"persist": {
 		why: "models and interfaces that drivers and strategies share depend on neither",
 	},
+	"persist/driver": {
+		may: ". internal/registry persist",
+		why: "the registry of stores names none of them",
+	},
 	"persist/memory": {
-		may: "persist",
+		may: "persist persist/driver",
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/bolt": {
-		may: "internal/folder persist",
+		may: ". internal/folder persist persist/driver",
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/mongo": {
-		may: "internal/distrust persist",
+		may: ". internal/distrust persist persist/driver",
 		why: "a driver depends on the interface, not on a strategy",
 	},
 	"persist/postgres": {
-		may: "internal/connlimit internal/distrust persist persist/sqlstore",
+		may: ". internal/connlimit internal/distrust persist persist/driver persist/sqlstore",
 		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
 	},
 	"persist/mysql": {
-		may: "internal/connlimit internal/distrust persist persist/sqlstore",
+		may: ". internal/connlimit internal/distrust persist persist/driver persist/sqlstore",
 		why: "a driver depends on the interface and on what stores in SQL share, not on a strategy",
 	},
 	"persist/sqlstore": {
-		may: "persist",
+		may: ". persist persist/driver",
 		why: "what stores in SQL share depends on the interface, not on a strategy",
 	},
 	"persist/storeclock": {
@@ -153,14 +157,14 @@ var rules = map[string]rule{
 		why: "it repeats its requests, and says which version sends them",
 	},
 	"standard": {
-		may: "plugin/format plugin/history plugin/obfuscate plugin/ratelimit plugin/stats " +
+		may: "persist/bolt persist/memory persist/mongo persist/mysql persist/postgres plugin/format plugin/history plugin/obfuscate plugin/ratelimit plugin/stats " +
 			"plugin/webhook strategy/gapless strategy/segment strategy/snowflake",
 		why: "it registers everything that comes with seqd, and does nothing else",
 	},
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version persist " +
+		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version persist persist/driver " +
 			"persist/storeclock plugin server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
@@ -185,10 +189,9 @@ var rules = map[string]rule{
 		why: "lines are documents; where they come from is elsewhere",
 	},
 	"server/backends": {
-		may: ". internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/bolt persist/memory " +
-			"persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
+		may: ". internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
-		why: "the only package that opens drivers; the scripts of the cursor show whether Redis " +
+		why: "the only package that opens stores, whatever their drivers are; the scripts of the cursor show whether Redis " +
 			"can be used",
 	},
 	"server/backends/backendstest": {
@@ -203,9 +206,9 @@ var rules = map[string]rule{
 		why: "certificates for tests need to know the settings only",
 	},
 	"server/config": {
-		may: ". persist/mongo persist/mysql persist/postgres plugin server/access server/forwarded strategy",
-		why: "the configuration opens nothing; the driver checks its URI, and package access " +
-			"what a token is",
+		may: ". persist/driver plugin server/access server/forwarded strategy",
+		why: "the configuration opens nothing; a driver brings its settings, and package access " +
+			"says what a token is",
 	},
 	"server/definitions": {
 		may: ". internal/glob internal/longlock internal/retry persist plugin server/admin server/config server/feed " +
@@ -298,6 +301,7 @@ var rules = map[string]rule{
 		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
 	},
 	"server/tracing": {
+		may: "persist/driver",
 		why: "it traces requests and commands of any kind",
 	},
 	"server/tracing/tracingtest": {

@@ -222,7 +222,7 @@ func (c composition) checkStore(t *testing.T, file string, cfg *config.Config) {
 	if cfg.Store.Driver != want || cfg.Redis.Configured() != (want == "mongo") {
 		t.Errorf("the store is %s, with Redis: %t", cfg.Store.Driver, cfg.Redis.Configured())
 	}
-	address := map[string]string{"mongo": cfg.Store.Mongo.URI, "postgres": cfg.Store.Postgres.URL, "mysql": cfg.Store.MySQL.DSN}[want]
+	address, _ := config.Setting[string](cfg.Store.Chosen(), map[string]string{"mongo": "uri", "postgres": "url", "mysql": "dsn"}[want])
 	host := regexp.MustCompile(`@(?:tcp\()?([a-z0-9-]+):\d+`).FindStringSubmatch(address)
 	if host == nil {
 		t.Fatalf("%s has no host", address)

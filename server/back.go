@@ -78,7 +78,7 @@ func (b *back) open(ctx context.Context) error {
 	if b.store.Store.Shared() {
 		source.Mixed = b.nodes.Mixed
 	}
-	if b.base.cfg.Store.Driver != "memory" { // which is new at every start
+	if !b.base.cfg.Store.Forgets() { // which is new at every start
 		source.StoreCreated = b.store.Created
 	}
 	b.base.telemetry.watch(source, b.front)
@@ -107,8 +107,7 @@ func (b *back) runStrategies(ctx context.Context) {
 func (b *back) openStore(ctx context.Context) (err error) {
 	b.opening = backends.StoreOptions{
 		Now: b.base.opts.now, Log: b.base.log,
-		Monitor: b.base.telemetry.mongoMonitor(), Trace: b.base.telemetry.statements(b.base.cfg.Store.Driver),
-		Remembered: b.remembered, Prior: backends.Prior(b.base.cfg.Redis), Waiting: b.front.gate.Wait,
+		Trace: b.base.telemetry.commands(), Remembered: b.remembered, Prior: backends.Prior(b.base.cfg.Redis), Waiting: b.front.gate.Wait,
 	}
 	b.store, err = backends.OpenStore(ctx, b.base.cfg.Store, b.opening)
 	if err != nil {
@@ -139,7 +138,7 @@ func (b *back) openRedis(ctx context.Context) (err error) {
 		return nil
 	}
 	b.redis, err = backends.OpenRedis(ctx, b.base.cfg.Redis, backends.RedisOptions{
-		Cluster: b.store.Cluster, AnyCluster: b.base.cfg.Store.Driver == "memory",
+		Cluster: b.store.Cluster, AnyCluster: b.base.cfg.Store.Forgets(),
 		Hook: b.base.telemetry.redisHook(), Log: b.base.log,
 	})
 	if err != nil {

@@ -2,15 +2,13 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.mongodb.org/mongo-driver/v2/event"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/logging"
 	"github.com/seqd/seqd/server/metrics"
@@ -68,26 +66,12 @@ func (b *base) trace(api *httpapi.API, addr string) (err error) {
 	return nil
 }
 
-// mongoMonitor sees the commands of MongoDB, nil if nothing is traced.
-func (t *telemetry) mongoMonitor() *event.CommandMonitor {
+// commands sees the commands to the server of the store, nil if nothing is traced.
+func (t *telemetry) commands() driver.Trace {
 	if t.traces == nil {
 		return nil
 	}
-	return t.traces.MongoMonitor()
-}
-
-// systems are what traces call the SQL servers of store.driver.
-var systems = map[string]string{"postgres": "postgresql", "mysql": "mysql"}
-
-// statements sees the statements to an SQL server, nil if nothing is traced.
-func (t *telemetry) statements(driver string) func(ctx context.Context, statement string) func(error) {
-	system, ok := systems[driver]
-	if t.traces == nil || !ok {
-		return nil
-	}
-	return t.traces.Statements(system, func(err error) bool {
-		return errors.Is(err, persist.ErrNotFound) || errors.Is(err, persist.ErrExists)
-	})
+	return t.traces.Command
 }
 
 // redisHook sees the commands of Redis, nil if nothing is traced.

@@ -1,4 +1,4 @@
-// Package standard registers every strategy, plugin and rejection handler that comes with seqd. A
+// Package standard registers every store, strategy, plugin and rejection handler that comes with seqd. A
 // program imports it for its side effects, beside packages of its own:
 //
 //	import (
@@ -10,6 +10,12 @@
 package standard
 
 import (
+	_ "github.com/seqd/seqd/persist/bolt"     // bolt: one file, for one process
+	_ "github.com/seqd/seqd/persist/memory"   // memory: kept as long as the process lives
+	_ "github.com/seqd/seqd/persist/mongo"    // mongo: a MongoDB database that nodes share
+	_ "github.com/seqd/seqd/persist/mysql"    // mysql: a MySQL or MariaDB database that nodes share
+	_ "github.com/seqd/seqd/persist/postgres" // postgres: a PostgreSQL database that nodes share
+
 	// format: IDs by a template, with dates and check digits
 	_ "github.com/seqd/seqd/plugin/format"
 	// history: records what was issued, to whom and when, in the store or in files

@@ -17,6 +17,9 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -104,12 +107,12 @@ func podOf(r *release) core.PodSpec {
 
 // sameSettings compares everything that is not secret.
 func sameSettings(a, b *config.Config) bool {
-	a.Store.Mongo.URI, b.Store.Mongo.URI = "", ""
-	a.Store.Postgres.URL, b.Store.Postgres.URL = "", ""
-	a.Store.MySQL.DSN, b.Store.MySQL.DSN = "", ""
+	for _, s := range []*config.Store{&a.Store, &b.Store} {
+		s.Settings["mongo"].(*mongo.Settings).URI, s.Settings["postgres"].(*postgres.Settings).URL, s.Settings["mysql"].(*mysql.Settings).DSN = "", "", ""
+	}
 	a.Redis.Password, a.Redis.SentinelPassword = "", ""
 	a.Auth.Tokens, b.Auth.Tokens = nil, nil
-	return reflect.DeepEqual(a.Server, b.Server) && a.Store == b.Store && reflect.DeepEqual(a.Redis, b.Redis) &&
+	return reflect.DeepEqual(a.Server, b.Server) && reflect.DeepEqual(a.Store, b.Store) && reflect.DeepEqual(a.Redis, b.Redis) &&
 		reflect.DeepEqual(a.Auth, b.Auth) && bizTypesOf(a) == bizTypesOf(b)
 }
 

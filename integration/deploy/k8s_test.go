@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/mongo"
 )
 
 // The ports of back ends.
@@ -41,7 +42,7 @@ func TestOverlays(t *testing.T) {
 			if got := r.node(t).Store.Driver; got != folder.Name() {
 				t.Errorf("the store is %s", got)
 			}
-			if cfg := r.node(t); cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Mongo.URI, "tls=true") {
+			if cfg := r.node(t); cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Settings["mongo"].(*mongo.Settings).URI, "tls=true") {
 				t.Error("connections to the store or to Redis are not encrypted")
 			}
 			for _, addr := range r.node(t).Redis.Addrs {
@@ -278,7 +279,8 @@ func (r *release) checkBolt(t *testing.T) {
 	if r.stateful == nil || r.deployment != nil || *r.stateful.Spec.Replicas != 1 || r.stateful.Spec.ServiceName != r.service.Name || r.budget != nil {
 		t.Fatalf("bolt is not run by a StatefulSet of one pod without a budget: %+v", r)
 	}
-	file, pod := r.node(t).Store.Bolt.Path, r.pod().Spec
+	store, pod := r.node(t).Store, r.pod().Spec
+	file, _ := store.File()
 	if !filepath.IsAbs(file) {
 		file = filepath.Join("/var/lib/seqd", file)
 	}

@@ -19,12 +19,13 @@ import (
 type request func(context.Context) error
 
 // onStore returns requests to a store with a time-out.
-func onStore(driver string, set func(s *config.Store, addr string)) func(*testing.T, string, time.Duration) request {
+func onStore(name, key string, place func(addr string) string) func(*testing.T, string, time.Duration) request {
 	return func(t *testing.T, addr string, timeout time.Duration) request {
-		cfg := config.Default().Store
-		cfg.Driver, cfg.Postgres.Timeout, cfg.MySQL.Timeout, cfg.Mongo.Timeout = driver, timeout, timeout, timeout
-		set(&cfg, addr)
-		return storeOf(t, cfg)
+		section := "store." + name + "."
+		flags := map[string]string{
+			"bizTypesFrom": "store", "store.driver": name, section + key: place(addr), section + "timeout": timeout.String(),
+		}
+		return storeOf(t, must.Get(config.Load(config.Sources{Flags: flags}))(t).Store)
 	}
 }
 
@@ -42,9 +43,9 @@ func storeOf(t *testing.T, cfg config.Store) request {
 }
 
 var (
-	onPostgres = onStore("postgres", func(s *config.Store, addr string) { s.Postgres.URL = testenv.PostgresURL(addr) })
-	onMariaDB  = onStore("mysql", func(s *config.Store, addr string) { s.MySQL.DSN = testenv.MariaDBDSN(addr) })
-	onMongo    = onStore("mongo", func(s *config.Store, addr string) { s.Mongo.URI = "mongodb://" + addr })
+	onPostgres = onStore("postgres", "url", func(addr string) string { return testenv.PostgresURL(addr) })
+	onMariaDB  = onStore("mysql", "dsn", testenv.MariaDBDSN)
+	onMongo    = onStore("mongo", "uri", func(addr string) string { return "mongodb://" + addr })
 )
 
 // onRedis returns requests to a Redis.

@@ -73,6 +73,18 @@ func Duration(text string) (d time.Duration, ok bool) {
 	return d, err == nil
 }
 
+// ShortDuration writes 30m0s as 30m.
+func ShortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // times are the forms of RFC 3339, of which [time.Parse] takes more than there are.
 var times = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/must"
+	_ "github.com/seqd/seqd/persist/bolt"
 	_ "github.com/seqd/seqd/plugin/obfuscate"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/strategy/segment"

@@ -7,9 +7,8 @@
 //   - client.go: the client of Redis
 //   - watch.go: whether Redis answers
 //
-// The package depends on the drivers of stores, the scripts that check Redis, and the sections
-// store and redis of the configuration. It does not know what is kept in them. To add a store,
-// write a driver below persist and add a case to newStore; CONTRIBUTING.md has all steps.
+// The package depends on the registry of stores, the scripts that check Redis, and the sections
+// store and redis of the configuration. It does not know what is kept in them, and names no driver.
 package backends
 
 import "time"

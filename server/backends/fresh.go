@@ -39,7 +39,7 @@ func (o StoreOptions) enter(ctx context.Context, cfg config.Store, store persist
 		return known, err
 	}
 	known, err = persist.ReadCluster(ctx, store.Documents())
-	if err == nil && cfg.Driver != "memory" { // which is new at every start
+	if err == nil && !cfg.Forgets() { // which is new at every start
 		o.Log.Warn("the store is new, and all numbers begin at their start: if numbers were issued before, stop seqd and look which store it has",
 			"driver", cfg.Driver, "place", cfg.Place(), "cluster", known.ID)
 	}
@@ -65,9 +65,10 @@ func mustExist(ctx context.Context, cfg config.Store, store persist.Store) error
 	return err
 }
 
-// fileMustExist returns why the file of bolt must not be made.
+// fileMustExist returns why the file of a store must not be made.
 func fileMustExist(cfg config.Store) error {
-	if _, err := os.Stat(cfg.Bolt.Path); cfg.MustExist && errors.Is(err, fs.ErrNotExist) {
+	path, inFile := cfg.File()
+	if _, err := os.Stat(path); inFile && cfg.MustExist && errors.Is(err, fs.ErrNotExist) {
 		return missing(cfg)
 	}
 	return nil
@@ -75,10 +76,10 @@ func fileMustExist(cfg config.Store) error {
 
 // checkPrior returns why a new store must not be used beside Redis: Redis has cursors of a cluster with
 // another store, whose numbers would repeat. If Redis cannot be asked, it returns
-// [persist.ErrUnavailable] for a store that nodes share. The file of bolt has no cursors in Redis, so
+// [persist.ErrUnavailable] for a store that nodes share. A store in a file has no cursors in Redis, so
 // it does not wait for it.
 func (o StoreOptions) checkPrior(ctx context.Context, cfg config.Store) error {
-	if o.Prior == nil || cfg.Driver == "memory" {
+	if o.Prior == nil || cfg.Forgets() {
 		return nil
 	}
 	cluster, err := o.Prior(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
 )
@@ -21,7 +22,8 @@ import (
 // then nothing is made, by the service and by commands.
 func TestStoreThatMustExist(t *testing.T) {
 	cfg := config.Default().Store
-	cfg.Driver, cfg.Bolt.Path = "bolt", filepath.Join(t.TempDir(), "volume", "seqd.db")
+	path := filepath.Join(t.TempDir(), "volume", "seqd.db")
+	cfg.Settings["bolt"].(*bolt.Settings).Path = path
 	open := func(mustExist bool) (log string, err error) {
 		cfg.MustExist = mustExist
 		var text strings.Builder
@@ -39,18 +41,18 @@ func TestStoreThatMustExist(t *testing.T) {
 		_, err := open(true)
 		_, forCommand := NewStore(t.Context(), cfg, time.Now)
 		for _, err := range []error{err, forCommand} {
-			if seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), cfg.Bolt.Path) {
+			if seqd.CodeOf(err) != seqd.CodeConflict || !strings.Contains(err.Error(), path) {
 				t.Errorf("the error is %v", err)
 			}
 		}
 	}
 	refused()
-	if _, err := os.Stat(filepath.Dir(cfg.Bolt.Path)); err == nil {
+	if _, err := os.Stat(filepath.Dir(path)); err == nil {
 		t.Error("a folder was made")
 	}
 	for i, want := range []bool{true, false} {
 		log, err := open(false)
-		if warned := strings.Contains(log, "level=WARN") && strings.Contains(log, "place="+cfg.Bolt.Path); err != nil || warned != want {
+		if warned := strings.Contains(log, "level=WARN") && strings.Contains(log, "place="+path); err != nil || warned != want {
 			t.Errorf("start %d: %v, %s", i, err, log)
 		}
 	}

@@ -8,19 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/event"
-
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/bolt"
-	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/persist/mongo"
-	"github.com/seqd/seqd/persist/mysql"
-	"github.com/seqd/seqd/persist/postgres"
-	"github.com/seqd/seqd/persist/sqlstore"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -29,7 +22,7 @@ const closeTimeout = 5 * time.Second
 
 // NewStore opens a store, for commands that run beside the service.
 func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (persist.Store, error) {
-	store, err := newStore(ctx, cfg, now, manner{})
+	store, err := newStore(ctx, cfg, driver.How{Now: now})
 	if err != nil {
 		return nil, err
 	}
@@ -39,68 +32,26 @@ func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (pers
 	return store, nil
 }
 
-// manner is how a store of a server is opened.
-type manner struct {
-	monitor   *event.CommandMonitor                                   // see [mongo.Options]
-	trace     func(ctx context.Context, statement string) func(error) // see [sqlstore.Options]
-	unreached bool                                                    // open it even if it cannot be reached
-	admit     func(context.Context) error                             // called before every operation; nil admits all
-}
-
 // newStore opens a store.
-func newStore(ctx context.Context, cfg config.Store, now func() time.Time, how manner) (persist.Store, error) {
+func newStore(ctx context.Context, cfg config.Store, how driver.How) (persist.Store, error) {
 	if open := seams.Of(ctx).OpenStore; open != nil {
-		return open(ctx, seams.Manner{Unreached: how.unreached, Admit: how.admit})
+		return open(ctx, seams.Manner{Unreached: how.Unreached, Admit: how.Admit})
 	}
-	switch cfg.Driver {
-	case "memory":
-		return memory.New(now), nil
-	case "mongo":
-		return orNil(mongo.Open(ctx, mongo.Options{
-			URI: cfg.Mongo.URI, Database: cfg.Mongo.Database, Timeout: cfg.Mongo.Timeout, Now: now,
-			Monitor: how.monitor, Unreached: how.unreached, Admit: how.admit,
-		}))
-	case "postgres":
-		return orNil(postgres.Open(ctx, postgres.Options{
-			URL: cfg.Postgres.URL, Options: how.sql(cfg.Postgres.Timeout, cfg.Postgres.MaxConnections, cfg.Postgres.Failover, now),
-		}))
-	case "mysql":
-		return orNil(mysql.Open(ctx, mysql.Options{
-			DSN: cfg.MySQL.DSN, Options: how.sql(cfg.MySQL.Timeout, cfg.MySQL.MaxConnections, cfg.MySQL.Failover, now),
-		}))
-	case "bolt":
-		if err := fileMustExist(cfg); err != nil {
-			return nil, err
-		}
-		return orNil(bolt.Open(bolt.Options{Path: cfg.Bolt.Path, LockTimeout: cfg.Bolt.LockTimeout, Now: now}))
-	}
-	return nil, fmt.Errorf("store.driver: %q is unknown", cfg.Driver)
-}
-
-// sql returns the options of a store in an SQL database.
-func (how manner) sql(timeout time.Duration, connections int, failover string, now func() time.Time) sqlstore.Options {
-	return sqlstore.Options{
-		Timeout: timeout, MaxConnections: connections, Lossless: failover == config.Lossless, Now: now,
-		Trace: how.trace, Unreached: how.unreached, Admit: how.admit,
-	}
-}
-
-// orNil returns a nil store if there is an error, and not a nil pointer in an interface.
-func orNil[S persist.Store](store S, err error) (persist.Store, error) {
-	if err != nil {
+	if err := fileMustExist(cfg); err != nil {
 		return nil, err
 	}
-	return store, nil
+	if _, err := driver.Lookup(cfg.Driver); err != nil {
+		return nil, fmt.Errorf("store.driver: %w", err)
+	}
+	return cfg.Chosen().Open(ctx, how)
 }
 
 // StoreOptions are how the store of the service is opened.
 type StoreOptions struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// Monitor sees the commands of MongoDB; nil for none.
-	Monitor *event.CommandMonitor
-	// Trace sees the statements that are sent to an SQL server; nil for none.
-	Trace func(ctx context.Context, statement string) func(error)
+	// Trace sees the commands that are sent to a server; nil for none.
+	Trace driver.Trace
 	// Remembered returns the biz types of this node that can issue without the store, and the
 	// cluster that they remember. Nil if none can.
 	Remembered func() (bizTypes []string, cluster string)
@@ -141,7 +92,7 @@ func OpenStore(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store
 func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Store, error) {
 	var store persist.Store
 	err := opts.Await(ctx, func(ctx context.Context) (err error) {
-		store, err = newStore(ctx, cfg, opts.Now, manner{monitor: opts.Monitor, trace: opts.Trace})
+		store, err = newStore(ctx, cfg, driver.How{Now: opts.Now, Trace: opts.Trace})
 		return err
 	})
 	if err != nil {
@@ -170,8 +121,8 @@ func (o StoreOptions) opened(store persist.Store, cluster persist.Cluster) *Stor
 // still to be confirmed to be that of cluster.
 func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, bizTypes []string, cluster string) (*Store, error) {
 	gate := new(Gate)
-	how := manner{monitor: opts.Monitor, trace: opts.Trace, admit: gate.Admit}
-	store, err := newStore(ctx, cfg, opts.Now, how)
+	how := driver.How{Now: opts.Now, Trace: opts.Trace, Admit: gate.Admit}
+	store, err := newStore(ctx, cfg, how)
 	if err == nil {
 		var known persist.Cluster
 		if known, err = opts.enter(ctx, cfg, store); err == nil {
@@ -180,8 +131,8 @@ func openOrBeginAlone(ctx context.Context, cfg config.Store, opts StoreOptions, 
 		}
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store == nil {
-		how.unreached = true
-		store, _ = newStore(ctx, cfg, opts.Now, how)
+		how.Unreached = true
+		store, _ = newStore(ctx, cfg, how)
 	}
 	if errors.Is(err, persist.ErrUnavailable) && store != nil {
 		opts.Log.Warn("the store cannot be reached: biz types with a reservation of their own begin without it",

@@ -11,6 +11,8 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/config"
@@ -21,7 +23,8 @@ import (
 // refuses every operation.
 func TestBeginWithoutTheStore(t *testing.T) {
 	cfg := config.Default().Store
-	cfg.Driver, cfg.Mongo.URI, cfg.Mongo.Timeout = "mongo", "mongodb://127.0.0.1:1", 100*time.Millisecond
+	cfg.Driver = "mongo"
+	*cfg.Settings["mongo"].(*mongo.Settings) = mongo.Settings{URI: "mongodb://127.0.0.1:1", Database: "seqd", Timeout: 100 * time.Millisecond}
 	var log strings.Builder
 	s, err := OpenStore(t.Context(), cfg, StoreOptions{
 		Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
@@ -43,8 +46,8 @@ func TestBeginWithoutTheStore(t *testing.T) {
 // A store that cannot be opened is no store, and not a pointer to none.
 func TestStoreThatCannotBeOpened(t *testing.T) {
 	for _, cfg := range []config.Store{
-		{Driver: "bolt", Bolt: config.Bolt{Path: t.TempDir()}},
-		{Driver: "mongo", Mongo: config.Mongo{URI: "nonsense"}},
+		{Driver: "bolt", Settings: map[string]driver.Settings{"bolt": &bolt.Settings{Path: t.TempDir()}}},
+		{Driver: "mongo", Settings: map[string]driver.Settings{"mongo": &mongo.Settings{URI: "nonsense"}}},
 		{Driver: "nonsense"},
 	} {
 		if s, err := NewStore(t.Context(), cfg, time.Now); err == nil || s != nil {
@@ -57,9 +60,10 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 func TestCertificateThatComesLater(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	store := config.Default().Store
-	store.Postgres.URL, store.Mongo.URI = "postgres://u@127.0.0.1:1/db?sslmode=verify-full&sslrootcert="+file, "mongodb://127.0.0.1:1/?tls=true&tlsCAFile="+file
-	must.Do(t, postgres.CheckURL(store.Postgres.URL))
-	must.Do(t, mongo.CheckURI(store.Mongo.URI))
+	url, uri := "postgres://u@127.0.0.1:1/db?sslmode=verify-full&sslrootcert="+file, "mongodb://127.0.0.1:1/?tls=true&tlsCAFile="+file
+	store.Settings["postgres"].(*postgres.Settings).URL, store.Settings["mongo"].(*mongo.Settings).URI = url, uri
+	must.Do(t, postgres.CheckURL(url))
+	must.Do(t, mongo.CheckURI(uri))
 	for _, store.Driver = range []string{"postgres", "mongo"} {
 		_, err := NewStore(t.Context(), store, time.Now)
 		if must.Is(t, err, persist.ErrUnavailable, store.Driver); !strings.Contains(err.Error(), file) {

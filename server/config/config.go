@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist/mongo"
-	"github.com/seqd/seqd/persist/mysql"
-	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/forwarded"
 )
@@ -68,12 +66,10 @@ func (c *Config) Reach() *seqd.Reach {
 		tls, redis := &c.Server.TLS, &c.Redis.TLS
 		own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile},
 			func(path string) bool { return path == "" })
-		c.reach = &seqd.Reach{
-			Folder: cmp.Or(c.BizTypeFolder, filepath.Dir(c.Store.Bolt.Path)), Variables: c.BizTypeVariables, Own: own,
-		}
-		if c.Store.Driver == "bolt" {
-			c.reach.Store = c.Store.Bolt.Path
-		}
+		beside := Store{Driver: defaultDriver, Settings: c.Store.Settings}
+		path, _ := beside.File()
+		c.reach = &seqd.Reach{Folder: cmp.Or(c.BizTypeFolder, filepath.Dir(path)), Variables: c.BizTypeVariables, Own: own}
+		c.reach.Store, _ = c.Store.File()
 	}
 	return c.reach
 }
@@ -188,111 +184,63 @@ type Log struct {
 
 // Store is where ranges come from.
 type Store struct {
-	// Driver is the kind of store: `bolt` is one file on one node; `mongo`, `postgres` and `mysql`
-	// are shared by nodes; and `memory` keeps nothing when the process ends.
-	Driver string `config:"driver" range:"bolt, memory, mongo, postgres, mysql"`
+	// Driver is the [kind of store](STORES.md#which-store): a file of one node, a database that nodes
+	// share, or memory, which ends with the process.
+	Driver string `config:"driver"`
 	// MustExist refuses a store that no seqd has run on: a volume that is not mounted, a path or
 	// name that is mistyped, a database that was lost. Switch it on after the first start.
-	MustExist bool     `config:"mustExist"`
-	Bolt      Bolt     `config:"bolt"`
-	Mongo     Mongo    `config:"mongo"`
-	Postgres  Postgres `config:"postgres"`
-	MySQL     MySQL    `config:"mysql"`
+	MustExist bool `config:"mustExist"`
+	// Settings are those of each registered driver, by its name.
+	Settings map[string]driver.Settings `config:"*"`
 }
 
+// defaultDriver is the store of a configuration that names none.
+const defaultDriver = "bolt"
+
+// Chosen returns the settings of the driver; nil if it is not registered.
+func (s *Store) Chosen() driver.Settings { return s.Settings[s.Driver] }
+
 // Shared reports whether the store is one that nodes share.
-func (s *Store) Shared() bool { return s.Driver != "bolt" && s.Driver != "memory" }
+func (s *Store) Shared() bool {
+	d, err := driver.Lookup(s.Driver)
+	return err != nil || d.Shared
+}
+
+// Forgets reports whether the store is new at every start.
+func (s *Store) Forgets() bool {
+	d, _ := driver.Lookup(s.Driver)
+	return d.Forgets
+}
+
+// Section returns the key of the driver's section.
+func (s *Store) Section() string { return "store." + s.Driver }
+
+// Key returns the key of the setting that says where the store is.
+func (s *Store) Key() string {
+	d, _ := driver.Lookup(s.Driver)
+	return s.Section() + "." + d.Key
+}
+
+// File returns the path of a store that is a file. ok is false for other stores.
+func (s *Store) File() (path string, ok bool) {
+	if file, ok := s.Chosen().(driver.File); ok {
+		return file.File(), true
+	}
+	return "", false
+}
 
 // Place returns where the store is: the path of the file, or the addresses and the name of the
 // database. It has no credentials.
-func (s *Store) Place() string {
-	addrs, database := "", ""
-	switch s.Driver {
-	case "bolt":
-		if path, err := filepath.Abs(s.Bolt.Path); err == nil {
-			return path
-		}
-		return s.Bolt.Path
-	case "mongo":
-		addrs, database = mongo.Place(s.Mongo.URI), s.Mongo.Database
-	case "postgres":
-		addrs, database = postgres.Place(s.Postgres.URL)
-	case "mysql":
-		addrs, database = mysql.Place(s.MySQL.DSN)
-	default:
-		return "this process"
-	}
-	return "the database " + database + " at " + addrs
-}
+func (s *Store) Place() string { return s.Chosen().Place() }
 
 // Timeout returns the bound of an operation of a store that nodes share, and its key; 0 for another
 // store.
 func (s *Store) Timeout() (key string, timeout time.Duration) {
-	switch s.Driver {
-	case "mongo":
-		return "store.mongo.timeout", s.Mongo.Timeout
-	case "postgres":
-		return "store.postgres.timeout", s.Postgres.Timeout
-	case "mysql":
-		return "store.mysql.timeout", s.MySQL.Timeout
+	timeout, ok := Setting[time.Duration](s.Chosen(), "timeout")
+	if !ok {
+		return "", 0
 	}
-	return "", 0
-}
-
-// Postgres is a store in a PostgreSQL database that nodes share.
-type Postgres struct {
-	// URL is the connection string, as a URL or as keywords and values, with credentials and TLS if
-	// needed. It may not weaken durability. It is never logged.
-	URL string `config:"url" secret:"true"`
-	// Timeout is the bound of every operation.
-	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
-	// MaxConnections is the most connections that a node opens.
-	MaxConnections int `config:"maxConnections" range:"1 to 1,000"`
-	// Failover is what a failover of the server can lose. `lossy`: acknowledged writes; after a
-	// failover numbers continue above a gap. `lossless`: nothing, because every commit waits for a
-	// synchronous standby; it is refused if the server is not set up so.
-	Failover string `config:"failover" range:"lossy, lossless"`
-}
-
-// MySQL is a store in a MySQL or MariaDB database that nodes share.
-type MySQL struct {
-	// DSN is the data source name, such as `user:password@tcp(host:3306)/database?tls=true`. It may
-	// not weaken durability. It is never logged.
-	DSN string `config:"dsn" secret:"true"`
-	// Timeout is the bound of every operation.
-	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
-	// MaxConnections is the most connections that a node opens.
-	MaxConnections int `config:"maxConnections" range:"1 to 1,000"`
-	// Failover is what a failover of the server can lose. `lossy`: acknowledged writes; after a
-	// failover numbers continue above a gap. `lossless`: nothing; it is refused if the server is
-	// not set up so.
-	Failover string `config:"failover" range:"lossy, lossless"`
-}
-
-// The values of Failover.
-const (
-	Lossy    = "lossy"
-	Lossless = "lossless"
-)
-
-// Mongo is the store that nodes share.
-type Mongo struct {
-	// URI is the connection string, with credentials and TLS if needed. It may not set a weaker
-	// write concern than majority and journal, nor read from secondaries. It is never logged.
-	URI string `config:"uri" secret:"true"`
-	// Database is the name of the database.
-	Database string `config:"database" range:"1 to 63 characters"`
-	// Timeout is the bound of every operation.
-	Timeout time.Duration `config:"timeout" range:"100ms to 10s"`
-}
-
-// Bolt is the embedded store.
-type Bolt struct {
-	// Path is the data file. It and its folder are created. The file `…-history` and the folder
-	// `…-answers` are created beside it if they are needed.
-	Path string `config:"path"`
-	// LockTimeout is how long to wait for another process to release the file.
-	LockTimeout time.Duration `config:"lockTimeout" range:"1ms to 1m"`
+	return s.Section() + ".timeout", timeout
 }
 
 // Auth is who may call.
@@ -369,15 +317,8 @@ func Default() Config {
 
 			AccessLogPerSecond: 100,
 		},
-		Log: Log{Level: "info", Format: "json"},
-		Store: Store{
-			Driver: "bolt",
-			Bolt:   Bolt{Path: "data/seqd.db", LockTimeout: time.Second},
-			Mongo:  Mongo{URI: "mongodb://127.0.0.1:27017", Database: "seqd", Timeout: 2 * time.Second},
-
-			Postgres: Postgres{URL: "postgres://seqd@127.0.0.1:5432/seqd", Timeout: 2 * time.Second, MaxConnections: 8, Failover: Lossy},
-			MySQL:    MySQL{DSN: "seqd@tcp(127.0.0.1:3306)/seqd", Timeout: 2 * time.Second, MaxConnections: 8, Failover: Lossy},
-		},
+		Log:   Log{Level: "info", Format: "json"},
+		Store: Store{Driver: defaultDriver, Settings: driver.Defaults()},
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},
 

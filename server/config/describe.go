@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/strategy"
 )
@@ -207,7 +208,7 @@ func (k Key) plainDefault() any {
 	v := reflect.ValueOf(k.Default)
 	switch k.typeName() {
 	case "duration":
-		return shortDuration(time.Duration(v.Int()))
+		return literal.ShortDuration(time.Duration(v.Int()))
 	case "integer":
 		if word, ok := k.Default.(fmt.Stringer); ok {
 			if text := word.String(); text != strconv.FormatInt(v.Int(), 10) {

@@ -2,12 +2,16 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -73,7 +77,7 @@ func (k Key) Env() string {
 func (k Key) Text() string {
 	switch v := k.Default.(type) {
 	case time.Duration:
-		return shortDuration(v)
+		return literal.ShortDuration(v)
 	case []string:
 		return "[" + strings.Join(v, ", ") + "]"
 	case string:
@@ -83,18 +87,6 @@ func (k Key) Text() string {
 		}
 	}
 	return fmt.Sprint(k.Default)
-}
-
-// shortDuration writes 30m0s as 30m.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // Keys lists every key but bizTypes in the order of the documentation: those of the program, then
@@ -107,6 +99,8 @@ func Keys() []Key {
 // allKeys lists the keys whose fields are in c and in the settings of the strategies.
 func allKeys(c *Config, strategies []section) []Key {
 	keys := keysOf("", reflect.ValueOf(c).Elem())
+	at := slices.IndexFunc(keys, func(k Key) bool { return k.Path == "store.driver" })
+	keys[at].Field.Tag = reflect.StructTag(`range:"` + strings.Join(driver.Names(), ", ") + `"`)
 	for _, s := range strategies {
 		keys = append(keys, s.keys...)
 	}
@@ -144,13 +138,22 @@ func keyless() []section {
 }
 
 // keysOf lists the fields of a struct that carry a config tag, nested structs with a dot between.
+// The fields of an embedded struct are listed as those of the outer one. A map holds the sections of
+// the drivers.
 func keysOf(prefix string, v reflect.Value) []Key {
 	var keys []Key
 	for i := range v.NumField() {
 		info, field := v.Type().Field(i), v.Field(i)
 		name := info.Tag.Get("config")
 		switch {
+		case info.Anonymous:
+			keys = append(keys, keysOf(prefix, field)...)
 		case name == "":
+		case field.Kind() == reflect.Map:
+			sections := field.Interface().(map[string]driver.Settings)
+			for _, name := range slices.Sorted(maps.Keys(sections)) {
+				keys = append(keys, keysOf(prefix+name+".", reflect.ValueOf(sections[name]).Elem())...)
+			}
 		case field.Kind() == reflect.Struct:
 			keys = append(keys, keysOf(prefix+name+".", field)...)
 		default:

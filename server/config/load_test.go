@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/segment"
 )
@@ -337,7 +338,7 @@ func TestEnvironment(t *testing.T) {
 		})
 	}
 	t.Run("a value with an equals sign", func(t *testing.T) {
-		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_STORE_BOLT_PATH=a=b"}}).Store.Bolt.Path; got != "a=b" {
+		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_STORE_BOLT_PATH=a=b"}}).Store.Settings["bolt"].(*bolt.Settings).Path; got != "a=b" {
 			t.Errorf("the path is %q, want a=b", got)
 		}
 	})
@@ -445,7 +446,7 @@ func TestShippedClusterOnSQL(t *testing.T) {
 		}
 		without := must.Get(config.Load(config.Sources{File: file}))(t)
 		def := config.Default()
-		if def.Store.Driver = driver; without.Store != def.Store {
+		if def.Store.Driver = driver; !reflect.DeepEqual(without.Store, def.Store) {
 			t.Errorf("%s: the store is %+v, want the defaults %+v", driver, without.Store, def.Store)
 		}
 	}

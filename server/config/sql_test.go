@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/sqlstore"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -59,10 +62,10 @@ store:
   mysql: {dsn: "u:secret@tcp(a:3306)/db?tls=true", timeout: 4s, maxConnections: 5, failover: lossless}
 segment: {ordering: per-node}
 `+someBizType, config.Sources{})
-	if p := c.Store.Postgres; p.Timeout != 3*time.Second || p.MaxConnections != 4 || p.Failover != config.Lossless {
+	if p := c.Store.Settings["postgres"].(*postgres.Settings); p.Timeout != 3*time.Second || p.MaxConnections != 4 || p.Failover != sqlstore.Lossless {
 		t.Errorf("%+v", p)
 	}
-	if m := c.Store.MySQL; m.Timeout != 4*time.Second || m.MaxConnections != 5 || m.Failover != config.Lossless {
+	if m := c.Store.Settings["mysql"].(*mysql.Settings); m.Timeout != 4*time.Second || m.MaxConnections != 5 || m.Failover != sqlstore.Lossless {
 		t.Errorf("%+v", m)
 	}
 }

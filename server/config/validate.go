@@ -13,9 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
-	"github.com/seqd/seqd/persist/mongo"
-	"github.com/seqd/seqd/persist/mysql"
-	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/forwarded"
 )
@@ -94,7 +92,7 @@ func (p *problems) bytes(key string, most int64) {
 }
 
 func (p *problems) duration(key string, value, least, most time.Duration) {
-	p.check(value >= least && value <= most, key, "%s is outside %s to %s", shortDuration(value), shortDuration(least), shortDuration(most))
+	p.check(value >= least && value <= most, key, "%s is outside %s to %s", literal.ShortDuration(value), literal.ShortDuration(least), literal.ShortDuration(most))
 }
 
 // Validate returns an error that names every key that is wrong, or nil. [Load] has called it.
@@ -309,25 +307,13 @@ func (t *Tracing) validate(p *problems) {
 }
 
 func (s *Store) validate(p *problems) {
-	p.oneOf("store.driver", s.Driver, "bolt", "memory", "mongo", "postgres", "mysql")
-	p.check(s.Driver != "memory" || !s.MustExist, "store.mustExist", "a store in memory is new at every start")
-	p.check(s.Driver != "bolt" || s.Bolt.Path != "", "store.bolt.path", "it is empty")
-	p.duration("store.bolt.lockTimeout", s.Bolt.LockTimeout, time.Millisecond, time.Minute)
-	p.add("store.mongo.uri", mongo.CheckURI(s.Mongo.URI))
-	p.check(s.Mongo.Database != "" && !strings.ContainsAny(s.Mongo.Database, "/\\. \"$\x00") && len(s.Mongo.Database) < 64,
-		"store.mongo.database", "%q cannot be the name of a database", s.Mongo.Database)
-	p.duration("store.mongo.timeout", s.Mongo.Timeout, 100*time.Millisecond, 10*time.Second)
-	p.add("store.postgres.url", postgres.CheckURL(s.Postgres.URL))
-	p.server("store.postgres", s.Postgres.Timeout, s.Postgres.MaxConnections, s.Postgres.Failover)
-	p.add("store.mysql.dsn", mysql.CheckDSN(s.MySQL.DSN))
-	p.server("store.mysql", s.MySQL.Timeout, s.MySQL.MaxConnections, s.MySQL.Failover)
-}
-
-// server checks what the settings of database servers have in common.
-func (p *problems) server(key string, timeout time.Duration, maxConnections int, failover string) {
-	p.duration(key+".timeout", timeout, 100*time.Millisecond, 10*time.Second)
-	p.check(maxConnections >= 1 && maxConnections <= 1000, key+".maxConnections", "%d is outside 1 to 1000", maxConnections)
-	p.oneOf(key+".failover", failover, Lossy, Lossless)
+	p.oneOf("store.driver", s.Driver, driver.Names()...)
+	p.check(!s.Forgets() || !s.MustExist, "store.mustExist", "a store in memory is new at every start")
+	path, inFile := s.File()
+	p.check(!inFile || path != "", s.Key(), "it is empty")
+	for _, name := range driver.Names() {
+		p.settings("store."+name+".", s.Settings[name])
+	}
 }
 
 // addr checks an address to listen on.

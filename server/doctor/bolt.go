@@ -14,7 +14,7 @@ import (
 )
 
 func (c storeCheck) openBolt() (*bolt.Store, error) {
-	return bolt.OpenReadOnly(bolt.Options{Path: c.d.Config.Store.Bolt.Path, LockTimeout: lockPatience, Now: c.d.Now})
+	return bolt.OpenReadOnly(bolt.Options{Path: c.d.Config.Store.Settings["bolt"].(*bolt.Settings).Path, LockTimeout: lockPatience, Now: c.d.Now})
 }
 
 // lockPatience is how long another process may hold the file before it counts as in use.
@@ -29,7 +29,7 @@ const (
 )
 
 func (c storeCheck) boltFile(ctx context.Context, f *findings) {
-	path := c.d.Config.Store.Bolt.Path
+	path := c.d.Config.Store.Settings["bolt"].(*bolt.Settings).Path
 	filesCheck(c).folder(f, boltKey, filepath.Dir(path))
 	c.fileSystem(f, path)
 	info, err := os.Stat(path)

@@ -52,7 +52,7 @@ func (c configCheck) serverSettings(f *findings) {
 
 func (c configCheck) storeSettings(f *findings) {
 	switch cfg := c.d.Config; {
-	case cfg.Store.Driver == "memory":
+	case cfg.Store.Forgets():
 		f.add(Warn, "store.driver", "use bolt, or a store that nodes share", "memory: numbers restart at every start of seqd")
 	case cfg.Store.Shared() && cfg.BizTypesFrom == config.FromConfig:
 		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypesFrom, and the same bizTypes, of which only the shapes of their numbers are compared")

@@ -9,7 +9,7 @@ import (
 )
 
 func (c storeCheck) openMongo(ctx context.Context) (*mongo.Store, error) {
-	cfg := c.d.Config.Store.Mongo
+	cfg := c.d.Config.Store.Settings["mongo"].(*mongo.Settings)
 	return mongo.Open(ctx, mongo.Options{URI: cfg.URI, Database: cfg.Database, Timeout: min(cfg.Timeout, mostTimeout), Now: c.d.Now, ReadOnly: true})
 }
 

@@ -52,7 +52,7 @@ type late struct {
 }
 
 func (c restoreCheck) run(ctx context.Context, f *findings) {
-	if c.d.Config.Store.Driver == "memory" {
+	if c.d.Config.Store.Forgets() {
 		return
 	}
 	store, err := storeCheck(c).look(ctx)

@@ -10,7 +10,6 @@ import (
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/persist/sqlstore"
-	"github.com/seqd/seqd/server/config"
 )
 
 // sqlStore is a store in an SQL database.
@@ -30,15 +29,16 @@ type sqlServer struct {
 
 // sqlServer returns what the configuration says of an SQL server.
 func (c storeCheck) sqlServer() sqlServer {
-	if cfg := c.d.Config.Store; cfg.Driver == "mysql" {
-		return sqlServer{"store.mysql", "store.mysql.dsn", cfg.MySQL.Failover, cfg.MySQL.Timeout, cfg.MySQL.MaxConnections}
+	if c.d.Config.Store.Driver == "mysql" {
+		cfg := c.d.Config.Store.Settings["mysql"].(*mysql.Settings)
+		return sqlServer{"store.mysql", "store.mysql.dsn", cfg.Failover, cfg.Timeout, cfg.MaxConnections}
 	}
-	cfg := c.d.Config.Store.Postgres
+	cfg := c.d.Config.Store.Settings["postgres"].(*postgres.Settings)
 	return sqlServer{"store.postgres", "store.postgres.url", cfg.Failover, cfg.Timeout, cfg.MaxConnections}
 }
 
 func (c storeCheck) openPostgres(ctx context.Context) (sqlStore, error) {
-	cfg := c.d.Config.Store.Postgres
+	cfg := c.d.Config.Store.Settings["postgres"].(*postgres.Settings)
 	store, err := postgres.Open(ctx, postgres.Options{URL: cfg.URL, Options: c.looking(cfg.Timeout, cfg.Failover)})
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (c storeCheck) openPostgres(ctx context.Context) (sqlStore, error) {
 }
 
 func (c storeCheck) openMySQL(ctx context.Context) (sqlStore, error) {
-	cfg := c.d.Config.Store.MySQL
+	cfg := c.d.Config.Store.Settings["mysql"].(*mysql.Settings)
 	store, err := mysql.Open(ctx, mysql.Options{DSN: cfg.DSN, Options: c.looking(cfg.Timeout, cfg.Failover)})
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (c storeCheck) openMySQL(ctx context.Context) (sqlStore, error) {
 // looking returns the options of a store that is only looked at.
 func (c storeCheck) looking(timeout time.Duration, failover string) sqlstore.Options {
 	return sqlstore.Options{
-		Timeout: min(timeout, mostTimeout), MaxConnections: 1, Lossless: failover == config.Lossless, Now: c.d.Now, ReadOnly: true,
+		Timeout: min(timeout, mostTimeout), MaxConnections: 1, Lossless: failover == sqlstore.Lossless, Now: c.d.Now, ReadOnly: true,
 	}
 }
 
@@ -195,7 +195,7 @@ func (j sqlJudge) failover() {
 		known = "no standby is connected"
 	}
 	switch {
-	case j.named.failover == config.Lossless:
+	case j.named.failover == sqlstore.Lossless:
 		j.f.ok(key, "lossless: commits wait for a standby. %s", known)
 	case j.s.Fence.FailedOver():
 		j.f.add(Fail, key, "raise what may be missing, then run seqd failover --confirm; see docs/OPERATIONS.md",

@@ -6,7 +6,6 @@ import (
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/sqlstore"
-	"github.com/seqd/seqd/server/config"
 )
 
 func judged(named sqlServer, s sqlstore.Server, nodes int) []Finding {
@@ -20,7 +19,7 @@ func judged(named sqlServer, s sqlstore.Server, nodes int) []Finding {
 	return f.all()
 }
 
-var somePostgres = sqlServer{"store.postgres", "store.postgres.url", config.Lossy, 2 * time.Second, 8}
+var somePostgres = sqlServer{"store.postgres", "store.postgres.url", sqlstore.Lossy, 2 * time.Second, 8}
 
 func TestJudgeSQL(t *testing.T) {
 	well := sqlstore.Server{

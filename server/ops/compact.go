@@ -20,12 +20,13 @@ func Compact(cfg *config.Config, w io.Writer) error {
 	if cfg.Store.Driver != "bolt" {
 		return fmt.Errorf("%w: store.driver: %s has no file; only bolt does", ErrCompact, cfg.Store.Driver)
 	}
-	done, err := bolt.Compact(bolt.Options{Path: cfg.Store.Bolt.Path, LockTimeout: cfg.Store.Bolt.LockTimeout, Now: time.Now})
+	file := cfg.Store.Settings["bolt"].(*bolt.Settings)
+	done, err := bolt.Compact(bolt.Options{Path: file.Path, LockTimeout: file.LockTimeout, Now: time.Now})
 	for _, one := range done {
 		fmt.Fprintf(w, "%s: %d → %d bytes, %d records, all there\n", one.Path, one.Before, one.After, one.Records)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: store.bolt.path: there is no file %s", ErrCompact, cfg.Store.Bolt.Path)
+		return fmt.Errorf("%w: store.bolt.path: there is no file %s", ErrCompact, file.Path)
 	}
 	return err
 }

@@ -158,7 +158,7 @@ type repair struct {
 // repairing opens the store and Redis, and calls f. counter is one of those to raise.
 func repairing(ctx context.Context, cfg *config.Config, counter string, how How, f func(*repair) error) (err error) {
 	// its only biz types are those of the configuration, and it keeps no numbers
-	if cfg.Store.Driver == "memory" {
+	if cfg.Store.Forgets() {
 		bizType, _, _, _ := seqd.SplitCounter(counter)
 		if _, err := configured(cfg, bizType); err != nil {
 			return err
@@ -406,14 +406,13 @@ func configured(cfg *config.Config, name string) (b seqd.BizType, err error) {
 
 // checkKept refuses a store that can hold no backup.
 func checkKept(cfg config.Store) error {
-	switch cfg.Driver {
-	case "memory":
-		return fmt.Errorf("%w: store.driver: memory keeps nothing", ErrRaise)
-	case "bolt":
-		// Creating a file because the path is wrong would look like success.
-		if _, err := os.Stat(cfg.Bolt.Path); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%w: store.bolt.path: there is no file %s; restore the backup first", ErrRaise, cfg.Bolt.Path)
-		}
+	if cfg.Forgets() {
+		return fmt.Errorf("%w: store.driver: %s keeps nothing", ErrRaise, cfg.Driver)
+	}
+	path, inFile := cfg.File()
+	// Creating a file because the path is wrong would look like success.
+	if _, err := os.Stat(path); inFile && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s: there is no file %s; restore the backup first", ErrRaise, cfg.Key(), path)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/backends/backendstest"
@@ -192,7 +193,7 @@ func TestRaisePeriod(t *testing.T) {
 	today.Reset = seqd.ResetDaily
 	never := segment.DefaultSettings()
 	cfg := config.Default()
-	cfg.Store.Bolt.Path = filepath.Join(t.TempDir(), "seqd.db")
+	cfg.Store.Settings["bolt"].(*bolt.Settings).Path = filepath.Join(t.TempDir(), "seqd.db")
 	cfg.BizTypes = []seqd.BizType{{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never}}
 	store := must.Get(backends.NewStore(t.Context(), cfg.Store, time.Now))(t)
 	must.Do(t, store.Close())

@@ -51,7 +51,7 @@ bizTypes:
 // inStore opens the store for a moment.
 func inStore(t *testing.T, cfg *config.Config, f func(persist.Store)) {
 	t.Helper()
-	store := must.Get(bolt.Open(bolt.Options{Path: cfg.Store.Bolt.Path, LockTimeout: time.Second, Now: time.Now}))(t)
+	store := must.Get(bolt.Open(bolt.Options{Path: cfg.Store.Place(), LockTimeout: time.Second, Now: time.Now}))(t)
 	f(store)
 	must.Do(t, store.Close())
 }

@@ -1,9 +1,8 @@
-// Package tracing records spans of requests and of the commands that requests send to Redis and
-// MongoDB. It sends them to a collector by OTLP over HTTP. Nothing waits for the collector: spans
-// that it does not accept in time are dropped and counted.
+// Package tracing records spans of requests and of the commands that requests send to Redis and to
+// the server of the store. It sends them to a collector by OTLP over HTTP. Nothing waits for the
+// collector: spans that it does not accept in time are dropped and counted.
 //
-// [Tracing] is the main type. To trace another back end, add a hook beside [Tracing.RedisHook] and
-// [Tracing.MongoMonitor] that uses Tracing.child.
+// [Tracing] is the main type. Commands of stores come to [Tracing.Command], whichever store it is.
 package tracing
 
 import (

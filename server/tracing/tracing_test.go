@@ -15,14 +15,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	service "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/tracing"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
@@ -329,62 +327,35 @@ func mustNotTell(t *testing.T, spans []tracingtest.Span, text string) {
 	}
 }
 
-func TestMongoMonitor(t *testing.T) {
+// A command of a traced request gets a span with what it says of itself and the kind of its error,
+// and nothing of what it contains.
+func TestCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, spans := newTracing(t, 1)
-		monitor := tr.MongoMonitor()
-		command := must.Get(bson.Marshal(bson.D{{Key: "find", Value: "counters"}, {Key: "filter", Value: bson.D{{Key: "_id", Value: "secret"}}}}))(t)
-		run := func(ctx context.Context, id int64, err error) {
-			monitor.Started(ctx, &event.CommandStartedEvent{Command: command, DatabaseName: "seqd", CommandName: "find", RequestID: id, ConnectionID: "c"})
-			ended := event.CommandFinishedEvent{CommandName: "find", RequestID: id, ConnectionID: "c"}
-			if err != nil {
-				monitor.Failed(ctx, &event.CommandFailedEvent{CommandFinishedEvent: ended, Failure: err})
-				return
-			}
-			monitor.Succeeded(ctx, &event.CommandSucceededEvent{CommandFinishedEvent: ended})
+		command := driver.Command{System: "mongodb", Operation: "find", Database: "seqd", Collection: "counters"}
+		if tr.Command(context.Background(), command) != nil {
+			t.Error("a command of no request is traced")
 		}
-		run(context.Background(), 1, nil)
 		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
-		run(ctx, 2, nil)
-		run(ctx, 3, mongo.CommandError{Code: 11000, Message: "secret"})
-		run(ctx, 4, errors.New("secret"))
+		secret := errors.New("secret")
+		for _, err := range []error{nil, driver.Failure{Kind: "11000", Err: secret}, secret, driver.Failure{Kind: "11000", Err: context.DeadlineExceeded}} {
+			tr.Command(ctx, command)(err)
+		}
+		tr.Command(ctx, driver.Command{System: "postgresql", Operation: "allocate"})(nil)
 		request.End()
 		got := spans()
-		if len(got) != 4 {
-			t.Fatalf("%d spans arrived, want 4", len(got))
+		if len(got) != 6 {
+			t.Fatalf("%d spans arrived, want 6", len(got))
 		}
-		for i, kind := range []string{"", "11000", "connection"} {
+		for i, kind := range []string{"", "11000", "error", "timeout"} {
 			s := got[i]
-			if s.Name != "find counters" || s.ParentID != got[3].ID || s.Attributes["db.namespace"] != "seqd" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
+			if s.Name != "find counters" || s.ParentID != got[5].ID || s.Attributes["db.system.name"] != "mongodb" || s.Attributes["db.namespace"] != "seqd" ||
+				s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
 				t.Errorf("%+v, want the error type %q", s, kind)
 			}
 		}
-		mustNotTell(t, got, "secret")
-	})
-}
-
-// A statement of a traced request gets a span with its name and the kind of its error, and nothing
-// of what it contains.
-func TestStatements(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr, spans := newTracing(t, 1)
-		none := errors.New("no such row: secret")
-		trace := tr.Statements("postgresql", func(err error) bool { return errors.Is(err, none) })
-		trace(context.Background(), "allocate")(nil)
-		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
-		for _, err := range []error{nil, none, errors.New("secret"), context.DeadlineExceeded} {
-			trace(ctx, "allocate")(err)
-		}
-		request.End()
-		got := spans()
-		if len(got) != 5 {
-			t.Fatalf("%d spans arrived, want 5", len(got))
-		}
-		for i, kind := range []string{"", "", "error", "timeout"} {
-			s := got[i]
-			if s.Name != "allocate" || s.ParentID != got[4].ID || s.Attributes["db.system.name"] != "postgresql" || s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
-				t.Errorf("%+v, want the error type %q", s, kind)
-			}
+		if _, named := got[4].Attributes["db.namespace"]; got[4].Name != "allocate" || named {
+			t.Errorf("%+v", got[4])
 		}
 		mustNotTell(t, got, "secret")
 	})

@@ -1,0 +1,18 @@
+package driver
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
+)
+
+// Within adds a problem of a key to a list if a duration is not from least to most.
+func Within(list []seqd.Problem, key string, value, least, most time.Duration) []seqd.Problem {
+	if value >= least && value <= most {
+		return list
+	}
+	short := literal.ShortDuration
+	return append(list, seqd.Problem{Key: key, Text: fmt.Sprintf("%s is outside %s to %s", short(value), short(least), short(most))})
+}

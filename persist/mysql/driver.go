@@ -1,0 +1,38 @@
+package mysql
+
+import (
+	"context"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
+	"github.com/seqd/seqd/persist/sqlstore"
+)
+
+func init() {
+	driver.Register(driver.Driver{Name: "mysql", Key: "dsn", Shared: true, Settings: func() driver.Settings {
+		return &Settings{DSN: "seqd@tcp(127.0.0.1:3306)/seqd", Settings: sqlstore.DefaultSettings()}
+	}})
+}
+
+// Settings are those of a store in a MySQL or MariaDB database that nodes share.
+type Settings struct {
+	// DSN is the data source name, such as `user:password@tcp(host:3306)/database?tls=true`. It may
+	// not weaken durability. It is never logged.
+	DSN string `config:"dsn" secret:"true"`
+	sqlstore.Settings
+}
+
+// Validate implements [seqd.Validator].
+func (s *Settings) Validate() []seqd.Problem { return s.Check("dsn", CheckDSN(s.DSN)) }
+
+// Place implements [driver.Settings].
+func (s *Settings) Place() string {
+	addrs, database := Place(s.DSN)
+	return "the database " + database + " at " + addrs
+}
+
+// Open implements [driver.Settings].
+func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
+	return driver.OrNil(Open(ctx, Options{DSN: s.DSN, Options: s.Options(how, "mysql")}))
+}

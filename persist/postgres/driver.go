@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
+	"github.com/seqd/seqd/persist/sqlstore"
+)
+
+func init() {
+	driver.Register(driver.Driver{Name: "postgres", Key: "url", Shared: true, Settings: func() driver.Settings {
+		return &Settings{URL: "postgres://seqd@127.0.0.1:5432/seqd", Settings: sqlstore.DefaultSettings()}
+	}})
+}
+
+// Settings are those of a store in a PostgreSQL database that nodes share.
+type Settings struct {
+	// URL is the connection string, as a URL or as keywords and values, with credentials and TLS if
+	// needed. It may not weaken durability. It is never logged.
+	URL string `config:"url" secret:"true"`
+	sqlstore.Settings
+}
+
+// Validate implements [seqd.Validator].
+func (s *Settings) Validate() []seqd.Problem { return s.Check("url", CheckURL(s.URL)) }
+
+// Place implements [driver.Settings].
+func (s *Settings) Place() string {
+	addrs, database := Place(s.URL)
+	return "the database " + database + " at " + addrs
+}
+
+// Open implements [driver.Settings].
+func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
+	return driver.OrNil(Open(ctx, Options{URL: s.URL, Options: s.Options(how, "postgresql")}))
+}
