@@ -77,16 +77,12 @@ var rules = map[string]rule{
 		may: ". internal/redisbatch internal/registry persist persist/storeclock",
 		why: "the registry of strategies names none of them",
 	},
-	"strategy/live": {
-		may: ".",
-		why: "it knows when a counter is open, not what a counter is",
-	},
-	"strategy/keyplaces": {
+	"strategy/counters": {
 		may: ". persist",
-		why: "it counts keys, whatever their counters are",
+		why: "it knows which counters there are and when one is open, not what a counter is",
 	},
 	"strategy/segment": {
-		may: ". internal/sharedspan persist strategy strategy/keyplaces strategy/live strategy/segment/cursor " +
+		may: ". internal/sharedspan persist strategy strategy/counters strategy/segment/cursor " +
 			"strategy/segment/rediscursor strategy/segment/storetake",
 		why: "the machines of takes and the scripts in Redis are parts of this strategy",
 	},
@@ -103,7 +99,7 @@ var rules = map[string]rule{
 		why: "the scripts and their client handle ranges, whoever asks for them",
 	},
 	"strategy/gapless": {
-		may: ". persist persist/storeclock strategy strategy/gapless/ledger strategy/keyplaces strategy/live",
+		may: ". persist persist/storeclock strategy strategy/counters strategy/gapless/ledger",
 		why: "the machine of a ledger is a part of this strategy; the counters of keys are kept as others keep them",
 	},
 	"strategy/gapless/gaplesstest": {

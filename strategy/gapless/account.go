@@ -7,14 +7,14 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // Account implements [seqd.Ledger]. It reads the document first and the records of voids after it,
 // so that what has left the document is found.
 func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Account, err error) {
-	name := live.Name{Key: q.Key}
+	name := counters.Name{Key: q.Key}
 	if name.Period, err = s.period(q.Period); err != nil {
 		return a, err
 	}
@@ -35,7 +35,7 @@ func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Acc
 	if err != nil {
 		return a, unavailable(err)
 	}
-	policy := s.settings.policyOf(s.env.AnswerTTL, s.ends(name.Period))
+	policy := s.settings.policyOf(s.env.AnswerTTL, s.calendar.Ends(name.Period))
 	policy.Awake = s.env.Attendance.Since(s.now())
 	gaps, next := state.Account(&policy, q.After, q.Limit, voids, more)
 	a.First, a.Last, a.Issued, a.Next = state.First, state.Last, state.NumIssued(), next
@@ -46,7 +46,7 @@ func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Acc
 }
 
 // gap returns a gap of a counter as callers see it.
-func gap(name live.Name, g ledger.Gap) seqd.NumberGap {
+func gap(name counters.Name, g ledger.Gap) seqd.NumberGap {
 	shown := seqd.NumberGap{From: g.From, To: g.To, State: g.State, Reason: g.Reason, By: g.By}
 	if g.At != 0 {
 		shown.At = time.UnixMilli(g.At)

@@ -11,9 +11,8 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/keyplaces"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // counter is one counter on this node. A caller submits an operation; the machine says what to read
@@ -21,7 +20,7 @@ import (
 // next one. It is safe for concurrent use.
 type counter struct {
 	*Strategy
-	name live.Name
+	name counters.Name
 	key  string // of the document
 	ends int64  // of the period, in ms since the Unix epoch, 0 for never
 
@@ -33,7 +32,7 @@ type counter struct {
 	// creators are the callers who may create the ledger, and placed is whether it has a place that
 	// may have to be given back.
 	creators int
-	place    keyplaces.Place // if placed
+	place    counters.Place // if placed
 	placed   bool
 	policy   ledger.Policy
 	timer    *time.Timer // calls the machine again
@@ -58,8 +57,8 @@ type waiter struct {
 const commandTimeout = 10 * time.Second
 
 // counter returns a counter that has not been read.
-func (s *Strategy) counter(name live.Name) *counter {
-	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
+func (s *Strategy) counter(name counters.Name) *counter {
+	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.calendar.Ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
 	c.machine = ledger.New(ledger.Config{
@@ -71,8 +70,8 @@ func (s *Strategy) counter(name live.Name) *counter {
 	return c
 }
 
-// open implements [live.Options].
-func (s *Strategy) open(ctx context.Context, name live.Name, _ string) (*counter, error) {
+// open implements [counters.Options].
+func (s *Strategy) open(ctx context.Context, name counters.Name, _ string) (*counter, error) {
 	c := s.counter(name)
 	// any operation reads the document first, and this one changes nothing
 	_, err := c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
@@ -90,8 +89,8 @@ func (c *counter) machineKnows() bool {
 	return c.machine.Stats().Known || c.machine.Refusal() != nil
 }
 
-// shut implements [live.Options].
-func (s *Strategy) shut(ctx context.Context, name live.Name, c *counter) error {
+// shut implements [counters.Options].
+func (s *Strategy) shut(ctx context.Context, name counters.Name, c *counter) error {
 	err := c.close(ctx)
 	c.mu.Lock()
 	seen := c.machine.Seen()

@@ -10,8 +10,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // A caller whose operation ended as its time did gets what it asked for. A counter that is closed
@@ -22,7 +22,7 @@ func TestCounter(t *testing.T) {
 		env := strategy.Env{Store: memory.New(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
 		s := must.Get(New(env, seqd.BizType{Name: "invoice", Settings: &settings}))(t)
 		must.Do(t, s.Init(t.Context(), true))
-		c := s.counter(live.Name{})
+		c := s.counter(counters.Name{})
 		w := &waiter{done: make(chan struct{})}
 		w.Op, w.Tag = ledger.Op{Kind: ledger.Issue, Count: 1}, w
 		must.Do(t, c.submit(w))
@@ -33,7 +33,7 @@ func TestCounter(t *testing.T) {
 		must.Do(t, c.close(t.Context()))
 		must.Code(t, must.Err(c.do(t.Context(), w.Op)), seqd.CodeStopping)
 		for p := range seqd.Period(mostBare + 1) {
-			must.Do(t, s.lookIfBare(t.Context(), live.Name{Period: p}, nil))
+			must.Do(t, s.lookIfBare(t.Context(), counters.Name{Period: p}, nil))
 		}
 		if len(s.bare) != 1 {
 			t.Errorf("%d are bare", len(s.bare))

@@ -11,7 +11,7 @@
 //   - store.go: documents and the fence; it executes the commands of the machine
 //   - account.go: what became of the numbers
 //   - keys.go: which keys there are, and how many there may be
-//   - period.go: when numbers reset
+//   - period.go: the period that a request is for
 //   - id.go: what is in the ID of a reservation
 //   - takeover.go, handover.go: the strategy of a biz type becomes gapless, or stops being it
 //   - recall.go: what a request was given before, in whatever period and by whatever settings
@@ -36,9 +36,8 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/keyplaces"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // Name is the name of the strategy in a biz type's definition.
@@ -80,9 +79,9 @@ type Strategy struct {
 	env      strategy.Env
 	name     string // of the biz type
 	settings *Settings
-	calendar seqd.Calendar
+	calendar counters.Calendar
 	clock    *storeclock.Clock
-	counters *live.Set[*counter]
+	counters *counters.Set[*counter]
 	documents
 	totals  totals
 	reach   reach
@@ -91,16 +90,16 @@ type Strategy struct {
 	reopen  atomic.Bool       // the biz type had another calendar before
 
 	// seen is what is known of counters that are not open, here or in the previous strategy.
-	seen live.Memory[ledger.Seen]
+	seen counters.Memory[ledger.Seen]
 
 	lifetime context.Context // until Close
 	end      context.CancelFunc
 
-	places live.Periods[*keyplaces.Places]
+	places counters.Periods[*counters.Places]
 
 	mu sync.Mutex // guards bare
 	// bare are ledgers of ended periods without answers; see isBare.
-	bare map[live.Name]struct{}
+	bare map[counters.Name]struct{}
 }
 
 var (
@@ -138,21 +137,22 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	}
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
-		env: env, name: bizType.Name, settings: settings, calendar: settings.Calendar(), clock: clockOf(env),
+		env: env, name: bizType.Name, settings: settings, clock: clockOf(env),
 		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
-		bare: make(map[live.Name]struct{}),
+		bare: make(map[counters.Name]struct{}),
 	}
+	s.calendar.Calendar = settings.Calendar()
 	s.documents.follows = env.Follows
 	s.places.New = s.newPlaces
 	s.lifetime, s.end = context.WithCancel(context.Background())
-	s.seen.Least = max(live.Remembered, settings.LiveKeys)
-	opts := live.Options[*counter]{
+	s.seen.Least = max(counters.Remembered, settings.LiveKeys)
+	opts := counters.Options[*counter]{
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
 	}
 	if settings.Keyed {
 		opts.Most, opts.MostEach, opts.Idle = settings.LiveKeys, settings.LiveKeysPerCaller, idleKeys
 	}
-	s.counters = live.New(opts)
+	s.counters = counters.NewSet(opts)
 	env.Attendance.Need()
 	return s, nil
 }
@@ -174,7 +174,7 @@ func (s *Strategy) look(ctx context.Context) {
 	if err != nil {
 		return // requests say why
 	}
-	e, err := s.counters.Acquire(ctx, live.Name{Period: p}, "")
+	e, err := s.counters.Acquire(ctx, counters.Name{Period: p}, "")
 	if err != nil {
 		return // requests say why
 	}
@@ -270,7 +270,7 @@ func timed(p *ledger.Policy, t storeclock.Times, a *storeclock.Attendance) {
 }
 
 // do carries out an operation on a counter.
-func (s *Strategy) do(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
+func (s *Strategy) do(ctx context.Context, name counters.Name, op ledger.Op) (ledger.Result, error) {
 	e, err := s.counters.Acquire(ctx, name, op.Caller)
 	if err != nil {
 		return ledger.Result{}, err
@@ -280,7 +280,7 @@ func (s *Strategy) do(ctx context.Context, name live.Name, op ledger.Op) (ledger
 }
 
 // doAlone carries out an operation after Close.
-func (s *Strategy) doAlone(ctx context.Context, name live.Name, op ledger.Op) error {
+func (s *Strategy) doAlone(ctx context.Context, name counters.Name, op ledger.Op) error {
 	c := s.counter(name)
 	_, err := c.do(ctx, op)
 	return errors.Join(err, c.close(ctx))
@@ -321,7 +321,7 @@ func (s *Strategy) settle(ctx context.Context, id string, op ledger.Op, seq *seq
 
 // Void implements [seqd.Ledger].
 func (s *Strategy) Void(ctx context.Context, v seqd.Voiding) error {
-	name := live.Name{Key: v.Key}
+	name := counters.Name{Key: v.Key}
 	var err error
 	if name.Period, err = s.period(v.Period); err != nil {
 		return err
@@ -332,7 +332,7 @@ func (s *Strategy) Void(ctx context.Context, v seqd.Voiding) error {
 
 // Reclaim implements [seqd.Reclaimer].
 func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) error {
-	_, err := s.do(ctx, live.Name{Key: key, Period: period}, ledger.Op{Kind: ledger.Reclaim})
+	_, err := s.do(ctx, counters.Name{Key: key, Period: period}, ledger.Op{Kind: ledger.Reclaim})
 	return err
 }
 
@@ -348,7 +348,7 @@ type legacy struct {
 
 // known is what is known of a counter.
 type known struct {
-	counter live.Name
+	counter counters.Name
 	seen    ledger.Seen
 }
 

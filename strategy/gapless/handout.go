@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // Generate issues n numbers.
@@ -17,7 +17,7 @@ func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) erro
 
 // HandOut implements [seqd.Ledger].
 func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error) {
-	name := live.Name{Key: seq.Key()}
+	name := counters.Name{Key: seq.Key()}
 	if name.Period, err = s.period(0); err != nil {
 		return r, false, err
 	}
@@ -62,7 +62,7 @@ func orderOp(o seqd.Order) ledger.Op {
 }
 
 // handOut carries out an operation that may be the first one of its key.
-func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (ledger.Result, error) {
+func (s *Strategy) handOut(ctx context.Context, name counters.Name, op ledger.Op) (ledger.Result, error) {
 	e, err := s.counters.Acquire(ctx, name, op.Caller)
 	if err != nil {
 		return ledger.Result{}, err
@@ -79,7 +79,7 @@ func (s *Strategy) handOut(ctx context.Context, name live.Name, op ledger.Op) (l
 }
 
 // handed adds what an operation handed out to seq.
-func handed(name live.Name, res ledger.Result, seq *seqd.Sequence) (r seqd.Reservation, replayed bool) {
+func handed(name counters.Name, res ledger.Result, seq *seqd.Sequence) (r seqd.Reservation, replayed bool) {
 	add(seq, name, res)
 	if res.ID != "" {
 		r = reservation(name, res)
@@ -88,7 +88,7 @@ func handed(name live.Name, res ledger.Result, seq *seqd.Sequence) (r seqd.Reser
 }
 
 // add adds the numbers of a result to seq.
-func add(seq *seqd.Sequence, name live.Name, res ledger.Result) {
+func add(seq *seqd.Sequence, name counters.Name, res ledger.Result) {
 	seq.In(name.Period)
 	seq.MadeAt(time.UnixMilli(res.Made))
 	seq.Stamp(res.Since.Era, res.Since.Revision)
@@ -98,7 +98,7 @@ func add(seq *seqd.Sequence, name live.Name, res ledger.Result) {
 }
 
 // reservation returns the reservation of a result.
-func reservation(name live.Name, res ledger.Result) seqd.Reservation {
+func reservation(name counters.Name, res ledger.Result) seqd.Reservation {
 	return seqd.Reservation{
 		ID: fullID(res.ID, name), Key: name.Key, State: states[res.End], Owner: res.Caller, ExpiresAt: time.UnixMilli(res.Due),
 	}
@@ -110,7 +110,7 @@ var states = map[ledger.End]seqd.ReservationState{
 
 // Return implements [seqd.Ledger].
 func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
-	name := live.Name{Key: numbers.Key(), Period: numbers.Period()}
+	name := counters.Name{Key: numbers.Key(), Period: numbers.Period()}
 	op := ledger.Op{Kind: ledger.Return}
 	op.Since.Era, op.Since.Revision = numbers.Stamped()
 	for _, r := range numbers.Runs() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // The ID of a reservation is 20 hexadecimal digits. If numbers reset, a dot and the digits of the
@@ -26,8 +26,8 @@ func newID() string {
 }
 
 // fullID returns the ID of a reservation of a counter.
-func fullID(own string, counter live.Name) string {
-	if counter == (live.Name{}) {
+func fullID(own string, counter counters.Name) string {
+	if counter == (counters.Name{}) {
 		return own
 	}
 	own += "." + strings.ReplaceAll(counter.Period.String(), "-", "")
@@ -39,7 +39,7 @@ func fullID(own string, counter live.Name) string {
 
 // counterOf reads an ID: the counter that it names, and the part that is its own. An ID that cannot
 // be one of a biz type with these settings is unknown.
-func (s *Settings) counterOf(id string) (counter live.Name, own string, err error) {
+func (s *Settings) counterOf(id string) (counter counters.Name, own string, err error) {
 	own, rest, _ := strings.Cut(id, ".")
 	digits, key, _ := strings.Cut(rest, ".")
 	raw, err := hex.DecodeString(own)
@@ -49,7 +49,7 @@ func (s *Settings) counterOf(id string) (counter live.Name, own string, err erro
 		ok = ok && err == nil
 	}
 	if !ok || fullID(hex.EncodeToString(raw), counter) != id {
-		return live.Name{}, "", unknownReservation(id)
+		return counters.Name{}, "", unknownReservation(id)
 	}
 	return counter, own, nil
 }

@@ -7,9 +7,8 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/keyplaces"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // keysPage is how many documents are read at a time to list keys.
@@ -48,10 +47,10 @@ func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []st
 func behind(key string) string { return key + "@~" }
 
 // newPlaces returns the places of the keys of a period.
-func (s *Strategy) newPlaces(p seqd.Period) *keyplaces.Places {
-	return keyplaces.New(keyplaces.Config{
+func (s *Strategy) newPlaces(p seqd.Period) *counters.Places {
+	return counters.NewPlaces(counters.PlacesConfig{
 		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Strategy: Name,
-		Name: live.Name{Period: p}.Counter(s.name + "/"), Most: s.settings.MaxKeys, Running: s.lifetime,
+		Name: counters.Name{Period: p}.Counter(s.name + "/"), Most: s.settings.MaxKeys, Running: s.lifetime,
 		Documents: s.Documents, MostNew: s.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})
@@ -102,7 +101,7 @@ func (c *counter) admit(ctx context.Context, by string) (leave func(), err error
 		return c.leave, nil
 	}
 	places := c.places.Of(c.name.Period)
-	var place keyplaces.Place
+	var place counters.Place
 	if err = places.Check(ctx, by); err == nil {
 		place, err = places.Take(ctx, by)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // totals are sums over the counters that are open on this node.
@@ -191,7 +191,7 @@ func (s *Strategy) present() *counter {
 	if err != nil {
 		return nil
 	}
-	c, _ := s.counters.Peek(live.Name{Period: p})
+	c, _ := s.counters.Peek(counters.Name{Period: p})
 	return c
 }
 
@@ -206,7 +206,7 @@ func (s *Strategy) Measure(tell func(seqd.Measurement)) {
 	var most, oldest int64
 	if reserved+released > 0 {
 		now := s.now()
-		s.counters.Each(func(_ live.Name, c *counter) {
+		s.counters.Each(func(_ counters.Name, c *counter) {
 			st := c.lately()
 			most = max(most, st.Reserved+st.Released)
 			if st.OldestReleased > 0 {
@@ -217,8 +217,9 @@ func (s *Strategy) Measure(tell func(seqd.Measurement)) {
 	put(seqd.GaugeReservedShare, float64(most)/float64(s.settings.MaxReserved))
 	put(seqd.GaugeReleasedAge, float64(oldest)/1000)
 	if s.settings.Reset != seqd.ResetNever {
-		if p, err := s.period(0); err == nil {
-			put(seqd.GaugePeriodLeft, max(0, float64(s.ends(p)-s.now())/1000))
+		now := time.UnixMilli(s.now())
+		if span := s.calendar.Present(now); span.Period.Check() == nil {
+			put(seqd.GaugePeriodLeft, span.Left(now).Seconds())
 		}
 	}
 	put(seqd.GaugeLimit, float64(seqd.MaxNumber))

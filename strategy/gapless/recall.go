@@ -12,18 +12,18 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // recall returns what an earlier period gave to an order that may be repeated: it may have been
 // carried out before midnight, and answers may be kept for longer than a period lasts. If it was
 // not carried out, it never will be in that period, although a write may still be under way.
-func (s *Strategy) recall(ctx context.Context, name live.Name, op ledger.Op) (before live.Name, res ledger.Result, err error) {
+func (s *Strategy) recall(ctx context.Context, name counters.Name, op ledger.Op) (before counters.Name, res ledger.Result, err error) {
 	before = name
 	for op.Recall, op.Close = true, true; ; {
-		before.Period = s.before(before.Period)
-		ended := time.Duration(s.now()-s.ends(before.Period)) * time.Millisecond
+		before.Period = s.calendar.Before(before.Period)
+		ended := time.Duration(s.now()-s.calendar.Ends(before.Period)) * time.Millisecond
 		if ended > strategy.AnswersLast || before.Period.Check() != nil {
 			return before, res, nil
 		}
@@ -55,7 +55,7 @@ const mostBare = 10_000
 
 // isBare reports whether a ledger whose period has ended is known to have no answer, and never to
 // get one.
-func (s *Strategy) isBare(name live.Name) bool {
+func (s *Strategy) isBare(name counters.Name) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, bare := s.bare[name]
@@ -65,7 +65,7 @@ func (s *Strategy) isBare(name live.Name) bool {
 // lookIfBare finds out whether a ledger is bare, and remembers it: few ledgers have answers that
 // were to be kept for longer than answers are now, and requests must not look into the others again
 // and again. doc is its document, nil if there is none.
-func (s *Strategy) lookIfBare(ctx context.Context, name live.Name, doc *document) error {
+func (s *Strategy) lookIfBare(ctx context.Context, name counters.Name, doc *document) error {
 	if doc != nil {
 		if !doc.state.Closed || doc.state.HasAnswers() {
 			return nil
@@ -125,7 +125,7 @@ func recall(ctx context.Context, env strategy.Env, bizType string, o seqd.Order,
 	}
 	until := time.UnixMilli(now)
 	for _, p := range periodsIn(until.Add(-strategy.AnswersLast), until) {
-		name := live.Name{Key: seq.Key(), Period: p}
+		name := counters.Name{Key: seq.Key(), Period: p}
 		doc, e, err := docs.gave(ctx, name.Counter(bizType), o.Once)
 		if err != nil {
 			return r, false, unavailable(err)

@@ -1,21 +1,17 @@
 package gapless
 
 import (
-	"archive/zip"
 	"context"
 	"fmt"
-	"go/build"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // Every setting is checked, and the defaults are good.
@@ -110,7 +106,7 @@ func TestShape(t *testing.T) {
 
 // The name of a counter reads as what it was made from, and nothing else does.
 func TestParseName(t *testing.T) {
-	for counter, want := range map[string]live.Name{
+	for counter, want := range map[string]counters.Name{
 		"invoice": {}, "invoice/k1": {Key: "k1"}, "invoice@2026": {Period: 20260000}, "invoice@20261120": {Period: 20261120},
 		"invoice/k1@202611": {Key: "k1", Period: 20261100},
 	} {
@@ -131,32 +127,32 @@ func TestIDs(t *testing.T) {
 	for _, test := range []struct {
 		keyed bool
 		id    string
-		want  live.Name
+		want  counters.Name
 		ok    bool
 	}{
-		{false, own, live.Name{}, true},
-		{false, own + ".2026", live.Name{Period: 20260000}, true},
-		{false, own + ".202611", live.Name{Period: 20261100}, true},
-		{false, own + ".20261120", live.Name{Period: 20261120}, true},
-		{true, own + "..tenant-42", live.Name{Key: "tenant-42"}, true},
-		{true, own + ".2026.a.b", live.Name{Key: "a.b", Period: 20260000}, true},
-		{false, own + ".", live.Name{}, false},
-		{false, own + "..", live.Name{}, false},
-		{false, own + ".2026.", live.Name{}, false},
-		{false, own + ".20", live.Name{}, false},
-		{false, own + ".20261320", live.Name{}, false},
-		{false, own + "..tenant-42", live.Name{}, false},
-		{true, own, live.Name{}, false},
-		{true, own + "..", live.Name{}, false},
-		{true, own + "..a b", live.Name{}, false},
-		{true, own + ".x.a", live.Name{}, false},
-		{false, "0123456789ABCDEF0123", live.Name{}, false},
-		{false, own[1:], live.Name{}, false},
-		{false, own + "0", live.Name{}, false},
-		{false, own + "00", live.Name{}, false},
-		{false, own[2:], live.Name{}, false},
-		{false, "0123456789abcdef012x", live.Name{}, false},
-		{false, "", live.Name{}, false},
+		{false, own, counters.Name{}, true},
+		{false, own + ".2026", counters.Name{Period: 20260000}, true},
+		{false, own + ".202611", counters.Name{Period: 20261100}, true},
+		{false, own + ".20261120", counters.Name{Period: 20261120}, true},
+		{true, own + "..tenant-42", counters.Name{Key: "tenant-42"}, true},
+		{true, own + ".2026.a.b", counters.Name{Key: "a.b", Period: 20260000}, true},
+		{false, own + ".", counters.Name{}, false},
+		{false, own + "..", counters.Name{}, false},
+		{false, own + ".2026.", counters.Name{}, false},
+		{false, own + ".20", counters.Name{}, false},
+		{false, own + ".20261320", counters.Name{}, false},
+		{false, own + "..tenant-42", counters.Name{}, false},
+		{true, own, counters.Name{}, false},
+		{true, own + "..", counters.Name{}, false},
+		{true, own + "..a b", counters.Name{}, false},
+		{true, own + ".x.a", counters.Name{}, false},
+		{false, "0123456789ABCDEF0123", counters.Name{}, false},
+		{false, own[1:], counters.Name{}, false},
+		{false, own + "0", counters.Name{}, false},
+		{false, own + "00", counters.Name{}, false},
+		{false, own[2:], counters.Name{}, false},
+		{false, "0123456789abcdef012x", counters.Name{}, false},
+		{false, "", counters.Name{}, false},
 	} {
 		s := DefaultSettings()
 		s.Keyed = test.keyed
@@ -178,7 +174,7 @@ func FuzzID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, period int32, keyed bool, text string) {
 		s := DefaultSettings()
 		s.Keyed = keyed
-		name := live.Name{Period: seqd.Period(period)}
+		name := counters.Name{Period: seqd.Period(period)}
 		if keyed {
 			name.Key = key
 		}
@@ -194,84 +190,4 @@ func FuzzID(f *testing.F) {
 			t.Errorf("%q reads as %v %s", text, got, own)
 		}
 	})
-}
-
-// A period ends when the next one begins, also where clocks change at midnight.
-func TestPeriodEnds(t *testing.T) {
-	for _, test := range []struct {
-		reset seqd.Reset
-		zone  string
-		p     seqd.Period
-		want  string
-	}{
-		{seqd.ResetYearly, "UTC", 20260000, "2027-01-01T00:00:00Z"},
-		{seqd.ResetMonthly, "Asia/Shanghai", 20261200, "2027-01-01T00:00:00+08:00"},
-		{seqd.ResetDaily, "UTC", 20261231, "2027-01-01T00:00:00Z"},
-		{seqd.ResetDaily, "America/Santiago", 20260905, "2026-09-06T01:00:00-03:00"}, // no midnight
-	} {
-		settings := DefaultSettings()
-		settings.Reset, settings.TimeZone = test.reset, test.zone
-		s := &Strategy{settings: &settings, calendar: settings.Calendar()}
-		want := must.Get(time.Parse(time.RFC3339, test.want))(t)
-		if got := time.UnixMilli(s.ends(test.p)); !got.Equal(want) {
-			t.Errorf("%s in %s ends at %s, want %s", test.p, test.zone, got, want)
-		}
-		if before := s.calendar.Now(want); s.before(before) != test.p {
-			t.Errorf("%s comes after %s, want %s", before, s.before(before), test.p)
-		}
-		if never := s.ends(0); never != 0 {
-			t.Errorf("what never resets ends at %d", never)
-		}
-	}
-}
-
-// In every zone, at every change of its clocks, periods follow each other, also if a day never was,
-// or comes twice, or midnight does.
-func TestPeriodsOfEveryZone(t *testing.T) {
-	names := must.Get(zip.OpenReader(filepath.Join(build.Default.GOROOT, "lib", "time", "zoneinfo.zip")))(t)
-	defer func() { _ = names.Close() }()
-	resets := []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly}
-	seen := make(map[[3]int64]bool) // zones with other names have the same changes
-	for _, f := range names.File {
-		zone, err := time.LoadLocation(f.Name)
-		if err != nil || strings.HasSuffix(f.Name, "/") {
-			continue // a folder
-		}
-		s := &Strategy{calendar: seqd.Calendar{Zone: zone}}
-		for at := time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC); at.Year() < 2040; {
-			_, change := at.In(zone).ZoneBounds()
-			if change.IsZero() {
-				break
-			}
-			if !change.After(at) { // package time takes the end of some years for a change
-				at = at.Add(24 * time.Hour)
-				continue
-			}
-			at = change
-			_, before := at.Add(-1).Zone()
-			_, after := at.Zone()
-			key := [3]int64{at.Unix(), int64(before), int64(after)}
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			for _, s.calendar.Reset = range resets {
-				var last seqd.Period
-				for near := at.Add(-26 * time.Hour); near.Before(at.Add(26 * time.Hour)); near = near.Add(29 * time.Minute) {
-					p := s.calendar.Now(near)
-					if p == last {
-						continue
-					}
-					end := time.UnixMilli(s.ends(p))
-					if p < last || s.calendar.Now(end) <= p || s.calendar.Now(end.Add(-time.Millisecond)) > p {
-						t.Fatalf("%s: at %s it is %s, which ends at %s; before it was %s", zone, near, p, end.In(zone), last)
-					}
-					last = p
-				}
-			}
-		}
-	}
-	if len(seen) < 1000 {
-		t.Errorf("%d changes of clocks: there are more", len(seen))
-	}
 }

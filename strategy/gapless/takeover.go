@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
-	"github.com/seqd/seqd/strategy/live"
 )
 
 // A biz type whose strategy was forced to be gapless continues above the numbers of the previous
@@ -43,7 +43,7 @@ func (s *Strategy) takeOver(ctx context.Context) error {
 }
 
 // raise raises one ledger.
-func (s *Strategy) raise(ctx context.Context, name live.Name, state *ledger.State) error {
+func (s *Strategy) raise(ctx context.Context, name counters.Name, state *ledger.State) error {
 	key := name.Counter(s.name)
 	floor, err := s.floor(ctx, key)
 	if errors.Is(err, persist.ErrFailedOver) {
@@ -65,14 +65,14 @@ func (s *Strategy) Reopen() { s.reopen.Store(true) }
 
 // reopening is what a look at all ledgers finds of periods that a previous calendar closed.
 type reopening struct {
-	closed []live.Name // that have not ended by the present calendar
-	ahead  string      // a ledger of a period that has begun in no time zone, "" if there is none
+	closed []counters.Name // that have not ended by the present calendar
+	ahead  string          // a ledger of a period that has begun in no time zone, "" if there is none
 }
 
 // note notes a ledger.
-func (r *reopening) note(s *Strategy, name live.Name, state *ledger.State) {
+func (r *reopening) note(s *Strategy, name counters.Name, state *ledger.State) {
 	now := s.now()
-	if state.Closed && now < s.ends(name.Period) {
+	if state.Closed && now < s.calendar.Ends(name.Period) {
 		r.closed = append(r.closed, name)
 	}
 	if name.Period > seqd.ResetDaily.Of(time.UnixMilli(now).Add(mostAhead).UTC()) {
@@ -119,7 +119,7 @@ func unraised(name string) *seqd.Error {
 }
 
 // parseName reads the name of a counter of a biz type.
-func parseName(bizType, counter string) (name live.Name, err error) {
+func parseName(bizType, counter string) (name counters.Name, err error) {
 	rest := strings.TrimPrefix(counter, bizType)
 	before, digits, periodic := strings.Cut(rest, "@")
 	if periodic {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // family is the counters of a biz type that has several: one for each period, each key, or both. It
@@ -19,16 +19,16 @@ type family struct {
 	env      strategy.Env
 	bizType  seqd.BizType
 	settings *Settings
-	calendar seqd.Calendar
-	set      *live.Set[counting]
+	calendar counters.Calendar
+	set      *counters.Set[counting]
 
 	running context.Context // what runs in the background; until close
 	end     context.CancelFunc
 	grave   atomic.Pointer[grave] // the tombstone as it was read last; only for keys
+	purged  atomic.Int32          // the period in which past ones were last purged
 
 	mu     sync.Mutex // guards what follows
 	closed bool
-	purged seqd.Period    // the period in which periods were last purged
 	work   sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
@@ -59,7 +59,8 @@ type single interface {
 }
 
 func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings) {
-	f.env, f.bizType, f.settings, f.calendar = env, bizType, settings, settings.Calendar()
+	f.env, f.bizType, f.settings = env, bizType, settings
+	f.calendar.Calendar = settings.Calendar()
 	f.running, f.end = context.WithCancel(context.Background())
 }
 
@@ -67,7 +68,7 @@ func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings
 func (f *family) resets() bool { return f.calendar.Reset != seqd.ResetNever }
 
 // counter makes the strategy of one counter with open, which does no I/O.
-func (f *family) counter(name live.Name, open func(bizType seqd.BizType) (counting, error)) (counting, error) {
+func (f *family) counter(name counters.Name, open func(bizType seqd.BizType) (counting, error)) (counting, error) {
 	named := f.bizType
 	named.Name = name.Counter(f.bizType.Name)
 	c, err := open(named)
@@ -78,7 +79,7 @@ func (f *family) counter(name live.Name, open func(bizType seqd.BizType) (counti
 }
 
 // closeCounter closes the strategy of one counter, and forgets it if its period is over.
-func (f *family) closeCounter(ctx context.Context, name live.Name, c counting) error {
+func (f *family) closeCounter(ctx context.Context, name counters.Name, c counting) error {
 	err := c.Close(ctx)
 	if err == nil && name.Period != 0 && name.Period < f.calendar.Now(f.env.Now()) {
 		err = c.forget(ctx)
@@ -91,39 +92,6 @@ func (f *family) skipped(n int64, why error) {
 	if n > 0 {
 		f.env.Observer.Event(seqd.Event{BizType: f.bizType.Name, Kind: seqd.EventAbandoned, Numbers: n, Err: why})
 	}
-}
-
-// outlook is for how long an era is known at most.
-const outlook = time.Hour
-
-// era is a period, and for how long it is known to be the present one.
-type era struct {
-	period      seqd.Period
-	from, until int64 // ms since the Unix epoch; until is excluded
-	ends        bool  // another period begins at until
-}
-
-// holds reports whether the period is the present one at a time, in ms since the Unix epoch.
-func (e *era) holds(now int64) bool { return e.from <= now && now < e.until }
-
-// look returns for how long a period is the present one from now on.
-func (f *family) look(p seqd.Period, now time.Time) era {
-	e := era{period: p, from: now.UnixMilli(), until: now.Add(outlook).UnixMilli()}
-	if f.calendar.Now(time.UnixMilli(e.until)) == p {
-		return e
-	}
-	// The first millisecond of the next period, by bisection: only the calendar knows what a time
-	// zone does at midnight.
-	low := e.from
-	for low+1 < e.until {
-		if middle := low + (e.until-low)/2; f.calendar.Now(time.UnixMilli(middle)) == p {
-			low = middle
-		} else {
-			e.until = middle
-		}
-	}
-	e.ends = true
-	return e
 }
 
 // share returns a part of a time that differs from node to node and between biz types, so that not

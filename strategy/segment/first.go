@@ -6,13 +6,13 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy/keyplaces"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // keyPart is what the counters of all keys share that belong to one biz type and period.
 type keyPart struct {
-	places *keyplaces.Places
+	places *counters.Places
 	pulse  *pulse
 	family *family
 	period seqd.Period // 0 if numbers never reset

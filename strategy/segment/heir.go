@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -23,7 +23,7 @@ type known struct {
 	refuses bool
 }
 
-// Refuses implements what [live.Memory] needs.
+// Refuses implements what [counters.Memory] needs.
 func (k known) Refuses() bool { return k.refuses }
 
 // with combines what two processes know.
@@ -49,7 +49,7 @@ type knowingPeriods interface {
 // knowingKeys is a strategy that counts for each key.
 type knowingKeys interface {
 	// knowsKeys returns what is known of the latest keys. It may be asked at any time.
-	knowsKeys() map[live.Name]known
+	knowsKeys() map[counters.Name]known
 }
 
 // inheriting is a strategy that can take over what another one knew, before it is used.
@@ -101,13 +101,13 @@ type keyedLegacy struct {
 }
 
 type keyKnown struct {
-	name live.Name
+	name counters.Name
 	known
 }
 
 // knowsKeys implements [knowingKeys].
-func (l *keyedLegacy) knowsKeys() map[live.Name]known {
-	all := make(map[live.Name]known, len(l.kept))
+func (l *keyedLegacy) knowsKeys() map[counters.Name]known {
+	all := make(map[counters.Name]known, len(l.kept))
 	for _, k := range l.kept {
 		all[k.name] = k.known
 	}
@@ -137,16 +137,16 @@ func (s *Keyed) Inherit(from seqd.Strategy) {
 }
 
 // keep adds to what is known of a key that is not open.
-func (s *Keyed) keep(name live.Name, k known) {
+func (s *Keyed) keep(name counters.Name, k known) {
 	if k != (known{}) {
 		s.memory.Keep(name, k.with(s.memory.Of(name)))
 	}
 }
 
 // knowsKeys implements [knowingKeys].
-func (s *Keyed) knowsKeys() map[live.Name]known {
-	open := make(map[live.Name]known)
-	s.set.Each(func(name live.Name, c counting) {
+func (s *Keyed) knowsKeys() map[counters.Name]known {
+	open := make(map[counters.Name]known)
+	s.set.Each(func(name counters.Name, c counting) {
 		if k := knownBy(c); k != (known{}) {
 			open[name] = k
 		}
@@ -277,7 +277,7 @@ func knownBy(c counting) (k known) {
 // issued nothing.
 func (s *Periodic) knowsOf() map[seqd.Period]known {
 	all := make(map[seqd.Period]known)
-	s.set.Each(func(name live.Name, c counting) { all[name.Period] = knownBy(c) })
+	s.set.Each(func(name counters.Name, c counting) { all[name.Period] = knownBy(c) })
 	s.mu.Lock() // after that, because what is closed meanwhile is kept
 	kept := maps.Clone(s.kept)
 	s.mu.Unlock()

@@ -2,7 +2,7 @@ package segment
 
 import (
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // A strategy can be closed while nobody uses it and made anew later, as at a clean stop and a start:
@@ -36,7 +36,7 @@ func (f *Following) Idle() bool { return isIdle(f.present.Load().follower) }
 // Idle implements [seqd.Idler].
 func (s *Periodic) Idle() bool {
 	idle := true
-	s.set.Each(func(_ live.Name, c counting) { idle = idle && isIdle(c) })
+	s.set.Each(func(_ counters.Name, c counting) { idle = idle && isIdle(c) })
 	return idle
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/keyplaces"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // Keyed issues the numbers of one biz type that counts for each key on its own, and, if its numbers
@@ -20,15 +18,14 @@ import (
 // There is no record of a key but its counter, so a cold key that exists costs one call of the
 // store. A counter that is missing belongs to a new key. If it was lost, its numbers would begin
 // again; so a store that has failed over creates none (see [persist.Fenced]), and this process
-// creates none that it remembers (see [live.Memory]).
+// creates none that it remembers (see [counters.Memory]).
 type Keyed struct {
 	family
 	// open makes the strategy for the counter of one key. It does no I/O.
 	open   func(bizType seqd.BizType, part *keyPart) (counting, error)
-	memory live.Memory[known]
+	memory counters.Memory[known]
 	pulse  pulse
-	era    atomic.Pointer[era]    // the present period; nil if numbers never reset
-	parts  live.Periods[*keyPart] // what the keys of a period share
+	parts  counters.Periods[*keyPart] // what the keys of a period share
 }
 
 const (
@@ -54,7 +51,7 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open f
 	s := &Keyed{open: open}
 	s.parts.New = s.newPart
 	s.family.init(env, bizType, settings)
-	s.memory.Least = max(live.Remembered, settings.LiveKeys)
+	s.memory.Least = max(counters.Remembered, settings.LiveKeys)
 	s.pulse = pulse{
 		tell: func(e seqd.Event) { e.BizType = bizType.Name; env.Observer.Event(e) },
 		log: func(err error) {
@@ -66,7 +63,7 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open f
 		},
 		watch: func() { s.start(s.watchStore) },
 	}
-	s.set = live.New(live.Options[counting]{
+	s.set = counters.NewSet(counters.Options[counting]{
 		Most: s.settings.LiveKeys, MostEach: s.settings.LiveKeysPerCaller, Idle: idleKey, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
 		Open: s.openKey, Close: s.closeKey,
 	})
@@ -85,7 +82,7 @@ func (s *Keyed) openerOf(p seqd.Period, by string) func(bizType seqd.BizType) (c
 
 // newPart returns what the keys of a period share.
 func (s *Keyed) newPart(p seqd.Period) *keyPart {
-	return &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: keyplaces.New(keyplaces.Config{
+	return &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: counters.NewPlaces(counters.PlacesConfig{
 		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Strategy: Name,
 		Name: s.placesName(p), Most: s.settings.MaxKeys, Running: s.running,
 		Documents: s.env.Store.Documents(), MostNew: s.settings.NewKeysPerCaller,
@@ -134,7 +131,7 @@ func (s *Keyed) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 
 // ask gets numbers of a key.
 func (s *Keyed) ask(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
-	name := live.Name{Key: seq.Key(), Period: s.present()}
+	name := counters.Name{Key: seq.Key(), Period: s.present()}
 	e, err := s.acquire(ctx, name, seq.Asker())
 	if err != nil {
 		return err
@@ -158,7 +155,7 @@ func isHopeless(err error) bool {
 }
 
 // acquire returns the strategy of a counter, open.
-func (s *Keyed) acquire(ctx context.Context, name live.Name, by string) (*live.Entry[counting], error) {
+func (s *Keyed) acquire(ctx context.Context, name counters.Name, by string) (*counters.Entry[counting], error) {
 	if s.settings.NewKeysPerCaller > 0 {
 		if err := s.parts.Of(name.Period).places.Check(ctx, by); err != nil && !s.exists(ctx, name) {
 			return nil, err
@@ -168,7 +165,7 @@ func (s *Keyed) acquire(ctx context.Context, name live.Name, by string) (*live.E
 	if err == nil {
 		return e, nil
 	}
-	if errors.Is(err, live.ErrLate) {
+	if errors.Is(err, counters.ErrLate) {
 		if away := s.pulse.why(); away != nil {
 			return nil, storeError(away)
 		}
@@ -181,7 +178,7 @@ func (s *Keyed) acquire(ctx context.Context, name live.Name, by string) (*live.E
 
 // exists reports whether a key has a counter, or a caller who may create it is about to, or nobody
 // knows.
-func (s *Keyed) exists(ctx context.Context, name live.Name) bool {
+func (s *Keyed) exists(ctx context.Context, name counters.Name) bool {
 	if _, open := s.set.Peek(name); open {
 		return true
 	}
@@ -194,25 +191,15 @@ func (s *Keyed) present() seqd.Period {
 	if !s.resets() {
 		return 0
 	}
-	now := s.env.Now()
-	if e := s.era.Load(); e != nil && e.holds(now.UnixMilli()) {
-		return e.period
+	p := s.calendar.Present(s.env.Now()).Period
+	if s.purgeDue(p) {
+		s.start(s.purgeKeys)
 	}
-	e := s.look(s.calendar.Now(now), now)
-	s.era.Store(&e)
-	if s.settings.PeriodRetention > 0 && e.period.Check() == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if e.period > s.purged {
-			s.purged = e.period
-			s.startLocked(s.purgeKeys)
-		}
-	}
-	return e.period
+	return p
 }
 
 // openKey opens the counter of a key.
-func (s *Keyed) openKey(ctx context.Context, name live.Name, by string) (counting, error) {
+func (s *Keyed) openKey(ctx context.Context, name counters.Name, by string) (counting, error) {
 	if err := name.Period.Check(); err != nil {
 		return nil, err
 	}
@@ -238,7 +225,7 @@ func (s *Keyed) openKey(ctx context.Context, name live.Name, by string) (countin
 }
 
 // closeKey ends the use of a counter.
-func (s *Keyed) closeKey(ctx context.Context, name live.Name, c counting) error {
+func (s *Keyed) closeKey(ctx context.Context, name counters.Name, c counting) error {
 	defer func() { s.keep(name, knownBy(c)) }()
 	return s.closeCounter(ctx, name, c) // an event says what is skipped
 }
@@ -308,14 +295,11 @@ func (s *Keyed) Details() map[string]any {
 
 // Measure implements [seqd.Measurer]. Nothing is measured for each key: there may be millions.
 func (s *Keyed) Measure(tell func(seqd.Measurement)) {
-	now := s.env.Now()
 	tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(s.set.Len())})
 	tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(s.parts.Of(s.present()).places.Taken())})
 	tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(s.settings.MaxKeys)})
-	if e := s.era.Load(); e != nil && e.ends && e.holds(now.UnixMilli()) {
-		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: time.UnixMilli(e.until).Sub(now).Seconds()})
-	} else if s.resets() {
-		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(now).Seconds()})
+	if s.resets() {
+		s.tellPeriodLeft(tell)
 	}
 }
 

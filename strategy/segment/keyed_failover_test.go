@@ -15,7 +15,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // observedKeys is a node of a keyed biz type with per-node ordering, and what it reports.
@@ -285,7 +285,7 @@ func TestRetiringFails(t *testing.T) {
 		held, _, err := of(t.Context(), s, "t", 1)
 		must.Do(t, err)
 		synctest.Wait()
-		open, _ := s.set.Peek(live.Name{Key: "t"})
+		open, _ := s.set.Peek(counters.Name{Key: "t"})
 		c := open.(*Shared)
 		for op, fails := range map[string]error{"read": errDown, "allocate": persist.ErrEpoch} {
 			store.change(func(h *hookedStore) {

@@ -19,7 +19,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // A store that has failed over creates no key, and continues those that exist above a gap.
@@ -133,7 +133,7 @@ func TestCursorBehindIsRetired(t *testing.T) {
 		}
 		redis["invoice/a"].change(func(r *redisModel) { r.down = nil })
 		synctest.Wait()
-		s.memory = live.Memory[known]{Least: 1} // other nodes do not know either
+		s.memory = counters.Memory[known]{Least: 1} // other nodes do not know either
 		next, _, err := of(t.Context(), s, "a", 1)
 		if err != nil || next[0] <= got[0] {
 			t.Errorf("%v after %v, %v", next, got, err)
@@ -281,7 +281,7 @@ func TestHeirOfKeys(t *testing.T) {
 	heir := keyed(t, store, time.Now, nil, nil)
 	heir.Inherit(first.Legacy())
 	for key := range 20 {
-		if k := heir.memory.Of(live.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
+		if k := heir.memory.Of(counters.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
 			t.Errorf("of %d it knows %+v", key, k)
 		}
 	}
@@ -332,7 +332,7 @@ func TestOpenKeyTakesLittle(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // which nobody asks
 			defer func() { _ = client.Close() }()
 			env.Redis = client
-			names := make([]live.Name, many)
+			names := make([]counters.Name, many)
 			for i := range names {
 				names[i].Key = fmt.Sprintf("tenant-%04d", i)
 			}
@@ -492,7 +492,7 @@ func TestColdKeyThatIsGone(t *testing.T) {
 	for _, name := range []string{"per-node", "store"} {
 		s := keyed(t, newHooked(), time.Now, nil, orderings[name])
 		wantOf(t, s, "a", 1, "[1]")
-		c := must.Get(s.counter(live.Name{Key: "a"}, s.openerOf(0, "")))(t)
+		c := must.Get(s.counter(counters.Name{Key: "a"}, s.openerOf(0, "")))(t)
 		c.watch(func(context.Context) error { return gone })
 		err := c.begins(t.Context(), false)
 		if err == nil {

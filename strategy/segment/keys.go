@@ -6,7 +6,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // keysPage is how many counters are read at a time to list keys.
@@ -54,7 +54,7 @@ func (s *Keyed) countKeys(ctx context.Context, p seqd.Period) (n int64, err erro
 		if err != nil {
 			return 0, err
 		}
-		if _, key, _, _ := seqd.SplitCounter(c.BizTag); key != "" && c.BizTag == (live.Name{Key: key, Period: p}).Counter(s.bizType.Name) {
+		if _, key, _, _ := seqd.SplitCounter(c.BizTag); key != "" && c.BizTag == (counters.Name{Key: key, Period: p}).Counter(s.bizType.Name) {
 			n++
 		}
 	}

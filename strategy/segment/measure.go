@@ -1,8 +1,6 @@
 package segment
 
 import (
-	"time"
-
 	"github.com/seqd/seqd"
 )
 
@@ -87,32 +85,15 @@ func (s *Shared) measure() values {
 // Measure implements [seqd.Measurer]: the present period, and how long it lasts. A period that this
 // node has not opened has nothing else.
 func (s *Periodic) Measure(tell func(seqd.Measurement)) {
-	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: s.left(s.env.Now()).Seconds()})
+	s.tellPeriodLeft(tell)
 	c, _ := s.present()
 	if m, ok := c.(seqd.Measurer); ok {
 		m.Measure(tell)
 	}
 }
 
-// left returns how long the present period lasts from now. If that is longer than outlook, it may
-// be an hour off, because some time zones change their clocks at midnight.
-func (s *Periodic) left(now time.Time) time.Duration {
-	if v := s.view.Load(); v != nil && v.ends && v.holds(now.UnixMilli()) {
-		return time.UnixMilli(v.until).Sub(now)
-	}
-	return s.family.left(now)
-}
-
-// left is left without a view.
-func (f *family) left(now time.Time) time.Duration {
-	year, month, day := now.In(f.calendar.Zone).Date()
-	switch f.calendar.Reset {
-	case seqd.ResetMonthly:
-		month, day = month+1, 1
-	case seqd.ResetYearly:
-		year, month, day = year+1, time.January, 1
-	default:
-		day++
-	}
-	return max(0, time.Date(year, month, day, 0, 0, 0, 0, f.calendar.Zone).Sub(now))
+// tellPeriodLeft tells how long the present period lasts.
+func (f *family) tellPeriodLeft(tell func(seqd.Measurement)) {
+	now := f.env.Now()
+	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: f.calendar.Present(now).Left(now).Seconds()})
 }

@@ -269,21 +269,6 @@ func TestMeasurePeriods(t *testing.T) {
 	}
 }
 
-// The end of a period that the calendar was asked for is exact: within the last hour.
-func TestPeriodLeftAtItsEnd(t *testing.T) {
-	// half a second before midnight in Berlin, after a day of 25 hours
-	now := time.Date(2026, 10, 25, 22, 59, 59, 500_000_000, time.UTC)
-	berlin := func(s *Settings) { s.Reset, s.TimeZone = seqd.ResetDaily, "Europe/Berlin" }
-	s := periodic(t, memory.New(time.Now), func() time.Time { return now }, nil, berlin)
-	ofKeys := keyed(t, memory.New(time.Now), func() time.Time { return now }, nil, berlin)
-	for range 2 {
-		wantGauges(t, s, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: 0.5})
-		wantGauges(t, ofKeys, map[seqd.Gauge]float64{seqd.GaugePeriodLeft: 0.5})
-		numbers(t, s, 1)
-	}
-	must.Report(t, s.Close(t.Context()))
-}
-
 // Measuring disturbs nobody, and nobody disturbs it.
 func TestMeasureWhileInUse(t *testing.T) {
 	store := memory.New(time.Now)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // Periodic issues the numbers of one biz type that are reset each period. Every period has its own
@@ -33,12 +32,11 @@ type Periodic struct {
 	again  bool                          // reopen runs
 }
 
-// view is the present period, and for how long it is known to be that.
+// view is the present period, opened.
 type view struct {
-	era
+	counters.Span
 	counting
-	// from when the next period is prepared; the end of time if this one lasts longer
-	prepare  int64
+	prepare  int64 // from when the next period is prepared, in ms since the Unix epoch
 	prepared atomic.Bool
 }
 
@@ -63,7 +61,7 @@ var (
 func newPeriodic(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType) (counting, error)) *Periodic {
 	s := &Periodic{open: open}
 	s.family.init(env, bizType, settings)
-	s.set = live.New(live.Options[counting]{
+	s.set = counters.NewSet(counters.Options[counting]{
 		Most: mostSpans, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
 		Open: s.openPeriod, Close: s.closePeriod,
 	})
@@ -119,7 +117,7 @@ func (s *Periodic) ask(ctx context.Context, get func(counting, context.Context, 
 			s.view.CompareAndSwap(v, nil)
 			continue
 		}
-		period := v.period
+		period := v.Period
 		if sabotage.Off(sabotage.Period) {
 			period = s.calendar.Now(s.env.Now().Add(500 * time.Millisecond))
 		}
@@ -131,7 +129,7 @@ func (s *Periodic) ask(ctx context.Context, get func(counting, context.Context, 
 // now returns the present period, opened.
 func (s *Periodic) now(ctx context.Context) (*view, error) {
 	v, now := s.view.Load(), s.env.Now().UnixMilli()
-	if v == nil || !v.holds(now) {
+	if v == nil || !v.Holds(now) {
 		return s.turn(ctx)
 	}
 	if now >= v.prepare && v.prepared.CompareAndSwap(false, true) {
@@ -142,24 +140,24 @@ func (s *Periodic) now(ctx context.Context) (*view, error) {
 
 // turn asks the calendar for the present period and opens it.
 func (s *Periodic) turn(ctx context.Context) (*view, error) {
-	now := s.env.Now()
-	p := s.calendar.Now(now)
+	span := s.calendar.Present(s.env.Now())
+	p := span.Period
 	if err := s.mayOpen(p); err != nil {
 		return nil, err
 	}
-	e, err := s.set.Acquire(ctx, live.Name{Period: p}, "")
-	if errors.Is(err, live.ErrLate) {
+	e, err := s.set.Acquire(ctx, counters.Name{Period: p}, "")
+	if errors.Is(err, counters.ErrLate) {
 		err = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the period " + p.String() + " did not begin in time", RetryAfter: time.Second}
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer e.Release() // it stays open while it is the present one
-	v := &view{era: s.look(p, now), counting: e.Counter(), prepare: math.MaxInt64}
-	if v.ends {
-		v.prepare = v.until - s.lead().Milliseconds()
-	}
+	v := &view{Span: *span, counting: e.Counter(), prepare: span.Until - s.lead().Milliseconds()}
 	s.view.Store(v)
+	if s.purgeDue(p) {
+		s.start(s.purge)
+	}
 	return v, nil
 }
 
@@ -185,12 +183,12 @@ func (s *Periodic) lead() time.Duration { return ahead/5 + s.share(ahead-ahead/5
 
 // prepareNext opens the period after a view and fetches numbers for it, in the background.
 func (s *Periodic) prepareNext(v *view) {
-	p := s.calendar.Now(time.UnixMilli(v.until))
+	p := s.calendar.Now(time.UnixMilli(v.Until))
 	if s.mayOpen(p) != nil {
 		return
 	}
 	s.start(func() {
-		if e, err := s.set.Await(s.running, live.Name{Period: p}); err == nil {
+		if e, err := s.set.Await(s.running, counters.Name{Period: p}); err == nil {
 			e.Counter().prepare()
 			e.Release()
 		}
@@ -198,7 +196,7 @@ func (s *Periodic) prepareNext(v *view) {
 }
 
 // openPeriod opens a period, or leaves it to the next attempt.
-func (s *Periodic) openPeriod(ctx context.Context, name live.Name, _ string) (counting, error) {
+func (s *Periodic) openPeriod(ctx context.Context, name counters.Name, _ string) (counting, error) {
 	c, err := s.counter(name, s.open)
 	if err == nil {
 		s.mu.Lock()
@@ -219,16 +217,12 @@ func (s *Periodic) openPeriod(ctx context.Context, name live.Name, _ string) (co
 	}
 	delete(s.failed, name.Period)
 	s.env.Log.Debug("period", "bizType", s.bizType.Name, "period", name.Period)
-	if s.settings.PeriodRetention > 0 && name.Period > s.purged {
-		s.purged = name.Period
-		s.startLocked(s.purge)
-	}
 	return c, nil
 }
 
 // initPeriod creates the counter of a period unless it existed before: then it must still exist.
 // The claim of a period is recorded after its counter, as that of a biz type is.
-func (s *Periodic) initPeriod(ctx context.Context, name live.Name, c counting) error {
+func (s *Periodic) initPeriod(ctx context.Context, name counters.Name, c counting) error {
 	if err := s.checkPurged(ctx, name.Period); err != nil {
 		return err
 	}
@@ -257,7 +251,7 @@ func (s *Periodic) initPeriod(ctx context.Context, name live.Name, c counting) e
 }
 
 // closePeriod ends the use of a period. What is known of it is kept.
-func (s *Periodic) closePeriod(ctx context.Context, name live.Name, c counting) error {
+func (s *Periodic) closePeriod(ctx context.Context, name counters.Name, c counting) error {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -279,10 +273,10 @@ func (s *Periodic) present() (counting, *seqd.Error) {
 	if err := p.Check(); err != nil {
 		return nil, seqd.AsError(err)
 	}
-	if c, ok := s.set.Peek(live.Name{Period: p}); ok {
+	if c, ok := s.set.Peek(counters.Name{Period: p}); ok {
 		return c, nil
 	}
-	if v := s.view.Load(); v != nil && v.period == p && s.isClosed() {
+	if v := s.view.Load(); v != nil && v.Period == p && s.isClosed() {
 		return v.counting, nil
 	}
 	s.mu.Lock()

@@ -21,7 +21,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // clock is one that tests turn.
@@ -410,7 +410,7 @@ func TestPeriodIsOpenedAgain(t *testing.T) {
 	if !s.Idle() {
 		t.Error("it is not idle")
 	}
-	s.set.Forget(live.Name{Period: s.view.Load().period})
+	s.set.Forget(counters.Name{Period: s.view.Load().Period})
 	await.True(t, "the period is closed", func() bool { return s.set.Len() == 0 })
 	wantDated(t, s, 2, "2026-11-20[3 4]")
 	var seq seqd.Sequence

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // The counters of periods that are over are removed after PeriodRetention. What stays is one
@@ -97,6 +97,12 @@ func (s *Periodic) purge() {
 	defer cancel()
 	removed, err := s.purgeBefore(ctx)
 	s.tellPurged(removed, err)
+}
+
+// purgeDue reports whether to purge now: once in each period that becomes the present one.
+func (f *family) purgeDue(p seqd.Period) bool {
+	last := f.purged.Load()
+	return int32(p) > last && f.settings.PeriodRetention > 0 && p.Check() == nil && f.purged.CompareAndSwap(last, int32(p))
 }
 
 // isSteady waits for a time and reports whether the clock passed with it. It is false if the
@@ -246,7 +252,7 @@ func (f *family) raiseTombstone(ctx context.Context, p seqd.Period) error {
 // remove removes a counter and its claim, in this order: a claim without a counter is refused, a
 // counter without a claim would be taken for a new one.
 func (s *Periodic) remove(ctx context.Context, p seqd.Period) error {
-	name := live.Name{Period: p}
+	name := counters.Name{Period: p}
 	counter := name.Counter(s.bizType.Name)
 	if err := s.env.Store.Counters().Delete(ctx, counter); err != nil && !isNotFound(err) {
 		return err

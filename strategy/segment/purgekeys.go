@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // A keyed biz type has a counter for each key and period, and no claims. Past periods are removed as
@@ -80,7 +80,7 @@ func (s *Keyed) purgeKeysBefore(ctx context.Context) (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	last := s.settings.Reset.Of(keep.Date().AddDate(0, 0, -1))
+	last := s.calendar.Before(keep)
 	if last.Check() != nil {
 		return 0, nil
 	}
@@ -96,14 +96,14 @@ func (s *Keyed) purgeKeysBefore(ctx context.Context) (removed int, err error) {
 		if err != nil {
 			return removed, err
 		}
-		var past []live.Name
+		var past []counters.Name
 		for _, c := range page {
 			if !strings.HasPrefix(c.BizTag, prefix) {
 				page = nil
 				break
 			}
 			if key, p, ok := s.keyAndPeriod(c.BizTag); ok && p < keep {
-				past = append(past, live.Name{Key: key, Period: p})
+				past = append(past, counters.Name{Key: key, Period: p})
 			}
 			from = c.BizTag
 		}
@@ -116,7 +116,7 @@ func (s *Keyed) purgeKeysBefore(ctx context.Context) (removed int, err error) {
 
 // removeAll removes counters, several at a time, and returns how many, and an error if some were not
 // removed.
-func (s *Keyed) removeAll(ctx context.Context, names []live.Name) (removed int, err error) {
+func (s *Keyed) removeAll(ctx context.Context, names []counters.Name) (removed int, err error) {
 	var (
 		n  atomic.Int64
 		mu sync.Mutex // guards err
@@ -140,7 +140,7 @@ func (s *Keyed) removeAll(ctx context.Context, names []live.Name) (removed int, 
 	return int(n.Load()), err
 }
 
-func (s *Keyed) removeKey(ctx context.Context, name live.Name) error {
+func (s *Keyed) removeKey(ctx context.Context, name counters.Name) error {
 	err := s.env.Store.Counters().Delete(ctx, persistName(s.bizType.Name, name))
 	if err != nil && !isNotFound(err) {
 		return err
@@ -152,7 +152,7 @@ func (s *Keyed) removeKey(ctx context.Context, name live.Name) error {
 }
 
 // persistName returns the name of a counter in the store. That of the places has no key.
-func persistName(bizType string, name live.Name) string {
+func persistName(bizType string, name counters.Name) string {
 	if name.Key == "" {
 		return name.Period.Counter(bizType + "/")
 	}

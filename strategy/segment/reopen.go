@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/strategy/live"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -44,7 +44,7 @@ func (s *Periodic) reopen() {
 			// otherwise somebody tried just now, or the strategy is closing
 			if s.mayOpen(p) == nil {
 				opening.Go(func() {
-					if e, err := s.set.Await(s.running, live.Name{Period: p}); err == nil {
+					if e, err := s.set.Await(s.running, counters.Name{Period: p}); err == nil {
 						e.Release()
 					}
 				})

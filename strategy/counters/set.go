@@ -1,20 +1,22 @@
-// Package live holds the counters of one biz type that a node has open: one for each key, each
-// period, or both. A [Set] opens a counter at its first use, once for all callers who wait, and
-// closes the one that was used longest ago if too many are open, and those that nobody uses. A
-// counter is opened again only after closing it ended, so what it gives back or leaves behind is
-// there by then.
-//
-// The package knows nothing about numbers: what a counter is, and how it is opened and closed, is in
+// Package counters is what strategies with a counter for each key, each period, or both have in
+// common. It knows nothing about numbers: what a counter is, and how it is opened and closed, is in
 // [Options]. Only [Name] says what counters there are; DESIGN §3 "Keys" says what another dimension
 // beside key and period needs.
 //
-//   - live.go: counters are opened, used and closed one by one
+// A [Set] holds the counters that a node has open. It opens a counter at its first use, once for all
+// callers who wait, and closes the one that was used longest ago if too many are open, and those
+// that nobody uses. A counter is opened again only after closing it ended, so what it gives back or
+// leaves behind is there by then.
+//
+//   - set.go: counters are opened, used and closed one by one
 //   - room.go: which ones are closed to make room
 //   - close.go: all are closed
 //   - table.go: finds a counter by its name, without a lock
+//   - calendar.go: the present period, when it ends, and the one before
 //   - memory.go: what is known of counters that were closed
 //   - periods.go: what the counters of a period share
-package live
+//   - places.go, recount.go, share.go: how many keys there are, and how many there may be
+package counters
 
 import (
 	"context"
@@ -99,8 +101,8 @@ type Set[C any] struct {
 // the one that had to make room is closed: so no more than that are closed late.
 const parallel = 256
 
-// New returns a set without counters.
-func New[C any](o Options[C]) *Set[C] {
+// NewSet returns a set without counters.
+func NewSet[C any](o Options[C]) *Set[C] {
 	s := &Set[C]{o: o, slots: make(chan struct{}, parallel)}
 	if o.Context == nil {
 		s.o.Context, s.endOpening = context.WithCancel(context.Background())

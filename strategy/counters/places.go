@@ -1,12 +1,4 @@
-// Package keyplaces counts the keys of a biz type, so that there are no more than maxKeys. A key
-// takes a place before its counter is created. How many places are taken is the maximum of a
-// counter of the store, whose name is that of a counter without a key: invoice/ or invoice/@2026.
-//
-// Whoever does not create the counter after all gives its place back. A crash or an answer that is
-// lost leaves a place that no key has. So each process counts the keys, a minute after the first
-// one that is new to it, and again as soon as there are no places or it has lost one: see
-// recount.go. What bounds the new keys of one caller is in share.go.
-package keyplaces
+package counters
 
 import (
 	"context"
@@ -20,8 +12,8 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Config is what places are made from.
-type Config struct {
+// PlacesConfig is what places are made from.
+type PlacesConfig struct {
 	Counters persist.Counters
 	// Now is the clock that the store's records get.
 	Now func() time.Time
@@ -42,9 +34,17 @@ type Config struct {
 	Running context.Context
 }
 
-// Places are the places of a biz type, or of one of its periods. It is safe for concurrent use.
+// Places counts the keys of a biz type, or of one of its periods, so that there are no more than
+// maxKeys. A key takes a place before its counter is created. How many places are taken is the
+// maximum of a counter of the store, whose name is that of a counter without a key: invoice/ or
+// invoice/@2026. Places is safe for concurrent use.
+//
+// Whoever does not create the counter after all gives its place back. A crash or an answer that is
+// lost leaves a place that no key has. So each process counts the keys, a minute after the first
+// one that is new to it, and again as soon as there are no places or it has lost one: see
+// recount.go. What bounds the new keys of one caller is in share.go.
 type Places struct {
-	c Config
+	c PlacesConfig
 
 	// turn holds one value while nobody takes from the store.
 	turn  chan struct{}
@@ -72,8 +72,8 @@ const (
 	timeout = 10 * time.Second
 )
 
-// New returns the places of a biz type. It does no I/O.
-func New(c Config) *Places {
+// NewPlaces returns the places of a biz type. It does no I/O.
+func NewPlaces(c PlacesConfig) *Places {
 	p := &Places{c: c, turn: make(chan struct{}, 1), doubt: true} // what was there before may have crashed
 	p.turn <- struct{}{}
 	return p

@@ -1,4 +1,4 @@
-package live
+package counters
 
 import (
 	"context"
@@ -66,7 +66,7 @@ func (w *world) close(_ context.Context, name Name, c *counter) error {
 func newWorld() *world { return &world{states: map[Name]*counter{}} }
 
 func (w *world) set(most int, idle time.Duration) *Set[*counter] {
-	return New(Options[*counter]{Most: most, Idle: idle, Wait: time.Hour, Timeout: time.Hour, Open: w.open, Close: w.close})
+	return NewSet(Options[*counter]{Most: most, Idle: idle, Wait: time.Hour, Timeout: time.Hour, Open: w.open, Close: w.close})
 }
 
 // Callers of many keys find each counter open, never one that is being closed, and no counter is
@@ -151,7 +151,7 @@ func TestUsedCounterStaysOpen(t *testing.T) {
 // canceled: another strategy may take the place of this one, and the caller's request is its.
 func TestOpeningEndsWithClose(t *testing.T) {
 	opening := make(chan struct{})
-	s := New(Options[*counter]{
+	s := NewSet(Options[*counter]{
 		Most: 1, Wait: time.Hour, Timeout: time.Hour,
 		Open: func(ctx context.Context, _ Name, _ string) (*counter, error) {
 			close(opening)
@@ -175,7 +175,7 @@ func TestMostEach(t *testing.T) {
 	for _, most := range []int{8, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
-			s := New(Options[*counter]{Most: most, MostEach: 3, Wait: time.Hour, Timeout: time.Hour, Open: w.open, Close: w.close})
+			s := NewSet(Options[*counter]{Most: most, MostEach: 3, Wait: time.Hour, Timeout: time.Hour, Open: w.open, Close: w.close})
 			use := func(by string, i int) *Entry[*counter] {
 				e := must.Get(s.Acquire(t.Context(), Name{Key: fmt.Sprint(by, i)}, by))(t)
 				e.Release()

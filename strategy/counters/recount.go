@@ -1,4 +1,4 @@
-package keyplaces
+package counters
 
 import (
 	"context"

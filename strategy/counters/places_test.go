@@ -1,4 +1,4 @@
-package keyplaces
+package counters
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func newTown(t *testing.T, most int64) *town {
 // node returns the places of a node, and what ends it, as a crash does.
 func (w *town) node() (p *Places, crash func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	return New(Config{
+	return NewPlaces(PlacesConfig{
 		Counters: w.counters, Now: time.Now, Log: slog.New(slog.DiscardHandler), BizType: "rent", Strategy: "gapless", Name: "rent/",
 		Most: w.most, Keys: func(context.Context) (int64, error) { return w.count(0), nil }, Running: ctx, Documents: w.documents, MostNew: w.each,
 	}), cancel
@@ -201,7 +201,7 @@ func TestCallerLeaves(t *testing.T) {
 
 // Nodes that come and go, crash and lose answers make no more keys than they may, and in the end
 // there are as many places as keys.
-func TestRandom(t *testing.T) {
+func TestRandomPlaces(t *testing.T) {
 	for seed := range uint64(longtest.Or(20, 300)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
