@@ -8,6 +8,7 @@
 // that nobody uses. A counter is opened again only after closing it ended, so what it gives back or
 // leaves behind is there by then.
 //
+//   - name.go: the names of counters, and which keys have one
 //   - set.go: counters are opened, used and closed one by one
 //   - room.go: which ones are closed to make room
 //   - close.go: all are closed
@@ -28,24 +29,6 @@ import (
 
 	"github.com/seqd/seqd"
 )
-
-// Name names one counter of a biz type.
-type Name struct {
-	// Key is the caller's, "" if the biz type is not keyed.
-	Key string
-	// Period is 0 if numbers never reset.
-	Period seqd.Period
-}
-
-// Counter returns the name of the counter in the store: invoice, invoice/tenant-42, invoice@2026 or
-// invoice/tenant-42@2026.
-func (n Name) Counter(bizType string) string {
-	counter := seqd.CounterOf(bizType, n.Key)
-	if n.Period == 0 {
-		return counter
-	}
-	return n.Period.Counter(counter)
-}
 
 // Options say what a [Set] holds.
 type Options[C any] struct {

@@ -45,23 +45,13 @@ func (s *Settings) counterOf(id string) (counter counters.Name, own string, err 
 	raw, err := hex.DecodeString(own)
 	ok := err == nil && len(raw) == idBytes && s.Keyed == (key != "") && (key == "" || seqd.CheckKey(key) == nil)
 	if counter.Key = key; digits != "" {
-		counter.Period, err = parsePeriod(digits)
-		ok = ok && err == nil
+		period, known := counters.ParsePeriod(digits)
+		counter.Period, ok = period, ok && known
 	}
 	if !ok || fullID(hex.EncodeToString(raw), counter) != id {
 		return counters.Name{}, "", unknownReservation(id)
 	}
 	return counter, own, nil
-}
-
-// parsePeriod reads the digits of a period of any length: the biz type may have reset otherwise.
-func parsePeriod(digits string) (seqd.Period, error) {
-	for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
-		if p, ok := reset.Parse(digits); ok {
-			return p, nil
-		}
-	}
-	return 0, seqd.Errorf(seqd.CodeInvalidRequest, "%q is no period", digits)
 }
 
 func unknownReservation(id string) *seqd.Error {

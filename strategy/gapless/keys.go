@@ -3,7 +3,6 @@ package gapless
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
@@ -14,43 +13,26 @@ import (
 // keysPage is how many documents are read at a time to list keys.
 const keysPage = 100
 
-// Keys implements [seqd.KeyLister], in the order of the names of counters. A page that ends within
-// the periods of one key is followed by one that begins behind all of them.
+// Keys implements [seqd.KeyLister].
 func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []string, err error) {
-	prefix := s.name + "/"
-	for from := prefix + behind(after); ; {
-		page := min(keysPage, limit-len(keys)+1)
-		docs, err := s.List(ctx, persist.LedgerKind, from, page)
-		if err != nil {
-			return nil, unavailable(err)
-		}
-		for _, d := range docs {
-			rest, ok := strings.CutPrefix(d.Key, prefix)
-			if !ok {
-				return keys, nil
-			}
-			key, _, _ := strings.Cut(rest, "@")
-			if len(keys) == 0 || keys[len(keys)-1] != key {
-				if keys = append(keys, key); len(keys) == limit {
-					return keys, nil
-				}
-			}
-			from = prefix + behind(key)
-		}
-		if len(docs) < page {
-			return keys, nil
-		}
-	}
+	l := counters.Listing{BizType: s.name, Dated: s.settings.Reset != seqd.ResetNever, Page: keysPage, List: s.ledgersAfter}
+	return l.Keys(ctx, after, limit)
 }
 
-// behind returns what comes after the counters of a key, in all periods.
-func behind(key string) string { return key + "@~" }
+// ledgersAfter returns the names of ledgers.
+func (d *documents) ledgersAfter(ctx context.Context, after string, limit int) (names []string, err error) {
+	docs, err := d.List(ctx, persist.LedgerKind, after, limit)
+	for _, doc := range docs {
+		names = append(names, doc.Key)
+	}
+	return names, unavailable(err)
+}
 
 // newPlaces returns the places of the keys of a period.
 func (s *Strategy) newPlaces(p seqd.Period) *counters.Places {
 	return counters.NewPlaces(counters.PlacesConfig{
 		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Strategy: Name,
-		Name: counters.Name{Period: p}.Counter(s.name + "/"), Most: s.settings.MaxKeys, Running: s.lifetime,
+		Name: counters.PlacesName(s.name, p), Most: s.settings.MaxKeys, Running: s.lifetime,
 		Documents: s.Documents, MostNew: s.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})
@@ -60,8 +42,8 @@ func (s *Strategy) newPlaces(p seqd.Period) *counters.Places {
 // was of another strategy.
 func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
 	counts := func(counter string) bool {
-		name, err := parseName(s.name, counter)
-		return err == nil && name.Key != "" && name.Period == p
+		name, ok := counters.ParseName(s.name, counter)
+		return ok && name.Key != "" && name.Period == p
 	}
 	prefix := s.name + "/"
 	err = s.eachFrom(ctx, prefix, func(doc persist.Document) error {

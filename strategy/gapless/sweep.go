@@ -3,7 +3,7 @@ package gapless
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
@@ -177,11 +178,10 @@ func (w *sweeper) all(ctx context.Context, todo []persist.Document) error {
 // one reclaims what is due of one counter: through its biz type, so that callers and the timer share
 // one view of it, or, if there is none here, on the document itself.
 func (w *sweeper) one(ctx context.Context, doc persist.Document) error {
-	bizType, _, _ := strings.Cut(doc.Key, "@")
-	bizType, _, _ = strings.Cut(bizType, "/")
-	name, err := parseName(bizType, doc.Key)
-	if err != nil {
-		return err
+	bizType, _, _, _ := seqd.SplitCounter(doc.Key)
+	name, ok := counters.ParseName(bizType, doc.Key)
+	if !ok {
+		return fmt.Errorf("%s is not the name of a counter of %s", doc.Key, bizType)
 	}
 	done, err := w.issuer.Reclaim(ctx, bizType, name.Key, name.Period)
 	switch code := seqd.CodeOf(err); {

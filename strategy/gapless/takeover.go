@@ -3,7 +3,6 @@ package gapless
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -25,8 +24,8 @@ const issuedElsewhere = "issued or skipped by another strategy"
 func (s *Strategy) takeOver(ctx context.Context) error {
 	var open reopening
 	err := s.each(ctx, s.name, func(doc persist.Document) error {
-		name, err := parseName(s.name, doc.Key)
-		if err != nil {
+		name, ok := counters.ParseName(s.name, doc.Key)
+		if !ok {
 			return nil // another setting of reset or keyed: this strategy does not use it
 		}
 		state, err := ledger.Decode(&doc)
@@ -116,18 +115,4 @@ func unraised(name string) *seqd.Error {
 		Detail:     "the store failed over and may have lost the highest numbers of " + name + ": an operator has to say with seqd raise how far it had come",
 		RetryAfter: time.Minute,
 	}
-}
-
-// parseName reads the name of a counter of a biz type.
-func parseName(bizType, counter string) (name counters.Name, err error) {
-	rest := strings.TrimPrefix(counter, bizType)
-	before, digits, periodic := strings.Cut(rest, "@")
-	if periodic {
-		name.Period, _ = parsePeriod(digits) // what is none makes another name
-	}
-	name.Key = strings.TrimPrefix(before, "/")
-	if name.Counter(bizType) != counter {
-		return name, errors.New("not the name of a counter of " + bizType)
-	}
-	return name, nil
 }

@@ -84,18 +84,10 @@ func (s *Keyed) openerOf(p seqd.Period, by string) func(bizType seqd.BizType) (c
 func (s *Keyed) newPart(p seqd.Period) *keyPart {
 	return &keyPart{pulse: &s.pulse, family: &s.family, period: p, places: counters.NewPlaces(counters.PlacesConfig{
 		Counters: s.env.Store.Counters(), Now: s.env.Now, Log: s.env.Log, BizType: s.bizType.Name, Strategy: Name,
-		Name: s.placesName(p), Most: s.settings.MaxKeys, Running: s.running,
+		Name: counters.PlacesName(s.bizType.Name, p), Most: s.settings.MaxKeys, Running: s.running,
 		Documents: s.env.Store.Documents(), MostNew: s.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})}
-}
-
-// placesName returns the name of the counter of places: invoice/ or invoice/@2026. No key is empty.
-func (s *Keyed) placesName(p seqd.Period) string {
-	if p == 0 {
-		return s.bizType.Name + "/"
-	}
-	return p.Counter(s.bizType.Name + "/")
 }
 
 // Init makes sure that the store can be read. Counters are created when their keys are used.
@@ -235,7 +227,7 @@ func (s *Keyed) closeKey(ctx context.Context, name counters.Name, c counting) er
 func (s *Keyed) watchStore() {
 	for s.pause(time.Second) && s.pulse.watches() {
 		ctx, cancel := s.context()
-		_, err := s.env.Store.Counters().Read(ctx, s.placesName(s.present()))
+		_, err := s.env.Store.Counters().Read(ctx, counters.PlacesName(s.bizType.Name, s.present()))
 		cancel()
 		if err == nil || isNotFound(err) {
 			s.pulse.note(nil)

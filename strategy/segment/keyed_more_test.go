@@ -419,9 +419,9 @@ func TestKindsOfKeys(t *testing.T) {
 	_, _, err := of(t.Context(), s, "b", 1)
 	must.Code(t, err, seqd.CodeClockRollback)
 	ended(t, s)
-	for name, ok := range map[string]bool{"invoice/a@20261120": true, "invoice/a": false, "invoice": false, "order/a@20261120": false, "invoice/a@x": false} {
-		if _, _, got := s.keyAndPeriod(name); got != ok {
-			t.Errorf("%s is the counter of a key: %t", name, got)
+	for name, ok := range map[string]bool{"invoice/a@20261120": true, "invoice/a": false, "invoice": false, "order/a@20261120": false, "invoice/a@x": false, "invoice/a@202611": false, "invoice/@20261120": true} {
+		if _, got := s.periodOf(name); got != ok {
+			t.Errorf("%s is of a period: %t", name, got)
 		}
 	}
 }
@@ -481,7 +481,7 @@ func TestNewKeysOfACaller(t *testing.T) {
 		}
 	}
 	must.Do(t, is.Close(t.Context()))
-	if places := must.Get(store.Counters().Read(t.Context(), s.placesName(0)))(t); places.Max != 4 {
+	if places := must.Get(store.Counters().Read(t.Context(), counters.PlacesName("invoice", 0)))(t); places.Max != 4 {
 		t.Errorf("%d places are taken by 4 keys", places.Max)
 	}
 }

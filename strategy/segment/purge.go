@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -184,7 +183,7 @@ func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
 
 // past returns the first periods before keep that there are counters or claims of, ascending.
 func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Period, err error) {
-	counters, err := s.env.Store.Counters().List(ctx, s.prefix(), purgePage)
+	list, err := s.env.Store.Counters().List(ctx, s.prefix(), purgePage)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Peri
 			past = append(past, p)
 		}
 	}
-	for _, c := range counters {
+	for _, c := range list {
 		add(c.BizTag)
 	}
 	for _, c := range claims { // a removal may have been cut off between the two
@@ -207,13 +206,14 @@ func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Peri
 	return slices.Compact(past), nil
 }
 
-// periodOf reads the name of a period's counter.
-func (s *Periodic) periodOf(counter string) (p seqd.Period, ok bool) {
-	digits, ok := strings.CutPrefix(counter, s.prefix())
+// periodOf returns the period of a counter of numbers or of places, unless that has another length
+// than those of the calendar.
+func (f *family) periodOf(counter string) (p seqd.Period, ok bool) {
+	name, ok := counters.ParseName(f.bizType.Name, counter)
 	if !ok {
-		return 0, false
+		name, ok = counters.ParseName(f.bizType.Name+"/", counter)
 	}
-	return s.settings.Reset.Parse(digits)
+	return name.Period, ok && f.resets() && f.settings.Reset.Fits(name.Period)
 }
 
 // bury raises the tombstone to p.

@@ -2,12 +2,12 @@ package segment
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 )
 
@@ -90,44 +90,40 @@ func (s *Keyed) purgeKeysBefore(ctx context.Context) (removed int, err error) {
 	if !s.pause(buryAhead) {
 		return 0, nil
 	}
-	prefix := s.bizType.Name + "/"
-	for from := prefix; ; {
-		page, err := s.env.Store.Counters().List(ctx, from, keysPage)
+	var past []string
+	remove := func() error {
+		n, err := s.removeAll(ctx, past)
+		removed, past = removed+n, past[:0]
+		return err
+	}
+	for c, err := range persist.CountersUnder(ctx, s.env.Store.Counters(), s.bizType.Name+"/") {
+		if p, ok := s.periodOf(c.BizTag); ok && p < keep {
+			if past = append(past, c.BizTag); len(past) == keysPage {
+				err = remove()
+			}
+		}
 		if err != nil {
 			return removed, err
 		}
-		var past []counters.Name
-		for _, c := range page {
-			if !strings.HasPrefix(c.BizTag, prefix) {
-				page = nil
-				break
-			}
-			if key, p, ok := s.keyAndPeriod(c.BizTag); ok && p < keep {
-				past = append(past, counters.Name{Key: key, Period: p})
-			}
-			from = c.BizTag
-		}
-		n, err := s.removeAll(ctx, past)
-		if removed += n; err != nil || len(page) < keysPage {
-			return removed, err
-		}
 	}
+	err = remove()
+	return removed, err
 }
 
 // removeAll removes counters, several at a time, and returns how many, and an error if some were not
 // removed.
-func (s *Keyed) removeAll(ctx context.Context, names []counters.Name) (removed int, err error) {
+func (s *Keyed) removeAll(ctx context.Context, all []string) (removed int, err error) {
 	var (
 		n  atomic.Int64
 		mu sync.Mutex // guards err
 		wg sync.WaitGroup
 	)
 	slots := make(chan struct{}, purgeParallel)
-	for _, name := range names {
+	for _, counter := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if failed := s.removeKey(ctx, name); failed != nil {
+			if failed := s.removeKey(ctx, counter); failed != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				err = failed
@@ -140,21 +136,17 @@ func (s *Keyed) removeAll(ctx context.Context, names []counters.Name) (removed i
 	return int(n.Load()), err
 }
 
-func (s *Keyed) removeKey(ctx context.Context, name counters.Name) error {
-	err := s.env.Store.Counters().Delete(ctx, persistName(s.bizType.Name, name))
+func (s *Keyed) removeKey(ctx context.Context, counter string) error {
+	err := s.env.Store.Counters().Delete(ctx, counter)
 	if err != nil && !isNotFound(err) {
 		return err
 	}
-	if c, err := s.counter(name, s.openerOf(name.Period, "")); err == nil && name.Key != "" {
+	name, ok := counters.ParseName(s.bizType.Name, counter)
+	if !ok { // the counter of places
+		return nil
+	}
+	if c, err := s.counter(name, s.openerOf(name.Period, "")); err == nil {
 		_ = c.forget(ctx) // what is left in Redis does no harm
 	}
 	return nil
-}
-
-// persistName returns the name of a counter in the store. That of the places has no key.
-func persistName(bizType string, name counters.Name) string {
-	if name.Key == "" {
-		return name.Period.Counter(bizType + "/")
-	}
-	return name.Counter(bizType)
 }
