@@ -17,7 +17,6 @@ package audit
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
@@ -56,11 +55,11 @@ type Line struct {
 func (l *Line) limited() bool { return l.Read || l.refused() }
 
 // refused reports whether the attempt was refused.
-func (l *Line) refused() bool { return l.Status >= http.StatusBadRequest }
+func (l *Line) refused() bool { return l.Status >= 400 }
 
 // kept reports whether the line belongs into the store.
 func (l *Line) kept() bool {
-	return !l.Read && (!l.DryRun || l.Status == http.StatusUnauthorized || l.Status == http.StatusForbidden)
+	return !l.Read && (!l.DryRun || l.Status == 401 || l.Status == 403) // unauthorized or forbidden
 }
 
 // entry is a line that waits for the store.

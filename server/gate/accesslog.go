@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -9,37 +8,34 @@ import (
 )
 
 // AccessLog decides which requests get a line in the access log, with a limit of lines per second.
-// Failed requests, which are those with a status of 500 or above, have a limit of their own, of the
-// same size, so that a flood of good ones does not hide failures. It is safe for concurrent use.
+// Failed requests have a limit of their own, of the same size, so that a flood of good ones does not
+// hide failures. It is safe for concurrent use.
 type AccessLog struct {
-	least        int // the lowest status that gets a line
+	refusedOnly  bool
 	good, failed *rate.Limiter
 	unsaid       atomic.Int64 // requests without a line since the last line
 	skipped      atomic.Int64 // requests without a line since the start
 }
 
 // newAccessLog returns a limit of that many lines per second for each of the two kinds; 0 means no
-// limit. kind is on, or refused for those with a status of 400 or above.
+// limit. kind is on, or refused for requests that were refused or failed.
 func newAccessLog(kind string, perSecond int) *AccessLog {
-	least := 0
-	if kind == "refused" {
-		least = http.StatusBadRequest
-	}
 	most := rate.Limit(perSecond)
 	if perSecond == 0 {
 		most = rate.Inf
 	}
-	return &AccessLog{least: least, good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
+	return &AccessLog{refusedOnly: kind == "refused", good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
 }
 
-// Takes reports whether a request that was answered with this HTTP status at now gets a line, and
-// how many requests before it got none because there were too many.
-func (l *AccessLog) Takes(status int, now time.Time) (skipped int64, ok bool) {
-	bucket := l.good
-	switch {
-	case status < l.least:
+// Takes reports whether a request that was answered at now gets a line, and how many requests before
+// it got none because there were too many. refused is true if it got an error, and failed if the
+// error is a failure of the service.
+func (l *AccessLog) Takes(refused, failed bool, now time.Time) (skipped int64, ok bool) {
+	if l.refusedOnly && !refused {
 		return 0, false
-	case status >= http.StatusInternalServerError:
+	}
+	bucket := l.good
+	if failed {
 		bucket = l.failed
 	}
 	if !bucket.AllowN(now, 1) {

@@ -12,18 +12,18 @@ func TestAccessLogIsSampled(t *testing.T) {
 	l := newAccessLog("on", 2)
 	now := time.Unix(1_800_000_000, 0)
 	for i, want := range []bool{true, true, false, false, false} {
-		if skipped, ok := l.Takes(200, now); ok != want || skipped != 0 {
+		if skipped, ok := l.Takes(false, false, now); ok != want || skipped != 0 {
 			t.Errorf("request %d: %v, %d skipped; want %v, none", i, ok, skipped, want)
 		}
 	}
-	if skipped, ok := l.Takes(503, now); !ok || skipped != 3 {
+	if skipped, ok := l.Takes(true, true, now); !ok || skipped != 3 {
 		t.Errorf("a failure during a flood: %v, %d skipped; want a line that tells of 3", ok, skipped)
 	}
-	l.Takes(200, now)
-	if skipped, ok := l.Takes(200, now.Add(time.Second)); !ok || skipped != 1 {
+	l.Takes(false, false, now)
+	if skipped, ok := l.Takes(false, false, now.Add(time.Second)); !ok || skipped != 1 {
 		t.Errorf("a second later: %v, %d skipped; want a line that tells of 1", ok, skipped)
 	}
-	if skipped, ok := l.Takes(200, now.Add(time.Second)); !ok || skipped != 0 {
+	if skipped, ok := l.Takes(false, false, now.Add(time.Second)); !ok || skipped != 0 {
 		t.Errorf("and once more: %v, %d skipped; want a line", ok, skipped)
 	}
 	if got := l.skipped.Load(); got != 4 {
@@ -34,7 +34,7 @@ func TestAccessLogIsSampled(t *testing.T) {
 func TestAccessLogOfEveryRequest(t *testing.T) {
 	l := newAccessLog("on", 0)
 	for range 10_000 {
-		if skipped, ok := l.Takes(200, time.Unix(1, 0)); !ok || skipped != 0 {
+		if skipped, ok := l.Takes(false, false, time.Unix(1, 0)); !ok || skipped != 0 {
 			t.Fatal("a line is missing")
 		}
 	}
@@ -50,7 +50,7 @@ func TestAccessLogLosesNone(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for i := range 1000 {
-				if skipped, ok := l.Takes(200+300*(i%2), time.Unix(int64(i/100), 0)); ok {
+				if skipped, ok := l.Takes(i%2 == 1, i%2 == 1, time.Unix(int64(i/100), 0)); ok {
 					mu.Lock()
 					told, written = told+skipped, written+1
 					mu.Unlock()
@@ -64,13 +64,13 @@ func TestAccessLogLosesNone(t *testing.T) {
 	}
 }
 
-// TestAccessLogOfRefusals checks that requests below 400 get no line and are not counted as left
-// out.
+// TestAccessLogOfRefusals checks that requests without an error get no line and are not counted as
+// left out.
 func TestAccessLogOfRefusals(t *testing.T) {
 	l := newAccessLog("refused", 10)
-	for status, want := range map[int]bool{200: false, 304: false, 400: true, 404: true, 503: true} {
-		if _, ok := l.Takes(status, time.Unix(1, 0)); ok != want {
-			t.Errorf("%d gets a line: %t", status, ok)
+	for _, tt := range []struct{ refused, failed bool }{{false, false}, {true, false}, {true, true}} {
+		if _, ok := l.Takes(tt.refused, tt.failed, time.Unix(1, 0)); ok != tt.refused {
+			t.Errorf("%+v gets a line: %t", tt, ok)
 		}
 	}
 	if l.Skipped() != 0 {

@@ -23,8 +23,8 @@ type accessLog struct {
 // write writes the line of a request, if it gets one. It makes the record itself, because a Logger
 // would read the clock again, and find out its caller, which no line shows.
 func (l accessLog) write(c *gin.Context, id string, start time.Time) {
-	now := time.Now()
-	skipped, ok := l.lines.Takes(meantStatus(c), now)
+	now, status := time.Now(), meantStatus(c)
+	skipped, ok := l.lines.Takes(status >= http.StatusBadRequest, status >= http.StatusInternalServerError, now)
 	ctx := c.Request.Context()
 	if !ok || !l.log.Enabled(ctx, slog.LevelInfo) {
 		return

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"net/http"
 	"strconv"
 	"sync/atomic"
 
@@ -9,9 +8,7 @@ import (
 )
 
 // methods are the methods with labels of their own. The last one stands for all others.
-var methods = [...]string{
-	http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "other",
-}
+var methods = [...]string{"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "other"}
 
 // statuses are the statuses with labels of their own. 0 stands for all others.
 var statuses = [...]int{

@@ -3,7 +3,6 @@ package resp
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -105,7 +104,7 @@ func (rec record) endSpan(c *conn, r *run, name, bizType string, code seqd.Code)
 // log writes a line to the access log, if it gets one.
 func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...slog.Attr) {
 	g := c.server.gate
-	skipped, ok := g.AccessLog.Takes(statusLike(code), time.Now())
+	skipped, ok := g.AccessLog.Takes(code != "", toBlame(code), time.Now())
 	if !ok {
 		return
 	}
@@ -123,19 +122,8 @@ func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...
 	g.Log.LogAttrs(c.server.ctx, slog.LevelInfo, "command", attrs...)
 }
 
-// statusLike returns an HTTP status of the kind that means the same as a code: 200, 400 or 500.
-func statusLike(code seqd.Code) int {
-	switch {
-	case code == "":
-		return http.StatusOK
-	case toBlame(code):
-		return http.StatusInternalServerError
-	}
-	return http.StatusBadRequest
-}
-
 // toBlame reports whether a code means that the service failed and not the request.
 func toBlame(code seqd.Code) bool {
 	number, _ := gate.StatusOf(code)
-	return code != "" && number >= http.StatusInternalServerError
+	return code != "" && number >= 500
 }
