@@ -251,7 +251,7 @@ var rules = map[string]rule{
 		why: "it looks at a request, whatever is asked",
 	},
 	"server/httpapi": {
-		may: ". internal/lazydeadline internal/sheet server/access server/admin server/audit server/connections " +
+		may: ". internal/lazydeadline internal/sheet server/access server/admin server/connections " +
 			"server/errorpage server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
-	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // awaitAudit requests the audit lines until there are n, because they are written with a delay.
-func (s *service) awaitAudit(n int) []audit.Kept {
+func (s *service) awaitAudit(n int) []admin.AuditLine {
 	s.t.Helper()
-	var page struct{ Lines []audit.Kept }
+	var page struct{ Lines []admin.AuditLine }
 	await.Eventually(s.t, "the audit lines are written", func() error {
 		answer, _ := s.do(200, "GET", "/audit", "")
 		page.Lines = nil

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/seams"
-	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -87,7 +87,7 @@ func (f *front) refusedCommand(command, caller, addr, requestID string, code seq
 	if code == seqd.CodeUnauthorized {
 		status = http.StatusUnauthorized
 	}
-	f.audit.Write(context.Background(), audit.Line{Caller: caller, Addr: addr, RequestID: requestID, Method: command, Status: status})
+	f.audit.Write(context.Background(), admin.Attempt{Caller: caller, Addr: addr, RequestID: requestID, Method: command, Status: status})
 }
 
 // close closes the listener and the connections, and cuts off those that are busy when ctx ends.

@@ -11,7 +11,7 @@
 // flood of refused attempts, which needs no token, and what does not fit into the queue.
 //
 // The package depends on the documents and the clock of a store, a clock and a log. A new field of
-// a line goes into [Line] and [Kept].
+// a line goes into [admin.Attempt].
 package audit
 
 import (
@@ -20,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/logging"
 )
 
@@ -31,40 +32,19 @@ const (
 	refusedPause = 10 * time.Second
 )
 
-// Line is what a line of the audit log says. Nothing in it may be a secret.
-type Line struct {
-	// Caller is the name of the token, "" for none. Addr is the IP address of the caller.
-	Caller, Addr string
-	RequestID    string
-	Method, Path string
-	Query        string
-	// Target is what is changed, such as the name of a biz type.
-	Target string
-	// Status is the HTTP status of the answer. From 400 on the attempt was refused.
-	Status int
-	// Version is the revision that the change made or removed, 0 for none.
-	Version int64
-	// DryRun is true if the request could not change anything. Such a line is logged, and kept only
-	// if the caller had no right to make the request: an editor makes very many.
-	DryRun bool
-	// Read is true if the request could only show something. Such a line is logged, and not kept.
-	Read bool
-}
-
 // limited reports whether a caller could cause the line very often and change nothing.
-func (l *Line) limited() bool { return l.Read || l.refused() }
+func limited(a *admin.Attempt) bool { return a.Read || refused(a) }
 
-// refused reports whether the attempt was refused.
-func (l *Line) refused() bool { return l.Status >= 400 }
+func refused(a *admin.Attempt) bool { return a.Status >= 400 }
 
 // kept reports whether the line belongs into the store.
-func (l *Line) kept() bool {
-	return !l.Read && (!l.DryRun || l.Status == 401 || l.Status == 403) // unauthorized or forbidden
+func kept(a *admin.Attempt) bool {
+	return !a.Read && (!a.DryRun || a.Status == 401 || a.Status == 403) // unauthorized or forbidden
 }
 
 // entry is a line that waits for the store.
 type entry struct {
-	line    Line
+	line    admin.Attempt
 	at      time.Time
 	number  uint32 // tells lines of one moment apart
 	leftOut int64  // lines before this one that are not kept
@@ -102,10 +82,12 @@ func New(log *slog.Logger, now func() time.Time) *Log {
 	}
 }
 
+var _ admin.Audit = (*Log)(nil)
+
 // Write logs a line, and lets it be kept. Of refused attempts and of lines that only show something
 // it logs 20 of each caller in 10 s at most, and says in the next one how many others there were.
 // It does no I/O besides logging.
-func (l *Log) Write(ctx context.Context, line Line) {
+func (l *Log) Write(ctx context.Context, line admin.Attempt) {
 	leftOut, ok := l.said(&line)
 	if !ok {
 		return
@@ -118,7 +100,7 @@ func (l *Log) Write(ctx context.Context, line Line) {
 		slog.String("caller", line.Caller), slog.String("addr", line.Addr), slog.String("requestId", line.RequestID),
 		slog.String("method", line.Method), slog.String("path", line.Path), slog.String("query", line.Query),
 		slog.String("target", line.Target), slog.Int("status", line.Status), slog.Int64("version", line.Version), more)
-	if !line.kept() {
+	if !kept(&line) {
 		return
 	}
 	l.mu.Lock()
@@ -129,8 +111,8 @@ func (l *Log) Write(ctx context.Context, line Line) {
 
 // said reports whether a line is logged, and how many like it were not before. What is not logged
 // is not kept either, but counted there too.
-func (l *Log) said(line *Line) (leftOut int64, ok bool) {
-	if !line.limited() {
+func (l *Log) said(line *admin.Attempt) (leftOut int64, ok bool) {
+	if !limited(line) {
 		return 0, true
 	}
 	l.mu.Lock()
@@ -140,7 +122,7 @@ func (l *Log) said(line *Line) (leftOut int64, ok bool) {
 		limit = &l.known
 	}
 	leftOut, ok = limit.take(caller{line.Addr, line.Caller}, l.now())
-	if !ok && line.kept() {
+	if !ok && kept(line) {
 		l.leave(*line)
 	}
 	if !ok && limit.leftOut == 1 { // perhaps there is no next line
@@ -169,7 +151,7 @@ func (l *Log) rouse() {
 }
 
 // add puts a line into the queue, or leaves it out. The caller holds mu.
-func (l *Log) add(line Line) {
+func (l *Log) add(line admin.Attempt) {
 	if e := l.entry(line); l.hasRoom(e) {
 		l.queue, l.left = append(l.queue, *e), nil
 	} else {
@@ -178,10 +160,10 @@ func (l *Log) add(line Line) {
 }
 
 // leave leaves a line out. The caller holds mu.
-func (l *Log) leave(line Line) { l.left = l.entry(line) }
+func (l *Log) leave(line admin.Attempt) { l.left = l.entry(line) }
 
 // entry returns the next entry. The caller holds mu.
-func (l *Log) entry(line Line) *entry {
+func (l *Log) entry(line admin.Attempt) *entry {
 	l.number++
 	e := &entry{line: line, at: l.now(), number: l.number}
 	if l.left != nil {
@@ -200,7 +182,7 @@ func (l *Log) addLeft() {
 
 // hasRoom takes the room for a line, if there is some. The caller holds mu.
 func (l *Log) hasRoom(e *entry) bool {
-	return len(l.queue) < mostQueued && (!e.line.refused() || l.refusals.take(l.now()))
+	return len(l.queue) < mostQueued && (!refused(&e.line) || l.refusals.take(l.now()))
 }
 
 // bucket bounds how many refused attempts are kept.

@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/audit"
 )
 
@@ -69,7 +70,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // all returns all lines that are kept, read in pages.
-func (b *bench) all(t *testing.T, limit int) (list []audit.Kept) {
+func (b *bench) all(t *testing.T, limit int) (list []admin.AuditLine) {
 	t.Helper()
 	for after := ""; ; {
 		page, next, err := b.List(t.Context(), after, limit)
@@ -84,15 +85,15 @@ func (b *bench) all(t *testing.T, limit int) (list []audit.Kept) {
 	}
 }
 
-func change(i int) audit.Line {
-	return audit.Line{
+func change(i int) admin.Attempt {
+	return admin.Attempt{
 		Caller: "ops", Addr: "192.0.2.1", RequestID: fmt.Sprint("r", i), Method: "PUT", Path: "/biz-types/order",
 		Query: "force=true", Target: "order", Status: 200, Version: int64(i),
 	}
 }
 
-func refused(i int) audit.Line {
-	return audit.Line{Addr: "192.0.2.9", RequestID: fmt.Sprint("x", i), Method: "DELETE", Path: "/tokens/ops", Target: "ops", Status: 401}
+func refused(i int) admin.Attempt {
+	return admin.Attempt{Addr: "192.0.2.9", RequestID: fmt.Sprint("x", i), Method: "DELETE", Path: "/tokens/ops", Target: "ops", Status: 401}
 }
 
 // A line has everything that was written, and is in the log at once and in the store soon. Lines
@@ -121,10 +122,8 @@ func TestLines(t *testing.T) {
 		if len(list) != 450 {
 			t.Fatalf("%d lines are kept", len(list))
 		}
-		want := audit.Kept{
-			At: began.Add(150 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), NodeID: "n1", Host: "web-1", Node: "127.0.0.1:8080",
-			Caller: "ops", Addr: "192.0.2.1", RequestID: "r449", Method: "PUT", Path: "/biz-types/order", Query: "force=true",
-			Target: "order", Status: 200, Version: 449,
+		want := admin.AuditLine{
+			At: began.Add(150 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), NodeID: "n1", Host: "web-1", Node: "127.0.0.1:8080", Attempt: change(449),
 		}
 		if list[0] != want {
 			t.Errorf("%+v, want %+v", list[0], want)

@@ -39,26 +39,6 @@ type Store struct {
 	ID, Host, Node string
 }
 
-// Kept is a line as the store has it and callers see it.
-type Kept struct {
-	// At is when the request was answered, as RFC 3339 in UTC.
-	At        string `json:"at"`
-	NodeID    string `json:"nodeId"`
-	Host      string `json:"host,omitempty"`
-	Node      string `json:"node,omitempty"`
-	Caller    string `json:"caller,omitempty"`
-	Addr      string `json:"addr"`
-	RequestID string `json:"requestId"`
-	Method    string `json:"method"`
-	Path      string `json:"path"`
-	Query     string `json:"query,omitempty"`
-	Target    string `json:"target,omitempty"`
-	Status    int    `json:"status"`
-	Version   int64  `json:"version,omitempty"`
-	// LeftOut is how many lines of this node before this one are in its log only.
-	LeftOut int64 `json:"leftOut,omitempty"`
-}
-
 // Open sets the store. It must be called once, before Run and Close.
 func (l *Log) Open(s Store) {
 	l.store = s
@@ -157,12 +137,8 @@ const latest = 9_999_999_999_999
 
 // document returns the document of a line. Later lines have lower keys.
 func (l *Log) document(e *entry) persist.Document {
-	ms, s, line := e.at.UnixMilli(), &l.store, &e.line
-	body, err := json.Marshal(Kept{
-		At: admin.Time(ms), NodeID: s.ID, Host: s.Host, Node: s.Node, Caller: line.Caller, Addr: line.Addr,
-		RequestID: line.RequestID, Method: line.Method, Path: line.Path, Query: line.Query, Target: line.Target,
-		Status: line.Status, Version: line.Version, LeftOut: e.leftOut,
-	})
+	ms, s := e.at.UnixMilli(), &l.store
+	body, err := json.Marshal(admin.AuditLine{At: admin.Time(ms), NodeID: s.ID, Host: s.Host, Node: s.Node, Attempt: e.line, LeftOut: e.leftOut})
 	if err != nil {
 		panic(err) // it is texts and numbers
 	}
@@ -175,7 +151,7 @@ func (l *Log) document(e *entry) persist.Document {
 // List returns at most limit lines of all nodes, the newest first, beginning after a text that List
 // returned as next; "" begins with the newest. next is "" at the end. Lines that are damaged are
 // left out. An error is of type [*seqd.Error].
-func (l *Log) List(ctx context.Context, after string, limit int) (list []Kept, next string, err error) {
+func (l *Log) List(ctx context.Context, after string, limit int) (list []admin.AuditLine, next string, err error) {
 	select {
 	case <-l.opened:
 	default:
@@ -195,7 +171,7 @@ func (l *Log) List(ctx context.Context, after string, limit int) (list []Kept, n
 		next = docs[limit-1].Key
 	}
 	for _, doc := range docs {
-		var line Kept
+		var line admin.AuditLine
 		if json.Unmarshal([]byte(doc.Body), &line) == nil {
 			list = append(list, line)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/compat"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
@@ -114,7 +115,7 @@ func newNode(t testing.TB, s setup) *node {
 	if cfg.Auth.Enforced() {
 		gateOpts.Guard = n.tokens
 	}
-	opts := httpapi.Options{MaxBodyBytes: 1024, Hosts: []string{"seqd"}}
+	opts := httpapi.Options{MaxBodyBytes: 1024, Hosts: []string{"seqd"}, Audit: audit.New(log, time.Now)}
 	if s.change != nil {
 		s.change(&opts, &gateOpts)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/console"
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
@@ -192,7 +193,7 @@ func (w *world) node(change ...func(*settings)) *node {
 	}
 	api, err := httpapi.New(n.gate, httpapi.Options{
 		MaxBodyBytes: 1 << 20, Hosts: []string{"seqd"}, Proxies: proxies, Tokens: n.tokens,
-		Metrics: s.metrics, Extra: routes,
+		Metrics: s.metrics, Extra: routes, Audit: audit.New(log, w.clock),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -2,18 +2,16 @@ package httpapi
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/access"
-	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -47,35 +45,17 @@ func setTarget(c *gin.Context, name string) { c.Set(auditTarget, name) }
 // setRevision says which revision a change made or removed.
 func setRevision(c *gin.Context, revision int64) { c.Set(auditRevision, revision) }
 
-// Audit is the audit log. An [audit.Log] is one.
-type Audit interface {
-	Write(ctx context.Context, line audit.Line)
-	// List returns at most limit lines, the newest first. next is what to continue after, "" at the
-	// end.
-	List(ctx context.Context, after string, limit int) (list []audit.Kept, next string, err error)
-}
-
-var _ Audit = (*audit.Log)(nil)
-
 // auditLog writes the audit log.
 type auditLog struct {
-	log     Audit
+	log     admin.Audit
 	proxies forwarded.Proxies
-}
-
-func newAuditLog(g *gate.Gate, opts Options) auditLog {
-	l := auditLog{log: opts.Audit, proxies: opts.Proxies}
-	if l.log == nil {
-		l.log = audit.New(g.Log, time.Now)
-	}
-	return l
 }
 
 // write writes the audit line of a request. The line contains nothing from headers and bodies, and
 // nothing from path and query that could be a secret.
 func (l auditLog) write(c *gin.Context, id, target string, status int) {
 	query := shownQuery(c.Request.URL.RawQuery)
-	l.log.Write(c.Request.Context(), audit.Line{
+	l.log.Write(c.Request.Context(), admin.Attempt{
 		Caller: callerName(c), Addr: l.proxies.Text(c.Request), RequestID: id,
 		Method: loggedMethod(c.Request.Method), Path: discreet(c.Request.URL.Path), Query: query,
 		Target: discreet(target), Status: status, Version: c.GetInt64(auditRevision),
@@ -101,12 +81,12 @@ func targetOf(c *gin.Context) string {
 
 // auditPage is the answer of GET /audit.
 type auditPage struct {
-	Lines []audit.Kept `json:"lines"`
-	Next  string       `json:"next,omitempty"`
+	Lines []admin.AuditLine `json:"lines"`
+	Next  string            `json:"next,omitempty"`
 }
 
 // listAudit returns the handler of GET /audit.
-func listAudit(log Audit) func(*gin.Context) error {
+func listAudit(log admin.Audit) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		after, limit, err := readPage(c.Request.URL.RawQuery)
 		if err != nil {
@@ -117,7 +97,7 @@ func listAudit(log Audit) func(*gin.Context) error {
 			return err
 		}
 		c.Writer.Header()["Cache-Control"] = noStore
-		writeJSON(c, http.StatusOK, jsonType, auditPage{append([]audit.Kept{}, list...), next})
+		writeJSON(c, http.StatusOK, jsonType, auditPage{append([]admin.AuditLine{}, list...), next})
 		return nil
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // auditPage is an answer of GET /audit.
 type auditPage struct {
-	Lines []audit.Kept
+	Lines []admin.AuditLine
 	Next  string
 }
 
@@ -53,13 +53,16 @@ func TestAuditRoute(t *testing.T) {
 		t.Errorf("a secret is shown: %s", w.Body)
 	}
 	page := readAudit(t, w)
-	line := func(i int, token, method, path, query, target string, status int, version int64) audit.Kept {
-		return audit.Kept{
-			NodeID: "n1", Host: "web-1", Node: "a:1", Addr: "192.0.2.1", RequestID: fmt.Sprint("r", i), Caller: token,
-			Method: method, Path: path, Query: query, Target: target, Status: status, Version: version,
+	line := func(i int, token, method, path, query, target string, status int, version int64) admin.AuditLine {
+		return admin.AuditLine{
+			NodeID: "n1", Host: "web-1", Node: "a:1",
+			Attempt: admin.Attempt{
+				Addr: "192.0.2.1", RequestID: fmt.Sprint("r", i), Caller: token,
+				Method: method, Path: path, Query: query, Target: target, Status: status, Version: version,
+			},
 		}
 	}
-	want := []audit.Kept{
+	want := []admin.AuditLine{
 		line(5, "reader", "POST", "/tokens", "(not shown)", "", 403, 0),
 		line(4, "ops", "DELETE", "/tokens/(not shown)", "", "(not shown)", 404, 0),
 		line(3, "", "PUT", "/biz-types/order", "dryRun=true", "order", 401, 0),

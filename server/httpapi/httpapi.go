@@ -40,9 +40,8 @@ type Options struct {
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests
 	// are refused.
 	Answers Answers
-	// Audit gets the audit lines, and shows them at /audit. If it is nil, the lines are only
-	// logged, and there is no such route.
-	Audit Audit
+	// Audit gets the audit lines, and shows them at /audit.
+	Audit admin.Audit
 	// Settings is what GET /settings answers, a value that can be encoded as JSON. It is called
 	// once. If it is nil, there is no such route.
 	Settings func() any
@@ -106,9 +105,7 @@ func (a *API) routes(opts Options) {
 		a.tokenRoutes(tokenRoutes{opts.Tokens})
 	}
 	a.adminRoutes()
-	if opts.Audit != nil {
-		e.GET(auditPath, a.lent(listAudit(opts.Audit)))
-	}
+	e.GET(auditPath, a.lent(listAudit(opts.Audit)))
 	if opts.Settings != nil {
 		e.GET("/settings", a.lent(settingsRoute(opts.Settings)))
 	}

@@ -32,7 +32,7 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 	return &middleware{
 		gate: g, tracing: tracing,
 		access: accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},
-		audit:  newAuditLog(g, opts),
+		audit:  auditLog{opts.Audit, opts.Proxies},
 		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
 		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
 		extras: extras, encrypted: opts.TLS,

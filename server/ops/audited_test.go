@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/definitions"
 )
@@ -36,7 +37,7 @@ func TestLacking(t *testing.T) {
 			must.Do(t, err)
 		}
 	}
-	lines := []audit.Line{
+	lines := []admin.Attempt{
 		{Method: "DELETE", Path: "/tokens/shop", Target: "shop", Status: 204, Version: 1, Caller: "root"},
 		{Method: "PATCH", Path: "/tokens/till", Target: "till", Status: 200, Version: 4},
 		{Method: "DELETE", Path: "/tokens/till/secrets/0123", Target: "till", Status: 204, Version: 5},
