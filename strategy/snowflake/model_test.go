@@ -102,29 +102,6 @@ func needed(t *testing.T, r rule, out without) {
 	t.Logf("%d of %d seeds fail. Seed %d needs %d of its steps:\n%s", len(sum.failures), sum.seeds, f.Seed, len(steps), replay(out, f.Seed, steps))
 }
 
-// TestEveryRuleIsNeeded shows what breaks without each rule.
-func TestEveryRuleIsNeeded(t *testing.T) {
-	longtest.Only(t)
-	if raceEnabled {
-		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
-	}
-	kinds := map[rule]string{stopsAtUntil: repeat, stopsAtLost: lostUse, closeFirst: repeat, reservedKept: lowered}
-	for r := range firstLimit {
-		if slices.Contains(spare, r) || r == standMargin { // see TestClockSetBackInAFailover
-			continue
-		}
-		kind := kinds[r]
-		if kind == "" {
-			kind = overlap
-		}
-		out := leaveOut(kind, r)
-		if r == skewGuard {
-			out.rules[nowBound] = true // which protects U5 as the guard does
-		}
-		t.Run(r.String(), func(t *testing.T) { needed(t, r, out) })
-	}
-}
-
 // spare are the rules without which nothing breaks, because another one does the same.
 var spare = []rule{
 	lowerUntil, // reserved is never below until
