@@ -19,30 +19,6 @@ func wantText(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// A mistake at start is reported by the name of the setting, and no files are left behind.
-func TestRefusesToStart(t *testing.T) {
-	tests := []struct {
-		name string
-		env  string
-		want []string
-	}{
-		{"a wrong setting", "SEQD_SEGMENT_STEP=0", []string{"segment.step", "0 is outside"}},
-		{"an unknown variable", "SEQD_SEGMENT_STEPS=5", []string{"SEQD_SEGMENT_STEPS", "no key has this name"}},
-		{"a public address", "SEQD_SERVER_ADDR=0.0.0.0:0", []string{"server.addr", "auth.mode"}},
-		{"an invalid address", "SEQD_SERVER_ADDR=127.0.0.1:99999", []string{"server.addr"}},
-		{"no biz types", "SEQD_BIZTYPES=[]", []string{"bizTypes", "at least one"}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			wantText(t, node.Launch(t, dir, test.env).Fails(), test.want...)
-			if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-				t.Errorf("left behind: %v, %v", entries, err)
-			}
-		})
-	}
-}
-
 // A damaged store is neither issued from nor overwritten.
 func TestDamagedStore(t *testing.T) {
 	dir := t.TempDir()

@@ -196,21 +196,8 @@ func (r *request) readIDs(c *record.Call, ids []string) {
 			c.Code = unreadable
 			continue
 		}
-		c.Runs = appendNumber(c.Runs, n)
+		c.Runs = c.Runs.AppendNumber(n)
 	}
-}
-
-// appendNumber adds a number to the last run if it fits, and otherwise starts another run.
-func appendNumber(runs []record.Run, n int64) []record.Run {
-	if len(runs) > 0 {
-		last := &runs[len(runs)-1]
-		if step := n - last.Last(); last.Count == 1 && step > 0 || last.Count > 1 && step == last.Step {
-			last.Step = step
-			last.Count++
-			return runs
-		}
-	}
-	return append(runs, record.Run{First: n, Count: 1, Step: 1})
 }
 
 // readParsed reads a node's answer about an ID.

@@ -19,28 +19,6 @@ import (
 	_ "github.com/seqd/seqd/standard"
 )
 
-func TestAppendNumber(t *testing.T) {
-	for _, c := range []struct {
-		numbers []int64
-		want    []record.Run
-	}{
-		{[]int64{5}, []record.Run{{First: 5, Count: 1, Step: 1}}},
-		{[]int64{5, 6, 7}, []record.Run{{First: 5, Count: 3, Step: 1}}},
-		{[]int64{1024, 2048, 3072, 9}, []record.Run{{First: 1024, Count: 3, Step: 1024}, {First: 9, Count: 1, Step: 1}}},
-		{[]int64{1, 2, 10, 11}, []record.Run{{First: 1, Count: 2, Step: 1}, {First: 10, Count: 2, Step: 1}}},
-		{[]int64{3, 3}, []record.Run{{First: 3, Count: 1, Step: 1}, {First: 3, Count: 1, Step: 1}}},
-		{[]int64{3, 2}, []record.Run{{First: 3, Count: 1, Step: 1}, {First: 2, Count: 1, Step: 1}}},
-	} {
-		var runs []record.Run
-		for _, n := range c.numbers {
-			runs = appendNumber(runs, n)
-		}
-		if !reflect.DeepEqual(runs, c.want) {
-			t.Errorf("%v: %v", c.numbers, runs)
-		}
-	}
-}
-
 func TestRead(t *testing.T) {
 	plain, dressed := &Shape{BizType: record.BizType{Name: "a"}}, &Shape{BizType: record.BizType{Display: "x"}}
 	for _, c := range []struct {
