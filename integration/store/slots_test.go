@@ -5,12 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
@@ -169,32 +167,5 @@ func TestSlotDocumentsThatAreNotOurs(t *testing.T) {
 			continue
 		}
 		must.Is(t, must.Err(s.Slots().Look(t.Context(), registry)), persist.ErrInvalid, "slot %s", name)
-	}
-}
-
-// A swap whose answer is lost is made once, and every operation ends in time.
-func TestSlotsLostReply(t *testing.T) {
-	server := testenv.StartMongo(t)
-	link := testenv.NewLink(t, server.Addr())
-	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = brief })
-	swap(t, s, persist.SlotSwap{NewSet: &slotSet}, true)
-	link.DropReplies()
-	for what, call := range map[string]func() error{
-		"swap": func() error {
-			_, err := s.Slots().Swap(t.Context(), registry, persist.SlotSwap{OldSet: &slotSet, NewSlot: leased(5)})
-			return err
-		},
-		"look": func() error { _, err := s.Slots().Look(t.Context(), registry); return err },
-	} {
-		began := time.Now()
-		if err := call(); !errors.Is(err, persist.ErrUnavailable) || time.Since(began) > 2*time.Minute {
-			t.Errorf("%s: %v after %s", what, err, time.Since(began))
-		}
-	}
-	link.Restore()
-	var table persist.SlotTable
-	await.Eventually(t, "the server answers again", func() (err error) { table, err = s.Slots().Look(t.Context(), registry); return err })
-	if len(table.Slots) > 1 {
-		t.Errorf("%+v", table)
 	}
 }
