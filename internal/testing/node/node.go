@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +43,13 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(built, name)
-	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/seqd")
 	// the tests may be in another module
-	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "..")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/seqd/seqd").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the main module: %w", err)
+	}
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/seqd")
+	cmd.Dir = strings.TrimSpace(string(root))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build seqd: %w: %s", err, out)
 	}
