@@ -461,6 +461,9 @@ var rules = map[string]rule{
 	"internal/testing/pipes": {
 		why: "it knows connections only",
 	},
+	"internal/testing/racing": {
+		why: "it knows how it was compiled",
+	},
 	"internal/testing/record": {
 		why: "a record does not depend on what is recorded",
 	},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
@@ -24,7 +25,7 @@ var (
 
 // defaultSeeds makes 10^6 steps, or 10^7 if the tests that take long run.
 func defaultSeeds() int {
-	if raceEnabled {
+	if racing.On {
 		return 200
 	}
 	return longtest.Or(1000, 10_000)
@@ -142,7 +143,7 @@ var savesWork = leaveOut(patienceRule)
 // seed is made for the rule whose number is the rest of dividing it by the number of rules.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	longtest.Only(t) // the scenarios of the packages show it for each rule in a moment
-	if raceEnabled {
+	if racing.On {
 		t.Skip("it searches very many worlds, each in one goroutine: only without the race detector")
 	}
 	for r := range rulesInAll {

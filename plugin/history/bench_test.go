@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 )
 
 // BenchmarkAfter measures what the plugin adds to a request for one number.
@@ -40,7 +41,7 @@ func BenchmarkAfter(b *testing.B) {
 
 // TestAfterAllocates checks that one number costs at most one allocation, for its display form.
 func TestAfterAllocates(t *testing.T) {
-	if raceEnabled {
+	if racing.On {
 		t.Skip("the race detector allocates")
 	}
 	for want, rewrite := range []func([]byte, int64, []byte) []byte{nil, func(dst []byte, _ int64, shown []byte) []byte { return append(append(dst, 'I'), shown...) }} {

@@ -3,6 +3,8 @@ package console_test
 import (
 	"net/http"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/racing"
 )
 
 // nobody is a response writer that allocates nothing.
@@ -28,7 +30,7 @@ func issue(t testing.TB, change func(*settings)) func() {
 func TestIssuingDoesNotPayForTheConsole(t *testing.T) {
 	with := testing.AllocsPerRun(1000, issue(t, func(*settings) {}))
 	without := testing.AllocsPerRun(1000, issue(t, func(s *settings) { s.without = true }))
-	if with != without && !raceEnabled {
+	if with != without && !racing.On {
 		t.Errorf("a number costs %v allocations with the console, %v without", with, without)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -59,7 +60,7 @@ func TestAllocations(t *testing.T) {
 	if size != baseSize {
 		t.Errorf("the answers have %d and %d bytes, want the same", size, baseSize)
 	}
-	if !raceEnabled && ours > base+2 {
+	if !racing.On && ours > base+2 {
 		t.Errorf("one ID costs %v allocations, a bare route %v: want at most 2 more", ours, base)
 	}
 }
@@ -106,7 +107,7 @@ func newLogged(tb testing.TB, perSecond int, level slog.Level) *httpapi.API {
 func TestAllocationsOfALogLine(t *testing.T) {
 	without, _ := allocations(t, newLogged(t, 0, slog.LevelWarn), "/seq/order")
 	with, _ := allocations(t, newLogged(t, 0, slog.LevelInfo), "/seq/order")
-	if !raceEnabled && with > without+1 {
+	if !racing.On && with > without+1 {
 		t.Errorf("a line of the access log costs %v allocations, want at most 1", with-without)
 	}
 }

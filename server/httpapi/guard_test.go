@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -282,7 +283,7 @@ func TestAllocationsWithToken(t *testing.T) {
 		}
 		return perRun
 	}
-	if a, b := count(open), count(guarded); !raceEnabled && b > a {
+	if a, b := count(open), count(guarded); !racing.On && b > a {
 		t.Errorf("with a token it allocates %v times, without %v", b, a)
 	}
 }

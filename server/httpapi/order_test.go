@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/internal/testing/racing"
 )
 
 // fits reports whether a query asks for something that can be had, by the parser of net/url. With
@@ -90,7 +91,7 @@ func TestKeyAllocations(t *testing.T) {
 	plain, _ := allocations(t, newAPI(t, d), "/seq/order")
 	d.BizType.Settings = keyedCounter{}
 	keyed, _ := allocations(t, newAPI(t, d), "/seq/order?key=tenant-42&count=1")
-	if !raceEnabled && keyed > plain {
+	if !racing.On && keyed > plain {
 		t.Errorf("with a key and a count it allocates %v times, without %v", keyed, plain)
 	}
 }

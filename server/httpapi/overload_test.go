@@ -21,6 +21,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -210,7 +211,7 @@ func TestRefusingAllocates(t *testing.T) {
 	if w.status != 503 {
 		t.Fatalf("status is %d", w.status)
 	}
-	if !raceEnabled && per > 2 {
+	if !racing.On && per > 2 {
 		t.Errorf("a refusal costs %v allocations, want at most the 2 of the request ID", per)
 	}
 }

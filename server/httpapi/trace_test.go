@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/tracing"
@@ -128,7 +129,7 @@ func TestAllocationsBesideTraces(t *testing.T) {
 	without, _ := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
 	api, _ := newTraced(t, 0)
 	with, _ := allocations(t, api, "/seq/order")
-	if !raceEnabled && with > without {
+	if !racing.On && with > without {
 		t.Errorf("one ID costs %v allocations, without traces %v", with, without)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -227,7 +228,7 @@ func TestNoAllocations(t *testing.T) {
 			if got, rest := countAnswers(client.wrote.Bytes()); got < test.times || len(rest) > 0 || bytes.Contains(client.wrote.Bytes(), []byte("-")) {
 				t.Errorf("%d answers, then %q", got, rest)
 			}
-			if n != 0 && !raceEnabled {
+			if n != 0 && !racing.On {
 				t.Errorf("%v allocations", n)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/internal/testing/worlds"
 )
 
@@ -19,7 +20,7 @@ var (
 
 // defaultSeeds returns the number of seeds for 2 * 10^6 steps, and 10^7 in the long run.
 func defaultSeeds() int {
-	if raceEnabled {
+	if racing.On {
 		return 500
 	}
 	return longtest.Or(2000, 10_000)
@@ -121,7 +122,7 @@ func TestSpareRules(t *testing.T) {
 // leave such faults out.
 func TestLimits(t *testing.T) {
 	longtest.Only(t)
-	if raceEnabled {
+	if racing.On {
 		t.Skip("a search over very many worlds, each in one goroutine; the run without the race detector does it")
 	}
 	for r := firstLimit; r < rulesInAll; r++ {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/internal/testing/worlds"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
@@ -26,7 +27,7 @@ var (
 )
 
 func defaultSeeds() int {
-	if raceEnabled {
+	if racing.On {
 		return 200
 	}
 	return longtest.Or(2000, 20_000)
@@ -141,7 +142,7 @@ const searched = 20_000
 // Each rule is needed: without it something breaks, and the model notices.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	longtest.Only(t) // the scenarios of the packages show it for each rule in a moment
-	if raceEnabled {
+	if racing.On {
 		t.Skip("it searches very many worlds, each in one goroutine: only without the race detector")
 	}
 	for _, name := range allRules() {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package gapless
-
-const raceEnabled = false

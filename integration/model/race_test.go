@@ -1,7 +1,0 @@
-//go:build race
-
-package model
-
-// raceEnabled: the race detector makes everything many times slower, and there is little to race
-// for.
-const raceEnabled = true
