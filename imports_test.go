@@ -68,7 +68,7 @@ var rules = map[string]rule{
 		why: "the clock of a store depends on the store, not on who asks for the time",
 	},
 	"persist/persisttest": {
-		may: "internal/testing/longtest persist",
+		may: "internal/testing/longtest persist persist/driver",
 		why: "a suite for drivers uses the interface only, and a switch for tests that take long",
 	},
 
@@ -213,10 +213,10 @@ var rules = map[string]rule{
 			"which nodes follow changes is known to nodes",
 	},
 	"server/doctor": {
-		may: ". persist persist/bolt persist/mongo persist/mysql persist/postgres persist/sqlstore server/config " +
+		may: ". persist persist/driver server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
-			"keys of their settings only",
+			"keys of their settings only; a driver examines its store",
 	},
 	"server/feed": {
 		may: ". internal/retry persist",

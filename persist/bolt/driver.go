@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -50,7 +51,46 @@ const lockPatience = 200 * time.Millisecond
 // Open implements [driver.Settings].
 func (s *Settings) Open(_ context.Context, how driver.How) (persist.Store, error) {
 	if how.ReadOnly {
-		return driver.OrNil(OpenReadOnly(Options{Path: s.Path, LockTimeout: lockPatience, Now: how.Now}))
+		return driver.OrNil(s.look(how.Now))
 	}
 	return driver.OrNil(Open(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: how.Now}))
+}
+
+func (s *Settings) look(now func() time.Time) (*Store, error) {
+	return OpenReadOnly(Options{Path: s.Path, LockTimeout: lockPatience, Now: now})
+}
+
+// Examine implements [driver.Settings].
+func (s *Settings) Examine(ctx context.Context, e driver.Examination) persist.Store {
+	store, err := s.look(e.Now)
+	switch {
+	case errors.Is(err, ErrInUse):
+		s.inUse(ctx, e)
+		return nil
+	case errors.Is(err, persist.ErrOlder):
+		e.Add(driver.Fail, e.Key, "", "%v", err) // which says what to do
+		return nil
+	case err != nil:
+		e.Add(driver.Fail, e.Key, "restore a backup; see docs/OPERATIONS.md", "%v", err)
+		return nil
+	}
+	e.OK(e.Key, "%s is of format %d and no process has it", s.Path, Format)
+	switch files, answers, err := store.InspectAnswers(); {
+	case err != nil:
+		e.Add(driver.Fail, e.Key, "restore the folder, or remove it as a whole; see docs/IDEMPOTENCY.md",
+			"the answers to requests with an Idempotency-Key, which are refused while this lasts: %v", err)
+	case files > 0:
+		e.OK(e.Key, "%d answers to requests with an Idempotency-Key are in %d files", answers, files)
+	}
+	return store
+}
+
+// inUse asks the node that holds the file how it is.
+func (s *Settings) inUse(ctx context.Context, e driver.Examination) {
+	said, err := e.Ask(ctx)
+	if err != nil {
+		e.Add(driver.Warn, e.Key, "find out what has it, with fuser or lsof", "%s is in use, and no seqd answers: %v", s.Path, err)
+		return
+	}
+	e.Add(driver.Info, e.Key, "to have it looked into, stop seqd first", "%s is in use by a running seqd: %s", s.Path, said)
 }

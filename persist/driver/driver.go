@@ -35,6 +35,10 @@ type Settings interface {
 	// Open opens the store. An error that wraps [persist.ErrUnavailable] can pass. Any other needs
 	// an operator.
 	Open(ctx context.Context, how How) (persist.Store, error)
+	// Examine reports what is wrong with the store, for seqd doctor. It changes nothing, and returns
+	// the store, opened to be looked at, or nil if what it contains cannot be read now. A file was
+	// looked at before, and exists.
+	Examine(ctx context.Context, e Examination) persist.Store
 }
 
 // File is implemented by the settings of a store that is a file on this machine.

@@ -25,3 +25,6 @@ func (*settings) Open(_ context.Context, how driver.How) (persist.Store, error) 
 	}
 	return New(how.Now), nil
 }
+
+// Examine implements [driver.Settings]. There is nothing to examine.
+func (*settings) Examine(context.Context, driver.Examination) persist.Store { return nil }

@@ -5,9 +5,9 @@
 // redisCheck, hostsCheck, restoreCheck, clocksCheck. [Doctor.Examine] runs them concurrently, each
 // with a time limit. To add a check, write such a file and add a line to Examine.
 //
-// The package depends on the drivers, on the scripts of the cursor, and on the configuration. Of
-// strategies and plugins it knows only the keys of their settings. [Host] is what it needs from the
-// machine, so that tests can replace it.
+// The package depends on the registry of stores, on the scripts of the cursor, and on the
+// configuration. A driver examines its store itself. Of strategies and plugins it knows only the
+// keys of their settings. [Host] is what it needs from the machine, so that tests can replace it.
 package doctor
 
 import (
@@ -26,28 +26,20 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/config"
 )
 
 // Level is how much a finding matters.
-type Level int
+type Level = driver.Level
 
-// The levels, ascending. Info is worth knowing and may be intended. Warn is legal and dangerous.
-// Fail keeps seqd from working.
+// The levels, ascending.
 const (
-	OK Level = iota
-	Info
-	Warn
-	Fail
+	OK   = driver.OK
+	Info = driver.Info
+	Warn = driver.Warn
+	Fail = driver.Fail
 )
-
-var levels = [...]string{"ok", "info", "warn", "FAIL"}
-
-// String returns the level as a report shows it.
-func (l Level) String() string { return levels[l] }
-
-// MarshalText implements [encoding.TextMarshaler].
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // Finding is one line of a report.
 type Finding struct {
@@ -227,7 +219,7 @@ func Failed(sections []Section) bool {
 
 // Print writes a report.
 func Print(w io.Writer, sections []Section) {
-	var count [len(levels)]int
+	var count [Fail + 1]int
 	for _, s := range sections {
 		if len(s.Findings) == 0 {
 			continue

@@ -19,7 +19,6 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
-	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -210,7 +209,7 @@ func TestStoreThatIsNew(t *testing.T) {
 	}
 	look := func(more string) []Finding { return run(t, storeCheck{examined(t, text(more))}.run) }
 	want(t, look("mustExist: true, "), Fail, "store.mustExist", "there is no "+path)
-	want(t, look(""), Info, boltKey, "begin at their start")
+	want(t, look(""), Info, "store.bolt.path", "begin at their start")
 	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	must.Do(t, store.Close())
 	want(t, look("mustExist: true, "), Fail, "store.mustExist", path)
@@ -325,35 +324,6 @@ func TestMissingBolt(t *testing.T) {
 	want(t, list, Info, "store.bolt.path", "all numbers begin")
 	if _, err := os.Stat(filepath.Dir(path)); err == nil {
 		t.Error("the folder was made")
-	}
-}
-
-func TestJudge(t *testing.T) {
-	well := mongo.Server{Version: "8.0.1", ReplicaSet: "rs0", Members: 3, Primary: true, User: "seqd", RoundTrip: time.Millisecond}
-	for name, test := range map[string]struct {
-		change      func(*mongo.Server)
-		level       Level
-		part        string
-		wantNothing bool
-	}{
-		"well":     {func(*mongo.Server) {}, OK, "names 3 servers", true},
-		"router":   {func(s *mongo.Server) { s.Router, s.ReplicaSet = true, "" }, OK, "router", true},
-		"alone":    {func(s *mongo.Server) { s.ReplicaSet = "" }, Warn, "majority means this one", false},
-		"two":      {func(s *mongo.Server) { s.Members = 2 }, Warn, "cannot lose one", false},
-		"no heads": {func(s *mongo.Server) { s.Primary = false }, Fail, "a primary", false},
-		"slow":     {func(s *mongo.Server) { s.RoundTrip = time.Second }, Warn, "nearer", false},
-		"open":     {func(s *mongo.Server) { s.User = "" }, Warn, "authorization", false},
-		"rights":   {func(s *mongo.Server) { s.Missing = []string{"update on seqd.counters"} }, Fail, "may not update on seqd.counters", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, f := well, &findings{}
-			test.change(&s)
-			judge(f, s)
-			want(t, f.all(), test.level, mongoKey, test.part)
-			if test.wantNothing {
-				quiet(t, f.all())
-			}
-		})
 	}
 }
 

@@ -12,39 +12,43 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/config"
 )
 
 // storeCheck looks at the store and what it keeps.
 type storeCheck struct{ d *Doctor }
 
-// run checks the store of the configured driver.
+// run checks the configured store.
 func (c storeCheck) run(ctx context.Context, f *findings) {
-	switch c.d.Config.Store.Driver {
-	case "bolt":
-		c.boltFile(ctx, f)
-	case "mongo":
-		c.mongoServer(ctx, f)
-	case "postgres":
-		c.sqlDatabase(ctx, f, c.openPostgres)
-	case "mysql":
-		c.sqlDatabase(ctx, f, c.openMySQL)
+	cfg := c.d.Config.Store
+	if path, inFile := cfg.File(); inFile && !c.file(f, cfg.Key(), path) {
+		return
+	}
+	store := cfg.Chosen().Examine(ctx, driver.Examination{
+		Add: f.add, Section: cfg.Section(), Key: cfg.Key(), Now: c.d.Now, Clock: c.d.clocks.heardStore, Nodes: c.nodes, Ask: c.d.Ask,
+	})
+	if store != nil {
+		defer store.Close()
+		c.contents(ctx, f, store)
 	}
 }
 
 // look opens the store for reading.
 func (c storeCheck) look(ctx context.Context) (persist.Store, error) {
-	switch c.d.Config.Store.Driver {
-	case "bolt":
-		return c.openBolt()
-	case "mongo":
-		return c.openMongo(ctx)
-	case "postgres":
-		return c.openPostgres(ctx)
-	case "mysql":
-		return c.openMySQL(ctx)
+	return c.d.Config.Store.Chosen().Open(ctx, driver.How{Now: c.d.Now, ReadOnly: true})
+}
+
+// nodes returns how many nodes run on a store now, at least 1.
+func (c storeCheck) nodes(ctx context.Context, store persist.Store) int {
+	docs, err := store.Documents().List(ctx, "node", "", 1000)
+	running := 0
+	for _, doc := range docs {
+		if err == nil && doc.Expires > c.d.Now().UnixMilli() {
+			running++
+		}
 	}
-	return nil, errors.ErrUnsupported
+	return max(running, 1)
 }
 
 // contents checks what a store contains.
