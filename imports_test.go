@@ -153,8 +153,8 @@ var rules = map[string]rule{
 		why: "it repeats its requests, and says which version sends them",
 	},
 	"standard": {
-		may: "persist/bolt persist/memory persist/mongo persist/mysql persist/postgres plugin/format plugin/history plugin/obfuscate plugin/ratelimit plugin/stats " +
-			"plugin/webhook strategy/gapless strategy/segment strategy/snowflake",
+		may: "persist/bolt persist/memory persist/mongo persist/mysql persist/postgres plugin/format " +
+			"plugin/history plugin/obfuscate plugin/ratelimit plugin/stats plugin/webhook strategy/gapless strategy/segment strategy/snowflake",
 		why: "it registers everything that comes with seqd, and does nothing else",
 	},
 
@@ -283,7 +283,7 @@ var rules = map[string]rule{
 		why: "it uses the operating system only",
 	},
 	"server/ops": {
-		may: ". internal/sheet persist persist/bolt server/backends server/certificate " +
+		may: ". internal/sheet persist persist/driver server/backends server/certificate " +
 			"server/access server/config server/definitions server/doctor server/nodes server/openfiles strategy " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",

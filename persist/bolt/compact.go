@@ -13,14 +13,8 @@ import (
 
 	"github.com/seqd/seqd/internal/folder"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 )
-
-// Compacted is the result for one file.
-type Compacted struct {
-	Path          string
-	Records       int
-	Before, After int64 // its size in bytes
-}
 
 // compactSuffix is appended to the name of a file for its compacted copy.
 const compactSuffix = ".compact"
@@ -33,7 +27,7 @@ const compactBatch = 16 << 20
 //
 // A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name
 // ends in ".compact", which the next call replaces.
-func Compact(opts Options) (done []Compacted, err error) {
+func Compact(opts Options) (done []driver.Compacted, err error) {
 	files := []struct {
 		suffix  string
 		content content
@@ -54,7 +48,7 @@ func Compact(opts Options) (done []Compacted, err error) {
 }
 
 // compact compacts one file. It calls reached after each step.
-func compact(opts Options, reached func(step string)) (done Compacted, err error) {
+func compact(opts Options, reached func(step string)) (done driver.Compacted, err error) {
 	done.Path = opts.Path
 	if opts.Path, err = filepath.EvalSymlinks(opts.Path); err != nil { // a link stays a link
 		return done, err

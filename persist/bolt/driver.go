@@ -36,6 +36,11 @@ func (s *Settings) Validate() []seqd.Problem {
 // File implements [driver.File].
 func (s *Settings) File() string { return s.Path }
 
+// Compact implements [driver.File].
+func (s *Settings) Compact() ([]driver.Compacted, error) {
+	return Compact(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: time.Now})
+}
+
 // Place implements [driver.Settings].
 func (s *Settings) Place() string {
 	if path, err := filepath.Abs(s.Path); err == nil {

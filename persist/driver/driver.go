@@ -45,6 +45,16 @@ type Settings interface {
 type File interface {
 	// File returns the path; "" if none is set.
 	File() string
+	// Compact rewrites the file, and those beside it, without their free space. No process may use
+	// them. It returns what it did, even with an error.
+	Compact() (done []Compacted, err error)
+}
+
+// Compacted is the result of Compact for one file.
+type Compacted struct {
+	Path          string
+	Records       int
+	Before, After int64 // its size in bytes
 }
 
 // How is how a store is opened.

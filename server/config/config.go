@@ -66,7 +66,7 @@ func (c *Config) Reach() *seqd.Reach {
 		tls, redis := &c.Server.TLS, &c.Redis.TLS
 		own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile},
 			func(path string) bool { return path == "" })
-		beside := Store{Driver: defaultDriver, Settings: c.Store.Settings}
+		beside := Store{Driver: DefaultDriver, Settings: c.Store.Settings}
 		path, _ := beside.File()
 		c.reach = &seqd.Reach{Folder: cmp.Or(c.BizTypeFolder, filepath.Dir(path)), Variables: c.BizTypeVariables, Own: own}
 		c.reach.Store, _ = c.Store.File()
@@ -194,8 +194,8 @@ type Store struct {
 	Settings map[string]driver.Settings `config:"*"`
 }
 
-// defaultDriver is the store of a configuration that names none.
-const defaultDriver = "bolt"
+// DefaultDriver is the store of a configuration that names none.
+const DefaultDriver = "bolt"
 
 // Chosen returns the settings of the driver; nil if it is not registered.
 func (s *Store) Chosen() driver.Settings { return s.Settings[s.Driver] }
@@ -318,7 +318,7 @@ func Default() Config {
 			AccessLogPerSecond: 100,
 		},
 		Log:   Log{Level: "info", Format: "json"},
-		Store: Store{Driver: defaultDriver, Settings: driver.Defaults()},
+		Store: Store{Driver: DefaultDriver, Settings: driver.Defaults()},
 		Redis: Redis{Addrs: []string{}, KeyPrefix: "seqd:", Timeout: time.Second},
 		Auth:  Auth{Mode: "auto"},
 

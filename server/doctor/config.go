@@ -53,7 +53,7 @@ func (c configCheck) serverSettings(f *findings) {
 func (c configCheck) storeSettings(f *findings) {
 	switch cfg := c.d.Config; {
 	case cfg.Store.Forgets():
-		f.add(Warn, "store.driver", "use bolt, or a store that nodes share", "memory: numbers restart at every start of seqd")
+		f.add(Warn, "store.driver", "use "+config.DefaultDriver+", or a store that nodes share", "%s: numbers restart at every start of seqd", cfg.Store.Driver)
 	case cfg.Store.Shared() && cfg.BizTypesFrom == config.FromConfig:
 		f.add(Info, "bizTypesFrom", "", "config: every node must have the same bizTypesFrom, and the same bizTypes, of which only the shapes of their numbers are compared")
 	}
