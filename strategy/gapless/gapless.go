@@ -339,46 +339,15 @@ func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) 
 // OnExpired implements [seqd.Reclaimer].
 func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 
-// legacy is what stays of a closed strategy. It is smaller than a map, because there may be very
-// many.
-type legacy struct {
-	seqd.Strategy // nil: others only inherit from it
-	kept          []known
-}
-
-// known is what is known of a counter.
-type known struct {
-	counter counters.Name
-	seen    ledger.Seen
-}
-
 // Inherit takes over what an earlier strategy of the biz type knew: a store that has less was
 // restored.
-func (s *Strategy) Inherit(from seqd.Strategy) {
-	switch before := from.(type) {
-	case *Strategy:
-		for counter, seen := range before.seen.All() {
-			s.seen.Keep(counter, seen)
-		}
-	case *legacy:
-		for _, k := range before.kept {
-			s.seen.Keep(k.counter, k.seen)
-		}
-	}
-}
+func (s *Strategy) Inherit(from seqd.Strategy) { s.seen.Inherit(from) }
+
+// Knows implements [counters.Knower].
+func (s *Strategy) Knows() map[counters.Name]ledger.Seen { return s.seen.All() }
 
 // Legacy implements [seqd.Testator].
-func (s *Strategy) Legacy() seqd.Strategy {
-	all := s.seen.All()
-	if len(all) == 0 {
-		return nil
-	}
-	left := &legacy{kept: make([]known, 0, len(all))}
-	for counter, seen := range all {
-		left.kept = append(left.kept, known{counter, seen})
-	}
-	return left
-}
+func (s *Strategy) Legacy() seqd.Strategy { return counters.Legacy(s) }
 
 // Idle implements [seqd.Idler]: all that counts is in the store.
 func (s *Strategy) Idle() bool { return true }

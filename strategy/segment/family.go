@@ -21,6 +21,7 @@ type family struct {
 	settings *Settings
 	calendar counters.Calendar
 	set      *counters.Set[counting]
+	memory   counters.Memory[known] // of counters that are not open, from closed ones and the previous strategy
 
 	running context.Context // what runs in the background; until close
 	end     context.CancelFunc
@@ -78,9 +79,11 @@ func (f *family) counter(name counters.Name, open func(bizType seqd.BizType) (co
 	return c, err
 }
 
-// closeCounter closes the strategy of one counter, and forgets it if its period is over.
+// closeCounter ends the use of a counter, and forgets it if its period is over. What is known of it
+// is kept.
 func (f *family) closeCounter(ctx context.Context, name counters.Name, c counting) error {
-	err := c.Close(ctx)
+	defer func() { f.keep(name, knownBy(c)) }()
+	err := c.Close(ctx) // an event says what is skipped
 	if err == nil && name.Period != 0 && name.Period < f.calendar.Now(f.env.Now()) {
 		err = c.forget(ctx)
 	}

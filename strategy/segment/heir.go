@@ -1,10 +1,6 @@
 package segment
 
 import (
-	"context"
-	"maps"
-	"slices"
-
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -23,7 +19,7 @@ type known struct {
 	refuses bool
 }
 
-// Refuses implements what [counters.Memory] needs.
+// Refuses implements [counters.Known].
 func (k known) Refuses() bool { return k.refuses }
 
 // with combines what two processes know.
@@ -40,18 +36,6 @@ type knowing interface {
 	knows() known
 }
 
-// knowingPeriods is a strategy whose numbers are reset.
-type knowingPeriods interface {
-	// knowsOf returns what is known of the latest periods. It may be asked at any time.
-	knowsOf() map[seqd.Period]known
-}
-
-// knowingKeys is a strategy that counts for each key.
-type knowingKeys interface {
-	// knowsKeys returns what is known of the latest keys. It may be asked at any time.
-	knowsKeys() map[counters.Name]known
-}
-
 // inheriting is a strategy that can take over what another one knew, before it is used.
 type inheriting interface {
 	inherit(k known)
@@ -65,129 +49,43 @@ var (
 
 // legacy is what stays of a closed strategy of one counter.
 type legacy struct {
-	nobody
-	known
-}
-
-// periodicLegacy is what stays of a closed strategy whose numbers are reset. It is smaller than a
-// map.
-type periodicLegacy struct {
-	nobody
-	kept []periodKnown
-}
-
-type periodKnown struct {
-	period seqd.Period
+	counters.Nobody
 	known
 }
 
 // knows implements [knowing].
 func (l *legacy) knows() known { return l.known }
 
-// knowsOf implements [knowingPeriods].
-func (l *periodicLegacy) knowsOf() map[seqd.Period]known {
-	all := make(map[seqd.Period]known, len(l.kept))
-	for _, k := range l.kept {
-		all[k.period] = k.known
-	}
-	return all
-}
-
-// keyedLegacy is what stays of a closed strategy that counted for each key. It is smaller than a
-// map too.
-type keyedLegacy struct {
-	nobody
-	kept []keyKnown
-}
-
-type keyKnown struct {
-	name counters.Name
-	known
-}
-
-// knowsKeys implements [knowingKeys].
-func (l *keyedLegacy) knowsKeys() map[counters.Name]known {
-	all := make(map[counters.Name]known, len(l.kept))
-	for _, k := range l.kept {
-		all[k.name] = k.known
-	}
-	return all
-}
-
 // Legacy implements [seqd.Testator].
-func (s *Keyed) Legacy() seqd.Strategy {
-	all := s.knowsKeys()
-	if len(all) == 0 {
-		return nil
-	}
-	left := &keyedLegacy{kept: make([]keyKnown, 0, len(all))}
-	for name, known := range all {
-		left.kept = append(left.kept, keyKnown{name, known})
-	}
-	return left
-}
+func (f *family) Legacy() seqd.Strategy { return counters.Legacy(f) }
 
-// Inherit takes over what another strategy of this biz type knew of each key.
-func (s *Keyed) Inherit(from seqd.Strategy) {
-	if k, ok := from.(knowingKeys); ok {
-		for name, known := range k.knowsKeys() {
-			s.keep(name, known)
-		}
-	}
-}
+// Inherit takes over what another strategy of this biz type knew of each counter. If numbers were
+// reset at other times, periods have other counters.
+func (f *family) Inherit(from seqd.Strategy) { f.memory.Inherit(from) }
 
-// keep adds to what is known of a key that is not open.
-func (s *Keyed) keep(name counters.Name, k known) {
-	if k != (known{}) {
-		s.memory.Keep(name, k.with(s.memory.Of(name)))
-	}
-}
+// keep adds to what is known of a counter that is not open.
+func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(f.memory.Of(name))) }
 
-// knowsKeys implements [knowingKeys].
-func (s *Keyed) knowsKeys() map[counters.Name]known {
+// Knows implements [counters.Knower]. A counter that is still being opened has issued nothing.
+func (f *family) Knows() map[counters.Name]known {
 	open := make(map[counters.Name]known)
-	s.set.Each(func(name counters.Name, c counting) {
+	f.set.Each(func(name counters.Name, c counting) {
 		if k := knownBy(c); k != (known{}) {
 			open[name] = k
 		}
 	})
-	all := s.memory.All() // after that, because what is closed meanwhile is kept
+	all := f.memory.All() // after that, because what is closed meanwhile is kept
 	for name, k := range open {
 		all[name] = k.with(all[name])
 	}
 	return all
 }
 
-// nobody is a strategy that issues nothing: others only inherit from it.
-type nobody struct{}
-
-// Init refuses.
-func (nobody) Init(context.Context, bool) error { return errStopping }
-
-// Generate refuses.
-func (nobody) Generate(context.Context, int, *seqd.Sequence) error { return errStopping }
-
-// Close has nothing to end.
-func (nobody) Close(context.Context) error { return nil }
-
 // Legacy implements [seqd.Testator].
 func (s *Strategy) Legacy() seqd.Strategy { return s.knows().legacy() }
 
 // Legacy implements [seqd.Testator].
 func (s *Shared) Legacy() seqd.Strategy { return s.knows().legacy() }
-
-// Legacy implements [seqd.Testator].
-func (s *Periodic) Legacy() seqd.Strategy {
-	all := s.knowsOf()
-	if len(all) == 0 {
-		return nil
-	}
-	kept := make([]periodKnown, 0, len(all))
-	for period, k := range all {
-		kept = append(kept, periodKnown{period, k})
-	}
-	return &periodicLegacy{kept: kept}
-}
 
 func (k known) legacy() seqd.Strategy {
 	if k == (known{}) {
@@ -242,22 +140,6 @@ func (s *Shared) inherit(k known) {
 	s.machine.Inherit(cursor.Known{Issued: k.issued, Alone: k.alone, Ceil: k.ceil})
 }
 
-// What a process keeps of periods that it has closed, or knows from the previous strategy, is
-// bounded. More is kept of periods whose cursor may be behind, because only this process knows what
-// must be skipped. The others only show that a store was restored.
-const (
-	mostKnown  = 2 * mostSpans
-	mostBehind = 32
-)
-
-// Inherit takes over what another strategy of this biz type knew of each period. If numbers were
-// reset at other times, periods have other counters.
-func (s *Periodic) Inherit(from seqd.Strategy) {
-	if p, ok := from.(knowingPeriods); ok {
-		s.kept = p.knowsOf()
-	}
-}
-
 // bequeathed passes what is known of a counter on to its strategy, which nobody uses yet.
 func bequeathed(c counting, k known) {
 	if heir, ok := c.(inheriting); ok {
@@ -271,35 +153,4 @@ func knownBy(c counting) (k known) {
 		k = c.knows()
 	}
 	return k
-}
-
-// knowsOf returns what is known of the latest periods. A period that is still being opened has
-// issued nothing.
-func (s *Periodic) knowsOf() map[seqd.Period]known {
-	all := make(map[seqd.Period]known)
-	s.set.Each(func(name counters.Name, c counting) { all[name.Period] = knownBy(c) })
-	s.mu.Lock() // after that, because what is closed meanwhile is kept
-	kept := maps.Clone(s.kept)
-	s.mu.Unlock()
-	for p, k := range kept {
-		all[p] = k.with(all[p])
-	}
-	maps.DeleteFunc(all, func(_ seqd.Period, k known) bool { return k == known{} })
-	forgetOld(all)
-	return all
-}
-
-// forgetOld removes what is known of the earliest periods.
-func forgetOld(all map[seqd.Period]known) {
-	periods, behind := slices.Sorted(maps.Keys(all)), 0
-	for i, period := range slices.Backward(periods) {
-		if all[period].behind() {
-			if behind++; behind <= mostBehind {
-				continue
-			}
-		}
-		if i < len(periods)-mostKnown {
-			delete(all, period)
-		}
-	}
 }

@@ -140,7 +140,7 @@ func TestHeirOfPeriods(t *testing.T) {
 				synctest.Wait()
 			}
 			closed(t, heir)
-			if n := len(heir.knowsOf()); n == 0 || n > mostKnown+mostBehind {
+			if n := len(heir.Knows()); n == 0 || n >= 2*knownPeriods {
 				t.Errorf("%d periods are remembered", n)
 			}
 		})
@@ -184,7 +184,7 @@ func TestLegacyOfPeriods(t *testing.T) {
 	}
 	heir := periodic(t, memory.New(time.Now), c.Now, nil, daily)
 	heir.Inherit(first.Legacy())
-	if got, want := heir.knowsOf(), first.knowsOf(); len(got) != 3 || !maps.Equal(got, want) {
+	if got, want := heir.Knows(), first.Knows(); len(got) != 3 || !maps.Equal(got, want) {
 		t.Errorf("the heir knows %v, the strategy knew %v", got, want)
 	}
 	closed(t, heir)

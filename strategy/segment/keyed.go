@@ -22,10 +22,9 @@ import (
 type Keyed struct {
 	family
 	// open makes the strategy for the counter of one key. It does no I/O.
-	open   func(bizType seqd.BizType, part *keyPart) (counting, error)
-	memory counters.Memory[known]
-	pulse  pulse
-	parts  counters.Periods[*keyPart] // what the keys of a period share
+	open  func(bizType seqd.BizType, part *keyPart) (counting, error)
+	pulse pulse
+	parts counters.Periods[*keyPart] // what the keys of a period share
 }
 
 const (
@@ -65,7 +64,7 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open f
 	}
 	s.set = counters.NewSet(counters.Options[counting]{
 		Most: s.settings.LiveKeys, MostEach: s.settings.LiveKeysPerCaller, Idle: idleKey, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
-		Open: s.openKey, Close: s.closeKey,
+		Open: s.openKey, Close: s.closeCounter,
 	})
 	return s
 }
@@ -214,12 +213,6 @@ func (s *Keyed) openKey(ctx context.Context, name counters.Name, by string) (cou
 		return nil, seqd.AsError(err)
 	}
 	return c, nil
-}
-
-// closeKey ends the use of a counter.
-func (s *Keyed) closeKey(ctx context.Context, name counters.Name, c counting) error {
-	defer func() { s.keep(name, knownBy(c)) }()
-	return s.closeCounter(ctx, name, c) // an event says what is skipped
 }
 
 // watchStore asks the store again and again, while it is away: a node that was taken out of

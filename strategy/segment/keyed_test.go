@@ -126,7 +126,7 @@ func TestIdleKeysAreClosed(t *testing.T) {
 
 // issuedOf returns the highest number that an open key has issued.
 func (s *Keyed) issuedOf(key string) (issued int64) {
-	for name, k := range s.knowsKeys() {
+	for name, k := range s.Knows() {
 		if name.Key == key {
 			issued = k.issued
 		}

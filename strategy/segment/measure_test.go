@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -257,7 +258,7 @@ func TestMeasurePeriods(t *testing.T) {
 			wantGauges(t, s, unopened)
 			must.Do(t, s.Init(t.Context(), true))
 			numbers(t, s, 1)
-			if k := s.knowsOf(); len(k) != 1 || k[s.calendar.Now(now)].issued != 1 {
+			if k := s.Knows(); len(k) != 1 || k[counters.Name{Period: s.calendar.Now(now)}].issued != 1 {
 				t.Errorf("known are %+v", k)
 			}
 			wantGauges(t, s, map[seqd.Gauge]float64{

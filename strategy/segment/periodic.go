@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -26,18 +27,15 @@ type Periodic struct {
 
 	// What follows is guarded by mu.
 
-	// what is known of periods that are not open, from closed ones and the previous strategy
-	kept   map[seqd.Period]known
 	failed map[seqd.Period]failedOpening // periods that could not be opened at the last attempt
 	again  bool                          // reopen runs
 }
 
 // view is the present period, opened.
 type view struct {
-	counters.Span
+	*counters.Span
 	counting
-	prepare  int64 // from when the next period is prepared, in ms since the Unix epoch
-	prepared atomic.Bool
+	prepare atomic.Int64 // from when the next period is prepared, in ms since the Unix epoch
 }
 
 const (
@@ -47,6 +45,9 @@ const (
 	// mostSpans is how many periods a node keeps open: the present one, and the previous or next
 	// one.
 	mostSpans = 2
+	// knownPeriods is how many closed periods a node remembers at least. If its clock comes back to
+	// another one, the node may issue lower numbers than before, but never the same.
+	knownPeriods = 32
 	// openPause is the least pause between two attempts to open one period.
 	openPause = 100 * time.Millisecond
 )
@@ -61,9 +62,10 @@ var (
 func newPeriodic(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType) (counting, error)) *Periodic {
 	s := &Periodic{open: open}
 	s.family.init(env, bizType, settings)
+	s.memory.Least = knownPeriods
 	s.set = counters.NewSet(counters.Options[counting]{
 		Most: mostSpans, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
-		Open: s.openPeriod, Close: s.closePeriod,
+		Open: s.openPeriod, Close: s.closeCounter,
 	})
 	return s
 }
@@ -132,7 +134,7 @@ func (s *Periodic) now(ctx context.Context) (*view, error) {
 	if v == nil || !v.Holds(now) {
 		return s.turn(ctx)
 	}
-	if now >= v.prepare && v.prepared.CompareAndSwap(false, true) {
+	if from := v.prepare.Load(); now >= from && v.prepare.CompareAndSwap(from, math.MaxInt64) {
 		s.prepareNext(v)
 	}
 	return v, nil
@@ -153,7 +155,8 @@ func (s *Periodic) turn(ctx context.Context) (*view, error) {
 		return nil, err
 	}
 	defer e.Release() // it stays open while it is the present one
-	v := &view{Span: *span, counting: e.Counter(), prepare: span.Until - s.lead().Milliseconds()}
+	v := &view{Span: span, counting: e.Counter()}
+	v.prepare.Store(span.Until - s.lead().Milliseconds())
 	s.view.Store(v)
 	if s.purgeDue(p) {
 		s.start(s.purge)
@@ -199,10 +202,7 @@ func (s *Periodic) prepareNext(v *view) {
 func (s *Periodic) openPeriod(ctx context.Context, name counters.Name, _ string) (counting, error) {
 	c, err := s.counter(name, s.open)
 	if err == nil {
-		s.mu.Lock()
-		k := s.kept[name.Period]
-		s.mu.Unlock()
-		bequeathed(c, k)
+		bequeathed(c, s.memory.Of(name))
 		err = s.initPeriod(ctx, name, c)
 	}
 	s.mu.Lock()
@@ -248,22 +248,6 @@ func (s *Periodic) initPeriod(ctx context.Context, name counters.Name, c countin
 		return nil
 	}
 	return storeError(err)
-}
-
-// closePeriod ends the use of a period. What is known of it is kept.
-func (s *Periodic) closePeriod(ctx context.Context, name counters.Name, c counting) error {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if k := knownBy(c); k != (known{}) {
-			if s.kept == nil {
-				s.kept = make(map[seqd.Period]known)
-			}
-			s.kept[name.Period] = k.with(s.kept[name.Period])
-			forgetOld(s.kept)
-		}
-	}()
-	return s.closeCounter(ctx, name, c) // an event says what is skipped
 }
 
 // present returns the open strategy of the present period, or why it cannot be opened. It returns

@@ -80,33 +80,17 @@ func number(t *testing.T, s *Periodic, p seqd.Period) int64 {
 	return seq.First()
 }
 
-// What is known of past periods is bounded. Those whose cursor may be behind stay longest.
+// What is known of past periods is bounded.
 func TestKnownPeriodsAreBounded(t *testing.T) {
-	all := make(map[seqd.Period]known)
-	for p := range seqd.Period(1000) {
-		all[p] = known{issued: 7, ceil: 10}
-		if p%10 == 0 {
-			all[p] = known{issued: 7, alone: 7, ceil: 5}
-		}
-		forgetOld(all)
-		if len(all) > mostKnown+mostBehind {
-			t.Fatalf("%d periods are remembered", len(all))
-		}
-	}
-	for p, want := range map[seqd.Period]bool{999: true, 996: true, 995: false, 990: true, 680: true, 670: false} {
-		if _, got := all[p]; got != want {
-			t.Errorf("period %d is remembered: %v", p, got)
-		}
-	}
 	c := clockAt("2026-11-22T09:00:00Z")
 	s := periodic(t, memory.New(time.Now), c.Now, nil, daily)
-	for range 2 * (mostKnown + mostBehind) {
+	for range 3 * knownPeriods {
 		dated(t, s, 1)
 		c.turn(24 * time.Hour)
 	}
 	closed(t, s)
-	if len(s.kept) > mostKnown+mostBehind {
-		t.Errorf("a biz type remembers %d periods", len(s.kept))
+	if n := len(s.memory.All()); n < knownPeriods || n >= 2*knownPeriods {
+		t.Errorf("a biz type remembers %d periods", n)
 	}
 }
 

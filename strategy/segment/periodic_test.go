@@ -309,7 +309,7 @@ func TestPreparedInTime(t *testing.T) {
 		store, c := memory.New(time.Now), clockAt("2026-11-20T23:54:00Z")
 		s := periodic(t, store, c.Now, nil, daily)
 		wantDated(t, s, 1, "2026-11-20[1]")
-		at := s.view.Load().prepare
+		at := s.view.Load().prepare.Load()
 		for _, step := range []struct{ ms, counters int64 }{{at - 1, 1}, {at, 2}} {
 			c.ms.Store(step.ms)
 			dated(t, s, 1)
