@@ -19,6 +19,7 @@ type family struct {
 	env      strategy.Env
 	bizType  seqd.BizType
 	settings *Settings
+	open     opener
 	calendar counters.Calendar
 	set      *counters.Set[counting]
 	memory   counters.Memory[known] // of counters that are not open, from closed ones and the previous strategy
@@ -36,9 +37,15 @@ type family struct {
 // counting is the strategy of one counter.
 type counting interface {
 	seqd.Strategy
+	seqd.Ranger
 	seqd.HealthReporter
 	seqd.DegradedReporter
+	seqd.Measurer
+	seqd.Idler
 	takesSome
+	knowing
+	// inherit takes over what another strategy knew. It is called before the strategy is used.
+	inherit(k known)
 	// watch sets alive, which is called after every allocation. It is called before anything else.
 	watch(alive func(ctx context.Context) error)
 	// begins opens the counter of a key, instead of Init, and creates it if it is new. If fresh is
@@ -50,17 +57,11 @@ type counting interface {
 	forget(ctx context.Context) error
 }
 
-// single is a strategy that is not made of others for each key or period.
-type single interface {
-	counting
-	seqd.Ranger
-	seqd.Measurer
-	knowing
-	inheriting
-}
+// opener is [count], or what a test has in its place.
+type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (counting, error)
 
-func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings) {
-	f.env, f.bizType, f.settings = env, bizType, settings
+func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) {
+	f.env, f.bizType, f.settings, f.open = env, bizType, settings, open
 	f.calendar.Calendar = settings.Calendar()
 	f.running, f.end = context.WithCancel(context.Background())
 }
@@ -68,11 +69,11 @@ func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings
 // resets reports whether there is a counter for each period.
 func (f *family) resets() bool { return f.calendar.Reset != seqd.ResetNever }
 
-// counter makes the strategy of one counter with open, which does no I/O.
-func (f *family) counter(name counters.Name, open func(bizType seqd.BizType) (counting, error)) (counting, error) {
+// counter makes the strategy of one counter. It does no I/O.
+func (f *family) counter(name counters.Name, part *keyPart) (counting, error) {
 	named := f.bizType
 	named.Name = name.Counter(f.bizType.Name)
-	c, err := open(named)
+	c, err := f.open(f.env, named, f.bizType.Name, part)
 	if err == nil && name.Period != 0 {
 		c.watch(func(ctx context.Context) error { return f.check(ctx, name.Period) })
 	}
@@ -82,7 +83,7 @@ func (f *family) counter(name counters.Name, open func(bizType seqd.BizType) (co
 // closeCounter ends the use of a counter, and forgets it if its period is over. What is known of it
 // is kept.
 func (f *family) closeCounter(ctx context.Context, name counters.Name, c counting) error {
-	defer func() { f.keep(name, knownBy(c)) }()
+	defer func() { f.keep(name, c.knows()) }()
 	err := c.Close(ctx) // an event says what is skipped
 	if err == nil && name.Period != 0 && name.Period < f.calendar.Now(f.env.Now()) {
 		err = c.forget(ctx)

@@ -17,7 +17,7 @@ import (
 
 // sequenced makes the strategy of a strict counter in a store that nodes share. The setting
 // sequencer, and whether the node has Redis, decide which one.
-func sequenced(env strategy.Env, o origin) (single, error) {
+func sequenced(env strategy.Env, o origin) (counting, error) {
 	sequencer := o.settings.Sequencer
 	if env.Redis == nil {
 		if sequencer == SequencerRedis {
@@ -67,7 +67,7 @@ type moves struct {
 
 // follower is Shared or Stored.
 type follower interface {
-	single
+	counting
 	counter() *origin
 }
 

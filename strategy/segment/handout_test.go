@@ -104,8 +104,8 @@ func TestEveryShape(t *testing.T) {
 		}
 		made, _ = node(small)
 		heir := made.(full)
-		if heir.Inherit(left); knownBy(heir).issued != last {
-			t.Errorf("the heir knows %+v", knownBy(heir))
+		if heir.Inherit(left); heir.knows().issued != last {
+			t.Errorf("the heir knows %+v", heir.knows())
 		}
 		must.Code(t, left.Init(t.Context(), false), seqd.CodeStopping)
 		end(t, left)
@@ -207,7 +207,7 @@ func TestRangeThenRestoredStore(t *testing.T) {
 				if heir != "" {
 					end(t, s)
 					next, events := shapes[heir](t, w, change)
-					inherit(next.(inheriting), s)
+					inherit(next.(counting), s)
 					s, o = next, events
 				}
 				restore(t, w.store, restoreTo)

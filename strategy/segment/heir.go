@@ -36,11 +36,6 @@ type knowing interface {
 	knows() known
 }
 
-// inheriting is a strategy that can take over what another one knew, before it is used.
-type inheriting interface {
-	inherit(k known)
-}
-
 var (
 	_ seqd.Testator = (*Strategy)(nil)
 	_ seqd.Testator = (*Shared)(nil)
@@ -70,7 +65,7 @@ func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(
 func (f *family) Knows() map[counters.Name]known {
 	open := make(map[counters.Name]known)
 	f.set.Each(func(name counters.Name, c counting) {
-		if k := knownBy(c); k != (known{}) {
+		if k := c.knows(); k != (known{}) {
 			open[name] = k
 		}
 	})
@@ -100,7 +95,7 @@ func (s *Strategy) Inherit(from seqd.Strategy) { inherit(s, from) }
 // Inherit takes over what another strategy of the same counter knew.
 func (s *Shared) Inherit(from seqd.Strategy) { inherit(s, from) }
 
-func inherit(heir inheriting, from seqd.Strategy) {
+func inherit(heir counting, from seqd.Strategy) {
 	if k, ok := from.(knowing); ok {
 		heir.inherit(k.knows())
 	}
@@ -138,19 +133,4 @@ func (s *Shared) inherit(k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.machine.Inherit(cursor.Known{Issued: k.issued, Alone: k.alone, Ceil: k.ceil})
-}
-
-// bequeathed passes what is known of a counter on to its strategy, which nobody uses yet.
-func bequeathed(c counting, k known) {
-	if heir, ok := c.(inheriting); ok {
-		heir.inherit(k)
-	}
-}
-
-// knownBy returns what the strategy of a counter knows.
-func knownBy(c counting) (k known) {
-	if c, ok := c.(knowing); ok {
-		k = c.knows()
-	}
-	return k
 }

@@ -31,23 +31,14 @@ func (s *Shared) Idle() bool {
 func (s *Stored) Idle() bool { return s.Health() == nil }
 
 // Idle implements [seqd.Idler].
-func (f *Following) Idle() bool { return isIdle(f.present.Load().follower) }
+func (f *Following) Idle() bool { return f.present.Load().Idle() }
 
 // Idle implements [seqd.Idler].
 func (s *Periodic) Idle() bool {
 	idle := true
-	s.set.Each(func(_ counters.Name, c counting) { idle = idle && isIdle(c) })
+	s.set.Each(func(_ counters.Name, c counting) { idle = idle && c.Idle() })
 	return idle
 }
 
 // Idle implements [seqd.Idler]. A key that is closed retires its cursor, if that may be behind.
 func (s *Keyed) Idle() bool { return true }
-
-// Idle implements [seqd.Idler].
-func (s *spaced) Idle() bool { return isIdle(s.single) }
-
-// isIdle reports whether the strategy of a counter is idle.
-func isIdle(c any) bool {
-	idler, ok := c.(seqd.Idler)
-	return ok && idler.Idle()
-}

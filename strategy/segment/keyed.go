@@ -21,8 +21,6 @@ import (
 // creates none that it remembers (see [counters.Memory]).
 type Keyed struct {
 	family
-	// open makes the strategy for the counter of one key. It does no I/O.
-	open  func(bizType seqd.BizType, part *keyPart) (counting, error)
 	pulse pulse
 	parts counters.Periods[*keyPart] // what the keys of a period share
 }
@@ -45,11 +43,11 @@ var (
 	_ seqd.Testator         = (*Keyed)(nil)
 )
 
-// newKeyed makes the strategy of a keyed biz type. open makes that of one counter.
-func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType, *keyPart) (counting, error)) *Keyed {
-	s := &Keyed{open: open}
+// newKeyed makes the strategy of a keyed biz type.
+func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *Keyed {
+	s := &Keyed{}
 	s.parts.New = s.newPart
-	s.family.init(env, bizType, settings)
+	s.family.init(env, bizType, settings, open)
 	s.memory.Least = max(counters.Remembered, settings.LiveKeys)
 	s.pulse = pulse{
 		tell: func(e seqd.Event) { e.BizType = bizType.Name; env.Observer.Event(e) },
@@ -69,14 +67,14 @@ func newKeyed(env strategy.Env, bizType seqd.BizType, settings *Settings, open f
 	return s
 }
 
-// openerOf returns open for the keys of a period that a caller opens.
-func (s *Keyed) openerOf(p seqd.Period, by string) func(bizType seqd.BizType) (counting, error) {
+// partOf returns what the keys of a period share that a caller opens.
+func (s *Keyed) partOf(p seqd.Period, by string) *keyPart {
 	part := s.parts.Of(p)
 	if s.settings.NewKeysPerCaller > 0 { // otherwise it does not matter who
 		own := *part
 		own.by, part = by, &own
 	}
-	return func(bizType seqd.BizType) (counting, error) { return s.open(bizType, part) }
+	return part
 }
 
 // newPart returns what the keys of a period share.
@@ -199,12 +197,12 @@ func (s *Keyed) openKey(ctx context.Context, name counters.Name, by string) (cou
 			return nil, err
 		}
 	}
-	c, err := s.counter(name, s.openerOf(name.Period, by))
+	c, err := s.counter(name, s.partOf(name.Period, by))
 	if err != nil {
 		return nil, err
 	}
 	k := s.memory.Of(name)
-	bequeathed(c, k)
+	c.inherit(k)
 	if err := c.begins(ctx, k == known{}); err != nil {
 		if k != (known{}) && isHopeless(err) {
 			k.refuses = true

@@ -492,7 +492,7 @@ func TestColdKeyThatIsGone(t *testing.T) {
 	for _, name := range []string{"per-node", "store"} {
 		s := keyed(t, newHooked(), time.Now, nil, orderings[name])
 		wantOf(t, s, "a", 1, "[1]")
-		c := must.Get(s.counter(counters.Name{Key: "a"}, s.openerOf(0, "")))(t)
+		c := must.Get(s.counter(counters.Name{Key: "a"}, s.partOf(0, "")))(t)
 		c.watch(func(context.Context) error { return gone })
 		err := c.begins(t.Context(), false)
 		if err == nil {

@@ -30,7 +30,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 	}
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
-	return newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(b seqd.BizType, part *keyPart) (counting, error) {
+	return newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *keyPart) (counting, error) {
 		if redis == nil {
 			return count(env, b, "invoice", part)
 		}

@@ -87,8 +87,8 @@ func (s *Shared) measure() values {
 func (s *Periodic) Measure(tell func(seqd.Measurement)) {
 	s.tellPeriodLeft(tell)
 	c, _ := s.present()
-	if m, ok := c.(seqd.Measurer); ok {
-		m.Measure(tell)
+	if c != nil {
+		c.Measure(tell)
 	}
 }
 

@@ -21,8 +21,6 @@ import (
 // one that was. It is safe for concurrent use.
 type Periodic struct {
 	family
-	// open makes the strategy for the counter of one period. It does no I/O.
-	open func(bizType seqd.BizType) (counting, error)
 	view atomic.Pointer[view] // what the last caller who asked the calendar found
 
 	// What follows is guarded by mu.
@@ -59,9 +57,9 @@ var (
 	_ seqd.DetailReporter   = (*Periodic)(nil)
 )
 
-func newPeriodic(env strategy.Env, bizType seqd.BizType, settings *Settings, open func(seqd.BizType) (counting, error)) *Periodic {
-	s := &Periodic{open: open}
-	s.family.init(env, bizType, settings)
+func newPeriodic(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *Periodic {
+	s := &Periodic{}
+	s.family.init(env, bizType, settings, open)
 	s.memory.Least = knownPeriods
 	s.set = counters.NewSet(counters.Options[counting]{
 		Most: mostSpans, Wait: s.settings.AcquireTimeout, Timeout: fetchDeadline, Context: s.running,
@@ -200,9 +198,9 @@ func (s *Periodic) prepareNext(v *view) {
 
 // openPeriod opens a period, or leaves it to the next attempt.
 func (s *Periodic) openPeriod(ctx context.Context, name counters.Name, _ string) (counting, error) {
-	c, err := s.counter(name, s.open)
+	c, err := s.counter(name, nil)
 	if err == nil {
-		bequeathed(c, s.memory.Of(name))
+		c.inherit(s.memory.Of(name))
 		err = s.initPeriod(ctx, name, c)
 	}
 	s.mu.Lock()

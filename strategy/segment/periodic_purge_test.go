@@ -17,6 +17,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
 )
 
 // tombstoneHook runs something once, just after the tombstone was read.
@@ -106,24 +107,23 @@ func TestPeriodsAreKept(t *testing.T) {
 func TestPurgeThatFails(t *testing.T) {
 	short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
 	var forgotten atomic.Int64
+	counted := func(f *family) {
+		open := f.open
+		f.open = func(env strategy.Env, b seqd.BizType, owner string, part *keyPart) (counting, error) {
+			c, err := open(env, b, owner, part)
+			return forgetful{c, &forgotten}, err
+		}
+	}
 	purge := func(t *testing.T, store persist.Store, keys bool) (removed int, err error) {
 		if keys {
 			s := keyed(t, store, time.Now, nil, short)
 			defer ended(t, s)
-			open := s.open
-			s.open = func(b seqd.BizType, part *keyPart) (counting, error) {
-				c, err := open(b, part)
-				return forgetful{c, &forgotten}, err
-			}
+			counted(&s.family)
 			return s.purgeKeysBefore(t.Context())
 		}
 		s := periodic(t, store, time.Now, nil, short)
-		open := s.open
-		s.open = func(b seqd.BizType) (counting, error) {
-			c, err := open(b)
-			return forgetful{c, &forgotten}, err
-		}
 		defer closed(t, s)
+		counted(&s.family)
 		return s.purgeBefore(t.Context())
 	}
 	for _, keys := range []bool{false, true} {

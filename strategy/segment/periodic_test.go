@@ -53,7 +53,7 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 	change(&settings)
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
-	return newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(b seqd.BizType) (counting, error) {
+	return newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, _ *keyPart) (counting, error) {
 		if redis == nil {
 			return New(env, b)
 		}

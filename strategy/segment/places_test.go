@@ -30,7 +30,7 @@ func anyOf(env strategy.Env, bizType seqd.BizType, redis *redisModel) (counting,
 	}
 	p := o.settings.places()
 	cursor := o.cursor(redis)
-	var made single
+	var made counting
 	switch {
 	case o.settings.Ordering == PerNode:
 		made = buffered(o)
@@ -455,7 +455,7 @@ func TestArgs(t *testing.T) {
 func TestPlacesPassOnFailures(t *testing.T) {
 	store, redis := newHooked(), &redisModel{down: errDown}
 	s := spacedNode(t, store, redis, &observer{}, func(s *Settings) { thirds(1)(s); s.Sequencer = SequencerRedis })
-	shared := s.single.(*Shared)
+	shared := s.counting.(*Shared)
 	_, err := shared.cursor.Take(t.Context(), rediscursor.Take{Count: 1})
 	must.Is(t, err, errDown)
 	if _, err := shared.cursor.Install(t.Context(), rediscursor.Install{Range: persist.Range{First: 2, Last: 1}}); err == nil || errors.Is(err, errDown) {

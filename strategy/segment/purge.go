@@ -260,7 +260,7 @@ func (s *Periodic) remove(ctx context.Context, p seqd.Period) error {
 	if err := s.env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1); err != nil && !isNotFound(err) {
 		return err
 	}
-	if c, err := s.counter(name, s.open); err == nil {
+	if c, err := s.counter(name, nil); err == nil {
 		_ = c.forget(ctx) // what is left in Redis does no harm
 	}
 	return nil

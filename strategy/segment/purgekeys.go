@@ -145,7 +145,7 @@ func (s *Keyed) removeKey(ctx context.Context, counter string) error {
 	if !ok { // the counter of places
 		return nil
 	}
-	if c, err := s.counter(name, s.openerOf(name.Period, "")); err == nil {
+	if c, err := s.counter(name, s.partOf(name.Period, "")); err == nil {
 		_ = c.forget(ctx) // what is left in Redis does no harm
 	}
 	return nil

@@ -47,16 +47,13 @@ func init() {
 // build makes the strategy for the ordering, the back ends and the calendar of a biz type.
 func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	settings, ok := bizType.Settings.(*Settings)
-	name := bizType.Name
 	switch {
 	case ok && settings.Keyed:
-		return newKeyed(env, bizType, settings, func(named seqd.BizType, part *keyPart) (counting, error) {
-			return count(env, named, name, part)
-		}), nil
+		return newKeyed(env, bizType, settings, count), nil
 	case ok && settings.Reset != seqd.ResetNever:
-		return newPeriodic(env, bizType, settings, func(named seqd.BizType) (counting, error) { return count(env, named, name, nil) }), nil
+		return newPeriodic(env, bizType, settings, count), nil
 	}
-	return count(env, bizType, name, nil)
+	return count(env, bizType, bizType.Name, nil)
 }
 
 // count makes the strategy of the counter named bizType.Name, which belongs to the biz type owner.
@@ -69,7 +66,7 @@ func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) 
 	if part != nil {
 		o.member = &member{key: part}
 	}
-	var made single = buffered(o)
+	var made counting = buffered(o)
 	if o.settings.Strict() && env.Store.Shared() {
 		if made, err = sequenced(env, o); err != nil {
 			return nil, err

@@ -11,23 +11,19 @@ import (
 // spaced is a strategy whose increment is above 1, over one that counts in places. It makes no
 // consecutive numbers.
 type spaced struct {
-	single
+	counting
 	places places
 }
 
 var (
 	_ counting              = (*spaced)(nil)
 	_ seqd.PartialGenerator = (*spaced)(nil)
-	_ seqd.Ranger           = (*spaced)(nil)
 	_ seqd.DetailReporter   = (*spaced)(nil)
-	_ seqd.Measurer         = (*spaced)(nil)
 	_ seqd.Testator         = (*spaced)(nil)
-	_ knowing               = (*spaced)(nil)
-	_ inheriting            = (*spaced)(nil)
 )
 
 // spacing returns the strategy that callers use.
-func (p places) spacing(of single) counting {
+func (p places) spacing(of counting) counting {
 	if p.all() {
 		return of
 	}
@@ -58,7 +54,7 @@ func (s *spaced) convert(seq *seqd.Sequence, take func() error) error {
 
 // Generate adds n numbers to seq.
 func (s *spaced) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return s.convert(seq, func() error { return s.single.Generate(ctx, n, seq) })
+	return s.convert(seq, func() error { return s.counting.Generate(ctx, n, seq) })
 }
 
 // GenerateSome implements [seqd.PartialGenerator].
@@ -68,17 +64,17 @@ func (s *spaced) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) er
 
 // some implements [takesSome].
 func (s *spaced) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return s.convert(seq, func() error { return s.single.some(ctx, n, seq) })
+	return s.convert(seq, func() error { return s.counting.some(ctx, n, seq) })
 }
 
 // GenerateRange implements [seqd.Ranger].
 func (s *spaced) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
-	return s.convert(seq, func() error { return s.single.GenerateRange(ctx, n, seq) })
+	return s.convert(seq, func() error { return s.counting.GenerateRange(ctx, n, seq) })
 }
 
 // Measure implements [seqd.Measurer].
 func (s *spaced) Measure(tell func(seqd.Measurement)) {
-	s.single.Measure(func(v seqd.Measurement) {
+	s.counting.Measure(func(v seqd.Measurement) {
 		if v.Gauge == seqd.GaugeHighest || v.Gauge == seqd.GaugeLimit {
 			v.Value = float64(s.places.number(int64(v.Value)))
 		}
@@ -89,7 +85,7 @@ func (s *spaced) Measure(tell func(seqd.Measurement)) {
 
 // Details implements [seqd.DetailReporter].
 func (s *spaced) Details() map[string]any {
-	if d, ok := s.single.(seqd.DetailReporter); ok {
+	if d, ok := s.counting.(seqd.DetailReporter); ok {
 		return d.Details()
 	}
 	return nil
@@ -97,9 +93,9 @@ func (s *spaced) Details() map[string]any {
 
 // knows implements [knowing]. What is known is in numbers, so that a strategy with another increment
 // can inherit it.
-func (s *spaced) knows() known { return s.single.knows().convert(s.places.number) }
+func (s *spaced) knows() known { return s.counting.knows().convert(s.places.number) }
 
-func (s *spaced) inherit(k known) { s.single.inherit(k.convert(s.places.upTo)) }
+func (s *spaced) inherit(k known) { s.counting.inherit(k.convert(s.places.upTo)) }
 
 // Inherit takes over what another strategy of the same counter knew.
 func (s *spaced) Inherit(from seqd.Strategy) { inherit(s, from) }
