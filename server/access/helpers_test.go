@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -27,9 +28,7 @@ func newTokens(t testing.TB, store persist.Documents, config ...access.Token) *a
 	t.Helper()
 	tokens := access.New(access.Options{Config: config, Now: func() time.Time { return begin }, Log: slog.New(slog.DiscardHandler)})
 	tokens.Use(access.Backing{Documents: store})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	return tokens
 }
 

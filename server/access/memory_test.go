@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 )
@@ -30,9 +31,7 @@ func TestReadingsCross(t *testing.T) {
 			if err := follow(t.Context(), tokens); err != nil { // it still finds the token enabled
 				t.Error(err)
 			}
-			if _, err := other.Change(t.Context(), "shop", disable); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, must.Err(other.Change(t.Context(), "shop", disable)))
 		}
 		store.read = func(ctx context.Context, kind, name string) (persist.Document, error) {
 			cross()
@@ -64,9 +63,7 @@ func TestReloadKeepsChanges(t *testing.T) {
 				fresh = create(t, tokens, fmt.Sprintf("fresh%d-%d", changes, i), "read")
 			}
 			if changes == 1 {
-				if _, err := tokens.Change(ctx, "shop", disable); err != nil {
-					t.Error(err)
-				}
+				must.Report(t, must.Err(tokens.Change(ctx, "shop", disable)))
 			}
 			store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
 			return docs, err

@@ -31,9 +31,7 @@ func TestAllowNamed(t *testing.T) {
 	want("disabled", "user", seqd.CodeUnauthorized)
 	want("nobody", "user", seqd.CodeStarting) // it may be in the store
 	tokens.Use(access.Backing{Documents: newStore()})
-	if err := tokens.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tokens.Reload(t.Context()))
 	want("nobody", "user", seqd.CodeUnauthorized)
 	want("", "user", seqd.CodeUnauthorized)
 	now = begin.Add(time.Second)

@@ -83,9 +83,7 @@ func TestLife(t *testing.T) {
 		return nil
 	}))(t)
 	follow("enabled", "shop")
-	if _, err := there.Allow(header(secret), access.ScopeAdmin, ""); err != nil {
-		t.Error(err)
-	}
+	must.Report(t, must.Err(there.Allow(header(secret), access.ScopeAdmin, "")))
 	_, err = there.Allow(header(secret), access.ScopeIssue, "order")
 	wantCode(t, err, seqd.CodeForbidden)
 
@@ -315,9 +313,7 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 	for _, node := range nodes {
 		must.Do(t, node.Apply(t.Context(), "shop"))
-		if _, err := node.Allow(header(secret), access.ScopeIssue, strings.TrimPrefix(final.Scopes[done], "issue:")); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(node.Allow(header(secret), access.ScopeIssue, strings.TrimPrefix(final.Scopes[done], "issue:"))))
 	}
 }
 
@@ -325,14 +321,10 @@ func TestConcurrentChanges(t *testing.T) {
 // deleted, here or by another node, between an access to the store and what it does to memory.
 func TestLateMemory(t *testing.T) {
 	disableIt := func(t *testing.T, by *access.Tokens) {
-		if _, err := by.Change(t.Context(), "shop", disable); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(by.Change(t.Context(), "shop", disable)))
 	}
 	deleteIt := func(t *testing.T, by *access.Tokens) {
-		if _, err := by.Delete(t.Context(), "shop", anyone); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(by.Delete(t.Context(), "shop", anyone)))
 	}
 	follow := map[string]func(*testing.T, *access.Tokens){
 		"nothing": nil,
@@ -430,9 +422,7 @@ func TestReadingDelaysNothing(t *testing.T) {
 			must.Report(t, tokens.Reload(t.Context()))
 		})
 		synctest.Wait()
-		if _, err := tokens.Change(t.Context(), "shop", disable); err != nil {
-			t.Error(err)
-		}
+		must.Report(t, must.Err(tokens.Change(t.Context(), "shop", disable)))
 		close(answers)
 		wg.Wait()
 		if got := isFor(tokens, secret); got != "unauthorized" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -115,9 +116,7 @@ func TestUnbounded(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		docs := open(t)
-		if err := docs.Create(t.Context(), persist.Document{Kind: kind, Key: "damaged", Revision: 1, Body: "{", Timestamp: 1, Expires: time.Now().Add(ttl).UnixMilli()}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, docs.Create(t.Context(), persist.Document{Kind: kind, Key: "damaged", Revision: 1, Body: "{", Timestamp: 1, Expires: time.Now().Add(ttl).UnixMilli()}))
 		a, _ := begin(t, docs, 0, 1000)
 		b, _ := begin(t, docs, 0, 1000)
 		a.Kept("x", 900, ttl)
@@ -162,9 +161,7 @@ func TestManyProcesses(t *testing.T) {
 		for i := range mostPurged + 1 {
 			body := fmt.Sprintf(`[{"ends":%d,"bytes":{"x":10}}]`, ends)
 			doc := persist.Document{Kind: kind, Key: fmt.Sprint(i), Revision: 1, Body: body, Timestamp: 1, Expires: ends}
-			if err := docs.Create(t.Context(), doc); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, docs.Create(t.Context(), doc))
 		}
 		a, _ := begin(t, docs, 0, 10*(mostPurged+1))
 		a.Kept("y", 800, 3*ttl)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -144,9 +145,7 @@ func TestNotOpenYet(t *testing.T) {
 		}
 		memory := memory.New(time.Now)
 		log.Open(audit.Store{Documents: memory.Documents(), Clock: storeclock.New(memory, time.Now, nil), ID: "n1"})
-		if err := log.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, log.Close(t.Context()))
 		if list, _, err := log.List(t.Context(), "", 10); len(list) != 1 || err != nil {
 			t.Errorf("%v, %v", list, err)
 		}
@@ -273,9 +272,7 @@ func TestFlood(t *testing.T) {
 		said := -160 // of callers with a token, of which nothing was said before
 		for _, part := range strings.Split(b.lines.String(), "leftOut=")[1:] {
 			n := 0
-			if _, err := fmt.Sscan(part, &n); err != nil {
-				t.Error(err)
-			}
+			must.Report(t, must.Err(fmt.Sscan(part, &n)))
 			said += n
 		}
 		if said != 20_000-200 {

@@ -59,10 +59,7 @@ func TestStoreThatMustExist(t *testing.T) {
 	if log, err := open(true); err != nil || strings.Contains(log, "WARN") {
 		t.Errorf("a store that exists: %v, %s", err, log)
 	}
-	store, err := NewStore(t.Context(), cfg, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(NewStore(t.Context(), cfg, time.Now))(t)
 	must.Report(t, store.Close())
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/internal/redisonce"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // tracer counts what it sees, and lets nothing get further.
@@ -37,10 +38,7 @@ func TestHookOfACluster(t *testing.T) {
 	if _, err := redisonce.Do(t.Context(), client, "get", "a"); err != nil || c.single != 1 {
 		t.Errorf("a single call: %v, seen %d times", err, c.single)
 	}
-	node, err := client.MasterForKey(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(client.MasterForKey(t.Context(), "a"))(t)
 	redisonce.Pipeline(t.Context(), node, []*redisonce.Call{redisonce.Command("get", "a"), redisonce.Command("get", "b")})
 	if c.single != 1 || c.pipelines != 1 {
 		t.Errorf("a batch: %d single calls, %d pipelines", c.single, c.pipelines)

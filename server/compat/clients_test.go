@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // tinyidSegment is a segment as Tinyid's client uses it: it has issued current, and issues what
@@ -195,10 +196,7 @@ func TestTinyidArithmetic(t *testing.T) {
 		"1000,1200,1010,5,0": {1005, 1010},
 		"5,5,6,1,0":          {6},
 	} {
-		s, err := parseTinyid(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(parseTinyid(text))(t)
 		var got []int64
 		for {
 			number, _, ok := s.next()

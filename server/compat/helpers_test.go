@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -94,10 +95,7 @@ func loadConfig(t testing.TB, yaml string) *config.Config {
 	if !strings.Contains(yaml, "compat:") {
 		yaml += everything
 	}
-	cfg, err := config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}}))(t)
 	return cfg
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -301,9 +302,7 @@ func TestTinyidDeltas(t *testing.T) {
 			var issued []int64
 			if k%3 == 2 {
 				var number int64
-				if _, err := fmt.Sscan(n.get("/tinyid/id/nextIdSimple?bizType=order").body, &number); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscan(n.get("/tinyid/id/nextIdSimple?bizType=order").body, &number))(t)
 				issued = append(issued, number)
 			} else if issued = issuedByTinyid(t, n.get("/tinyid/id/nextSegmentIdSimple?bizType=order").body); len(issued) != 5 {
 				t.Errorf("%+v: a segment of %v", test, issued)

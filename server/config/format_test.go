@@ -3,6 +3,7 @@ package config_test
 import (
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 )
@@ -14,10 +15,7 @@ const invoice = `bizTypes: [{name: invoice, reset: daily, timeZone: Asia/Shangha
 // Serials that reset each day load with a template that shows the day.
 func TestFormat(t *testing.T) {
 	b := mustLoad(t, invoice, config.Sources{}).BizTypes[0]
-	factory, err := plugin.Lookup("format")
-	if err != nil {
-		t.Fatal(err)
-	}
+	factory := must.Get(plugin.Lookup("format"))(t)
 	if !factory.ShowsPeriod(b, b.Plugins[0]) || b.Plugins[0].Order != 200 || !factory.Quick {
 		t.Errorf("the binding %+v does not show the period", b.Plugins[0])
 	}

@@ -5,15 +5,13 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
 // FuzzLoad loads any text as YAML: no panic, and what is accepted is valid throughout.
 func FuzzLoad(f *testing.F) {
-	shipped, err := os.ReadFile("../../configs/seqd.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	shipped := must.Get(os.ReadFile("../../configs/seqd.yaml"))(f)
 	f.Add(shipped)
 	for _, text := range []string{
 		"", "---\n", "a: b\n", someBizType, someBizType + "---\nx: y\n", "- a\n", "bizTypes: {a: b}\n", "bizTypes: [null, [], {}, 5]\n",

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -28,10 +29,7 @@ func TestSetting(t *testing.T) {
 }
 
 func TestWriteTimeLeft(t *testing.T) {
-	cfg, err := config.Load(config.Sources{Env: []string{`SEQD_BIZTYPES=[{"name":"a"},{"name":"b","acquireTimeout":"20s"}]`}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(config.Sources{Env: []string{`SEQD_BIZTYPES=[{"name":"a"},{"name":"b","acquireTimeout":"20s"}]`}}))(t)
 	if left, name := cfg.WriteTimeLeft(); left != 7*time.Second || name != "b" {
 		t.Errorf("%s for %q", left, name)
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestAddr(t *testing.T) {
@@ -58,10 +60,7 @@ func TestAddr(t *testing.T) {
 		{Std, proxy, "proto=https", "192.0.2.1"},
 		{Std, proxy, "203.0.113.9", "192.0.2.1"},
 	} {
-		p, err := New(strings.ToLower(tt.header), []string{"192.0.2.0/24", "::ffff:192.0.2.0/120", "2001:db8:1::1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(New(strings.ToLower(tt.header), []string{"192.0.2.0/24", "::ffff:192.0.2.0/120", "2001:db8:1::1"}))(t)
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{}}
 		for _, other := range Headers() { // which a caller made up
 			r.Header.Set(other, "for=8.8.8.8")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -148,10 +149,7 @@ func TestLogOutputFails(t *testing.T) {
 
 // A full disk.
 func TestLogToAFullDisk(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	defer full.Close()
 	log, lines := Open(config.Log{Level: "info", Format: "json"}, full)
 	for range 100 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // What Take tells is the increase since the last call, also of biz types that lose their label.
@@ -75,10 +76,7 @@ func TestCalls(t *testing.T) {
 func TestTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{MaxBizTypes: 1, Log: slog.New(slog.DiscardHandler)})
-		issuer, err := seqd.NewIssuer(nil, seqd.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		issuer := must.Get(seqd.NewIssuer(nil, seqd.Options{}))(t)
 		m.Watch(Source{Issuer: issuer})
 		m.Issued("gone", 1)
 		labelled := func() bool { return m.bizTypes.find("gone") != nil }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/doctor"
 )
@@ -29,10 +30,7 @@ func TestDoctorTakesNothingElseForSeqd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]\n"), config.Sources{Flags: map[string]string{"server.addr": stranger(t, h)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]\n"), config.Sources{Flags: map[string]string{"server.addr": stranger(t, h)}}))(t)
 			sections := Doctor(t.Context(), cfg, nil)
 			var report strings.Builder
 			doctor.Print(&report, sections)

@@ -90,10 +90,7 @@ func (shared) Close() error { return nil }
 // waited for. A dry run does not care.
 func TestRaiseBesideNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, err := config.LoadYAML([]byte("store: {driver: mongo, mongo: {uri: \"mongodb://h\"}}\nbizTypes: [{name: order, sequencer: store}, {name: bill, strategy: audit}]"), config.Sources{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := must.Get(config.LoadYAML([]byte("store: {driver: mongo, mongo: {uri: \"mongodb://h\"}}\nbizTypes: [{name: order, sequencer: store}, {name: bill, strategy: audit}]"), config.Sources{}))(t)
 		store := shared{memory.New(time.Now)}
 		ctx := seams.With(t.Context(), seams.Seams{OpenStore: func(context.Context, seams.Manner) (persist.Store, error) { return store, nil }})
 		fillCounters(t, store, map[string]int64{"order": 50})

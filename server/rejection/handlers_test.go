@@ -51,9 +51,7 @@ func TestMeasureHandlers(t *testing.T) {
 	h.Release(bindings[1:2])
 	want(map[string]float64{"webhook:1": 100})
 	bindings = append(bindings, hook(103))
-	if _, err := h.Use(bindings[3:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.Use(bindings[3:]))(t)
 	want(map[string]float64{"webhook:1": 100, "webhook:2": 103})
 	must.Report(t, h.Close(t.Context()))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/resp"
 )
 
@@ -143,10 +144,7 @@ func unknown(name string) string {
 
 // TestDocumented: the table in docs/API.md has every command.
 func TestDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/API.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/API.md"))(t)
 	_, section, _ := strings.Cut(string(text), "\n## Redis protocol\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, name := range resp.CommandNames() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 const mostBytes = 16 << 10
@@ -118,10 +119,7 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%q: %q", send, got)
 		}
 	}
-	answer, err := http.Get("http://" + s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(http.Get("http://" + s.addr))(t)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != 400 || !bytes.Contains(body, []byte("Redis protocol")) {

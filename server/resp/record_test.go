@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/tracing"
@@ -25,10 +26,7 @@ func TestSpans(t *testing.T) {
 	var collector tracingtest.Collector
 	server := httptest.NewServer(&collector)
 	defer server.Close()
-	tracer, err := tracing.New(tracing.Options{Endpoint: server.URL, Ratio: 1, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracer := must.Get(tracing.New(tracing.Options{Endpoint: server.URL, Ratio: 1, Log: slog.New(slog.DiscardHandler)}))(t)
 	broken := newCounter(1)
 	broken.generate = func(context.Context) error { return seqd.Errorf(seqd.CodeStoreUnavailable, "away") }
 	var log testlog.Text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // ledger is a gapless strategy whose reservations have the IDs r0, r1 …, with the key behind two
@@ -289,10 +290,7 @@ func TestGoRedisGapless(t *testing.T) {
 			}
 			return fields
 		}
-		before, err := rdb.Incr(ctx, "invoice").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(rdb.Incr(ctx, "invoice").Result())(t)
 		used := ask("SEQ.RESERVE", "invoice", "COUNT", 2, "TTL", 60_000)
 		unused := ask("SEQ.RESERVE", "invoice")
 		if fmt.Sprint(used["ids"], " ", used["state"]) != fmt.Sprintf("[%d %d] reserved", before+1, before+2) || fmt.Sprint(unused["ids"]) != fmt.Sprintf("[%d]", before+3) {

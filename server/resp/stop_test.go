@@ -46,9 +46,7 @@ func TestPipelineInHand(t *testing.T) {
 	if got := busy.rest(); got != ":1\r\n:2\r\n:3\r\n:1\r\n" {
 		t.Errorf("got %q", got)
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	must.Report(t, <-stopped)
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("again: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/certificate/certificatetest"
 )
 
@@ -20,10 +21,7 @@ func TestTLS(t *testing.T) {
 	files := certificatetest.Files(t)
 	cert, key := certificatetest.Pair(t, "seqd", time.Now().Add(time.Hour))
 	certificatetest.Put(t, files, cert, key)
-	pair, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(tls.LoadX509KeyPair(files.CertFile, files.KeyFile))(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(cert)
 	s := serve(t, func(set *settings) { set.resp.TLS = &tls.Config{Certificates: []tls.Certificate{pair}} }, define("order", newCounter(1)))
