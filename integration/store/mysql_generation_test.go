@@ -247,7 +247,12 @@ func TestMySQLLosslessIgnoresRecord(t *testing.T) {
 	s := openMySQL(t, o)
 	db := connectMySQL(t, o.DSN)
 	create(t, s)
+	fence, err := s.Fence(t.Context())
+	must.Do(t, err)
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence.Current))
 	execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = 7")
+	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence.Current))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), fence.Current))
 	for want := int64(1); want < 30; want += 10 {
 		r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: smallGap})
 		if err != nil || r.First != want {

@@ -133,7 +133,8 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 	}
 }
 
-// With a synchronous standby and failover lossless nothing is skipped.
+// With a synchronous standby and failover lossless nothing is skipped, and the fence is not compared:
+// a ledger continues on the new server.
 func TestPostgresLosslessFailover(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -143,15 +144,19 @@ func TestPostgresLosslessFailover(t *testing.T) {
 	s := openPostgres(t, url, func(o *postgres.Options) { o.Lossless, o.Timeout = true, 5*time.Second })
 	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
 	must.Get(allocate(t.Context(), s))(t)
+	before := fencedBy(t, s).Current
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), before))
 	server.Kill()
 	standby.Promote()
 	testenv.StartStandby(t, standby)
 	standby.Synchronous()
 
 	awaitStore(t, s)
-	if fence := fencedBy(t, s); fence.FailedOver() {
-		t.Errorf("it is %+v", fence)
+	if fence := fencedBy(t, s); fence.FailedOver() || fence.Current == before {
+		t.Errorf("it is %+v, before %s", fence, before)
 	}
+	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), before))
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("order", 1), before))
 	r, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000})
 	if want := (persist.Range{First: 11, Last: 20}); err != nil || r != want {
 		t.Errorf("%+v, %v, want %+v", r, err, want)
@@ -217,23 +222,42 @@ func TestPostgresCancelledCommit(t *testing.T) {
 	must.Report(t, must.Err(s.Documents().Read(ctx, "answer", "x")))
 }
 
-// A range and a lease are durable although the server was told meanwhile not to wait for commits.
-func TestPostgresAllocatesDurably(t *testing.T) {
+// What is written is durable although the server was told meanwhile not to wait for commits.
+func TestPostgresWritesDurably(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	standby := synchronous(t, server)
-	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = brief })
-	create(t, s)
-	other := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = brief })
-	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: fencedBy(t, other).Current}
+	ctx := t.Context()
+	open := func() *postgres.Store {
+		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Timeout = brief })
+	}
+	first := open()
+	create(t, first)
+	fence := fencedBy(t, first).Current
+	must.Do(t, first.CreateFenced(ctx, ledgerDocument("invoice", 1), fence))
+	writes := map[string]func(s *postgres.Store) error{
+		"a range": func(s *postgres.Store) error { return must.Err(allocate(ctx, s)) },
+		"a lease": func(s *postgres.Store) error {
+			return must.Err(s.Slots().Swap(ctx, registry, persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5), Source: fence}))
+		},
+		"a ledger":     func(s *postgres.Store) error { return s.UpdateFenced(ctx, ledgerDocument("invoice", 3), fence) },
+		"a new ledger": func(s *postgres.Store) error { return s.CreateFenced(ctx, ledgerDocument("order", 1), fence) },
+	}
+	stores := map[string]*postgres.Store{} // an error ends a connection, and a new one would be refused
+	for what := range writes {
+		stores[what] = open()
+		fencedBy(t, stores[what])
+	}
 	server.Query("ALTER SYSTEM SET synchronous_commit = off")
 	server.Reload()
-	must.Report(t, must.Err(allocate(t.Context(), s)))
+	must.Do(t, first.UpdateFenced(ctx, ledgerDocument("invoice", 2), fence))
+	for _, s := range stores {
+		must.Report(t, must.Err(allocate(ctx, s)))
+	}
 	standby.Pause()
-	must.Is(t, must.Err(allocate(t.Context(), s)), persist.ErrUnavailable, "a range did not wait for the standby")
-	if made, err := other.Slots().Swap(t.Context(), registry, lease); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("a lease did not wait for the standby: %t, %v", made, err)
+	for what, write := range writes {
+		must.Is(t, write(stores[what]), persist.ErrUnavailable, "%s did not wait for the standby", what)
 	}
 	standby.Resume()
 	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0")
@@ -328,12 +352,19 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	synchronous(t, server)
-	s := openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless = true })
+	lossless := func(o *postgres.Options) { o.Lossless = true }
+	s, other := openPostgres(t, server.URL(), lossless), openPostgres(t, server.URL(), lossless)
 	create(t, s)
 	must.Get(allocate(t.Context(), s))(t)
+	fence := fencedBy(t, other).Current
+	must.Do(t, s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence))
 	names := server.Query("SHOW synchronous_standby_names")
 	server.Query("ALTER SYSTEM SET synchronous_standby_names = ''")
 	server.Reload()
+	wants(t, other.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence), persist.ErrUnavailable)
+	if other.CreateFenced(t.Context(), ledgerDocument("order", 1), fence) == nil {
+		t.Error("the ledger is on one server only")
+	}
 	lease := persist.SlotSwap{NewSet: &slotSet, NewSlot: leased(5)}
 	made, err := s.Slots().Swap(t.Context(), registry, lease)
 	if err == nil || !strings.Contains(err.Error(), "synchronous_standby_names is empty") {
@@ -354,4 +385,5 @@ func TestPostgresCommitsCeaseToWait(t *testing.T) {
 	server.Reload()
 	awaitQuery(t, server, "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')", "1")
 	must.Report(t, must.Err(allocate(t.Context(), s)))
+	must.Report(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), fence)) // it is still the first one
 }
