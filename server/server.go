@@ -103,7 +103,7 @@ func New(cfg *config.Config, opts ...Option) *Server {
 	s.back.base, s.back.front = &s.base, &s.front
 	s.stop = sync.OnceValue(s.shutDown)
 	if s.base.log = s.base.opts.log; s.base.log == nil {
-		s.base.log, s.base.telemetry.lines = logging.Open(cfg.Log, s.base.opts.logTo)
+		s.base.log, s.base.telemetry.lines = logging.Open(logging.Options(cfg.Log), s.base.opts.logTo)
 	}
 	s.base.cleanups.add("the log", logPatience, s.closeLog)
 	s.base.count()

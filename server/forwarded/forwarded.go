@@ -4,8 +4,8 @@ package forwarded
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
+	"net/textproto"
 	"slices"
 	"strings"
 )
@@ -21,7 +21,9 @@ const (
 // Headers are all of them.
 func Headers() []string { return []string{For, Std, RealIP} }
 
-// Proxies are the proxies whose header is believed. The zero value believes nobody.
+// Proxies are the proxies whose header is believed. The zero value believes nobody. Its methods take
+// the other end of the connection that a request came by, as host:port, and the request's header
+// with canonical names.
 type Proxies struct {
 	header string
 	nets   []netip.Prefix
@@ -30,7 +32,7 @@ type Proxies struct {
 // New returns proxies with these addresses and networks, which say in a header, one of [Headers] in
 // any case, who sent a request.
 func New(header string, proxies []string) (p Proxies, err error) {
-	p.header = http.CanonicalHeaderKey(header)
+	p.header = textproto.CanonicalMIMEHeaderKey(header)
 	if len(proxies) > 0 && !slices.Contains(Headers(), p.header) {
 		return p, fmt.Errorf("%q is not one of the headers %q", header, Headers())
 	}
@@ -67,16 +69,16 @@ func (p *Proxies) trust(addr netip.Addr) bool {
 // Addr returns the address that sent a request, without a zone: the last one in the header that is
 // no trusted proxy, or the first one. What callers claim stands before it. If a proxy names no
 // address there, it is that of the proxy. It is invalid if the connection has none.
-func (p *Proxies) Addr(r *http.Request) netip.Addr {
-	addr, _ := p.sender(r)
+func (p *Proxies) Addr(peer string, header map[string][]string) netip.Addr {
+	addr, _ := p.sender(peer, header)
 	return addr
 }
 
 // sender returns the address that sent a request, and the element of the header that names it, ""
 // if it is the other end of the connection.
-func (p *Proxies) sender(r *http.Request) (addr netip.Addr, named string) {
-	addr = peer(r)
-	for _, line := range slices.Backward(r.Header[p.header]) {
+func (p *Proxies) sender(peer string, header map[string][]string) (addr netip.Addr, named string) {
+	addr = addrOf(peer)
+	for _, line := range slices.Backward(header[p.header]) {
 		for line != "" {
 			if !p.trust(addr) {
 				return addr, named
@@ -146,20 +148,20 @@ func parse(text string) netip.Addr {
 	return addr
 }
 
-// peer returns the address of the other end of the connection, which may be a proxy.
-func peer(r *http.Request) netip.Addr {
-	addr, _ := netip.ParseAddrPort(r.RemoteAddr) // without one nobody is trusted
+// addrOf returns the address of the other end of the connection, which may be a proxy.
+func addrOf(peer string) netip.Addr {
+	addr, _ := netip.ParseAddrPort(peer) // without one nobody is trusted
 	return addr.Addr().WithZone("").Unmap()
 }
 
 // Text returns Addr as text. It does not allocate if no proxy is trusted.
-func (p *Proxies) Text(r *http.Request) string {
+func (p *Proxies) Text(peer string, header map[string][]string) string {
 	if len(p.nets) > 0 {
-		if addr := p.Addr(r); addr.IsValid() {
+		if addr := p.Addr(peer, header); addr.IsValid() {
 			return addr.String()
 		}
 	}
-	return Host(r.RemoteAddr)
+	return Host(peer)
 }
 
 // Host returns the host in an address of the form host:port as Text shows it: without brackets and
@@ -174,11 +176,11 @@ func Host(text string) string {
 
 // Encrypted reports whether trusted proxies say that the sender uses HTTPS: by the parameter proto
 // of Forwarded, or else by X-Forwarded-Proto.
-func (p *Proxies) Encrypted(r *http.Request) bool {
+func (p *Proxies) Encrypted(peer string, header map[string][]string) bool {
 	if p.header == Std {
-		_, named := p.sender(r)
+		_, named := p.sender(peer, header)
 		return strings.EqualFold(param(named, "proto"), "https")
 	}
-	scheme, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
-	return strings.EqualFold(strings.TrimSpace(scheme), "https") && p.trust(peer(r))
+	scheme, _, _ := strings.Cut(textproto.MIMEHeader(header).Get("X-Forwarded-Proto"), ",")
+	return strings.EqualFold(strings.TrimSpace(scheme), "https") && p.trust(addrOf(peer))
 }

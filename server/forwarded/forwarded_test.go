@@ -66,14 +66,14 @@ func TestAddr(t *testing.T) {
 			r.Header.Set(other, "for=8.8.8.8")
 		}
 		r.Header[tt.header] = strings.Split(tt.lines, "|")
-		if got := p.Text(r); got != tt.want {
+		if got := p.Text(r.RemoteAddr, r.Header); got != tt.want {
 			t.Errorf("%s from %s: %s is %s, want %s", tt.header, tt.peer, tt.lines, got, tt.want)
 		}
 	}
 	nobody := Proxies{}
 	for peer, want := range map[string]string{proxy: "192.0.2.1", "[2001:db8::7]:1": "2001:db8::7", "[fe80::1%eth0]:1": "fe80::1", "@": "@", "192.0.2.1": "192.0.2.1"} {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{For: {"8.8.8.8"}}}
-		if got := nobody.Text(r); got != want {
+		if got := nobody.Text(r.RemoteAddr, r.Header); got != want {
 			t.Errorf("without proxies %s is %s, want %s", peer, got, want)
 		}
 		if got := Host(peer); got != want { // as for the Redis protocol
@@ -99,7 +99,7 @@ func TestEncrypted(t *testing.T) {
 	} {
 		p, _ := New(tt.header, []string{"192.0.2.1"})
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{tt.name: {tt.value}}}
-		if got := p.Encrypted(r); got != tt.want {
+		if got := p.Encrypted(r.RemoteAddr, r.Header); got != tt.want {
 			t.Errorf("%s: %s: %s from %s is %v", tt.header, tt.name, tt.value, tt.peer, got)
 		}
 	}

@@ -33,7 +33,7 @@ func (l accessLog) write(c *gin.Context, id string, start time.Time) {
 	attrs = append(attrs,
 		slog.String("method", loggedMethod(c.Request.Method)), slog.String("path", discreet(c.Request.URL.Path)), slog.String("query", shownQuery(c.Request.URL.RawQuery)),
 		slog.Int("status", c.Writer.Status()), slog.Int("bytes", c.Writer.Size()), slog.Float64("tookMs", milliseconds(now.Sub(start))),
-		slog.String("addr", l.proxies.Text(c.Request)), slog.String("requestId", id))
+		slog.String("addr", l.proxies.Text(c.Request.RemoteAddr, c.Request.Header)), slog.String("requestId", id))
 	for _, about := range [...]slog.Attr{
 		slog.String("caller", callerName(c)), slog.String("bizType", shownBizType(c)), slog.String("code", c.Writer.Header().Get("Seqd-Error")), slog.String("traceId", traceID(c.Request)),
 	} {

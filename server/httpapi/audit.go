@@ -56,7 +56,7 @@ type auditLog struct {
 func (l auditLog) write(c *gin.Context, id, target string, status int) {
 	query := shownQuery(c.Request.URL.RawQuery)
 	l.log.Write(c.Request.Context(), admin.Attempt{
-		Caller: callerName(c), Addr: l.proxies.Text(c.Request), RequestID: id,
+		Caller: callerName(c), Addr: l.proxies.Text(c.Request.RemoteAddr, c.Request.Header), RequestID: id,
 		Method: loggedMethod(c.Request.Method), Path: discreet(c.Request.URL.Path), Query: query,
 		Target: discreet(target), Status: status, Version: c.GetInt64(auditRevision),
 		// Routes of clients of other services ignore what they do not know, and make the change.

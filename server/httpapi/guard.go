@@ -28,7 +28,7 @@ func callerName(c *gin.Context) string { return seqd.OwnerName(c.Param(callerPar
 // callerOf returns who sent the request.
 func callerOf(c *gin.Context, proxies *forwarded.Proxies) seqd.Caller {
 	owner := c.Param(callerParam)
-	return seqd.Caller{Name: seqd.OwnerName(owner), Owner: owner, Addr: proxies.Text(c.Request), RequestID: requestID(c)}
+	return seqd.Caller{Name: seqd.OwnerName(owner), Owner: owner, Addr: proxies.Text(c.Request.RemoteAddr, c.Request.Header), RequestID: requestID(c)}
 }
 
 // admission decides whether a caller may make a request.

@@ -2,28 +2,29 @@
 // for the output; [New] returns one that writes at once. [Trouble] logs what fails repeatedly only
 // when that begins and ends.
 //
-// It depends only on the configuration's section log. It decides how lines are formatted and
-// written, and which are left out if there are too many. The other packages decide what to log.
+// It decides how lines are formatted and written, and which are left out if there are too many. The
+// other packages decide what to log.
 package logging
 
 import (
 	"bytes"
 	"io"
 	"log/slog"
-
-	"github.com/seqd/seqd/server/config"
 )
+
+// Options are those of the section log of the configuration.
+type Options struct{ Level, Format string }
 
 // New returns the logger that the configuration asks for. If w blocks, the callers of the logger
 // block; see [Open].
-func New(cfg config.Log, w io.Writer) *slog.Logger {
+func New(o Options, w io.Writer) *slog.Logger {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+	if err := level.UnmarshalText([]byte(o.Level)); err != nil {
 		// a configuration that was validated has no such level
 		level = slog.LevelInfo
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "text" {
+	if o.Format == "text" {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))
@@ -31,13 +32,13 @@ func New(cfg config.Log, w io.Writer) *slog.Logger {
 
 // Open returns a logger that never waits for w, and the writer behind it, which the caller must
 // close.
-func Open(cfg config.Log, w io.Writer) (*slog.Logger, *Writer) {
+func Open(o Options, w io.Writer) (*slog.Logger, *Writer) {
 	lines := newWriter(w, func(dropped int64) []byte {
 		var line bytes.Buffer
-		New(cfg, &line).Warn("lines of the log were dropped: its output did not take them", "count", dropped)
+		New(o, &line).Warn("lines of the log were dropped: its output did not take them", "count", dropped)
 		return line.Bytes()
 	})
-	return New(cfg, lines), lines
+	return New(o, lines), lines
 }
 
 // Trouble logs a warning when an operation that is repeated begins to fail, and a line when it

@@ -3,14 +3,12 @@ package logging
 import (
 	"strings"
 	"testing"
-
-	"github.com/seqd/seqd/server/config"
 )
 
 func TestLogger(t *testing.T) {
 	for format, want := range map[string]string{"json": `"msg":"shown"`, "text": "msg=shown"} {
 		var out strings.Builder
-		log := New(config.Log{Level: "warn", Format: format}, &out)
+		log := New(Options{Level: "warn", Format: format}, &out)
 		log.Info("hidden")
 		log.Warn("shown")
 		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, "hidden") {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
-	"github.com/seqd/seqd/server/config"
 )
 
 // valve is an output that takes nothing while it is shut, and fails while it has an error.
@@ -151,7 +150,7 @@ func TestLogOutputFails(t *testing.T) {
 func TestLogToAFullDisk(t *testing.T) {
 	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	defer full.Close()
-	log, lines := Open(config.Log{Level: "info", Format: "json"}, full)
+	log, lines := Open(Options{Level: "info", Format: "json"}, full)
 	for range 100 {
 		log.Info("a line")
 	}
@@ -166,7 +165,7 @@ func TestLogTellsOfDroppedLines(t *testing.T) {
 	for format, want := range map[string]string{"json": `"level":"WARN"`, "text": "level=WARN"} {
 		out := opened()
 		out.fail(errors.New("no space left on device"), 0)
-		log, lines := Open(config.Log{Level: "info", Format: format}, out)
+		log, lines := Open(Options{Level: "info", Format: format}, out)
 		log.Info("lost")
 		lines.await(t, func() bool { return lines.Dropped() == 1 })
 		out.fail(nil, 0)

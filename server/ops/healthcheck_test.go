@@ -38,7 +38,7 @@ func runNode(t *testing.T, flags map[string]string) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	addr, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- server.Run(ctx, cfg, server.WithLogger(logging.New(config.Log{Level: "error"}, io.Discard)), server.WithOnListen(func(a net.Addr) { addr <- a.String() }))
+		ended <- server.Run(ctx, cfg, server.WithLogger(logging.New(logging.Options{Level: "error"}, io.Discard)), server.WithOnListen(func(a net.Addr) { addr <- a.String() }))
 	}()
 	t.Cleanup(func() {
 		cancel()

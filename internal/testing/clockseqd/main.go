@@ -54,7 +54,7 @@ func run(ctx context.Context, args, env []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return server.Run(ctx, cfg, server.WithLogger(logging.New(cfg.Log, errs)), server.WithClock(now))
+	return server.Run(ctx, cfg, server.WithLogger(logging.New(logging.Options(cfg.Log), errs)), server.WithClock(now))
 }
 
 // raise does what `seqd raise` does.
