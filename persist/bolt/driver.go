@@ -56,38 +56,33 @@ const lockPatience = 200 * time.Millisecond
 // Open implements [driver.Settings].
 func (s *Settings) Open(_ context.Context, how driver.How) (persist.Store, error) {
 	if how.ReadOnly {
-		return driver.OrNil(s.look(how.Now))
+		return driver.OrNil(OpenReadOnly(Options{Path: s.Path, LockTimeout: lockPatience, Now: how.Now}))
 	}
 	return driver.OrNil(Open(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: how.Now}))
 }
 
-func (s *Settings) look(now func() time.Time) (*Store, error) {
-	return OpenReadOnly(Options{Path: s.Path, LockTimeout: lockPatience, Now: now})
-}
-
 // Examine implements [driver.Settings].
-func (s *Settings) Examine(ctx context.Context, e driver.Examination) persist.Store {
-	store, err := s.look(e.Now)
+func (s *Settings) Examine(ctx context.Context, e driver.Examination) (readable bool) {
 	switch {
-	case errors.Is(err, ErrInUse):
+	case errors.Is(e.Err, ErrInUse):
 		s.inUse(ctx, e)
-		return nil
-	case errors.Is(err, persist.ErrOlder):
-		e.Add(driver.Fail, e.Key, "", "%v", err) // which says what to do
-		return nil
-	case err != nil:
-		e.Add(driver.Fail, e.Key, "restore a backup; see docs/OPERATIONS.md", "%v", err)
-		return nil
+		return false
+	case errors.Is(e.Err, persist.ErrOlder):
+		e.Add(driver.Fail, e.Key, "", "%v", e.Err) // which says what to do
+		return false
+	case e.Err != nil:
+		e.Add(driver.Fail, e.Key, "restore a backup; see docs/OPERATIONS.md", "%v", e.Err)
+		return false
 	}
 	e.OK(e.Key, "%s is of format %d and no process has it", s.Path, Format)
-	switch files, answers, err := store.InspectAnswers(); {
+	switch files, answers, err := e.Store.(*Store).InspectAnswers(); {
 	case err != nil:
 		e.Add(driver.Fail, e.Key, "restore the folder, or remove it as a whole; see docs/IDEMPOTENCY.md",
 			"the answers to requests with an Idempotency-Key, which are refused while this lasts: %v", err)
 	case files > 0:
 		e.OK(e.Key, "%d answers to requests with an Idempotency-Key are in %d files", answers, files)
 	}
-	return store
+	return true
 }
 
 // inUse asks the node that holds the file how it is.

@@ -36,9 +36,8 @@ type Settings interface {
 	// an operator.
 	Open(ctx context.Context, how How) (persist.Store, error)
 	// Examine reports what is wrong with the store, for seqd doctor. It changes nothing, and returns
-	// the store, opened to be looked at, or nil if what it contains cannot be read now. A file was
-	// looked at before, and exists.
-	Examine(ctx context.Context, e Examination) persist.Store
+	// whether what the store contains can be read now.
+	Examine(ctx context.Context, e Examination) (readable bool)
 }
 
 // File is implemented by the settings of a store that is a file on this machine.
@@ -83,8 +82,9 @@ func (h How) Patience(timeout time.Duration) time.Duration {
 }
 
 // Trace is called before a command is sent. It returns nil if the command is not traced. Otherwise
-// done is called when the command has ended.
-type Trace func(ctx context.Context, c Command) (done func(error))
+// done is called when the command has ended: with nil, or with an error and a word or number for its
+// kind. The trace shows the kind only, because the error may contain what was written.
+type Trace func(ctx context.Context, c Command) (done func(err error, kind string))
 
 // Command is what a trace shows of a command. It has nothing of what is stored.
 type Command struct {
@@ -95,19 +95,6 @@ type Command struct {
 	// Database and Collection are "" if they are not known.
 	Database, Collection string
 }
-
-// Failure is the error of a command. A trace shows its kind only, because the rest may contain what
-// was written.
-type Failure struct {
-	Kind string
-	Err  error
-}
-
-// Error returns the error.
-func (f Failure) Error() string { return f.Err.Error() }
-
-// Unwrap returns the error.
-func (f Failure) Unwrap() error { return f.Err }
 
 // OrNil returns a nil store if there is an error, and not a nil pointer in an interface.
 func OrNil[S persist.Store](store S, err error) (persist.Store, error) {

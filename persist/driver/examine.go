@@ -36,12 +36,14 @@ type Examination struct {
 	// Section is the key of the driver's section, and Key that of the setting that says where the
 	// store is: store.mongo and store.mongo.uri.
 	Section, Key string
-	// Now is the clock of this machine.
-	Now func() time.Time
+	// Store was opened with these settings to be looked at. Err is why it could not be opened. A file
+	// exists.
+	Store persist.Store
+	Err   error
 	// Clock notes the clock of a server: how far it is ahead, accurate to half of roundTrip.
 	Clock func(whose string, offset, roundTrip time.Duration)
-	// Nodes returns how many nodes run on a store now, at least 1.
-	Nodes func(ctx context.Context, store persist.Store) int
+	// Nodes returns how many nodes run on the store now, at least 1.
+	Nodes func(ctx context.Context) int
 	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
 	// The error is why it is not alive.
 	Ask func(ctx context.Context) (said string, err error)

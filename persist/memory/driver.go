@@ -27,4 +27,4 @@ func (*settings) Open(_ context.Context, how driver.How) (persist.Store, error) 
 }
 
 // Examine implements [driver.Settings]. There is nothing to examine.
-func (*settings) Examine(context.Context, driver.Examination) persist.Store { return nil }
+func (*settings) Examine(context.Context, driver.Examination) bool { return false }

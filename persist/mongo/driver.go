@@ -44,12 +44,8 @@ func (s *Settings) Place() string { return "the database " + s.Database + " at "
 
 // Open implements [driver.Settings].
 func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
-	return driver.OrNil(s.open(ctx, how))
-}
-
-func (s *Settings) open(ctx context.Context, how driver.How) (*Store, error) {
-	return Open(ctx, Options{
+	return driver.OrNil(Open(ctx, Options{
 		URI: s.URI, Database: s.Database, Timeout: how.Patience(s.Timeout), Now: how.Now,
 		Unreached: how.Unreached, ReadOnly: how.ReadOnly, Admit: how.Admit, Monitor: monitor(how.Trace),
-	})
+	}))
 }

@@ -4,25 +4,22 @@ import (
 	"context"
 	"strings"
 
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
 )
 
 // Examine implements [driver.Settings].
-func (s *Settings) Examine(ctx context.Context, e driver.Examination) persist.Store {
-	store, err := s.open(ctx, driver.How{Now: e.Now, ReadOnly: true})
-	if err != nil {
-		e.Add(driver.Fail, e.Key, "start the server, or correct the address, user and password", "%s", strings.TrimPrefix(err.Error(), e.Key+": "))
-		return nil
+func (s *Settings) Examine(ctx context.Context, e driver.Examination) (readable bool) {
+	if e.Err != nil {
+		e.Add(driver.Fail, e.Key, "start the server, or correct the address, user and password", "%s", strings.TrimPrefix(e.Err.Error(), e.Key+": "))
+		return false
 	}
-	server, err := store.Inspect(ctx)
+	server, err := e.Store.(*Store).Inspect(ctx)
 	if err != nil {
 		e.Add(driver.Fail, e.Key, "", "the server cannot be asked about itself: %v", err)
-		_ = store.Close()
-		return nil
+		return false
 	}
 	server.judge(e)
-	return store
+	return true
 }
 
 // judge reports what is wrong with a server.

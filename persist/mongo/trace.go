@@ -22,7 +22,7 @@ func monitor(trace driver.Trace) *event.CommandMonitor {
 		Started:   m.started,
 		Succeeded: func(_ context.Context, e *event.CommandSucceededEvent) { m.ended(&e.CommandFinishedEvent, nil) },
 		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
-			m.ended(&e.CommandFinishedEvent, failure(e.Failure))
+			m.ended(&e.CommandFinishedEvent, e.Failure)
 		},
 	}
 }
@@ -30,7 +30,7 @@ func monitor(trace driver.Trace) *event.CommandMonitor {
 // tracer finds the trace of a command when the command ends.
 type tracer struct {
 	trace   driver.Trace
-	running sync.Map // func(error) by commandID
+	running sync.Map // func(error, string) by commandID
 }
 
 // commandID identifies a command in progress.
@@ -49,16 +49,15 @@ func (t *tracer) started(ctx context.Context, e *event.CommandStartedEvent) {
 
 func (t *tracer) ended(e *event.CommandFinishedEvent, err error) {
 	if done, ok := t.running.LoadAndDelete(commandID{e.ConnectionID, e.RequestID}); ok {
-		done.(func(error))(err)
+		done.(func(error, string))(err, kindOf(err))
 	}
 }
 
-// failure names an error by the number that the server gives it. The rest may contain what was
-// written.
-func failure(err error) error {
+// kindOf returns the number of a server's error, and for others that there was no answer.
+func kindOf(err error) string {
 	var answer mongo.CommandError
 	if errors.As(err, &answer) && answer.Code != 0 {
-		return driver.Failure{Kind: strconv.Itoa(int(answer.Code)), Err: err}
+		return strconv.Itoa(int(answer.Code))
 	}
-	return driver.Failure{Kind: "connection", Err: err}
+	return "connection"
 }

@@ -17,13 +17,12 @@ import (
 // A trace has the names of a command and of its collection, and of an error the server's number.
 func TestMonitor(t *testing.T) {
 	var ended []string
-	m := monitor(func(_ context.Context, c driver.Command) func(error) {
+	m := monitor(func(_ context.Context, c driver.Command) func(error, string) {
 		if c.Operation == "hello" {
 			return nil
 		}
-		return func(err error) {
-			failure, _ := err.(driver.Failure)
-			ended = append(ended, fmt.Sprint(c.System, " ", c.Operation, " ", c.Database, " ", c.Collection, " ", failure.Kind))
+		return func(err error, kind string) {
+			ended = append(ended, fmt.Sprint(c.System, " ", c.Operation, " ", c.Database, " ", c.Collection, " ", err != nil, " ", kind))
 		}
 	})
 	for i, test := range []struct {
@@ -31,9 +30,9 @@ func TestMonitor(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"find", nil, "mongodb find seqd counters "},
-		{"find", mongo.CommandError{Code: 11000, Message: "secret"}, "mongodb find seqd counters 11000"},
-		{"find", errors.New("secret"), "mongodb find seqd counters connection"},
+		{"find", nil, "mongodb find seqd counters false connection"},
+		{"find", mongo.CommandError{Code: 11000, Message: "secret"}, "mongodb find seqd counters true 11000"},
+		{"find", errors.New("secret"), "mongodb find seqd counters true connection"},
 		{"hello", nil, ""},
 	} {
 		ended = nil

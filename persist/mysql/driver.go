@@ -34,15 +34,5 @@ func (s *Settings) Place() string {
 
 // Open implements [driver.Settings].
 func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {
-	return driver.OrNil(s.open(ctx, how))
-}
-
-func (s *Settings) open(ctx context.Context, how driver.How) (*Store, error) {
-	return Open(ctx, Options{DSN: s.DSN, Options: s.Options(how, "mysql")})
-}
-
-// Examine implements [driver.Settings].
-func (s *Settings) Examine(ctx context.Context, e driver.Examination) persist.Store {
-	store, err := s.open(ctx, driver.How{Now: e.Now, ReadOnly: true})
-	return s.Judge(ctx, e, store, err)
+	return driver.OrNil(Open(ctx, Options{DSN: s.DSN, Options: s.Options(how, "mysql")}))
 }

@@ -9,31 +9,24 @@ import (
 	"github.com/seqd/seqd/persist/driver"
 )
 
-// Inspected is a store of a driver, which says what its server is like.
-type Inspected interface {
-	persist.Store
+// inspected is a store of a driver, which says what its server is like.
+type inspected interface {
 	Inspect(ctx context.Context) (Server, error)
 }
 
-// Judge does what Examine of [driver.Settings] says, with the store that was opened to be looked at,
-// or err if it could not be opened.
-func (s *Settings) Judge(ctx context.Context, e driver.Examination, store Inspected, err error) persist.Store {
-	if err != nil {
-		e.Add(driver.Fail, e.Key, "start the server, or correct the address, the database, the user and the password", "%s", strings.TrimPrefix(err.Error(), e.Key+": "))
-		return nil
+// Examine implements [driver.Settings].
+func (s *Settings) Examine(ctx context.Context, e driver.Examination) (readable bool) {
+	if e.Err != nil {
+		e.Add(driver.Fail, e.Key, "start the server, or correct the address, the database, the user and the password", "%s", strings.TrimPrefix(e.Err.Error(), e.Key+": "))
+		return false
 	}
-	server, err := store.Inspect(ctx)
+	server, err := e.Store.(inspected).Inspect(ctx)
 	if err != nil {
 		e.Add(driver.Fail, e.Key, "", "the server cannot be asked about itself: %v", err)
-		_ = store.Close()
-		return nil
+		return false
 	}
-	judge{e, s, server}.all(e.Nodes(ctx, store))
-	if server.Schema == 0 || errors.Is(server.Refused, persist.ErrUnavailable) {
-		_ = store.Close()
-		return nil
-	}
-	return store
+	judge{e, s, server}.all(e.Nodes(ctx))
+	return server.Schema > 0 && !errors.Is(server.Refused, persist.ErrUnavailable)
 }
 
 // judge reports what is wrong with a server.

@@ -77,7 +77,7 @@ func traced(trace driver.Trace, system string) func(ctx context.Context, stateme
 			if errors.Is(err, persist.ErrNotFound) || errors.Is(err, persist.ErrExists) {
 				err = nil
 			}
-			done(err)
+			done(err, "error")
 		}
 	}
 }

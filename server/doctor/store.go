@@ -25,11 +25,15 @@ func (c storeCheck) run(ctx context.Context, f *findings) {
 	if path, inFile := cfg.File(); inFile && !c.file(f, cfg.Key(), path) {
 		return
 	}
-	store := cfg.Chosen().Examine(ctx, driver.Examination{
-		Add: f.add, Section: cfg.Section(), Key: cfg.Key(), Now: c.d.Now, Clock: c.d.clocks.heardStore, Nodes: c.nodes, Ask: c.d.Ask,
-	})
-	if store != nil {
+	store, err := c.look(ctx)
+	if err == nil {
 		defer store.Close()
+	}
+	readable := cfg.Chosen().Examine(ctx, driver.Examination{
+		Add: f.add, Section: cfg.Section(), Key: cfg.Key(), Store: store, Err: err, Clock: c.d.clocks.heardStore, Ask: c.d.Ask,
+		Nodes: func(ctx context.Context) int { return c.nodes(ctx, store) },
+	})
+	if readable {
 		c.contents(ctx, f, store)
 	}
 }

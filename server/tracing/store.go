@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"errors"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -11,7 +10,7 @@ import (
 
 // Command begins the span of a command to the server of a store, as [driver.Trace] says. A span
 // contains what the command says of itself, and of an error its kind.
-func (t *Tracing) Command(ctx context.Context, c driver.Command) (done func(error)) {
+func (t *Tracing) Command(ctx context.Context, c driver.Command) (done func(err error, kind string)) {
 	name := c.Operation
 	attrs := []attribute.KeyValue{attribute.String("db.system.name", c.System), attribute.String("db.operation.name", c.Operation)}
 	if c.Database != "" {
@@ -25,23 +24,15 @@ func (t *Tracing) Command(ctx context.Context, c driver.Command) (done func(erro
 	if span == nil {
 		return nil
 	}
-	return func(err error) {
+	return func(err error, kind string) {
 		if err != nil {
-			fail(span, failureKind(err))
+			if known := errorType(err); known != "connection" {
+				kind = known
+			}
+			fail(span, kind)
 		}
 		span.End()
 	}
 }
 
 var _ driver.Trace = (*Tracing)(nil).Command
-
-// failureKind classifies the error of a command.
-func failureKind(err error) string {
-	if kind := errorType(err); kind != "connection" {
-		return kind
-	}
-	if failure, ok := errors.AsType[driver.Failure](err); ok {
-		return failure.Kind
-	}
-	return "error"
-}

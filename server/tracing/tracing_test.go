@@ -338,24 +338,24 @@ func TestCommand(t *testing.T) {
 		}
 		ctx, request := tr.Begin(httptest.NewRequest("GET", "/seq/order", nil))
 		secret := errors.New("secret")
-		for _, err := range []error{nil, driver.Failure{Kind: "11000", Err: secret}, secret, driver.Failure{Kind: "11000", Err: context.DeadlineExceeded}} {
-			tr.Command(ctx, command)(err)
+		for _, err := range []error{nil, secret, context.DeadlineExceeded} {
+			tr.Command(ctx, command)(err, "11000")
 		}
-		tr.Command(ctx, driver.Command{System: "postgresql", Operation: "allocate"})(nil)
+		tr.Command(ctx, driver.Command{System: "postgresql", Operation: "allocate"})(nil, "")
 		request.End()
 		got := spans()
-		if len(got) != 6 {
-			t.Fatalf("%d spans arrived, want 6", len(got))
+		if len(got) != 5 {
+			t.Fatalf("%d spans arrived, want 5", len(got))
 		}
-		for i, kind := range []string{"", "11000", "error", "timeout"} {
+		for i, kind := range []string{"", "11000", "timeout"} {
 			s := got[i]
-			if s.Name != "find counters" || s.ParentID != got[5].ID || s.Attributes["db.system.name"] != "mongodb" || s.Attributes["db.namespace"] != "seqd" ||
+			if s.Name != "find counters" || s.ParentID != got[4].ID || s.Attributes["db.system.name"] != "mongodb" || s.Attributes["db.namespace"] != "seqd" ||
 				s.Attributes["error.type"] != kind || s.Failed != (kind != "") {
 				t.Errorf("%+v, want the error type %q", s, kind)
 			}
 		}
-		if _, named := got[4].Attributes["db.namespace"]; got[4].Name != "allocate" || named {
-			t.Errorf("%+v", got[4])
+		if _, named := got[3].Attributes["db.namespace"]; got[3].Name != "allocate" || named {
+			t.Errorf("%+v", got[3])
 		}
 		mustNotTell(t, got, "secret")
 	})
