@@ -1,57 +1,53 @@
 package gate
 
-import (
-	"net/http"
-
-	"github.com/seqd/seqd"
-)
+import "github.com/seqd/seqd"
 
 // status maps every code to its HTTP status.
 var status = map[seqd.Code]int{
-	seqd.CodeInvalidBizType:       http.StatusBadRequest,
-	seqd.CodeInvalidCount:         http.StatusBadRequest,
-	seqd.CodeInvalidID:            http.StatusBadRequest,
-	seqd.CodeInvalidRequest:       http.StatusBadRequest,
-	seqd.CodeInvalidDefinition:    http.StatusBadRequest,
-	seqd.CodeUnauthorized:         http.StatusUnauthorized,
-	seqd.CodeForbidden:            http.StatusForbidden,
-	seqd.CodeUnknownBizType:       http.StatusNotFound,
-	seqd.CodeNotFound:             http.StatusNotFound,
-	seqd.CodeMethodNotAllowed:     http.StatusMethodNotAllowed,
-	seqd.CodeConflict:             http.StatusConflict,
-	seqd.CodeDisabled:             http.StatusConflict,
-	seqd.CodeExhausted:            http.StatusConflict,
-	seqd.CodeStoreFailedOver:      http.StatusConflict,
-	seqd.CodePreconditionFailed:   http.StatusPreconditionFailed,
-	seqd.CodeBodyTooLarge:         http.StatusRequestEntityTooLarge,
-	seqd.CodeUnsupportedMediaType: http.StatusUnsupportedMediaType,
-	seqd.CodeURITooLong:           http.StatusRequestURITooLong,
-	seqd.CodeHeadersTooLarge:      http.StatusRequestHeaderFieldsTooLarge,
-	seqd.CodeInvalidKey:           http.StatusBadRequest,
-	seqd.CodeInvalidTTL:           http.StatusBadRequest,
-	seqd.CodeTooManyKeys:          http.StatusConflict,
-	seqd.CodeTooManyReserved:      http.StatusConflict,
-	seqd.CodeUnknownReservation:   http.StatusNotFound,
-	seqd.CodeReservationExpired:   http.StatusConflict,
-	seqd.CodeReservationReleased:  http.StatusConflict,
-	seqd.CodeReservationConfirmed: http.StatusConflict,
-	seqd.CodeNumberVoid:           http.StatusConflict,
-	seqd.CodeRateLimited:          http.StatusTooManyRequests,
-	seqd.CodeTooManyAnswers:       http.StatusTooManyRequests,
-	seqd.CodeAnswersFull:          http.StatusInsufficientStorage,
-	seqd.CodeIdempotencyKeyReused: http.StatusUnprocessableEntity,
-	seqd.CodePluginPanic:          http.StatusInternalServerError,
-	seqd.CodeInternal:             http.StatusInternalServerError,
-	seqd.CodeStarting:             http.StatusServiceUnavailable,
-	seqd.CodeStopping:             http.StatusServiceUnavailable,
-	seqd.CodeOverloaded:           http.StatusServiceUnavailable,
-	seqd.CodeStoreUnavailable:     http.StatusServiceUnavailable,
-	seqd.CodeRedisUnavailable:     http.StatusServiceUnavailable,
-	seqd.CodeClockRollback:        http.StatusServiceUnavailable,
-	seqd.CodeNoMachineID:          http.StatusServiceUnavailable,
-	seqd.CodeCursorContested:      http.StatusServiceUnavailable,
-	seqd.CodeTimeout:              http.StatusServiceUnavailable,
-	seqd.CodeCanceled:             http.StatusServiceUnavailable,
+	seqd.CodeInvalidBizType:       400,
+	seqd.CodeInvalidCount:         400,
+	seqd.CodeInvalidID:            400,
+	seqd.CodeInvalidRequest:       400,
+	seqd.CodeInvalidDefinition:    400,
+	seqd.CodeUnauthorized:         401,
+	seqd.CodeForbidden:            403,
+	seqd.CodeUnknownBizType:       404,
+	seqd.CodeNotFound:             404,
+	seqd.CodeMethodNotAllowed:     405,
+	seqd.CodeConflict:             409,
+	seqd.CodeDisabled:             409,
+	seqd.CodeExhausted:            409,
+	seqd.CodeStoreFailedOver:      409,
+	seqd.CodePreconditionFailed:   412,
+	seqd.CodeBodyTooLarge:         413,
+	seqd.CodeUnsupportedMediaType: 415,
+	seqd.CodeURITooLong:           414,
+	seqd.CodeHeadersTooLarge:      431,
+	seqd.CodeInvalidKey:           400,
+	seqd.CodeInvalidTTL:           400,
+	seqd.CodeTooManyKeys:          409,
+	seqd.CodeTooManyReserved:      409,
+	seqd.CodeUnknownReservation:   404,
+	seqd.CodeReservationExpired:   409,
+	seqd.CodeReservationReleased:  409,
+	seqd.CodeReservationConfirmed: 409,
+	seqd.CodeNumberVoid:           409,
+	seqd.CodeRateLimited:          429,
+	seqd.CodeTooManyAnswers:       429,
+	seqd.CodeAnswersFull:          507,
+	seqd.CodeIdempotencyKeyReused: 422,
+	seqd.CodePluginPanic:          500,
+	seqd.CodeInternal:             500,
+	seqd.CodeStarting:             503,
+	seqd.CodeStopping:             503,
+	seqd.CodeOverloaded:           503,
+	seqd.CodeStoreUnavailable:     503,
+	seqd.CodeRedisUnavailable:     503,
+	seqd.CodeClockRollback:        503,
+	seqd.CodeNoMachineID:          503,
+	seqd.CodeCursorContested:      503,
+	seqd.CodeTimeout:              503,
+	seqd.CodeCanceled:             503,
 }
 
 // StatusOf returns the HTTP status of a code. It is 500 and above if the service failed and not the
@@ -59,7 +55,7 @@ var status = map[seqd.Code]int{
 // internal error.
 func StatusOf(code seqd.Code) (number int, known bool) {
 	if number, known = status[code]; !known {
-		number = http.StatusInternalServerError
+		number = 500
 	}
 	return number, known
 }
