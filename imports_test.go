@@ -16,7 +16,8 @@ import (
 const module = "github.com/seqd/seqd"
 
 // A rule says which packages of this module a folder may import in its product code, and why no
-// others. "." is the root package.
+// others. "." is the root package. Package net/http counts as one of this module: what does not
+// speak HTTP does without its types.
 type rule struct{ may, why string }
 
 // everywhere are the folders that every other may import: what reads values as text, so that no
@@ -149,7 +150,7 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/webhook": {
-		may: ". internal/retry internal/version plugin",
+		may: ". internal/retry internal/version net/http plugin",
 		why: "it repeats its requests, and says which version sends them",
 	},
 	"standard": {
@@ -160,7 +161,7 @@ var rules = map[string]rule{
 
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
-		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version persist persist/driver " +
+		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version net/http persist persist/driver " +
 			"persist/storeclock plugin server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
@@ -213,7 +214,7 @@ var rules = map[string]rule{
 			"which nodes follow changes is known to nodes",
 	},
 	"server/doctor": {
-		may: ". persist persist/driver server/config " +
+		may: ". net/http persist persist/driver server/config " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "it examines the back ends of the service, and needs of strategies and plugins the " +
 			"keys of their settings only; a driver examines its store",
@@ -228,7 +229,7 @@ var rules = map[string]rule{
 			"gate knows which codes there are",
 	},
 	"server/compat": {
-		may: ". server/access server/admin server/gate server/httpapi",
+		may: ". net/http server/access server/admin server/gate server/httpapi",
 		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
@@ -239,7 +240,7 @@ var rules = map[string]rule{
 		why: "it knows connections, and neither what is said on them nor by whom",
 	},
 	"server/console": {
-		may: ". persist server/access server/admin server/forwarded server/httpapi",
+		may: ". net/http persist server/access server/admin server/forwarded server/httpapi",
 		why: "it is a client of the API, beside which it is served; sessions are documents, and " +
 			"hold tokens",
 	},
@@ -251,7 +252,7 @@ var rules = map[string]rule{
 		why: "it looks at a request, whatever is asked",
 	},
 	"server/httpapi": {
-		may: ". internal/lazydeadline internal/sheet server/access server/admin server/connections " +
+		may: ". internal/lazydeadline internal/sheet net/http server/access server/admin server/connections " +
 			"server/errorpage server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",
@@ -282,7 +283,7 @@ var rules = map[string]rule{
 		why: "it uses the operating system only",
 	},
 	"server/ops": {
-		may: ". internal/sheet persist persist/driver server/backends server/certificate " +
+		may: ". internal/sheet net/http persist persist/driver server/backends server/certificate " +
 			"server/access server/config server/definitions server/doctor server/nodes server/openfiles strategy " +
 			"strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
@@ -296,10 +297,11 @@ var rules = map[string]rule{
 		why: "the Redis protocol uses the issuer and what every protocol asks, and nothing else",
 	},
 	"server/tracing": {
-		may: "persist/driver",
+		may: "net/http persist/driver",
 		why: "it traces requests and commands of any kind",
 	},
 	"server/tracing/tracingtest": {
+		may: "net/http",
 		why: "a collector for tests implements the protocol only",
 	},
 
@@ -348,7 +350,7 @@ var rules = map[string]rule{
 		why: "a program that embeds the issuer needs a store and a strategy, and no server",
 	},
 	"examples/invoices": {
-		may: "client",
+		may: "client net/http",
 		why: "a program that takes numbers over HTTP needs the client only",
 	},
 
@@ -440,7 +442,7 @@ var rules = map[string]rule{
 		why: "it is cmd/seqd with another clock",
 	},
 	"internal/testing/load": {
-		may: "internal/testing/record internal/testing/respconn",
+		may: "internal/testing/record internal/testing/respconn net/http",
 		why: "it calls seqd from outside only",
 	},
 	"internal/testing/longtest": {
@@ -451,7 +453,7 @@ var rules = map[string]rule{
 		why: "it fails a test and knows errors and their codes, nothing of what failed",
 	},
 	"internal/testing/node": {
-		may: "internal/testing/await internal/testing/ordercheck",
+		may: "internal/testing/await internal/testing/ordercheck net/http",
 		why: "it uses seqd from outside only",
 	},
 	"internal/testing/ordercheck": {
@@ -470,7 +472,7 @@ var rules = map[string]rule{
 		why: "it shares no code with what it talks to",
 	},
 	"internal/testing/sim": {
-		may: ". internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record " +
+		may: ". internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record net/http " +
 			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config server/ops",
 		why: "it runs services and commands as seqd does, and calls them from outside",
 	},
@@ -587,7 +589,7 @@ func ownImports(file string) (folders []string, err error) {
 		}
 		if name == module {
 			folders = append(folders, ".")
-		} else if folder, ok := strings.CutPrefix(name, module+"/"); ok {
+		} else if folder, ok := strings.CutPrefix(name, module+"/"); ok || name == "net/http" {
 			folders = append(folders, folder)
 		}
 	}
