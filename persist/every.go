@@ -22,7 +22,12 @@ func CountersUnder(ctx context.Context, from Counters, prefix string) iter.Seq2[
 
 // EveryDocument is [EveryCounter] for the documents of one kind, in byte order of their keys.
 func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[Document, error] {
-	return pages("", func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
+	return DocumentsUnder(ctx, from, kind, "")
+}
+
+// DocumentsUnder is [EveryDocument] for the documents whose keys begin with a prefix and are longer.
+func DocumentsUnder(ctx context.Context, from Documents, kind, prefix string) iter.Seq2[Document, error] {
+	return pages(prefix, func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
 }
 
 // pages yields the records whose keys begin with a prefix, page after page, until a page is not

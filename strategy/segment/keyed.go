@@ -182,7 +182,7 @@ func (s *Keyed) present() seqd.Period {
 	}
 	p := s.calendar.Present(s.env.Now()).Period
 	if s.purgeDue(p) {
-		s.start(s.purgeKeys)
+		s.start(s.purge)
 	}
 	return p
 }

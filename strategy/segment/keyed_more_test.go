@@ -192,7 +192,7 @@ func TestPurgedKeysLeaveNoCursor(t *testing.T) {
 			}
 		}
 		s := keyed(t, store, time.Now, redis, short)
-		if n, err := s.purgeKeysBefore(t.Context()); err != nil || n == 0 {
+		if n, err := s.purgeBefore(t.Context()); err != nil || n == 0 {
 			t.Errorf("%d counters were removed, %v", n, err)
 		}
 		ended(t, s)

@@ -119,7 +119,7 @@ func TestPurgeThatFails(t *testing.T) {
 			s := keyed(t, store, time.Now, nil, short)
 			defer ended(t, s)
 			counted(&s.family)
-			return s.purgeKeysBefore(t.Context())
+			return s.purgeBefore(t.Context())
 		}
 		s := periodic(t, store, time.Now, nil, short)
 		defer closed(t, s)

@@ -1,10 +1,12 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"iter"
+	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -24,16 +26,14 @@ const (
 	// removes past ones: a clock that was ahead for a moment removes nothing, even if the store has
 	// no other clock.
 	purgeDelay = time.Hour
-	// purgePage is how many counters are read at a time.
-	purgePage = 100
+	// purgeParallel is how many counters are removed at once, and purgeAtOnce how many are collected
+	// before that.
+	purgeParallel, purgeAtOnce = 16, 1000
 )
 
 func isNotFound(err error) bool { return errors.Is(err, persist.ErrNotFound) }
 
 func isExists(err error) bool { return errors.Is(err, persist.ErrExists) }
-
-// prefix begins the names of the counters of periods.
-func (s *Periodic) prefix() string { return s.bizType.Name + "@" }
 
 // tombstone returns the highest period that was removed, and the revision of the document that says
 // so; ErrNotFound if none was.
@@ -88,14 +88,14 @@ func (f *family) isGone(p, tombstone seqd.Period) bool {
 }
 
 // purge removes what is kept of periods that ended longer than PeriodRetention ago.
-func (s *Periodic) purge() {
-	if !s.isSteady(purgeDelay) {
-		return
+func (f *family) purge() {
+	delay := purgeDelay
+	if f.settings.Keyed { // nodes begin at different times, so that the others find little left
+		delay += f.share(purgeDelay)
 	}
-	ctx, cancel := s.context()
-	defer cancel()
-	removed, err := s.purgeBefore(ctx)
-	s.tellPurged(removed, err)
+	if f.isSteady(delay) {
+		f.tellPurged(f.purgeBefore(f.running))
+	}
 }
 
 // purgeDue reports whether to purge now: once in each period that becomes the present one.
@@ -148,6 +148,8 @@ func (f *family) tellPurged(removed int, err error) {
 
 // keeps returns the first period that is not to be removed.
 func (f *family) keeps(ctx context.Context) (seqd.Period, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchDeadline)
+	defer cancel()
 	now := f.env.Now()
 	stores, err := f.env.Store.Now(ctx)
 	if err != nil {
@@ -159,51 +161,116 @@ func (f *family) keeps(ctx context.Context) (seqd.Period, error) {
 	return f.calendar.Now(now.Add(-f.settings.PeriodRetention)), nil
 }
 
-func (s *Periodic) purgeBefore(ctx context.Context) (removed int, err error) {
-	keep, err := s.keeps(ctx)
+func (f *family) purgeBefore(ctx context.Context) (removed int, err error) {
+	keep, err := f.keeps(ctx)
 	if err != nil {
 		return 0, err
 	}
-	for {
-		past, err := s.past(ctx, keep)
-		if err != nil || len(past) == 0 {
-			return removed, err
+	var past []string
+	buried := false
+	remove := func() error {
+		if len(past) == 0 {
+			return nil
 		}
-		if err := s.bury(ctx, past[len(past)-1]); err != nil {
-			return removed, err
+		if !buried {
+			if err := f.bury(ctx, f.calendar.Before(keep)); err != nil {
+				return err
+			}
+			if f.settings.Keyed && !f.pause(buryAhead) {
+				return errStopping
+			}
+			buried = true
 		}
-		for _, p := range past {
-			if err := s.remove(ctx, p); err != nil {
+		n, err := f.removeAll(ctx, past)
+		removed, past = removed+n, past[:0]
+		return err
+	}
+	for _, names := range f.names(ctx) {
+		for counter, err := range names {
+			if p, ok := f.periodOf(counter); ok && p < keep {
+				past = append(past, counter)
+			}
+			if err == nil && len(past) == purgeAtOnce {
+				err = remove()
+			}
+			if err != nil {
 				return removed, err
 			}
-			removed++
+		}
+		if err := remove(); err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// names returns the names of all counters of the biz type, and then of claims: a removal may have
+// been cut off between the two. Keys have no claims.
+func (f *family) names(ctx context.Context) []iter.Seq2[string, error] {
+	if f.settings.Keyed {
+		return []iter.Seq2[string, error]{named(persist.CountersUnder(ctx, f.env.Store.Counters(), f.bizType.Name+"/"), persist.Counter.PersistID)}
+	}
+	prefix := f.bizType.Name + "@"
+	return []iter.Seq2[string, error]{
+		named(persist.CountersUnder(ctx, f.env.Store.Counters(), prefix), persist.Counter.PersistID),
+		named(persist.DocumentsUnder(ctx, f.env.Store.Documents(), persist.PeriodKind, prefix), func(d persist.Document) string { return d.Key }),
+	}
+}
+
+// named yields the names of records.
+func named[T any](records iter.Seq2[T, error], name func(T) string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for record, err := range records {
+			if !yield(name(record), err) {
+				return
+			}
 		}
 	}
 }
 
-// past returns the first periods before keep that there are counters or claims of, ascending.
-func (s *Periodic) past(ctx context.Context, keep seqd.Period) (past []seqd.Period, err error) {
-	list, err := s.env.Store.Counters().List(ctx, s.prefix(), purgePage)
-	if err != nil {
-		return nil, err
+// removeAll removes counters, several at a time, and returns how many, and an error if some were not
+// removed.
+func (f *family) removeAll(ctx context.Context, all []string) (removed int, err error) {
+	var (
+		mu sync.Mutex // guards removed and err
+		wg sync.WaitGroup
+	)
+	slots := make(chan struct{}, purgeParallel)
+	for _, counter := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			failed := f.remove(ctx, counter)
+			mu.Lock()
+			defer mu.Unlock()
+			if err = cmp.Or(err, failed); failed == nil {
+				removed++
+			}
+		})
 	}
-	claims, err := s.env.Store.Documents().List(ctx, persist.PeriodKind, s.prefix(), purgePage)
-	if err != nil {
-		return nil, err
+	wg.Wait()
+	return removed, err
+}
+
+// remove removes a counter and its claim, in this order: a claim without a counter is refused, a
+// counter without a claim would be taken for a new one. Keys have no claims.
+func (f *family) remove(ctx context.Context, counter string) error {
+	if err := f.env.Store.Counters().Delete(ctx, counter); err != nil && !isNotFound(err) {
+		return err
 	}
-	add := func(name string) {
-		if p, ok := s.periodOf(name); ok && p < keep {
-			past = append(past, p)
+	if !f.settings.Keyed {
+		if err := f.env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1); err != nil && !isNotFound(err) {
+			return err
 		}
 	}
-	for _, c := range list {
-		add(c.BizTag)
+	name, ok := counters.ParseName(f.bizType.Name, counter)
+	if !ok { // the counter of places
+		return nil
 	}
-	for _, c := range claims { // a removal may have been cut off between the two
-		add(c.Key)
+	if c, err := f.counter(name, nil); err == nil {
+		_ = c.forget(ctx) // what is left in Redis does no harm
 	}
-	slices.Sort(past)
-	return slices.Compact(past), nil
+	return nil
 }
 
 // periodOf returns the period of a counter of numbers or of places, unless that has another length
@@ -247,21 +314,4 @@ func (f *family) raiseTombstone(ctx context.Context, p seqd.Period) error {
 		return err
 	}
 	return documents.Update(ctx, mark)
-}
-
-// remove removes a counter and its claim, in this order: a claim without a counter is refused, a
-// counter without a claim would be taken for a new one.
-func (s *Periodic) remove(ctx context.Context, p seqd.Period) error {
-	name := counters.Name{Period: p}
-	counter := name.Counter(s.bizType.Name)
-	if err := s.env.Store.Counters().Delete(ctx, counter); err != nil && !isNotFound(err) {
-		return err
-	}
-	if err := s.env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1); err != nil && !isNotFound(err) {
-		return err
-	}
-	if c, err := s.counter(name, nil); err == nil {
-		_ = c.forget(ctx) // what is left in Redis does no harm
-	}
-	return nil
 }

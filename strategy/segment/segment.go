@@ -10,10 +10,12 @@
 //   - [Stored] issues from the store itself, in strict order over all nodes. The state machine in
 //     package storetake decides what it does (stored.go; sharing.go).
 //   - [Following] is Shared or Stored, as the counter says (following.go).
-//   - [Periodic] issues numbers that are reset each day, month or year (periodic.go, purge.go). It
-//     has one of the others for each period.
+//   - [Periodic] issues numbers that are reset each day, month or year (periodic.go). It has one of
+//     the others for each period.
 //   - [Keyed] issues numbers for each key, and period if they are reset (keyed.go, first.go,
-//     purgekeys.go). It has one of the others for each key that the node uses.
+//     grave.go). It has one of the others for each key that the node uses.
+//
+// Periodic and Keyed remove the counters of past periods in the same way (family.go, purge.go).
 //
 // If the increment is above 1, they count in places and spaced makes them numbers (places.go,
 // spaced.go).
