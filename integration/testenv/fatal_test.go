@@ -57,14 +57,6 @@ func TestRedisThatEndsShowsItsLog(t *testing.T) {
 	}
 }
 
-func TestPostgresThatEndsShowsItsLog(t *testing.T) {
-	t.Parallel()
-	said := fatal(t, func(t testing.TB) { testenv.StartPostgres(t, "no_such_setting = on") })
-	if !strings.Contains(said, "has ended") || !strings.Contains(said, "no_such_setting") {
-		t.Errorf("it says %q", said)
-	}
-}
-
 func TestForeignMongoIsNotKilled(t *testing.T) {
 	theirs := testenv.StartMongo(t)
 	t.Setenv(testenv.MongoEnv, theirs.URI())

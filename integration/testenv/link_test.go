@@ -166,27 +166,6 @@ func TestLinkLatency(t *testing.T) {
 	})
 }
 
-func TestLinkFaultsTogether(t *testing.T) {
-	t.Parallel()
-	r := testenv.StartRedis(t)
-	l := testenv.NewLink(t, r.Addr())
-	client := once(t, l.Addr())
-	for range 5 {
-		set(t, client, "a", "1")
-		conn := raw(t, l.Addr())
-		l.Latency(10 * time.Millisecond)
-		l.Hang()
-		send(t, conn, "SET a 2")
-		l.Latency(0)
-		l.DropReplies()
-		send(t, conn, "SET a 3")
-		l.Cut()
-		l.Restore()
-		await.Eventually(t, "the link works again", func() error { return client.Ping(t.Context()).Err() })
-	}
-	l.Hang() // a test may end like this
-}
-
 func TestLinkSwitch(t *testing.T) {
 	t.Parallel()
 	a, b := testenv.StartRedis(t), testenv.StartRedis(t)

@@ -29,16 +29,3 @@ func TestMariaDBIsDurable(t *testing.T) {
 		t.Errorf("innodb_flush_method is %s", got)
 	}
 }
-
-func TestPostgresSettings(t *testing.T) {
-	t.Parallel()
-	p := testenv.StartPostgres(t, "synchronous_commit = off")
-	if got := p.Query("SHOW synchronous_commit"); got != "off" {
-		t.Errorf("it is %s", got)
-	}
-	p.Configure("synchronous_commit = local")
-	p.Reload()
-	if got := p.Query("SHOW synchronous_commit"); got != "local" {
-		t.Errorf("it is %s after a reload", got)
-	}
-}
