@@ -26,6 +26,7 @@ type registry struct {
 	persist.Store
 	shared bool
 	away   atomic.Bool
+	hangs  atomic.Bool                  // looks get no answer
 	skew   atomic.Int64                 // ms
 	other  atomic.Pointer[memory.Store] // replaces Store's registries, if not nil
 }
@@ -45,6 +46,10 @@ var errAway = errors.New("away")
 
 func (r *registry) Look(ctx context.Context, name string, ids ...int64) (persist.SlotTable, error) {
 	if r.away.Load() {
+		return persist.SlotTable{}, errAway
+	}
+	if r.hangs.Load() {
+		<-ctx.Done()
 		return persist.SlotTable{}, errAway
 	}
 	t, err := r.behind().Slots().Look(ctx, name, ids...)
@@ -269,6 +274,11 @@ func TestRegistryAway(t *testing.T) {
 		if s.Degraded() != nil || s.Health() != nil {
 			t.Errorf("%v, %v", s.Degraded(), s.Health())
 		}
+		r.hangs.Store(true)
+		time.Sleep(1200 * time.Millisecond) // a renewal has begun, and leaves time for another
+		r.hangs.Store(false)
+		time.Sleep(5 * time.Second)
+		one(t, s)
 	})
 }
 
@@ -541,7 +551,9 @@ func TestOffline(t *testing.T) {
 				t.Error("not degraded without the registry")
 			}
 		}
-		time.Sleep(20 * time.Second) // 65 s have passed
+		time.Sleep(12 * time.Second)
+		last = one(t, s)            // to its very end
+		time.Sleep(8 * time.Second) // 65 s have passed
 		cannot(t, s, seqd.CodeNoMachineID)
 		crash(s)
 		s = instance(t, r, "1", offline)
