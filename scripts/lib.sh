@@ -180,6 +180,10 @@ build_standin() {
 	fi
 }
 
+# What Go compiles depends on the folder that it is in, unless -trimpath is set. With it, a fresh clone
+# takes from Go's cache what another clone has compiled.
+[[ ${GOFLAGS:-} == *-trimpath* ]] || export GOFLAGS="-trimpath ${GOFLAGS:-}"
+
 # go test runs with these options. The linters have vetted everything, and no debugger looks at the
 # tests.
 fast=(-vet=off -ldflags=-w -count=1)
