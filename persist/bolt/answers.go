@@ -115,7 +115,9 @@ func (a *answers) Swap(ctx context.Context, id, old, text string, keep time.Dura
 		return "", err
 	}
 	if e.claim != old { // otherwise no answer is kept: Claim has looked
-		held, err = a.kept(ctx, id, e)
+		if held, err = a.kept(ctx, id, e); held == "" && err == nil {
+			err = persist.ErrNotFound
+		}
 	}
 	switch {
 	case held != "" || err != nil:

@@ -38,9 +38,10 @@ type Backend interface {
 	// Claim keeps text and returns "" if nothing is kept or if the lease of the claim that is kept
 	// has ended. Otherwise it returns what is kept.
 	Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error)
-	// Swap replaces the claim old by text and returns "". It does so even if nothing is kept any
-	// more. If something else is kept, Swap changes nothing and returns that. With text equal to
-	// old it renews the claim.
+	// Swap replaces the claim old by text and returns "". If something else is kept, Swap changes
+	// nothing and returns that. If nothing is, it changes nothing and returns an error: somebody may
+	// have had the claim since, and was answered from elsewhere. With text equal to old it renews the
+	// claim.
 	Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error)
 	// Drop atomically removes the claim old if it is still kept.
 	Drop(ctx context.Context, id, old string) error
@@ -48,6 +49,9 @@ type Backend interface {
 
 // claimAttempts is how often a backend reads a record again that changes between two reads.
 const claimAttempts = 5
+
+// errEnded is returned if a claim has ended and nothing else is kept.
+var errEnded = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the request took so long that its claim of the Idempotency-Key ended; try again", RetryAfter: time.Second}
 
 var errContended = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the answer kept for this Idempotency-Key keeps changing; try again", RetryAfter: time.Second}
 

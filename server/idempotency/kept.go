@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -24,6 +25,9 @@ func (k Kept) Claim(ctx context.Context, id, text string, lease time.Duration) (
 // Swap implements [Backend].
 func (k Kept) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
 	held, err = k.answers.Swap(ctx, id, old, text, keep)
+	if errors.Is(err, persist.ErrNotFound) {
+		return "", errEnded
+	}
 	return held, requestError(err)
 }
 

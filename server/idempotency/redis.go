@@ -89,6 +89,9 @@ func (r *Redis) Claim(ctx context.Context, id, text string, lease time.Duration)
 // Swap implements [Backend].
 func (r *Redis) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
 	held, err = r.text(ctx, swapScript.Call(Key(r.opts.Prefix, id), old, text, milliseconds(keep)))
+	if errors.Is(err, redis.Nil) {
+		return "", errEnded
+	}
 	return held, r.requestError(ctx, err)
 }
 

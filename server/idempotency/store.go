@@ -77,7 +77,7 @@ func (s *Store) Swap(ctx context.Context, id, old, text string, keep time.Durati
 		known, err := s.documents.Read(ctx, kind, id)
 		switch {
 		case errors.Is(err, persist.ErrNotFound):
-			err = s.documents.Create(ctx, kept(id, text, keep, 1, now))
+			return "", errEnded
 		case err == nil && known.Body != old:
 			return known.Body, nil
 		case err == nil:

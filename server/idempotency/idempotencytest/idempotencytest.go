@@ -101,12 +101,21 @@ func testSwap(s *suite) {
 }
 
 func testSwapMissing(s *suite) {
-	s.swaps(s.one, "a", claim("first"), answer("done"), long, "")
-	s.claims(s.two, "a", claim("second"), long, answer("done"))
+	lapsed := func(id string) {
+		s.Helper()
+		for _, text := range []string{claim("first"), answer("done")} {
+			if held, err := s.one.Swap(s.Context(), id, claim("first"), text, long); held != "" || seqd.CodeOf(err) != seqd.CodeTimeout {
+				s.Errorf("a swap of %s found %.80q, %v", id, held, err)
+			}
+		}
+		s.claims(s.two, id, claim("third"), long, "")
+	}
+	lapsed("a")
 	s.claims(s.one, "b", claim("first"), time.Minute, "")
 	s.pass(61 * time.Second)
-	s.swaps(s.one, "b", claim("first"), answer("done"), long, "") // nobody took over
-	s.claims(s.two, "b", claim("second"), long, answer("done"))
+	s.claims(s.two, "b", claim("second"), long, "")
+	s.drops(s.two, "b", claim("second")) // it was answered from elsewhere
+	lapsed("b")
 	s.claims(s.one, "c", claim("first"), time.Minute, "")
 	s.pass(61 * time.Second)
 	s.claims(s.two, "c", claim("second"), long, "")
