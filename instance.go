@@ -32,7 +32,8 @@ type instance struct {
 	kind     string // the name of the strategy
 	rejected RejectedHandler
 	claim    Claim
-	recaller Recaller // see Definition
+	recaller Recaller                    // see Definition
+	follows  func(context.Context) error // see Definition
 	// see Spaced
 	increment, offset int64
 	calls             inflight // calls in the chain, if closes is set
@@ -44,7 +45,7 @@ type instance struct {
 	failure *Error   // why the last attempt failed
 	first   *attempt // the first one; nil before it
 
-	_ [16]byte // to four cache lines: else the first fields may lie in two
+	_ [8]byte // to four cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.
@@ -58,7 +59,7 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, keyed: KeyedBy(d.BizType), reset: CalendarOf(d.BizType).Reset,
+		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows, keyed: KeyedBy(d.BizType), reset: CalendarOf(d.BizType).Reset,
 	}
 	i.reads = d.Strategy != nil || d.BizType.Settings != nil
 	var ok bool

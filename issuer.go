@@ -30,6 +30,10 @@ type Definition struct {
 	// shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is used only
 	// while Claim is [Reshaped].
 	Recall Recaller
+	// Follows returns why numbers must not be issued for a request that may be repeated: this process may
+	// not know that another definition has answered it. It is called once the request cannot be answered
+	// elsewhere, and not if the strategy is a [Ledger]. It is nil if nobody else changes the biz type.
+	Follows func(ctx context.Context) error
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
 	// disabled one needs no Strategy. Its Plugins show what they know ([Issuer.Resource]) and read IDs
 	// ([Issuer.Parse]), for which it needs the settings of its BizType, and all plugins.
@@ -355,6 +359,11 @@ func (i *instance) carryOut(ctx context.Context, o Order, want Want, call *Call)
 	case !i.keepsAnswers() && o.Once != "" && o.NoAnswer != nil:
 		return o.NoAnswer
 	case !i.keepsAnswers():
+		if o.Once != "" && i.follows != nil {
+			if err := i.follows(ctx); err != nil {
+				return err
+			}
+		}
 		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
 	}
 	if err = handOut(ctx, i, o, call); err == nil {

@@ -173,7 +173,9 @@ func (b *back) openFeed(ctx context.Context) error {
 // the tokens are tried again in the background.
 func (b *back) openTokens(ctx context.Context) error {
 	tokens := b.front.tokens
-	b.feed.Add(access.Kind, feed.Follower{Changed: tokens.Apply, Reload: tokens.Reload})
+	b.feed.Add(access.Kind, feed.Follower{
+		Changed: tokens.Apply, Reload: func(ctx context.Context) ([]string, error) { return nil, tokens.Reload(ctx) },
+	})
 	tokens.Use(access.Backing{
 		Documents: b.store.Store.Documents(), Clock: b.clock, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})

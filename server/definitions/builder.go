@@ -28,7 +28,7 @@ type builder struct {
 	log      *slog.Logger
 
 	records    records
-	unfollowed func() time.Duration // see [feed.Feed.Unfollowed]
+	unfollowed func(kind, key string) time.Duration // see [feed.Feed.Unfollowed]
 }
 
 // decode reads the text of a definition.
@@ -70,7 +70,7 @@ func (b *builder) build(bizType seqd.BizType, forced string) (d seqd.Definition,
 	c.own = factory.Shape(bizType)
 	c.Keeper, _ = d.Strategy.(strategy.ShapeKeeper)
 	c.opens, _ = d.Strategy.(strategy.Reopener)
-	d.Claim, d.Recall = c, strategy.Recall(b.env, bizType.Name)
+	d.Claim, d.Recall, d.Follows = c, strategy.Recall(b.env, bizType.Name), b.env.Follows
 	return d, nil
 }
 
@@ -92,7 +92,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 		made.BizType, err = b.decode(name, said.Definition)
 	}
 	if err == nil {
-		made, err = b.following(name, said.digest()).build(made.BizType, said.Shape)
+		made, err = b.following(name, state).build(made.BizType, said.Shape)
 	}
 	if made.Rejected != nil {
 		rejected = made.BizType.Rejected

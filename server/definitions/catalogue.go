@@ -22,6 +22,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,7 @@ type Feed interface {
 	AnnounceAll(ctx context.Context, kind string, keys []string) error
 	Publish(ctx context.Context, kind, key string)
 	PublishAll(ctx context.Context, kind string)
-	Unfollowed() time.Duration
+	Unfollowed(kind, key string) time.Duration
 }
 
 var _ Feed = (*feed.Feed)(nil)
@@ -167,7 +168,7 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 		}
 		text, _ := c.cfg.Definition(b.Name)
 		state := stateOf(0, stored{Definition: text, Enabled: true})
-		d, err := c.builder.following(b.Name, state.said).build(b, "")
+		d, err := c.builder.following(b.Name, state).build(b, "")
 		if err != nil {
 			return nil, fmt.Errorf("biz type %s: %w", b.Name, err)
 		}
@@ -202,11 +203,21 @@ func (c *Catalogue) changed(ctx context.Context, name string) error {
 }
 
 // reload follows the documents of all biz types that are held, and lets those that are being fetched
-// be read again.
-func (c *Catalogue) reload(ctx context.Context) error {
+// be read again. left are those that could not be read.
+func (c *Catalogue) reload(ctx context.Context) (left []string, err error) {
 	c.reloads.Add(1)
 	c.absent.clear()
-	return inParallel(c.states.names(), parallelReads, func(name string) error { return c.changed(ctx, name) })
+	var mu sync.Mutex // guards left
+	err = inParallel(c.states.names(), parallelReads, func(name string) error {
+		err := c.changed(ctx, name)
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			left = append(left, name)
+		}
+		return err
+	})
+	return left, err
 }
 
 // follow makes this process do what a document says, unless it has already. It holds the biz type
@@ -251,6 +262,7 @@ func (c *Catalogue) apply(ctx context.Context, doc persist.Document) {
 	}
 	c.builder.handlers.Release(c.states.setRejected(name, rejected))
 	if err != nil {
+		before.closedBadly()
 		c.log.Error("a biz type was changed, and what it was before did not close well", "bizType", name, "error", err)
 	}
 	if was {
@@ -294,7 +306,8 @@ func (c *Catalogue) CatchUp(ctx context.Context) error {
 	for _, doc := range all {
 		c.follow(ctx, doc)
 	}
-	return c.reload(ctx) // others may have been fetched before announcements could be read
+	_, err = c.reload(ctx) // others may have been fetched before announcements could be read
+	return err
 }
 
 // Confirm compares the shapes of the biz types that began without the store with those on record in

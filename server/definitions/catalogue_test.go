@@ -213,7 +213,7 @@ func TestForcedAtTheSameTime(t *testing.T) {
 	if _, _, err := c.Put(t.Context(), "order", []byte(formatted), change); seqd.CodeOf(err) != seqd.CodePreconditionFailed {
 		t.Fatalf("error %v", err)
 	}
-	must.Do(t, c.catalogue.reload(t.Context()))
+	must.Get(c.catalogue.reload(t.Context()))(t)
 	for _, node := range []*node{c, other, newNode(t, store)} {
 		if id := node.mustIssue(t, "order"); !strings.HasPrefix(id, "B-") {
 			t.Errorf("issued %s", id)
@@ -268,7 +268,7 @@ func TestForceTheDefinitionThatIsThere(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	c.mustPut(t, "order", `{}`, forced())
-	must.Do(t, late.catalogue.reload(t.Context()))
+	must.Get(late.catalogue.reload(t.Context()))(t)
 	late.mustIssue(t, "order")
 	newNode(t, store).mustIssue(t, "order")
 }
@@ -440,7 +440,7 @@ func TestDamagedDefinition(t *testing.T) {
 	}
 	damage(1)
 	late := newNode(t, store)
-	must.Do(t, c.catalogue.reload(t.Context()))
+	must.Get(c.catalogue.reload(t.Context()))(t)
 	for _, node := range []*node{c, late} {
 		node.awaitRefusal(t, "order", seqd.CodeConflict)
 		if b, err := node.Get(t.Context(), "order"); err != nil || len(b.Warnings) == 0 {
@@ -612,7 +612,8 @@ func TestForceGaplessWaits(t *testing.T) {
 	}
 	follow := func() {
 		t.Helper()
-		must.Do(t, errors.Join(c.catalogue.reload(t.Context()), other.catalogue.reload(t.Context())))
+		must.Get(c.catalogue.reload(t.Context()))(t)
+		must.Get(other.catalogue.reload(t.Context()))(t)
 	}
 	c.mustPut(t, "order", `{}`, always)
 	c.mustIssue(t, "order")

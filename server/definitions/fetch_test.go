@@ -49,7 +49,7 @@ func TestNothingIsReadBeforeItIsNeeded(t *testing.T) {
 		t.Errorf("got %s", id)
 	}
 	late.wantHeld(t, "invoice")
-	must.Do(t, late.catalogue.reload(t.Context()))
+	must.Get(late.catalogue.reload(t.Context()))(t)
 	late.wantHeld(t, "invoice")
 }
 

@@ -16,7 +16,7 @@ const heldUp = 15 * time.Second
 
 // following returns the builder of a definition, which other nodes may change unless the
 // configuration says what there is.
-func (b *builder) following(name string, built digest) *builder {
+func (b *builder) following(name string, built state) *builder {
 	if b.cfg.BizTypesFrom == config.FromConfig {
 		return b
 	}
@@ -29,14 +29,22 @@ func (b *builder) following(name string, built digest) *builder {
 // follows changes. If the node was held up (a process that was stopped, a machine that was
 // suspended, a store that was away), it reads the definition, and returns an error if that is not
 // the one that was built: then another strategy may have gone on from what was in the store before.
-// If there is no document, nobody has changed the biz type.
-func (b *builder) follows(name string, built digest) func(context.Context) error {
+// It returns an error too if the node has followed a change, and what it had built has not closed
+// yet. If there is no document, nobody has changed the biz type.
+func (b *builder) follows(name string, built state) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if b.unfollowed() < heldUp || sabotage.Off(sabotage.Follows) {
+		if sabotage.Off(sabotage.Follows) {
+			return nil
+		}
+		unfollowed := b.unfollowed(kind, name) // before over is read: a change sets that first
+		if built.over.Load() {
+			return beingChanged(nil)
+		}
+		if unfollowed < heldUp {
 			return nil
 		}
 		doc, said, err := b.records.read(ctx, name)
-		if err == nil && doc.Revision > 0 && said.digest() != built {
+		if err == nil && doc.Revision > 0 && said.digest() != built.said {
 			err = beingChanged(nil)
 		}
 		return err

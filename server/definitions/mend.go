@@ -3,6 +3,7 @@ package definitions
 import (
 	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -103,11 +104,12 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 		text, _ := c.cfg.Definition(name)
 		b, err := c.builder.decode(name, text)
 		return b, shape, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
-			d, err := c.builder.following(name, before.said).build(b, "")
+			after, rejected := before, b.Rejected
+			after.over = new(atomic.Bool)
+			d, err := c.builder.following(name, after).build(b, "")
 			if err != nil {
 				d.Strategy, d.Claim = unusable{err}, unusable{err}
 			}
-			after, rejected := before, b.Rejected
 			if _, after.unusable = d.Strategy.(unusable); d.Rejected == nil {
 				rejected = nil // none is in use
 			}

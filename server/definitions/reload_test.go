@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,7 +104,8 @@ func TestNothingNewIsAnnounced(t *testing.T) {
 // number of the old strategy that the new one gives too, and goes on with the new one.
 func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
 	const ordered, each, gapless = `{"sequencer":"store"}`, `{"sequencer":"store","ordering":"per-node","step":1,"maxStep":1}`, `{"strategy":"gapless"}`
-	for _, change := range [][2]string{{ordered, gapless}, {each, gapless}, {gapless, ordered}, {gapless, each}} {
+	const inHand = `{"sequencer":"store","ordering":"per-node","step":50}`
+	for _, change := range [][2]string{{ordered, gapless}, {each, gapless}, {inHand, gapless}, {gapless, ordered}, {gapless, each}} {
 		t.Run(change[0]+" "+change[1], func(t *testing.T) {
 			onFakeClock(t, func(t *testing.T) {
 				store := newFaulty(true)
@@ -128,6 +130,11 @@ func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
 				time.Sleep(settleTime + time.Second)
 				here.mustPut(t, "order", change[1], forced())
 				must.Get(here.Enable(t.Context(), "order", true, always))(t)
+				repeated := func() *seqd.Call { return &seqd.Call{BizType: "order", Count: 1, Once: "key", AnswerKept: true} }
+				must.Do(t, here.issuer.Issue(t.Context(), repeated()))
+				if err := late.issuer.Issue(t.Context(), repeated()); err == nil {
+					t.Error("a key got a second answer")
+				}
 				for range 3 {
 					must.Do(t, issue(here))
 					_ = issue(late)
@@ -136,6 +143,46 @@ func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
 				time.Sleep(time.Minute) // what waits for the store is given up
 				must.Do(t, errors.Join(late.feed.Poll(t.Context()), issue(late), issue(here)))
 			})
+		})
+	}
+}
+
+// stuck is an issuer whose biz types go on although they were to close.
+type stuck struct{ Issuer }
+
+func (stuck) Put(_ context.Context, _ string, build func() (seqd.Definition, error)) error {
+	_, err := build()
+	return errors.Join(err, context.DeadlineExceeded)
+}
+func (stuck) Disable(context.Context, string, *seqd.Error) error { return context.DeadlineExceeded }
+
+// A node follows each change, but what it had before closes late. It gives nothing meanwhile.
+func TestClosesLate(t *testing.T) {
+	const segment, gapless = `{"sequencer":"store","ordering":"per-node","step":1,"maxStep":1}`, `{"strategy":"gapless"}`
+	for _, change := range [][2]string{{segment, gapless}, {gapless, segment}} {
+		onFakeClock(t, func(t *testing.T) {
+			store := newFaulty(true)
+			here, late := newNode(t, store), newNode(t, store)
+			here.mustPut(t, "order", change[0], always)
+			_ = must.Get(late.issuer.Next(t.Context(), "order", 1))(t)
+			late.catalogue.Serve(stuck{late.issuer})
+			must.Get(here.Enable(t.Context(), "order", false, always))(t)
+			for range 6 {
+				must.Do(t, late.feed.Poll(t.Context()))
+				time.Sleep(4 * time.Second)
+			}
+			here.mustPut(t, "order", change[1], forced())
+			must.Get(here.Enable(t.Context(), "order", true, always))(t)
+			must.Do(t, late.feed.Poll(t.Context()))
+			for range 3 { // it may have some in hand
+				_, _ = late.issuer.Next(t.Context(), "order", 1)
+			}
+			if seq, err := late.issuer.Next(t.Context(), "order", 1); err == nil {
+				t.Errorf("%s gave %v after it had become %s", change[0], seq.IDs(), change[1])
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_ = late.issuer.Close(ctx)
 		})
 	}
 }

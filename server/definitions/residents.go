@@ -151,6 +151,8 @@ func (c *Catalogue) drop(name string) (dropped bool) {
 	}
 	dropped, err := c.issuer.Drop(ctx, name)
 	if err != nil {
+		known, _ := c.states.get(name)
+		known.closedBadly()
 		c.log.Warn("a biz type that nobody uses did not close well", "bizType", name, "error", err)
 	}
 	if !dropped {

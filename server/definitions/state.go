@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -17,12 +18,14 @@ type state struct {
 	deleted  bool
 	damaged  bool // the document cannot be read
 	unusable bool // this process cannot build it
+	// over is set if what was built did not close well: it may still be at work. It is nil if nothing was.
+	over *atomic.Bool
 }
 
 func stateOf(revision int64, said stored) state {
 	return state{
 		revision: revision, said: said.digest(),
-		enabled: said.Enabled, deleted: said.Deleted, damaged: said.Definition == nil,
+		enabled: said.Enabled, deleted: said.Deleted, damaged: said.Definition == nil, over: new(atomic.Bool),
 	}
 }
 
@@ -31,6 +34,13 @@ func stateOf(revision int64, said stored) state {
 func (s state) onlyDisabledBy(said stored) bool {
 	said.Enabled = true
 	return !s.unusable && said.digest() == s.said
+}
+
+// closedBadly notes that what was built may still be at work. What it still does must not count.
+func (s state) closedBadly() {
+	if s.over != nil {
+		s.over.Store(true)
+	}
 }
 
 // states are the states of the biz types that this process holds. It is safe for concurrent use.

@@ -222,7 +222,7 @@ func TestObfuscateBesideAnEarlierVersion(t *testing.T) {
 					t.Errorf("record: %v", err)
 				}
 			}
-			must.Do(t, c.catalogue.reload(t.Context()))
+			must.Get(c.catalogue.reload(t.Context()))(t)
 			for _, c := range []*node{newNode(t, store), c} {
 				if p, err := c.issuer.ParseOf(t.Context(), "ticket", one[0], "a"); err != nil || p.Number != 1 {
 					t.Errorf("%+v, %v", p, err)

@@ -14,6 +14,7 @@ package feed
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -51,16 +52,16 @@ type Feed struct {
 
 	failures atomic.Int64 // polls that failed
 	failed   atomic.Bool  // the last poll failed
-	// known is when the last poll began after which all that had changed was followed, nil before.
-	known atomic.Pointer[time.Time]
+	followed followed
 }
 
 // Follower does what documents of one kind say.
 type Follower struct {
 	// Changed reads a document that may have changed, be gone, or be about to be written.
 	Changed func(ctx context.Context, key string) error
-	// Reload reads all documents of the kind.
-	Reload func(ctx context.Context) error
+	// Reload reads all documents of the kind that matter. With an error, left are those that it could
+	// not read; none stands for all of them.
+	Reload func(ctx context.Context) (left []string, err error)
 }
 
 // subject is a document.
@@ -113,24 +114,24 @@ func (f *Feed) Begin(ctx context.Context) error {
 		return err
 	}
 	f.watched.note(list, 0)
-	f.known.Store(&began)
+	f.followed.note(began, nil)
 	return nil
 }
 
-// Unfollowed returns for how long what others changed may not have been followed: about a poll
-// interval, and more if the store was away or this process was held up. It is 0 if nobody else uses
-// the store. It does no I/O.
-func (f *Feed) Unfollowed() time.Duration {
-	switch began := f.known.Load(); {
-	case !f.opts.Shared:
+// Unfollowed returns for how long what others changed in a document may not have been followed:
+// about a poll interval, and more if the document cannot be followed, the store was away, or this
+// process was held up. It is 0 if nobody else uses the store. It does no I/O.
+func (f *Feed) Unfollowed(kind, key string) time.Duration {
+	if !f.opts.Shared {
 		return 0
-	case began == nil:
-		return math.MaxInt64
-	default:
-		now := time.Now()
-		// The monotonic clock stands still while a machine is suspended.
-		return max(now.Sub(*began), now.Round(0).Sub(began.Round(0)))
 	}
+	began := f.followed.until(subject{kind, key})
+	if began.IsZero() {
+		return math.MaxInt64
+	}
+	now := time.Now()
+	// The monotonic clock stands still while a machine is suspended.
+	return max(now.Sub(began), now.Round(0).Sub(began.Round(0)))
 }
 
 // Number returns the number of the newest announcement that was read.
@@ -191,17 +192,15 @@ func (f *Feed) Poll(ctx context.Context) error {
 		return err
 	}
 	seen := f.Number()
+	var unread []subject
 	if !f.watched.note(list, seen) {
-		if err := f.reader.readAll(ctx); err != nil {
+		if unread, err = f.reader.readAll(ctx); err != nil {
 			f.watched.setNumber(seen) // the next poll tries again
-			return err
 		}
 	}
-	all, err := f.reader.read(ctx, f.watched.all())
-	if all && err == nil {
-		f.known.Store(&began)
-	}
-	return err
+	left, failed := f.reader.read(ctx, f.watched.all())
+	f.followed.note(began, append(left, unread...))
+	return errors.Join(err, failed)
 }
 
 // listen reads what is published until ctx ends. The client reconnects by itself; the next poll

@@ -82,13 +82,13 @@ func newNode(t *testing.T, store persist.Store) *testNode {
 			}
 			return err
 		},
-		Reload: func(ctx context.Context) error {
+		Reload: func(ctx context.Context) (left []string, err error) {
 			r.reloads++
 			docs, err := store.Documents().List(ctx, "thing", "", 10_000)
 			for _, doc := range docs {
 				keep(doc.Key, doc.Body)
 			}
-			return err
+			return nil, err
 		},
 	})
 	must.Do(t, r.Begin(t.Context()))
@@ -283,7 +283,7 @@ func TestPollPastWhatHangs(t *testing.T) {
 				seen[key]++
 				return nil
 			},
-			Reload: func(context.Context) error { return nil },
+			Reload: func(context.Context) ([]string, error) { return nil, nil },
 		})
 		for _, key := range []string{"a", "slow", "b"} {
 			putThing(t, writer.Feed, key, "here", 1)
@@ -295,6 +295,9 @@ func TestPollPastWhatHangs(t *testing.T) {
 		if seen["a"] != 2 || seen["b"] != 2 || seen["slow"] != 0 {
 			t.Errorf("%v", seen)
 		}
+		if others, slow := r.Unfollowed("thing", "a"), r.Unfollowed("thing", "slow"); others != 0 || slow != pollInterval {
+			t.Errorf("%v unfollowed, and what hangs %v", others, slow)
+		}
 		mu.Unlock()
 		close(hangs)
 		synctest.Wait()
@@ -303,6 +306,53 @@ func TestPollPastWhatHangs(t *testing.T) {
 		if seen["slow"] != 2 { // it was announced again meanwhile
 			t.Errorf("%v", seen)
 		}
+	})
+}
+
+// A document that cannot be followed is the only one that counts as unfollowed, found by a poll or
+// when all are read again, until it can be. A kind whose documents cannot be listed counts as a whole.
+func TestUnfollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		writer, r := newNode(t, store), newNode(t, store)
+		bad, left := true, []string{"bad"}
+		failing := func() error {
+			if bad {
+				return persist.ErrNewer
+			}
+			return nil
+		}
+		r.Add("thing", Follower{
+			Changed: func(_ context.Context, key string) error {
+				if key == "bad" {
+					return failing()
+				}
+				return nil
+			},
+			Reload: func(context.Context) ([]string, error) { return left, failing() },
+		})
+		poll := func(wanted map[string]time.Duration) {
+			t.Helper()
+			_ = r.Poll(t.Context())
+			for key, want := range wanted {
+				kind, key, _ := strings.Cut(key, " ")
+				if got := r.Unfollowed(kind, key); got != want {
+					t.Errorf("%s %s: %v, want %v", kind, key, got, want)
+				}
+			}
+			time.Sleep(pollInterval)
+		}
+		time.Sleep(pollInterval)
+		putThing(t, writer.Feed, "bad", "here", 1)
+		poll(map[string]time.Duration{"thing bad": pollInterval, "thing good": 0, "token good": 0})
+		for i := range MostRecent + 1 {
+			putThing(t, writer.Feed, fmt.Sprint("many", i), "here", 1)
+		}
+		poll(map[string]time.Duration{"thing bad": 2 * pollInterval, "thing good": 0, "token good": 0})
+		left = nil
+		poll(map[string]time.Duration{"thing bad": 3 * pollInterval, "thing good": pollInterval, "token good": 0})
+		bad = false
+		poll(map[string]time.Duration{"thing bad": 0, "thing good": 0})
 	})
 }
 
@@ -320,7 +370,7 @@ func TestHearLittle(t *testing.T) {
 				<-hangs
 				return persist.ErrUnavailable
 			},
-			Reload: func(context.Context) error { reloads.Add(1); return nil },
+			Reload: func(context.Context) ([]string, error) { reloads.Add(1); return nil, nil },
 		})
 		messages := make(chan *redis.Message)
 		ended := make(chan struct{})

@@ -3,6 +3,8 @@ package feed
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,52 +28,75 @@ func (r *reader) init(done func(s subject, began time.Time)) {
 	r.followers, r.reading, r.done = make(map[string]Follower), make(map[subject]bool), done
 }
 
-// readAll reads all documents of every kind. The kinds are read at the same time, so that a slow
-// one does not delay the others.
-func (r *reader) readAll(ctx context.Context) error {
-	ended := make(chan error, len(r.followers))
-	for _, to := range r.followers {
-		go func() { ended <- to.Reload(ctx) }()
+// readAll reads all documents of every kind, and returns those that could not be read. The kinds
+// are read at the same time, so that a slow one does not delay the others.
+func (r *reader) readAll(ctx context.Context) (left []subject, err error) {
+	type outcome struct {
+		kind string
+		left []string
+		err  error
 	}
-	var failed []error
+	ended := make(chan outcome, len(r.followers))
+	for kind, to := range r.followers {
+		go func() {
+			left, err := to.Reload(ctx)
+			if err != nil && len(left) == 0 {
+				left = []string{allKeys}
+			}
+			ended <- outcome{kind, left, err}
+		}()
+	}
 	for range r.followers {
-		failed = append(failed, <-ended)
+		o := <-ended
+		for _, key := range o.left {
+			left = append(left, subject{o.kind, key})
+		}
+		err = errors.Join(err, o.err)
 	}
-	return errors.Join(failed...)
+	return left, err
 }
 
 // errUnderWay is for a document that is being read already.
 var errUnderWay = errors.New("the document is being read")
 
 // read reads documents, several at a time. It returns when that is done or the next poll is due:
-// a document that takes long to follow must not keep the others from being read. It reports whether
-// all were followed.
-func (r *reader) read(ctx context.Context, subjects []subject) (all bool, err error) {
+// a document that takes long to follow must not keep the others from being read. left are those
+// that were not followed.
+func (r *reader) read(ctx context.Context, subjects []subject) (left []subject, err error) {
+	type outcome struct {
+		subject
+		err error
+	}
 	patience := time.NewTimer(pollInterval)
 	defer patience.Stop()
-	slots, ended := make(chan struct{}, parallelReads), make(chan error, len(subjects))
+	pending := make(map[subject]bool, len(subjects))
 	for _, s := range subjects {
-		select {
-		case slots <- struct{}{}:
-		case <-patience.C:
-			return false, nil
-		}
-		r.start(ctx, s, func(err error) { <-slots; ended <- err })
+		pending[s] = true
 	}
+	slots, ended := make(chan struct{}, parallelReads), make(chan outcome, len(subjects))
 	var failed []error
-	all = true
-	for range subjects {
+	for next, done := 0, 0; done < len(subjects); {
+		var free chan struct{}
+		if next < len(subjects) {
+			free = slots
+		}
 		select {
-		case err := <-ended:
-			if errors.Is(err, errUnderWay) {
-				all, err = false, nil
+		case free <- struct{}{}:
+			s := subjects[next]
+			next++
+			r.start(ctx, s, func(err error) { <-slots; ended <- outcome{s, err} })
+		case o := <-ended:
+			done++
+			if o.err == nil {
+				delete(pending, o.subject)
+			} else if !errors.Is(o.err, errUnderWay) {
+				failed = append(failed, o.err)
 			}
-			failed = append(failed, err)
 		case <-patience.C:
-			return false, errors.Join(failed...)
+			return slices.Collect(maps.Keys(pending)), errors.Join(failed...)
 		}
 	}
-	return all, errors.Join(failed...)
+	return slices.Collect(maps.Keys(pending)), errors.Join(failed...)
 }
 
 // start reads a document in the background and calls done with the outcome. If the document is
@@ -121,7 +146,8 @@ func (r *reader) follow(ctx context.Context, s subject) error {
 		return nil // a kind of a newer version
 	}
 	if s.Key == allKeys {
-		return to.Reload(ctx)
+		_, err := to.Reload(ctx)
+		return err
 	}
 	return to.Changed(ctx, s.Key)
 }

@@ -41,6 +41,7 @@ type counter struct {
 	gathering int
 	arrived   int // callers so far
 	closing   bool
+	stopped   bool          // nobody waits for the end of what is under way any more
 	idle      chan struct{} // closed when the machine is idle; nil before closing is set
 	told      ledger.Stats  // what the totals contain
 	looked    time.Time     // when told was last known to be true
@@ -184,7 +185,7 @@ func (c *counter) step() {
 	}
 	c.finish()
 	c.vacate()
-	if c.timer.Stop(); !wake.IsZero() {
+	if c.timer.Stop(); !wake.IsZero() && !c.stopped {
 		c.timer.Reset(wake.Sub(now))
 	}
 	if c.idle != nil && c.running == 0 && c.machine.Idle() {
@@ -328,9 +329,11 @@ func (c *counter) close(ctx context.Context) error {
 	}
 }
 
-// stop stops the timer of a counter that is closed.
+// stop ends what a counter that is closed does by itself. Its strategy may have been refused for good
+// what it still had to do.
 func (c *counter) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stopped = true
 	c.timer.Stop()
 }

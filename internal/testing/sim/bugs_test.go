@@ -191,29 +191,39 @@ var bugs = []schedule{
 		}},
 	},
 	{
-		name: "held up while the strategy changes", was: "A node was suspended while a biz type got another strategy, as the documents say, and went on with the old one for seconds.", found: "a review",
+		name: "held up while the strategy changes", was: "A node was suspended, or its store was away, while a biz type got another strategy, as the documents say. It went on with the old one for seconds, and gave keys a second number.", found: "a review",
 		rules: []string{"follows"},
-		world: Options{BizTypes: map[string]load.Settings{"bulk": {"step": 1, "maxStep": 1}}, Script: func(w *World) {
-			for _, becomes := range []string{`{"strategy":"gapless"}`, `{"strategy":"segment","step":1,"maxStep":1}`} {
-				w.each(func(n string) { w.issue(n, "bulk", 1) })
-				resumed := w.begin("pause", "c", "", time.Minute)
-				resumes := time.Now().Add(time.Minute)
-				time.Sleep(time.Second)
-				w.reshape("bulk", becomes, func() {
-					for range 10 {
-						w.issue("a", "bulk", 1)
-					}
-					time.Sleep(time.Until(resumes) - 100*time.Millisecond)
-					var under sync.WaitGroup
-					for range 100 { // some come before the node knows
-						under.Go(func() { w.ask("c", load.Question{BizType: "bulk"}) })
-						time.Sleep(2 * time.Millisecond)
-						w.issue("b", "bulk", 1)
-					}
-					under.Wait()
-					resumed()
-				})
-			}
+		world: Options{Redis: true, BizTypes: map[string]load.Settings{"bulk": {"ordering": "per-node", "step": 5, "maxStep": 5}}, Script: func(w *World) {
+			const segment, gapless = `{"strategy":"segment","ordering":"per-node","step":5,"maxStep":5}`, `{"strategy":"gapless"}`
+			w.while("per node", record.Fault{Unordered: "bulk"}, func(*fault) {
+				for round, held := range []string{"store-away", "pause", "pause"} {
+					becomes := []string{gapless, segment}[round%2]
+					w.each(func(n string) { w.issue(n, "bulk", 1) })
+					resumed := w.begin(held, "c", "", time.Minute)
+					resumes := time.Now().Add(time.Minute)
+					time.Sleep(time.Second)
+					w.reshape("bulk", becomes, func() {
+						key := func(i int) string { return fmt.Sprint("key-", round, "-", i%10) }
+						for i := range 10 {
+							w.issue("a", "bulk", 1)
+							w.once("a", "bulk", key(i))
+						}
+						time.Sleep(time.Until(resumes) - 100*time.Millisecond)
+						var under sync.WaitGroup
+						for i := range 100 { // some come before the node knows
+							q := load.Question{BizType: "bulk"}
+							if i < 50 {
+								q.Key = key(i)
+							}
+							under.Go(func() { w.ask("c", q) })
+							time.Sleep(2 * time.Millisecond)
+							w.issue("b", "bulk", 1)
+						}
+						under.Wait()
+						resumed()
+					})
+				}
+			})
 		}},
 	},
 	{

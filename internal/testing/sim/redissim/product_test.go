@@ -187,7 +187,7 @@ func TestFeed(t *testing.T) {
 					heard = append(heard, name+" "+key)
 					return nil
 				},
-				Reload: func(context.Context) error { return nil },
+				Reload: func(context.Context) ([]string, error) { return nil, nil },
 			})
 			return f
 		}
