@@ -54,14 +54,24 @@ func ofPlugin(name, shape string) string {
 
 // checkNew returns what the plugins of a biz type must know before it gets its first shape, or
 // before another one is forced upon it. known is the one before, "" if there is none.
-func checkNew(bizType seqd.BizType, known string) (problems []seqd.Problem) {
+func checkNew(bizType seqd.BizType, known string) []seqd.Problem {
+	return unrecorded(bizType, known, known != "")
+}
+
+// Unrecorded returns what the plugins of a biz type must know before it goes on above numbers that
+// were issued, if the store has no record of their shape.
+func Unrecorded(bizType seqd.BizType) []seqd.Problem { return unrecorded(bizType, "", true) }
+
+// unrecorded returns what the plugins of a biz type must know. known is its last shape, "" if that is
+// not known, and issued is whether it has issued.
+func unrecorded(bizType seqd.BizType, known string, issued bool) (problems []seqd.Problem) {
 	for i, binding := range bizType.Plugins {
 		factory, err := plugin.Lookup(binding.Name)
 		own := ofPlugin(binding.Name, known)
 		if err != nil || factory.CheckNew == nil || own != "" && sameOwn(bizType, known) {
 			continue
 		}
-		for _, problem := range factory.CheckNew(bizType, binding, known != "", own) {
+		for _, problem := range factory.CheckNew(bizType, binding, issued, own) {
 			problems = append(problems, seqd.Problem{Key: fmt.Sprintf("plugins[%d].%s", i, problem.Key), Text: problem.Text})
 		}
 	}

@@ -2,11 +2,14 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/nodes"
 )
 
@@ -43,6 +46,9 @@ type plan struct {
 	stands, fresh int64
 	// slip is why the raise looks like a slip, "" if it does not.
 	slip string
+	// unsaid is what the definition must say, because the store does not know what IDs looked like; "" if
+	// it does.
+	unsaid string
 	// beside is whether nodes may run.
 	beside bool
 }
@@ -58,7 +64,24 @@ func (f *repair) plan(ctx context.Context, j job) (p plan, err error) {
 	if first, _ := seqd.BoundsOf(j.BizType); p.stands < first {
 		p.fresh = first
 	}
+	if err == nil {
+		p.unsaid, err = f.unsaid(ctx, j.BizType)
+	}
 	return p, err
+}
+
+// unsaid returns what a definition must say before numbers continue, because the store has no record
+// of what earlier IDs looked like; "" if it has, or if that makes no difference.
+func (f *repair) unsaid(ctx context.Context, b seqd.BizType) (string, error) {
+	problems := definitions.Unrecorded(b)
+	if len(problems) == 0 {
+		return "", nil
+	}
+	_, err := persist.ShapesIn(f.store.Documents()).Read(ctx, b.Name)
+	if errors.Is(err, persist.ErrNotFound) {
+		return fmt.Sprintf("%s: %s: %s", b.Name, problems[0].Key, problems[0].Text), nil
+	}
+	return "", err
 }
 
 // planLedger plans for a gapless counter. Nodes may run if they refuse, because it stands still or
@@ -110,6 +133,10 @@ func slip(j job, stands, number, most int64) string {
 func (f *repair) permit(ctx context.Context, plans []plan) error {
 	var slips []string
 	for _, p := range plans {
+		if p.unsaid != "" && !f.how.Sure {
+			return fmt.Errorf("%w: the store has no record of what the IDs of earlier numbers look like, so later ones could repeat them: %s. "+
+				"With --yes they are as those of a new biz type", ErrRefused, p.unsaid)
+		}
 		if p.slip != "" {
 			slips = append(slips, p.slip)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/plugin/obfuscate"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/backends/backendstest"
 	"github.com/seqd/seqd/server/config"
@@ -194,7 +195,11 @@ func TestRaisePeriod(t *testing.T) {
 	never := segment.DefaultSettings()
 	cfg := config.Default()
 	cfg.Store.Settings["bolt"].(*bolt.Settings).Path = filepath.Join(t.TempDir(), "seqd.db")
-	cfg.BizTypes = []seqd.BizType{{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never}}
+	hides := &obfuscate.Settings{}
+	cfg.BizTypes = []seqd.BizType{
+		{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never},
+		{Name: "hidden", Strategy: "segment", Settings: today, Plugins: []seqd.PluginBinding{{Name: "obfuscate", Settings: hides}}},
+	}
 	store := must.Get(backends.NewStore(t.Context(), cfg.Store, time.Now))(t)
 	must.Do(t, store.Close())
 	for counter, want := range map[string]string{
@@ -214,6 +219,20 @@ func TestRaisePeriod(t *testing.T) {
 	if err != nil || !r.Created || r.After != 7 {
 		t.Errorf("%+v, %v", r, err)
 	}
+	raise := func(number int64, how How) error {
+		_, err := Raise(t.Context(), &cfg, "hidden@20261120", number, how)
+		return err
+	}
+	if err := raise(7, How{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "hidden: plugins[0].version: set it") {
+		t.Errorf("without a record of the shape: %v", err)
+	}
+	must.Do(t, raise(7, How{Sure: true}))
+	hides.Version = 1
+	must.Do(t, raise(8, How{}))
+	hides.Version = 0
+	store = must.Get(backends.NewStore(t.Context(), cfg.Store, time.Now))(t)
+	must.Do(t, errors.Join(persist.ShapesIn(store.Documents()).Create(t.Context(), "hidden", "any", time.Now()), store.Close()))
+	must.Do(t, raise(9, How{}))
 }
 
 // A counter that the store sequences stays so.
