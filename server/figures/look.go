@@ -107,10 +107,10 @@ func (l *looker) state(s seqd.State) {
 	case s.Unready != nil:
 		c.Unready++
 		l.found.starting = l.found.starting || s.Unready.Code == seqd.CodeStarting
-		l.unready.add(reasonOf(s.BizType, s.Unready))
+		l.unready.add(gate.ReasonOf(s.BizType, s.Unready))
 	case s.Degraded != nil:
 		c.Degraded++
-		l.degraded.add(reasonOf(s.BizType, s.Degraded))
+		l.degraded.add(gate.ReasonOf(s.BizType, s.Degraded))
 	default:
 		c.Ready++
 	}
@@ -213,13 +213,4 @@ func (s *subject) end(plugin string, reached, limit float64) runsOut {
 		e.LastsMS, e.Resets = forEver(unknown), true
 	}
 	return e
-}
-
-// reasonOf returns what callers may see of a reason. It leaves out the cause, as /readyz does.
-func reasonOf(bizType string, why *seqd.Error) admin.Reason {
-	code := why.Code
-	if _, known := gate.StatusOf(code); !known {
-		code = seqd.CodeInternal
-	}
-	return admin.Reason{BizType: bizType, Code: code, Detail: why.Detail}
 }

@@ -1,6 +1,9 @@
 package gate
 
-import "github.com/seqd/seqd"
+import (
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
+)
 
 // status maps every code to its HTTP status.
 var status = map[seqd.Code]int{
@@ -58,4 +61,14 @@ func StatusOf(code seqd.Code) (number int, known bool) {
 		number = 500
 	}
 	return number, known
+}
+
+// ReasonOf returns what callers may see of why a biz type cannot issue or is degraded. It leaves out
+// the cause. A code that is not known becomes [seqd.CodeInternal].
+func ReasonOf(bizType string, why *seqd.Error) admin.Reason {
+	code := why.Code
+	if _, known := StatusOf(code); !known {
+		code = seqd.CodeInternal
+	}
+	return admin.Reason{BizType: bizType, Code: code, Detail: why.Detail}
 }

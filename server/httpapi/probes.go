@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -146,9 +147,7 @@ func (p probes) unready(c *gin.Context, issuer *seqd.Issuer, h health) {
 
 // unready is one biz type in the answer of /readyz.
 type unready struct {
-	BizType string    `json:"bizType"`
-	Code    seqd.Code `json:"code"`
-	Detail  string    `json:"detail"`
+	admin.Reason
 	// Unready is true if it cannot issue.
 	Unready bool `json:"unready,omitempty"`
 }
@@ -214,10 +213,10 @@ func (p probes) ready(c *gin.Context, issuer *seqd.Issuer, h health) {
 func (h *health) lines() []unready {
 	var lines []unready
 	for _, u := range h.unready {
-		lines = append(lines, unready{BizType: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail, Unready: true})
+		lines = append(lines, unready{gate.ReasonOf(u.BizType, u.Reason), true})
 	}
 	for _, u := range h.degraded {
-		lines = append(lines, unready{BizType: u.BizType, Code: newProblem(u.Reason).Code, Detail: u.Reason.Detail})
+		lines = append(lines, unready{gate.ReasonOf(u.BizType, u.Reason), false})
 	}
 	return lines[:min(len(lines), mostListed)]
 }
