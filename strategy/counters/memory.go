@@ -3,9 +3,9 @@ package counters
 import (
 	"context"
 	"maps"
-	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 )
 
 // Known is what is known of a counter; the zero value is nothing.
@@ -24,7 +24,7 @@ type Memory[V Known] struct {
 	// Least is how many counters are remembered at least.
 	Least int
 
-	mu sync.Mutex // guards what follows
+	mu lockorder.Inner // guards what follows
 	// refusing are the counters that refuse to issue, newer and older the others.
 	refusing, newer, older map[Name]V
 }

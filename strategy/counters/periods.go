@@ -3,9 +3,9 @@ package counters
 import (
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 )
 
 // mostPeriods is how many values a Periods has at most.
@@ -17,7 +17,7 @@ type Periods[V any] struct {
 	// New returns the value of a period. It does no I/O.
 	New func(seqd.Period) V
 
-	mu     sync.Mutex // guards what follows
+	mu     lockorder.Inner // guards what follows
 	values map[seqd.Period]V
 }
 

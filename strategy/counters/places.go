@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -50,14 +50,14 @@ type Places struct {
 	turn  chan struct{}
 	taken atomic.Int64 // how many were taken when this node last looked
 
-	mu      sync.Mutex  // guards what follows
-	hand    int64       // places that this node has taken and not used
-	fetched time.Time   // when it last took some
-	back    *time.Timer // gives those in hand back; nil if there are none
-	full    time.Time   // until when there are none, as far as this node knows
-	doubt   bool        // places may be taken that no key has
-	counts  bool        // recount runs
-	next    time.Time   // when full places are counted again
+	mu      lockorder.Inner // guards what follows
+	hand    int64           // places that this node has taken and not used
+	fetched time.Time       // when it last took some
+	back    *time.Timer     // gives those in hand back; nil if there are none
+	full    time.Time       // until when there are none, as far as this node knows
+	doubt   bool            // places may be taken that no key has
+	counts  bool            // recount runs
+	next    time.Time       // when full places are counted again
 	shares  shares
 }
 

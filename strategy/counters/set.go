@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 )
 
 // Options say what a [Set] holds.
@@ -69,8 +70,8 @@ type Set[C any] struct {
 	endOpening context.CancelFunc // nil if Options.Context was given
 	slots      chan struct{}      // one for each counter that is being opened or closed
 
-	mu   sync.Mutex  // guards what follows
-	open []*Entry[C] // open counters, in no order
+	mu   lockorder.Inner // guards what follows
+	open []*Entry[C]     // open counters, in no order
 	// owned are the open counters by who has opened them, in no order; nil without MostEach.
 	owned    map[string][]*Entry[C]
 	sweeping bool // sweep runs

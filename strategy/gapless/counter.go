@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -27,7 +27,7 @@ type counter struct {
 	writer string        // identifies the machine
 	turn   chan struct{} // one value while nobody takes a place
 
-	mu      sync.Mutex // guards what follows
+	mu      lockorder.Outer // guards what follows
 	machine *ledger.Machine
 	// creators are the callers who may create the ledger, and placed is whether it has a place that
 	// may have to be given back.
@@ -235,7 +235,8 @@ func (c *counter) count(r *ledger.Request) {
 	}
 }
 
-// tell tells of a reservation that expired.
+// tell tells of a reservation that expired, in a goroutine of its own: mu is held, and those who are
+// told may call back.
 func (c *counter) tell(e *ledger.Entry) {
 	x := seqd.Expiry{
 		Reservation: seqd.Reservation{
@@ -243,12 +244,14 @@ func (c *counter) tell(e *ledger.Entry) {
 		},
 		Count: int(ledger.Count(e.Runs)), Caller: seqd.OwnerName(e.Caller),
 	}
-	c.env.Observer.Event(seqd.Event{BizType: c.Strategy.name, Kind: seqd.EventReservationExpired, Numbers: int64(x.Count)})
-	// those who are told of rejections are told: a caller that crashes often must not fill the log
-	c.env.Log.Debug("a reservation expired", "bizType", c.Strategy.name, "counter", c.key, "reservation", x.ID, "numbers", x.Count, "caller", x.Caller)
-	if c.expired != nil {
-		go c.expired(x)
-	}
+	go func() {
+		c.env.Observer.Event(seqd.Event{BizType: c.Strategy.name, Kind: seqd.EventReservationExpired, Numbers: int64(x.Count)})
+		// those who are told of rejections are told: a caller that crashes often must not fill the log
+		c.env.Log.Debug("a reservation expired", "bizType", c.Strategy.name, "counter", c.key, "reservation", x.ID, "numbers", x.Count, "caller", x.Caller)
+		if c.expired != nil {
+			c.expired(x)
+		}
+	}()
 }
 
 // run executes a command.

@@ -27,11 +27,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -97,7 +97,7 @@ type Strategy struct {
 
 	places counters.Periods[*counters.Places]
 
-	mu sync.Mutex // guards bare
+	mu lockorder.Inner // guards bare
 	// bare are ledgers of ended periods without answers; see isBare.
 	bare map[counters.Name]struct{}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -28,8 +28,8 @@ func (c *counter) tally(now ledger.Stats) {
 
 // reach is whether the store can be used.
 type reach struct {
-	mu      sync.Mutex // guards what follows
-	away    error      // why not, nil if it can
+	mu      lockorder.Inner // guards what follows
+	away    error           // why not, nil if it can
 	probing bool
 	over    bool
 }

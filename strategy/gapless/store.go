@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
@@ -27,7 +27,7 @@ type documents struct {
 // it stood still after it was raised: so nothing is refused before the fence was read anew
 // ([ledger.Command].Anew).
 type fence struct {
-	mu    sync.Mutex
+	mu    lockorder.Inner
 	last  persist.Fence
 	known bool
 }

@@ -155,11 +155,15 @@ func TestBizTypeNeedsSweeper(t *testing.T) {
 // hears keeps the kinds of events. It is safe for concurrent use.
 type hears struct {
 	seqd.NopObserver
+	back  func() // calls the strategy back
 	mu    sync.Mutex
 	kinds []seqd.EventKind
 }
 
 func (h *hears) Event(e seqd.Event) {
+	if h.back != nil {
+		h.back()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.kinds = append(h.kinds, e.Kind)
@@ -182,6 +186,7 @@ func TestSweepThroughBizType(t *testing.T) {
 				key := map[bool]string{true: "k1"}[name == "keyed"]
 				s.reserve(key, 10*time.Second)
 				node := s.node()
+				h.back = func() { _ = node.Health() }
 				issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log}))(t)
 				issuer.Init(t.Context())
 				synctest.Wait()

@@ -3,11 +3,11 @@ package segment
 import (
 	"context"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
@@ -66,10 +66,10 @@ type buffer struct {
 	wait      time.Duration // how long a caller waits when both buffers are empty
 	source    fetcher
 
-	mu        sync.Mutex    // guards what follows
-	second    *block        // buffer 2, nil while it is empty
-	refilling chan struct{} // closed when the refill under way ends; nil when there is none
-	began     time.Time     // when that refill began
+	mu        lockorder.Inner // guards what follows
+	second    *block          // buffer 2, nil while it is empty
+	refilling chan struct{}   // closed when the refill under way ends; nil when there is none
+	began     time.Time       // when that refill began
 	// closed and replaced when waiting callers must look again; nil while nobody waits
 	changed chan struct{}
 	wanted  int64 // numbers that waiting callers still need

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/counters"
 )
@@ -29,7 +30,7 @@ type family struct {
 	grave   atomic.Pointer[grave] // the tombstone as it was read last; only for keys
 	purged  atomic.Int32          // the period in which past ones were last purged
 
-	mu     sync.Mutex // guards what follows
+	mu     lockorder.Inner // guards what follows
 	closed bool
 	work   sync.WaitGroup // goroutines; added to under mu and before closed
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -53,7 +53,7 @@ type Following struct {
 	from    droppable
 	present atomic.Pointer[turn]
 
-	mu     sync.Mutex // guards what follows
+	mu     lockorder.Outer // guards what follows
 	closed bool
 	moves  *moves // nil before the first
 }
@@ -77,7 +77,8 @@ type turn struct {
 	of *Following
 }
 
-// follow begins the move to the other sequencer.
+// follow begins the move to the other sequencer. The caller holds no lock, so that Following may call
+// its strategies under its own.
 func (t *turn) follow() { t.of.move(t) }
 
 // sequencer says who sequences the counter in this turn.

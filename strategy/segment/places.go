@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -105,7 +105,7 @@ var _ persist.Lossy = placeStore{}
 // allocated are the ranges that were allocated last, so that the cursor can get the same numbers,
 // and the store gets them back. It is safe for concurrent use.
 type allocated struct {
-	mu     sync.Mutex       // guards what follows
+	mu     lockorder.Inner  // guards what follows
 	ranges []allocatedRange // those for the cursor, the latest last
 	latest allocatedRange   // the latest of all, with those right below it
 }

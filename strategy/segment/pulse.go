@@ -1,10 +1,10 @@
 package segment
 
 import (
-	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -17,8 +17,8 @@ type pulse struct {
 	// watch asks the store in the background until it answers, and calls note then.
 	watch func()
 
-	mu   sync.Mutex // guards what follows
-	away error      // why the store gives no ranges, nil if it does
+	mu   lockorder.Inner // guards what follows
+	away error           // why the store gives no ranges, nil if it does
 	// watching is whether what watch began has not ended. If the store answers some calls and not
 	// others, away changes often, and there is still one watcher.
 	watching bool

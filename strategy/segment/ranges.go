@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -27,11 +27,11 @@ type ranges struct {
 	// count.
 	shared *Shared
 
-	noteMu  sync.Mutex // guards what follows
-	failure string     // the failure that was logged last, "" after a success
-	away    error      // why the store gives no ranges now, nil if it does or never will
-	pace    pace       // how fast numbers leave the store
-	beside  beside     // ranges that callers issue from later
+	noteMu  lockorder.Inner // guards what follows
+	failure string          // the failure that was logged last, "" after a success
+	away    error           // why the store gives no ranges now, nil if it does or never will
+	pace    pace            // how fast numbers leave the store
+	beside  beside          // ranges that callers issue from later
 }
 
 // origin is the counter that numbers come from, and what its strategies use of the node. Its store and
@@ -406,6 +406,7 @@ func (s *ranges) skipped(n int64, why error) {
 // report implements [fetcher]. It recovers from an observer that panics, because its caller may
 // still have to serve others, such as the callers of the next take.
 func (s *ranges) report(e seqd.Event) {
+	lockorder.Free("an observer is called")
 	defer func() {
 		if p := recover(); p != nil {
 			s.env.Log.Error("the observer panicked", "bizType", s.name, "event", e.Kind, "panic", p)

@@ -22,6 +22,12 @@
 //
 // All of them allocate ranges in ranges.go, by the step rule in settings.go. Numbers are unique
 // because the store gives a range away once (invariant U1), and a range goes to one place (U2).
+//
+// The order of locks: sharing.mu, which guards a machine, and Following.mu are outer locks, and a
+// goroutine holds no other lock when it takes one. All others are inner: nothing is locked under
+// them. While a lock is held, nobody calls an observer, the store or Redis, or waits; what must
+// follow a step of a machine is returned as a function and called later. Package lockorder asserts
+// the order.
 package segment
 
 import (

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/sharedspan"
 	"github.com/seqd/seqd/persist"
@@ -27,10 +28,10 @@ type sharing struct {
 	taker taker
 	work  sync.WaitGroup // goroutines; added to under mu and before Close, or by one of them
 
-	mu      sync.Mutex    // guards what follows, and the taker's state
-	forming *batch        // callers since the last take was sent; nil while there are none
-	taking  bool          // a take is under way
-	woken   chan struct{} // closed when waiting callers shall look again; nil while none waits
+	mu      lockorder.Outer // guards what follows, and the taker's state
+	forming *batch          // callers since the last take was sent; nil while there are none
+	taking  bool            // a take is under way
+	woken   chan struct{}   // closed when waiting callers shall look again; nil while none waits
 }
 
 // taker sends takes. [Shared] sends them to the cursor in Redis, [Stored] to the store. Another way

@@ -380,11 +380,12 @@ func (s *Stored) hasRead(counter persist.Counter, err error) {
 	if s.machine.Mode() != storetake.Mending || refusal != nil {
 		then = s.wake()
 	}
-	if s.machine.Moved() && s.turn != nil {
-		s.turn.follow()
-	}
+	moved := s.machine.Moved()
 	s.setTimer(now)
 	s.mu.Unlock()
+	if moved && s.turn != nil {
+		s.turn.follow()
+	}
 	if refusal != nil && refusal != before {
 		s.env.Log.Error("no numbers", "bizType", s.name, "error", refusal)
 	}
