@@ -147,6 +147,7 @@ type NumberGap struct {
 
 // KeyLister is implemented by strategies that are [Keyed].
 type KeyLister interface {
-	// Keys returns at most limit keys that have a counter, greater than after, in byte order.
+	// Keys returns at most limit keys that have a counter, in byte order, or if numbers reset in that
+	// of the names of counters. They begin behind after.
 	Keys(ctx context.Context, after string, limit int) ([]string, error)
 }

@@ -82,11 +82,11 @@ func (l *Listing) Keys(ctx context.Context, after string, limit int) (keys []str
 				return keys, nil
 			}
 			key, _, dated := strings.Cut(rest, "@")
-			from = prefix + l.behind(key)
 			if key == "" || dated != l.Dated || len(keys) > 0 && keys[len(keys)-1] == key {
 				from = max(from, name)
 				continue
 			}
+			from = prefix + l.behind(key)
 			if keys = append(keys, key); len(keys) == limit {
 				return keys, nil
 			}
