@@ -422,7 +422,7 @@ var rules = map[string]rule{
 		why: "it keeps rules by number and name, whatever they say",
 	},
 	"internal/seams": {
-		may: "persist",
+		may: "persist persist/driver",
 		why: "it names what a simulation replaces, and does nothing",
 	},
 	"internal/sharedspan": {
@@ -476,7 +476,7 @@ var rules = map[string]rule{
 	},
 	"internal/testing/sim": {
 		may: ". internal/longlock internal/sabotage internal/seams internal/testing/check internal/testing/load internal/testing/record net/http " +
-			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist server server/config server/ops",
+			"internal/testing/sim/boltsim internal/testing/sim/netsim internal/testing/sim/redissim internal/testing/sim/storesim internal/testing/worlds persist persist/driver server server/config server/ops",
 		why: "it runs services and commands as seqd does, and calls them from outside",
 	},
 	"internal/testing/sim/boltsim": {

@@ -11,6 +11,7 @@ import (
 	"net"
 
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 )
 
 // Seams are functions that a simulation gives to a service. If one is nil, the service uses the real
@@ -24,15 +25,7 @@ type Seams struct {
 	// holds a mutex of a subscription while it waits, which stops the time of a bubble.
 	Poll bool
 	// OpenStore opens the store. It may be called again.
-	OpenStore func(ctx context.Context, manner Manner) (persist.Store, error)
-}
-
-// Manner is how a store is opened.
-type Manner struct {
-	// Unreached opens a store that cannot be reached.
-	Unreached bool
-	// Admit is called before every operation; nil admits all.
-	Admit func(context.Context) error
+	OpenStore func(ctx context.Context, how driver.How) (persist.Store, error)
 }
 
 type key struct{}

@@ -35,7 +35,7 @@ func NewStore(ctx context.Context, cfg config.Store, now func() time.Time) (pers
 // newStore opens a store.
 func newStore(ctx context.Context, cfg config.Store, how driver.How) (persist.Store, error) {
 	if open := seams.Of(ctx).OpenStore; open != nil {
-		return open(ctx, seams.Manner{Unreached: how.Unreached, Admit: how.Admit})
+		return open(ctx, how)
 	}
 	if err := fileMustExist(cfg); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -92,7 +93,7 @@ func TestRaiseBesideNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := must.Get(config.LoadYAML([]byte("store: {driver: mongo, mongo: {uri: \"mongodb://h\"}}\nbizTypes: [{name: order, sequencer: store}, {name: bill, strategy: audit}]"), config.Sources{}))(t)
 		store := shared{memory.New(time.Now)}
-		ctx := seams.With(t.Context(), seams.Seams{OpenStore: func(context.Context, seams.Manner) (persist.Store, error) { return store, nil }})
+		ctx := seams.With(t.Context(), seams.Seams{OpenStore: func(context.Context, driver.How) (persist.Store, error) { return store, nil }})
 		fillCounters(t, store, map[string]int64{"order": 50})
 		writeState(t, store, "bill", "", ledger.Op{Kind: ledger.Issue, Count: 5})
 		waited := ""

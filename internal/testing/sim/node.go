@@ -22,6 +22,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/config"
 )
@@ -183,7 +184,7 @@ func (l *life) seams() seams.Seams {
 		},
 	}
 	if !n.options.Bolt {
-		s.OpenStore = func(ctx context.Context, m seams.Manner) (persist.Store, error) {
+		s.OpenStore = func(ctx context.Context, m driver.How) (persist.Store, error) {
 			return l.view.Open(ctx, storesim.Client{Now: n.clock, Timeout: l.patience, Unreached: m.Unreached, Admit: m.Admit})
 		}
 	}

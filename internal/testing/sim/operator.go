@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/ops"
 )
@@ -36,7 +37,7 @@ func (w *World) operate(f *fault, what string, command func(context.Context, *co
 		DialRedis: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			return w.net.Dial(ctx, operatorHost, w.serverAt(addr, w.primaryNumber()))
 		},
-		OpenStore: func(ctx context.Context, m seams.Manner) (persist.Store, error) {
+		OpenStore: func(ctx context.Context, m driver.How) (persist.Store, error) {
 			return view.Open(ctx, storesim.Client{Unreached: m.Unreached, Admit: m.Admit})
 		},
 	})
@@ -52,7 +53,7 @@ func (w *World) operate(f *fault, what string, command func(context.Context, *co
 
 // openStore opens the store as a command does.
 func (w *World) openStore(ctx context.Context) (persist.Store, error) {
-	return seams.Of(ctx).OpenStore(ctx, seams.Manner{})
+	return seams.Of(ctx).OpenStore(ctx, driver.How{})
 }
 
 func (w *World) tellRaised(counter string, r ops.Raised) {
