@@ -89,28 +89,13 @@ func (s *Shared) Init(ctx context.Context, fresh bool) error {
 	return err
 }
 
-// Generate adds n numbers to seq, as one run or, if a range ends in between, as several ascending
-// runs. Online it takes from the cursor, alone from the local buffer, and mending it waits.
-func (s *Shared) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateAll(ctx, n, seq, s)
-}
-
-// GenerateSome implements [seqd.PartialGenerator].
-func (s *Shared) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateSome(ctx, n, seq, s)
-}
-
-// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
-func (s *Shared) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateConsecutive(ctx, n, seq, s)
-}
-
 // GenerateRange implements [seqd.Ranger].
 func (s *Shared) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
 	return s.handOut(ctx, n, s.measure().highest, seq)
 }
 
-// some implements [takesSome].
+// some implements [takesSome]. Online it takes from the cursor, alone from the local buffer, and
+// mending it waits.
 func (s *Shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
 	for seq.Len() < goal {

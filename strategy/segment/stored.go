@@ -117,21 +117,6 @@ func (s *Stored) Init(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// Generate adds n numbers to seq, as one run or, at the very end of all numbers, several.
-func (s *Stored) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateAll(ctx, n, seq, s)
-}
-
-// GenerateSome implements [seqd.PartialGenerator].
-func (s *Stored) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateSome(ctx, n, seq, s)
-}
-
-// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
-func (s *Stored) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateConsecutive(ctx, n, seq, s)
-}
-
 // GenerateRange implements [seqd.Ranger]. The sequencer epoch stays as it is: if the store sequences
 // the counter, its next take begins above the range.
 func (s *Stored) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
