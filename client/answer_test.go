@@ -172,9 +172,7 @@ func TestAnswersThatAreTooLarge(t *testing.T) {
 			resp.ContentLength = length
 			return resp
 		})
-		if _, err := c.Next(context.Background(), "order"); !errors.Is(err, ErrBadAnswer) {
-			t.Errorf("got %v", err)
-		}
+		fails(c.Next(context.Background(), "order"))(t, ErrBadAnswer)
 	}
 }
 

@@ -80,9 +80,7 @@ func TestBufferClose(t *testing.T) {
 	if skipped := b.Close(); skipped != 0 || b.Len() != 0 {
 		t.Errorf("%d were skipped again, and %d are in hand", skipped, b.Len())
 	}
-	if _, err := b.Next(context.Background()); !errors.Is(err, ErrClosed) {
-		t.Errorf("got %v", err)
-	}
+	fails(b.Next(context.Background()))(t, ErrClosed)
 }
 
 // Close ends callers that wait, and the request that they wait for.
@@ -101,9 +99,7 @@ func TestCloseWhileCallersWait(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			if _, err := b.Next(context.Background()); !errors.Is(err, ErrClosed) {
-				t.Errorf("got %v", err)
-			}
+			fails(b.Next(context.Background()))(t, ErrClosed)
 		}()
 	}
 	<-begun
@@ -148,9 +144,7 @@ func TestBufferRefused(t *testing.T) {
 	b := must(c.Buffer("order", BufferOptions{}))(t)
 	defer b.Close()
 	for range 3 {
-		if _, err := b.Next(context.Background()); !errors.Is(err, ErrDisabled) {
-			t.Fatalf("got %v", err)
-		}
+		fails(b.Next(context.Background()))(t, ErrDisabled)
 	}
 	disabled.Store(false)
 	if id, err := b.Next(context.Background()); err != nil || id != "0" {
@@ -171,9 +165,7 @@ func TestBufferLeavesTheServiceAlone(t *testing.T) {
 	defer b.Close()
 	const calls = 5
 	for began, i := time.Now(), 0; i < calls; i++ {
-		if _, err := b.Next(context.Background()); !errors.Is(err, ErrStarting) {
-			t.Fatalf("got %v", err)
-		}
+		fails(b.Next(context.Background()))(t, ErrStarting)
 		if n, most := asked.Load(), 1+int64(time.Since(began)/(100*time.Millisecond)); n > most {
 			t.Fatalf("%d requests after %s, want %d at most", n, time.Since(began), most)
 		}
@@ -190,9 +182,7 @@ func TestBufferRefusedAnyCount(t *testing.T) {
 	c := dial(t, Config{Addrs: []string{start(t, s).URL}})
 	b := must(c.Buffer("order", BufferOptions{Size: 100}))(t)
 	defer b.Close()
-	if _, err := b.Next(context.Background()); !errors.Is(err, ErrInvalidCount) {
-		t.Errorf("got %v", err)
-	}
+	fails(b.Next(context.Background()))(t, ErrInvalidCount)
 }
 
 // A caller whose context has ended gets what is in hand, and nothing else.

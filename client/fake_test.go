@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +23,16 @@ func must[T any](v T, err error) func(testing.TB) T {
 			tb.Fatal(err)
 		}
 		return v
+	}
+}
+
+// fails returns a function that reports an error that is not want, and the test goes on.
+func fails[T any](_ T, err error) func(tb testing.TB, want error) {
+	return func(tb testing.TB, want error) {
+		tb.Helper()
+		if !errors.Is(err, want) {
+			tb.Errorf("got %v, want %v", err, want)
+		}
 	}
 }
 

@@ -75,7 +75,5 @@ func TestKeyRefused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.Next(ctx, "invoice", Key("")); !errors.Is(err, ErrInvalidKey) {
-		t.Errorf("an empty key: %v", err)
-	}
+	fails(c.Next(ctx, "invoice", Key("")))(t, ErrInvalidKey)
 }

@@ -46,9 +46,7 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Errorf("got %q, %v", id, err)
 	}
 	for _, key := range []string{"", "a b", "é", strings.Repeat("x", 256)} {
-		if _, err := c.Next(ctx, "order", IdempotencyKey(key)); !errors.Is(err, ErrInvalidRequest) {
-			t.Errorf("%q: got %v", key, err)
-		}
+		fails(c.Next(ctx, "order", IdempotencyKey(key)))(t, ErrInvalidRequest)
 	}
 }
 
@@ -70,16 +68,10 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	for _, n := range []int{0, -1} {
-		if _, err := c.NextN(ctx, "order", n); !errors.Is(err, ErrInvalidCount) {
-			t.Errorf("%d: got %v", n, err)
-		}
+		fails(c.NextN(ctx, "order", n))(t, ErrInvalidCount)
 	}
-	if _, err := c.Parse(ctx, "order", ""); !errors.Is(err, ErrInvalidID) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.Do(ctx, Request{Path: "tokens"}); !errors.Is(err, ErrInvalidRequest) {
-		t.Errorf("got %v", err)
-	}
+	fails(c.Parse(ctx, "order", ""))(t, ErrInvalidID)
+	fails(c.Do(ctx, Request{Path: "tokens"}))(t, ErrInvalidRequest)
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -99,12 +91,8 @@ func TestHugeCounts(t *testing.T) {
 	s := start(t, newService())
 	for _, n := range []int{math.MaxInt, math.MaxInt>>1 + 1, math.MaxInt>>10 + 1, math.MaxInt>>13 + 1} {
 		c := dial(t, Config{Addrs: []string{s.URL}, Wait: -1})
-		if _, err := c.NextN(context.Background(), "order", n); !errors.Is(err, ErrInvalidCount) {
-			t.Errorf("%d: %v", n, err)
-		}
-		if _, err := c.AppendText(context.Background(), nil, "order", n); !errors.Is(err, ErrInvalidCount) {
-			t.Errorf("%d: %v", n, err)
-		}
+		fails(c.NextN(context.Background(), "order", n))(t, ErrInvalidCount)
+		fails(c.AppendText(context.Background(), nil, "order", n))(t, ErrInvalidCount)
 	}
 }
 
@@ -125,12 +113,8 @@ func TestParse(t *testing.T) {
 	if err != nil || p.Key != "t-1" || query != "key=t-1" {
 		t.Errorf("%s: got %+v, %v", query, p, err)
 	}
-	if _, err := c.Parse(ctx, "ticket", "7", Key("a/b")); !errors.Is(err, ErrInvalidKey) {
-		t.Error(err)
-	}
-	if _, err := c.Parse(ctx, "ticket", "7", IdempotencyKey("once")); !errors.Is(err, ErrInvalidRequest) {
-		t.Error(err)
-	}
+	fails(c.Parse(ctx, "ticket", "7", Key("a/b")))(t, ErrInvalidKey)
+	fails(c.Parse(ctx, "ticket", "7", IdempotencyKey("once")))(t, ErrInvalidRequest)
 	body = `{"bizType":"user","id":"A/1 ?é","number":"1","valid":false,"period":"2026"}`
 	p, err = c.Parse(ctx, "user", "A/1 ?é")
 	if err != nil || p.Valid || p.Period != "2026" || !p.At.IsZero() || p.MachineID != nil || path != "/seq/user/parse/A%2F1%20%3F%C3%A9" {

@@ -149,9 +149,7 @@ func TestReserve(t *testing.T) {
 			if again, err := c.Reservation(ctx, "invoice", a.ID); err != nil || again.State != "confirmed" || again.Confirm(ctx) != nil {
 				t.Errorf("got %+v, %v", again, err)
 			}
-			if _, err := c.Reservation(ctx, "invoice", "none"); !errors.Is(err, ErrUnknownReservation) {
-				t.Errorf("got %v", err)
-			}
+			fails(c.Reservation(ctx, "invoice", "none"))(t, ErrUnknownReservation)
 			if len(g.list) != 3 {
 				t.Errorf("%d reservations", len(g.list))
 			}
@@ -179,9 +177,7 @@ func TestReserveRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", opts, err)
 		}
 	}
-	if _, err := c.Reservation(ctx, "invoice", ""); !errors.Is(err, ErrUnknownReservation) {
-		t.Errorf("got %v", err)
-	}
+	fails(c.Reservation(ctx, "invoice", ""))(t, ErrUnknownReservation)
 	for _, body = range []string{
 		`{}`, `null`, `{"bizType":"invoice","reservation":"r","ids":[]}`, `{"bizType":"invoice","reservation":"r","ids":["1"]}`, `{"bizType":"invoice","reservation":"r","ids":["1","1"]}`,
 		`{"bizType":"invoice","reservation":"","ids":["1","2"]}`, `{"bizType":"other","reservation":"r","ids":["1","2"]}`, `{"bizType":"invoice","reservation":"r","ids":["1","2"]`,

@@ -96,11 +96,9 @@ func TestPostgresTemporaryTables(t *testing.T) {
 	server := testenv.StartPostgres(t)
 	url := testenv.StartPgbouncer(t, server.Addr(), "default_pool_size = 1").URL()
 	openPostgres(t, server.URL(), nil)
-	client, err := pgx.Connect(t.Context(), url)
-	must.Do(t, err)
+	client := must.Get(pgx.Connect(t.Context(), url))(t)
 	run := func(statement string) string {
-		results, err := client.PgConn().Exec(t.Context(), statement).ReadAll()
-		must.Do(t, err)
+		results := must.Get(client.PgConn().Exec(t.Context(), statement).ReadAll())(t)
 		if len(results[0].Rows) == 0 {
 			return ""
 		}

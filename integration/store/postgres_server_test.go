@@ -242,8 +242,7 @@ func TestPostgresLockedRow(t *testing.T) {
 			dropTables(server)
 			s := openPostgres(t, url, func(o *postgres.Options) { o.Timeout = brief })
 			create(t, s)
-			stranger, err := server.Connect().Begin(t.Context())
-			must.Do(t, err)
+			stranger := must.Get(server.Connect().Begin(t.Context()))(t)
 			must.Get(stranger.Exec(t.Context(), "SELECT FROM seqd_counters FOR UPDATE"))(t)
 			var callers sync.WaitGroup
 			for range 20 { // more than there are connections

@@ -74,12 +74,8 @@ func TestLinkCut(t *testing.T) {
 		t.Fatalf("%v, %v", answer, err)
 	}
 	l.Cut()
-	if _, err := conn.Read(); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("an open connection: %v", err)
-	}
-	if _, err := net.Dial("tcp", l.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("a new connection: %v", err)
-	}
+	must.Is(t, must.Err(conn.Read()), syscall.ECONNRESET)
+	must.Is(t, must.Err(net.Dial("tcp", l.Addr())), syscall.ECONNREFUSED)
 	addr := l.Addr()
 	l.Restore()
 	l.Restore() // has no effect

@@ -24,8 +24,7 @@ func TestForms(t *testing.T) {
 		body, contentType, err := m.Exposition(f.openMetrics, f.compressed)
 		must.Do(t, err)
 		if f.compressed {
-			z, err := gzip.NewReader(bytes.NewReader(body))
-			must.Do(t, err)
+			z := must.Get(gzip.NewReader(bytes.NewReader(body)))(t)
 			if body, err = io.ReadAll(z); err != nil {
 				t.Fatal(err)
 			}

@@ -67,8 +67,7 @@ func TestRecordsAway(t *testing.T) {
 		t.Errorf("found %v without the second page", found)
 	}
 	// Nothing is known of what follows a page that is not the last.
-	entries, err := decodeEntries(voids)
-	must.Do(t, err)
+	entries := must.Get(decodeEntries(voids))(t)
 	if gaps, next := s.Account(&plain, 0, 10, entries, true); len(gaps) != 2 || next != 5 {
 		t.Errorf("%v, %d", gaps, next)
 	}

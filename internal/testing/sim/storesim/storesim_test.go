@@ -142,12 +142,8 @@ func TestStates(t *testing.T) {
 					set = w.c.Set
 				}
 				set(storesim.Away)
-				if _, err := w.take(w.store, 10); !errors.Is(err, persist.ErrUnavailable) {
-					w.Error(err)
-				}
-				if _, err := w.view.Open(w.Context(), storesim.Client{}); !errors.Is(err, persist.ErrUnavailable) {
-					w.Error(err)
-				}
+				must.Is(w, must.Err(w.take(w.store, 10)), persist.ErrUnavailable)
+				must.Is(w, must.Err(w.view.Open(w.Context(), storesim.Client{})), persist.ErrUnavailable)
 				if _, err := w.take(w.well, 1); (err != nil) != all {
 					w.Errorf("another node: %v", err)
 				}
@@ -274,9 +270,7 @@ func TestUnreached(t *testing.T) {
 		admit := func(context.Context) error { return refused }
 		s, err := w.view.Open(w.Context(), storesim.Client{Unreached: true, Admit: admit})
 		w.must(err)
-		if _, err := w.take(s, 10); !errors.Is(err, refused) {
-			w.Error(err)
-		}
+		must.Is(w, must.Err(w.take(s, 10)), refused)
 	})
 }
 
