@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
-	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -119,57 +117,4 @@ func TestBatchedTakes(t *testing.T) {
 		t.Errorf("%d round trips for %d takes", trips, answered)
 	}
 	t.Logf("%d answered, %d failed, %d ran, %d round trips", answered, failed, ran, trips)
-}
-
-// Slots move to another server and back under batches. Each take runs at most once, after MOVED and
-// after ASK too.
-func TestClusterBatches(t *testing.T) {
-	t.Parallel()
-	cluster := testenv.StartCluster(t)
-	client := connectCluster(t, cluster, calm, nil)
-	all := batchers(t, client, 16)
-	moving := all[0]
-	for _, c := range all { // from there testenv moves slots back and forth
-		if cluster.Master(c.key) == cluster.Nodes[1] {
-			moving = c
-		}
-	}
-	stay := slices.DeleteFunc(slices.Clone(all), func(c batcher) bool { return c == moving })
-	before := runs(t, cluster.Nodes...)
-	var calls atomic.Int64
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		answered, failed := takers(t, stay, done)
-		calls.Add(answered)
-		if failed > 0 {
-			t.Errorf("%d takes failed at servers that are well", failed)
-		}
-	})
-	for range 8 { // of the counter that moves: at its new server the cursor is a stub
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				must.Report(t, must.Err(moving.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.99})))
-				calls.Add(1)
-			}
-		})
-	}
-	for range 2 {
-		m := cluster.BeginMigration(moving.key)
-		time.Sleep(20 * time.Millisecond) // as above
-		m.MoveKeys()
-		time.Sleep(20 * time.Millisecond)
-		m.Finish()
-		time.Sleep(20 * time.Millisecond)
-	}
-	close(done)
-	wg.Wait()
-	if ran := runs(t, cluster.Nodes...) - before; ran != calls.Load() {
-		t.Errorf("%d ran of %d", ran, calls.Load())
-	}
 }

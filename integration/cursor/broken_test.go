@@ -63,26 +63,6 @@ func TestDamagedHash(t *testing.T) {
 	}
 }
 
-func TestWrongType(t *testing.T) {
-	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).Addr(), calm)
-	ctx := context.Background()
-	c := open(t, client)
-	must.Do(t, client.Set(ctx, c.key, "1", 0).Err())
-	if taken, err := c.Take(ctx, rediscursor.Take{Count: 1, Threshold: 0.5}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-		t.Errorf("take: %+v, %v", taken, err)
-	}
-	for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Seed, rediscursor.Advance} {
-		answer, err := c.Install(ctx, rediscursor.Install{Mode: mode, Gen: "x", Range: persist.Range{First: 1, Last: 2}})
-		if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-			t.Errorf("%s: %+v, %v", mode, answer, err)
-		}
-	}
-	if got := client.Get(ctx, c.key).Val(); got != "1" {
-		t.Errorf("the key became %q", got)
-	}
-}
-
 // An invalid range would lower ceil or exceed the exact numbers. It is not even sent.
 func TestInstallRefusesWhatIsNoRange(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"github.com/seqd/seqd/integration/testenv"
-	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/mongo"
@@ -18,22 +17,6 @@ func historyBatch(from, to int64) (batch []persist.HistoryRecord) {
 		batch = append(batch, persist.HistoryRecord{ID: persist.HistoryID(n, 1, uint64(n)), BizType: "order", Time: n, First: n, Last: n, Count: 1})
 	}
 	return batch
-}
-
-// A batch whose answer is lost is sent again until the server answers. Every record is stored once.
-func TestHistoryLostReply(t *testing.T) {
-	server := testenv.StartMongo(t)
-	link := testenv.NewLink(t, server.Addr())
-	s := open(t, "mongodb://"+link.Addr()+"/", func(o *mongo.Options) { o.Timeout = brief })
-	must.Do(t, s.History().Append(t.Context(), historyBatch(1, 100)))
-	link.DropReplies()
-	must.Is(t, s.History().Append(t.Context(), historyBatch(101, 300)), persist.ErrUnavailable, "without an answer")
-	link.Restore()
-	await.Eventually(t, "the server answers again", func() error { return s.History().Append(t.Context(), historyBatch(101, 310)) })
-	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1000})
-	if err != nil || len(list) != 310 || list[0].First != 310 || list[309].First != 1 {
-		t.Errorf("%d records, %v", len(list), err)
-	}
 }
 
 // Inserts use majority and journal, are not retried by the driver, and do not stop at a record that

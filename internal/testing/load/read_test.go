@@ -1,17 +1,11 @@
 package load
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/record"
@@ -44,49 +38,6 @@ func TestRead(t *testing.T) {
 		if c.q.read(&got, []byte(c.body)); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.body, got, c.want)
 		}
-	}
-}
-
-func TestComplaint(t *testing.T) {
-	closed := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	closed.Close()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/hang" {
-			<-r.Context().Done()
-		}
-		panic(http.ErrAbortHandler)
-	}))
-	defer server.Close()
-	cancelled := func(ctx context.Context) (context.Context, context.CancelFunc) {
-		ctx, cancel := context.WithCancel(ctx)
-		time.AfterFunc(10*time.Millisecond, cancel)
-		return ctx, cancel
-	}
-	timed := func(ctx context.Context) (context.Context, context.CancelFunc) {
-		return context.WithTimeout(ctx, 10*time.Millisecond)
-	}
-	for _, c := range []struct {
-		url, want string
-		ctx       func(context.Context) (context.Context, context.CancelFunc)
-	}{
-		{"http://" + closed.Addr().String(), "refused", context.WithCancel},
-		{server.URL + "/reset", "reset", context.WithCancel},
-		{server.URL + "/hang", "timeout", timed},
-		{server.URL + "/hang", "canceled", cancelled},
-	} {
-		ctx, cancel := c.ctx(t.Context())
-		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, c.url, nil))(t)
-		resp, err := server.Client().Do(req)
-		if err == nil {
-			resp.Body.Close()
-		}
-		cancel()
-		if got := Complaint(err); err == nil || got != c.want {
-			t.Errorf("%s: %q and not %q: %v", c.url, got, c.want, err)
-		}
-	}
-	if got := Complaint(errors.New("new")); got != "other: new" {
-		t.Error(got)
 	}
 }
 
