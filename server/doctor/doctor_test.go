@@ -252,6 +252,7 @@ func TestBoltWell(t *testing.T) {
 func TestBoltAnswers(t *testing.T) {
 	path := boltWith(t, persist.Counter{BizTag: "order", Max: 5, Step: 1000, Timestamp: 1}, "shape")
 	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	must.Get(store.Answers().Claim(t.Context(), "id", "claim", time.Hour))(t)
 	held, err := store.Answers().Swap(t.Context(), "id", "claim", "answer", time.Hour)
 	if err := errors.Join(err, store.Close()); held != "" || err != nil {
 		t.Fatal(held, err)
