@@ -21,6 +21,7 @@ import (
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/figures"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
@@ -65,9 +66,6 @@ func (b *back) open(ctx context.Context) error {
 		return err
 	}
 	b.openAudit(ctx)
-	b.front.gate.Watch(b.failedOver, b.nodes.Mixed)
-	b.front.api.Administer(b.catalogue.Editor(), b.nodes)
-	b.front.api.Show(b.figures)
 	source := metrics.Source{
 		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
 		Feed: func() (number, failures, ignored int64) {
@@ -82,7 +80,11 @@ func (b *back) open(ctx context.Context) error {
 		source.StoreCreated = b.store.Created
 	}
 	b.base.telemetry.watch(source, b.front)
-	b.front.gate.Ready(b.issuer)
+	id, _ := b.nodes.Self()
+	b.front.gate.Ready(&gate.Running{
+		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Node: id,
+		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
+	})
 	b.base.background.run(ctx, b.issuer.Init)
 	b.base.background.run(ctx, b.follow)
 	b.base.background.run(ctx, b.store.WatchFence)
@@ -287,7 +289,6 @@ func (b *back) openNodes(ctx context.Context) error {
 	} else if err := b.opening.Await(ctx, b.announce); err != nil {
 		return err
 	}
-	b.front.nodes.Store(b.nodes)
 	b.openAnswers(ctx)
 	b.base.background.run(ctx, b.nodes.Beat)
 	b.base.background.run(ctx, b.figures.Run)

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/server/access"
@@ -21,7 +20,6 @@ import (
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
-	"github.com/seqd/seqd/server/nodes"
 )
 
 // front is what callers reach: the port and the API behind it.
@@ -31,8 +29,7 @@ type front struct {
 	gate    *gate.Gate
 	api     *httpapi.API
 	tokens  *access.Tokens
-	console *console.Console            // nil without
-	nodes   atomic.Pointer[nodes.Nodes] // nil until the store is open
+	console *console.Console // nil without
 	audit   *audit.Log
 	answers answers
 	resp    respFront
@@ -146,9 +143,8 @@ func (f *front) handler() http.Handler {
 
 // nodeID returns the ID of this node, "" until it is known.
 func (f *front) nodeID() string {
-	if nodes := f.nodes.Load(); nodes != nil {
-		id, _ := nodes.Self()
-		return id
+	if r, err := f.gate.Running(); err == nil {
+		return r.Node
 	}
 	return ""
 }

@@ -161,10 +161,9 @@ func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 	n.must(err)
 	n.t.Cleanup(func() { _ = n.issuer.Close(context.Background()) })
 	catalogue.Serve(n.issuer)
-	n.api.Administer(catalogue.Editor(), nil)
 	n.issuer.Init(ctx)
 	catalogue.Seed(ctx)
-	n.gate.Ready(n.issuer)
+	n.gate.Ready(&gate.Running{Issuer: n.issuer, Catalogue: catalogue.Editor()})
 }
 
 func (n *node) must(err error) {
@@ -251,7 +250,7 @@ func (n *node) breaks(err error) {
 	}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
 	n.must(e)
 	issuer.Init(context.Background())
-	n.gate.Ready(issuer)
+	n.gate.Ready(&gate.Running{Issuer: issuer})
 }
 
 var (

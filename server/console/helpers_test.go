@@ -221,7 +221,7 @@ func (n *node) opened() {
 		n.w.t.Fatal(err)
 	}
 	issuer.Init(n.w.t.Context())
-	n.gate.Ready(issuer)
+	n.gate.Ready(&gate.Running{Issuer: issuer})
 }
 
 // counter is a strategy that counts.

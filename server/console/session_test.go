@@ -92,7 +92,7 @@ func TestSessionsEndByTime(t *testing.T) {
 		t.Errorf("the session outlives its token: %+v", s)
 	}
 	w.pass(time.Hour - time.Millisecond)
-	want(t, n.page("GET", "/console/api/biz-types", "", with(short)), http.StatusServiceUnavailable, "starting") // there is no catalogue
+	want(t, n.page("GET", "/console/api/biz-types/none/history", "", with(short)), http.StatusNotFound, "unknown_biz_type")
 	w.pass(time.Millisecond)
 	n.wantSignedOut(short)
 	other.wantSignedOut(short)

@@ -213,7 +213,7 @@ func TestAccountCSVBreaksOff(t *testing.T) {
 	var log bytes.Buffer
 	b := manyVoids(5001)
 	api := newStarting(t, func(o *options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	api.Gate().Ready(newIssuer(t, defineBook("invoice", b)))
+	ready(api, newIssuer(t, defineBook("invoice", b)))
 	server := httptest.NewServer(api)
 	defer server.Close()
 	get := func() (*http.Response, error) {

@@ -124,8 +124,7 @@ func TestBizTypes(t *testing.T) {
 		{"DELETE new", "", 404, "unknown_biz_type"},
 		{"DELETE order?force=true", "", 400, "invalid_request"},
 	} {
-		api := newStarting(t)
-		api.Administer(newDefinitions(), alone{})
+		api := newAPI(t)
 		method, target, named := strings.Cut(tt.request, " ")
 		if target = "/" + target; !named { // the list
 			method, target = "GET", tt.request
@@ -148,8 +147,7 @@ func TestBizTypes(t *testing.T) {
 			t.Errorf("%s, %s: ETag %s, want %s", tt.request, tt.headers, w.Header().Get("Etag"), tt.answer)
 		}
 	}
-	api := newStarting(t)
-	api.Administer(newDefinitions(), alone{})
+	api := newAPI(t)
 	w := sendJSON(t, api, "PUT", "/biz-types/order", "[]")
 	if wantProblem(t, w, 400, "invalid_definition"); !strings.Contains(w.Body.String(), `"problems":[{"key":"x","text":"\"[]\""}]`) {
 		t.Errorf("the answer does not say what is wrong: %s", w.Body)

@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/audit"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // auditPage is an answer of GET /audit.
@@ -34,7 +35,6 @@ func readAudit(t *testing.T, w *httptest.ResponseRecorder) (page auditPage) {
 func TestAuditRoute(t *testing.T) {
 	log := newAudit(nil)
 	api := newGuarded(t, func(o *options) { o.Audit = log })
-	api.Administer(newDefinitions(), alone{})
 	for i, step := range []struct{ method, target, by, body string }{
 		{"PUT", "/biz-types/order?force=true&note=hunter2", "ops", `{}`},
 		{"PUT", "/biz-types/order?force=true", "ops", `{"key":"hunter2"}`},
@@ -120,7 +120,7 @@ func TestSettingsRoute(t *testing.T) {
 func TestMatch(t *testing.T) {
 	api := newStarting(t)
 	catalogue := &wanted{}
-	api.Administer(catalogue, alone{})
+	api.Gate().Ready(&gate.Running{Catalogue: catalogue})
 	for query, want := range map[string]admin.Listing{
 		"":                                  {Limit: 100},
 		"match=":                            {Limit: 100},

@@ -100,7 +100,7 @@ func newLogged(tb testing.TB, perSecond int, level slog.Level) *httpapi.API {
 	})
 	issuer := newIssuer(tb, define("order", newCounter(1_000_000)))
 	issuer.Init(tb.Context())
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api
 }
 
@@ -119,7 +119,7 @@ func ExampleAPI() {
 		panic(err)
 	}
 	api := newStarting(exampleTB{})
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 
 	for _, request := range []struct{ target, accept string }{
 		{"/seq/order", "*/*"}, {"/seq/order?count=3", "*/*"}, {"/seq/order?count=2", "text/plain"},

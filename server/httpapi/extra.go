@@ -172,10 +172,11 @@ func (v *Visit) Counted(n int) { v.api.issuing.tracing.count(v.c, n) }
 
 // Catalogue returns what changes biz types, or why it cannot be used yet.
 func (v *Visit) Catalogue() (admin.Catalogue, error) {
-	if to := v.api.admin.current.Load(); to != nil {
-		return to.catalogue, nil
+	r, err := v.api.gate.Running()
+	if err != nil {
+		return nil, err
 	}
-	return nil, v.api.gate.Waiting()
+	return r.Catalogue, nil
 }
 
 // Header returns the header of the answer.

@@ -104,7 +104,7 @@ func TestExtra(t *testing.T) {
 	wantProblem(t, do(t, api, "DELETE", "/extra/x"), 405, "method_not_allowed")
 	wantProblem(t, do(t, api, "GET", "/extra/x/y"), 404, "not_found")
 	failedExtra(t, do(t, api, "GET", "/extra/catalogue"), "starting")
-	api.Administer(newDefinitions(), alone{})
+	ready(api, newIssuer(t))
 	wantBody(t, do(t, api, "GET", "/extra/catalogue"), "text/plain", "")
 	api.Gate().Drain()
 	if w := do(t, api, "GET", "/extra/x"); w.Header().Get("Connection") != "close" {

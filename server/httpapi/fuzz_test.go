@@ -44,10 +44,10 @@ func FuzzRoute(f *testing.F) {
 	f.Add("GET", "/seq/"+strings.Repeat("a", 5000), "", "", "", false)
 
 	starting := newStarting(f)
-	ready := newStarting(f, func(o *options) { o.AccessLog, o.Proxies = "on", trusting("192.0.2.0/24") })
+	issuing := newStarting(f, func(o *options) { o.AccessLog, o.Proxies = "on", trusting("192.0.2.0/24") })
 	issuer := newIssuer(f, define("order", newCounter(100)), defineBook("invoice", newBook(false)), defineBook("tenant", newBook(true)))
 	issuer.Init(f.Context())
-	ready.Gate().Ready(issuer)
+	ready(issuing, issuer)
 	guarded := newGuarded(f)
 	for _, value := range []string{auth("all")[len("Authorization: "):], "bearer x", "Bearer", "Basic YTpi", ", Bearer all-secret"} {
 		for _, target := range []string{"/seq/order", "/seq/user", "/tokens", "/tokens/shop", "/biz-types/order/history"} {
@@ -57,7 +57,7 @@ func FuzzRoute(f *testing.F) {
 	}
 
 	f.Fuzz(func(t *testing.T, method, target, name, value, body string, chunked bool) {
-		for _, api := range []*httpapi.API{starting, ready, guarded} {
+		for _, api := range []*httpapi.API{starting, issuing, guarded} {
 			var headers []string
 			if name != "" {
 				headers = append(headers, name+": "+value)

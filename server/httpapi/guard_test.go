@@ -73,7 +73,7 @@ func newGuarded(tb testing.TB, change ...func(*options)) *httpapi.API {
 	}}, change...)...)
 	issuer := newIssuer(tb, define("order", newCounter(100)), define("user", newCounter(1)))
 	issuer.Init(tb.Context())
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api
 }
 
@@ -218,8 +218,8 @@ func TestCallerName(t *testing.T) {
 	spy := plugin{before: func(call *seqd.Call) error { got = append(got, call.Caller.Name); return nil }}
 	issuer := newIssuer(t, define("order", newCounter(1), spy))
 	guarded, open := newGuarded(t), newAPI(t)
-	guarded.Gate().Ready(issuer)
-	open.Gate().Ready(issuer)
+	ready(guarded, issuer)
+	ready(open, issuer)
 	do(t, guarded, "GET", "/seq/order", auth("shop"))
 	do(t, open, "GET", "/seq/order", auth("shop"))
 	do(t, guarded, "POST", "/seq/order?count=3", auth("all"))
@@ -267,7 +267,7 @@ func (unreadable) Close() error { return nil }
 // TestAllocationsWithToken checks that a token costs no allocation.
 func TestAllocationsWithToken(t *testing.T) {
 	newIssuing := func(api *httpapi.API) *httpapi.API {
-		api.Gate().Ready(newIssuer(t, define("order", newCounter(1_000_000))))
+		ready(api, newIssuer(t, define("order", newCounter(1_000_000))))
 		return api
 	}
 	open, guarded := newIssuing(newStarting(t)), newIssuing(newGuarded(t, func(o *options) { o.Metrics = nil }))
@@ -370,7 +370,7 @@ func TestAudit(t *testing.T) {
 func TestCauseInTheLog(t *testing.T) {
 	var log bytes.Buffer
 	api := newStarting(t, func(o *options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	api.Administer(failing{}, alone{})
+	api.Gate().Ready(&gate.Running{Issuer: newIssuer(t), Catalogue: failing{}})
 	w := do(t, api, "GET", "/biz-types/order", "X-Request-Id: mine")
 	wantProblem(t, w, 409, "conflict")
 	if !strings.Contains(log.String(), "the true cause") || !strings.Contains(log.String(), "mine") || strings.Contains(w.Body.String(), "the true cause") {
@@ -379,7 +379,7 @@ func TestCauseInTheLog(t *testing.T) {
 	wantProblem(t, do(t, api, "GET", "/biz-types"), 409, "conflict")
 	log.Reset()
 	wantProblem(t, do(t, api, "GET", "/biz-types/order?x=y"), 400, "invalid_request")
-	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, "starting")
+	wantProblem(t, do(t, api, "GET", "/seq/order"), 404, "unknown_biz_type")
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
 	}
@@ -404,7 +404,7 @@ func TestNoSecretInTheLog(t *testing.T) {
 	api := newGuarded(t, func(o *options) {
 		o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	api.Gate().Ready(newIssuer(t, define("order", newCounter(1), boom)))
+	ready(api, newIssuer(t, define("order", newCounter(1), boom)))
 	for _, target := range []string{
 		"/seq/order", "/seq/" + secret, "/seq/order?token=" + secret, "/seq/order?token=hunter2", "/seq/order?hunter2", "/seq/order?count=3&access_token=hunter2", "/seq/order?count=3;token=hunter2",
 		"/seq/order?count=3%3Btoken=hunter2", "/seq/order?count=" + secret, "/seq/order?count=seqd%5F0123456789abc", "/tokens/" + secret, "/tokens?after=" + secret, "/seq/order/parse/" + secret, "/seq/order?=hunter2", "/seq/order?%zz=hunter2",

@@ -185,8 +185,13 @@ func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	issuer := newIssuer(tb, definitions...)
 	issuer.Init(tb.Context())
 	api := newStarting(tb)
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api
+}
+
+// ready lets an API issue, and administrators manage some definitions.
+func ready(api *httpapi.API, issuer *seqd.Issuer) {
+	api.Gate().Ready(&gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}})
 }
 
 // newRequest reads a request as net/http does, so that a test can send every target that reaches a

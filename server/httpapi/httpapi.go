@@ -56,10 +56,8 @@ type Options struct {
 type API struct {
 	engine     *gin.Engine
 	gate       *gate.Gate
-	admin      *administration
 	middleware *middleware
 	issuing    *issuing
-	overview   *overview
 }
 
 // New returns an API behind a gate.
@@ -67,7 +65,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	engine := newEngine()
 	m := newMiddleware(g, opts)
 	a := &API{
-		engine: engine, gate: g, middleware: m, admin: &administration{gate: g}, overview: &overview{gate: g},
+		engine: engine, gate: g, middleware: m,
 		issuing: &issuing{
 			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal()),
 			keyed: &keyed{answers: opts.Answers}, proxies: opts.Proxies,
@@ -162,7 +160,7 @@ func (a *API) tokenRoutes(t tokenRoutes) {
 
 // adminRoutes adds the routes of biz types and nodes.
 func (a *API) adminRoutes() {
-	e, admin := a.engine, a.admin
+	e, admin := a.engine, administration{a.gate}
 	e.GET("/biz-types", a.lent(admin.catalogue(listBizTypes)))
 	e.GET("/biz-types/:bizType", a.lent(admin.catalogue(getBizType)))
 	e.PUT("/biz-types/:bizType", a.lent(admin.catalogue(putBizType)))
@@ -171,7 +169,7 @@ func (a *API) adminRoutes() {
 	e.POST("/biz-types/:bizType/enable", a.lent(admin.catalogue(enableBizType(true))))
 	e.POST("/biz-types/:bizType/disable", a.lent(admin.catalogue(enableBizType(false))))
 	e.GET("/nodes", a.lent(admin.nodes(listNodes)))
-	e.GET("/overview", a.lent(a.overview.show))
+	e.GET("/overview", a.lent(overview{a.gate}.show))
 }
 
 // getAndHead adds a route for GET and HEAD.
@@ -191,15 +189,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 
 // Gate returns the gate of the API.
 func (a *API) Gate() *gate.Gate { return a.gate }
-
-// Administer sets what the routes of administrators use. Until then they answer that the service is
-// starting.
-func (a *API) Administer(c admin.Catalogue, n admin.Nodes) {
-	a.admin.current.Store(&administered{c, n})
-}
-
-// Show sets what GET /overview shows. Until then it answers that the service is starting.
-func (a *API) Show(f admin.Figures) { a.overview.figures.Store(&f) }
 
 // Trace sets the tracer. Call it before the first request. Without it nothing is traced.
 func (a *API) Trace(tracer Tracer) { a.middleware.tracing.tracer = tracer }

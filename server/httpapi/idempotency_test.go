@@ -32,7 +32,7 @@ func newRemembering(tb testing.TB, definitions ...seqd.Definition) *httpapi.API 
 	api := newStarting(tb, remembering)
 	issuer := newIssuer(tb, definitions...)
 	issuer.Init(tb.Context())
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api
 }
 
@@ -67,7 +67,7 @@ func TestRefusedKeys(t *testing.T) {
 	})
 	issuer := newIssuer(t, define("order", newCounter(100)))
 	issuer.Init(t.Context())
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	wantProblem(t, do(t, api, "POST", "/seq/order", "Idempotency-Key: a"), 429, seqd.CodeTooManyAnswers)
 }
 

@@ -44,8 +44,7 @@ func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.AP
 	api := newStarting(t, remembering, func(o *options) { o.MaxInFlightBytes = most })
 	issuer := newIssuer(t, definitions...)
 	issuer.Init(t.Context())
-	api.Gate().Ready(issuer)
-	api.Administer(newDefinitions(), alone{})
+	ready(api, issuer)
 	return api
 }
 

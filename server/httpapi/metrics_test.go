@@ -78,7 +78,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	issuer := newIssuer(t, define("order", newCounter(1)), define("full", panics))
 	issuer.Init(t.Context())
 	panics.generate = func() error { return seqd.Errorf(seqd.CodeExhausted, "no") }
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	send("GET", "/seq/order", "GET /seq/{bizType} 200")
 	send("GET", "/seq/order?count=3", "GET /seq/{bizType} 200")
 	send("POST", "/seq/order", "POST /seq/{bizType} 200")
@@ -159,7 +159,7 @@ func TestMetricsUnderLoad(t *testing.T) {
 	issuer := newIssuer(t, define("order", held))
 	issuer.Init(t.Context())
 	held.generate = func() error { entered <- struct{}{}; <-release; return nil }
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	api.Gate().Drain()
 
 	var all sync.WaitGroup
@@ -194,7 +194,7 @@ func TestAllocationsWithMetrics(t *testing.T) {
 	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{define("order", newCounter(1_000_000))}, seqd.Options{Observer: m}))(t)
 	issuer.Init(t.Context())
 	api := measuring(t, m)
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	with, _ := allocations(t, api, "/seq/order")
 	without, _ := allocations(t, newAPI(t, define("order", newCounter(1_000_000))), "/seq/order")
 	if !racing.On && with > without {

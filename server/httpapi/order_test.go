@@ -58,7 +58,7 @@ func FuzzOrder(f *testing.F) {
 					o.Guard, o.Tokens = tokens, tokens
 				}
 			})
-			api.Gate().Ready(issuer)
+			ready(api, issuer)
 			for _, bizType := range []string{"invoice", "tenant"} {
 				r, err := newRequest("POST", "/seq/"+bizType+"/reservations", auth("t1"))
 				if err != nil {

@@ -33,7 +33,7 @@ func bounded(tb testing.TB, most int, s seqd.Strategy) (*httpapi.API, *bytes.Buf
 	api := newStarting(tb, func(o *options) { o.MaxInFlight, o.Log = most, slog.New(slog.NewTextHandler(log, nil)) })
 	issuer := newIssuer(tb, define("order", s))
 	issuer.Init(tb.Context())
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api, log
 }
 
@@ -133,7 +133,6 @@ func TestPlacesUnderConcurrency(t *testing.T) {
 // byte.
 func TestSlowBodyTakesNoPlace(t *testing.T) {
 	api, _ := bounded(t, 1, newCounter(100))
-	api.Administer(newDefinitions(), alone{})
 	next := 100
 	for _, route := range []string{"POST /seq/order", "PUT /biz-types/order", "PATCH /biz-types/order"} {
 		method, target, _ := strings.Cut(route, " ")
@@ -274,7 +273,7 @@ func TestSpareConnections(t *testing.T) {
 	s, entered, release := hanging()
 	issuer := newIssuer(t, define("order", s))
 	api := newStarting(t, func(o *options) { o.MaxConnections = 1 })
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	addr, ask := served(t, api)
 	answered := make(chan int)
 	go func() {

@@ -20,8 +20,7 @@ func newOpen(t *testing.T, change ...func(*options)) *httpapi.API {
 	}}, change...)...)
 	issuer := newIssuer(t, define("order", newCounter(100)))
 	issuer.Init(t.Context())
-	api.Administer(newDefinitions(), alone{})
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api
 }
 
@@ -232,7 +231,7 @@ func TestRefusedHostIsLogged(t *testing.T) {
 // TestAllocationsWithHosts checks that the rule costs no allocation, whatever Host passes.
 func TestAllocationsWithHosts(t *testing.T) {
 	api := newStarting(t, func(o *options) { o.Hosts = ownHosts })
-	api.Gate().Ready(newIssuer(t, define("order", newCounter(1_000_000))))
+	ready(api, newIssuer(t, define("order", newCounter(1_000_000))))
 	least := -1.0
 	for host, passes := range hosts {
 		if !passes {

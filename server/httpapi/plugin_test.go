@@ -106,7 +106,7 @@ func TestFailuresInForeignCode(t *testing.T) {
 			s, p := newCounter(1), plugin{}
 			tt.make(s, &p)
 			api := newStarting(t)
-			api.Gate().Ready(newIssuer(t, define("order", s, p)))
+			ready(api, newIssuer(t, define("order", s, p)))
 			w := do(t, api, "GET", "/seq/order")
 			wantProblem(t, w, tt.status, tt.code)
 			if strings.Contains(w.Body.String(), secret) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
 
 // detailed is a strategy that reports details.
@@ -36,7 +37,7 @@ func TestReadinessOfStrangers(t *testing.T) {
 	} {
 		issuer := newIssuer(t, define("invoice", tt.strategy))
 		issuer.Init(t.Context())
-		api.Gate().Ready(issuer)
+		ready(api, issuer)
 		for _, header := range []string{"Accept: */*", auth("nobody"), auth("shop"), auth("expired"), auth("disabled"), "Authorization: Basic x"} {
 			w := do(t, api, "GET", "/readyz", header)
 			rest, ok := strings.CutPrefix(w.Body.String(), tt.stranger)
@@ -66,9 +67,8 @@ func TestReadinessWithMixedDefinitions(t *testing.T) {
 	api := newGuarded(t)
 	issuer := newIssuer(t, define("invoice", newCounter(1)))
 	issuer.Init(t.Context())
-	api.Gate().Ready(issuer)
 	mixed := seqd.Errorf(seqd.CodeConflict, "config at a, store at b")
-	api.Gate().Watch(func() *seqd.Error { return nil }, func() *seqd.Error { return mixed })
+	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions *seqd.Error) { return nil, mixed }})
 	for name, want := range map[string]string{
 		"shop": `{"status":"degraded"}`, "reader": `{"status":"degraded","definitions":{"code":"conflict","detail":"config at a, store at b"}}`,
 	} {
@@ -86,9 +86,8 @@ func TestReadinessAfterAFailover(t *testing.T) {
 	lost.health = seqd.Errorf(seqd.CodeStoreFailedOver, "its counter may be lost")
 	issuer := newIssuer(t, define("invoice", newCounter(1)), define("order", lost))
 	issuer.Init(t.Context())
-	api.Gate().Ready(issuer)
 	var failedOver *seqd.Error
-	api.Gate().Watch(func() *seqd.Error { return failedOver }, func() *seqd.Error { return nil })
+	api.Gate().Ready(&gate.Running{Issuer: issuer, Troubles: func() (store, definitions *seqd.Error) { return failedOver, nil }})
 	for _, why := range []*seqd.Error{seqd.Errorf(seqd.CodeStoreFailedOver, "run seqd failover"), nil} {
 		failedOver = why
 		if w := do(t, api, "GET", "/readyz", auth("shop")); w.Code != 200 || w.Body.String() != `{"status":"degraded"}` {
@@ -103,9 +102,9 @@ func TestReadinessAfterAFailover(t *testing.T) {
 }
 
 func TestOverview(t *testing.T) {
-	api := newAPI(t)
+	api := newStarting(t)
 	wantProblem(t, do(t, api, "GET", "/overview"), 503, "starting")
-	api.Show(still{})
+	ready(api, newIssuer(t))
 	w := do(t, api, "GET", "/overview")
 	if wantBody(t, w, jsonType, "{}"); w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("the headers are %v", w.Header())

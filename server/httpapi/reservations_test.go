@@ -344,6 +344,6 @@ func newGuardedBooks(tb testing.TB, scopes map[string][]string) *httpapi.API {
 	api := newStarting(tb, func(o *options) { o.Guard, o.Tokens = tokens, tokens })
 	issuer := newIssuer(tb, defineBook("invoice", newBook(false)), defineBook("tenant", newBook(true)), define("order", newCounter(100)))
 	issuer.Init(tb.Context())
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	return api
 }

@@ -119,7 +119,7 @@ func TestReadyz(t *testing.T) {
 	})
 	t.Run("not initialised yet", func(t *testing.T) {
 		api := newStarting(t)
-		api.Gate().Ready(newIssuer(t, define("order", newCounter(1))))
+		ready(api, newIssuer(t, define("order", newCounter(1))))
 		p := wantProblem(t, do(t, api, "GET", "/readyz"), 503, "starting")
 		if p.Unready != 1 || len(p.BizTypes) != 1 || p.BizTypes[0].BizType != "order" || p.BizTypes[0].Code != "starting" {
 			t.Errorf("the list is %+v, %d in all; want order, starting", p.BizTypes, p.Unready)
@@ -249,7 +249,7 @@ func TestReadyzShowsNoCause(t *testing.T) {
 	panicking.init = func() error { panic("boom") }
 	api := newStarting(t)
 	issuer := newIssuer(t, define("failing", failing), define("panicking", panicking))
-	api.Gate().Ready(issuer)
+	ready(api, issuer)
 	do(t, api, "GET", "/seq/failing")
 	do(t, api, "GET", "/seq/panicking")
 
@@ -311,7 +311,7 @@ func TestCaller(t *testing.T) {
 			var got seqd.Caller
 			spy := plugin{before: func(call *seqd.Call) error { got = call.Caller; return nil }}
 			api := newStarting(t, func(o *options) { o.Proxies = trusting(tt.proxies...) })
-			api.Gate().Ready(newIssuer(t, define("order", newCounter(1), spy)))
+			ready(api, newIssuer(t, define("order", newCounter(1), spy)))
 			r := must.Get(newRequest("GET", "/seq/order", append(tt.headers, "X-Request-Id: mine")...))(t)
 			r.RemoteAddr = tt.peer
 			api.ServeHTTP(httptest.NewRecorder(), r)
@@ -327,7 +327,7 @@ func TestAccessLog(t *testing.T) {
 	api := newStarting(t, func(o *options) {
 		o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, nil))
 	})
-	api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
+	ready(api, newIssuer(t, define("order", newCounter(100))))
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	do(t, api, "GET", "/seq/order?count=3", "X-Request-Id: mine", "Traceparent: 00-"+trace+"-b7ad6b7169203331-00")
 	var line struct {
@@ -352,7 +352,7 @@ func TestAccessLogSkips(t *testing.T) {
 		api := newStarting(t, func(o *options) {
 			o.AccessLog, o.AccessLogPerSecond, o.Log = "on", 1, slog.New(slog.NewTextHandler(&log, nil))
 		})
-		api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
+		ready(api, newIssuer(t, define("order", newCounter(100))))
 		for range 3 {
 			do(t, api, "GET", "/seq/order")
 		}
@@ -370,7 +370,7 @@ func TestAccessLogOfWarnings(t *testing.T) {
 	api := newStarting(t, func(o *options) {
 		o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	})
-	api.Gate().Ready(newIssuer(t, define("order", newCounter(100))))
+	ready(api, newIssuer(t, define("order", newCounter(100))))
 	do(t, api, "GET", "/seq/order")
 	if log.Len() > 0 {
 		t.Errorf("logged %s", &log)
@@ -384,7 +384,7 @@ func TestAccessLogTime(t *testing.T) {
 		api := newStarting(t, func(o *options) { o.AccessLog, o.Log = "on", slog.New(slog.NewJSONHandler(&log, nil)) })
 		s := newCounter(100)
 		s.generate = func() error { time.Sleep(1500 * time.Microsecond); return nil }
-		api.Gate().Ready(newIssuer(t, define("order", s)))
+		ready(api, newIssuer(t, define("order", s)))
 		do(t, api, "GET", "/seq/order")
 		if !strings.Contains(log.String(), `"tookMs":1.5,`) || strings.Contains(log.String(), `"took":`) {
 			t.Errorf("logged %s", &log)

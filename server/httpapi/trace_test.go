@@ -53,7 +53,7 @@ func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.
 	}
 	sick := newCounter(1)
 	sick.generate = func() error { panic("secret") }
-	api.Gate().Ready(newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)))
+	ready(api, newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)))
 	return api, end
 }
 

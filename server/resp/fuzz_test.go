@@ -99,7 +99,7 @@ func talk(tb testing.TB, sent []byte, piece int) (got []byte, answers, most int)
 	bill := seqd.Definition{BizType: seqd.BizType{Name: "bill", Strategy: "booking"}, Strategy: &booking{counting{next: 1}}}
 	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{order, user, ticket, bill}, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 	g := gate.New(gate.Options{MaxCount: 1000, Log: slog.New(slog.DiscardHandler)})
-	g.Ready(issuer)
+	g.Ready(&gate.Running{Issuer: issuer})
 	count := new(tally)
 	s := New(Options{Gate: g, Metrics: count})
 	client := &pieces{rest: sent, piece: piece}
@@ -200,7 +200,7 @@ func TestNoAllocations(t *testing.T) {
 	secret := access.DigestOf("a secret")
 	tokens := access.New(access.Options{Config: []access.Token{{Name: "shop", Secrets: []access.Secret{{Sha256: secret}}, Scopes: []string{"issue:*"}, Enabled: true}}, Now: time.Now})
 	g := gate.New(gate.Options{MaxCount: 1000, MaxInFlight: 1, Guard: tokens, Log: slog.New(slog.DiscardHandler)})
-	g.Ready(issuer)
+	g.Ready(&gate.Running{Issuer: issuer})
 	for _, test := range []struct {
 		name, send string
 		times      int

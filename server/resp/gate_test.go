@@ -137,7 +137,7 @@ func TestStarting(t *testing.T) {
 	if got := strings.Join(p.lines(15), "\n"); !strings.Contains(got, "loading:1") {
 		t.Error(got)
 	}
-	s.gate.Ready(newIssuer(t, define("order", newCounter(1))))
+	s.gate.Ready(&gate.Running{Issuer: newIssuer(t, define("order", newCounter(1)))})
 	if got := p.ask("INCR", "order"); got != ":1" {
 		t.Error(got)
 	}

@@ -135,7 +135,7 @@ func serveAt(tb testing.TB, l net.Listener, connect func() (net.Conn, error), ch
 	}
 	g := gate.New(set.gate)
 	if definitions != nil {
-		g.Ready(newIssuer(tb, definitions...))
+		g.Ready(&gate.Running{Issuer: newIssuer(tb, definitions...)})
 	}
 	set.resp.Gate = g
 	s := &service{Server: resp.New(set.resp), gate: g, addr: l.Addr().String(), connect: connect}
