@@ -15,34 +15,6 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// After every loss, the cursor waits for a seed above what it knows of.
-func TestLoss(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		lose func(s *redissim.Server)
-		ceil int64
-	}{
-		{"restart without data", func(s *redissim.Server) { s.Start(redissim.Nothing) }, 0},
-		{"restart with all data", func(s *redissim.Server) { s.Start(redissim.Everything) }, 100},
-		{"restart with a snapshot", func(s *redissim.Server) { s.Start(redissim.Snapshot) }, 100},
-		{"flush", (*redissim.Server).Flush, 0},
-		{"eviction", func(s *redissim.Server) { s.Evict(0) }, 0},
-		{"another replication ID", (*redissim.Server).NewID, 100},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, redissim.Options{}, func(t *testing.T, d *redissim.Deployment) {
-				c := open(t, d.Server(0), "order")
-				c.seed("e", 1, 100)
-				d.Server(0).Save()
-				c.takes(10, 1)
-				test.lose(d.Server(0))
-				_, _ = c.take(1) // finds that its connection is closed
-				c.isStub(test.ceil)
-			})
-		})
-	}
-}
-
 // A replica that is promoted lacks what was on its way to it. Two primaries accept writes; the one that
 // follows loses its own.
 func TestFailover(t *testing.T) {

@@ -86,18 +86,6 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// The gap counts once for each failover since the counter was written.
-func TestTwoFailovers(t *testing.T) {
-	simulate(t, storesim.Options{Mode: storesim.Lossy, Lag: 9}, func(w *world) {
-		w.c.SetLag(0)
-		w.c.SetLag(9)
-		w.c.Failover(false)
-		w.takesRange(1001, 1010)
-		w.c.Failover(false)
-		w.takesRange(2001, 2010)
-	})
-}
-
 // A write that is old is in the standby: registries of machine IDs depend on it.
 func TestStandbyIsNotOld(t *testing.T) {
 	simulate(t, storesim.Options{Mode: storesim.Lossy, Lag: 100}, func(w *world) {
