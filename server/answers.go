@@ -3,40 +3,13 @@ package server
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
-	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/logging"
 )
-
-// answers are what repeated requests with an Idempotency-Key are answered from. There are none
-// until the back ends are open.
-type answers struct {
-	open atomic.Pointer[idempotency.Answers]
-}
-
-var _ httpapi.Answers = (*answers)(nil)
-
-// Once implements [httpapi.Answers].
-func (a *answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
-	opened := a.open.Load()
-	if opened == nil { // requests come this far only when the issuer is ready, which is later
-		return "", &seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting", RetryAfter: time.Second}
-	}
-	return opened.Once(ctx, key, call, issue)
-}
-
-// Admit implements [httpapi.Answers].
-func (a *answers) Admit(call *seqd.Call) {
-	if opened := a.open.Load(); opened != nil {
-		opened.Admit(call)
-	}
-}
 
 // keptBytes returns how many bytes are kept in all, and how many may be, 0 for any number.
 func (b *back) keptBytes() (bytes, most int64) {
@@ -51,21 +24,21 @@ const (
 	shareOfWrite  = 3
 )
 
-// openAnswers keeps answers in Redis if there is one, else in the store. Never in both: nodes could
+// openAnswers returns what keeps answers: in Redis if there is one, else in the store. Never in both: nodes could
 // disagree on where an answer is.
-func (b *back) openAnswers(ctx context.Context) {
+func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	cfg, env := b.base.cfg, b.env()
 	b.base.background.run(ctx, b.quota.Follow)
 	backend, clean := answersInStore(env.Store, env.Clock)
 	if env.Redis != nil {
 		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: env.RedisAway})
 	}
-	b.front.answers.open.Store(idempotency.New(idempotency.Options{
+	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
+	return idempotency.New(idempotency.Options{
 		Backend: backend, Cluster: env.Cluster, TTL: cfg.Idempotency.TTL, Log: env.Log,
 		Quota: b.quota,
 		Wait:  min(waitForAnswer, cfg.Server.WriteTimeout/shareOfWrite),
-	}))
-	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
+	})
 }
 
 // answersInStore returns the backend that keeps answers in a store, and its cleaner.

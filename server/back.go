@@ -82,7 +82,7 @@ func (b *back) open(ctx context.Context) error {
 	b.base.telemetry.watch(source, b.front)
 	id, _ := b.nodes.Self()
 	b.front.gate.Ready(&gate.Running{
-		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Node: id,
+		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx), Node: id,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)
@@ -289,7 +289,6 @@ func (b *back) openNodes(ctx context.Context) error {
 	} else if err := b.opening.Await(ctx, b.announce); err != nil {
 		return err
 	}
-	b.openAnswers(ctx)
 	b.base.background.run(ctx, b.nodes.Beat)
 	b.base.background.run(ctx, b.figures.Run)
 	return nil

@@ -31,7 +31,6 @@ type front struct {
 	tokens  *access.Tokens
 	console *console.Console // nil without
 	audit   *audit.Log
-	answers answers
 	resp    respFront
 	http    *http.Server  // nil until it serves
 	ended   chan struct{} // closed when it no longer serves
@@ -107,7 +106,6 @@ func (f *front) newAPI() (err error) {
 		Hosts:         cfg.HostNames(),
 		PublicMetrics: f.base.cfg.Auth.PublicMetrics,
 		Tokens:        f.tokens,
-		Answers:       &f.answers,
 		Extra:         f.extraRoutes(),
 		Audit:         f.audit,
 		Settings:      func() any { return f.base.cfg.Describe() },

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -16,11 +17,25 @@ type Running struct {
 	Catalogue admin.Catalogue
 	Nodes     admin.Nodes
 	Figures   admin.Figures
+	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are
+	// refused.
+	Answers Answers
 	// Node is the ID of this node.
 	Node string
 	// Troubles returns why an operator has to look at the store, and why at where the definitions of
 	// nodes come from; nil if nobody has to. If Troubles is nil, nobody ever has to.
 	Troubles func() (store, definitions *seqd.Error)
+}
+
+// Answers keeps and replays answers to requests with an Idempotency-Key.
+type Answers interface {
+	// Once fills call by calling issue. If numbers were already issued for the same
+	// Idempotency-Key, biz type, key and caller, it returns their display forms instead, separated
+	// by line breaks and never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps
+	// no answer if issue clears that.
+	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
+	// Admit sets call.NoAnswer.
+	Admit(call *seqd.Call)
 }
 
 // Life says how far the service has started or stopped. It is safe for concurrent use.

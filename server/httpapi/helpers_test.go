@@ -189,9 +189,14 @@ func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 	return api
 }
 
-// ready lets an API issue, and administrators manage some definitions.
-func ready(api *httpapi.API, issuer *seqd.Issuer) {
-	api.Gate().Ready(&gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}})
+// ready lets an API issue, and administrators manage some definitions. It keeps answers if there is
+// something that does.
+func ready(api *httpapi.API, issuer *seqd.Issuer, answers ...gate.Answers) {
+	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}}
+	if len(answers) > 0 {
+		r.Answers = answers[0]
+	}
+	api.Gate().Ready(r)
 }
 
 // newRequest reads a request as net/http does, so that a test can send every target that reaches a

@@ -37,9 +37,6 @@ type Options struct {
 	PublicMetrics bool
 	// Tokens is what /tokens manages. If it is nil, there are no such routes.
 	Tokens Tokens
-	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests
-	// are refused.
-	Answers Answers
 	// Audit gets the audit lines, and shows them at /audit.
 	Audit admin.Audit
 	// Settings is what GET /settings answers, a value that can be encoded as JSON. It is called
@@ -51,8 +48,8 @@ type Options struct {
 	Extra []Extra
 }
 
-// API is the handler of all requests. It answers that the service is starting until the gate has an
-// issuer. While the service drains, /readyz answers 503, and each answer ends its connection.
+// API is the handler of all requests. It answers that the service is starting until the gate is
+// ready. While the service drains, /readyz answers 503, and each answer ends its connection.
 type API struct {
 	engine     *gin.Engine
 	gate       *gate.Gate
@@ -68,7 +65,7 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 		engine: engine, gate: g, middleware: m,
 		issuing: &issuing{
 			gate: g, errors: m.errors, tracing: m.tracing, noRoom: newBusyReply(g.Room.Refused, g.Room.Refusal()),
-			keyed: &keyed{answers: opts.Answers}, proxies: opts.Proxies,
+			keyed: &keyed{gate: g}, proxies: opts.Proxies,
 		},
 	}
 	m.extras.api = a

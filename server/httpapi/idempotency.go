@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -12,18 +11,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/server/gate"
 )
-
-// Answers keeps and replays answers to requests with an Idempotency-Key.
-type Answers interface {
-	// Once fills call by calling issue. If numbers were already issued for the same
-	// Idempotency-Key, biz type, key and caller, it returns their display forms instead, separated
-	// by line breaks and never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps
-	// no answer if issue clears that.
-	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
-	// Admit sets call.NoAnswer.
-	Admit(call *seqd.Call)
-}
 
 // longestKey is how many characters an Idempotency-Key may have.
 const longestKey = 255
@@ -33,7 +22,7 @@ var replayedTrue = []string{"true"}
 
 // keyed answers requests with an Idempotency-Key, and counts them by outcome.
 type keyed struct {
-	answers                  Answers // nil if they are refused
+	gate                     *gate.Gate
 	issued, replayed, failed atomic.Int64
 }
 
@@ -59,16 +48,20 @@ func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call
 		return "", err
 	}
 	call.Once = onceOf(call, keys[0])
-	if k.answers != nil {
-		k.answers.Admit(call)
+	r, err := k.gate.Running()
+	if err != nil {
+		return "", err
+	}
+	if r.Answers != nil {
+		r.Answers.Admit(call)
 	}
 	switch {
 	case issuer.KeepsAnswers(call.BizType):
 		return "", issuer.Issue(c.Request.Context(), call)
-	case k.answers == nil:
+	case r.Answers == nil:
 		return "", seqd.Errorf(seqd.CodeInvalidRequest, "this service keeps no answers for an Idempotency-Key")
 	}
-	replayed, err = k.answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
+	replayed, err = r.Answers.Once(c.Request.Context(), keys[0], call, issuer.Issue)
 	if replayed != "" && call.Want == seqd.ReservedNumbers {
 		return "", seqd.Errorf(seqd.CodeIdempotencyKeyReused, "this Idempotency-Key was used for numbers that were issued; a new request needs a new key")
 	}

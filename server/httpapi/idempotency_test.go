@@ -11,14 +11,15 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/idempotency"
 )
 
-// remembering makes an API keep answers in memory.
-func remembering(o *options) {
+// remembering keeps answers in memory.
+func remembering() gate.Answers {
 	store := memory.New(time.Now)
-	o.Answers = idempotency.New(idempotency.Options{
+	return idempotency.New(idempotency.Options{
 		Backend: idempotency.NewStore(store.Documents(), storeclock.New(store, time.Now, nil)), TTL: time.Hour, Wait: time.Minute, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -29,10 +30,10 @@ func newRemembering(tb testing.TB, definitions ...seqd.Definition) *httpapi.API 
 	if len(definitions) == 0 {
 		definitions = append(definitions, define("order", newCounter(100)))
 	}
-	api := newStarting(tb, remembering)
+	api := newStarting(tb)
 	issuer := newIssuer(tb, definitions...)
 	issuer.Init(tb.Context())
-	ready(api, issuer)
+	ready(api, issuer, remembering())
 	return api
 }
 
@@ -60,14 +61,12 @@ func (full) Kept(string, int, time.Duration) {}
 // A new key is refused if its answer must not be kept.
 func TestRefusedKeys(t *testing.T) {
 	store := memory.New(time.Now)
-	api := newStarting(t, func(o *options) {
-		o.Answers = idempotency.New(idempotency.Options{
-			Backend: idempotency.NewStore(store.Documents(), storeclock.New(store, time.Now, nil)), TTL: time.Hour, Wait: time.Minute, Quota: full{}, Log: slog.New(slog.DiscardHandler),
-		})
-	})
+	api := newStarting(t)
 	issuer := newIssuer(t, define("order", newCounter(100)))
 	issuer.Init(t.Context())
-	ready(api, issuer)
+	ready(api, issuer, idempotency.New(idempotency.Options{
+		Backend: idempotency.NewStore(store.Documents(), storeclock.New(store, time.Now, nil)), TTL: time.Hour, Wait: time.Minute, Quota: full{}, Log: slog.New(slog.DiscardHandler),
+	}))
 	wantProblem(t, do(t, api, "POST", "/seq/order", "Idempotency-Key: a"), 429, seqd.CodeTooManyAnswers)
 }
 

@@ -41,10 +41,10 @@ func wide(size int) plugin {
 // roomy returns an API with room for that many bytes of large answers.
 func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.API {
 	t.Helper()
-	api := newStarting(t, remembering, func(o *options) { o.MaxInFlightBytes = most })
+	api := newStarting(t, func(o *options) { o.MaxInFlightBytes = most })
 	issuer := newIssuer(t, definitions...)
 	issuer.Init(t.Context())
-	ready(api, issuer)
+	ready(api, issuer, remembering())
 	return api
 }
 

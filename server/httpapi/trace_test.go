@@ -45,7 +45,7 @@ func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.
 		return collector.Spans()
 	}
 	t.Cleanup(func() { end() })
-	api := newStarting(t, append(change, remembering)...)
+	api := newStarting(t, change...)
 	api.Trace(tracer)
 	broken := newCounter(1)
 	broken.generate = func() error {
@@ -53,7 +53,7 @@ func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.
 	}
 	sick := newCounter(1)
 	sick.generate = func() error { panic("secret") }
-	ready(api, newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)))
+	ready(api, newIssuer(t, define("order", newCounter(100)), define("broken", broken), define("sick", sick)), remembering())
 	return api, end
 }
 
