@@ -233,7 +233,7 @@ var rules = map[string]rule{
 		why: "it issues through what every protocol asks, and adds routes to those of httpapi",
 	},
 	"server/gate": {
-		may: ". server/access server/admin server/connections",
+		may: ". persist server/access server/admin server/connections",
 		why: "what every protocol asks depends on none of them",
 	},
 	"server/connections": {

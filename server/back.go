@@ -82,10 +82,14 @@ func (b *back) open(ctx context.Context) error {
 	b.base.telemetry.watch(source, b.front)
 	id, _ := b.nodes.Self()
 	b.front.gate.Ready(&gate.Running{
-		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx), Node: id,
+		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
+		Documents: b.store.Store.Documents(), Node: id,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)
+	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
+		b.base.background.run(ctx, f.console.Tidy)
+	}
 	b.base.background.run(ctx, b.follow)
 	b.base.background.run(ctx, b.store.WatchFence)
 	b.base.background.run(ctx, b.catalogue.Seed)
@@ -181,10 +185,6 @@ func (b *back) openTokens(ctx context.Context) error {
 	tokens.Use(access.Backing{
 		Documents: b.store.Store.Documents(), Clock: b.clock, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
-	if f := b.front; f.console != nil && b.base.cfg.Auth.Enforced() {
-		f.console.Use(b.store.Store.Documents())
-		b.base.background.run(ctx, f.console.Tidy)
-	}
 	if tokens.Reload(ctx) != nil {
 		b.base.background.run(ctx, func(ctx context.Context) { loadTokens(ctx, tokens, b.base.log) })
 	}

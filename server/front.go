@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/audit"
 	"github.com/seqd/seqd/server/certificate"
@@ -126,7 +127,7 @@ func (f *front) newConsole(proxies forwarded.Proxies) {
 	f.console = console.New(console.Options{
 		TokensAskedFor: f.base.cfg.Auth.Enforced(), Tokens: f.tokens,
 		TLS: cfg.TLS.Configured(), Proxies: proxies,
-		Node: f.nodeID, Build: f.base.opts.build(), Session: cfg.ConsoleSession,
+		Store: f.store, Build: f.base.opts.build(), Session: cfg.ConsoleSession,
 		Now: f.base.opts.now, Log: f.base.log,
 	})
 }
@@ -139,12 +140,13 @@ func (f *front) handler() http.Handler {
 	return f.console.Handler(f.api)
 }
 
-// nodeID returns the ID of this node, "" until it is known.
-func (f *front) nodeID() string {
+// store returns the documents of the store and the ID of this node, nothing until the service is
+// ready.
+func (f *front) store() (documents persist.Documents, node string) {
 	if r, err := f.gate.Running(); err == nil {
-		return r.Node
+		return r.Documents, r.Node
 	}
-	return ""
+	return nil, ""
 }
 
 // extraRoutes returns the routes for clients of other services, and those of the console.

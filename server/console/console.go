@@ -43,8 +43,10 @@ type Options struct {
 	TLS bool
 	// Proxies are those that are believed who sent a request, and whether by HTTPS.
 	Proxies forwarded.Proxies
-	// Node returns the ID of this node, "" until it is known. Build is the version of the program.
-	Node  func() string
+	// Store returns the documents of the store, which keeps sessions, and the ID of this node; nil
+	// and "" until the service is ready. Until then nobody can sign in.
+	Store func() (documents persist.Documents, node string)
+	// Build is the version of the program.
 	Build string
 	// Session is how long people stay signed in.
 	Session time.Duration
@@ -71,15 +73,12 @@ type Console struct {
 // New returns the console.
 func New(opts Options) *Console {
 	c := &Console{
-		opts: opts, sessions: newSessions(opts.Now, opts.Log),
+		opts: opts, sessions: newSessions(opts),
 		failures: newLimiter(opts.Now, 5, 60), signIns: newLimiter(opts.Now, 20, 600),
 	}
 	c.failures.first = true
 	return c
 }
-
-// Use sets the store that keeps sessions. Until then nobody can sign in.
-func (c *Console) Use(documents persist.Documents) { c.sessions.documents.Store(&documents) }
 
 // Tidy removes sessions that have ended from the store, now and then until ctx ends.
 func (c *Console) Tidy(ctx context.Context) { c.sessions.tidy(ctx) }

@@ -141,11 +141,12 @@ func (w *world) sessions() []persist.Document {
 
 // node is a node of a world.
 type node struct {
-	w       *world
-	handler http.Handler
-	console *console.Console
-	tokens  *access.Tokens
-	gate    *gate.Gate
+	documents persist.Documents // nil until its store is open
+	w         *world
+	handler   http.Handler
+	console   *console.Console
+	tokens    *access.Tokens
+	gate      *gate.Gate
 }
 
 // settings are what tests change in a node.
@@ -177,7 +178,7 @@ func (w *world) node(change ...func(*settings)) *node {
 	}
 	n.console = console.New(console.Options{
 		TokensAskedFor: !s.open, Tokens: n.tokens, TLS: s.tls, Proxies: proxies,
-		Node: func() string { return "node-1" }, Build: "v1", Session: 8 * time.Hour, Now: w.clock, Log: log,
+		Store: func() (persist.Documents, string) { return n.documents, "node-1" }, Build: "v1", Session: 8 * time.Hour, Now: w.clock, Log: log,
 	})
 	opts := gate.Options{MaxCount: 10, Log: log, AccessLog: "on"}
 	if s.silent {
@@ -214,7 +215,7 @@ func (n *node) opened() {
 	if err := n.tokens.Reload(n.w.t.Context()); err != nil {
 		n.w.t.Fatal(err)
 	}
-	n.console.Use(n.w.store)
+	n.documents = n.w.store
 	issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counter"}, Strategy: new(counter)}},
 		seqd.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -326,7 +326,7 @@ func TestStoreThatHangs(t *testing.T) {
 		w := newWorld(t)
 		n := w.node()
 		cookie := n.signIn(opsSecret)
-		n.console.Use(hanging{w.store})
+		n.documents = hanging{w.store}
 		for i, most := range []time.Duration{2 * time.Second, 0, 0} {
 			begin := time.Now()
 			want(t, n.page("GET", "/console/api/seq/order", "", with(cookie)), http.StatusOK, "")
@@ -348,11 +348,11 @@ func TestCallerGoesAway(t *testing.T) {
 	w := newWorld(t)
 	n := w.node()
 	cookie := n.signIn(opsSecret)
-	n.console.Use(hanging{w.store})
+	n.documents = hanging{w.store}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	n.serve(request(t, "GET", "/console/api/seq/order", "", "Seqd-Console: 1", with(cookie)).WithContext(gone))
-	n.console.Use(w.store)
+	n.documents = w.store
 	looks := w.store.looks()
 	want(t, n.page("GET", "/console/api/seq/order", "", with(cookie)), http.StatusOK, "")
 	if got := w.store.looks() - looks; got != 1 {
@@ -479,14 +479,14 @@ func TestSignOutDuringARequest(t *testing.T) {
 	n := w.node()
 	cookie := n.signIn(opsSecret)
 	slow := &slowDocuments{Documents: w.store, read: make(chan struct{}), answer: make(chan struct{})}
-	n.console.Use(slow)
+	n.documents = slow
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		n.page("GET", "/console/api/seq/order", "", with(cookie))
 	}()
 	<-slow.read
-	n.console.Use(w.store)
+	n.documents = w.store
 	want(t, n.page("DELETE", "/console/session", "", with(cookie)), http.StatusNoContent, "")
 	close(slow.answer)
 	<-ended

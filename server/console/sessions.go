@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -31,9 +30,9 @@ var errNoSession = seqd.Errorf(seqd.CodeUnauthorized, "the session has ended: si
 
 // sessions are the sessions of all nodes, which the store keeps. It is safe for concurrent use.
 type sessions struct {
-	now       func() time.Time
-	log       *slog.Logger
-	documents atomic.Pointer[persist.Documents] // nil until the store is open
+	now    func() time.Time
+	log    *slog.Logger
+	opened func() (documents persist.Documents, node string) // see [Options]
 	// strangers limits how often callers make this node ask the store for sessions that do not
 	// exist.
 	strangers *limiter
@@ -50,8 +49,8 @@ type seen struct {
 	at   time.Time
 }
 
-func newSessions(now func() time.Time, log *slog.Logger) *sessions {
-	s := &sessions{now: now, log: log, strangers: newLimiter(now, 30, 600), seen: make(map[string]seen)}
+func newSessions(opts Options) *sessions {
+	s := &sessions{now: opts.Now, log: opts.Log, opened: opts.Store, strangers: newLimiter(opts.Now, 30, 600), seen: make(map[string]seen)}
 	// Somebody may have signed in on another node.
 	s.strangers.first, s.strangers.most = true, 6000
 	return s
@@ -59,8 +58,8 @@ func newSessions(now func() time.Time, log *slog.Logger) *sessions {
 
 // store returns the documents of the store.
 func (s *sessions) store() (persist.Documents, error) {
-	if documents := s.documents.Load(); documents != nil {
-		return *documents, nil
+	if documents, _ := s.opened(); documents != nil {
+		return documents, nil
 	}
 	return nil, &seqd.Error{Code: seqd.CodeStarting, Detail: "the service is starting: the store is not open yet", RetryAfter: time.Second}
 }

@@ -71,7 +71,8 @@ func (c *Console) showSession(v *httpapi.Visit) error {
 		}
 	}
 	if shown.SignedIn || !shown.TokensAskedFor {
-		shown.NodeID, shown.Build = c.opts.Node(), c.opts.Build
+		_, shown.NodeID = c.opts.Store()
+		shown.Build = c.opts.Build
 	}
 	answer(v, http.StatusOK, shown)
 	return nil

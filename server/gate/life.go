@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 )
 
@@ -20,6 +21,8 @@ type Running struct {
 	// Answers keeps the answers to requests with an Idempotency-Key. If it is nil, such requests are
 	// refused.
 	Answers Answers
+	// Documents are those of the store.
+	Documents persist.Documents
 	// Node is the ID of this node.
 	Node string
 	// Troubles returns why an operator has to look at the store, and why at where the definitions of
