@@ -96,10 +96,19 @@ func (t *Tokens) Delete(ctx context.Context, name string, may func(*Token) error
 
 // remove deletes a token.
 func (t *Tokens) remove(ctx context.Context, store persist.Documents, token *Token) error {
-	if err := store.Update(ctx, goneOf(*token, t.now())); err != nil {
+	now, backing := t.now(), t.backing.Load()
+	latest := now.UnixMilli()
+	if backing.Clock != nil {
+		times, err := backing.Clock.Times(ctx)
+		if err != nil {
+			return err
+		}
+		latest = times.Latest
+	}
+	if err := store.Update(ctx, goneOf(*token, now, latest)); err != nil {
 		return err
 	}
-	if backing := t.backing.Load(); backing.Clock != nil {
+	if backing.Clock != nil {
 		_ = purge(ctx, store, backing.Clock) // the next deletion tries again
 	}
 	return nil
