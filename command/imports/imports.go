@@ -11,9 +11,11 @@
 package imports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -119,26 +121,39 @@ const (
 	mostIncrement = 65_535
 )
 
-// Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why.
+// Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why. Of rows
+// that would share a biz type none is imported: it would begin below what another of them issued.
 func Plan(rows []Row, o Options) []Item {
-	items, taken := make([]Item, 0, len(rows)), make(map[string]string)
+	items, sharing := make([]Item, 0, len(rows)), make(map[string][]string)
 	for _, row := range rows {
-		item := Item{From: row.Name, Name: row.Name, MaxID: row.MaxID, Result: Planned}
-		if name, ok := o.Rename[row.Name]; ok {
-			item.Name = name
-		}
-		err := item.define(row, o.Margin)
-		if other, twice := taken[item.Name]; err == nil && twice {
-			err = fmt.Errorf("%q has the same name here: give one of them another with --rename '%s=NAME'", other, row.Name)
+		name := cmp.Or(o.Rename[row.Name], row.Name)
+		items = append(items, Item{From: row.Name, Name: name, MaxID: row.MaxID, Result: Planned})
+		sharing[name] = append(sharing[name], row.Name)
+	}
+	for i := range items {
+		item := &items[i]
+		err := item.define(rows[i], o.Margin)
+		if err == nil {
+			err = alone(item.From, sharing[item.Name])
 		}
 		if err != nil {
 			item.Result, item.Detail, item.Start, item.Step, item.Increment, item.Offset = Refused, err.Error(), 0, 0, 0, 0
-		} else {
-			taken[item.Name] = row.Name
 		}
-		items = append(items, item)
 	}
 	return items
+}
+
+// alone returns an error if rows share the biz type of a row. sharing is what they are called.
+func alone(row string, sharing []string) error {
+	if len(sharing) == 1 {
+		return nil
+	}
+	for _, other := range sharing {
+		if other != row {
+			return fmt.Errorf("%q has the same name here: give one of them another with --rename '%s=NAME'", other, row)
+		}
+	}
+	return fmt.Errorf("the table has %d rows of this name: create a biz type that starts above the max_id of each", len(sharing))
 }
 
 // define sets start, step, increment and offset. The other databases of a biz type that several share
@@ -173,27 +188,32 @@ func (i *Item) define(row Row, margin int64) error {
 // Moved compares two readings, and returns a text for each biz type that was allocated from between
 // them, was added or was removed.
 func Moved(before, after []Row) (texts []string) {
-	find := func(rows []Row, name string) (Row, bool) {
-		i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
-		if i < 0 {
-			return Row{}, false
-		}
-		return rows[i], true
-	}
-	for _, was := range before {
-		switch now, ok := find(after, was.Name); {
+	was, now := highest(before), highest(after)
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		switch id, ok := now[name]; {
 		case !ok:
-			texts = append(texts, was.Name+" was removed from the table meanwhile")
-		case now.MaxID != was.MaxID:
-			texts = append(texts, fmt.Sprintf("the max_id of %s went from %d to %d meanwhile", was.Name, was.MaxID, now.MaxID))
+			texts = append(texts, name+" was removed from the table meanwhile")
+		case id != was[name]:
+			texts = append(texts, fmt.Sprintf("the max_id of %s went from %d to %d meanwhile", name, was[name], id))
 		}
 	}
-	for _, now := range after {
-		if _, ok := find(before, now.Name); !ok {
-			texts = append(texts, now.Name+" was added to the table meanwhile")
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := was[name]; !ok {
+			texts = append(texts, name+" was added to the table meanwhile")
 		}
 	}
 	return texts
+}
+
+// highest returns the highest max_id of each name.
+func highest(rows []Row) map[string]int64 {
+	ids := make(map[string]int64)
+	for _, r := range rows {
+		if id, ok := ids[r.Name]; !ok || r.MaxID > id {
+			ids[r.Name] = r.MaxID
+		}
+	}
+	return ids
 }
 
 // ParseRename reads a flag such as old=new.

@@ -64,11 +64,18 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Two rows never become one biz type.
+// Two rows never become one biz type: whichever came first, it would begin below what the other one
+// issued, also if that one cannot be imported.
 func TestSameName(t *testing.T) {
-	items := Plan([]Row{row("a", 1, 1), row("b", 2, 1), row("c d", 3, 1)}, Options{Rename: map[string]string{"b": "a", "c d": "c"}})
-	if items[0].Result != Planned || items[1].Result != Refused || !strings.Contains(items[1].Detail, `"a" has the same name`) || items[2].Name != "c" {
-		t.Errorf("%+v", items)
+	rows := []Row{row("a", 1, 1), row("b", 2, 1), row("c d", 3, 1), row("e", 1, 1), row("e", 9, 1), row("f", 1, 1), {Name: "f", MaxID: 9, Valid: true}}
+	items := Plan(rows, Options{Rename: map[string]string{"b": "a", "c d": "c"}})
+	for i, want := range []string{`"b" has the same name`, `"a" has the same name`, "", "2 rows of this name", "2 rows of this name", "2 rows of this name", "n mod 0"} {
+		if (items[i].Result == Refused) != (want != "") || !strings.Contains(items[i].Detail, want) || want != "" && items[i].Start != 0 {
+			t.Errorf("%+v", items[i])
+		}
+	}
+	if got := Moved(rows, rows); got != nil {
+		t.Errorf("%q", got)
 	}
 }
 
