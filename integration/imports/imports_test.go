@@ -389,7 +389,7 @@ func TestServiceAway(t *testing.T) {
 	t.Parallel()
 	s := start(t, "leaf", leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('pay', 1, 10), ('refund', 1, 10)")
 	out, code := s.run("--apply", "--token", "seqd_wrong", "--rename", "pay=invoice", "--rename", "refund=invoice")
-	s.want(out, code, 1, []string{"pay as invoice", "created"}, []string{"refund", "refused", "has the same name"})
+	s.want(out, code, 1, []string{"pay as invoice", "refused", "has the same name"}, []string{"refund as invoice", "refused", "has the same name"})
 	s.node.Kill()
 	out, code = s.run("--apply")
 	s.want(out, code, 1, []string{"pay", "failed", "cannot be reached"}, []string{"refund", "failed: not tried"})
