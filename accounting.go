@@ -126,7 +126,7 @@ func (is *Issuer) Keys(ctx context.Context, bizType, after string, limit int) (k
 // shown when they were handed out. The call is answered without numbers after an error, and if the
 // biz type has another reset by now.
 func (is *Issuer) account(ctx context.Context, call *Call, f func(context.Context, Ledger) error) error {
-	call.clear()
+	clearAnswer(call)
 	err := is.with(ctx, call.BizType, func(ctx context.Context, i *instance) (err error) {
 		ledger, err := i.ledger()
 		if err != nil {

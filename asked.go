@@ -13,17 +13,18 @@ type asked struct {
 	ttl       time.Duration
 }
 
-func (call *Call) asked() asked {
+// askedBy returns what the caller of a call asked for.
+func askedBy(call *Call) asked {
 	return asked{call.Count, call.Want, call.Key, call.Once, call.TTL}
 }
 
 // restore takes back what plugins made of a call.
-func (call *Call) restore(bizType string, a asked) {
+func restore(call *Call, bizType string, a asked) {
 	call.BizType, call.Count, call.Want, call.Key, call.Once, call.TTL = bizType, a.count, a.want, a.key, a.once, a.ttl
 }
 
-// clear removes the answer of the previous request from a call.
-func (call *Call) clear() {
+// clearAnswer removes the answer of the previous request from a call.
+func clearAnswer(call *Call) {
 	call.Sequence.Reset()
 	call.Limit, call.Replayed = Limit{}, false
 	if call.Reservation.ID != "" {
@@ -31,11 +32,11 @@ func (call *Call) clear() {
 	}
 }
 
-// ordered reports whether only a [Ledger] can carry out a call.
-func (call *Call) ordered() bool { return call.Want == ReservedNumbers || call.Once != "" }
+// needsLedger reports whether only a [Ledger] can carry out a call.
+func needsLedger(call *Call) bool { return call.Want == ReservedNumbers || call.Once != "" }
 
-// order returns what a Ledger is to hand out.
-func (call *Call) order() Order {
+// orderOf returns what a Ledger is to hand out.
+func orderOf(call *Call) Order {
 	return Order{Count: call.Count, Reserve: call.Want == ReservedNumbers, TTL: call.TTL, Once: call.Once, NoAnswer: call.NoAnswer, Caller: call.Caller}
 }
 
@@ -128,7 +129,7 @@ func (i *instance) madeOf(numbers *Sequence) made {
 	m := made{count: numbers.Len()}
 	if m.ledger, _ = i.strategy.(Ledger); m.ledger != nil {
 		m.numbers = new(Sequence)
-		m.numbers.copyFrom(numbers)
+		m.numbers.CopyFrom(numbers)
 	}
 	return m
 }
@@ -155,4 +156,17 @@ func (is *Issuer) abandoned(i *instance, m made, why error) {
 	default:
 		m.ledger.Return(m.numbers, why)
 	}
+}
+
+// checkKey returns why a call cannot be for this key.
+func (i *instance) checkKey(key string) error {
+	switch {
+	case i.keyed && key == "":
+		return Errorf(CodeInvalidKey, "%s counts for each key on its own: name one with key", i.name)
+	case !i.keyed && key != "":
+		return Errorf(CodeInvalidKey, "%s has one counter for all callers: leave the key out", i.name)
+	case key == "":
+		return nil
+	}
+	return CheckKey(key)
 }

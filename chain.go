@@ -110,7 +110,7 @@ func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Co
 		BizType: call.BizType, Count: call.Count, Want: call.Want, Key: call.Key, TTL: call.TTL, Reservation: call.Reservation,
 		Once: call.Once, Replayed: call.Replayed, Caller: call.Caller, Limit: call.Limit,
 	}
-	own.Sequence.copyFrom(&call.Sequence)
+	own.Sequence.CopyFrom(&call.Sequence)
 	var state atomic.Int32
 	done := make(chan error, 1)
 	go func() {
@@ -122,7 +122,7 @@ func (w *walk) apart(ctx context.Context, l *link, call *Call, f func(context.Co
 	select {
 	case err := <-done:
 		call.Limit = own.Limit
-		call.Sequence.copyFrom(&own.Sequence)
+		call.Sequence.CopyFrom(&own.Sequence)
 		return err
 	case <-late.Done():
 		if state.CompareAndSwap(running, left) {

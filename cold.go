@@ -16,14 +16,6 @@ type Source interface {
 	Fetch(ctx context.Context, name string) error
 }
 
-// Idler is implemented by strategies and plugins that can be closed while nobody uses them, and made
-// anew from their definition later, so that callers see no difference. Other biz types stay open.
-type Idler interface {
-	// Idle reports whether nothing is lost if the strategy or plugin is closed now. It does no I/O,
-	// and is safe for concurrent use.
-	Idle() bool
-}
-
 // cold is what an issuer does for biz types that it does not hold.
 type cold struct {
 	source Source        // nil if there is none

@@ -1,23 +1,5 @@
 package seqd
 
-// Heir is implemented by strategies that take over what an earlier strategy of the same biz type
-// knew and the store does not, such as the highest number that this process has issued.
-type Heir interface {
-	// Inherit is called once, before Init and after Close of from. That Close may have left
-	// something running. from may be of any type.
-	Inherit(from Strategy)
-}
-
-// Testator is an [Heir] that can condense what the next strategy inherits. If the biz type is
-// removed or disabled, the issuer keeps that instead of the strategy. It keeps any other heir for
-// as long as the process lives.
-type Testator interface {
-	Heir
-	// Legacy is called after Close. It returns what the next strategy inherits from, which is used
-	// for nothing else; nil if there is nothing to inherit.
-	Legacy() Strategy
-}
-
 // legacy is what a [Testator] left.
 type legacy struct{ Strategy }
 

@@ -168,7 +168,7 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*Sequence, e
 // names, or returns an [*Error] and leaves it empty. Numbers that a failed call had taken are
 // skipped.
 func (is *Issuer) Issue(ctx context.Context, call *Call) error {
-	call.clear()
+	clearAnswer(call)
 	s := is.names.find(call.BizType)
 	if s == nil {
 		if err := is.cold.absent(call.BizType); err != nil {
@@ -176,7 +176,7 @@ func (is *Issuer) Issue(ctx context.Context, call *Call) error {
 		}
 	}
 	if uint(call.Count)-1 >= MaxCount || call.Want != AnyNumbers {
-		if err := call.check(); err != nil {
+		if err := checkCall(call); err != nil {
 			return err
 		}
 	}
@@ -217,11 +217,11 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *Call) (*slot, error)
 func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *Call, w *walk) (replaced bool, err error) {
 	var a asked
 	if len(i.chain) > 0 {
-		a = call.asked()
+		a = askedBy(call)
 	}
 	entered, err := is.run(ctx, i, call, w)
 	if len(i.chain) > 0 {
-		call.restore(i.name, a) // whatever plugins made of it
+		restore(call, i.name, a) // whatever plugins made of it
 	}
 	switch {
 	case err == nil:
@@ -284,10 +284,10 @@ func (is *Issuer) admit(ctx context.Context, name string, w *walk, show bool) (s
 
 // run calls the plugins and the strategy. It returns how many plugins were entered.
 func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (entered int, err error) {
-	count, want, key, ordered := call.Count, call.Want, call.Key, call.ordered()
+	count, want, key, ordered := call.Count, call.Want, call.Key, needsLedger(call)
 	var o Order
 	if ordered {
-		o = call.order()
+		o = orderOf(call)
 	}
 	if err := i.takes(call); err != nil {
 		return 0, err
@@ -303,7 +303,7 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *Call, w *walk) (en
 			return entered, err
 		}
 	}
-	call.Sequence.ask(key, &call.Caller)
+	prepare(&call.Sequence, key, &call.Caller)
 	if ordered {
 		err = i.carryOut(ctx, o, want, call)
 	} else {
@@ -334,7 +334,7 @@ func (is *Issuer) after(ctx context.Context, i *instance, call *Call, w *walk) e
 // showAll calls After of the plugins, or, if the numbers were issued before, of those that change
 // how numbers are shown.
 func (is *Issuer) showAll(ctx context.Context, i *instance, call *Call, w *walk) error {
-	count, sum := call.Sequence.Len(), call.Sequence.sum()
+	count, sum := call.Sequence.Len(), sumOf(&call.Sequence)
 	call.Count = count
 	for _, l := range i.chain {
 		if call.Replayed && !l.Rewrites {
@@ -343,7 +343,7 @@ func (is *Issuer) showAll(ctx context.Context, i *instance, call *Call, w *walk)
 		if err := w.after(ctx, l, call); err != nil {
 			return err
 		}
-		if err := call.Sequence.check(sum); err != nil {
+		if err := checkShown(&call.Sequence, sum); err != nil {
 			return fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
 		}
 	}

@@ -67,16 +67,3 @@ func SplitCounter(name string) (bizType, key, digits string, ok bool) {
 	bizType, key, keyed := strings.Cut(rest, "/")
 	return bizType, key, digits, bizType != "" && keyed == (key != "") && dated == (digits != "")
 }
-
-// checkKey returns why a call cannot be for this key.
-func (i *instance) checkKey(key string) error {
-	switch {
-	case i.keyed && key == "":
-		return Errorf(CodeInvalidKey, "%s counts for each key on its own: name one with key", i.name)
-	case !i.keyed && key != "":
-		return Errorf(CodeInvalidKey, "%s has one counter for all callers: leave the key out", i.name)
-	case key == "":
-		return nil
-	}
-	return CheckKey(key)
-}

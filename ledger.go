@@ -151,3 +151,22 @@ type KeyLister interface {
 	// of the names of counters. They begin behind after.
 	Keys(ctx context.Context, after string, limit int) ([]string, error)
 }
+
+// Reclaimer is a [Ledger] whose reservations expire.
+type Reclaimer interface {
+	Ledger
+	// Reclaim ends the reservations of a counter whose time is over. Period is 0 if the numbers
+	// never reset. It is safe for concurrent use.
+	Reclaim(ctx context.Context, key string, period Period) error
+	// OnExpired sets what is called, in a goroutine of its own, for each reservation that this
+	// process found to be expired. It is called once, before Init.
+	OnExpired(tell func(Expiry))
+}
+
+// Expiry is a reservation that was neither confirmed nor released in time.
+type Expiry struct {
+	Reservation
+	// Count is how many numbers it held, and Caller the name of the caller who reserved them.
+	Count  int
+	Caller string
+}

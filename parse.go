@@ -8,24 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"time"
 )
-
-// Parsed is what an ID says.
-type Parsed struct {
-	// Number is the number behind the display form.
-	Number int64
-	// Valid is false if the ID has a check digit that is wrong.
-	Valid bool
-	// Time is when the number was made, the zero time if the number does not contain it.
-	Time time.Time
-	// Period is the period of the date in the ID, 0 if there is none.
-	Period Period
-	// Key is the key in the ID, or the one that the caller named, "" if there is none.
-	Key string
-	// MachineID and Sequence are nil if the number does not contain them.
-	MachineID, Sequence *int64
-}
 
 // Parse reads an ID back. It checks that the text has the form of an ID of this biz type, not that
 // the ID was issued. A biz type that is disabled is read too, if its definition could be.

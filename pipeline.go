@@ -87,7 +87,7 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*Call, errs []error) {
 	if s == nil {
 		if err := is.cold.absent(name); err != nil {
 			for k, call := range calls {
-				call.clear()
+				clearAnswer(call)
 				errs[k] = err
 			}
 			return
@@ -95,9 +95,9 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*Call, errs []error) {
 	}
 	valid := 0
 	for k, call := range calls {
-		call.clear()
+		clearAnswer(call)
 		errs[k] = nil
-		if err := call.check(); err != nil {
+		if err := checkCall(call); err != nil {
 			errs[k] = err
 		} else {
 			valid++
@@ -199,7 +199,7 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	if p.passages != nil {
 		way = &p.passages[k]
 		way.resume()
-		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, asked: call.asked()}
+		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, asked: askedBy(call)}
 	}
 	if err := i.takes(call); err != nil {
 		return err
@@ -254,7 +254,7 @@ func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (mad
 	defer spare.Put(numbers)
 	for made = from; made < to && err == nil; {
 		numbers.Reset()
-		numbers.ask(p.key(from), &p.calls[from].Caller) // all calls have the same key
+		prepare(numbers, p.key(from), &p.calls[from].Caller) // all calls have the same key
 		made, err = p.generateSome(ctx, i, made, to, numbers)
 	}
 	return made, err
@@ -306,7 +306,7 @@ func generateShared(ctx context.Context, i *instance, n int, seq *Sequence) (kee
 func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made int, err error) {
 	for k := range p.pending(k, len(p.calls)) {
 		n, _ := p.count(k)
-		p.calls[k].Sequence.ask(p.key(k), &p.calls[k].Caller)
+		prepare(&p.calls[k].Sequence, p.key(k), &p.calls[k].Caller)
 		if err := generateOne(ctx, i, Consecutive, n, &p.calls[k].Sequence); err != nil {
 			p.calls[k].Sequence.Reset()
 			return k, err
@@ -320,9 +320,9 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 // gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If a call
 // wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
 func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int) {
-	rest := numbers.runs
+	rest := numbers.Runs() // which it cuts
 	var skipped Sequence
-	skipped.of(numbers)
+	skipped.Inherit(numbers)
 	for made = from; made < to; made++ {
 		if p.errs[made] != nil {
 			continue
@@ -333,10 +333,10 @@ func (p *pipeline) share(i *instance, numbers *Sequence, from, to int) (made int
 			rest = rest[1:]
 		}
 		var ok bool
-		if rest, ok = p.calls[made].Sequence.takeFrom(rest, n); !ok {
+		if rest, ok = takeFrom(&p.calls[made].Sequence, rest, n); !ok {
 			break
 		}
-		p.calls[made].Sequence.of(numbers)
+		p.calls[made].Sequence.Inherit(numbers)
 	}
 	for _, r := range rest {
 		skipped.Add(r.First, r.Count, r.Stride)
@@ -361,7 +361,7 @@ func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 		if err := p.after(ctx, i, call, &way.walk); err != nil {
 			return err
 		}
-		call.restore(i.name, way.asked)
+		restore(call, i.name, way.asked)
 	}
 	p.observer.Issued(i.name, call.Sequence.Len())
 	return nil
@@ -394,7 +394,7 @@ func (p *pipeline) refuseAt(ctx context.Context, i *instance, k int, err error) 
 func (p *pipeline) restore(i *instance, k int) {
 	if p.passages != nil {
 		way, call := &p.passages[k], p.calls[k]
-		call.restore(i.name, way.asked)
+		restore(call, i.name, way.asked)
 	}
 }
 
@@ -411,4 +411,28 @@ func (p *pipeline) enteredBy(k int) int {
 		return p.passages[k].entered
 	}
 	return 0
+}
+
+// takeFrom appends the first n numbers of runs, which it changes, to s, and returns what is left of
+// runs. If there are fewer, it takes none. Calls that share numbers rely on rest: a number that was taken
+// is not in it.
+func takeFrom(s *Sequence, runs []Run, n int) (rest []Run, ok bool) {
+	held := 0
+	for k := 0; k < len(runs) && held < n; k++ {
+		held += runs[k].Count
+	}
+	if held < n {
+		return runs, false
+	}
+	for n > 0 {
+		r := &runs[0]
+		part := min(n, r.Count)
+		s.Add(r.First, part, r.Stride)
+		if n -= part; part == r.Count {
+			runs = runs[1:]
+			continue
+		}
+		r.First, r.Count = r.First+int64(part)*r.Stride, r.Count-part
+	}
+	return runs, true
 }

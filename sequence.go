@@ -1,8 +1,6 @@
 package seqd
 
 import (
-	"bytes"
-	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -90,13 +88,6 @@ func (s *Sequence) AskedBy(caller string) { s.mark().asker = caller }
 
 // Asker returns what [Sequence.AskedBy] set, "" if the biz type is not [Keyed].
 func (s *Sequence) Asker() string { return s.about.asker }
-
-// ask prepares an empty sequence for a strategy.
-func (s *Sequence) ask(key string, by *Caller) {
-	if s.For(key); key != "" {
-		s.AskedBy(by.OwnerID())
-	}
-}
 
 // MadeAt sets when the numbers were made, so that they are shown with the same time again.
 func (s *Sequence) MadeAt(t time.Time) { s.mark().made = t }
@@ -250,76 +241,20 @@ func (s *Sequence) Displays() iter.Seq[[]byte] {
 	}
 }
 
-// of gives s the key, period, time and stamp of other.
-func (s *Sequence) of(other *Sequence) {
+// Inherit gives s the key, asker, period, time and stamp of other, and not its numbers.
+func (s *Sequence) Inherit(other *Sequence) {
 	s.period = other.period
 	if s.marked || other.marked {
 		s.marked, s.about = other.marked, other.about
 	}
 }
 
-// copyFrom makes s a copy of other.
-func (s *Sequence) copyFrom(other *Sequence) {
+// CopyFrom makes s a copy of other.
+func (s *Sequence) CopyFrom(other *Sequence) {
 	s.runs, s.count = append(s.runs[:0], other.runs...), other.count
-	s.of(other)
+	s.Inherit(other)
 	s.text, s.ends = append(s.text[:0], other.text...), append(s.ends[:0], other.ends...)
 }
 
 // Shown reports whether a plugin changed how the numbers are shown.
 func (s *Sequence) Shown() bool { return len(s.ends) > 0 }
-
-// sum returns a hash of the numbers and their period.
-func (s *Sequence) sum() uint64 {
-	const prime = 0x100000001b3 // of FNV-1a
-	sum := uint64(s.period) ^ 0xcbf29ce484222325
-	for _, r := range s.runs {
-		for _, part := range [3]uint64{uint64(r.First), uint64(r.Stride), uint64(r.Count)} {
-			sum = (sum ^ part) * prime
-		}
-	}
-	return sum
-}
-
-// check returns an error unless the sequence holds count numbers with this sum, each shown as one
-// line that is not empty.
-func (s *Sequence) check(sum uint64) error {
-	if s.sum() != sum {
-		return errors.New("other numbers than were issued")
-	}
-	if !s.Shown() {
-		return nil
-	}
-	for shown := range s.Displays() {
-		if len(shown) == 0 {
-			return errors.New("a number is shown as nothing")
-		}
-	}
-	if bytes.ContainsAny(s.text, "\r\n") {
-		return errors.New("a number is shown with a line break")
-	}
-	return nil
-}
-
-// takeFrom appends the first n numbers of runs, which it changes, and returns what is left of them.
-// If there are fewer, it takes none. Calls that share numbers rely on rest: a number that was taken
-// is not in it.
-func (s *Sequence) takeFrom(runs []Run, n int) (rest []Run, ok bool) {
-	held := 0
-	for k := 0; k < len(runs) && held < n; k++ {
-		held += runs[k].Count
-	}
-	if held < n {
-		return runs, false
-	}
-	for n > 0 {
-		r := &runs[0]
-		part := min(n, r.Count)
-		s.Add(r.First, part, r.Stride)
-		if n -= part; part == r.Count {
-			runs = runs[1:]
-			continue
-		}
-		r.First, r.Count = r.First+int64(part)*r.Stride, r.Count-part
-	}
-	return runs, true
-}

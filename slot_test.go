@@ -251,3 +251,24 @@ func TestDroppedSlot(t *testing.T) {
 type heirless struct{ Strategy }
 
 func (heirless) Inherit(Strategy) {}
+
+// A name that the issuer began with keeps its slot, and with it what there is to inherit.
+func TestNamesFromTheStart(t *testing.T) {
+	s := new(slot)
+	n := names{first: map[string]*slot{"order": s}}
+	if n.drop("order", s, new(legacyOfNothing)) || len(n.left) > 0 {
+		t.Errorf("dropped, and %v is left", n.left)
+	}
+}
+
+type legacyOfNothing struct{ Strategy }
+
+// Only numbers of a key name who asked for them.
+func TestPrepare(t *testing.T) {
+	for key, want := range map[string]string{"k1": "other", "": ""} {
+		var s Sequence
+		if prepare(&s, key, &Caller{Name: "other"}); s.Asker() != want || s.Key() != key {
+			t.Errorf("%q is asked for %q", s.Asker(), s.Key())
+		}
+	}
+}

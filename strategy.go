@@ -1,6 +1,9 @@
 package seqd
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Strategy makes the numbers of one biz type.
 //
@@ -81,4 +84,46 @@ type Parser interface {
 	// Parse returns the values in a number of at least 1, or an [Error] with [CodeInvalidID] if the
 	// strategy cannot have made it. It does no I/O and is safe for concurrent use.
 	Parse(number int64) (Parsed, error)
+}
+
+// Parsed is what an ID says.
+type Parsed struct {
+	// Number is the number behind the display form.
+	Number int64
+	// Valid is false if the ID has a check digit that is wrong.
+	Valid bool
+	// Time is when the number was made, the zero time if the number does not contain it.
+	Time time.Time
+	// Period is the period of the date in the ID, 0 if there is none.
+	Period Period
+	// Key is the key in the ID, or the one that the caller named, "" if there is none.
+	Key string
+	// MachineID and Sequence are nil if the number does not contain them.
+	MachineID, Sequence *int64
+}
+
+// Heir is implemented by strategies that take over what an earlier strategy of the same biz type
+// knew and the store does not, such as the highest number that this process has issued.
+type Heir interface {
+	// Inherit is called once, before Init and after Close of from. That Close may have left
+	// something running. from may be of any type.
+	Inherit(from Strategy)
+}
+
+// Testator is an [Heir] that can condense what the next strategy inherits. If the biz type is
+// removed or disabled, the issuer keeps that instead of the strategy. It keeps any other heir for
+// as long as the process lives.
+type Testator interface {
+	Heir
+	// Legacy is called after Close. It returns what the next strategy inherits from, which is used
+	// for nothing else; nil if there is nothing to inherit.
+	Legacy() Strategy
+}
+
+// Idler is implemented by strategies and plugins that can be closed while nobody uses them, and made
+// anew from their definition later, so that callers see no difference. Other biz types stay open.
+type Idler interface {
+	// Idle reports whether nothing is lost if the strategy or plugin is closed now. It does no I/O,
+	// and is safe for concurrent use.
+	Idle() bool
 }

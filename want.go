@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// check returns why a call cannot be issued by any biz type.
-func (call *Call) check() *Error {
+// checkCall returns why a call cannot be issued by any biz type.
+func checkCall(call *Call) *Error {
 	least := 1
 	switch {
 	case call.Want > ReservedNumbers:
@@ -59,8 +59,8 @@ func generateOne(ctx context.Context, i *instance, want Want, n int, seq *Sequen
 	default:
 		err = i.strategy.(ConsecutiveGenerator).GenerateConsecutive(ctx, n, seq)
 	}
-	if err == nil && (len(seq.runs) != 1 || want == Consecutive && !seq.Consecutive()) {
-		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.runs))
+	if err == nil && (len(seq.Runs()) != 1 || want == Consecutive && !seq.Consecutive()) {
+		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.Runs()))
 	}
 	return err
 }
