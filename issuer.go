@@ -40,27 +40,6 @@ type Definition struct {
 	Disabled *Error
 }
 
-// Claim makes sure that the numbers of a biz type are only ever made in one shape (strategy,
-// layout, display), so that a changed configuration cannot repeat an ID (invariant U6).
-type Claim interface {
-	// Check returns fresh = true if the store has no record of the biz type, and [CodeConflict] if
-	// it has one of another shape.
-	Check(ctx context.Context) (fresh bool, err error)
-	// Record stores the shape, after Strategy.Init and before the first number.
-	Record(ctx context.Context) error
-}
-
-// Reshaped is implemented by a [Claim] that knows whether the biz type lately had another shape.
-type Reshaped interface {
-	// Reshaped reports whether answers of that time may still be kept. It is known after Check, or after
-	// Record if there was one.
-	Reshaped() bool
-}
-
-// Recaller does what [Ledger.HandOut] does for an order that was carried out before under the same
-// [Order].Once, in whatever shape. Otherwise it returns replayed = false and changes nothing.
-type Recaller func(ctx context.Context, o Order, seq *Sequence) (r Reservation, replayed bool, err error)
-
 // Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by
 // defaults.
 type Options struct {

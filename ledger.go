@@ -170,3 +170,7 @@ type Expiry struct {
 	Count  int
 	Caller string
 }
+
+// Recaller does what [Ledger.HandOut] does for an order that was carried out before under the same
+// [Order].Once, in whatever shape. Otherwise it returns replayed = false and changes nothing.
+type Recaller func(ctx context.Context, o Order, seq *Sequence) (r Reservation, replayed bool, err error)

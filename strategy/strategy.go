@@ -111,9 +111,15 @@ type Factory struct {
 	// settings were then. It is nil for strategies that keep no answers.
 	Recall func(ctx context.Context, env Env, bizType string, o seqd.Order, seq *seqd.Sequence) (r seqd.Reservation, replayed bool, err error)
 	// Background does what the strategy needs once per process, besides what its biz types do,
-	// until ctx ends. It may be nil. issuer has the biz types of any strategy, and fetches those
-	// that the node does not hold.
-	Background func(ctx context.Context, env Env, issuer *seqd.Issuer)
+	// until ctx ends. It may be nil. reclaimer has the biz types of any strategy, and fetches
+	// those that the node does not hold.
+	Background func(ctx context.Context, env Env, reclaimer Reclaimer)
+}
+
+// Reclaimer ends the reservations of a counter of a biz type whose time is over. done is false if
+// the biz type does not issue here, or if its strategy is no [seqd.Reclaimer]. An Issuer is one.
+type Reclaimer interface {
+	Reclaim(ctx context.Context, bizType, key string, period seqd.Period) (done bool, err error)
 }
 
 // ShapeKeeper is implemented by the strategies of a factory with Alone. They keep a copy of the

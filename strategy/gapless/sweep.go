@@ -44,11 +44,11 @@ const (
 
 // sweep runs the timer until ctx ends. It does nothing before the process has a gapless biz type, or
 // the store a counter of one.
-func sweep(ctx context.Context, env strategy.Env, issuer *seqd.Issuer) {
+func sweep(ctx context.Context, env strategy.Env, reclaimer strategy.Reclaimer) {
 	if env.Attendance == nil {
 		return
 	}
-	w := &sweeper{env: env, documents: documentsOf(env.Store), issuer: issuer, tried: make(map[string]attempt), page: sweepPage}
+	w := &sweeper{env: env, documents: documentsOf(env.Store), reclaimer: reclaimer, tried: make(map[string]attempt), page: sweepPage}
 	if !w.awaitNeed(ctx) {
 		return
 	}
@@ -105,9 +105,9 @@ func every(ctx context.Context, pause time.Duration, note func(error), f func(co
 type sweeper struct {
 	env strategy.Env
 	documents
-	issuer *seqd.Issuer
-	tried  map[string]attempt // by counter; only those that were due when they were last asked for
-	page   int
+	reclaimer strategy.Reclaimer
+	tried     map[string]attempt // by counter; only those that were due when they were last asked for
+	page      int
 }
 
 // attempt is what a counter looked like when it was last reclaimed.
@@ -183,7 +183,7 @@ func (w *sweeper) one(ctx context.Context, doc persist.Document) error {
 	if !ok {
 		return fmt.Errorf("%s is not the name of a counter of %s", doc.Key, bizType)
 	}
-	done, err := w.issuer.Reclaim(ctx, bizType, name.Key, name.Period)
+	done, err := w.reclaimer.Reclaim(ctx, bizType, name.Key, name.Period)
 	switch code := seqd.CodeOf(err); {
 	case code == seqd.CodeStoreFailedOver, code == seqd.CodeConflict, code == seqd.CodeStopping:
 		return nil // its biz type says so
