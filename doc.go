@@ -1,20 +1,15 @@
-// Package seqd issues IDs. A caller names a biz type and gets numbers that nobody else ever gets.
+// Package seqd has the words of seqd, which issues IDs: a caller names a biz type and gets numbers
+// that nobody else ever gets.
 //
-// An [Issuer] handles each request in this order:
+// A [Call] asks for numbers of a [BizType]. A [Strategy] makes them, as runs of consecutive ones in a
+// [Sequence], so a batch costs about as much as a single number. A [Plugin] can refuse a request and
+// change how its numbers are shown. A [RejectedHandler] sees the refusals, each an [Error] with a
+// [Code], and an [Observer] counts. What a strategy or a plugin can do beyond that, it says by
+// implementing more: see strategy.go, settings.go and plugin.go.
 //
-//	Before of each plugin → strategy → After of each plugin
-//
-// If one of them refuses, the Issuer calls the rejection handlers. A [Strategy] makes the numbers.
-// A [Plugin] can refuse a request and change how its numbers are shown. A [RejectedHandler] sees
-// the refusals, and an [Observer] counts. One call issues n numbers, as runs of consecutive ones,
-// so a batch costs about as much as a single number.
-//
-// An Issuer has a slot for each name of a biz type. In the slot is an instance: the strategy and
-// plugins of the present definition. Definitions can be added, replaced and removed while the
-// Issuer serves; the slot remains. See [Issuer.Put].
-//
-// This package imports no other package of the module. Strategies are in strategy/, stores in
-// persist/, plugins in plugin/, and the HTTP service in server/. Uniqueness is kept in persist
-// (Counters.Allocate) and in strategy/snowflake (protocol.go). docs/DESIGN.md has the invariants, a
-// map of the packages and a list of where to begin.
+// This package imports no other package of the module. The engine that calls strategies and plugins
+// is in issuer/, strategies are in strategy/, stores in persist/, plugins in plugin/, and the HTTP
+// service in server/. Uniqueness is kept in persist (Counters.Allocate) and in strategy/snowflake
+// (protocol.go). docs/DESIGN.md has the invariants, a map of the packages and a list of where to
+// begin.
 package seqd

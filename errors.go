@@ -125,6 +125,9 @@ func AsError(err error) *Error {
 	return &Error{Code: CodeInternal, Detail: "an internal error; the log of the service says more", Err: err}
 }
 
+// Defect reports whether a code means a defect of the program or of a plugin.
+func (c Code) Defect() bool { return c == CodeInternal || c == CodePluginPanic }
+
 // CodeOf returns the code of err, [CodeInternal] if it has none, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {

@@ -132,7 +132,7 @@ const (
 // NumberGap is numbers that are not issued.
 type NumberGap struct {
 	From, To int64
-	// FromID and ToID are how callers see From and To. [Issuer.Account] sets them.
+	// FromID and ToID are how callers see From and To. An issuer sets them.
 	FromID, ToID string
 	// State is one of GapReleased, GapVoid and GapReserved.
 	State string

@@ -42,7 +42,7 @@ type Call struct {
 	Replayed bool
 	// AnswerKept is whether who calls Issue keeps the answer to a request with Once, and has found
 	// none. Issue clears it if a strategy has kept the answer itself, now or before. Without it,
-	// only a biz type that [Issuer.KeepsAnswers] takes the request; others refuse it with
+	// only a biz type that keeps answers takes the request; others refuse it with
 	// [CodeStarting], because they were changed a moment ago.
 	AnswerKept bool
 	// NoAnswer is why the answer to a request with Once must not be kept, nil if it may be. Only a
@@ -191,7 +191,7 @@ type BoundPlugin struct {
 	Rewrites bool
 	// Quick is true if the plugin always returns promptly, or when the context ends. It runs in the
 	// goroutine of the request. Any other plugin runs in a goroutine of its own, and a request
-	// waits for it at most [Options].PluginTimeout.
+	// waits for it at most the issuer's PluginTimeout.
 	Quick bool
 	// Ranges is true if the plugin tolerates numbers that it does not see one by one, and that are
 	// issued later: see [OneRange].

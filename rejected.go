@@ -45,7 +45,7 @@ const fewEpisodes = 1000
 
 // Rejected logs or counts one refusal.
 func (h *logRejected) Rejected(ctx context.Context, call *Call, err *Error) {
-	if err.Code == CodeCanceled || defect(err.Code) {
+	if err.Code == CodeCanceled || err.Code.Defect() {
 		return
 	}
 	if suppressed, ok := h.due(episodeKey{call.BizType, err.Code}); ok {

@@ -11,6 +11,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/seams"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/admin"
@@ -45,7 +46,7 @@ type back struct {
 	feed      *feed.Feed
 	handlers  *rejection.Handlers
 	catalogue *definitions.Catalogue
-	issuer    *seqd.Issuer
+	issuer    *issuer.Issuer
 	nodes     *nodes.Nodes
 	figures   *figures.Figures
 	quota     *answerquota.Quota
@@ -203,7 +204,7 @@ func (b *back) openIssuer(ctx context.Context) error {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}
 	b.catalogue = definitions.New(opts)
-	var list []seqd.Definition
+	var list []issuer.Definition
 	err := b.opening.Await(ctx, func(ctx context.Context) (err error) {
 		list, err = b.catalogue.Build(ctx)
 		return err
@@ -211,14 +212,14 @@ func (b *back) openIssuer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	issuing := seqd.Options{
+	issuing := issuer.Options{
 		Rejected: b.base.opts.rejected, Observer: env.Observer, Log: b.base.log, PluginTimeout: b.base.cfg.Server.PluginTimeout,
 	}
 	if follower, ok := b.catalogue.Follower(); ok {
 		b.feed.Add(definitions.Kind, follower)
 		issuing.Source = b.catalogue
 	}
-	b.issuer, err = seqd.NewIssuer(list, issuing)
+	b.issuer, err = issuer.New(list, issuing)
 	if err != nil {
 		return err
 	}

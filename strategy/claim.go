@@ -15,7 +15,7 @@ import (
 
 // Claim keeps the shape of a biz type in a store, beside its numbers (invariant U6). It refuses a
 // definition that would make numbers in another shape than those that were issued, and lets a
-// strategy notice that its counter was lost. Programs that embed an [seqd.Issuer] get one from
+// strategy notice that its counter was lost. Programs that embed an issuer get one from
 // [NewClaim]. It is safe for concurrent use.
 type Claim struct {
 	Shapes persist.Shapes

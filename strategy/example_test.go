@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/strategy"
 )
 
@@ -49,7 +50,7 @@ func ExampleRegister() {
 		fmt.Println(err)
 		return
 	}
-	issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: bizType, Strategy: s}}, seqd.Options{})
+	issuer, err := issuer.New([]issuer.Definition{{BizType: bizType, Strategy: s}}, issuer.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/strategy"
@@ -52,7 +53,7 @@ func run(ctx context.Context, out io.Writer, path string) (err error) {
 
 // newIssuer returns an issuer of two biz types: plain order numbers, and invoices from 1000 on that
 // are shown with a prefix.
-func newIssuer(store persist.Store) (*seqd.Issuer, error) {
+func newIssuer(store persist.Store) (*issuer.Issuer, error) {
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.Default(), Observer: seqd.NopObserver{}}
 	orders, err := define(env, "order", 1) // its numbers are shown as they are
 	if err != nil {
@@ -64,26 +65,26 @@ func newIssuer(store persist.Store) (*seqd.Issuer, error) {
 		return nil, err
 	}
 	invoices.Plugins = []seqd.BoundPlugin{{Name: "prefix", Rewrites: true, Quick: true, Plugin: shown}}
-	return seqd.NewIssuer([]seqd.Definition{orders, invoices}, seqd.Options{})
+	return issuer.New([]issuer.Definition{orders, invoices}, issuer.Options{})
 }
 
 // define returns a biz type that takes ranges of numbers from the store. Its claim refuses to issue if
 // the strategy, or a text of a plugin that changes how numbers are shown, is another one than in an
 // earlier run, and if the counter was lost.
-func define(env strategy.Env, name string, start int64, plugins ...string) (seqd.Definition, error) {
+func define(env strategy.Env, name string, start int64, plugins ...string) (issuer.Definition, error) {
 	settings := segment.DefaultSettings()
 	settings.Start = start
 	bizType := seqd.BizType{Name: name, Strategy: segment.Name, Settings: &settings}
 	s, err := segment.New(env, bizType)
 	if err != nil {
-		return seqd.Definition{}, err
+		return issuer.Definition{}, err
 	}
 	claim, err := strategy.NewClaim(env, bizType, s, plugins...)
-	return seqd.Definition{BizType: bizType, Strategy: s, Claim: claim}, err
+	return issuer.Definition{BizType: bizType, Strategy: s, Claim: claim}, err
 }
 
 // issue prints three order numbers, one at a time, and two invoices at once.
-func issue(ctx context.Context, issuer *seqd.Issuer, out io.Writer) error {
+func issue(ctx context.Context, issuer *issuer.Issuer, out io.Writer) error {
 	for range 3 {
 		order, err := issuer.Next(ctx, "order", 1)
 		if err != nil {
@@ -101,7 +102,7 @@ func issue(ctx context.Context, issuer *seqd.Issuer, out io.Writer) error {
 	return nil
 }
 
-func closeIssuer(issuer *seqd.Issuer) error {
+func closeIssuer(issuer *issuer.Issuer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return issuer.Close(ctx)

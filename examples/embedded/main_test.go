@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 )
@@ -53,7 +54,7 @@ func TestClaim(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		issuer, err := seqd.NewIssuer([]seqd.Definition{definition}, seqd.Options{Log: env.Log})
+		issuer, err := issuer.New([]issuer.Definition{definition}, issuer.Options{Log: env.Log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -141,13 +142,13 @@ func TestChain(t *testing.T) {
 		Name: "order", Settings: &datedSettings{calendar(t, seqd.ResetDaily, "Asia/Shanghai")},
 		Plugins: []seqd.PluginBinding{bound("format", 200, ptr(example())), bound("pad", 100, &padSettings{9})},
 	}
-	d := seqd.Definition{BizType: b, Strategy: &counter{period: 20261121, last: 41}}
+	d := issuer.Definition{BizType: b, Strategy: &counter{period: 20261121, last: 41}}
 	for _, binding := range b.Plugins {
 		factory := must.Get(plugin.Lookup(binding.Name))(t)
 		made := must.Get(factory.New(plugin.Env{Now: time.Now}, b, binding))(t)
 		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: binding.Name, Order: binding.Order, Plugin: made, Quick: true, Rewrites: true})
 	}
-	is := must.Get(seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{}))(t)
+	is := must.Get(issuer.New([]issuer.Definition{d}, issuer.Options{}))(t)
 	seq := must.Get(is.Next(t.Context(), "order", 2))(t)
 	if got, want := fmt.Sprint(seq.IDs()), "[INV-20261121-0000428 INV-20261121-0000436]"; got != want {
 		t.Errorf("got %s, want %s", got, want)

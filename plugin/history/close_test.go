@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 )
 
@@ -42,10 +43,10 @@ func TestAnsweredAfterClose(t *testing.T) {
 	store := memory.New(time.Now)
 	h := start(t, store, nil, func(s *Settings) { s.OnOverflow = Block })
 	s := &slow{reached: make(chan struct{}), goOn: make(chan struct{})}
-	is := must.Get(seqd.NewIssuer([]seqd.Definition{{
+	is := must.Get(issuer.New([]issuer.Definition{{
 		BizType: seqd.BizType{Name: "order"}, Strategy: &one{},
 		Plugins: []seqd.BoundPlugin{{Name: "slow", Order: 500, Quick: true, Plugin: s}, {Name: "history", Order: 900, Quick: true, Plugin: h}},
-	}}, seqd.Options{}))(t)
+	}}, issuer.Options{}))(t)
 	var wg sync.WaitGroup
 	var answered error
 	wg.Go(func() { _, answered = is.Next(context.Background(), "order", 1) })

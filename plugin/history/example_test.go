@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/history"
@@ -36,9 +37,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	issuer, err := seqd.NewIssuer([]seqd.Definition{{
+	issuer, err := issuer.New([]issuer.Definition{{
 		BizType: order, Strategy: &counter{}, Plugins: []seqd.BoundPlugin{{Name: "history", Order: 900, Quick: true, Plugin: h}},
-	}}, seqd.Options{})
+	}}, issuer.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

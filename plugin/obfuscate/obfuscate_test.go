@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -197,8 +198,8 @@ func TestInTheChain(t *testing.T) {
 	settings := &Settings{Digits: 4, Key: someKey}
 	bizType := bizTypeWith(binding(settings))
 	p := newPlugin(t, settings)
-	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: bizType, Strategy: &source{}, Plugins: []seqd.BoundPlugin{
-		{Name: Name, Order: order, Quick: true, Rewrites: true, Plugin: p}}}}, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(t)
+	issuer := must.Get(issuer.New([]issuer.Definition{{BizType: bizType, Strategy: &source{}, Plugins: []seqd.BoundPlugin{
+		{Name: Name, Order: order, Quick: true, Rewrites: true, Plugin: p}}}}, issuer.Options{Log: slog.New(slog.DiscardHandler)}))(t)
 	var mu sync.Mutex
 	seen := make(map[string]bool)
 	var all sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/stats"
 )
@@ -246,10 +247,10 @@ func TestBoundTwice(t *testing.T) {
 // plugin or the strategy refused.
 func TestInAChain(t *testing.T) {
 	s := stats.New("order", time.Now)
-	is := must.Get(seqd.NewIssuer([]seqd.Definition{{
+	is := must.Get(issuer.New([]issuer.Definition{{
 		BizType: seqd.BizType{Name: "order"}, Strategy: &counting{},
 		Plugins: []seqd.BoundPlugin{{Order: 950, Quick: true, Plugin: s}, {Order: 10, Quick: true, Plugin: odd{}}},
-	}}, seqd.Options{Rejected: seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {})}))(t)
+	}}, issuer.Options{Rejected: seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {})}))(t)
 	for n := 1; n <= 11; n++ {
 		_, _ = is.Next(t.Context(), "order", n)
 	}

@@ -3,7 +3,7 @@
 // httpapi serves beside its own.
 //
 // Each of the three has a file, which begins with what its clients rely on. All of them ask the
-// gate and issue through the [seqd.Issuer], as every other protocol does. CONTRIBUTING.md says how
+// gate and issue through the [issuer.Issuer], as every other protocol does. CONTRIBUTING.md says how
 // to add a fourth.
 package compat
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
@@ -76,7 +77,7 @@ type guests struct {
 }
 
 // enter returns the issuer, if clients without a token may use a biz type.
-func (g *guests) enter(v *httpapi.Visit, bizType string) (*seqd.Issuer, error) {
+func (g *guests) enter(v *httpapi.Visit, bizType string) (*issuer.Issuer, error) {
 	if g.gate.Guard == nil {
 		v.As(access.Identity{}, bizType)
 		return g.gate.Issuer()
@@ -95,7 +96,7 @@ func (g *guests) enter(v *httpapi.Visit, bizType string) (*seqd.Issuer, error) {
 var calls = sync.Pool{New: func() any { return new(seqd.Call) }}
 
 // issue issues numbers of a biz type for a request. The caller releases the call.
-func issue(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int, want seqd.Want) (*seqd.Call, error) {
+func issue(v *httpapi.Visit, issuer *issuer.Issuer, bizType string, count int, want seqd.Want) (*seqd.Call, error) {
 	v.Counted(count)
 	call := calls.Get().(*seqd.Call)
 	call.BizType, call.Count, call.Want, call.Caller = bizType, count, want, v.Caller()
@@ -115,7 +116,7 @@ func release(call *seqd.Call) {
 }
 
 // issuePlain is issue for a biz type whose IDs are its numbers: clients cannot read others.
-func issuePlain(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int) (*seqd.Call, error) {
+func issuePlain(v *httpapi.Visit, issuer *issuer.Issuer, bizType string, count int) (*seqd.Call, error) {
 	if err := checkPlain(issuer, bizType); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func issuePlain(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int
 }
 
 // checkPlain returns an error if IDs of a biz type are not its numbers, or if it issues none.
-func checkPlain(issuer *seqd.Issuer, bizType string) error {
+func checkPlain(issuer *issuer.Issuer, bizType string) error {
 	form, err := issuer.Form(bizType)
 	if err == nil && !form.Plain {
 		return notPlain(bizType)
@@ -142,7 +143,7 @@ func notPlain(bizType string) *seqd.Error {
 
 // issueRange takes a run of count numbers, which the client issues from later; 0 means as many
 // as the biz type takes from its store at a time.
-func issueRange(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, count int) (seqd.Run, error) {
+func issueRange(v *httpapi.Visit, issuer *issuer.Issuer, bizType string, count int) (seqd.Run, error) {
 	call, err := issue(v, issuer, bizType, count, seqd.OneRange)
 	if err != nil {
 		return seqd.Run{}, err

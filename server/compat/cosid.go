@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
@@ -96,7 +97,7 @@ func (s cosid) step(values url.Values) (int, error) {
 }
 
 // make creates a biz type whose first number follows offset, unless there is one.
-func (s cosid) make(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, offset int64) error {
+func (s cosid) make(v *httpapi.Visit, issuer *issuer.Issuer, bizType string, offset int64) error {
 	catalogue, err := v.Catalogue()
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (s cosid) make(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, offse
 
 // follow makes this node use a biz type that another node has created a moment ago. It returns
 // [seqd.CodeUnknownBizType] if there is none.
-func (s cosid) follow(v *httpapi.Visit, issuer *seqd.Issuer, bizType string) error {
+func (s cosid) follow(v *httpapi.Visit, issuer *issuer.Issuer, bizType string) error {
 	catalogue, err := v.Catalogue()
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func (s cosid) nextMax(v *httpapi.Visit) error {
 
 // takeRange takes consecutive numbers. The client issues every number of a range, so a biz type that
 // leaves some out is refused.
-func takeRange(v *httpapi.Visit, issuer *seqd.Issuer, bizType string, step int) (seqd.Run, error) {
+func takeRange(v *httpapi.Visit, issuer *issuer.Issuer, bizType string, step int) (seqd.Run, error) {
 	increment, err := issuer.Increment(bizType)
 	if err != nil {
 		return seqd.Run{}, err

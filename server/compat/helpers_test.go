@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -59,7 +60,7 @@ type node struct {
 	url    string
 	api    *httpapi.API
 	gate   *gate.Gate
-	issuer *seqd.Issuer
+	issuer *issuer.Issuer
 	tokens *access.Tokens
 	log    *testlog.Text
 }
@@ -157,7 +158,7 @@ func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 	catalogue := definitions.New(definitions.Options{Config: cfg, Env: env, Handlers: handlers, Feed: changes})
 	list, err := catalogue.Build(ctx)
 	n.must(err)
-	n.issuer, err = seqd.NewIssuer(list, seqd.Options{Log: log})
+	n.issuer, err = issuer.New(list, issuer.Options{Log: log})
 	n.must(err)
 	n.t.Cleanup(func() { _ = n.issuer.Close(context.Background()) })
 	catalogue.Serve(n.issuer)
@@ -244,10 +245,10 @@ func (f failing) Close(context.Context) error                                { r
 // breaks makes a node fail every request for numbers of broken and a.broken.
 func (n *node) breaks(err error) {
 	n.t.Helper()
-	issuer, e := seqd.NewIssuer([]seqd.Definition{
+	issuer, e := issuer.New([]issuer.Definition{
 		{Strategy: failing{err}, BizType: seqd.BizType{Name: "broken", Strategy: "failing"}},
 		{Strategy: failing{err}, BizType: seqd.BizType{Name: "a.broken", Strategy: "failing"}},
-	}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	}, issuer.Options{Log: slog.New(slog.DiscardHandler)})
 	n.must(e)
 	issuer.Init(context.Background())
 	n.gate.Ready(&gate.Running{Issuer: issuer})

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
@@ -70,7 +71,7 @@ func failEmpty(v *httpapi.Visit, err *seqd.Error) {
 }
 
 // enter reads the parameters and checks the token.
-func (t tinyid) enter(v *httpapi.Visit) (issuer *seqd.Issuer, bizType string, values url.Values, err error) {
+func (t tinyid) enter(v *httpapi.Visit) (issuer *issuer.Issuer, bizType string, values url.Values, err error) {
 	if values, err = v.Parameters(); err != nil {
 		return nil, "", nil, err
 	}

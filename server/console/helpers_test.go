@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
@@ -216,8 +217,8 @@ func (n *node) opened() {
 		n.w.t.Fatal(err)
 	}
 	n.documents = n.w.store
-	issuer, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counter"}, Strategy: new(counter)}},
-		seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	issuer, err := issuer.New([]issuer.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counter"}, Strategy: new(counter)}},
+		issuer.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		n.w.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
@@ -43,7 +44,7 @@ func (b *builder) decode(name string, text []byte) (seqd.BizType, error) {
 // build builds a biz type. forced is the shape that was forced upon it, "" for none. If its plugins
 // cannot be made, for example because a key file cannot be read, the biz type refuses to issue, and
 // that is no error: the others must not be affected.
-func (b *builder) build(bizType seqd.BizType, forced string) (d seqd.Definition, err error) {
+func (b *builder) build(bizType seqd.BizType, forced string) (d issuer.Definition, err error) {
 	defer recovered("strategy "+bizType.Strategy, &err)
 	d.BizType = bizType
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
@@ -77,7 +78,7 @@ func (b *builder) build(bizType seqd.BizType, forced string) (d seqd.Definition,
 // buildStored builds what a document says, nil if it says that there is no biz type. What this node
 // cannot build refuses to issue. state is what to remember of it, rejected the bindings of the
 // rejection handlers that are in use now.
-func (b *builder) buildStored(doc persist.Document) (state state, rejected []seqd.RejectedBinding, d *seqd.Definition) {
+func (b *builder) buildStored(doc persist.Document) (state state, rejected []seqd.RejectedBinding, d *issuer.Definition) {
 	name := doc.Key
 	said, err := decode(doc)
 	state = stateOf(doc.Revision, said)
@@ -87,7 +88,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 	case err == nil && !said.Enabled:
 		return state, nil, b.idle(name, said)
 	}
-	made := seqd.Definition{BizType: seqd.BizType{Name: name}}
+	made := issuer.Definition{BizType: seqd.BizType{Name: name}}
 	if err == nil {
 		made.BizType, err = b.decode(name, said.Definition)
 	}
@@ -107,8 +108,8 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 
 // idle builds a disabled biz type: its plugins, because of what they have to show. If all is known
 // of it, its IDs can be read.
-func (b *builder) idle(name string, said stored) *seqd.Definition {
-	d := &seqd.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
+func (b *builder) idle(name string, said stored) *issuer.Definition {
+	d := &issuer.Definition{BizType: seqd.BizType{Name: name}, Disabled: disabled(name)}
 	bizType, err := b.decode(name, said.Definition)
 	if err == nil {
 		d.Plugins, err = b.possiblePlugins(bizType, said.Shape)

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
@@ -49,10 +50,10 @@ type Feed interface {
 
 var _ Feed = (*feed.Feed)(nil)
 
-// Issuer is what a Catalogue changes. A [seqd.Issuer] is one.
+// Issuer is what a Catalogue changes. A [issuer.Issuer] is one.
 type Issuer interface {
 	// Put replaces a biz type by what build returns, or adds it.
-	Put(ctx context.Context, name string, build func() (seqd.Definition, error)) error
+	Put(ctx context.Context, name string, build func() (issuer.Definition, error)) error
 	Disable(ctx context.Context, name string, reason *seqd.Error) error
 	Remove(ctx context.Context, name string, reason *seqd.Error) error
 	// Idle reports whether the biz type can be dropped, and Drop removes one that can until it is
@@ -61,7 +62,7 @@ type Issuer interface {
 	Drop(ctx context.Context, name string) (dropped bool, err error)
 }
 
-var _ Issuer = (*seqd.Issuer)(nil)
+var _ Issuer = (*issuer.Issuer)(nil)
 
 // Options are what a Catalogue depends on.
 type Options struct {
@@ -137,7 +138,7 @@ func (c *Catalogue) isAlone(name string) bool {
 }
 
 // Build builds the biz types that are held from the start: those of the configuration.
-func (c *Catalogue) Build(ctx context.Context) ([]seqd.Definition, error) {
+func (c *Catalogue) Build(ctx context.Context) ([]issuer.Definition, error) {
 	documents := map[string]persist.Document{}
 	if !c.locked && c.unreached == nil {
 		var err error
@@ -161,7 +162,7 @@ func (c *Catalogue) Build(ctx context.Context) ([]seqd.Definition, error) {
 }
 
 // buildConfigured builds the biz types of the configuration that the store does not have.
-func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list []seqd.Definition, err error) {
+func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list []issuer.Definition, err error) {
 	for _, b := range c.cfg.BizTypes {
 		if _, ok := documents[b.Name]; ok {
 			continue
@@ -254,8 +255,8 @@ func (c *Catalogue) apply(ctx context.Context, doc persist.Document) {
 		// the plugins have what was counted until now
 		err = c.issuer.Disable(ctx, name, disabled(name))
 	default:
-		err = c.issuer.Put(ctx, name, func() (seqd.Definition, error) {
-			var d *seqd.Definition
+		err = c.issuer.Put(ctx, name, func() (issuer.Definition, error) {
+			var d *issuer.Definition
 			after, rejected, d = c.builder.buildStored(doc)
 			return *d, nil
 		})

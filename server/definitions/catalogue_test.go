@@ -18,6 +18,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/admin"
@@ -85,7 +86,7 @@ func (f *faultyDocuments) Update(ctx context.Context, doc persist.Document) erro
 // node is what a node has to do with definitions.
 type node struct {
 	*Editor
-	issuer *seqd.Issuer
+	issuer *issuer.Issuer
 	feed   *feed.Feed
 	others atomic.Pointer[[]admin.Node] // what the node is told of the other nodes
 }
@@ -126,7 +127,7 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 	n.feed.Add(Kind, follower)
 	definitions, err := catalogue.Build(t.Context())
 	must.Do(t, err)
-	if n.issuer, err = seqd.NewIssuer(definitions, seqd.Options{Log: log, Source: catalogue}); err != nil {
+	if n.issuer, err = issuer.New(definitions, issuer.Options{Log: log, Source: catalogue}); err != nil {
 		t.Fatal(err)
 	}
 	catalogue.Serve(n.issuer)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/strategy"
 )
@@ -32,7 +33,7 @@ func (e examples) of(ctx context.Context, name string, definition []byte, known 
 	if !ok {
 		return ""
 	}
-	issuer, err := seqd.NewIssuer([]seqd.Definition{d}, seqd.Options{Log: slog.New(slog.DiscardHandler)})
+	issuer, err := issuer.New([]issuer.Definition{d}, issuer.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return ""
 	}
@@ -48,13 +49,13 @@ func (e examples) of(ctx context.Context, name string, definition []byte, known 
 }
 
 // definition returns what an example is issued from. ok is false if there is no example.
-func (e examples) definition(b seqd.BizType, known string) (d seqd.Definition, ok bool) {
+func (e examples) definition(b seqd.BizType, known string) (d issuer.Definition, ok bool) {
 	bounded, ok := b.Settings.(seqd.Bounded)
 	if !ok {
 		return d, false // nobody knows the first number
 	}
 	first, _ := bounded.Bounds()
-	d = seqd.Definition{BizType: b, Strategy: onlyFirst{first, seqd.CalendarOf(b).Now(e.now())}}
+	d = issuer.Definition{BizType: b, Strategy: onlyFirst{first, seqd.CalendarOf(b).Now(e.now())}}
 	quiet := builder{env: strategy.Env{Now: e.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}}
 	for _, binding := range plugin.Chain(b) {
 		factory, err := plugin.Lookup(binding.Name)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -17,9 +17,9 @@ import (
 // followed before, the next poll reads the document again, because it came less than [feed.WatchFor]
 // ago. If this process has missed announcements, [Catalogue.reload] lets the fetch read again.
 
-var _ seqd.Source = (*Catalogue)(nil)
+var _ issuer.Source = (*Catalogue)(nil)
 
-// Fetch implements [seqd.Source]: it reads the definition of a biz type, and puts it into the issuer.
+// Fetch implements [issuer.Source]: it reads the definition of a biz type, and puts it into the issuer.
 func (c *Catalogue) Fetch(ctx context.Context, name string) error {
 	if c.locked || c.absent.has(name, c.states.now()) {
 		return noBizType(name)

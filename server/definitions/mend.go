@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 )
 
 // mendPause is the pause between two attempts to build what could not be built.
@@ -28,7 +29,7 @@ func (c *Catalogue) Mend(ctx context.Context) {
 }
 
 // build builds a biz type.
-type build func() (state, []seqd.RejectedBinding, *seqd.Definition)
+type build func() (state, []seqd.RejectedBinding, *issuer.Definition)
 
 // mend builds a biz type again, unless it has changed: then it is built anyway.
 func (c *Catalogue) mend(ctx context.Context, name string) {
@@ -49,7 +50,7 @@ func (c *Catalogue) mend(ctx context.Context, name string) {
 		c.builder.handlers.Release(rejected)
 		return
 	}
-	c.replace(ctx, name, func() (state, []seqd.RejectedBinding, *seqd.Definition) { return after, rejected, made })
+	c.replace(ctx, name, func() (state, []seqd.RejectedBinding, *issuer.Definition) { return after, rejected, made })
 }
 
 // refit builds a biz type again that is refused for its shape, if it would get another shape now.
@@ -79,8 +80,8 @@ func (c *Catalogue) replace(ctx context.Context, name string, build build) {
 		after    state
 		rejected []seqd.RejectedBinding
 	)
-	err := c.issuer.Put(ctx, name, func() (seqd.Definition, error) {
-		var d *seqd.Definition
+	err := c.issuer.Put(ctx, name, func() (issuer.Definition, error) {
+		var d *issuer.Definition
 		after, rejected, d = build()
 		return *d, nil
 	})
@@ -103,7 +104,7 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 	if before.revision == 0 {
 		text, _ := c.cfg.Definition(name)
 		b, err := c.builder.decode(name, text)
-		return b, shape, func() (state, []seqd.RejectedBinding, *seqd.Definition) {
+		return b, shape, func() (state, []seqd.RejectedBinding, *issuer.Definition) {
 			after, rejected := before, b.Rejected
 			after.over = new(atomic.Bool)
 			d, err := c.builder.following(name, after).build(b, "")
@@ -121,11 +122,11 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 		return b, "", nil, false
 	}
 	b, err = c.builder.decode(name, said.Definition)
-	return b, cmp.Or(said.Shape, shape), func() (state, []seqd.RejectedBinding, *seqd.Definition) { return c.builder.buildStored(doc) }, err == nil
+	return b, cmp.Or(said.Shape, shape), func() (state, []seqd.RejectedBinding, *issuer.Definition) { return c.builder.buildStored(doc) }, err == nil
 }
 
 // discard closes what could be built of a biz type that cannot be used.
-func (c *Catalogue) discard(ctx context.Context, d *seqd.Definition) {
+func (c *Catalogue) discard(ctx context.Context, d *issuer.Definition) {
 	for _, p := range d.Plugins {
 		if closer, ok := p.Plugin.(seqd.Closer); ok {
 			if err := closer.Close(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 )
 
 // fetchDuringReload lets a node fetch a biz type while it is disabled, and while so much is
@@ -150,7 +151,7 @@ func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
 // stuck is an issuer whose biz types go on although they were to close.
 type stuck struct{ Issuer }
 
-func (stuck) Put(_ context.Context, _ string, build func() (seqd.Definition, error)) error {
+func (stuck) Put(_ context.Context, _ string, build func() (issuer.Definition, error)) error {
 	_, err := build()
 	return errors.Join(err, context.DeadlineExceeded)
 }

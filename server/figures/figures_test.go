@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/admin"
@@ -78,10 +79,10 @@ func (c *counter) Tidy()                               {}
 
 func (c *counter) Serves() bool { return false }
 
-func (c *counter) States(tell func(seqd.State)) {
+func (c *counter) States(tell func(issuer.State)) {
 	c.looks.Add(1)
 	for _, name := range c.bizType {
-		tell(seqd.State{BizType: name})
+		tell(issuer.State{BizType: name})
 	}
 }
 
@@ -109,7 +110,7 @@ func join(t *testing.T, store persist.Store, ahead time.Duration) *member {
 	clock := nodes.NewClock(store, now)
 	m.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: true, Now: now, Clock: clock.Now, ClockKnown: clock.Known, ClockOffset: clock.Offset, Log: log, Addr: fmt.Sprint(":", rand.Uint32()),
-		Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []seqd.Details { return nil },
+		Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []issuer.Details { return nil },
 	})
 	id, _ := m.nodes.Self()
 	m.Figures = New(Options{
@@ -490,14 +491,14 @@ func TestForeignDocuments(t *testing.T) {
 // A node that does not count writes nothing, and shows what it finds.
 func TestWithoutCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, issuer := memory.New(time.Now), newCounter()
+		store, is := memory.New(time.Now), newCounter()
 		n := nodes.New(nodes.Options{
 			Documents: store.Documents(), Shared: true, Now: time.Now,
-			Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []seqd.Details { return nil },
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []issuer.Details { return nil },
 		})
 		id, _ := n.Self()
 		m := &member{nodes: n, Figures: New(Options{
-			Documents: store.Documents(), Shared: true, ID: id, Nodes: n, Clock: time.Now, Issuer: issuer,
+			Documents: store.Documents(), Shared: true, ID: id, Nodes: n, Clock: time.Now, Issuer: is,
 			Stopping: func() bool { return true }, Trouble: func() *seqd.Error { return nil },
 		})}
 		m.Run(t.Context()) // returns at once
@@ -514,7 +515,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, n := newCounter(), nodes.New(nodes.Options{
 			Documents: memory.New(time.Now).Documents(), Now: time.Now,
-			Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []seqd.Details { return nil },
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 2 }, Details: func(int) []issuer.Details { return nil },
 		})
 		id, _ := n.Self()
 		m := &member{Figures: New(Options{
@@ -581,7 +582,7 @@ func TestLongTidy(t *testing.T) {
 // slow is an issuer of very many biz types.
 type slow struct{ *counter }
 
-func (s slow) States(tell func(seqd.State)) {
+func (s slow) States(tell func(issuer.State)) {
 	time.Sleep(3 * time.Second)
 	s.counter.States(tell)
 }
@@ -700,7 +701,7 @@ func TestManyNodes(t *testing.T) {
 				Clock: func() time.Time { time.Sleep(reading); return time.Now() },
 				Nodes: nodes.New(nodes.Options{
 					Documents: store.Documents(), Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
-					Details: func(int) []seqd.Details { return nil },
+					Details: func(int) []issuer.Details { return nil },
 				}),
 				Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return nil },
 			})

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
-// Issuer is what is looked at. Its methods are those of [seqd.Issuer].
+// Issuer is what is looked at. Its methods are those of [issuer.Issuer].
 type Issuer interface {
 	Serves() bool
-	States(tell func(seqd.State))
+	States(tell func(issuer.State))
 	Measure(tell func(bizType, plugin string, m seqd.Measurement))
 }
 
@@ -73,14 +74,14 @@ func newLooker() *looker {
 }
 
 // lookAt looks at all biz types. exists is called with the name of each.
-func lookAt(issuer Issuer, exists func(bizType string)) look {
+func lookAt(is Issuer, exists func(bizType string)) look {
 	l := newLooker()
-	issuer.States(func(s seqd.State) {
+	is.States(func(s issuer.State) {
 		l.pause()
 		exists(s.BizType)
 		l.state(s)
 	})
-	issuer.Measure(l.told)
+	is.Measure(l.told)
 	l.conclude()
 	for name, r := range l.registries {
 		l.registry(name, r)
@@ -98,7 +99,7 @@ func (l *looker) pause() {
 }
 
 // state notes the state of a biz type.
-func (l *looker) state(s seqd.State) {
+func (l *looker) state(s issuer.State) {
 	c := &l.found.bizTypes
 	c.Total++
 	switch {

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 )
 
 // measured is an issuer that tells states and measurements.
 type measured struct {
-	states []seqd.State
+	states []issuer.State
 	told   []told
 }
 
@@ -22,7 +23,7 @@ type told struct {
 
 func (m *measured) Serves() bool { return true }
 
-func (m *measured) States(tell func(seqd.State)) {
+func (m *measured) States(tell func(issuer.State)) {
 	for _, s := range m.states {
 		tell(s)
 	}
@@ -60,7 +61,7 @@ func ends(list []runsOut) string {
 }
 
 func TestLook(t *testing.T) {
-	m := &measured{states: []seqd.State{
+	m := &measured{states: []issuer.State{
 		{BizType: "z", Unready: seqd.Errorf(seqd.CodeStoreUnavailable, "no store")}, {BizType: "off", Disabled: true}, {BizType: "order"},
 		{BizType: "b", Degraded: seqd.Errorf(seqd.CodeRedisUnavailable, "no Redis")}, {BizType: "a", Degraded: seqd.Errorf("foreign", "own plugin")},
 	}}

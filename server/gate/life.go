@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 )
 
 // Running is what a service has once its back ends are open.
 type Running struct {
-	Issuer *seqd.Issuer
+	Issuer *issuer.Issuer
 	// Catalogue, Nodes and Figures are what administrators read and change.
 	Catalogue admin.Catalogue
 	Nodes     admin.Nodes
@@ -73,7 +74,7 @@ func (l *Life) Running() (*Running, error) {
 }
 
 // Issuer returns the issuer, or the reason why there is none yet.
-func (l *Life) Issuer() (*seqd.Issuer, error) {
+func (l *Life) Issuer() (*issuer.Issuer, error) {
 	if r := l.running.Load(); r != nil {
 		return r.Issuer, nil
 	}

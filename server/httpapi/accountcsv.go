@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sheet"
+	"github.com/seqd/seqd/issuer"
 )
 
 // csvType is the type of an account as CSV. Do not modify it.
@@ -24,7 +25,7 @@ var csvHeader = []string{"from", "to", "fromId", "toId", "state", "at", "reason"
 // writeAccountCSV answers with an account as CSV (RFC 4180): a header, and a row for each run of
 // numbers, issued ones too, so that each number is in exactly one row. If whole is set, it reads
 // all pages, and otherwise one. Each row is as of the moment when its page was read.
-func writeAccountCSV(c *gin.Context, issuer *seqd.Issuer, bizType string, q seqd.AccountQuery, whole bool) error {
+func writeAccountCSV(c *gin.Context, issuer *issuer.Issuer, bizType string, q seqd.AccountQuery, whole bool) error {
 	if whole {
 		q.Limit = largestPage
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -65,7 +65,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-func benchmarkIssue(b *testing.B, target string, definition seqd.Definition, change ...func(*httpapi.API)) {
+func benchmarkIssue(b *testing.B, target string, definition issuer.Definition, change ...func(*httpapi.API)) {
 	api := newAPI(b, definition)
 	for _, f := range change {
 		f(api)
@@ -114,7 +114,7 @@ func TestAllocationsOfALogLine(t *testing.T) {
 
 // ExampleAPI requests one number and several, as JSON and as text.
 func ExampleAPI() {
-	issuer, err := seqd.NewIssuer([]seqd.Definition{define("order", newCounter(100))}, seqd.Options{})
+	issuer, err := issuer.New([]issuer.Definition{define("order", newCounter(100))}, issuer.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/audit"
@@ -119,17 +120,17 @@ func (p plugin) OnError(_ context.Context, call *seqd.Call, err *seqd.Error) {
 	}
 }
 
-func define(name string, s seqd.Strategy, plugins ...plugin) seqd.Definition {
-	d := seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "counter"}, Strategy: s}
+func define(name string, s seqd.Strategy, plugins ...plugin) issuer.Definition {
+	d := issuer.Definition{BizType: seqd.BizType{Name: name, Strategy: "counter"}, Strategy: s}
 	for i, p := range plugins {
 		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: "p" + strconv.Itoa(i), Order: i, Plugin: p})
 	}
 	return d
 }
 
-func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
+func newIssuer(tb testing.TB, definitions ...issuer.Definition) *issuer.Issuer {
 	tb.Helper()
-	return must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
+	return must.Get(issuer.New(definitions, issuer.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 }
 
 // options are all options of an API in a test.
@@ -177,7 +178,7 @@ func newAudit(log *slog.Logger) *audit.Log {
 
 // newAPI returns an API that issues for the given biz types, all of them initialised. Without any,
 // it issues for order, from 100.
-func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
+func newAPI(tb testing.TB, definitions ...issuer.Definition) *httpapi.API {
 	tb.Helper()
 	if len(definitions) == 0 {
 		definitions = append(definitions, define("order", newCounter(100)))
@@ -191,7 +192,7 @@ func newAPI(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
 
 // ready lets an API issue, and administrators manage some definitions. It keeps answers if there is
 // something that does.
-func ready(api *httpapi.API, issuer *seqd.Issuer, answers ...gate.Answers) {
+func ready(api *httpapi.API, issuer *issuer.Issuer, answers ...gate.Answers) {
 	r := &gate.Running{Issuer: issuer, Catalogue: newDefinitions(), Nodes: alone{}, Figures: still{}}
 	if len(answers) > 0 {
 		r.Answers = answers[0]

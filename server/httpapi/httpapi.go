@@ -1,4 +1,4 @@
-// Package httpapi serves the HTTP API: routes, JSON, errors. It uses the [seqd.Issuer], and no
+// Package httpapi serves the HTTP API: routes, JSON, errors. It uses the [issuer.Issuer], and no
 // strategy, store or plugin.
 //
 // [API] is the handler. [New] makes its parts, and API.routes lists the routes. Each part has a

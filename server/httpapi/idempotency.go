@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -28,13 +29,13 @@ type keyed struct {
 
 // once issues for a request, or returns what was issued for it earlier: in replayed, or in call if
 // its ledger has kept it.
-func (k *keyed) once(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
+func (k *keyed) once(c *gin.Context, keys []string, issuer *issuer.Issuer, call *seqd.Call) (replayed string, err error) {
 	replayed, err = k.tryOnce(c, keys, issuer, call)
 	k.count(replayed != "" || call.Replayed, err)
 	return replayed, err
 }
 
-func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *seqd.Issuer, call *seqd.Call) (replayed string, err error) {
+func (k *keyed) tryOnce(c *gin.Context, keys []string, issuer *issuer.Issuer, call *seqd.Call) (replayed string, err error) {
 	call.Limit, call.Replayed = seqd.Limit{}, false // call is reused, and this belongs to its previous request
 	switch {
 	case c.Request.Method != http.MethodPost:

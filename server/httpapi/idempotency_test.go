@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/server/gate"
@@ -25,7 +26,7 @@ func remembering() gate.Answers {
 }
 
 // newRemembering returns an API that keeps its answers.
-func newRemembering(tb testing.TB, definitions ...seqd.Definition) *httpapi.API {
+func newRemembering(tb testing.TB, definitions ...issuer.Definition) *httpapi.API {
 	tb.Helper()
 	if len(definitions) == 0 {
 		definitions = append(definitions, define("order", newCounter(100)))

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -98,7 +99,7 @@ func checkKeyHeader(header http.Header) error {
 
 // answerMany is answer for an answer that may take a lot of memory. While the answer is written,
 // only its bytes are held.
-func (i *issuing) answerMany(c *gin.Context, issuer *seqd.Issuer, o *order) {
+func (i *issuing) answerMany(c *gin.Context, issuer *issuer.Issuer, o *order) {
 	units := o.count
 	if len(c.Request.Header["Idempotency-Key"]) > 0 {
 		units *= 2 // the answer is kept as well
@@ -125,7 +126,7 @@ func (i *issuing) answerMany(c *gin.Context, issuer *seqd.Issuer, o *order) {
 
 // make puts an answer into body. When it returns, everything else that it used is free for other
 // requests.
-func (i *issuing) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, o *order, size int) (contentType []string, err error) {
+func (i *issuing) make(c *gin.Context, issuer *issuer.Issuer, body *largeBody, o *order, size int) (contentType []string, err error) {
 	x := batches.Get().(*exchange)
 	if n := cap(body.bytes); n < size || n > 4*size {
 		body.bytes = make([]byte, 0, size)
@@ -141,7 +142,7 @@ func (i *issuing) make(c *gin.Context, issuer *seqd.Issuer, body *largeBody, o *
 }
 
 // fill issues, reserves or replays, and puts the answer into the body of x.
-func (i *issuing) fill(c *gin.Context, issuer *seqd.Issuer, x *exchange, o *order) (contentType []string, err error) {
+func (i *issuing) fill(c *gin.Context, issuer *issuer.Issuer, x *exchange, o *order) (contentType []string, err error) {
 	keys := c.Request.Header["Idempotency-Key"]
 	x.call.BizType = c.Param("bizType")
 	x.call.Count, x.call.Want, x.call.Key, x.call.TTL, x.call.Once = o.count, o.want, o.key, o.ttl, ""

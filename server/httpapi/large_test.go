@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -39,7 +40,7 @@ func wide(size int) plugin {
 }
 
 // roomy returns an API with room for that many bytes of large answers.
-func roomy(t *testing.T, most int64, definitions ...seqd.Definition) *httpapi.API {
+func roomy(t *testing.T, most int64, definitions ...issuer.Definition) *httpapi.API {
 	t.Helper()
 	api := newStarting(t, func(o *options) { o.MaxInFlightBytes = most })
 	issuer := newIssuer(t, definitions...)

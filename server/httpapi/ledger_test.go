@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -286,7 +287,7 @@ func (b *book) Keys(_ context.Context, after string, limit int) (keys []string, 
 }
 
 // defineBook returns a definition whose strategy is a book.
-func defineBook(name string, b *book, plugins ...plugin) seqd.Definition {
+func defineBook(name string, b *book, plugins ...plugin) issuer.Definition {
 	d := define(name, b, plugins...)
 	d.BizType.Strategy, d.BizType.Settings = "gapless", b
 	return d

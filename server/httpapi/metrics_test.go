@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/metrics"
 )
@@ -191,7 +192,7 @@ func TestMetricsUnderLoad(t *testing.T) {
 // TestAllocationsWithMetrics checks that counting costs no allocation.
 func TestAllocationsWithMetrics(t *testing.T) {
 	m := metrics.New(metrics.Options{MaxBizTypes: 1})
-	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{define("order", newCounter(1_000_000))}, seqd.Options{Observer: m}))(t)
+	issuer := must.Get(issuer.New([]issuer.Definition{define("order", newCounter(1_000_000))}, issuer.Options{Observer: m}))(t)
 	issuer.Init(t.Context())
 	api := measuring(t, m)
 	ready(api, issuer)

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -37,13 +38,13 @@ const mostListed = 100
 
 // health is how the biz types are that a probe asks for.
 type health struct {
-	out                    bool           // the node should get no requests
-	unready, degraded      []seqd.Unready // the first of them
-	allUnready, allLimping int            // how many there are
+	out                    bool             // the node should get no requests
+	unready, degraded      []issuer.Unready // the first of them
+	allUnready, allLimping int              // how many there are
 }
 
 // readyz answers 503 if nothing can be issued, or a biz type that the probe names cannot: see
-// [seqd.Issuer.Serves] and [seqd.Issuer.Look]. Otherwise it answers 200, with a list of the biz
+// [issuer.Issuer.Serves] and [seqd.Issuer.Look]. Otherwise it answers 200, with a list of the biz
 // types that cannot issue or are degraded. Names, machine IDs and addresses are only shown to
 // callers with the scope read. Load balancers, which have no token, do not need them.
 func (p probes) readyz(c *gin.Context) error {
@@ -51,21 +52,21 @@ func (p probes) readyz(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	issuer, err := p.gate.Issuer()
+	is, err := p.gate.Issuer()
 	if p.gate.Draining() {
 		err = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping"}
 	}
 	if err != nil {
 		return err
 	}
-	h, err := p.look(c.Request.Context(), issuer, names)
+	h, err := p.look(c.Request.Context(), is, names)
 	if err != nil {
 		return err
 	}
 	if h.out {
-		p.unready(c, issuer, h)
+		p.unready(c, is, h)
 	} else {
-		p.ready(c, issuer, h)
+		p.ready(c, is, h)
 	}
 	return nil
 }
@@ -89,25 +90,25 @@ func probed(query string) ([]string, error) {
 }
 
 // look returns how the biz types are that a probe names, or all.
-func (p probes) look(ctx context.Context, issuer *seqd.Issuer, names []string) (h health, err error) {
+func (p probes) look(ctx context.Context, is *issuer.Issuer, names []string) (h health, err error) {
 	if names == nil {
-		h.unready, h.allUnready = issuer.Health(mostListed)
-		h.degraded, h.allLimping = issuer.Degraded(mostListed)
-		h.out = h.allUnready > 0 && !issuer.Serves()
+		h.unready, h.allUnready = is.Health(mostListed)
+		h.degraded, h.allLimping = is.Degraded(mostListed)
+		h.out = h.allUnready > 0 && !is.Serves()
 		return h, nil
 	}
 	for _, name := range names {
-		state, err := p.lookAt(ctx, issuer, name)
+		state, err := p.lookAt(ctx, is, name)
 		switch {
 		case err != nil:
 			return h, err
 		case state.Unready != nil:
-			h.unready = append(h.unready, seqd.Unready{BizType: name, Reason: state.Unready})
+			h.unready = append(h.unready, issuer.Unready{BizType: name, Reason: state.Unready})
 		case state.Disabled:
 			state.Degraded = &seqd.Error{Code: seqd.CodeDisabled, Detail: "an administrator disabled it"}
 		}
 		if state.Degraded != nil {
-			h.degraded = append(h.degraded, seqd.Unready{BizType: name, Reason: state.Degraded})
+			h.degraded = append(h.degraded, issuer.Unready{BizType: name, Reason: state.Degraded})
 		}
 	}
 	h.allUnready, h.allLimping = len(h.unready), len(h.degraded)
@@ -120,27 +121,27 @@ func (p probes) look(ctx context.Context, issuer *seqd.Issuer, names []string) (
 const mostLooks = 16
 
 // lookAt is Look of the issuer, for at most mostLooks probes at once if it has to fetch.
-func (p probes) lookAt(ctx context.Context, issuer *seqd.Issuer, name string) (seqd.State, error) {
-	if !issuer.Holds(name) {
+func (p probes) lookAt(ctx context.Context, is *issuer.Issuer, name string) (issuer.State, error) {
+	if !is.Holds(name) {
 		select {
 		case p.looks <- struct{}{}:
 			defer func() { <-p.looks }()
 		default:
-			return seqd.State{}, &seqd.Error{Code: seqd.CodeOverloaded, Detail: "too many probes ask for biz types that the node has to read first", RetryAfter: time.Second}
+			return issuer.State{}, &seqd.Error{Code: seqd.CodeOverloaded, Detail: "too many probes ask for biz types that the node has to read first", RetryAfter: time.Second}
 		}
 	}
-	return issuer.Look(ctx, name)
+	return is.Look(ctx, name)
 }
 
 // unready answers that the node should get no requests.
-func (p probes) unready(c *gin.Context, issuer *seqd.Issuer, h health) {
+func (p probes) unready(c *gin.Context, is *issuer.Issuer, h health) {
 	worst := h.unready[0].Reason
 	answer := newProblem(&seqd.Error{Code: worst.Code, Detail: "biz types cannot issue; a caller whose token has the scope read is told which and why"})
 	answer.Status, answer.Title = http.StatusServiceUnavailable, http.StatusText(http.StatusServiceUnavailable)
 	if p.admission.mayRead(c) {
 		answer.Detail = strconv.Itoa(h.allUnready) + " biz types cannot issue"
 		answer.Unready = h.allUnready
-		answer.BizTypes, answer.Details = h.lines(), detailsOf(issuer)
+		answer.BizTypes, answer.Details = h.lines(), detailsOf(is)
 	}
 	p.errors.write(c, worst, answer)
 }
@@ -184,16 +185,16 @@ func troubleOf(why *seqd.Error) *trouble {
 // details are what strategies report to operators, by biz type.
 type details map[string]map[string]any
 
-func detailsOf(issuer *seqd.Issuer) details {
+func detailsOf(is *issuer.Issuer) details {
 	d := make(details)
-	for _, of := range issuer.Details(mostListed) {
+	for _, of := range is.Details(mostListed) {
 		d[of.BizType] = of.Values
 	}
 	return d
 }
 
 // ready answers that the node should get requests.
-func (p probes) ready(c *gin.Context, issuer *seqd.Issuer, h health) {
+func (p probes) ready(c *gin.Context, is *issuer.Issuer, h health) {
 	answer := readiness{Status: "ready"}
 	store, definitions := p.gate.Troubles()
 	if h.allUnready+h.allLimping > 0 || store != nil || definitions != nil {
@@ -202,7 +203,7 @@ func (p probes) ready(c *gin.Context, issuer *seqd.Issuer, h health) {
 	if p.admission.mayRead(c) {
 		answer.Store, answer.Definitions = troubleOf(store), troubleOf(definitions)
 		answer.Unready, answer.Degraded, answer.BizTypes = h.allUnready, h.allLimping, h.lines()
-		answer.Details = detailsOf(issuer)
+		answer.Details = detailsOf(is)
 	}
 	c.Writer.Header()["Cache-Control"] = noStore
 	writeJSON(c, http.StatusOK, jsonType, answer)

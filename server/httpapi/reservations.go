@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/admin"
 )
 
@@ -20,7 +21,7 @@ func (r reservations) reserve(c *gin.Context) { r.answer(c, seqd.ReservedNumbers
 
 // find answers GET /seq/{bizType}/reservations/{reservation}.
 func (r reservations) find(c *gin.Context) error {
-	return r.with(c, func(issuer *seqd.Issuer, call *seqd.Call, id string) error {
+	return r.with(c, func(issuer *issuer.Issuer, call *seqd.Call, id string) error {
 		if err := issuer.Find(c.Request.Context(), call, id); err != nil {
 			return err
 		}
@@ -34,7 +35,7 @@ func (r reservations) find(c *gin.Context) error {
 
 // confirm answers POST /seq/{bizType}/reservations/{reservation}/confirm.
 func (r reservations) confirm(c *gin.Context) error {
-	return r.with(c, func(issuer *seqd.Issuer, call *seqd.Call, id string) error {
+	return r.with(c, func(issuer *issuer.Issuer, call *seqd.Call, id string) error {
 		if err := issuer.Confirm(c.Request.Context(), call, id, r.admission.mayAdminister(c)); err != nil {
 			return err
 		}
@@ -45,7 +46,7 @@ func (r reservations) confirm(c *gin.Context) error {
 
 // release answers DELETE /seq/{bizType}/reservations/{reservation}.
 func (r reservations) release(c *gin.Context) error {
-	return r.with(c, func(issuer *seqd.Issuer, call *seqd.Call, id string) error {
+	return r.with(c, func(issuer *issuer.Issuer, call *seqd.Call, id string) error {
 		if err := issuer.Release(c.Request.Context(), call, id, r.admission.mayAdminister(c)); err != nil {
 			return err
 		}
@@ -55,7 +56,7 @@ func (r reservations) release(c *gin.Context) error {
 }
 
 // with calls f with the reservation in the path of a request, which takes no parameters.
-func (r reservations) with(c *gin.Context, f func(issuer *seqd.Issuer, call *seqd.Call, id string) error) error {
+func (r reservations) with(c *gin.Context, f func(issuer *issuer.Issuer, call *seqd.Call, id string) error) error {
 	c.Writer.Header()["Cache-Control"] = noStore
 	issuer, err := r.gate.Issuer()
 	if err != nil {

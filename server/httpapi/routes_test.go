@@ -14,6 +14,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/httpapi"
 )
 
@@ -141,7 +142,7 @@ func TestReadyz(t *testing.T) {
 }
 
 func TestReadyzListsBizTypes(t *testing.T) {
-	var definitions []seqd.Definition
+	var definitions []issuer.Definition
 	for i := range 150 {
 		sick := newCounter(1)
 		sick.health = seqd.Errorf(seqd.CodeStoreUnavailable, "reason %d", i)
@@ -189,7 +190,7 @@ func TestReadyzOfNamedBizTypes(t *testing.T) {
 	limping, sick := newCounter(1), newCounter(1)
 	limping.degraded, sick.health = seqd.Errorf(seqd.CodeRedisUnavailable, "slow"), seqd.Errorf(seqd.CodeStoreUnavailable, "no")
 	api := newAPI(t, define("good", newCounter(1)), define("limping", limping), define("sick", sick),
-		seqd.Definition{BizType: seqd.BizType{Name: "off"}, Disabled: seqd.Errorf(seqd.CodeDisabled, "off")})
+		issuer.Definition{BizType: seqd.BizType{Name: "off"}, Disabled: seqd.Errorf(seqd.CodeDisabled, "off")})
 	many := strings.Repeat("good,", 100) + "good"
 	for query, want := range map[string]string{
 		"bizType=good":              `{"status":"ready"}`,
@@ -223,7 +224,7 @@ func TestReadyzOfNamedBizTypes(t *testing.T) {
 }
 
 func TestReadyzListsDegradedBizTypes(t *testing.T) {
-	var definitions []seqd.Definition
+	var definitions []issuer.Definition
 	for i := range 150 {
 		limping := newCounter(1)
 		limping.degraded = seqd.Errorf(seqd.CodeRedisUnavailable, "why")

@@ -9,12 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 )
 
 // Source provides what is collected at a scrape. Every field may be nil. No function may block.
 type Source struct {
 	// Issuer has the biz types; nil while the service is starting.
-	Issuer *seqd.Issuer
+	Issuer *issuer.Issuer
 	// HTTP returns the state of the HTTP server.
 	HTTP func() HTTP
 	// RESPConnections returns how many connections of the Redis protocol are open.

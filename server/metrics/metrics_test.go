@@ -17,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 )
 
 // newMetrics returns metrics that are collected at each scrape.
@@ -106,17 +107,17 @@ func (f *fake) of(registry string) *fake {
 	return f
 }
 
-func define(name string, s *fake, plugins ...*fake) seqd.Definition {
-	d := seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "fake"}, Strategy: s}
+func define(name string, s *fake, plugins ...*fake) issuer.Definition {
+	d := issuer.Definition{BizType: seqd.BizType{Name: name, Strategy: "fake"}, Strategy: s}
 	for i, p := range plugins {
 		d.Plugins = append(d.Plugins, seqd.BoundPlugin{Name: fmt.Sprintf("p%d", i), Order: i, Plugin: p})
 	}
 	return d
 }
 
-func issuer(t testing.TB, observer seqd.Observer, definitions ...seqd.Definition) *seqd.Issuer {
+func newIssuer(t testing.TB, observer seqd.Observer, definitions ...issuer.Definition) *issuer.Issuer {
 	t.Helper()
-	is := must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler), Observer: observer}))(t)
+	is := must.Get(issuer.New(definitions, issuer.Options{Log: slog.New(slog.DiscardHandler), Observer: observer}))(t)
 	is.Init(t.Context())
 	return is
 }
@@ -125,7 +126,7 @@ func issuer(t testing.TB, observer seqd.Observer, definitions ...seqd.Definition
 func TestSeconds(t *testing.T) {
 	forever := math.Inf(1)
 	m := newMetrics(10)
-	m.Watch(Source{Issuer: issuer(t, m,
+	m.Watch(Source{Issuer: newIssuer(t, m,
 		define("steady", measures(seqd.GaugeInHand, 500.0, seqd.GaugeFill, 0.25, seqd.GaugeStep, 1000.0, seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0),
 			measures(seqd.GaugeLimit, 1500.0, seqd.GaugeRate, 7.0)),
 		define("idle", measures(seqd.GaugeInHand, 0.0, seqd.GaugeStep, 10.0, seqd.GaugeRate, 0.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
@@ -159,7 +160,7 @@ func TestOther(t *testing.T) {
 	m := newMetrics(1)
 	sick, poor := measures(), measures()
 	sick.health, poor.degraded = seqd.Errorf(seqd.CodeStoreUnavailable, "no"), seqd.Errorf(seqd.CodeRedisUnavailable, "no")
-	is := issuer(t, m,
+	is := newIssuer(t, m,
 		define("first", measures(seqd.GaugeInHand, 1.0)),
 		define("a", measures(seqd.GaugeInHand, 500.0, seqd.GaugeStep, 10.0, seqd.GaugeRate, 10.0, seqd.GaugeFill, 0.5), measures(seqd.GaugeQueued, 3.0, seqd.GaugeQueueSize, 9.0, seqd.GaugeDropped, 2.0)),
 		define("b", measures(seqd.GaugeInHand, 300.0, seqd.GaugeStep, 70.0, seqd.GaugeRate, 1.0, seqd.GaugeFill, 0.75), measures(seqd.GaugeQueued, 4.0, seqd.GaugeQueueSize, 8.0, seqd.GaugeDropped, 5.0)),
@@ -189,13 +190,13 @@ func TestOther(t *testing.T) {
 func TestSeriesAreBounded(t *testing.T) {
 	const labels, many = 10, 2000
 	m := newMetrics(labels)
-	var definitions []seqd.Definition
+	var definitions []issuer.Definition
 	for i := range many {
 		registry := measures(seqd.GaugeMachineID, 1.0, seqd.GaugeLeaseLeft, 1.0).of(fmt.Sprint("r", i))
 		registry.values = append(registry.values, measures(seqd.GaugeInHand, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0).values...)
 		definitions = append(definitions, define(fmt.Sprint("b", i), registry, measures(seqd.GaugeLimit, 1.0)))
 	}
-	is := issuer(t, m, definitions...)
+	is := newIssuer(t, m, definitions...)
 	m.Watch(Source{Issuer: is})
 	for i := range many {
 		must.Get(is.Next(t.Context(), fmt.Sprint("b", i), 1))(t)
@@ -215,7 +216,7 @@ func TestSeriesAreBounded(t *testing.T) {
 // keeps it.
 func TestGone(t *testing.T) {
 	m := newMetrics(2)
-	is := issuer(t, m, define("gone", measures()), define("disabled", measures()), define("next", measures()))
+	is := newIssuer(t, m, define("gone", measures()), define("disabled", measures()), define("next", measures()))
 	m.Watch(Source{Issuer: is})
 	for _, bizType := range []string{"gone", "disabled", "next"} {
 		m.Issued(bizType, 1)
@@ -239,7 +240,7 @@ func TestGone(t *testing.T) {
 // that made it can no longer say so.
 func TestStoreAway(t *testing.T) {
 	m := newMetrics(2)
-	is := issuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
+	is := newIssuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
 	m.Watch(Source{Issuer: is})
 	away := func(bizType string) {
 		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventStoreAway})
@@ -270,7 +271,7 @@ func TestStoreAway(t *testing.T) {
 // TestPanics checks that counters are shown even if a strategy panics when its state is read.
 func TestPanics(t *testing.T) {
 	m := newMetrics(10)
-	m.Watch(Source{Issuer: issuer(t, m, define("mad", &fake{}))})
+	m.Watch(Source{Issuer: newIssuer(t, m, define("mad", &fake{}))})
 	m.Issued("mad", 3)
 	want(t, gathered(t, m), map[string]float64{"seqd_ids_issued_total mad": 3})
 }
@@ -384,7 +385,7 @@ func driven(t *testing.T) *Metrics {
 	sick.health, poor.degraded = seqd.Errorf(seqd.CodeStoreUnavailable, "no"), seqd.Errorf(seqd.CodeRedisUnavailable, "no")
 	one := func() int64 { return 1 }
 	m.Watch(Source{
-		Issuer: issuer(t, m, define("sick", sick), define("poor", poor),
+		Issuer: newIssuer(t, m, define("sick", sick), define("poor", poor),
 			define("gapless", measures(seqd.GaugeReserved, 1.0, seqd.GaugeReleased, 1.0, seqd.GaugeVoids, 1.0, seqd.GaugeReservedShare, 0.5, seqd.GaugeReleasedAge, 1.0)),
 			define("segment", measures(seqd.GaugeOpenKeys, 1.0, seqd.GaugeKeys, 1.0, seqd.GaugeMaxKeys, 1.0, seqd.GaugeInHand, 1.0, seqd.GaugeFill, 1.0, seqd.GaugeStep, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0),
 				measures(seqd.GaugeLimit, 1.0, seqd.GaugeQueued, 1.0, seqd.GaugeQueueSize, 1.0, seqd.GaugeDropped, 1.0, seqd.GaugeFallback, 1.0)),

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 )
 
 // series identifies one value of a family. label2 is "" if the family has one label.
@@ -63,12 +64,12 @@ func (l *look) grown(at series, v float64) float64 {
 }
 
 // states counts the biz types by state, and finds out which have a label.
-func (l *look) states(issuer *seqd.Issuer) {
+func (l *look) states(is *issuer.Issuer) {
 	known, total := make(map[*counts]bool), 0
 	away, heard := l.storeAway.Load(), false
-	var poor []seqd.State // their label is known only after all have been seen
+	var poor []issuer.State // their label is known only after all have been seen
 	number := map[string]int{"ready": 0, "degraded": 0, "unready": 0, "disabled": 0}
-	issuer.States(func(s seqd.State) {
+	is.States(func(s issuer.State) {
 		total++
 		number[stateOf(s)]++
 		if s.Unready != nil || s.Degraded != nil {
@@ -97,7 +98,7 @@ func (l *look) states(issuer *seqd.Issuer) {
 }
 
 // stateOf returns the label of a state.
-func stateOf(s seqd.State) string {
+func stateOf(s issuer.State) string {
 	switch {
 	case s.Disabled:
 		return "disabled"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 )
 
 // What Take tells is the increase since the last call, also of biz types that lose their label.
@@ -76,8 +77,8 @@ func TestCalls(t *testing.T) {
 func TestTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{MaxBizTypes: 1, Log: slog.New(slog.DiscardHandler)})
-		issuer := must.Get(seqd.NewIssuer(nil, seqd.Options{}))(t)
-		m.Watch(Source{Issuer: issuer})
+		is := must.Get(issuer.New(nil, issuer.Options{}))(t)
+		m.Watch(Source{Issuer: is})
 		m.Issued("gone", 1)
 		labelled := func() bool { return m.bizTypes.find("gone") != nil }
 		m.Tidy()

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/logging"
@@ -64,7 +65,7 @@ type Options struct {
 	// types it has, and Details what their strategies say of themselves.
 	Changes  func() int64
 	BizTypes func() int
-	Details  func(most int) []seqd.Details
+	Details  func(most int) []issuer.Details
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to.
 	FailedOver func() *seqd.Error
 	// RedisAway returns why Redis cannot be used; nil if none is configured.

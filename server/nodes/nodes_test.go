@@ -13,6 +13,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -46,7 +47,7 @@ func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 		n := New(Options{
 			Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
 			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
-			Details: func(int) []seqd.Details { return nil },
+			Details: func(int) []issuer.Details { return nil },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -71,7 +72,7 @@ func TestFailoverIsTold(t *testing.T) {
 	var failedOver *seqd.Error
 	n := New(Options{
 		Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
-		Details: func(int) []seqd.Details { return nil }, FailedOver: func() *seqd.Error { return failedOver },
+		Details: func(int) []issuer.Details { return nil }, FailedOver: func() *seqd.Error { return failedOver },
 	})
 	for why, want := range map[*seqd.Error]string{nil: "ok", seqd.Errorf(seqd.CodeStoreFailedOver, "look"): "failed_over"} {
 		failedOver = why
@@ -90,7 +91,7 @@ func TestForeignDocuments(t *testing.T) {
 	n := New(Options{
 		Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
-		Details: func(int) []seqd.Details { return nil },
+		Details: func(int) []issuer.Details { return nil },
 	})
 	for key, body := range map[string]string{
 		"bare": `{"id":"bare","self":true}`, "null": `null`, "empty": `{}`, "list": `[]`, "text": `x`, "other": `{"id":"bare"}`,
@@ -120,7 +121,7 @@ func TestMixedDefinitions(t *testing.T) {
 		begin := func(from string) (n *Nodes, end func()) {
 			n = New(Options{
 				Documents: store.Documents(), Shared: true, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Addr: ":" + from, BizTypesFrom: from,
-				Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
+				Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []issuer.Details { return nil },
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -152,7 +153,7 @@ func TestMixedDefinitions(t *testing.T) {
 		wants(false, 3)
 		killed := New(Options{
 			Documents: store.Documents(), Shared: true, Now: time.Now, BizTypesFrom: "config",
-			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []issuer.Details { return nil },
 		})
 		must.Do(t, killed.Announce(t.Context()))
 		wants(true, 5)
@@ -170,7 +171,7 @@ func TestSeenByOthersWithAWrongClock(t *testing.T) {
 			clock := NewClock(store, own)
 			return New(Options{
 				Documents: store.Documents(), Shared: true, Now: own, Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, BizTypesFrom: from,
-				Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []seqd.Details { return nil },
+				Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []issuer.Details { return nil },
 			}), clock
 		}
 		behind, _ := begin(-time.Hour, "config")

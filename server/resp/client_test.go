@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/resp"
 	"github.com/seqd/seqd/strategy"
@@ -23,7 +24,7 @@ import (
 )
 
 // made returns a biz type with a strategy that comes with seqd, on a store in memory.
-func made(tb testing.TB, name, kind string) seqd.Definition {
+func made(tb testing.TB, name, kind string) issuer.Definition {
 	tb.Helper()
 	factory := must.Get(strategy.Lookup(kind))(tb)
 	bizType := seqd.BizType{Name: name, Strategy: kind, Settings: factory.Settings()}
@@ -34,7 +35,7 @@ func made(tb testing.TB, name, kind string) seqd.Definition {
 	tb.Cleanup(func() {
 		must.Report(tb, s.Close(context.Background()))
 	})
-	return seqd.Definition{BizType: bizType, Strategy: s}
+	return issuer.Definition{BizType: bizType, Strategy: s}
 }
 
 // clients calls f with a client of each version of the protocol.

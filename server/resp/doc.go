@@ -1,5 +1,5 @@
 // Package resp serves the Redis protocol, so that every Redis client is a client of seqd: INCR
-// order answers the next number. It uses the [seqd.Issuer], and no strategy, store or plugin.
+// order answers the next number. It uses the [issuer.Issuer], and no strategy, store or plugin.
 //
 // [Server] accepts connections. Each has one goroutine, which reads commands, answers them in order
 // and reads again; while it waits for numbers it reads nothing. The files:
@@ -17,7 +17,7 @@
 //
 // 64 INCR of one biz type that arrive together become one take so: [conn.answer] reads all
 // commands that have arrived; [conn.take] adds each to a [run], as long as it fits; [conn.issue]
-// gives the run to [seqd.Issuer.IssueAll] once no more have arrived, another command comes or the
+// gives the run to [issuer.Issuer.IssueAll] once no more have arrived, another command comes or the
 // run is full. That makes 64 numbers with one Generate and moves each of them to one call.
 //
 // # Adding a command

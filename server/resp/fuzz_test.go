@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -93,11 +94,11 @@ func (t *tally) Command(string) func(seqd.Code, int) {
 // talk returns what a client gets that sends input in pieces, how many commands were answered, and
 // the largest piece that the server would have read.
 func talk(tb testing.TB, sent []byte, piece int) (got []byte, answers, most int) {
-	order := seqd.Definition{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}}
-	user := seqd.Definition{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1_000_000}}
-	ticket := seqd.Definition{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}
-	bill := seqd.Definition{BizType: seqd.BizType{Name: "bill", Strategy: "booking"}, Strategy: &booking{counting{next: 1}}}
-	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{order, user, ticket, bill}, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
+	order := issuer.Definition{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}}
+	user := issuer.Definition{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1_000_000}}
+	ticket := issuer.Definition{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}
+	bill := issuer.Definition{BizType: seqd.BizType{Name: "bill", Strategy: "booking"}, Strategy: &booking{counting{next: 1}}}
+	issuer := must.Get(issuer.New([]issuer.Definition{order, user, ticket, bill}, issuer.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 	g := gate.New(gate.Options{MaxCount: 1000, Log: slog.New(slog.DiscardHandler)})
 	g.Ready(&gate.Running{Issuer: issuer})
 	count := new(tally)
@@ -194,9 +195,9 @@ func skipAnswer(text []byte) (rest []byte, err error) {
 
 // TestNoAllocations: nothing is allocated for a command, however many arrive together.
 func TestNoAllocations(t *testing.T) {
-	issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}},
+	issuer := must.Get(issuer.New([]issuer.Definition{{BizType: seqd.BizType{Name: "order", Strategy: "counting"}, Strategy: &counting{next: 1}},
 		{BizType: seqd.BizType{Name: "user", Strategy: "counting"}, Strategy: &counting{next: 1}},
-		{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}}, seqd.Options{}))(t)
+		{BizType: seqd.BizType{Name: "ticket", Strategy: "counting", Settings: keyed{}}, Strategy: &counting{next: 1}}}, issuer.Options{}))(t)
 	secret := access.DigestOf("a secret")
 	tokens := access.New(access.Options{Config: []access.Token{{Name: "shop", Secrets: []access.Secret{{Sha256: secret}}, Scopes: []string{"issue:*"}, Enabled: true}}, Now: time.Now})
 	g := gate.New(gate.Options{MaxCount: 1000, MaxInFlight: 1, Guard: tokens, Log: slog.New(slog.DiscardHandler)})

@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/pipes"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/resp"
 )
@@ -82,16 +83,16 @@ var prefixed = seqd.BoundPlugin{Name: "prefix", Rewrites: true, Plugin: plugin{a
 	return nil
 }}}
 
-func define(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) seqd.Definition {
+func define(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) issuer.Definition {
 	for i := range plugins {
 		plugins[i].Quick = true
 	}
-	return seqd.Definition{BizType: seqd.BizType{Name: name, Strategy: "counter"}, Strategy: s, Plugins: plugins}
+	return issuer.Definition{BizType: seqd.BizType{Name: name, Strategy: "counter"}, Strategy: s, Plugins: plugins}
 }
 
-func newIssuer(tb testing.TB, definitions ...seqd.Definition) *seqd.Issuer {
+func newIssuer(tb testing.TB, definitions ...issuer.Definition) *issuer.Issuer {
 	tb.Helper()
-	return must.Get(seqd.NewIssuer(definitions, seqd.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
+	return must.Get(issuer.New(definitions, issuer.Options{Log: slog.New(slog.DiscardHandler)}))(tb)
 }
 
 // service is a server and what is around it.
@@ -111,20 +112,20 @@ type settings struct {
 
 // serve serves these biz types on a port until the test ends. Unless change sets them, no time-out
 // passes.
-func serve(tb testing.TB, change func(*settings), definitions ...seqd.Definition) *service {
+func serve(tb testing.TB, change func(*settings), definitions ...issuer.Definition) *service {
 	tb.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	return serveAt(tb, l, func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, change, definitions)
 }
 
 // servePiped is serve without a port, for tests with a fake clock.
-func servePiped(tb testing.TB, change func(*settings), definitions ...seqd.Definition) *service {
+func servePiped(tb testing.TB, change func(*settings), definitions ...issuer.Definition) *service {
 	tb.Helper()
 	l := pipes.New()
 	return serveAt(tb, l, l.Dial, change, definitions)
 }
 
-func serveAt(tb testing.TB, l net.Listener, connect func() (net.Conn, error), change func(*settings), definitions []seqd.Definition) *service {
+func serveAt(tb testing.TB, l net.Listener, connect func() (net.Conn, error), change func(*settings), definitions []issuer.Definition) *service {
 	tb.Helper()
 	set := settings{
 		gate: gate.Options{MaxCount: 10_000, Log: slog.New(slog.DiscardHandler)},

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/access"
 )
 
 // confirm is SEQ.CONFIRM bizType reservation.
 func (c *conn) confirm(cmd int, args [][]byte) error {
 	var call seqd.Call
-	err := c.settle(cmd, args, &call, func(ctx context.Context, issuer *seqd.Issuer, id string, admin bool) error {
+	err := c.settle(cmd, args, &call, func(ctx context.Context, issuer *issuer.Issuer, id string, admin bool) error {
 		return issuer.Confirm(ctx, &call, id, admin)
 	})
 	if err == nil {
@@ -24,7 +25,7 @@ func (c *conn) confirm(cmd int, args [][]byte) error {
 // release is SEQ.RELEASE bizType reservation.
 func (c *conn) release(cmd int, args [][]byte) error {
 	var call seqd.Call
-	err := c.settle(cmd, args, &call, func(ctx context.Context, issuer *seqd.Issuer, id string, admin bool) error {
+	err := c.settle(cmd, args, &call, func(ctx context.Context, issuer *issuer.Issuer, id string, admin bool) error {
 		return issuer.Release(ctx, &call, id, admin)
 	})
 	if err == nil {
@@ -35,7 +36,7 @@ func (c *conn) release(cmd int, args [][]byte) error {
 
 // settle ends a reservation by f, for a caller that may issue its numbers, or has the scope admin.
 // What [conn.do] logs of an error it does not log.
-func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx context.Context, issuer *seqd.Issuer, id string, admin bool) error) error {
+func (c *conn) settle(cmd int, args [][]byte, call *seqd.Call, f func(ctx context.Context, issuer *issuer.Issuer, id string, admin bool) error) error {
 	g, id := c.server.gate, string(args[2])
 	r := run{bizType: c.names.of(args[1]), takes: []take{{command: cmd}}, errs: []error{nil}}
 	ctx, rec := c.server.begin()

@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 )
 
 // ledger is a gapless strategy whose reservations have the IDs r0, r1 …, with the key behind two
@@ -109,7 +110,7 @@ type keyed struct{}
 
 func (keyed) HasKeys() bool { return true }
 
-func defineKeyed(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) seqd.Definition {
+func defineKeyed(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) issuer.Definition {
 	d := define(name, s, plugins...)
 	d.BizType.Settings = keyed{}
 	return d

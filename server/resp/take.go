@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/gate"
 )
@@ -146,7 +147,7 @@ func (c *conn) issueRun(ctx context.Context, r *run) error {
 }
 
 // issueMany issues for an answer that may take a lot of memory.
-func (c *conn) issueMany(ctx context.Context, issuer *seqd.Issuer, r *run) error {
+func (c *conn) issueMany(ctx context.Context, issuer *issuer.Issuer, r *run) error {
 	g := c.server.gate
 	loan, ok := g.Room.Borrow(r.bizType, r.numbers, gate.Numbers)
 	if !ok {
@@ -222,7 +223,7 @@ func appendIDs(dst []byte, seq *seqd.Sequence, array bool) []byte {
 }
 
 // integers returns why a biz type does not answer with integers.
-func (s *Server) integers(issuer *seqd.Issuer, bizType string) error {
+func (s *Server) integers(issuer *issuer.Issuer, bizType string) error {
 	form, err := issuer.Form(bizType)
 	switch {
 	case err != nil:

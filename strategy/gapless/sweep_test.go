@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy/gapless"
@@ -22,11 +23,11 @@ import (
 
 // background runs what a process does in the background, with the biz types of issuer, until the
 // test ends or the function that it returns is called.
-func (s *scene) background(issuer *seqd.Issuer) (attendance *storeclock.Attendance, stop func()) {
+func (s *scene) background(is *issuer.Issuer) (attendance *storeclock.Attendance, stop func()) {
 	s.t.Helper()
-	if issuer == nil {
+	if is == nil {
 		var err error
-		if issuer, err = seqd.NewIssuer(nil, seqd.Options{Log: s.log}); err != nil {
+		if is, err = issuer.New(nil, issuer.Options{Log: s.log}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -36,7 +37,7 @@ func (s *scene) background(issuer *seqd.Issuer) (attendance *storeclock.Attendan
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		factory.Background(ctx, env, issuer)
+		factory.Background(ctx, env, is)
 	}()
 	stop = func() { cancel(); <-ended }
 	s.t.Cleanup(stop)
@@ -187,7 +188,7 @@ func TestSweepThroughBizType(t *testing.T) {
 				s.reserve(key, 10*time.Second)
 				node := s.node()
 				h.back = func() { _ = node.Health() }
-				issuer := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, seqd.Options{Log: s.log}))(t)
+				issuer := must.Get(issuer.New([]issuer.Definition{{BizType: seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &s.settings}, Strategy: node}}, issuer.Options{Log: s.log}))(t)
 				issuer.Init(t.Context())
 				synctest.Wait()
 				_, stop := s.background(issuer)

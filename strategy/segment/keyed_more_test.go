@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -473,7 +474,7 @@ func TestNewKeysOfACaller(t *testing.T) {
 	ended(t, other)
 	wantOf(t, s, "c", 1, "[2]") // another node has created it
 	wantOf(t, s, "a", 1, "[3]")
-	is := must.Get(seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "invoice", Settings: s.settings}, Strategy: s}}, seqd.Options{}))(t)
+	is := must.Get(issuer.New([]issuer.Definition{{BizType: seqd.BizType{Name: "invoice", Settings: s.settings}, Strategy: s}}, issuer.Options{}))(t)
 	for _, caller := range []string{"shop", "depot"} {
 		for i, want := range []seqd.Code{"", seqd.CodeRateLimited} {
 			err := is.Issue(t.Context(), &seqd.Call{BizType: "invoice", Key: fmt.Sprint(caller, i), Count: 1, Caller: seqd.Caller{Name: caller}})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
@@ -297,8 +298,8 @@ func TestLostPeriodStopsNoOther(t *testing.T) {
 	closed(t, s)
 	must.Do(t, store.Counters().Delete(t.Context(), "order@20261120"))
 	s = periodic(t, store, c.Now, nil, daily)
-	is, err := seqd.NewIssuer([]seqd.Definition{{BizType: seqd.BizType{Name: "order", Strategy: Name}, Strategy: s}},
-		seqd.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	is, err := issuer.New([]issuer.Definition{{BizType: seqd.BizType{Name: "order", Strategy: Name}, Strategy: s}},
+		issuer.Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	must.Do(t, err)
 	_, err = is.Next(t.Context(), "order", 1)
 	if seqd.CodeOf(err) != seqd.CodeConflict {

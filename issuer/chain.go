@@ -1,0 +1,166 @@
+package issuer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"github.com/seqd/seqd"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// link is a plugin in the chain of one biz type.
+type link struct {
+	seqd.BoundPlugin
+	rejected  seqd.RejectedHandler // the plugin, if it is one
+	abandoned atomic.Int64         // calls that have not returned and that nobody waits for
+}
+
+// mostAbandoned is how many calls of one plugin may hang. Further calls are refused, so that a
+// plugin that blocks forever does not use up the memory.
+const mostAbandoned = 100
+
+// newChain sorts plugins by their order.
+func newChain(plugins []seqd.BoundPlugin) []*link {
+	chain := make([]*link, len(plugins))
+	for i, p := range slices.SortedStableFunc(slices.Values(plugins), func(a, b seqd.BoundPlugin) int { return cmp.Compare(a.Order, b.Order) }) {
+		chain[i] = &link{BoundPlugin: p}
+		chain[i].rejected, _ = p.Plugin.(seqd.RejectedHandler)
+	}
+	return chain
+}
+
+// walk is what one call has waited for on its way through a chain.
+type walk struct {
+	patience time.Duration // with all plugins that may block
+	deadline time.Time     // for plugins that may block; zero before the first
+	until    time.Time     // deadline for the biz type to be initialised or changed; zero before
+}
+
+func (w *walk) before(ctx context.Context, l *link, call *seqd.Call) error {
+	if l.Quick {
+		return l.callBefore(ctx, call)
+	}
+	return w.apart(ctx, l, call, l.callBefore)
+}
+
+func (w *walk) after(ctx context.Context, l *link, call *seqd.Call) error {
+	if l.Quick {
+		return l.callAfter(ctx, call)
+	}
+	return w.apart(ctx, l, call, l.callAfter)
+}
+
+func (w *walk) onError(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
+	if l.Quick {
+		return l.callOnError(ctx, call, refusal)
+	}
+	return w.apart(ctx, l, call, func(ctx context.Context, call *seqd.Call) error { return l.callOnError(ctx, call, refusal) })
+}
+
+// rejected calls a plugin that is a [RejectedHandler].
+func (w *walk) rejected(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
+	if l.Quick {
+		return l.callRejected(ctx, call, refusal)
+	}
+	return w.apart(ctx, l, call, func(ctx context.Context, call *seqd.Call) error { return l.callRejected(ctx, call, refusal) })
+}
+
+func (l *link) callBefore(ctx context.Context, call *seqd.Call) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+	return l.Plugin.Before(ctx, call)
+}
+
+func (l *link) callAfter(ctx context.Context, call *seqd.Call) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+	return l.Plugin.After(ctx, call)
+}
+
+func (l *link) callOnError(ctx context.Context, call *seqd.Call, refusal *seqd.Error) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+	l.Plugin.OnError(ctx, call, refusal)
+	return nil
+}
+
+func (l *link) callRejected(ctx context.Context, call *seqd.Call, refusal *seqd.Error) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+	l.rejected.Rejected(ctx, call, refusal)
+	return nil
+}
+
+// The states of a call that runs apart.
+const (
+	running int32 = iota
+	returned
+	left
+)
+
+// apart runs f in a goroutine of its own, on a copy of call, and waits for it until the deadline.
+// If f returns in time, call gets what f made of the copy.
+func (w *walk) apart(ctx context.Context, l *link, call *seqd.Call, f func(context.Context, *seqd.Call) error) error {
+	if l.abandoned.Load() >= mostAbandoned {
+		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}
+	}
+	if w.deadline.IsZero() {
+		w.deadline = time.Now().Add(w.patience)
+	}
+	late, cancel := context.WithDeadline(ctx, w.deadline)
+	defer cancel()
+	own := &seqd.Call{
+		BizType: call.BizType, Count: call.Count, Want: call.Want, Key: call.Key, TTL: call.TTL, Reservation: call.Reservation,
+		Once: call.Once, Replayed: call.Replayed, Caller: call.Caller, Limit: call.Limit,
+	}
+	own.Sequence.CopyFrom(&call.Sequence)
+	var state atomic.Int32
+	done := make(chan error, 1)
+	go func() {
+		done <- f(late, own)
+		if !state.CompareAndSwap(running, returned) {
+			l.abandoned.Add(-1)
+		}
+	}()
+	select {
+	case err := <-done:
+		call.Limit = own.Limit
+		call.Sequence.CopyFrom(&own.Sequence)
+		return err
+	case <-late.Done():
+		if state.CompareAndSwap(running, left) {
+			l.abandoned.Add(1)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + l.Name + " did not return in time", RetryAfter: time.Second}
+	}
+}
+
+// close closes a plugin. It returns when ctx has ended, even if the plugin does not.
+func (l *link) close(ctx context.Context) error {
+	c, ok := l.Plugin.(seqd.Closer)
+	if !ok {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- l.callClose(ctx, c) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select { // a plugin that heeds ctx returns soon, with a better error
+	case err := <-done:
+		return err
+	case <-time.After(closeGrace):
+		return fmt.Errorf("it did not close: %w", ctx.Err())
+	}
+}
+
+// closeGrace is how long a plugin may take to return after its context has ended.
+const closeGrace = 200 * time.Millisecond
+
+func (l *link) callClose(ctx context.Context, c seqd.Closer) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+	return c.Close(ctx)
+}

@@ -1,0 +1,422 @@
+package issuer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"github.com/seqd/seqd"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// Definition is one biz type with its strategy and plugins.
+type Definition struct {
+	Strategy seqd.Strategy
+	// Plugins in any order; the issuer sorts them.
+	Plugins []seqd.BoundPlugin
+	BizType seqd.BizType
+	// Rejected overrides the issuer's rejection handler; nil leaves it.
+	Rejected seqd.RejectedHandler
+	// Aside says that the biz type was defined while nodes served. If its definition cannot be used
+	// here ([CodeConflict]), the node is degraded and not unready: one mistake of an administrator
+	// must not take every node out of service.
+	Aside bool
+	// Claim ties the biz type to its record in the store; strategy.NewClaim makes one. If it is nil,
+	// the log warns once: nothing checks that the definition still fits the numbers issued by earlier
+	// processes, and a counter that is lost begins again.
+	Claim seqd.Claim
+	// Recall finds what was given to a request that may be repeated, before the biz type got its present
+	// shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is used only
+	// while Claim is [Reshaped].
+	Recall seqd.Recaller
+	// Follows returns why numbers must not be issued for a request that may be repeated: this process may
+	// not know that another definition has answered it. It is called once the request cannot be answered
+	// elsewhere, and not if the strategy is a [Ledger]. It is nil if nobody else changes the biz type.
+	Follows func(ctx context.Context) error
+	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
+	// disabled one needs no Strategy. Its Plugins show what they know ([Issuer.Resource]) and read IDs
+	// ([Issuer.Parse]), for which it needs the settings of its BizType, and all plugins.
+	Disabled *seqd.Error
+}
+
+// Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by
+// defaults.
+type Options struct {
+	// Rejected is called for each refusal; default: [LogRejected] on Log.
+	Rejected seqd.RejectedHandler
+	// Observer counts; default: nothing.
+	Observer seqd.Observer
+	// PluginTimeout is how long a request waits in all for plugins that are not
+	// [BoundPlugin].Quick; default: 5 s.
+	PluginTimeout time.Duration
+	// Source has the biz types that the issuer was not given; nil if it was given all.
+	Source Source
+	// Log is for operators; default: [slog.Default].
+	Log *slog.Logger
+}
+
+// pluginTimeout is the default of [Options].PluginTimeout.
+const pluginTimeout = 5 * time.Second
+
+// Issuer issues the numbers of many biz types. It is safe for concurrent use.
+type Issuer struct {
+	names    names
+	changes  changes
+	opener   opener
+	cold     cold
+	rejected seqd.RejectedHandler
+	observer seqd.Observer
+	latency  seqd.LatencyObserver // the observer, nil if it is none
+	log      *slog.Logger
+	patience time.Duration // with plugins
+	// unclaimed warns of the first biz type without a Claim.
+	unclaimed sync.Once
+}
+
+// NewIssuer returns an issuer of these biz types, or an error that names the wrong one. It does no
+// I/O: see [Issuer.Init].
+func New(definitions []Definition, opts Options) (*Issuer, error) {
+	is := &Issuer{
+		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
+		changes: changes{ended: make(chan struct{})},
+	}
+	if is.log == nil {
+		is.log = slog.Default()
+	}
+	if is.observer == nil {
+		is.observer = seqd.NopObserver{}
+	}
+	is.latency, _ = is.observer.(seqd.LatencyObserver)
+	if is.rejected == nil {
+		is.rejected = seqd.LogRejected(is.log)
+	}
+	is.cold.init(opts.Source)
+	is.opener.more = make(chan struct{}, 1)
+	is.names.first = make(map[string]*slot, len(definitions))
+	slots := make([]slot, len(definitions))
+	for n, d := range definitions {
+		if _, twice := is.names.first[d.BizType.Name]; twice {
+			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
+		}
+		if err := d.check(); err != nil {
+			return nil, err
+		}
+		slots[n].fill(is.contentOf(d))
+		is.names.first[d.BizType.Name] = &slots[n]
+	}
+	return is, nil
+}
+
+// contentOf returns what the slot of a definition holds.
+func (is *Issuer) contentOf(d Definition) content {
+	if d.Disabled != nil {
+		return refuse(d.Disabled, is.newInstance(d).atRest())
+	}
+	if d.Claim == nil {
+		is.unclaimed.Do(func() {
+			is.log.Warn("a biz type has no Claim: nothing checks that its definition still fits the numbers that it has issued; see strategy.NewClaim. Others like it are not named",
+				"bizType", d.BizType.Name)
+		})
+	}
+	return serve(is.newInstance(d))
+}
+
+// check returns what is wrong with a definition.
+func (d *Definition) check() error {
+	if err := seqd.CheckName(d.BizType.Name); err != nil {
+		return err
+	}
+	if d.Strategy == nil && d.Disabled == nil {
+		return fmt.Errorf("biz type %s has no strategy", d.BizType.Name)
+	}
+	return nil
+}
+
+// Next issues n numbers of a biz type. It is [Issuer.Issue] for callers that can afford an
+// allocation.
+func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*seqd.Sequence, error) {
+	call := &seqd.Call{BizType: bizType, Count: n}
+	if err := is.Issue(ctx, call); err != nil {
+		return nil, err
+	}
+	return &call.Sequence, nil
+}
+
+// Issue fills call.Sequence with call.Count numbers of call.BizType, of the kind that call.Want
+// names, or returns an [*Error] and leaves it empty. Numbers that a failed call had taken are
+// skipped.
+func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
+	clearAnswer(call)
+	s := is.names.find(call.BizType)
+	if s == nil {
+		if err := is.cold.absent(call.BizType); err != nil {
+			return err
+		}
+	}
+	if uint(call.Count)-1 >= seqd.MaxCount || call.Want != seqd.AnyNumbers {
+		if err := checkCall(call); err != nil {
+			return err
+		}
+	}
+	if is.latency == nil {
+		_, err := is.issue(ctx, s, call)
+		return err
+	}
+	began := time.Now()
+	s, err := is.issue(ctx, s, call)
+	if s != nil {
+		is.latency.Took(s.strategy(), int64(time.Since(began)))
+	}
+	return err
+}
+
+// issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
+// instance first, it issues from the next one. It returns the slot that it has found last.
+func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, error) {
+	w := walk{patience: is.patience}
+	for {
+		i := s.enter()
+		if i == nil {
+			var err error
+			if s, i, err = is.admit(ctx, call.BizType, &w, false); err != nil {
+				return s, is.refuse(ctx, call, seqd.AsError(err))
+			}
+		}
+		replaced, err := is.issueFrom(ctx, s, i, call, &w)
+		i.leave()
+		if !replaced {
+			return s, err
+		}
+	}
+}
+
+// issueFrom issues from an instance. replaced is true if it was stopped because another one
+// replaces it.
+func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *seqd.Call, w *walk) (replaced bool, err error) {
+	var a asked
+	if len(i.chain) > 0 {
+		a = askedBy(call)
+	}
+	entered, err := is.run(ctx, i, call, w)
+	if len(i.chain) > 0 {
+		restore(call, i.name, a) // whatever plugins made of it
+	}
+	switch {
+	case err == nil:
+		if !call.Replayed {
+			is.observer.Issued(call.BizType, call.Sequence.Len())
+		}
+		return false, nil
+	case is.replaced(s, i, err):
+		is.undo(ctx, i, call, w, entered, seqd.AsError(err))
+		call.Limit = seqd.Limit{} // it was that of another definition
+		return true, nil
+	}
+	return false, is.reject(ctx, i, call, w, entered, err)
+}
+
+// replaced reports whether an error of an instance came because another one replaces it.
+func (is *Issuer) replaced(s *slot, i *instance, err error) bool {
+	return seqd.CodeOf(err) == seqd.CodeStopping && s.serving.Load() != i && !is.changes.over()
+}
+
+// undo calls OnError of the plugins that were entered.
+func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *walk, entered int, refusal *seqd.Error) {
+	call.Sequence.Reset()
+	for _, l := range i.chain[:entered] {
+		if err := w.onError(ctx, l, call, refusal); err != nil {
+			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
+		}
+	}
+}
+
+// exists reports whether there is a biz type of this name, or will be after the change under way.
+func (is *Issuer) exists(name string) bool {
+	s := is.names.find(name)
+	return s != nil && s.look().exists()
+}
+
+// find returns the instance of a name, as admit does.
+func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
+	_, i, err := is.admit(ctx, name, &walk{}, show)
+	return i, err
+}
+
+// admit returns the slot of a name and the instance in it, after the change under way, and enters
+// the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
+// that the issuer does not hold is fetched first. s is nil if there is none.
+func (is *Issuer) admit(ctx context.Context, name string, w *walk, show bool) (s *slot, i *instance, err error) {
+	for {
+		s, c, err := is.settled(ctx, name, w)
+		switch {
+		case err != nil && (!show || c.instance == nil):
+			return s, nil, err
+		case c.instance.enter():
+			return s, c.instance, nil
+		case is.changes.over():
+			c.instance.calls.force() // nothing replaces it, and it can still read old IDs
+			return s, c.instance, nil
+		}
+	}
+}
+
+// run calls the plugins and the strategy. It returns how many plugins were entered.
+func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *walk) (entered int, err error) {
+	count, want, key, ordered := call.Count, call.Want, call.Key, needsLedger(call)
+	var o seqd.Order
+	if ordered {
+		o = orderOf(call)
+	}
+	if err := i.takes(call); err != nil {
+		return 0, err
+	}
+	for _, l := range i.chain {
+		if err := w.before(ctx, l, call); err != nil {
+			return entered, err
+		}
+		entered++
+	}
+	if !i.ready.Load() {
+		if err := is.initialise(ctx, i, w); err != nil {
+			return entered, err
+		}
+	}
+	prepare(&call.Sequence, key, &call.Caller)
+	if ordered {
+		err = i.carryOut(ctx, o, want, call)
+	} else {
+		err = makeNumbers(ctx, i, want, count, &call.Sequence)
+	}
+	if err != nil {
+		return entered, err
+	}
+	if got := call.Sequence.Len(); got != count && (want != seqd.OneRange || count != 0) {
+		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, count)
+	}
+	if len(i.chain) == 0 {
+		return 0, nil
+	}
+	return entered, is.after(ctx, i, call, w)
+}
+
+// after calls After of the plugins.
+func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *walk) error {
+	m := i.made(call) // before plugins can change it
+	err := is.showAll(ctx, i, call, w)
+	if err != nil {
+		is.abandoned(i, m, err)
+	}
+	return err
+}
+
+// showAll calls After of the plugins, or, if the numbers were issued before, of those that change
+// how numbers are shown.
+func (is *Issuer) showAll(ctx context.Context, i *instance, call *seqd.Call, w *walk) error {
+	count, sum := call.Sequence.Len(), sumOf(&call.Sequence)
+	call.Count = count
+	for _, l := range i.chain {
+		if call.Replayed && !l.Rewrites {
+			continue
+		}
+		if err := w.after(ctx, l, call); err != nil {
+			return err
+		}
+		if err := checkShown(&call.Sequence, sum); err != nil {
+			return fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
+		}
+	}
+	return nil
+}
+
+// carryOut answers a call that reserves, or that may be repeated.
+func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, call *seqd.Call) error {
+	err := i.recall(ctx, o, call)
+	switch {
+	case err != nil || call.Replayed:
+		return err
+	case !i.keepsAnswers() && o.Once != "" && o.NoAnswer != nil:
+		return o.NoAnswer
+	case !i.keepsAnswers():
+		if o.Once != "" && i.follows != nil {
+			if err := i.follows(ctx); err != nil {
+				return err
+			}
+		}
+		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
+	}
+	if err = handOut(ctx, i, o, call); err == nil {
+		call.AnswerKept = false
+	}
+	return err
+}
+
+// makeNumbers generates numbers of the kind that a caller wants.
+func makeNumbers(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) error {
+	if want == seqd.AnyNumbers {
+		return generate(ctx, i, n, seq)
+	}
+	return generateOne(ctx, i, want, n, seq)
+}
+
+func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err error) {
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	return i.strategy.Generate(ctx, n, seq)
+}
+
+// reject calls OnError of the plugins that were entered, the plugins that are a [RejectedHandler],
+// the rejection handler and the observer. It returns what the caller gets.
+func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *walk, entered int, err error) error {
+	refusal := seqd.AsError(err)
+	is.logDefect(call, refusal)
+	is.undo(ctx, i, call, w, entered, refusal)
+	for _, l := range i.chain {
+		if l.rejected == nil {
+			continue
+		}
+		if err := w.rejected(ctx, l, call, refusal); err != nil {
+			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
+		}
+	}
+	return is.conclude(ctx, i.rejected, call, refusal)
+}
+
+// conclude calls the rejection handler and the observer, and returns what the caller gets.
+func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, call *seqd.Call, refusal *seqd.Error) error {
+	if err := tell(ctx, handler, call, refusal); err != nil {
+		is.log.Error("rejection handler failed", "bizType", call.BizType, "error", err)
+	}
+	is.observer.Rejected(call.BizType, refusal.Code)
+	return refusal
+}
+
+// logDefect logs a refusal that a defect caused.
+func (is *Issuer) logDefect(call *seqd.Call, refusal *seqd.Error) {
+	if refusal.Code.Defect() {
+		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
+	}
+}
+
+// refuse refuses a call to a slot that does not serve.
+func (is *Issuer) refuse(ctx context.Context, call *seqd.Call, refusal *seqd.Error) error {
+	if refusal.Code == seqd.CodeUnknownBizType {
+		return refusal
+	}
+	is.logDefect(call, refusal)
+	return is.conclude(ctx, is.rejected, call, refusal)
+}
+
+// tell calls a rejection handler.
+func tell(ctx context.Context, handler seqd.RejectedHandler, call *seqd.Call, refusal *seqd.Error) (err error) {
+	defer recoverFrom(seqd.CodeInternal, "rejection handler of", call.BizType, &err)
+	handler.Rejected(ctx, call, refusal)
+	return nil
+}
+
+// recoverFrom turns a panic into an error. It must be deferred directly.
+func recoverFrom(code seqd.Code, kind, name string, err *error) {
+	if p := recover(); p != nil {
+		*err = &seqd.Error{Code: code, Detail: kind + " " + name + " panicked", Err: fmt.Errorf("%v\n%s", p, debug.Stack())}
+	}
+}

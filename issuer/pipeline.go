@@ -1,0 +1,439 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"github.com/seqd/seqd"
+	"sync"
+	"time"
+)
+
+// IssueAll issues calls, such as those of a pipeline, in their order: errs[k] is what [Issuer.Issue]
+// would return for calls[k], and errs is as long as calls. Calls of one biz type that follow each
+// other share one Generate of the strategy. Each has its own plugins, refusal and count. Before of
+// all of them runs before After of the first. A caller who reuses its calls allocates nothing,
+// unless there are plugins.
+//
+// If the strategy orders its numbers, those of a call are below those of later calls, except those
+// of a [OneRange].
+func (is *Issuer) IssueAll(ctx context.Context, calls []*seqd.Call, errs []error) {
+	errs = errs[:len(calls)]
+	for len(calls) > 0 {
+		n := together(calls)
+		if n == 1 {
+			errs[0] = is.Issue(ctx, calls[0])
+		} else {
+			is.issueAll(ctx, calls[:n], errs[:n])
+		}
+		calls, errs = calls[n:], errs[n:]
+	}
+}
+
+// together returns how many of the first calls can share a Generate.
+func together(calls []*seqd.Call) (n int) {
+	total := 0
+	for n, call := range calls {
+		if uint(call.Count) <= seqd.MaxCount { // others are refused
+			total += call.Count
+		}
+		alone := call.Want > seqd.Consecutive || call.Once != ""
+		if alone || call.BizType != calls[0].BizType || call.Key != calls[0].Key || total > seqd.MaxCount {
+			return max(n, 1)
+		}
+	}
+	return len(calls)
+}
+
+// pipeline is calls of one biz type that share a Generate.
+type pipeline struct {
+	*Issuer
+	slot  *slot
+	calls []*seqd.Call
+	// errs is why calls were refused. A call without an error is done, or it is still to be issued.
+	errs     []error
+	passages []passage // of the calls through the plugins; nil if there are none
+	walk     walk      // what all calls have waited for together
+	singly   bool      // a shared Generate failed, so each call has its own
+}
+
+// passage is the way of one call through the plugins.
+type passage struct {
+	walk    walk
+	paused  time.Time // since when the call waits for others; zero while plugins treat it
+	entered int       // plugins
+	asked   asked     // whatever plugins make of the call
+}
+
+// pause begins a time in which other calls are treated, and resume ends it. It does not count as
+// waiting for plugins.
+func (w *passage) pause() {
+	if !w.walk.deadline.IsZero() {
+		w.paused = time.Now()
+	}
+}
+
+// resume is described at [passage.pause].
+func (w *passage) resume() {
+	if !w.paused.IsZero() {
+		w.walk.deadline = w.walk.deadline.Add(time.Since(w.paused))
+	}
+	w.paused = time.Time{}
+}
+
+// issueAll issues calls of one biz type.
+func (is *Issuer) issueAll(ctx context.Context, calls []*seqd.Call, errs []error) {
+	name := calls[0].BizType
+	s := is.names.find(name)
+	if s == nil {
+		if err := is.cold.absent(name); err != nil {
+			for k, call := range calls {
+				clearAnswer(call)
+				errs[k] = err
+			}
+			return
+		}
+	}
+	valid := 0
+	for k, call := range calls {
+		clearAnswer(call)
+		errs[k] = nil
+		if err := checkCall(call); err != nil {
+			errs[k] = err
+		} else {
+			valid++
+		}
+	}
+	if valid == 0 {
+		return
+	}
+	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, walk: walk{patience: is.patience}}
+	if is.latency == nil {
+		p.run(ctx)
+		return
+	}
+	began := time.Now()
+	p.run(ctx)
+	if p.slot == nil {
+		return
+	}
+	took, strategy := int64(time.Since(began)), p.slot.strategy()
+	for range valid {
+		is.latency.Took(strategy, took)
+	}
+}
+
+// run issues from the instance in the slot. If a change replaces that instance, it issues from the
+// next one what is left.
+func (p *pipeline) run(ctx context.Context) {
+	for from := 0; from < len(p.calls); {
+		i := p.slot.enter()
+		if i == nil {
+			var err error
+			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.walk, false); err != nil {
+				for k := range p.pending(from, len(p.calls)) {
+					p.errs[k] = p.refuse(ctx, p.calls[k], seqd.AsError(err))
+				}
+				return
+			}
+		}
+		from = p.issueFrom(ctx, i, from)
+		i.leave()
+	}
+}
+
+// pending yields the calls of [from, to) that were not refused.
+func (p *pipeline) pending(from, to int) func(yield func(k int) bool) {
+	return func(yield func(k int) bool) {
+		for k := from; k < to; k++ {
+			if p.errs[k] == nil && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// issueFrom issues from an instance, and returns the first call that is left for another one.
+func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next int) {
+	to := p.before(ctx, i, from)
+	made, err := p.generate(ctx, i, from, to)
+	for k := range p.pending(from, made) {
+		if err := p.finish(ctx, i, k); err != nil && p.replaced(p.slot, i, err) {
+			p.undo(ctx, i, k, to, err) // not only this one: the order of calls is that of numbers
+			return k
+		} else if err != nil {
+			p.refuseAt(ctx, i, k, err)
+		}
+	}
+	if err != nil && p.replaced(p.slot, i, err) {
+		p.undo(ctx, i, made, to, err)
+		return made
+	}
+	for k := range p.pending(made, to) {
+		p.refuseAt(ctx, i, k, err)
+	}
+	return to
+}
+
+// before calls Before of the plugins for the calls that begin with from. It returns the first call
+// that is left for another instance, or the number of calls.
+func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
+	if len(i.chain) > 0 && p.passages == nil {
+		p.passages = make([]passage, len(p.calls))
+	}
+	for k := range p.pending(from, len(p.calls)) {
+		err := p.beforeAt(ctx, i, k)
+		if err != nil && p.replaced(p.slot, i, err) {
+			p.undo(ctx, i, k, k+1, err)
+			return k
+		} else if err != nil {
+			p.refuseAt(ctx, i, k, err)
+		}
+	}
+	return len(p.calls)
+}
+
+// beforeAt calls Before of the plugins for one call.
+func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
+	call := p.calls[k]
+	var way *passage
+	if p.passages != nil {
+		way = &p.passages[k]
+		way.resume()
+		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, asked: askedBy(call)}
+	}
+	if err := i.takes(call); err != nil {
+		return err
+	}
+	for _, l := range i.chain {
+		if err := way.walk.before(ctx, l, call); err != nil {
+			return err
+		}
+		way.entered++
+	}
+	if way != nil {
+		way.pause()
+	}
+	return nil
+}
+
+// count returns how many numbers a call gets, and whether they must be one run.
+func (p *pipeline) count(k int) (count int, consecutive bool) {
+	if p.passages != nil {
+		way := &p.passages[k]
+		return way.asked.count, way.asked.want == seqd.Consecutive
+	}
+	return p.calls[k].Count, p.calls[k].Want == seqd.Consecutive
+}
+
+// key returns the key that a call asked for.
+func (p *pipeline) key(k int) string {
+	if p.passages != nil {
+		return p.passages[k].asked.key
+	}
+	return p.calls[k].Key
+}
+
+// errBroken is why numbers were skipped that are no run as long as a call wants.
+var errBroken = errors.New("others hold the numbers that would follow")
+
+// spare holds sequences for numbers that calls share.
+var spare = sync.Pool{New: func() any { return new(seqd.Sequence) }}
+
+// generate makes the numbers of the calls of [from, to). It returns the first call that got none,
+// and why.
+func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (made int, err error) {
+	if from == to {
+		return to, nil
+	}
+	if !i.ready.Load() {
+		if err := p.initialise(ctx, i, &p.walk); err != nil {
+			return from, err
+		}
+	}
+	numbers := spare.Get().(*seqd.Sequence)
+	defer spare.Put(numbers)
+	for made = from; made < to && err == nil; {
+		numbers.Reset()
+		prepare(numbers, p.key(from), &p.calls[from].Caller) // all calls have the same key
+		made, err = p.generateSome(ctx, i, made, to, numbers)
+	}
+	return made, err
+}
+
+// generateSome makes the numbers of some of the calls of [from, to), and returns the first call that
+// got none. If that is from, err says why.
+func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, numbers *seqd.Sequence) (made int, err error) {
+	total := 0
+	for k := range p.pending(from, to) {
+		n, _ := p.count(k)
+		if total += n; p.singly {
+			to = k + 1
+			break
+		}
+	}
+	if total == 0 {
+		return to, nil
+	}
+	keeps, err := generateShared(ctx, i, total, numbers)
+	if err != nil && !keeps {
+		if p.singly || ctx.Err() != nil || p.replaced(p.slot, i, err) {
+			return from, err
+		}
+		p.singly = true
+		return from, nil
+	}
+	if got := numbers.Len(); err == nil && got != total {
+		return from, fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, total)
+	}
+	made = p.share(i, numbers, from, to)
+	if made == from && err == nil {
+		return p.generateRun(ctx, i, from)
+	}
+	return made, err
+}
+
+// generateShared makes numbers for several calls. If it fails and keeps is true, those in seq belong
+// to the calls.
+func generateShared(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (keeps bool, err error) {
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	if s, ok := i.strategy.(seqd.PartialGenerator); ok {
+		return true, s.GenerateSome(ctx, n, seq)
+	}
+	return false, i.strategy.Generate(ctx, n, seq)
+}
+
+// generateRun makes the numbers of a call that wants one run, and got several.
+func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made int, err error) {
+	for k := range p.pending(k, len(p.calls)) {
+		n, _ := p.count(k)
+		prepare(&p.calls[k].Sequence, p.key(k), &p.calls[k].Caller)
+		if err := generateOne(ctx, i, seqd.Consecutive, n, &p.calls[k].Sequence); err != nil {
+			p.calls[k].Sequence.Reset()
+			return k, err
+		}
+		return k + 1, nil
+	}
+	return k, nil
+}
+
+// share hands numbers to the calls of [from, to) and returns the first one that gets none. Each call
+// gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If a call
+// wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
+func (p *pipeline) share(i *instance, numbers *seqd.Sequence, from, to int) (made int) {
+	rest := numbers.Runs() // which it cuts
+	var skipped seqd.Sequence
+	skipped.Inherit(numbers)
+	for made = from; made < to; made++ {
+		if p.errs[made] != nil {
+			continue
+		}
+		n, consecutive := p.count(made)
+		for consecutive && len(rest) > 0 && (rest[0].Count < n || n > 1 && rest[0].Stride != 1) {
+			skipped.Add(rest[0].First, rest[0].Count, rest[0].Stride)
+			rest = rest[1:]
+		}
+		var ok bool
+		if rest, ok = takeFrom(&p.calls[made].Sequence, rest, n); !ok {
+			break
+		}
+		p.calls[made].Sequence.Inherit(numbers)
+	}
+	for _, r := range rest {
+		skipped.Add(r.First, r.Count, r.Stride)
+	}
+	if skipped.Len() > 0 {
+		p.skip(i, &skipped)
+	}
+	return made
+}
+
+// skip gives numbers back that no call got.
+func (p *pipeline) skip(i *instance, numbers *seqd.Sequence) {
+	p.abandoned(i, i.madeOf(numbers), errBroken)
+}
+
+// finish calls After of the plugins for a call that has its numbers.
+func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
+	call := p.calls[k]
+	if p.passages != nil {
+		way := &p.passages[k]
+		way.resume()
+		if err := p.after(ctx, i, call, &way.walk); err != nil {
+			return err
+		}
+		restore(call, i.name, way.asked)
+	}
+	p.observer.Issued(i.name, call.Sequence.Len())
+	return nil
+}
+
+// undo takes the calls of [from, to) back to before their plugins, because another instance is to
+// issue them. Their numbers are skipped; those of from were reported.
+func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err error) {
+	for k := range p.pending(from, to) {
+		call := p.calls[k]
+		if call.Sequence.Len() > 0 && k > from {
+			p.abandoned(i, i.made(call), err)
+		}
+		p.restore(i, k)
+		p.Issuer.undo(ctx, i, call, p.walkOf(k), p.enteredBy(k), seqd.AsError(err))
+		call.Limit = seqd.Limit{}
+		if p.passages != nil {
+			p.passages[k].pause()
+		}
+	}
+}
+
+// refuseAt refuses one call.
+func (p *pipeline) refuseAt(ctx context.Context, i *instance, k int, err error) {
+	p.restore(i, k)
+	p.errs[k] = p.reject(ctx, i, p.calls[k], p.walkOf(k), p.enteredBy(k), err)
+}
+
+// restore takes back what plugins made of a call.
+func (p *pipeline) restore(i *instance, k int) {
+	if p.passages != nil {
+		way, call := &p.passages[k], p.calls[k]
+		restore(call, i.name, way.asked)
+	}
+}
+
+func (p *pipeline) walkOf(k int) *walk {
+	if p.passages != nil {
+		p.passages[k].resume()
+		return &p.passages[k].walk
+	}
+	return &p.walk
+}
+
+func (p *pipeline) enteredBy(k int) int {
+	if p.passages != nil {
+		return p.passages[k].entered
+	}
+	return 0
+}
+
+// takeFrom appends the first n numbers of runs, which it changes, to s, and returns what is left of
+// runs. If there are fewer, it takes none. Calls that share numbers rely on rest: a number that was taken
+// is not in it.
+func takeFrom(s *seqd.Sequence, runs []seqd.Run, n int) (rest []seqd.Run, ok bool) {
+	held := 0
+	for k := 0; k < len(runs) && held < n; k++ {
+		held += runs[k].Count
+	}
+	if held < n {
+		return runs, false
+	}
+	for n > 0 {
+		r := &runs[0]
+		part := min(n, r.Count)
+		s.Add(r.First, part, r.Stride)
+		if n -= part; part == r.Count {
+			runs = runs[1:]
+			continue
+		}
+		r.First, r.Count = r.First+int64(part)*r.Stride, r.Count-part
+	}
+	return runs, true
+}

@@ -1,0 +1,275 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"github.com/seqd/seqd"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLifecycle lists every transition of an instance. What is not listed changes nothing.
+func TestLifecycle(t *testing.T) {
+	phases := []phase{fresh, opening, ready, failed, stopping, abandoned, closed}
+	events := []event{begin, succeed, fail, stop, shut, end}
+	table := map[event][]phase{ // what follows each of phases
+		//         fresh    opening    ready     failed    unusable  stopping  abandoned  closed
+		begin:   {opening, opening, ready, opening, stopping, abandoned, closed},
+		succeed: {fresh, ready, ready, failed, stopping, abandoned, closed},
+		fail:    {fresh, failed, ready, failed, stopping, abandoned, closed},
+		stop:    {closed, abandoned, stopping, stopping, stopping, abandoned, closed},
+		shut:    {fresh, opening, ready, failed, closed, abandoned, closed},
+		end:     {fresh, opening, ready, failed, stopping, closed, closed},
+	}
+	for _, e := range events {
+		for i, p := range phases {
+			if got, want := p.after(e), table[e][i]; got != want {
+				t.Errorf("event %d in phase %d leads to %d, want %d", e, p, got, want)
+			}
+		}
+	}
+}
+
+// scripted is a strategy whose Init waits for its outcome.
+type scripted struct {
+	seqd.Strategy
+	outcome chan error
+	closed  int
+}
+
+func (s *scripted) Init(context.Context, bool) error { return <-s.outcome }
+func (s *scripted) Close(context.Context) error      { s.closed++; return nil }
+
+// TestInstance: what callers and closers of an instance meet in each phase, and how often its
+// strategy is closed.
+func TestInstance(t *testing.T) {
+	if c := new(slot).look(); c.exists() {
+		t.Errorf("a slot that nothing was put into holds %+v", c)
+	}
+	away := errors.New("away")
+	for name, test := range map[string]struct {
+		outcomes []error // of the attempts before stop
+		open     bool    // an attempt is under way at stop
+		phase    phase   // before stop
+		stopped  phase   // after stop
+		closed   int     // how often Close of the strategy is called
+	}{
+		"fresh":         {nil, false, fresh, closed, 0},
+		"opening":       {nil, true, opening, abandoned, 1},
+		"ready":         {[]error{nil}, false, ready, stopping, 1},
+		"failed":        {[]error{away}, false, failed, stopping, 1},
+		"opening again": {[]error{away}, true, opening, abandoned, 1},
+		"ready at last": {[]error{away, nil}, false, ready, stopping, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				is, _ := New(nil, Options{Log: slog.New(slog.DiscardHandler)})
+				s := &scripted{outcome: make(chan error)}
+				i := is.newInstance(Definition{Strategy: s})
+				attempt := func() { go func() { _ = is.initialise(t.Context(), i, &walk{}) }(); synctest.Wait() }
+				for _, outcome := range test.outcomes {
+					attempt()
+					s.outcome <- outcome
+					synctest.Wait()
+				}
+				if test.open {
+					attempt()
+				}
+				wantPhase(t, i, test.phase)
+				i.stop()
+				wantPhase(t, i, test.stopped)
+				if got := seqd.CodeOf(is.initialise(t.Context(), i, &walk{})); got != seqd.CodeStopping {
+					t.Errorf("after stop a caller gets %s", got)
+				}
+				if test.open {
+					go func() { time.Sleep(time.Second); s.outcome <- nil }()
+				}
+				for range 2 {
+					if err := i.close(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				wantPhase(t, i, closed)
+				if s.closed != test.closed {
+					t.Errorf("the strategy was closed %d times, want %d", s.closed, test.closed)
+				}
+			})
+		})
+	}
+}
+
+// TestMended: an attempt that fails for a reason that an operator mends counts for nobody who came
+// after it began, and each caller needs one attempt more at most.
+func TestMended(t *testing.T) {
+	for code, want := range map[seqd.Code][]seqd.Code{
+		seqd.CodeConflict: {seqd.CodeConflict, seqd.CodeConflict, ""}, seqd.CodeStoreFailedOver: {seqd.CodeStoreFailedOver, seqd.CodeStoreFailedOver, ""},
+		seqd.CodeStoreUnavailable: {seqd.CodeStoreUnavailable, seqd.CodeStoreUnavailable, seqd.CodeStoreUnavailable},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			is, _ := New(nil, Options{Log: slog.New(slog.DiscardHandler)})
+			s := &scripted{outcome: make(chan error, 1)}
+			i := is.newInstance(Definition{Strategy: s})
+			got, asked := make([]seqd.Code, 3), new(sync.WaitGroup)
+			ask := func(caller int) {
+				asked.Go(func() { got[caller] = seqd.CodeOf(is.initialise(t.Context(), i, &walk{})) })
+				synctest.Wait()
+			}
+			ask(0)
+			s.outcome <- seqd.Errorf(code, "no")
+			synctest.Wait()
+			ask(1) // begins a new attempt at once
+			time.Sleep(time.Millisecond)
+			ask(2) // while that is under way
+			s.outcome <- seqd.Errorf(code, "no")
+			synctest.Wait()
+			if code != seqd.CodeStoreUnavailable {
+				s.outcome <- nil // an operator has mended it
+			}
+			asked.Wait()
+			if !slices.Equal(got, want) {
+				t.Errorf("the callers get %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func wantPhase(t *testing.T, i *instance, want phase) {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.phase != want || i.ready.Load() != (want == ready) {
+		t.Errorf("phase %d, ready %v; want phase %d", i.phase, i.ready.Load(), want)
+	}
+	if under := i.attempt != nil; want != closed && under != (want == opening || want == abandoned) {
+		t.Errorf("phase %d with an attempt: %v", want, under)
+	}
+}
+
+// TestSlot goes from every state to every other: a change claims the slot, and settles it.
+func TestSlot(t *testing.T) {
+	why, i := seqd.Errorf(seqd.CodeDisabled, "off"), &instance{}
+	contents := map[string]content{
+		"vacant": {}, "serving": serve(i), "refusing": refuse(why, nil), "at rest": refuse(why, i.atRest()),
+	}
+	for from, before := range contents {
+		for to, after := range contents {
+			s := new(slot)
+			s.fill(before)
+			wantHeld(t, from, s, before)
+			c := s.claim()
+			if c.before != before {
+				t.Errorf("%s: the change found %+v", from, c.before)
+			}
+			wantHeld(t, from+", changing", s, content{state: changing, change: c})
+			if other, ours := s.tryClaim(); ours || other != c {
+				t.Errorf("%s: two changes at once", from)
+			}
+			s.settle(c, after)
+			wantHeld(t, from+" to "+to, s, after)
+			select {
+			case <-c.ended:
+			default:
+				t.Errorf("%s to %s: the change has not ended", from, to)
+			}
+		}
+	}
+	s := new(slot)
+	s.settle(s.claim(), content{state: dropped})
+	if c := s.claim(); c != nil {
+		t.Error("a dropped slot was claimed")
+	}
+}
+
+func wantHeld(t *testing.T, what string, s *slot, want content) {
+	t.Helper()
+	if got := s.look(); got != want {
+		t.Errorf("%s: it holds %+v, want %+v", what, got, want)
+	}
+	if i := s.serving.Load(); (i != nil) != (want.state == serving) || i != nil && i != want.instance {
+		t.Errorf("%s: %p serves", what, i)
+	}
+}
+
+// TestDroppedSlot: a name that is removed leaves no slot behind, unless the issuer began with it; what
+// there is to inherit stays; and who waits to change it gets the slot that is there then.
+func TestDroppedSlot(t *testing.T) {
+	for name, test := range map[string]struct {
+		known bool // at the start
+		heir  bool
+		want  slotState
+		kept  bool
+	}{
+		"added":                {want: dropped},
+		"added, with an heir":  {heir: true, want: dropped},
+		"known from the start": {known: true, want: vacant, kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Definition{BizType: seqd.BizType{Name: "order"}, Strategy: new(scripted)}
+			if test.heir {
+				d.Strategy = heirless{new(scripted)}
+			}
+			var first []Definition
+			if test.known {
+				first = append(first, d)
+			}
+			is, err := New(first, Options{Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !test.known {
+				s, c := is.names.claim("order")
+				s.settle(c, is.contentOf(d))
+			}
+			s := is.names.find("order")
+			if err := is.Remove(t.Context(), "order", nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.look().state; got != test.want {
+				t.Errorf("the slot is in state %d, want %d", got, test.want)
+			}
+			if kept := is.names.find("order") == s; kept != test.kept {
+				t.Errorf("the slot is kept: %v", kept)
+			}
+			again, c := is.names.claim("order")
+			if (again == s) != test.kept {
+				t.Error("the next change gets another slot than callers")
+			}
+			if inherits := c.record.predecessor != nil; inherits != test.heir {
+				t.Errorf("the next definition inherits: %v", inherits)
+			}
+			if len(is.names.left) > 0 {
+				t.Errorf("%v is left a second time", is.names.left)
+			}
+		})
+	}
+}
+
+// heirless is an heir that never inherits.
+type heirless struct{ seqd.Strategy }
+
+func (heirless) Inherit(seqd.Strategy) {}
+
+// A name that the issuer began with keeps its slot, and with it what there is to inherit.
+func TestNamesFromTheStart(t *testing.T) {
+	s := new(slot)
+	n := names{first: map[string]*slot{"order": s}}
+	if n.drop("order", s, new(legacyOfNothing)) || len(n.left) > 0 {
+		t.Errorf("dropped, and %v is left", n.left)
+	}
+}
+
+type legacyOfNothing struct{ seqd.Strategy }
+
+// Only numbers of a key name who asked for them.
+func TestPrepare(t *testing.T) {
+	for key, want := range map[string]string{"k1": "other", "": ""} {
+		var s seqd.Sequence
+		if prepare(&s, key, &seqd.Caller{Name: "other"}); s.Asker() != want || s.Key() != key {
+			t.Errorf("%q is asked for %q", s.Asker(), s.Key())
+		}
+	}
+}
