@@ -2,9 +2,10 @@ package issuer
 
 import (
 	"context"
-	"github.com/seqd/seqd"
 	"slices"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // What follows is for biz types whose strategy is a [Ledger]. The code is [CodeInvalidRequest] for

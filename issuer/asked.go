@@ -2,8 +2,9 @@ package issuer
 
 import (
 	"context"
-	"github.com/seqd/seqd"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // asked is what a caller asked for. Plugins may change the call, but not that.

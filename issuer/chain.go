@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/seqd/seqd"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // link is a plugin in the chain of one biz type.

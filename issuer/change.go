@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seqd/seqd"
 	"sync"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // changes counts the changes under way, so that Close can wait for them.

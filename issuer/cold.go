@@ -2,9 +2,10 @@ package issuer
 
 import (
 	"context"
-	"github.com/seqd/seqd"
 	"sync"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // Source has the definitions of biz types that an [Issuer] does not hold: there may be very many,

@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"context"
+
 	"github.com/seqd/seqd"
 )
 

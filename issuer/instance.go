@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seqd/seqd"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // An instance is one definition at work: a strategy with its chain of plugins. The slot of its name

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/seqd/seqd"
 	"log/slog"
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // Definition is one biz type with its strategy and plugins.

@@ -1,9 +1,10 @@
 package issuer
 
 import (
-	"github.com/seqd/seqd"
 	"iter"
 	"sync"
+
+	"github.com/seqd/seqd"
 )
 
 // names finds the slot of a name. Names that the issuer began with are in a plain map that nobody

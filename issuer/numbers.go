@@ -3,6 +3,7 @@ package issuer
 import (
 	"bytes"
 	"errors"
+
 	"github.com/seqd/seqd"
 )
 

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seqd/seqd"
 	"iter"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // Init initialises every biz type that the issuer holds, and retries those that failed, until ctx

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"github.com/seqd/seqd"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
+
+	"github.com/seqd/seqd"
 )
 
 // Parse reads an ID back. It checks that the text has the form of an ID of this biz type, not that

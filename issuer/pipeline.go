@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seqd/seqd"
 	"sync"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // IssueAll issues calls, such as those of a pipeline, in their order: errs[k] is what [Issuer.Issue]

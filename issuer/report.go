@@ -3,8 +3,9 @@ package issuer
 import (
 	"cmp"
 	"context"
-	"github.com/seqd/seqd"
 	"slices"
+
+	"github.com/seqd/seqd"
 )
 
 // Unready is a biz type that cannot issue or is degraded, and why.

@@ -1,10 +1,11 @@
 package issuer
 
 import (
-	"github.com/seqd/seqd"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // A slot is the place of one name in an [Issuer]. It outlives the definitions of the name, so it

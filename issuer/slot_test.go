@@ -3,13 +3,14 @@ package issuer
 import (
 	"context"
 	"errors"
-	"github.com/seqd/seqd"
 	"log/slog"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd"
 )
 
 // TestLifecycle lists every transition of an instance. What is not listed changes nothing.

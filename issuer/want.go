@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"fmt"
+
 	"github.com/seqd/seqd"
 )
 

@@ -2,12 +2,13 @@ package chaos
 
 import (
 	"fmt"
-	"github.com/seqd/seqd/internal/testing/load"
 	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
 )
 
 // planned is a fault of the schedule.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seqd/seqd/internal/testing/load"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/load"
 )
 
 // plain adapts a fault of links without an amount.

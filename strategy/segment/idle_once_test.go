@@ -1,14 +1,14 @@
 package segment
 
 import (
-	"github.com/seqd/seqd/internal/testing/must"
-	"github.com/seqd/seqd/strategy"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/strategy"
 )
 
 // A strategy from which another sequencer has taken over is not idle: one that is made anew would take

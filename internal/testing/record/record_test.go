@@ -2,14 +2,15 @@ package record
 
 import (
 	"errors"
-	"github.com/seqd/seqd/internal/testing/longtest"
-	"github.com/seqd/seqd/internal/testing/must"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // entries has one entry of each kind, with every field that has its own encoding.
