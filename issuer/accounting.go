@@ -8,10 +8,10 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// What follows is for biz types whose strategy is a [Ledger]. The code is [CodeInvalidRequest] for
+// What follows is for biz types whose strategy is a [seqd.Ledger]. The code is [seqd.CodeInvalidRequest] for
 // others.
 
-// KeepsAnswers reports whether a biz type keeps the answers to all requests itself; see [Call.Once]. It
+// KeepsAnswers reports whether a biz type keeps the answers to all requests itself; see [seqd.Call.Once]. It
 // is false while some may be kept where it kept them before a change, and if nothing issues.
 func (is *Issuer) KeepsAnswers(bizType string) bool {
 	i, err := is.issuing(bizType)
@@ -85,7 +85,7 @@ func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *seqd
 	if len(a.Gaps) == 0 || !i.reset.Fits(a.Period) || !slices.ContainsFunc(i.chain, func(l *link) bool { return l.Rewrites }) {
 		return
 	}
-	w := &walk{patience: is.patience}
+	w := &pass{patience: is.patience}
 	show := func(made time.Time) []string {
 		call := &seqd.Call{BizType: i.name, Key: key, Replayed: true}
 		call.Sequence.In(a.Period)
@@ -142,7 +142,7 @@ func (is *Issuer) account(ctx context.Context, call *seqd.Call, f func(context.C
 			return nil
 		}
 		call.Replayed = true
-		return is.showAll(ctx, i, call, &walk{patience: is.patience})
+		return is.showAll(ctx, i, call, &pass{patience: is.patience})
 	})
 	if err != nil {
 		call.Sequence.Reset()
@@ -167,7 +167,7 @@ func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(co
 // with calls f with the instance of a biz type, initialised. It calls it again if the instance was
 // stopped because another one replaces it.
 func (is *Issuer) with(ctx context.Context, bizType string, f func(context.Context, *instance) error) error {
-	w := walk{patience: is.patience}
+	w := pass{patience: is.patience}
 	for {
 		s, i, err := is.admit(ctx, bizType, &w, false)
 		if err != nil {

@@ -32,36 +32,36 @@ func newChain(plugins []seqd.BoundPlugin) []*link {
 	return chain
 }
 
-// walk is what one call has waited for on its way through a chain.
-type walk struct {
+// pass is what one call has waited for on its way through a chain.
+type pass struct {
 	patience time.Duration // with all plugins that may block
 	deadline time.Time     // for plugins that may block; zero before the first
 	until    time.Time     // deadline for the biz type to be initialised or changed; zero before
 }
 
-func (w *walk) before(ctx context.Context, l *link, call *seqd.Call) error {
+func (w *pass) before(ctx context.Context, l *link, call *seqd.Call) error {
 	if l.Quick {
 		return l.callBefore(ctx, call)
 	}
 	return w.apart(ctx, l, call, l.callBefore)
 }
 
-func (w *walk) after(ctx context.Context, l *link, call *seqd.Call) error {
+func (w *pass) after(ctx context.Context, l *link, call *seqd.Call) error {
 	if l.Quick {
 		return l.callAfter(ctx, call)
 	}
 	return w.apart(ctx, l, call, l.callAfter)
 }
 
-func (w *walk) onError(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
+func (w *pass) onError(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
 	if l.Quick {
 		return l.callOnError(ctx, call, refusal)
 	}
 	return w.apart(ctx, l, call, func(ctx context.Context, call *seqd.Call) error { return l.callOnError(ctx, call, refusal) })
 }
 
-// rejected calls a plugin that is a [RejectedHandler].
-func (w *walk) rejected(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
+// rejected calls a plugin that is a [seqd.RejectedHandler].
+func (w *pass) rejected(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
 	if l.Quick {
 		return l.callRejected(ctx, call, refusal)
 	}
@@ -99,7 +99,7 @@ const (
 
 // apart runs f in a goroutine of its own, on a copy of call, and waits for it until the deadline.
 // If f returns in time, call gets what f made of the copy.
-func (w *walk) apart(ctx context.Context, l *link, call *seqd.Call, f func(context.Context, *seqd.Call) error) error {
+func (w *pass) apart(ctx context.Context, l *link, call *seqd.Call, f func(context.Context, *seqd.Call) error) error {
 	if l.abandoned.Load() >= mostAbandoned {
 		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}
 	}

@@ -59,7 +59,7 @@ func (c *changes) end(ctx context.Context) {
 // settled returns the slot of a name and what it holds, after the change under way, and why nothing
 // may issue, if so. A biz type that the issuer does not hold is fetched first. s is nil if there is
 // none.
-func (is *Issuer) settled(ctx context.Context, name string, w *walk) (s *slot, c content, err error) {
+func (is *Issuer) settled(ctx context.Context, name string, w *pass) (s *slot, c content, err error) {
 	for {
 		if s = is.names.find(name); s != nil {
 			c = s.look()
@@ -82,7 +82,7 @@ func (is *Issuer) settled(ctx context.Context, name string, w *walk) (s *slot, c
 }
 
 // wait waits until a change has ended, or as long as requests do.
-func (is *Issuer) wait(ctx context.Context, c *change, w *walk) error {
+func (is *Issuer) wait(ctx context.Context, c *change, w *pass) error {
 	patience := w.timer()
 	select {
 	case <-c.ended:
@@ -111,7 +111,7 @@ func unknown(name string) *seqd.Error {
 // Numbers stay unique and keep their order over the change as over a clean stop and a start: the
 // new strategy makes none before the old one has given back what it had left. ctx bounds the
 // closing. An error says that something did not close well; the change counts all the same. After
-// Close it is [CodeStopping], and nothing has changed.
+// Close it is [seqd.CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
 	var made *instance
 	err := is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (content, seqd.Strategy) {

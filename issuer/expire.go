@@ -7,9 +7,9 @@ import (
 )
 
 // Reclaim ends the reservations of a counter of a biz type whose time is over. done is false if the
-// biz type does not issue here, or if its strategy is no [Reclaimer].
+// biz type does not issue here, or if its strategy is no [seqd.Reclaimer].
 func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period seqd.Period) (done bool, err error) {
-	if _, c, err := is.settled(ctx, bizType, &walk{}); c.state != serving {
+	if _, c, err := is.settled(ctx, bizType, &pass{}); c.state != serving {
 		if c.state == refusing || seqd.CodeOf(err) == seqd.CodeUnknownBizType {
 			err = nil
 		}
@@ -47,7 +47,7 @@ func (is *Issuer) expired(i *instance, e seqd.Expiry) {
 		return // its handlers are closed
 	}
 	defer i.leave()
-	w := walk{patience: is.patience}
+	w := pass{patience: is.patience}
 	for _, l := range i.chain {
 		if l.rejected == nil {
 			continue

@@ -98,7 +98,7 @@ func (i *instance) atRest() *instance {
 const initWait = 2 * time.Second
 
 // timer rings when the request has waited long enough for its biz type.
-func (w *walk) timer() <-chan time.Time {
+func (w *pass) timer() <-chan time.Time {
 	if w.until.IsZero() {
 		w.until = time.Now().Add(initWait)
 	}
@@ -108,7 +108,7 @@ func (w *walk) timer() <-chan time.Time {
 // initialise makes the instance ready. Callers that come while an attempt is under way share it. If
 // that attempt fails for a reason that an operator mends, it does not count for those who came
 // after it began: the operator may have mended it since.
-func (is *Issuer) initialise(ctx context.Context, i *instance, w *walk) error {
+func (is *Issuer) initialise(ctx context.Context, i *instance, w *pass) error {
 	arrived := time.Now()
 	for {
 		a, err := is.begin(ctx, i)

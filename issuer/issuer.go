@@ -21,7 +21,7 @@ type Definition struct {
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected seqd.RejectedHandler
 	// Aside says that the biz type was defined while nodes served. If its definition cannot be used
-	// here ([CodeConflict]), the node is degraded and not unready: one mistake of an administrator
+	// here ([seqd.CodeConflict]), the node is degraded and not unready: one mistake of an administrator
 	// must not take every node out of service.
 	Aside bool
 	// Claim ties the biz type to its record in the store; strategy.NewClaim makes one. If it is nil,
@@ -30,11 +30,11 @@ type Definition struct {
 	Claim seqd.Claim
 	// Recall finds what was given to a request that may be repeated, before the biz type got its present
 	// shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is used only
-	// while Claim is [Reshaped].
+	// while Claim is [seqd.Reshaped].
 	Recall seqd.Recaller
 	// Follows returns why numbers must not be issued for a request that may be repeated: this process may
 	// not know that another definition has answered it. It is called once the request cannot be answered
-	// elsewhere, and not if the strategy is a [Ledger]. It is nil if nobody else changes the biz type.
+	// elsewhere, and not if the strategy is a [seqd.Ledger]. It is nil if nobody else changes the biz type.
 	Follows func(ctx context.Context) error
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
 	// disabled one needs no Strategy. Its Plugins show what they know ([Issuer.Resource]) and read IDs
@@ -45,12 +45,12 @@ type Definition struct {
 // Options are the parts of an [Issuer] that all its biz types share. Zero values are replaced by
 // defaults.
 type Options struct {
-	// Rejected is called for each refusal; default: [LogRejected] on Log.
+	// Rejected is called for each refusal; default: [seqd.LogRejected] on Log.
 	Rejected seqd.RejectedHandler
 	// Observer counts; default: nothing.
 	Observer seqd.Observer
 	// PluginTimeout is how long a request waits in all for plugins that are not
-	// [BoundPlugin].Quick; default: 5 s.
+	// [seqd.BoundPlugin].Quick; default: 5 s.
 	PluginTimeout time.Duration
 	// Source has the biz types that the issuer was not given; nil if it was given all.
 	Source Source
@@ -66,7 +66,7 @@ type Issuer struct {
 	names    names
 	changes  changes
 	opener   opener
-	cold     cold
+	fetcher  fetcher
 	rejected seqd.RejectedHandler
 	observer seqd.Observer
 	latency  seqd.LatencyObserver // the observer, nil if it is none
@@ -93,7 +93,7 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 	if is.rejected == nil {
 		is.rejected = seqd.LogRejected(is.log)
 	}
-	is.cold.init(opts.Source)
+	is.fetcher.init(opts.Source)
 	is.opener.more = make(chan struct{}, 1)
 	is.names.first = make(map[string]*slot, len(definitions))
 	slots := make([]slot, len(definitions))
@@ -146,13 +146,13 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*seqd.Sequen
 }
 
 // Issue fills call.Sequence with call.Count numbers of call.BizType, of the kind that call.Want
-// names, or returns an [*Error] and leaves it empty. Numbers that a failed call had taken are
+// names, or returns an [*seqd.Error] and leaves it empty. Numbers that a failed call had taken are
 // skipped.
 func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 	clearAnswer(call)
 	s := is.names.find(call.BizType)
 	if s == nil {
-		if err := is.cold.absent(call.BizType); err != nil {
+		if err := is.fetcher.absent(call.BizType); err != nil {
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 // issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
 // instance first, it issues from the next one. It returns the slot that it has found last.
 func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, error) {
-	w := walk{patience: is.patience}
+	w := pass{patience: is.patience}
 	for {
 		i := s.enter()
 		if i == nil {
@@ -195,10 +195,10 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, e
 
 // issueFrom issues from an instance. replaced is true if it was stopped because another one
 // replaces it.
-func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *seqd.Call, w *walk) (replaced bool, err error) {
-	var a asked
+func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *seqd.Call, w *pass) (replaced bool, err error) {
+	var a request
 	if len(i.chain) > 0 {
-		a = askedBy(call)
+		a = requestOf(call)
 	}
 	entered, err := is.run(ctx, i, call, w)
 	if len(i.chain) > 0 {
@@ -224,7 +224,7 @@ func (is *Issuer) replaced(s *slot, i *instance, err error) bool {
 }
 
 // undo calls OnError of the plugins that were entered.
-func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *walk, entered int, refusal *seqd.Error) {
+func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *pass, entered int, refusal *seqd.Error) {
 	call.Sequence.Reset()
 	for _, l := range i.chain[:entered] {
 		if err := w.onError(ctx, l, call, refusal); err != nil {
@@ -241,14 +241,14 @@ func (is *Issuer) exists(name string) bool {
 
 // find returns the instance of a name, as admit does.
 func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
-	_, i, err := is.admit(ctx, name, &walk{}, show)
+	_, i, err := is.admit(ctx, name, &pass{}, show)
 	return i, err
 }
 
 // admit returns the slot of a name and the instance in it, after the change under way, and enters
 // the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
 // that the issuer does not hold is fetched first. s is nil if there is none.
-func (is *Issuer) admit(ctx context.Context, name string, w *walk, show bool) (s *slot, i *instance, err error) {
+func (is *Issuer) admit(ctx context.Context, name string, w *pass, show bool) (s *slot, i *instance, err error) {
 	for {
 		s, c, err := is.settled(ctx, name, w)
 		switch {
@@ -264,7 +264,7 @@ func (is *Issuer) admit(ctx context.Context, name string, w *walk, show bool) (s
 }
 
 // run calls the plugins and the strategy. It returns how many plugins were entered.
-func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *walk) (entered int, err error) {
+func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *pass) (entered int, err error) {
 	count, want, key, ordered := call.Count, call.Want, call.Key, needsLedger(call)
 	var o seqd.Order
 	if ordered {
@@ -303,7 +303,7 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *walk
 }
 
 // after calls After of the plugins.
-func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *walk) error {
+func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *pass) error {
 	m := i.made(call) // before plugins can change it
 	err := is.showAll(ctx, i, call, w)
 	if err != nil {
@@ -314,7 +314,7 @@ func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *wa
 
 // showAll calls After of the plugins, or, if the numbers were issued before, of those that change
 // how numbers are shown.
-func (is *Issuer) showAll(ctx context.Context, i *instance, call *seqd.Call, w *walk) error {
+func (is *Issuer) showAll(ctx context.Context, i *instance, call *seqd.Call, w *pass) error {
 	count, sum := call.Sequence.Len(), sumOf(&call.Sequence)
 	call.Count = count
 	for _, l := range i.chain {
@@ -366,9 +366,9 @@ func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err 
 	return i.strategy.Generate(ctx, n, seq)
 }
 
-// reject calls OnError of the plugins that were entered, the plugins that are a [RejectedHandler],
+// reject calls OnError of the plugins that were entered, the plugins that are a [seqd.RejectedHandler],
 // the rejection handler and the observer. It returns what the caller gets.
-func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *walk, entered int, err error) error {
+func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *pass, entered int, err error) error {
 	refusal := seqd.AsError(err)
 	is.logDefect(call, refusal)
 	is.undo(ctx, i, call, w, entered, refusal)

@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"bytes"
+	"context"
 	"errors"
 
 	"github.com/seqd/seqd"
@@ -44,4 +45,53 @@ func checkShown(s *seqd.Sequence, sum uint64) error {
 		}
 	}
 	return nil
+}
+
+// made is the numbers of a call that may still fail.
+type made struct {
+	count       int
+	ledger      seqd.Ledger    // nil if the strategy is none
+	numbers     *seqd.Sequence // a copy for the ledger
+	reservation string         // what they are reserved by
+	kept        bool           // a repeated request gets the same numbers
+}
+
+// made returns the numbers that a strategy has made for a call.
+func (i *instance) made(call *seqd.Call) made {
+	m := i.madeOf(&call.Sequence)
+	m.reservation, m.kept = call.Reservation.ID, call.Replayed || call.Once != ""
+	return m
+}
+
+func (i *instance) madeOf(numbers *seqd.Sequence) made {
+	m := made{count: numbers.Len()}
+	if m.ledger, _ = i.strategy.(seqd.Ledger); m.ledger != nil {
+		m.numbers = new(seqd.Sequence)
+		m.numbers.CopyFrom(numbers)
+	}
+	return m
+}
+
+// abandoned gives numbers back whose call failed after the strategy made them, or, if the strategy
+// accounts for no numbers, reports that they are skipped.
+func (is *Issuer) abandoned(i *instance, m made, why error) {
+	var err error
+	defer func() {
+		if err != nil {
+			is.log.Error("numbers of a failed request could not be given back", "bizType", i.name, "error", err)
+		}
+	}()
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	switch {
+	case m.ledger == nil:
+		is.observer.Event(seqd.Event{BizType: i.name, Kind: seqd.EventAbandoned, Numbers: int64(m.count), Err: why})
+	case m.kept: // a repeated request gets them
+	case m.reservation != "":
+		// not the caller's context: it may have ended
+		ctx, cancel := context.WithTimeout(context.Background(), is.patience)
+		defer cancel()
+		err = m.ledger.Release(ctx, seqd.Settlement{ID: m.reservation, Admin: true})
+	default:
+		m.ledger.Return(m.numbers, why)
+	}
 }

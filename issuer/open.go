@@ -13,7 +13,7 @@ import (
 )
 
 // Init initialises every biz type that the issuer holds, and retries those that failed, until ctx
-// ends. It returns when each is ready or has failed with [CodeConflict]; those are tried again in
+// ends. It returns when each is ready or has failed with [seqd.CodeConflict]; those are tried again in
 // the background, until Close. Requests need not wait for it: the first request of a biz type
 // initialises it.
 func (is *Issuer) Init(ctx context.Context) {
@@ -33,7 +33,7 @@ func (is *Issuer) Init(ctx context.Context) {
 func (is *Issuer) openAll(ctx context.Context, instances []*instance) (left []*instance) {
 	var mu sync.Mutex // guards left
 	each(instances, func(i *instance) {
-		switch seqd.CodeOf(is.initialise(ctx, i, &walk{})) {
+		switch seqd.CodeOf(is.initialise(ctx, i, &pass{})) {
 		case "", seqd.CodeStopping:
 		case seqd.CodeConflict:
 			time.AfterFunc(retryConflict, func() { is.openSoon(i) })
@@ -147,7 +147,7 @@ func (is *Issuer) open() (instances []*instance) {
 }
 
 // Close closes the strategies and plugins of all biz types, several at a time, and returns their
-// errors. It returns when ctx has ended, even if some have not. Issue returns [CodeStopping] after
+// errors. It returns when ctx has ended, even if some have not. Issue returns [seqd.CodeStopping] after
 // Close.
 func (is *Issuer) Close(ctx context.Context) error {
 	is.changes.end(ctx)

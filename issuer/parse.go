@@ -19,7 +19,7 @@ func (is *Issuer) Parse(bizType, id string) (seqd.Parsed, error) {
 }
 
 // ParseOf is Parse for an ID of a keyed biz type that belongs to this key, "" if the caller does
-// not say. Some IDs cannot be read without it: the error is [CodeInvalidKey], as it is for a key
+// not say. Some IDs cannot be read without it: the error is [seqd.CodeInvalidKey], as it is for a key
 // that is not the one in the ID. A store may be asked, until ctx ends.
 func (is *Issuer) ParseOf(ctx context.Context, bizType, id, key string) (seqd.Parsed, error) {
 	i, err := is.reader(ctx, bizType)
@@ -110,7 +110,7 @@ func (l *link) read(ctx context.Context, reader seqd.Reader, shown string, of se
 }
 
 // Resource returns what a plugin shows of a biz type, also if the biz type is disabled or cannot
-// issue. See [Resource].
+// issue. See [seqd.Resource].
 func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.Values) (shown any, err error) {
 	i, err := is.find(ctx, bizType, true)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // unless there are plugins.
 //
 // If the strategy orders its numbers, those of a call are below those of later calls, except those
-// of a [OneRange].
+// of a [seqd.OneRange].
 func (is *Issuer) IssueAll(ctx context.Context, calls []*seqd.Call, errs []error) {
 	errs = errs[:len(calls)]
 	for len(calls) > 0 {
@@ -52,32 +52,32 @@ type pipeline struct {
 	slot  *slot
 	calls []*seqd.Call
 	// errs is why calls were refused. A call without an error is done, or it is still to be issued.
-	errs     []error
-	passages []passage // of the calls through the plugins; nil if there are none
-	walk     walk      // what all calls have waited for together
-	singly   bool      // a shared Generate failed, so each call has its own
+	errs    []error
+	members []member // of the calls through the plugins; nil if there are none
+	pass    pass     // what all calls have waited for together
+	singly  bool     // a shared Generate failed, so each call has its own
 }
 
-// passage is the way of one call through the plugins.
-type passage struct {
-	walk    walk
+// member is a call of a pipeline, on its way through the plugins.
+type member struct {
+	pass    pass
 	paused  time.Time // since when the call waits for others; zero while plugins treat it
 	entered int       // plugins
-	asked   asked     // whatever plugins make of the call
+	request request   // whatever plugins make of the call
 }
 
 // pause begins a time in which other calls are treated, and resume ends it. It does not count as
 // waiting for plugins.
-func (w *passage) pause() {
-	if !w.walk.deadline.IsZero() {
+func (w *member) pause() {
+	if !w.pass.deadline.IsZero() {
 		w.paused = time.Now()
 	}
 }
 
-// resume is described at [passage.pause].
-func (w *passage) resume() {
+// resume is described at [member.pause].
+func (w *member) resume() {
 	if !w.paused.IsZero() {
-		w.walk.deadline = w.walk.deadline.Add(time.Since(w.paused))
+		w.pass.deadline = w.pass.deadline.Add(time.Since(w.paused))
 	}
 	w.paused = time.Time{}
 }
@@ -87,7 +87,7 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*seqd.Call, errs []error
 	name := calls[0].BizType
 	s := is.names.find(name)
 	if s == nil {
-		if err := is.cold.absent(name); err != nil {
+		if err := is.fetcher.absent(name); err != nil {
 			for k, call := range calls {
 				clearAnswer(call)
 				errs[k] = err
@@ -108,7 +108,7 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*seqd.Call, errs []error
 	if valid == 0 {
 		return
 	}
-	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, walk: walk{patience: is.patience}}
+	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, pass: pass{patience: is.patience}}
 	if is.latency == nil {
 		p.run(ctx)
 		return
@@ -131,7 +131,7 @@ func (p *pipeline) run(ctx context.Context) {
 		i := p.slot.enter()
 		if i == nil {
 			var err error
-			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.walk, false); err != nil {
+			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.pass, false); err != nil {
 				for k := range p.pending(from, len(p.calls)) {
 					p.errs[k] = p.refuse(ctx, p.calls[k], seqd.AsError(err))
 				}
@@ -179,8 +179,8 @@ func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next i
 // before calls Before of the plugins for the calls that begin with from. It returns the first call
 // that is left for another instance, or the number of calls.
 func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
-	if len(i.chain) > 0 && p.passages == nil {
-		p.passages = make([]passage, len(p.calls))
+	if len(i.chain) > 0 && p.members == nil {
+		p.members = make([]member, len(p.calls))
 	}
 	for k := range p.pending(from, len(p.calls)) {
 		err := p.beforeAt(ctx, i, k)
@@ -197,17 +197,17 @@ func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
 // beforeAt calls Before of the plugins for one call.
 func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	call := p.calls[k]
-	var way *passage
-	if p.passages != nil {
-		way = &p.passages[k]
+	var way *member
+	if p.members != nil {
+		way = &p.members[k]
 		way.resume()
-		*way = passage{walk: walk{patience: p.patience, deadline: way.walk.deadline}, asked: askedBy(call)}
+		*way = member{pass: pass{patience: p.patience, deadline: way.pass.deadline}, request: requestOf(call)}
 	}
 	if err := i.takes(call); err != nil {
 		return err
 	}
 	for _, l := range i.chain {
-		if err := way.walk.before(ctx, l, call); err != nil {
+		if err := way.pass.before(ctx, l, call); err != nil {
 			return err
 		}
 		way.entered++
@@ -220,17 +220,17 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 
 // count returns how many numbers a call gets, and whether they must be one run.
 func (p *pipeline) count(k int) (count int, consecutive bool) {
-	if p.passages != nil {
-		way := &p.passages[k]
-		return way.asked.count, way.asked.want == seqd.Consecutive
+	if p.members != nil {
+		way := &p.members[k]
+		return way.request.count, way.request.want == seqd.Consecutive
 	}
 	return p.calls[k].Count, p.calls[k].Want == seqd.Consecutive
 }
 
 // key returns the key that a call asked for.
 func (p *pipeline) key(k int) string {
-	if p.passages != nil {
-		return p.passages[k].asked.key
+	if p.members != nil {
+		return p.members[k].request.key
 	}
 	return p.calls[k].Key
 }
@@ -248,7 +248,7 @@ func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (mad
 		return to, nil
 	}
 	if !i.ready.Load() {
-		if err := p.initialise(ctx, i, &p.walk); err != nil {
+		if err := p.initialise(ctx, i, &p.pass); err != nil {
 			return from, err
 		}
 	}
@@ -357,13 +357,13 @@ func (p *pipeline) skip(i *instance, numbers *seqd.Sequence) {
 // finish calls After of the plugins for a call that has its numbers.
 func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 	call := p.calls[k]
-	if p.passages != nil {
-		way := &p.passages[k]
+	if p.members != nil {
+		way := &p.members[k]
 		way.resume()
-		if err := p.after(ctx, i, call, &way.walk); err != nil {
+		if err := p.after(ctx, i, call, &way.pass); err != nil {
 			return err
 		}
-		restore(call, i.name, way.asked)
+		restore(call, i.name, way.request)
 	}
 	p.observer.Issued(i.name, call.Sequence.Len())
 	return nil
@@ -378,10 +378,10 @@ func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err erro
 			p.abandoned(i, i.made(call), err)
 		}
 		p.restore(i, k)
-		p.Issuer.undo(ctx, i, call, p.walkOf(k), p.enteredBy(k), seqd.AsError(err))
+		p.Issuer.undo(ctx, i, call, p.passOf(k), p.enteredBy(k), seqd.AsError(err))
 		call.Limit = seqd.Limit{}
-		if p.passages != nil {
-			p.passages[k].pause()
+		if p.members != nil {
+			p.members[k].pause()
 		}
 	}
 }
@@ -389,28 +389,28 @@ func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err erro
 // refuseAt refuses one call.
 func (p *pipeline) refuseAt(ctx context.Context, i *instance, k int, err error) {
 	p.restore(i, k)
-	p.errs[k] = p.reject(ctx, i, p.calls[k], p.walkOf(k), p.enteredBy(k), err)
+	p.errs[k] = p.reject(ctx, i, p.calls[k], p.passOf(k), p.enteredBy(k), err)
 }
 
 // restore takes back what plugins made of a call.
 func (p *pipeline) restore(i *instance, k int) {
-	if p.passages != nil {
-		way, call := &p.passages[k], p.calls[k]
-		restore(call, i.name, way.asked)
+	if p.members != nil {
+		way, call := &p.members[k], p.calls[k]
+		restore(call, i.name, way.request)
 	}
 }
 
-func (p *pipeline) walkOf(k int) *walk {
-	if p.passages != nil {
-		p.passages[k].resume()
-		return &p.passages[k].walk
+func (p *pipeline) passOf(k int) *pass {
+	if p.members != nil {
+		p.members[k].resume()
+		return &p.members[k].pass
 	}
-	return &p.walk
+	return &p.pass
 }
 
 func (p *pipeline) enteredBy(k int) int {
-	if p.passages != nil {
-		return p.passages[k].entered
+	if p.members != nil {
+		return p.members[k].entered
 	}
 	return 0
 }

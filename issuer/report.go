@@ -14,7 +14,7 @@ type Unready struct {
 	Reason  *seqd.Error
 }
 
-// Details is what a strategy reports to operators. See [DetailReporter].
+// Details is what a strategy reports to operators. See [seqd.DetailReporter].
 type Details struct {
 	BizType string
 	Values  map[string]any
@@ -41,7 +41,7 @@ func (is *Issuer) Details(most int) (list []Details) {
 // that could not be fetched count too if the issuer holds no other. It does no I/O and is safe for
 // concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
-	unread := is.cold.unreadNow()
+	unread := is.fetcher.unreadNow()
 	if !is.cutOff() {
 		unread = nil
 	}
@@ -64,7 +64,7 @@ func (is *Issuer) cutOff() bool {
 // requests away by itself: callers get the reason from the node. Serves does no I/O and is safe for
 // concurrent use.
 func (is *Issuer) Serves() bool {
-	issues, unready := false, len(is.cold.unreadNow()) > 0
+	issues, unready := false, len(is.fetcher.unreadNow()) > 0
 	for _, s := range is.names.all() {
 		c := s.look()
 		switch {
@@ -89,10 +89,10 @@ func (is *Issuer) Holds(name string) bool {
 // Look returns the state of one biz type, which counts as used. A biz type that the issuer does not
 // hold is fetched first, which takes at most 2 s. It is unready until it has been initialised, and,
 // if it is not disabled, also for the reasons that [Definition].Aside makes bearable for a node. An
-// error says that there is no such biz type: [CodeUnknownBizType] or [CodeInvalidBizType]. Look is
+// error says that there is no such biz type: [seqd.CodeUnknownBizType] or [seqd.CodeInvalidBizType]. Look is
 // safe for concurrent use.
 func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
-	_, c, err := is.settled(ctx, name, &walk{})
+	_, c, err := is.settled(ctx, name, &pass{})
 	state := State{BizType: name, Disabled: c.disabled()}
 	switch code := seqd.CodeOf(err); {
 	case code == seqd.CodeUnknownBizType, code == seqd.CodeInvalidBizType:
@@ -116,11 +116,11 @@ func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].Aside or [CodeStoreFailedOver] make bearable, and those that could not be fetched,
+// [Definition].Aside or [seqd.CodeStoreFailedOver] make bearable, and those that could not be fetched,
 // sorted by name, at most that many; total is how many there are. It contains none that
 // [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
-	unread := is.cold.unreadNow()
+	unread := is.fetcher.unreadNow()
 	if is.cutOff() {
 		unread = nil
 	}
@@ -152,7 +152,7 @@ func (is *Issuer) States(tell func(State)) {
 		}
 		tell(state)
 	}
-	unread := is.cold.unreadNow()
+	unread := is.fetcher.unreadNow()
 	cutOff := is.cutOff()
 	for _, u := range unread {
 		state := State{BizType: u.BizType, Unready: u.Reason}

@@ -28,7 +28,7 @@ type record struct {
 	mu sync.Mutex // guards what follows
 	content
 	// predecessor is what the next strategy inherits from, unless the strategy of this instance is
-	// an [Heir] itself. Only the change under way uses it.
+	// an [seqd.Heir] itself. Only the change under way uses it.
 	predecessor seqd.Strategy
 }
 

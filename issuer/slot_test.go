@@ -71,7 +71,7 @@ func TestInstance(t *testing.T) {
 				is, _ := New(nil, Options{Log: slog.New(slog.DiscardHandler)})
 				s := &scripted{outcome: make(chan error)}
 				i := is.newInstance(Definition{Strategy: s})
-				attempt := func() { go func() { _ = is.initialise(t.Context(), i, &walk{}) }(); synctest.Wait() }
+				attempt := func() { go func() { _ = is.initialise(t.Context(), i, &pass{}) }(); synctest.Wait() }
 				for _, outcome := range test.outcomes {
 					attempt()
 					s.outcome <- outcome
@@ -83,7 +83,7 @@ func TestInstance(t *testing.T) {
 				wantPhase(t, i, test.phase)
 				i.stop()
 				wantPhase(t, i, test.stopped)
-				if got := seqd.CodeOf(is.initialise(t.Context(), i, &walk{})); got != seqd.CodeStopping {
+				if got := seqd.CodeOf(is.initialise(t.Context(), i, &pass{})); got != seqd.CodeStopping {
 					t.Errorf("after stop a caller gets %s", got)
 				}
 				if test.open {
@@ -116,7 +116,7 @@ func TestMended(t *testing.T) {
 			i := is.newInstance(Definition{Strategy: s})
 			got, asked := make([]seqd.Code, 3), new(sync.WaitGroup)
 			ask := func(caller int) {
-				asked.Go(func() { got[caller] = seqd.CodeOf(is.initialise(t.Context(), i, &walk{})) })
+				asked.Go(func() { got[caller] = seqd.CodeOf(is.initialise(t.Context(), i, &pass{})) })
 				synctest.Wait()
 			}
 			ask(0)

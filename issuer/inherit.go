@@ -2,7 +2,7 @@ package issuer
 
 import "github.com/seqd/seqd"
 
-// legacy is what a [Testator] left.
+// legacy is what a [seqd.Testator] left.
 type legacy struct{ seqd.Strategy }
 
 // legacyOf returns what is kept of the last strategy of a biz type that no longer issues, nil for

@@ -13,13 +13,13 @@ import (
 // held until [Issuer.Remove]. After that the source is asked again.
 type Source interface {
 	// Fetch puts a biz type into the issuer, with [Issuer.Put], or returns why it cannot: with
-	// [CodeUnknownBizType] if there is none of this name. It is never called twice at a time for
+	// [seqd.CodeUnknownBizType] if there is none of this name. It is never called twice at a time for
 	// one name, and does not end with the request that needs it.
 	Fetch(ctx context.Context, name string) error
 }
 
-// cold is what an issuer does for biz types that it does not hold.
-type cold struct {
+// fetcher is what an issuer does for biz types that it does not hold.
+type fetcher struct {
 	source Source        // nil if there is none
 	slots  chan struct{} // one for each Fetch under way
 
@@ -45,14 +45,14 @@ type unread struct {
 // when they are asked for.
 const mostUnread = 1000
 
-func (c *cold) init(source Source) {
+func (c *fetcher) init(source Source) {
 	c.source, c.slots = source, make(chan struct{}, parallel)
 	c.fetches, c.unread = make(map[string]*fetch), make(map[string]unread)
 }
 
 // absent returns why a name without a slot has none, nil if the source has to be asked. Only here
 // is a name checked.
-func (c *cold) absent(name string) error {
+func (c *fetcher) absent(name string) error {
 	if err := seqd.CheckName(name); err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (c *cold) absent(name string) error {
 
 // fetch lets the source put a biz type, once for all callers who wait for it. Fetching goes on
 // without them if they cannot wait any longer.
-func (is *Issuer) fetch(ctx context.Context, name string, w *walk) error {
-	if err := is.cold.absent(name); err != nil {
+func (is *Issuer) fetch(ctx context.Context, name string, w *pass) error {
+	if err := is.fetcher.absent(name); err != nil {
 		return err
 	}
 	f := is.join(name)
@@ -99,7 +99,7 @@ var crowded = func() *fetch {
 
 // join returns the fetch of a name that is under way, or begins one.
 func (is *Issuer) join(name string) *fetch {
-	c := &is.cold
+	c := &is.fetcher
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.fetches[name]
@@ -116,7 +116,7 @@ func (is *Issuer) join(name string) *fetch {
 
 // runFetch calls Fetch, and notes its outcome.
 func (is *Issuer) runFetch(name string, f *fetch) {
-	c := &is.cold
+	c := &is.fetcher
 	c.slots <- struct{}{}
 	f.err = is.callFetch(name)
 	<-c.slots
@@ -133,12 +133,12 @@ func (is *Issuer) callFetch(name string) (err error) {
 		return errStopping
 	}
 	defer recoverFrom(seqd.CodeInternal, "definition of", name, &err)
-	return is.cold.source.Fetch(context.Background(), name)
+	return is.fetcher.source.Fetch(context.Background(), name)
 }
 
 // noteUnread keeps why a biz type could not be fetched, and lets it be tried again. mu is held.
 func (is *Issuer) noteUnread(name string, err error) {
-	c := &is.cold
+	c := &is.fetcher
 	switch seqd.CodeOf(err) {
 	case "", seqd.CodeUnknownBizType, seqd.CodeStopping:
 		delete(c.unread, name)
@@ -167,7 +167,7 @@ func (is *Issuer) retryUnread() {
 			return
 		case <-time.After(retryInit):
 		}
-		names, over := is.cold.toRetry()
+		names, over := is.fetcher.toRetry()
 		if over {
 			return
 		}
@@ -182,7 +182,7 @@ func (is *Issuer) retryUnread() {
 
 // toRetry returns the names that could not be read; over is true if there are none, and nobody
 // retries any more.
-func (c *cold) toRetry() (names []string, over bool) {
+func (c *fetcher) toRetry() (names []string, over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name := range c.unread {
@@ -194,7 +194,7 @@ func (c *cold) toRetry() (names []string, over bool) {
 
 // unreadNow returns the biz types that could not be fetched, in no order. A single failure does not
 // count: most pass at once.
-func (c *cold) unreadNow() (list []Unready) {
+func (c *fetcher) unreadNow() (list []Unready) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, u := range c.unread {
@@ -206,7 +206,7 @@ func (c *cold) unreadNow() (list []Unready) {
 }
 
 // Idle reports whether a biz type can be removed until it is needed again, and clears its mark of
-// use: its strategy and its plugins are an [Idler] and say so, and nobody has used it since the last
+// use: its strategy and its plugins are an [seqd.Idler] and say so, and nobody has used it since the last
 // call. So leave it time to be used between two calls. Idle is true for a biz type that the issuer
 // does not hold or that does not issue, and false while a change is under way.
 func (is *Issuer) Idle(name string) bool {
@@ -223,7 +223,7 @@ func (is *Issuer) Idle(name string) bool {
 
 // Drop removes a biz type until it is needed again, as [Issuer.Remove] does, if it is idle: see
 // [Issuer.Idle]. An error says that it did not close well; it is dropped all the same. After Close it
-// is [CodeStopping], and nothing is dropped.
+// is [seqd.CodeStopping], and nothing is dropped.
 func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err error) {
 	if !is.changes.begin() {
 		return false, errStopping

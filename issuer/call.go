@@ -2,26 +2,27 @@ package issuer
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
 )
 
-// asked is what a caller asked for. Plugins may change the call, but not that.
-type asked struct {
+// request is what a caller asked for. Plugins may change the call, but not that.
+type request struct {
 	count     int
 	want      seqd.Want
 	key, once string
 	ttl       time.Duration
 }
 
-// askedBy returns what the caller of a call asked for.
-func askedBy(call *seqd.Call) asked {
-	return asked{call.Count, call.Want, call.Key, call.Once, call.TTL}
+// requestOf returns what the caller of a call asked for.
+func requestOf(call *seqd.Call) request {
+	return request{call.Count, call.Want, call.Key, call.Once, call.TTL}
 }
 
 // restore takes back what plugins made of a call.
-func restore(call *seqd.Call, bizType string, a asked) {
+func restore(call *seqd.Call, bizType string, a request) {
 	call.BizType, call.Count, call.Want, call.Key, call.Once, call.TTL = bizType, a.count, a.want, a.key, a.once, a.ttl
 }
 
@@ -34,7 +35,7 @@ func clearAnswer(call *seqd.Call) {
 	}
 }
 
-// needsLedger reports whether only a [Ledger] can carry out a call.
+// needsLedger reports whether only a [seqd.Ledger] can carry out a call.
 func needsLedger(call *seqd.Call) bool { return call.Want == seqd.ReservedNumbers || call.Once != "" }
 
 // orderOf returns what a Ledger is to hand out.
@@ -111,55 +112,6 @@ func (i *instance) keepsAnswers() bool {
 	return ok
 }
 
-// made is the numbers of a call that may still fail.
-type made struct {
-	count       int
-	ledger      seqd.Ledger    // nil if the strategy is none
-	numbers     *seqd.Sequence // a copy for the ledger
-	reservation string         // what they are reserved by
-	kept        bool           // a repeated request gets the same numbers
-}
-
-// made returns the numbers that a strategy has made for a call.
-func (i *instance) made(call *seqd.Call) made {
-	m := i.madeOf(&call.Sequence)
-	m.reservation, m.kept = call.Reservation.ID, call.Replayed || call.Once != ""
-	return m
-}
-
-func (i *instance) madeOf(numbers *seqd.Sequence) made {
-	m := made{count: numbers.Len()}
-	if m.ledger, _ = i.strategy.(seqd.Ledger); m.ledger != nil {
-		m.numbers = new(seqd.Sequence)
-		m.numbers.CopyFrom(numbers)
-	}
-	return m
-}
-
-// abandoned gives numbers back whose call failed after the strategy made them, or, if the strategy
-// accounts for no numbers, reports that they are skipped.
-func (is *Issuer) abandoned(i *instance, m made, why error) {
-	var err error
-	defer func() {
-		if err != nil {
-			is.log.Error("numbers of a failed request could not be given back", "bizType", i.name, "error", err)
-		}
-	}()
-	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	switch {
-	case m.ledger == nil:
-		is.observer.Event(seqd.Event{BizType: i.name, Kind: seqd.EventAbandoned, Numbers: int64(m.count), Err: why})
-	case m.kept: // a repeated request gets them
-	case m.reservation != "":
-		// not the caller's context: it may have ended
-		ctx, cancel := context.WithTimeout(context.Background(), is.patience)
-		defer cancel()
-		err = m.ledger.Release(ctx, seqd.Settlement{ID: m.reservation, Admin: true})
-	default:
-		m.ledger.Return(m.numbers, why)
-	}
-}
-
 // checkKey returns why a call cannot be for this key.
 func (i *instance) checkKey(key string) error {
 	switch {
@@ -171,4 +123,64 @@ func (i *instance) checkKey(key string) error {
 		return nil
 	}
 	return seqd.CheckKey(key)
+}
+
+// checkCall returns why a call cannot be issued by any biz type.
+func checkCall(call *seqd.Call) *seqd.Error {
+	least := 1
+	switch {
+	case call.Want > seqd.ReservedNumbers:
+		return seqd.Errorf(seqd.CodeInvalidRequest, "there is no kind %d of numbers", call.Want)
+	case call.Want == seqd.OneRange:
+		least = 0
+	}
+	if call.Count < least || call.Count > seqd.MaxCount {
+		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from %d to %d", call.Count, least, seqd.MaxCount)
+	}
+	return nil
+}
+
+// can returns why the definition of a biz type does not allow what a call wants.
+func (i *instance) can(want seqd.Want, count int) error {
+	switch want {
+	case seqd.ReservedNumbers:
+		if _, ok := i.strategy.(seqd.Ledger); !ok {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s reserves no numbers: only gapless does", i.kind, i.name)
+		}
+	case seqd.Consecutive:
+		if _, ok := i.strategy.(seqd.ConsecutiveGenerator); !ok && count > 1 {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s cannot make consecutive numbers; ask for one number at a time", i.kind, i.name)
+		}
+		if i.increment > 1 && count > 1 {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s are %d apart, and none are consecutive; ask for one number at a time", i.name, i.increment)
+		}
+	case seqd.OneRange:
+		if _, ok := i.strategy.(seqd.Ranger); !ok {
+			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s hands out no ranges", i.kind, i.name)
+		}
+		for _, l := range i.chain {
+			if !l.Ranges {
+				return seqd.Errorf(seqd.CodeInvalidRequest,
+					"%s hands out no ranges: the caller issues their numbers later, without the plugin %s", i.name, l.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// generateOne makes the numbers of a call that wants one run. can has allowed it.
+func generateOne(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) (err error) {
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	switch {
+	case want == seqd.OneRange:
+		err = i.strategy.(seqd.Ranger).GenerateRange(ctx, int64(n), seq)
+	case n == 1:
+		err = i.strategy.Generate(ctx, n, seq)
+	default:
+		err = i.strategy.(seqd.ConsecutiveGenerator).GenerateConsecutive(ctx, n, seq)
+	}
+	if err == nil && (len(seq.Runs()) != 1 || want == seqd.Consecutive && !seq.Consecutive()) {
+		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.Runs()))
+	}
+	return err
 }
