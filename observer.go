@@ -100,7 +100,8 @@ var _ Observer = NopObserver{}
 // LatencyObserver is implemented by an [Observer] that measures how long calls take. Without one,
 // the issuer does not read the clock.
 type LatencyObserver interface {
-	// Took is called for each request whose name has or had a biz type, issued or refused. strategy is the name of the strategy, "" if no definition issues, and ns how long
-	// the call took. It is on the hot path.
+	// Took is called for each request whose name has or had a biz type, issued or refused. strategy is
+	// the name of the strategy, "" if no definition issues, and ns how long the call took. It is on
+	// the hot path.
 	Took(strategy string, ns int64)
 }

@@ -120,8 +120,9 @@ type Testator interface {
 	Legacy() Strategy
 }
 
-// Idler is implemented by strategies and plugins that can be closed while nobody uses them, and made
-// anew from their definition later, so that callers see no difference. Other biz types stay open.
+// Idler is implemented by strategies and plugins that can be closed while nobody uses them, and
+// made anew from their definition later, so that callers see no difference. Other biz types stay
+// open.
 type Idler interface {
 	// Idle reports whether nothing is lost if the strategy or plugin is closed now. It does no I/O,
 	// and is safe for concurrent use.
@@ -140,7 +141,7 @@ type Claim interface {
 
 // Reshaped is implemented by a [Claim] that knows whether the biz type lately had another shape.
 type Reshaped interface {
-	// Reshaped reports whether answers of that time may still be kept. It is known after Check, or after
-	// Record if there was one.
+	// Reshaped reports whether answers of that time may still be kept. It is known after Check, or
+	// after Record if there was one.
 	Reshaped() bool
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// What follows is for biz types whose strategy is a [seqd.Ledger]. The code is [seqd.CodeInvalidRequest] for
-// others.
+// What follows is for biz types whose strategy is a [seqd.Ledger]. The code is
+// [seqd.CodeInvalidRequest] for others.
 
-// KeepsAnswers reports whether a biz type keeps the answers to all requests itself; see [seqd.Call.Once]. It
-// is false while some may be kept where it kept them before a change, and if nothing issues.
+// KeepsAnswers reports whether a biz type keeps the answers to all requests itself; see
+// [seqd.Call.Once]. It is false while some may be kept where it kept them before a change, and if
+// nothing issues.
 func (is *Issuer) KeepsAnswers(bizType string) bool {
 	i, err := is.issuing(bizType)
 	return err == nil && i.hasAllAnswers()
@@ -27,8 +28,8 @@ func (is *Issuer) Find(ctx context.Context, call *seqd.Call, id string) error {
 }
 
 // Confirm makes the numbers of a reservation of call.BizType issued, and fills call.Reservation and
-// call.Sequence. call.Caller asks; admin is true if it may confirm what others reserved. Confirm can
-// be repeated.
+// call.Sequence. call.Caller asks; admin is true if it may confirm what others reserved. Confirm
+// can be repeated.
 func (is *Issuer) Confirm(ctx context.Context, call *seqd.Call, id string, admin bool) error {
 	return is.account(ctx, call, func(ctx context.Context, l seqd.Ledger) (err error) {
 		call.Reservation, err = l.Confirm(ctx, seqd.Settlement{ID: id, Caller: call.Caller, Admin: admin}, &call.Sequence)
@@ -44,8 +45,8 @@ func (is *Issuer) Release(ctx context.Context, call *seqd.Call, id string, admin
 }
 
 // Void makes a number of a biz type void. id is the ID that callers see. If it does not show the
-// key or the period, v.Key and v.Period name them; otherwise they must be the same or zero. v.Number
-// is ignored.
+// key or the period, v.Key and v.Period name them; otherwise they must be the same or zero.
+// v.Number is ignored.
 func (is *Issuer) Void(ctx context.Context, bizType, id string, v seqd.Voiding) error {
 	parsed, err := is.ParseOf(ctx, bizType, id, v.Key)
 	if err != nil {

@@ -45,8 +45,8 @@ func (h *hearing) Rejected(_ context.Context, call *seqd.Call, err *seqd.Error) 
 	}
 }
 
-// TestExpired checks that the rejection handlers, and the plugins that are one, hear of a reservation
-// that expired, also if one of them panics. Nobody hears of it after Close.
+// TestExpired checks that the rejection handlers, and the plugins that are one, hear of a
+// reservation that expired, also if one of them panics. Nobody hears of it after Close.
 func TestExpired(t *testing.T) {
 	var heard []string
 	l := &lender{}
@@ -76,7 +76,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestReclaim checks which biz types are asked to reclaim, and that those that are not are no error.
+// TestReclaim checks which biz types are asked to reclaim, and that those that are not are no
+// error.
 func TestReclaim(t *testing.T) {
 	plain, keyed := &lender{}, &lender{fails: seqd.Errorf(seqd.CodeStoreUnavailable, "away")}
 	var definitions []issuer.Definition

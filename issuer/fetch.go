@@ -84,8 +84,8 @@ func (is *Issuer) fetch(ctx context.Context, name string, w *pass) error {
 
 var errFetching = &seqd.Error{Code: seqd.CodeStarting, Detail: "the definition of the biz type is still being read", RetryAfter: time.Second}
 
-// mostFetches bounds how many fetches are under way or wait for their turn: callers who no longer wait
-// leave theirs behind.
+// mostFetches bounds how many fetches are under way or wait for their turn: callers who no longer
+// wait leave theirs behind.
 const mostFetches = 1000
 
 // crowded is the fetch of a name if too many others are under way.
@@ -206,9 +206,9 @@ func (c *fetcher) unreadNow() (list []Unready) {
 }
 
 // Idle reports whether a biz type can be removed until it is needed again, and clears its mark of
-// use: its strategy and its plugins are an [seqd.Idler] and say so, and nobody has used it since the last
-// call. So leave it time to be used between two calls. Idle is true for a biz type that the issuer
-// does not hold or that does not issue, and false while a change is under way.
+// use: its strategy and its plugins are an [seqd.Idler] and say so, and nobody has used it since
+// the last call. So leave it time to be used between two calls. Idle is true for a biz type that
+// the issuer does not hold or that does not issue, and false while a change is under way.
 func (is *Issuer) Idle(name string) bool {
 	s := is.names.find(name)
 	if s == nil {
@@ -222,8 +222,8 @@ func (is *Issuer) Idle(name string) bool {
 }
 
 // Drop removes a biz type until it is needed again, as [Issuer.Remove] does, if it is idle: see
-// [Issuer.Idle]. An error says that it did not close well; it is dropped all the same. After Close it
-// is [seqd.CodeStopping], and nothing is dropped.
+// [Issuer.Idle]. An error says that it did not close well; it is dropped all the same. After Close
+// it is [seqd.CodeStopping], and nothing is dropped.
 func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err error) {
 	if !is.changes.begin() {
 		return false, errStopping

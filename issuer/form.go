@@ -2,8 +2,8 @@ package issuer
 
 import "context"
 
-// Increment returns how far the numbers of a biz type are apart: see [seqd.Spaced]. The error is that of
-// [Issuer.Issue] if nothing issues.
+// Increment returns how far the numbers of a biz type are apart: see [seqd.Spaced]. The error is
+// that of [Issuer.Issue] if nothing issues.
 func (is *Issuer) Increment(bizType string) (int64, error) {
 	i, err := is.issuing(bizType)
 	if err != nil {
@@ -23,8 +23,8 @@ type Form struct {
 }
 
 // Form returns the form of the IDs of a biz type. The error is that of [Issuer.Issue] if nothing
-// issues. A change of the biz type may follow: [seqd.Sequence.Shown] says whether plugins changed how
-// numbers are shown.
+// issues. A change of the biz type may follow: [seqd.Sequence.Shown] says whether plugins changed
+// how numbers are shown.
 func (is *Issuer) Form(bizType string) (Form, error) {
 	i, err := is.issuing(bizType)
 	if err != nil {

@@ -21,20 +21,21 @@ type Definition struct {
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected seqd.RejectedHandler
 	// Aside says that the biz type was defined while nodes served. If its definition cannot be used
-	// here ([seqd.CodeConflict]), the node is degraded and not unready: one mistake of an administrator
-	// must not take every node out of service.
+	// here ([seqd.CodeConflict]), the node is degraded and not unready: one mistake of an
+	// administrator must not take every node out of service.
 	Aside bool
 	// Claim ties the biz type to its record in the store; strategy.NewClaim makes one. If it is nil,
 	// the log warns once: nothing checks that the definition still fits the numbers issued by earlier
 	// processes, and a counter that is lost begins again.
 	Claim seqd.Claim
-	// Recall finds what was given to a request that may be repeated, before the biz type got its present
-	// shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is used only
-	// while Claim is [seqd.Reshaped].
+	// Recall finds what was given to a request that may be repeated, before the biz type got its
+	// present shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is
+	// used only while Claim is [seqd.Reshaped].
 	Recall seqd.Recaller
-	// Follows returns why numbers must not be issued for a request that may be repeated: this process may
-	// not know that another definition has answered it. It is called once the request cannot be answered
-	// elsewhere, and not if the strategy is a [seqd.Ledger]. It is nil if nobody else changes the biz type.
+	// Follows returns why numbers must not be issued for a request that may be repeated: this process
+	// may not know that another definition has answered it. It is called once the request cannot be
+	// answered elsewhere, and not if the strategy is a [seqd.Ledger]. It is nil if nobody else changes
+	// the biz type.
 	Follows func(ctx context.Context) error
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
 	// disabled one needs no Strategy. Its Plugins show what they know ([Issuer.Resource]) and read IDs
@@ -366,8 +367,8 @@ func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err 
 	return i.strategy.Generate(ctx, n, seq)
 }
 
-// reject calls OnError of the plugins that were entered, the plugins that are a [seqd.RejectedHandler],
-// the rejection handler and the observer. It returns what the caller gets.
+// reject calls OnError of the plugins that were entered, the plugins that are a
+// [seqd.RejectedHandler], the rejection handler and the observer. It returns what the caller gets.
 func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *pass, entered int, err error) error {
 	refusal := seqd.AsError(err)
 	is.logDefect(call, refusal)

@@ -13,8 +13,8 @@ import (
 )
 
 // Init initialises every biz type that the issuer holds, and retries those that failed, until ctx
-// ends. It returns when each is ready or has failed with [seqd.CodeConflict]; those are tried again in
-// the background, until Close. Requests need not wait for it: the first request of a biz type
+// ends. It returns when each is ready or has failed with [seqd.CodeConflict]; those are tried again
+// in the background, until Close. Requests need not wait for it: the first request of a biz type
 // initialises it.
 func (is *Issuer) Init(ctx context.Context) {
 	left := is.openAll(ctx, slices.Collect(is.serving()))
@@ -147,8 +147,8 @@ func (is *Issuer) open() (instances []*instance) {
 }
 
 // Close closes the strategies and plugins of all biz types, several at a time, and returns their
-// errors. It returns when ctx has ended, even if some have not. Issue returns [seqd.CodeStopping] after
-// Close.
+// errors. It returns when ctx has ended, even if some have not. Issue returns [seqd.CodeStopping]
+// after Close.
 func (is *Issuer) Close(ctx context.Context) error {
 	is.changes.end(ctx)
 	instances := is.open()

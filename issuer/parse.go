@@ -19,8 +19,8 @@ func (is *Issuer) Parse(bizType, id string) (seqd.Parsed, error) {
 }
 
 // ParseOf is Parse for an ID of a keyed biz type that belongs to this key, "" if the caller does
-// not say. Some IDs cannot be read without it: the error is [seqd.CodeInvalidKey], as it is for a key
-// that is not the one in the ID. A store may be asked, until ctx ends.
+// not say. Some IDs cannot be read without it: the error is [seqd.CodeInvalidKey], as it is for a
+// key that is not the one in the ID. A store may be asked, until ctx ends.
 func (is *Issuer) ParseOf(ctx context.Context, bizType, id, key string) (seqd.Parsed, error) {
 	i, err := is.reader(ctx, bizType)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// IssueAll issues calls, such as those of a pipeline, in their order: errs[k] is what [Issuer.Issue]
-// would return for calls[k], and errs is as long as calls. Calls of one biz type that follow each
-// other share one Generate of the strategy. Each has its own plugins, refusal and count. Before of
-// all of them runs before After of the first. A caller who reuses its calls allocates nothing,
-// unless there are plugins.
+// IssueAll issues calls, such as those of a pipeline, in their order: errs[k] is what
+// [Issuer.Issue] would return for calls[k], and errs is as long as calls. Calls of one biz type
+// that follow each other share one Generate of the strategy. Each has its own plugins, refusal and
+// count. Before of all of them runs before After of the first. A caller who reuses its calls
+// allocates nothing, unless there are plugins.
 //
 // If the strategy orders its numbers, those of a call are below those of later calls, except those
 // of a [seqd.OneRange].
@@ -262,8 +262,8 @@ func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (mad
 	return made, err
 }
 
-// generateSome makes the numbers of some of the calls of [from, to), and returns the first call that
-// got none. If that is from, err says why.
+// generateSome makes the numbers of some of the calls of [from, to), and returns the first call
+// that got none. If that is from, err says why.
 func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, numbers *seqd.Sequence) (made int, err error) {
 	total := 0
 	for k := range p.pending(from, to) {
@@ -294,8 +294,8 @@ func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, 
 	return made, err
 }
 
-// generateShared makes numbers for several calls. If it fails and keeps is true, those in seq belong
-// to the calls.
+// generateShared makes numbers for several calls. If it fails and keeps is true, those in seq
+// belong to the calls.
 func generateShared(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (keeps bool, err error) {
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
 	if s, ok := i.strategy.(seqd.PartialGenerator); ok {
@@ -318,9 +318,10 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 	return k, nil
 }
 
-// share hands numbers to the calls of [from, to) and returns the first one that gets none. Each call
-// gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If a call
-// wants one run, the rest of a run that is too short or has another stride than 1 is skipped.
+// share hands numbers to the calls of [from, to) and returns the first one that gets none. Each
+// call gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If
+// a call wants one run, the rest of a run that is too short or has another stride than 1 is
+// skipped.
 func (p *pipeline) share(i *instance, numbers *seqd.Sequence, from, to int) (made int) {
 	rest := numbers.Runs() // which it cuts
 	var skipped seqd.Sequence
@@ -416,8 +417,8 @@ func (p *pipeline) enteredBy(k int) int {
 }
 
 // takeFrom appends the first n numbers of runs, which it changes, to s, and returns what is left of
-// runs. If there are fewer, it takes none. Calls that share numbers rely on rest: a number that was taken
-// is not in it.
+// runs. If there are fewer, it takes none. Calls that share numbers rely on rest: a number that was
+// taken is not in it.
 func takeFrom(s *seqd.Sequence, runs []seqd.Run, n int) (rest []seqd.Run, ok bool) {
 	held := 0
 	for k := 0; k < len(runs) && held < n; k++ {

@@ -37,9 +37,9 @@ func (is *Issuer) Details(most int) (list []Details) {
 }
 
 // Health returns the biz types that cannot issue because of this node or its back ends, sorted by
-// name, at most that many; total is how many there are. It looks at those that the issuer holds. Those
-// that could not be fetched count too if the issuer holds no other. It does no I/O and is safe for
-// concurrent use.
+// name, at most that many; total is how many there are. It looks at those that the issuer holds.
+// Those that could not be fetched count too if the issuer holds no other. It does no I/O and is
+// safe for concurrent use.
 func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	unread := is.fetcher.unreadNow()
 	if !is.cutOff() {
@@ -89,8 +89,8 @@ func (is *Issuer) Holds(name string) bool {
 // Look returns the state of one biz type, which counts as used. A biz type that the issuer does not
 // hold is fetched first, which takes at most 2 s. It is unready until it has been initialised, and,
 // if it is not disabled, also for the reasons that [Definition].Aside makes bearable for a node. An
-// error says that there is no such biz type: [seqd.CodeUnknownBizType] or [seqd.CodeInvalidBizType]. Look is
-// safe for concurrent use.
+// error says that there is no such biz type: [seqd.CodeUnknownBizType] or
+// [seqd.CodeInvalidBizType]. Look is safe for concurrent use.
 func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 	_, c, err := is.settled(ctx, name, &pass{})
 	state := State{BizType: name, Disabled: c.disabled()}
@@ -116,8 +116,8 @@ func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].Aside or [seqd.CodeStoreFailedOver] make bearable, and those that could not be fetched,
-// sorted by name, at most that many; total is how many there are. It contains none that
+// [Definition].Aside or [seqd.CodeStoreFailedOver] make bearable, and those that could not be
+// fetched, sorted by name, at most that many; total is how many there are. It contains none that
 // [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	unread := is.fetcher.unreadNow()

@@ -195,8 +195,8 @@ func wantHeld(t *testing.T, what string, s *slot, want content) {
 	}
 }
 
-// TestDroppedSlot: a name that is removed leaves no slot behind, unless the issuer began with it; what
-// there is to inherit stays; and who waits to change it gets the slot that is there then.
+// TestDroppedSlot: a name that is removed leaves no slot behind, unless the issuer began with it;
+// what there is to inherit stays; and who waits to change it gets the slot that is there then.
 func TestDroppedSlot(t *testing.T) {
 	for name, test := range map[string]struct {
 		known bool // at the start

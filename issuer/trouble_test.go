@@ -223,8 +223,8 @@ func TestMostFetches(t *testing.T) {
 	})
 }
 
-// TestCallersOfAnAbandonedInit checks that callers who wait for an Init that ends after Close get no
-// numbers.
+// TestCallersOfAnAbandonedInit checks that callers who wait for an Init that ends after Close get
+// no numbers.
 func TestCallersOfAnAbandonedInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hanging(time.Second)
@@ -248,7 +248,8 @@ func TestCallersOfAnAbandonedInit(t *testing.T) {
 	})
 }
 
-// TestErrorsOfALedger checks that no error of a ledger is taken for success, and that a panic is an error.
+// TestErrorsOfALedger checks that no error of a ledger is taken for success, and that a panic is an
+// error.
 func TestErrorsOfALedger(t *testing.T) {
 	for code, why := range map[seqd.Code]*seqd.Error{seqd.CodeStoreUnavailable: seqd.Errorf(seqd.CodeStoreUnavailable, "away"), seqd.CodeInternal: nil} {
 		errorsOfALedger(t, &unable{why: why}, code)
@@ -330,8 +331,8 @@ func TestUnreadIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// TestFailedInitIsLoggedOnce checks that the log has each reason why a biz type cannot issue, and has
-// it once if attempts in a row fail for it.
+// TestFailedInitIsLoggedOnce checks that the log has each reason why a biz type cannot issue, and
+// has it once if attempts in a row fail for it.
 func TestFailedInitIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -375,8 +376,8 @@ func TestOpenedBesideWhatFails(t *testing.T) {
 	})
 }
 
-// TestDisableWhatWasNeverThere checks that a name without a definition can be disabled: then callers
-// get why.
+// TestDisableWhatWasNeverThere checks that a name without a definition can be disabled: then
+// callers get why.
 func TestDisableWhatWasNeverThere(t *testing.T) {
 	is := newIssuer(t, issuer.Options{})
 	must.Do(t, is.Disable(t.Context(), "order", seqd.Errorf(seqd.CodeDisabled, "no")))

@@ -15,11 +15,11 @@ type Answers interface {
 	// Claim keeps a claim for the time lease if nothing is kept under the ID, and returns "".
 	// Otherwise it changes nothing and returns what is kept. A claim need not survive the process.
 	Claim(ctx context.Context, id, claim string, lease time.Duration) (held string, err error)
-	// Swap replaces the claim old by text, and returns "". Otherwise it changes nothing and returns what
-	// is kept, or [ErrNotFound] if nothing is. A claim that has ended may still be replaced if nobody
-	// has claimed the ID since. If text equals old, the claim is renewed for the time keep. Otherwise
-	// text is the answer: it is durable when Swap returns, and is kept for at least the time keep.
-	// After another error it may be kept, now or later.
+	// Swap replaces the claim old by text, and returns "". Otherwise it changes nothing and returns
+	// what is kept, or [ErrNotFound] if nothing is. A claim that has ended may still be replaced if
+	// nobody has claimed the ID since. If text equals old, the claim is renewed for the time keep.
+	// Otherwise text is the answer: it is durable when Swap returns, and is kept for at least the time
+	// keep. After another error it may be kept, now or later.
 	Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error)
 	// Drop ends a claim. It does nothing if another claim or an answer is kept.
 	Drop(ctx context.Context, id, claim string) error

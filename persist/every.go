@@ -25,7 +25,8 @@ func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[D
 	return DocumentsUnder(ctx, from, kind, "")
 }
 
-// DocumentsUnder is [EveryDocument] for the documents whose keys begin with a prefix and are longer.
+// DocumentsUnder is [EveryDocument] for the documents whose keys begin with a prefix and are
+// longer.
 func DocumentsUnder(ctx context.Context, from Documents, kind, prefix string) iter.Seq2[Document, error] {
 	return pages(prefix, func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
 }

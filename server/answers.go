@@ -24,8 +24,8 @@ const (
 	shareOfWrite  = 3
 )
 
-// openAnswers returns what keeps answers: in Redis if there is one, else in the store. Never in both: nodes could
-// disagree on where an answer is.
+// openAnswers returns what keeps answers: in Redis if there is one, else in the store. Never in
+// both: nodes could disagree on where an answer is.
 func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	cfg, env := b.base.cfg, b.env()
 	b.base.background.run(ctx, b.quota.Follow)

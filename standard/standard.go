@@ -1,5 +1,5 @@
-// Package standard registers every store, strategy, plugin and rejection handler that comes with seqd. A
-// program imports it for its side effects, beside packages of its own:
+// Package standard registers every store, strategy, plugin and rejection handler that comes with
+// seqd. A program imports it for its side effects, beside packages of its own:
 //
 //	import (
 //		_ "example.com/acme/mystrategy" // calls strategy.Register in an init function

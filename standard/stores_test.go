@@ -100,8 +100,8 @@ func TestStoresOpen(t *testing.T) {
 	}
 }
 
-// Every driver below persist is registered here, and nothing in server names one. Only the default is
-// named.
+// Every driver below persist is registered here, and nothing in server names one. Only the default
+// is named.
 func TestStoresAreNamedOnce(t *testing.T) {
 	names := driver.Names()
 	for _, file := range must.Get(filepath.Glob("../persist/*/driver.go"))(t) {

@@ -121,8 +121,9 @@ const (
 	mostIncrement = 65_535
 )
 
-// Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why. Of rows
-// that would share a biz type none is imported: it would begin below what another of them issued.
+// Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why. Of
+// rows that would share a biz type none is imported: it would begin below what another of them
+// issued.
 func Plan(rows []Row, o Options) []Item {
 	items, sharing := make([]Item, 0, len(rows)), make(map[string][]string)
 	for _, row := range rows {

@@ -156,8 +156,8 @@ func openMongo(t *testing.T, server *testenv.Mongo, database string) *mongo.Stor
 	return s
 }
 
-// A key that Redis lost is new. A lost claim does not lead to two different answers: what was issued
-// under it is skipped.
+// A key that Redis lost is new. A lost claim does not lead to two different answers: what was
+// issued under it is skipped.
 func TestRedisLost(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -133,8 +133,8 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 	}
 }
 
-// With a synchronous standby and failover lossless nothing is skipped, and the fence is not compared:
-// a ledger continues on the new server.
+// With a synchronous standby and failover lossless nothing is skipped, and the fence is not
+// compared: a ledger continues on the new server.
 func TestPostgresLosslessFailover(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

@@ -82,8 +82,8 @@ func (h How) Patience(timeout time.Duration) time.Duration {
 }
 
 // Trace is called before a command is sent. It returns nil if the command is not traced. Otherwise
-// done is called when the command has ended: with nil, or with an error and a word or number for its
-// kind. The trace shows the kind only, because the error may contain what was written.
+// done is called when the command has ended: with nil, or with an error and a word or number for
+// its kind. The trace shows the kind only, because the error may contain what was written.
 type Trace func(ctx context.Context, c Command) (done func(err error, kind string))
 
 // Command is what a trace shows of a command. It has nothing of what is stored.

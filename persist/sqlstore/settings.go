@@ -49,8 +49,8 @@ func (s *Settings) Check(key string, err error) (list []seqd.Problem) {
 	return list
 }
 
-// Options returns the options of a store with these settings. system is what OpenTelemetry calls the
-// kind of server.
+// Options returns the options of a store with these settings. system is what OpenTelemetry calls
+// the kind of server.
 func (s *Settings) Options(how driver.How, system string) Options {
 	o := Options{
 		Timeout: how.Patience(s.Timeout), MaxConnections: s.MaxConnections, Lossless: s.Failover == Lossless, Now: how.Now,
@@ -62,8 +62,8 @@ func (s *Settings) Options(how driver.How, system string) Options {
 	return o
 }
 
-// traced returns a function for [Options.Trace], nil if nothing is traced. That there is no such row
-// is an answer, and no failure.
+// traced returns a function for [Options.Trace], nil if nothing is traced. That there is no such
+// row is an answer, and no failure.
 func traced(trace driver.Trace, system string) func(ctx context.Context, statement string) func(error) {
 	if trace == nil {
 		return nil

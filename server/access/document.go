@@ -42,8 +42,8 @@ const (
 // IsGone reports whether a document is what a deleted token left.
 func IsGone(doc persist.Document) bool { return doc.Body == goneBody }
 
-// goneOf returns the document that a token leaves that is deleted now. latest is the later of the times
-// of this node and of the store: so one wrong clock ends nothing early.
+// goneOf returns the document that a token leaves that is deleted now. latest is the later of the
+// times of this node and of the store: so one wrong clock ends nothing early.
 func goneOf(t Token, now time.Time, latest int64) persist.Document {
 	return persist.Document{
 		Kind: Kind, Key: t.Name, Revision: t.Revision + 1, Body: goneBody, Timestamp: now.UnixMilli(), Expires: latest + gonePeriod.Milliseconds(),

@@ -105,8 +105,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// A change says when it was made, and the deletion of a token removes what earlier deletions left: not
-// too early if a node's clock was behind, or is ahead.
+// A change says when it was made, and the deletion of a token removes what earlier deletions left:
+// not too early if a node's clock was behind, or is ahead.
 func TestClockOfChanges(t *testing.T) {
 	now, ahead := begin, time.Duration(0)
 	own := func() time.Time { return now.Add(ahead) }

@@ -74,10 +74,10 @@ func fileMustExist(cfg config.Store) error {
 	return nil
 }
 
-// checkPrior returns why a new store must not be used beside Redis: Redis has cursors of a cluster with
-// another store, whose numbers would repeat. If Redis cannot be asked, it returns
-// [persist.ErrUnavailable] for a store that nodes share. A store in a file has no cursors in Redis, so
-// it does not wait for it.
+// checkPrior returns why a new store must not be used beside Redis: Redis has cursors of a cluster
+// with another store, whose numbers would repeat. If Redis cannot be asked, it returns
+// [persist.ErrUnavailable] for a store that nodes share. A store in a file has no cursors in Redis,
+// so it does not wait for it.
 func (o StoreOptions) checkPrior(ctx context.Context, cfg config.Store) error {
 	if o.Prior == nil || cfg.Forgets() {
 		return nil

@@ -3,8 +3,8 @@
 // httpapi serves beside its own.
 //
 // Each of the three has a file, which begins with what its clients rely on. All of them ask the
-// gate and issue through the [issuer.Issuer], as every other protocol does. CONTRIBUTING.md says how
-// to add a fourth.
+// gate and issue through the [issuer.Issuer], as every other protocol does. CONTRIBUTING.md says
+// how to add a fourth.
 package compat
 
 import (

@@ -138,8 +138,8 @@ func keyless() []section {
 }
 
 // keysOf lists the fields of a struct that carry a config tag, nested structs with a dot between.
-// The fields of an embedded struct are listed as those of the outer one. A map holds the sections of
-// the drivers.
+// The fields of an embedded struct are listed as those of the outer one. A map holds the sections
+// of the drivers.
 func keysOf(prefix string, v reflect.Value) []Key {
 	var keys []Key
 	for i := range v.NumField() {

@@ -19,7 +19,8 @@ import (
 
 var _ issuer.Source = (*Catalogue)(nil)
 
-// Fetch implements [issuer.Source]: it reads the definition of a biz type, and puts it into the issuer.
+// Fetch implements [issuer.Source]: it reads the definition of a biz type, and puts it into the
+// issuer.
 func (c *Catalogue) Fetch(ctx context.Context, name string) error {
 	if c.locked || c.absent.has(name, c.states.now()) {
 		return noBizType(name)

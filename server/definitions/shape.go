@@ -62,8 +62,8 @@ func checkNew(bizType seqd.BizType, known string) []seqd.Problem {
 // were issued, if the store has no record of their shape.
 func Unrecorded(bizType seqd.BizType) []seqd.Problem { return unrecorded(bizType, "", true) }
 
-// unrecorded returns what the plugins of a biz type must know. known is its last shape, "" if that is
-// not known, and issued is whether it has issued.
+// unrecorded returns what the plugins of a biz type must know. known is its last shape, "" if that
+// is not known, and issued is whether it has issued.
 func unrecorded(bizType seqd.BizType, known string, issued bool) (problems []seqd.Problem) {
 	for i, binding := range bizType.Plugins {
 		factory, err := plugin.Lookup(binding.Name)

@@ -18,7 +18,8 @@ type state struct {
 	deleted  bool
 	damaged  bool // the document cannot be read
 	unusable bool // this process cannot build it
-	// over is set if what was built did not close well: it may still be at work. It is nil if nothing was.
+	// over is set if what was built did not close well: it may still be at work. It is nil if nothing
+	// was.
 	over *atomic.Bool
 }
 

@@ -310,7 +310,8 @@ func TestPollPastWhatHangs(t *testing.T) {
 }
 
 // A document that cannot be followed is the only one that counts as unfollowed, found by a poll or
-// when all are read again, until it can be. A kind whose documents cannot be listed counts as a whole.
+// when all are read again, until it can be. A kind whose documents cannot be listed counts as a
+// whole.
 func TestUnfollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}

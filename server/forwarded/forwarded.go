@@ -21,9 +21,9 @@ const (
 // Headers are all of them.
 func Headers() []string { return []string{For, Std, RealIP} }
 
-// Proxies are the proxies whose header is believed. The zero value believes nobody. Its methods take
-// the other end of the connection that a request came by, as host:port, and the request's header
-// with canonical names.
+// Proxies are the proxies whose header is believed. The zero value believes nobody. Its methods
+// take the other end of the connection that a request came by, as host:port, and the request's
+// header with canonical names.
 type Proxies struct {
 	header string
 	nets   []netip.Prefix

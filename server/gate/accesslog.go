@@ -8,8 +8,8 @@ import (
 )
 
 // AccessLog decides which requests get a line in the access log, with a limit of lines per second.
-// Failed requests have a limit of their own, of the same size, so that a flood of good ones does not
-// hide failures. It is safe for concurrent use.
+// Failed requests have a limit of their own, of the same size, so that a flood of good ones does
+// not hide failures. It is safe for concurrent use.
 type AccessLog struct {
 	refusedOnly  bool
 	good, failed *rate.Limiter
@@ -27,9 +27,9 @@ func newAccessLog(kind string, perSecond int) *AccessLog {
 	return &AccessLog{refusedOnly: kind == "refused", good: rate.NewLimiter(most, perSecond), failed: rate.NewLimiter(most, perSecond)}
 }
 
-// Takes reports whether a request that was answered at now gets a line, and how many requests before
-// it got none because there were too many. refused is true if it got an error, and failed if the
-// error is a failure of the service.
+// Takes reports whether a request that was answered at now gets a line, and how many requests
+// before it got none because there were too many. refused is true if it got an error, and failed if
+// the error is a failure of the service.
 func (l *AccessLog) Takes(refused, failed bool, now time.Time) (skipped int64, ok bool) {
 	if l.refusedOnly && !refused {
 		return 0, false

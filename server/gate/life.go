@@ -33,10 +33,10 @@ type Running struct {
 
 // Answers keeps and replays answers to requests with an Idempotency-Key.
 type Answers interface {
-	// Once fills call by calling issue. If numbers were already issued for the same
-	// Idempotency-Key, biz type, key and caller, it returns their display forms instead, separated
-	// by line breaks and never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps
-	// no answer if issue clears that.
+	// Once fills call by calling issue. If numbers were already issued for the same Idempotency-Key,
+	// biz type, key and caller, it returns their display forms instead, separated by line breaks and
+	// never "". After an error, call has no numbers. It sets call.AnswerKept, and keeps no answer if
+	// issue clears that.
 	Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error)
 	// Admit sets call.NoAnswer.
 	Admit(call *seqd.Call)

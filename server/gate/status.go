@@ -63,8 +63,8 @@ func StatusOf(code seqd.Code) (number int, known bool) {
 	return number, known
 }
 
-// ReasonOf returns what callers may see of why a biz type cannot issue or is degraded. It leaves out
-// the cause. A code that is not known becomes [seqd.CodeInternal].
+// ReasonOf returns what callers may see of why a biz type cannot issue or is degraded. It leaves
+// out the cause. A code that is not known becomes [seqd.CodeInternal].
 func ReasonOf(bizType string, why *seqd.Error) admin.Reason {
 	code := why.Code
 	if _, known := StatusOf(code); !known {

@@ -13,8 +13,8 @@ import (
 // ErrCompact is returned by [Compact] when there is nothing to compact.
 var ErrCompact = errors.New("nothing was compacted")
 
-// Compact rewrites the files of a store that is a file without their free space, and writes to w how
-// large each was and is. No seqd may be running on them.
+// Compact rewrites the files of a store that is a file without their free space, and writes to w
+// how large each was and is. No seqd may be running on them.
 func Compact(cfg *config.Config, w io.Writer) error {
 	file, ok := cfg.Store.Chosen().(driver.File)
 	if !ok {

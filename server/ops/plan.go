@@ -46,8 +46,8 @@ type plan struct {
 	stands, fresh int64
 	// slip is why the raise looks like a slip, "" if it does not.
 	slip string
-	// unsaid is what the definition must say, because the store does not know what IDs looked like; "" if
-	// it does.
+	// unsaid is what the definition must say, because the store does not know what IDs looked like; ""
+	// if it does.
 	unsaid string
 	// beside is whether nodes may run.
 	beside bool
@@ -70,8 +70,8 @@ func (f *repair) plan(ctx context.Context, j job) (p plan, err error) {
 	return p, err
 }
 
-// unsaid returns what a definition must say before numbers continue, because the store has no record
-// of what earlier IDs looked like; "" if it has, or if that makes no difference.
+// unsaid returns what a definition must say before numbers continue, because the store has no
+// record of what earlier IDs looked like; "" if it has, or if that makes no difference.
 func (f *repair) unsaid(ctx context.Context, b seqd.BizType) (string, error) {
 	problems := definitions.Unrecorded(b)
 	if len(problems) == 0 {

@@ -3,10 +3,10 @@
 // [Options]. Only [Name] says what counters there are; DESIGN §3 "Keys" says what another dimension
 // beside key and period needs.
 //
-// A [Set] holds the counters that a node has open. It opens a counter at its first use, once for all
-// callers who wait, and closes the one that was used longest ago if too many are open, and those
-// that nobody uses. A counter is opened again only after closing it ended, so what it gives back or
-// leaves behind is there by then.
+// A [Set] holds the counters that a node has open. It opens a counter at its first use, once for
+// all callers who wait, and closes the one that was used longest ago if too many are open, and
+// those that nobody uses. A counter is opened again only after closing it ended, so what it gives
+// back or leaves behind is there by then.
 //
 //   - name.go: the names of counters, and which keys have one
 //   - set.go: counters are opened, used and closed one by one
@@ -53,8 +53,8 @@ type Options[C any] struct {
 	// Close closes a counter that Open returned. It runs once for each, while nobody uses the
 	// counter, or in [Set.Close], which returns its error. Otherwise nobody else sees the error.
 	Close func(ctx context.Context, name Name, counter C) error
-	// Context is the parent of Open's contexts. It should end when [Set.Close] is called, so that Close
-	// need not wait; nil for one that does.
+	// Context is the parent of Open's contexts. It should end when [Set.Close] is called, so that
+	// Close need not wait; nil for one that does.
 	Context context.Context
 }
 
@@ -80,9 +80,9 @@ type Set[C any] struct {
 	work     sync.WaitGroup // goroutines; added to under mu and before closed
 }
 
-// parallel is how many counters are opened and closed at once. The store merges what comes together,
-// so more of them need fewer syncs. A counter that is opened waits for its turn, and keeps it until
-// the one that had to make room is closed: so no more than that are closed late.
+// parallel is how many counters are opened and closed at once. The store merges what comes
+// together, so more of them need fewer syncs. A counter that is opened waits for its turn, and
+// keeps it until the one that had to make room is closed: so no more than that are closed late.
 const parallel = 256
 
 // NewSet returns a set without counters.
@@ -206,8 +206,8 @@ func (s *Set[C]) acquire(ctx context.Context, name Name, by string, late <-chan 
 	}
 }
 
-// join returns an open counter for use, or a channel to wait for. If it returns an entry with it, the
-// counter is being opened, for this caller too.
+// join returns an open counter for use, or a channel to wait for. If it returns an entry with it,
+// the counter is being opened, for this caller too.
 func (s *Set[C]) join(name Name, by string) (e *Entry[C], done chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

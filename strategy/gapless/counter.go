@@ -235,8 +235,8 @@ func (c *counter) count(r *ledger.Request) {
 	}
 }
 
-// tell tells of a reservation that expired, in a goroutine of its own: mu is held, and those who are
-// told may call back.
+// tell tells of a reservation that expired, in a goroutine of its own: mu is held, and those who
+// are told may call back.
 func (c *counter) tell(e *ledger.Entry) {
 	x := seqd.Expiry{
 		Reservation: seqd.Reservation{
@@ -332,8 +332,8 @@ func (c *counter) close(ctx context.Context) error {
 	}
 }
 
-// stop ends what a counter that is closed does by itself. Its strategy may have been refused for good
-// what it still had to do.
+// stop ends what a counter that is closed does by itself. Its strategy may have been refused for
+// good what it still had to do.
 func (c *counter) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// A keyed biz type has a counter for each key and period, and no claims. Past periods are removed as
-// those of [Periodic] are, with one difference, because there may be millions of counters: the
+// A keyed biz type has a counter for each key and period, and no claims. Past periods are removed
+// as those of [Periodic] are, with one difference, because there may be millions of counters: the
 // tombstone is not read after each allocation, but every graveTrust. So it is raised that long and
 // more before anything is removed.
 
@@ -26,8 +26,8 @@ type grave struct {
 	asked time.Time   // when the question was sent
 }
 
-// checkGrave returns an error for a period whose counters were removed, or will be soon. It is called
-// after an allocation: what it knows is at most graveTrust older than that.
+// checkGrave returns an error for a period whose counters were removed, or will be soon. It is
+// called after an allocation: what it knows is at most graveTrust older than that.
 func (f *family) checkGrave(ctx context.Context, p seqd.Period) error {
 	if g := f.grave.Load(); g != nil && time.Since(g.asked) <= graveTrust {
 		return f.refuseBuried(p, g)

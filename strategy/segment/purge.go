@@ -228,8 +228,8 @@ func named[T any](records iter.Seq2[T, error], name func(T) string) iter.Seq2[st
 	}
 }
 
-// removeAll removes counters, several at a time, and returns how many, and an error if some were not
-// removed.
+// removeAll removes counters, several at a time, and returns how many, and an error if some were
+// not removed.
 func (f *family) removeAll(ctx context.Context, all []string) (removed int, err error) {
 	var (
 		mu sync.Mutex // guards removed and err
