@@ -2,7 +2,6 @@ package counters
 
 import (
 	"context"
-	"maps"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/lockorder"
@@ -66,30 +65,37 @@ func (m *Memory[V]) Keep(name Name, known V) {
 	}
 }
 
-// All returns what is known of all counters.
-func (m *Memory[V]) All() map[Name]V {
+// All returns what is known of all counters, what was kept last at the end.
+func (m *Memory[V]) All() []Memo[V] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := maps.Clone(m.older)
-	if all == nil {
-		all = make(map[Name]V, len(m.newer))
+	all := make([]Memo[V], 0, len(m.older)+len(m.newer)+len(m.refusing))
+	for _, some := range []map[Name]V{m.older, m.newer, m.refusing} {
+		for name, known := range some {
+			all = append(all, Memo[V]{name, known})
+		}
 	}
-	maps.Copy(all, m.newer)
-	maps.Copy(all, m.refusing)
 	return all
+}
+
+// Memo is what is known of one counter.
+type Memo[V Known] struct {
+	Name  Name
+	Known V
 }
 
 // Knower is a strategy of several counters, or what stays of one.
 type Knower[V Known] interface {
-	// Knows returns what is known of the counters. It may be asked at any time.
-	Knows() map[Name]V
+	// Knows returns what is known of the counters, what must be forgotten last at the end. Of two memos
+	// of one counter the later one counts. It may be asked at any time.
+	Knows() []Memo[V]
 }
 
 // Inherit keeps what a strategy knows, if it is a [Knower].
 func (m *Memory[V]) Inherit(from seqd.Strategy) {
 	if k, ok := from.(Knower[V]); ok {
-		for name, known := range k.Knows() {
-			m.Keep(name, known)
+		for _, memo := range k.Knows() {
+			m.Keep(memo.Name, memo.Known)
 		}
 	}
 }
@@ -106,36 +112,19 @@ func (Nobody) Generate(context.Context, int, *seqd.Sequence) error { return ErrS
 // Close has nothing to end.
 func (Nobody) Close(context.Context) error { return nil }
 
-// legacy is what stays of a closed strategy. It is smaller than a map, because there may be very
-// many.
+// legacy is what stays of a closed strategy.
 type legacy[V Known] struct {
 	Nobody
-	kept []memo[V]
-}
-
-type memo[V Known] struct {
-	name  Name
-	known V
+	kept []Memo[V]
 }
 
 // Legacy returns what stays of a closed strategy, nil if it knows nothing.
 func Legacy[V Known](of Knower[V]) seqd.Strategy {
-	all := of.Knows()
-	if len(all) == 0 {
-		return nil
+	if kept := of.Knows(); len(kept) > 0 {
+		return &legacy[V]{kept: kept}
 	}
-	left := &legacy[V]{kept: make([]memo[V], 0, len(all))}
-	for name, known := range all {
-		left.kept = append(left.kept, memo[V]{name, known})
-	}
-	return left
+	return nil
 }
 
 // Knows implements [Knower].
-func (l *legacy[V]) Knows() map[Name]V {
-	all := make(map[Name]V, len(l.kept))
-	for _, e := range l.kept {
-		all[e.name] = e.known
-	}
-	return all
-}
+func (l *legacy[V]) Knows() []Memo[V] { return l.kept }

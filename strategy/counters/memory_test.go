@@ -2,6 +2,7 @@ package counters
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -28,7 +29,7 @@ func TestMemory(t *testing.T) {
 				t.Fatalf("of %d it knows %d after %d others", i-back, got, back)
 			}
 		}
-		if got := m.Of(Name{Key: "stands"}); got.last != 7 || m.All()[Name{Key: "stands"}] != got {
+		if got := m.Of(Name{Key: "stands"}); got.last != 7 || !slices.Contains(m.All(), Memo[fact]{Name{Key: "stands"}, got}) {
 			t.Fatalf("what refuses was forgotten after %d others: %v", i, got)
 		}
 	}
@@ -40,3 +41,30 @@ func TestMemory(t *testing.T) {
 		t.Errorf("what no longer refuses is remembered for ever: %v", got)
 	}
 }
+
+// An heir forgets first what was closed first, as its predecessor would have.
+func TestInherit(t *testing.T) {
+	last, name := 0, func(i int) Name { return Name{Key: fmt.Sprint(i)} }
+	first := process{&Memory[fact]{Least: 20}}
+	for generation, more := range []int{39, 1, 25, 0, 14, 1} {
+		for range more {
+			last++
+			first.Keep(name(last), fact{last, false})
+		}
+		heir := process{&Memory[fact]{Least: 20}}
+		if heir.Inherit(Legacy(first)); len(heir.All()) >= 40 {
+			t.Errorf("generation %d remembers %d", generation, len(heir.All()))
+		}
+		for i := last - 19; i <= last; i++ {
+			if heir.Of(name(i)).last != i {
+				t.Errorf("generation %d does not know %d of %d", generation, i, last)
+			}
+		}
+		first = heir
+	}
+}
+
+// process is a strategy without open counters.
+type process struct{ *Memory[fact] }
+
+func (p process) Knows() []Memo[fact] { return p.All() }

@@ -344,7 +344,7 @@ func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 func (s *Strategy) Inherit(from seqd.Strategy) { s.seen.Inherit(from) }
 
 // Knows implements [counters.Knower].
-func (s *Strategy) Knows() map[counters.Name]ledger.Seen { return s.seen.All() }
+func (s *Strategy) Knows() []counters.Memo[ledger.Seen] { return s.seen.All() }
 
 // Legacy implements [seqd.Testator].
 func (s *Strategy) Legacy() seqd.Strategy { return counters.Legacy(s) }

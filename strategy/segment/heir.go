@@ -62,16 +62,16 @@ func (f *family) Inherit(from seqd.Strategy) { f.memory.Inherit(from) }
 func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(f.memory.Of(name))) }
 
 // Knows implements [counters.Knower]. A counter that is still being opened has issued nothing.
-func (f *family) Knows() map[counters.Name]known {
-	open := make(map[counters.Name]known)
+func (f *family) Knows() []counters.Memo[known] {
+	var open []counters.Memo[known]
 	f.set.Each(func(name counters.Name, c counting) {
 		if k := c.knows(); k != (known{}) {
-			open[name] = k
+			open = append(open, counters.Memo[known]{Name: name, Known: k})
 		}
 	})
 	all := f.memory.All() // after that, because what is closed meanwhile is kept
-	for name, k := range open {
-		all[name] = k.with(all[name])
+	for _, m := range open {
+		all = append(all, counters.Memo[known]{Name: m.Name, Known: m.Known.with(f.memory.Of(m.Name))})
 	}
 	return all
 }

@@ -2,7 +2,7 @@ package segment
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,8 +184,11 @@ func TestLegacyOfPeriods(t *testing.T) {
 	}
 	heir := periodic(t, memory.New(time.Now), c.Now, nil, daily)
 	heir.Inherit(first.Legacy())
-	if got, want := heir.Knows(), first.Knows(); len(got) != 3 || !maps.Equal(got, want) {
-		t.Errorf("the heir knows %v, the strategy knew %v", got, want)
+	got, want := heir.Knows(), first.Knows()
+	for _, memo := range want {
+		if len(got) != 3 || len(want) != 3 || !slices.Contains(got, memo) {
+			t.Errorf("the heir knows %v, the strategy knew %v", got, want)
+		}
 	}
 	closed(t, heir)
 }

@@ -126,9 +126,9 @@ func TestIdleKeysAreClosed(t *testing.T) {
 
 // issuedOf returns the highest number that an open key has issued.
 func (s *Keyed) issuedOf(key string) (issued int64) {
-	for name, k := range s.Knows() {
-		if name.Key == key {
-			issued = k.issued
+	for _, memo := range s.Knows() {
+		if memo.Name.Key == key {
+			issued = memo.Known.issued
 		}
 	}
 	return issued
