@@ -176,6 +176,9 @@ func (s *settings) restored(env *clitool.Env) *cobra.Command {
 		Long: `After restoring a backup of the store, or of the Redis that holds machine IDs: make every new lease
 of a machine ID begin above all that may have been granted. Current leases stay.
 
+Run it also while all nodes are stopped and another Redis shall hold machine IDs: from then on that
+one counts, and nodes with the former one get none.
+
 With --shut-tokens it also disables the tokens of the store, because some are valid again that were
 deleted, disabled or limited after the backup. Enable those that are right with a token of the
 configuration, by 'seqd tokens change NAME --enable'.`,

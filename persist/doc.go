@@ -11,7 +11,8 @@
 //
 // Everything else is kept as documents, so drivers know nothing of it: definitions of biz types,
 // tokens, the cluster's ID ([ClusterID]), the shapes of IDs ([ShapesIn]), which periods exist and
-// were removed ([PeriodKind], [PurgedKind]), and gapless counters ([LedgerKind]).
+// were removed ([PeriodKind], [PurgedKind]), gapless counters ([LedgerKind]), and which registry of
+// machine IDs in Redis counts.
 //
 // Two nodes never issue the same number because [Counters].Allocate gives each number to one caller
 // (invariant U1 of docs/DESIGN.md). Test "concurrent allocations never overlap" of package

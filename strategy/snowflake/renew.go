@@ -12,7 +12,7 @@ import (
 func (h *holder) hold(ctx context.Context) {
 	for pause := h.settings.RenewInterval; h.pause(ctx, pause); {
 		err := h.renewOnce(ctx)
-		if errors.Is(err, errLost) {
+		if errors.Is(err, errLost) || errors.Is(err, errUnnamed) {
 			h.lose(err)
 			return
 		}

@@ -19,8 +19,10 @@ type slotRegistry struct {
 	env   *environment
 	// check returns why the registry cannot be used as it is configured. It may be nil.
 	check func(context.Context) error
-	name  string
-	title string // the name for operators
+	// naming says whether the store names this registry.
+	naming *naming
+	name   string
+	title  string // the name for operators
 
 	// surveyed is when the whole registry was last read while a lease is held.
 	surveyed time.Time
@@ -50,6 +52,9 @@ func (r *slotRegistry) look(ctx context.Context, ids ...int64) (persist.SlotTabl
 
 // prepared reads the registry after making the changes that its bootstrap part needs. What the node
 // knows by then says how far leases reach: biz types come at any time, on other nodes too.
+//
+// With ids the caller renews a lease. If that is on record, an earlier process has compared the
+// registry with what the store names, so a store that is away does not matter.
 func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.SlotTable, error) {
 	for {
 		r.reach = max(r.reach, holders.reach(r))
@@ -64,6 +69,18 @@ func (r *slotRegistry) prepared(ctx context.Context, ids ...int64) (persist.Slot
 		swap, err := r.prepare(t)
 		if err != nil {
 			return t, err
+		}
+		incarnation, settled, err := r.naming.settle(ctx, t)
+		if err != nil && (t.Set == nil || len(ids) == 0 || !away(err)) {
+			return t, err
+		}
+		if err == nil && !settled {
+			continue
+		}
+		if incarnation != "" {
+			again, _ := r.refloor(t)
+			again.NewSet.Incarnation = incarnation
+			swap = &again
 		}
 		if swap == nil {
 			r.reach = max(r.reach, t.Set.Ahead)
@@ -115,8 +132,8 @@ func (r *slotRegistry) lastSeen() seen {
 	return r.seen
 }
 
-// survey reads the whole registry from time to time, in the background and only to count. Renewals
-// do not wait for it, and its errors do not matter.
+// survey reads the whole registry from time to time, in the background: to count, and to see whether
+// the store still names it. Renewals do not wait for it, and its errors do not matter.
 func (r *slotRegistry) survey(ctx context.Context) {
 	if time.Since(r.surveyed) < surveyPause {
 		return
@@ -128,5 +145,6 @@ func (r *slotRegistry) survey(ctx context.Context) {
 		if t, err := r.slots.Look(ctx, r.name); err == nil {
 			r.counted(t)
 		}
+		r.naming.review(ctx)
 	})
 }

@@ -103,12 +103,25 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	m := newMember(env, settings, l)
-	for {
+	names := newNaming(&environment{env}, settings, registryName(l))
+	for incarnation := ""; ; {
 		t, err := registry.Look(ctx, registryName(l))
 		if err != nil {
 			return "", err
 		}
+		if names != nil && incarnation == "" {
+			// What other registries granted until the store names this one is below the floor that
+			// the next look leads to.
+			incarnation = drawn()
+			if err := names.force(ctx, named{incarnation, t.Source, names.place}); err != nil {
+				return "", err
+			}
+			continue
+		}
 		swap, from := m.refloor(t)
+		if names != nil {
+			swap.NewSet.Incarnation = incarnation
+		}
 		if made, err := registry.Swap(ctx, registryName(l), swap); made || err != nil {
 			return "leases that are granted from now on begin at " + at(from), err
 		}

@@ -54,7 +54,7 @@ func callerError(err error) *seqd.Error {
 		return e
 	case errors.Is(err, errLayout), errors.Is(err, errCluster), errors.Is(err, persist.ErrNewer), errors.Is(err, statefile.ErrForeign), errors.Is(err, redisslots.ErrForeign):
 		return &seqd.Error{Code: seqd.CodeConflict, Detail: err.Error(), Err: err}
-	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid), errors.Is(err, errStandby), errors.Is(err, errSkew):
+	case errors.Is(err, redisslots.ErrUnfit), errors.Is(err, persist.ErrInvalid), errors.Is(err, errStandby), errors.Is(err, errUnnamed), errors.Is(err, errSkew):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: err.Error(), RetryAfter: time.Second, Err: err}
 	case errors.Is(err, errFile):
 		return &seqd.Error{Code: seqd.CodeNoMachineID, Detail: "stateDir: the file of the reservation cannot be used", RetryAfter: time.Second, Err: err}

@@ -84,9 +84,7 @@ func endRestore(w *World, f *fault) {
 	}
 	w.store.Restore(f.backup.Backup, strings.HasSuffix(f.way, recovered))
 	w.raiseAll(f, issued)
-	w.operate(f, "say that the store was restored", func(ctx context.Context, cfg *config.Config) error {
-		return ops.Restored(ctx, cfg, func(bizType, done string) { w.journal.Say("  restored %s: %s", bizType, done) })
-	})
+	w.sayRestored(f)
 	if w.options.Mode != storesim.Unfenced {
 		w.confirm(f)
 	}
@@ -106,6 +104,13 @@ func endRestore(w *World, f *fault) {
 	time.Sleep(perNodeFor)
 	w.order(f, record.Strict)
 	time.Sleep(allKnow)
+}
+
+// sayRestored runs seqd restored.
+func (w *World) sayRestored(f *fault) {
+	w.operate(f, "say that it was restored", func(ctx context.Context, cfg *config.Config) error {
+		return ops.Restored(ctx, cfg, func(bizType, done string) { w.journal.Say("  restored %s: %s", bizType, done) })
+	})
 }
 
 // onAll calls a function for all nodes at once.

@@ -52,6 +52,7 @@ var rules = []rule{
 	{name: "give-back-swap"},
 	{name: "failover-gap", lossy: true},
 	{name: "lease-begin", script: true},
+	{name: "registry-named", script: true},
 	{name: "rollback", only: []string{"clock-step"}},
 	{name: "sequence-once"},
 	{name: "claim"},

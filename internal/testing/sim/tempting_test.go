@@ -106,6 +106,21 @@ var someTemptations = []schedule{
 		}},
 	},
 	{
+		name: "two registries", was: "Nodes that lease one machine ID, each in a Redis of its own, issue the same numbers.",
+		rules: []string{"registry-named"},
+		world: Options{Redis: true, Registry: true, BizTypes: only("user"), Script: func(w *World) {
+			w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			w.at(20 * time.Second)
+			stop := w.busy(50*time.Millisecond, "user", 2000)
+			for _, way := range otherRedises {
+				w.begin("two-redises", "b", way, 15*time.Second)()
+			}
+			stop()
+			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
+		}},
+	},
+	{
 		name: "an older copy under a sequencer", was: "A node issues below what it has issued, because its store was put back.",
 		rules: []string{"take-floor,take-guard"},
 		world: Options{BizTypes: only("order"), Script: putBack("order")},

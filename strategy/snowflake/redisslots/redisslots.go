@@ -73,6 +73,15 @@ func Open(opts Options) *Slots { return &Slots{opts: opts} }
 // slot of a Redis Cluster.
 func Key(prefix, registry string) string { return prefix + "{slots:" + registry + "}" }
 
+// Place returns where a server keeps the registries of a client: its database and its keys.
+func Place(client redis.UniversalClient, prefix string) string {
+	db := 0
+	if c, ok := client.(*redis.Client); ok {
+		db = c.Options().DB
+	}
+	return fmt.Sprintf("db %d, keys %s", db, prefix)
+}
+
 // few is the largest number of machine IDs that a look reads one by one. For more it reads all.
 const few = 100
 

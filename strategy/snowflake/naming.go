@@ -1,0 +1,169 @@
+package snowflake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/snowflake/redisslots"
+)
+
+// Two servers of Redis are two registries, and each grants every machine ID. So the store names the
+// one that counts: docs/adr/0065-the-store-names-the-registry.md.
+
+// namingKind is the kind of the documents that name registries. Their keys are the names of the
+// registries, which are those of layouts.
+const namingKind = "registry"
+
+// namingPatience limits one question to the store: a renewal must leave time for Redis.
+const namingPatience = time.Second
+
+// errUnnamed means that the store names another registry, so other nodes may hold every machine ID.
+var errUnnamed = errors.New("this Redis does not hold the registry of machine IDs of this cluster, or has lost it: give all nodes the same " +
+	"redis.addrs, redis.db and redis.keyPrefix. If this is the right Redis, as after a move, or after it lost everything while no node was running, " +
+	"stop every node that uses another one, and run seqd restored")
+
+// named is the body of a document.
+type named struct {
+	// Incarnation is that of the bootstrap part.
+	Incarnation string `json:"incarnation"`
+	// Source is the [persist.SlotTable.Source] under which the registry was named, and Place where it
+	// is in that server.
+	Source string `json:"source"`
+	Place  string `json:"place"`
+}
+
+// naming compares a registry with the one that the store names. A nil naming accepts any: a registry
+// in the store needs no name.
+type naming struct {
+	documents persist.Documents
+	registry  string
+	place     string
+	now       func() time.Time
+
+	mu    sync.Mutex // guards known
+	known string     // the incarnation that the store named when this process last looked
+}
+
+// newNaming returns the naming of a registry, nil if it is in the store.
+func newNaming(env *environment, settings *Settings, registry string) *naming {
+	if settings.Registry == registryStore {
+		return nil
+	}
+	return &naming{documents: env.Store.Documents(), registry: registry, place: redisslots.Place(env.Redis, env.RedisPrefix), now: env.Now}
+}
+
+func (n *naming) last() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.known
+}
+
+func (n *naming) learn(incarnation string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = incarnation
+}
+
+// settle compares a registry with the one that the store names. It returns the incarnation that the
+// bootstrap part must get, "" if it has that, and errUnnamed if the store names another registry. If
+// settled is false, settle has changed what the store names, and the registry must be read again.
+//
+// A registry that is new or was put back is the named one in two cases: if it has the source and the
+// place under which that was named; or if this process has used that one, by the same client. Then it gets a new
+// incarnation, which the store names before Redis has it. So no two servers ever have the same.
+func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
+	var has string
+	if t.Set != nil {
+		has = t.Set.Incarnation
+	}
+	if n == nil || has != "" && has == n.last() || sabotage.Off(sabotage.RegistryNamed) {
+		return "", true, nil
+	}
+	doc, is, err := n.read(ctx)
+	next := named{has, t.Source, n.place}
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		if has == "" {
+			next.Incarnation = drawn()
+		}
+	case err != nil:
+		return "", false, err
+	case is.Incarnation == has:
+		n.learn(has)
+		return "", true, nil
+	case is.Source == t.Source && is.Place == n.place:
+		return is.Incarnation, true, nil
+	case is.Incarnation == n.last():
+		next.Incarnation = drawn()
+	default:
+		return "", false, errUnnamed
+	}
+	return "", false, n.write(ctx, doc, next)
+}
+
+// read returns the document, whose revision is 0 with ErrNotFound, and what it says.
+func (n *naming) read(ctx context.Context) (doc persist.Document, is named, err error) {
+	ctx, cancel := context.WithTimeout(ctx, namingPatience)
+	defer cancel()
+	doc, err = n.documents.Read(ctx, namingKind, n.registry)
+	if err == nil && (json.Unmarshal([]byte(doc.Body), &is) != nil || is.Incarnation == "") {
+		err = fmt.Errorf("%w: the document %s is damaged", persist.ErrInvalid, doc.PersistID())
+	}
+	return doc, is, err
+}
+
+// write names a registry, unless another node has just named one.
+func (n *naming) write(ctx context.Context, doc persist.Document, next named) error {
+	ctx, cancel := context.WithTimeout(ctx, namingPatience)
+	defer cancel()
+	body, _ := json.Marshal(next) // two texts never fail
+	doc = persist.Document{Kind: namingKind, Key: n.registry, Revision: doc.Revision + 1, Body: string(body), Timestamp: n.now().UnixMilli()}
+	write := n.documents.Update
+	if doc.Revision == 1 {
+		write = n.documents.Create
+	}
+	err := write(ctx, doc)
+	if errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrConflict) {
+		return nil // see what it named
+	}
+	if err == nil {
+		n.learn(next.Incarnation)
+	}
+	return err
+}
+
+// force names a registry whatever the store named before, for an operator.
+func (n *naming) force(ctx context.Context, next named) error {
+	for n != nil && n.last() != next.Incarnation {
+		doc, _, err := n.read(ctx)
+		if err != nil && !errors.Is(err, persist.ErrNotFound) {
+			return err
+		}
+		if err := n.write(ctx, doc, next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// review looks whether the store still names the registry that this process knows. If not, the next
+// [naming.settle] asks it.
+func (n *naming) review(ctx context.Context) {
+	if n == nil {
+		return
+	}
+	if _, is, err := n.read(ctx); err == nil && is.Incarnation != n.last() {
+		n.learn("")
+	}
+}
+
+// away reports whether an error means that the store did not answer.
+func away(err error) bool {
+	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,80 @@
+package snowflake
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// A process uses the registry that the store names. One that is new, or was put back, becomes that only
+// for who has used the one before it, on the server where that was named, or by the word of an operator.
+func TestTheStoreNamesTheRegistry(t *testing.T) {
+	const right, wrong = "right", "wrong"
+	store := memory.New(time.Now)
+	process := func() *naming {
+		return &naming{documents: store.Documents(), registry: "machineIds", place: "db 0", now: time.Now}
+	}
+	parts := make(map[string]*persist.SlotSet) // of Redis, by source
+	// look settles until nothing changes any more, as prepared does.
+	look := func(n *naming, source string) error {
+		for {
+			incarnation, settled, err := n.settle(t.Context(), persist.SlotTable{Source: source, Set: parts[source]})
+			if err != nil || settled && incarnation == "" {
+				return err
+			}
+			if settled {
+				parts[source] = &persist.SlotSet{Incarnation: incarnation}
+			}
+		}
+	}
+	uses := func(n *naming, source string) {
+		t.Helper()
+		must.Do(t, look(n, source))
+		if parts[source].Incarnation != n.last() {
+			t.Errorf("%s has %v, and the process knows %s", source, parts[source], n.last())
+		}
+	}
+	refused := func(n *naming, source string) {
+		t.Helper()
+		if err := look(n, source); !errors.Is(err, errUnnamed) {
+			t.Errorf("%s is not refused: %v", source, err)
+		}
+	}
+	runs, starts := process(), process()
+	uses(runs, right)
+	uses(starts, right)
+	refused(process(), wrong)
+	if parts[wrong] != nil {
+		t.Error("the other Redis was changed")
+	}
+	elsewhere := process()
+	elsewhere.place = "db 1"
+	if _, _, err := elsewhere.settle(t.Context(), persist.SlotTable{Source: right}); !errors.Is(err, errUnnamed) {
+		t.Errorf("another database of the same server is not refused: %v", err)
+	}
+	parts[wrong] = &persist.SlotSet{Incarnation: drawn()}
+	refused(process(), wrong) // also if it has a registry
+
+	parts[right] = nil // FLUSHALL
+	uses(process(), right)
+	older := *parts[right]
+	delete(parts, right) // a restart without data
+	refused(process(), "restarted")
+	uses(runs, "restarted")
+	uses(process(), "restarted")
+	uses(starts, "restarted") // which knew the one before
+	parts["put back"] = &older
+	refused(process(), "put back")
+	uses(runs, "put back")
+
+	operator := process()
+	must.Do(t, operator.force(t.Context(), named{drawn(), wrong, "db 0"}))
+	uses(process(), wrong)
+	uses(runs, "put back") // until it looks at the store
+	runs.review(t.Context())
+	refused(runs, "put back")
+}
