@@ -17,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/driver"
 	"github.com/seqd/seqd/persist/mongo"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
@@ -306,6 +307,8 @@ func secretKeys() (keys []string) {
 		for i := range of.NumField() {
 			f := of.Field(i)
 			switch key := f.Tag.Get("config"); {
+			case key == "" && f.Anonymous:
+				walk(prefix, f.Type)
 			case key == "" || !f.IsExported():
 			case f.Type.Kind() == reflect.Struct:
 				walk(prefix+key+".", f.Type)
@@ -315,6 +318,9 @@ func secretKeys() (keys []string) {
 		}
 	}
 	walk("", reflect.TypeFor[config.Config]())
+	for name, settings := range driver.Defaults() {
+		walk("store."+name+".", reflect.TypeOf(settings).Elem())
+	}
 	return keys
 }
 

@@ -11,6 +11,10 @@ import (
 	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/driver"
+	"github.com/seqd/seqd/persist/mongo"
+	"github.com/seqd/seqd/persist/mysql"
+	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/server/backends"
 	"github.com/seqd/seqd/server/config"
 )
@@ -18,14 +22,14 @@ import (
 // request asks a server for something, through a pool of connections.
 type request func(context.Context) error
 
-// onStore returns requests to a store with a time-out.
-func onStore(name, key string, place func(addr string) string) func(*testing.T, string, time.Duration) request {
+// onStore returns requests to a store with a time-out, which may be longer than a configuration may
+// say.
+func onStore[S driver.Settings](name string, set func(s S, addr string, timeout time.Duration)) func(*testing.T, string, time.Duration) request {
 	return func(t *testing.T, addr string, timeout time.Duration) request {
-		section := "store." + name + "."
-		flags := map[string]string{
-			"bizTypesFrom": "store", "store.driver": name, section + key: place(addr), section + "timeout": timeout.String(),
-		}
-		return storeOf(t, must.Get(config.Load(config.Sources{Flags: flags}))(t).Store)
+		cfg := config.Default().Store
+		cfg.Driver = name
+		set(cfg.Settings[name].(S), addr, timeout)
+		return storeOf(t, cfg)
 	}
 }
 
@@ -43,9 +47,15 @@ func storeOf(t *testing.T, cfg config.Store) request {
 }
 
 var (
-	onPostgres = onStore("postgres", "url", func(addr string) string { return testenv.PostgresURL(addr) })
-	onMariaDB  = onStore("mysql", "dsn", testenv.MariaDBDSN)
-	onMongo    = onStore("mongo", "uri", func(addr string) string { return "mongodb://" + addr })
+	onPostgres = onStore("postgres", func(s *postgres.Settings, addr string, timeout time.Duration) {
+		s.URL, s.Timeout = testenv.PostgresURL(addr), timeout
+	})
+	onMariaDB = onStore("mysql", func(s *mysql.Settings, addr string, timeout time.Duration) {
+		s.DSN, s.Timeout = testenv.MariaDBDSN(addr), timeout
+	})
+	onMongo = onStore("mongo", func(s *mongo.Settings, addr string, timeout time.Duration) {
+		s.URI, s.Timeout = "mongodb://"+addr, timeout
+	})
 )
 
 // onRedis returns requests to a Redis.
