@@ -77,8 +77,8 @@ type Issuer struct {
 	unclaimed sync.Once
 }
 
-// NewIssuer returns an issuer of these biz types, or an error that names the wrong one. It does no
-// I/O: see [Issuer.Init].
+// New returns an Issuer that holds these biz types. The error names the biz type whose definition is
+// wrong. New does no I/O: see [Issuer.Init].
 func New(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
 		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),

@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd/internal/literal"
 )
 
-// Within adds a problem of a key to a list if a duration is not from least to most.
+// Within returns list, with a problem of key added if value is less than least or more than most.
 func Within(list []seqd.Problem, key string, value, least, most time.Duration) []seqd.Problem {
 	if value >= least && value <= most {
 		return list

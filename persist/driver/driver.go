@@ -1,6 +1,6 @@
-// Package driver is the registry of stores. A driver registers itself in an init function of its
-// package, and a program gets the store by importing that package, as it gets strategies and
-// plugins. Package standard imports all stores that come with seqd.
+// Package driver is the registry of stores. The package of a store registers a [Driver] in an init
+// function. A program that imports the package can use the store. Package standard imports all
+// stores that come with seqd.
 package driver
 
 import (
@@ -15,28 +15,29 @@ import (
 type Driver struct {
 	// Name is the value of store.driver, and the section below store with the settings.
 	Name string
-	// Key is the setting that says where the store is, such as uri. It is "" if there is none.
+	// Key is the name of the setting that says where the store is, such as uri; "" if there is no
+	// such setting.
 	Key string
-	// Shared is whether several processes can use the store at a time.
+	// Shared is true if several processes can use the store at the same time.
 	Shared bool
-	// Forgets is whether the store is new at every start.
+	// Forgets is true if the store is empty at each start of the process.
 	Forgets bool
 	// Settings returns new default settings.
 	Settings func() Settings
 }
 
-// Settings are the settings of a store: a pointer to a struct whose fields have `config` tags with
-// the names of the keys, and tags and comments for the reference. They may implement
-// seqd.Validator, which is called whichever store is used.
+// Settings are the settings of a store. The value is a pointer to a struct. Each field has a
+// `config` tag with the name of its key, and tags and a comment for docs/CONFIGURATION.md. Settings
+// that implement seqd.Validator are validated even if the configuration names another store.
 type Settings interface {
 	// Place returns where the store is: the path of the file, or the addresses and the name of the
-	// database. It has no credentials.
+	// database. The text contains no credentials.
 	Place() string
-	// Open opens the store. An error that wraps [persist.ErrUnavailable] can pass. Any other needs
-	// an operator.
+	// Open opens the store. If the error wraps [persist.ErrUnavailable], a later Open may succeed.
+	// Any other error stays until an operator removes its cause.
 	Open(ctx context.Context, how How) (persist.Store, error)
-	// Examine reports what is wrong with the store, for seqd doctor. It changes nothing, and returns
-	// whether what the store contains can be read now.
+	// Examine reports what is wrong with the store, for seqd doctor. It changes nothing. It returns
+	// true if the records in the store can be read now.
 	Examine(ctx context.Context, e Examination) (readable bool)
 }
 
@@ -44,8 +45,8 @@ type Settings interface {
 type File interface {
 	// File returns the path; "" if none is set.
 	File() string
-	// Compact rewrites the file, and those beside it, without their free space. No process may use
-	// them. It returns what it did, even with an error.
+	// Compact rewrites the file, and the files that belong to it, without their free space. No
+	// process may use them meanwhile. After an error, done lists the files that were rewritten.
 	Compact() (done []Compacted, err error)
 }
 
@@ -56,24 +57,25 @@ type Compacted struct {
 	Before, After int64 // its size in bytes
 }
 
-// How is how a store is opened.
+// How has the options of [Settings].Open.
 type How struct {
 	// Now is the clock of this machine.
 	Now func() time.Time
-	// ReadOnly opens the store to look at it: nothing is created or changed, and nobody waits long.
+	// ReadOnly opens the store for reading. Open creates and changes nothing, and each operation
+	// takes at most 4 s: see [How.Patience].
 	ReadOnly bool
 	// Unreached opens the store of a server even if it cannot be reached now: its operations return
 	// [persist.ErrUnavailable] until it can.
 	Unreached bool
-	// Admit, unless nil, is called before every operation of a shared store. If it returns an error,
-	// the operation returns that error and does nothing.
+	// Admit is called before every operation of a shared store, unless it is nil. If Admit returns
+	// an error, the operation does nothing and returns that error.
 	Admit func(context.Context) error
 	// Trace sees the commands that are sent to a server. It may be nil.
 	Trace Trace
 }
 
-// Patience returns how long an operation may take: as long as the settings say, but less if the
-// store is only looked at.
+// Patience returns the longest time that an operation may take: timeout, which comes from the
+// settings, or at most 4 s if the store is opened for reading.
 func (h How) Patience(timeout time.Duration) time.Duration {
 	if h.ReadOnly {
 		return min(timeout, 4*time.Second)
@@ -81,12 +83,13 @@ func (h How) Patience(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// Trace is called before a command is sent. It returns nil if the command is not traced. Otherwise
-// done is called when the command has ended: with nil, or with an error and a word or number for
-// its kind. The trace shows the kind only, because the error may contain what was written.
+// Trace is called before a command is sent to a server. It returns nil if the command is not traced.
+// Otherwise the driver calls done when the command has ended, with a nil error or with an error and
+// its kind, a word or a number. The trace shows the kind and not the error, because the text of an
+// error may contain the data that was written.
 type Trace func(ctx context.Context, c Command) (done func(err error, kind string))
 
-// Command is what a trace shows of a command. It has nothing of what is stored.
+// Command is what a trace shows of a command. It contains none of the data in the store.
 type Command struct {
 	// System is what OpenTelemetry calls the kind of server, such as postgresql.
 	System string
@@ -96,7 +99,8 @@ type Command struct {
 	Database, Collection string
 }
 
-// OrNil returns a nil store if there is an error, and not a nil pointer in an interface.
+// OrNil returns store, or a nil interface if err is not nil. Without OrNil the interface would hold
+// a nil pointer of type S, and would not equal nil.
 func OrNil[S persist.Store](store S, err error) (persist.Store, error) {
 	if err != nil {
 		return nil, err

@@ -7,11 +7,11 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// Level is how much a finding matters.
+// Level says how serious a finding is.
 type Level int
 
-// The levels, ascending. Info is worth knowing and may be intended. Warn is legal and dangerous.
-// Fail keeps seqd from working.
+// The levels, ascending. An Info finding may be intended. seqd works despite a Warn finding, but the
+// finding is dangerous. With a Fail finding seqd does not work.
 const (
 	OK Level = iota
 	Info
@@ -27,32 +27,33 @@ func (l Level) String() string { return levels[l] }
 // MarshalText implements [encoding.TextMarshaler].
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Examination is what a driver reports to when seqd doctor looks at its store, and what it can
-// ask.
+// Examination is what [Settings].Examine gets from seqd doctor: functions that report findings, and
+// functions that answer questions about the cluster.
 type Examination struct {
-	// Add reports what was found. subject is a key of the configuration, or whatever else was
-	// examined. change says what to change; it is "" for nothing.
+	// Add reports a finding. subject is the key of a setting, or the name of what was examined. change
+	// says what the operator should change; "" for nothing. found and args are as for fmt.Sprintf.
 	Add func(level Level, subject, change, found string, args ...any)
-	// Section is the key of the driver's section, and Key that of the setting that says where the
-	// store is: store.mongo and store.mongo.uri.
+	// Section is the key of the section with the driver's settings, such as store.mongo. Key is the
+	// key of the setting that says where the store is, such as store.mongo.uri.
 	Section, Key string
-	// Store was opened with these settings to be looked at. Err is why it could not be opened. A file
-	// exists.
+	// Store is the store, opened with these settings for reading. If it could not be opened, Err says
+	// why. If the store is a file, the file exists.
 	Store persist.Store
 	Err   error
-	// Clock notes the clock of a server: how far it is ahead, accurate to half of roundTrip.
+	// Clock notes by how much the clock of a server is ahead of the clock of this machine. offset is
+	// accurate to half of roundTrip.
 	Clock func(whose string, offset, roundTrip time.Duration)
-	// Nodes returns how many nodes run on the store now, at least 1.
+	// Nodes returns how many nodes use the store now, at least 1.
 	Nodes func(ctx context.Context) int
-	// Ask asks the node that runs with this configuration how it is, and returns a line about it.
-	// The error is why it is not alive.
+	// Ask asks the node that runs with this configuration for its state, and returns a line about
+	// it. The error says why the node is not alive.
 	Ask func(ctx context.Context) (said string, err error)
 }
 
-// slow is the time of an answer that is reported.
+// slow is the round trip above which Answers warns.
 const slow = 50 * time.Millisecond
 
-// Answers reports how fast a server answers, and notes its clock.
+// Answers reports the round trip to a server, and notes the clock of the server.
 func (e Examination) Answers(product, version string, offset, roundTrip time.Duration) {
 	e.Clock("the "+product+" server", offset, roundTrip)
 	level, change := OK, ""
@@ -62,5 +63,5 @@ func (e Examination) Answers(product, version string, offset, roundTrip time.Dur
 	e.Add(level, e.Key, change, "%s %s answers in %s", product, version, roundTrip.Round(10*time.Microsecond))
 }
 
-// OK reports that something is as it should be.
+// OK reports that subject has no problem.
 func (e Examination) OK(subject, found string, args ...any) { e.Add(OK, subject, "", found, args...) }

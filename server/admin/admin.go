@@ -1,8 +1,8 @@
-// Package admin has the words in which administrators read and change a cluster: biz types, nodes,
-// figures, reasons. It is what package definitions, nodes and figures offer, and what package
-// httpapi and drop-ins ask for, so that neither side imports the other. It knows no protocol. Types
-// that leave the process have their JSON names here, once: the API and documents in the store use
-// the same.
+// Package admin defines what administrators read and change in a cluster: biz types, nodes, figures
+// and the audit log. It has interfaces and the types that they use. Packages definitions, nodes,
+// figures and audit implement the interfaces; package httpapi and the drop-ins call them. So neither
+// side imports the other. The package depends on no protocol. The JSON names of its types are the
+// names in the API and in the documents in the store.
 package admin
 
 import "time"

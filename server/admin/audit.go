@@ -2,49 +2,51 @@ package admin
 
 import "context"
 
-// Audit is the audit log: who changed what, or tried to. It is safe for concurrent use.
+// Audit is the audit log. It says who changed what, or tried to. It is safe for concurrent use.
 type Audit interface {
 	// Write writes a line. It does no I/O besides logging.
 	Write(ctx context.Context, a Attempt)
-	// List returns at most limit lines of all nodes, the newest first. next is what to continue
-	// after, "" at the end. Its errors are of type [*seqd.Error].
+	// List returns at most limit lines of all nodes, newest first. To get the next page, pass next as
+	// after; next is "" on the last page. The errors of List are of type [*seqd.Error].
 	List(ctx context.Context, after string, limit int) (list []AuditLine, next string, err error)
 }
 
-// Attempt is a request that changed something, or tried to, or that only administrators may make.
-// Nothing in it may be a secret.
+// Attempt is a request that changed something or tried to, or a request that only administrators may
+// make. It must not contain a secret.
 type Attempt struct {
 	// Caller is the name of the token, "" for none. Addr is the IP address of the caller.
 	Caller    string `json:"caller,omitempty"`
 	Addr      string `json:"addr"`
 	RequestID string `json:"requestId"`
-	// Method and Path are those of HTTP. Of the Redis protocol, Method is the command.
+	// Method and Path are those of the HTTP request. For the Redis protocol, Method is the command.
 	Method string `json:"method"`
 	Path   string `json:"path"`
 	Query  string `json:"query,omitempty"`
 	// Target is what is changed, such as the name of a biz type.
 	Target string `json:"target,omitempty"`
-	// Status is the HTTP status of the answer. From 400 on the attempt was refused.
+	// Status is the HTTP status of the answer. If it is 400 or above, the attempt was refused.
 	Status int `json:"status"`
-	// Version is the revision that the change made or removed, 0 for none.
+	// Version is the version of Target that the change made or removed; 0 if there is none.
 	Version int64 `json:"version,omitempty"`
-	// DryRun is true if the request could not change anything. Such a line is logged, and kept only
-	// if the caller had no right to make the request: an editor makes very many.
+	// DryRun is true if the request asked for a dry run. Its line is logged. The line is kept in the
+	// store only if the caller had no right to make the request, because an editor makes very many
+	// dry runs.
 	DryRun bool `json:"-"`
-	// Read is true if the request could only show something. Such a line is logged, and not kept.
+	// Read is true if the request only asked to see something. Its line is logged, and not kept in
+	// the store.
 	Read bool `json:"-"`
 }
 
-// AuditLine is a line as the store has it and administrators see it.
+// AuditLine is a line of the audit log, as it is kept in the store and shown to administrators.
 type AuditLine struct {
 	// At is when the request was answered, as RFC 3339 in UTC.
 	At string `json:"at"`
-	// NodeID is the ID of the node that answered, Host the name of its machine, and Node what it
-	// listens on.
+	// NodeID is the ID of the node that answered. Host is the name of its machine. Node is the
+	// address that it listens on.
 	NodeID string `json:"nodeId"`
 	Host   string `json:"host,omitempty"`
 	Node   string `json:"node,omitempty"`
 	Attempt
-	// LeftOut is how many lines of this node before this one are in its log only.
+	// LeftOut is how many lines before this one the node wrote to its log and not to the store.
 	LeftOut int64 `json:"leftOut,omitempty"`
 }

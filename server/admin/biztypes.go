@@ -8,24 +8,25 @@ import (
 // BizType is a definition as administrators see it.
 type BizType struct {
 	Name string `json:"name"`
-	// Version grows with every change. It is 0 if only the configuration defines the biz type.
+	// Version grows with each change. It is 0 if the biz type is defined in the configuration only.
 	Version int64 `json:"version"`
 	Enabled bool  `json:"enabled"`
-	// Source is what first defined the biz type: config or api.
+	// Source says where the biz type was first defined: config or api.
 	Source string `json:"source"`
 	// UpdatedAt is RFC 3339 in UTC.
 	UpdatedAt string `json:"updatedAt,omitempty"`
 	// Definition has the form of an item of bizTypes in the configuration, without secrets.
 	Definition json.RawMessage `json:"definition"`
-	// Warnings say what the change does not do although it may look so.
+	// Warnings name effects that a reader of the change may expect and that it does not have.
 	Warnings []string `json:"warnings,omitempty"`
-	// SettingWarnings are those of them that concern one setting.
+	// SettingWarnings are the warnings that concern one setting.
 	SettingWarnings []SettingText `json:"settingWarnings,omitempty"`
-	// Example is the ID of the first number, in the answer to a dry run; "" if it is not known.
+	// Example is the ID of the first number. It is set in the answer to a dry run; "" if the ID is not
+	// known.
 	Example string `json:"example,omitempty"`
 }
 
-// SettingText is what is wrong with one setting, or what there is to know about it.
+// SettingText is a problem of one setting, or a warning about it.
 type SettingText struct {
 	Key  string `json:"key"`
 	Text string `json:"text"`
@@ -33,20 +34,20 @@ type SettingText struct {
 
 // Change holds the options of a change of a definition.
 type Change struct {
-	// DryRun checks everything, shows an example, and changes nothing.
+	// DryRun checks the change and returns its result with an example. It changes nothing.
 	DryRun bool
-	// Force accepts a definition whose IDs could repeat earlier ones.
+	// Force accepts a definition whose IDs could repeat IDs that were issued before.
 	Force bool
-	// Check gets the current version, 0 if there is none, and returns an error if the change must
-	// not be made.
+	// Check is called with the current version, 0 if there is none. If it returns an error, the
+	// change is not made.
 	Check func(version int64) error
 }
 
 // Listing says which biz types to list.
 type Listing struct {
-	// Match is a pattern that the names match, in which * stands for any characters; "" for all.
+	// Match is a pattern for names. A * in it stands for any characters. "" matches every name.
 	Match string
-	// After is the name to begin after.
+	// After is the name after which the list begins; "" for the first name.
 	After string
 	// Limit is the most biz types to return, 1 or more.
 	Limit int
@@ -55,9 +56,9 @@ type Listing struct {
 // Catalogue lets administrators read and change biz types. It is safe for concurrent use. Its
 // errors are of type [*seqd.Error].
 type Catalogue interface {
-	// List returns a part of the biz types in the order of their names. next is the name to continue
-	// after, "" at the end. If a pattern is given, the part can have fewer biz types than asked for,
-	// even none, although others follow: not too many names are looked at for one request.
+	// List returns a page of the biz types in the order of their names. To get the next page, set
+	// want.After to next; next is "" on the last page. If want.Match is set, List bounds how many names
+	// it reads. So a page can have fewer biz types than want.Limit, or none, and not be the last.
 	List(ctx context.Context, want Listing) (list []BizType, next string, err error)
 	Get(ctx context.Context, name string) (BizType, error)
 	// Put stores a definition. created is true if there was none.

@@ -6,10 +6,10 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Figures shows what happens in the cluster.
+// Figures returns the figures of the cluster: counts over time, and levels.
 type Figures interface {
-	// Overview returns the figures of all nodes as JSON, with a newline at its end. The caller must
-	// not modify it. Overview waits for the store at most about a second.
+	// Overview returns the figures of all nodes as JSON that ends with a newline. The caller must not
+	// modify body. Overview waits for the store for about 1 s at most.
 	Overview(ctx context.Context) (body []byte, err error)
 }
 

@@ -4,11 +4,11 @@ import "context"
 
 // Node is one process of the cluster.
 type Node struct {
-	// ID is a random ID of the process.
+	// ID is the random ID of the process.
 	ID string `json:"id"`
-	// Self is true for the node that answers.
+	// Self is true for the node that answers the request.
 	Self bool `json:"self"`
-	// Addr is the address it listens on.
+	// Addr is the address that the node listens on.
 	Addr string `json:"node"`
 	Host string `json:"host"`
 	// Build is the version of the program.
@@ -16,19 +16,20 @@ type Node struct {
 	// StartedAt and SeenAt are RFC 3339 in UTC.
 	StartedAt string `json:"startedAt"`
 	SeenAt    string `json:"seenAt"`
-	// BizTypesFrom is where its definitions come from: store or config; "" if it does not say, as a
-	// node of an earlier version.
+	// BizTypesFrom says where the definitions of the node come from: store or config. It is "" for a
+	// node of an earlier version, which does not say.
 	BizTypesFrom string `json:"bizTypesFrom,omitempty"`
-	// Catalogue is the number of the newest change that it knows.
+	// Catalogue is the number of the newest change of a definition that the node knows.
 	Catalogue int64 `json:"catalogue"`
-	// BizTypes is the number of biz types that it holds.
+	// BizTypes is the number of biz types that the node holds.
 	BizTypes int `json:"bizTypes"`
-	// MachineIDs are the machine IDs that it holds, by biz type; at most 100.
+	// MachineIDs are the machine IDs that the node holds, by biz type; at most 100.
 	MachineIDs map[string]int64 `json:"machineIds"`
-	// ClockOffsetMS is by how many milliseconds its clock is ahead of that of the store, or else of a
-	// registry of machine IDs; nil if that is not known.
+	// ClockOffsetMS is by how many milliseconds the clock of the node is ahead of the clock of the
+	// store, or of a registry of machine IDs if the clock of the store is not known; nil if neither
+	// is known.
 	ClockOffsetMS *float64 `json:"clockOffsetMs,omitempty"`
-	// Backends are its store and Redis.
+	// Backends are the store and Redis of the node.
 	Backends map[string]Backend `json:"backends"`
 }
 
@@ -36,13 +37,13 @@ type Node struct {
 type Backend struct {
 	// State is ok, away or failed_over.
 	State string `json:"state"`
-	// Detail says why it is not ok. The log says more.
+	// Detail says why State is not ok. The log has the error.
 	Detail string `json:"detail,omitempty"`
 }
 
 // Nodes lists the processes of the cluster.
 type Nodes interface {
-	// Nodes returns the processes in the order of their IDs. complete is false if the store is away
-	// and only the process that answers is known.
+	// Nodes returns the processes in the order of their IDs. If the store is away, list has only the
+	// process that answers, and complete is false.
 	Nodes(ctx context.Context) (list []Node, complete bool)
 }

@@ -77,8 +77,8 @@ type turn struct {
 	of *Following
 }
 
-// follow begins the move to the other sequencer. The caller holds no lock, so that Following may
-// call its strategies under its own.
+// follow begins the move to the other sequencer. The caller holds no lock, because follow locks
+// Following.mu, which is an outer lock.
 func (t *turn) follow() { t.of.move(t) }
 
 // sequencer says who sequences the counter in this turn.

@@ -1,33 +1,42 @@
-// Package segment is the strategy that takes ranges of numbers (segments) from the store. Numbers
-// increase. Some are skipped, for example after a crash. Each segment costs one write to the store.
+// Package segment is the strategy "segment". It allocates ranges of numbers (segments) in the store
+// and issues their numbers in increasing order. An allocation costs one write to the store. Some
+// numbers are skipped, for example after a crash.
 //
-// There are several strategies; build chooses one:
-//   - [Strategy] issues from this node's own double buffer (buffer.go). It is used on one node, and
-//     on several nodes with the ordering per-node.
-//   - [Shared] issues from a cursor in Redis, in strict order over all nodes. The state machine in
-//     package cursor decides what it does; Shared executes that (shared.go: callers; sharing.go,
-//     batch.go: takes that callers share; drive.go: commands).
-//   - [Stored] issues from the store itself, in strict order over all nodes. The state machine in
-//     package storetake decides what it does (stored.go; sharing.go).
-//   - [Following] is Shared or Stored, as the counter says (following.go).
-//   - [Periodic] issues numbers that are reset each day, month or year (periodic.go). It has one of
-//     the others for each period.
-//   - [Keyed] issues numbers for each key, and period if they are reset (keyed.go, first.go,
-//     grave.go). It has one of the others for each key that the node uses.
+// The package has six strategies. Four issue the numbers of one counter:
+//   - [Strategy] issues from a double buffer in the memory of the node (buffer.go). It serves an
+//     embedded store, and the ordering per-node.
+//   - [Shared] issues from a cursor in Redis, in strict order over all nodes. Package cursor has the
+//     state machine that decides what to do. Shared executes the commands of that machine (shared.go:
+//     callers; sharing.go, batch.go: takes that callers share; drive.go: commands).
+//   - [Stored] issues from the store itself, in strict order over all nodes. Package storetake has
+//     its state machine (stored.go; sharing.go).
+//   - [Following] issues through a Shared or a Stored, and changes to the other one if the sequencer
+//     epoch of the counter says so (following.go).
 //
-// Periodic and Keyed remove the counters of past periods in the same way (family.go, purge.go).
+// Two hold many counters, and have one of the four for each:
+//   - [Periodic] has a counter for each day, month or year (periodic.go).
+//   - [Keyed] has a counter for each key; if its numbers reset, for each key and period (keyed.go,
+//     first.go, grave.go).
 //
-// If the increment is above 1, they count in places and spaced makes them numbers (places.go,
-// spaced.go).
+// The function build chooses between Keyed, Periodic and a single counter. The function count chooses
+// the strategy of one counter. family.go and purge.go have what Periodic and Keyed share, such as the
+// removal of past periods.
 //
-// All of them allocate ranges in ranges.go, by the step rule in settings.go. Numbers are unique
-// because the store gives a range away once (invariant U1), and a range goes to one place (U2).
+// With an increment above 1 all of them count in places. A spaced strategy converts places to numbers
+// for callers (places.go, spaced.go).
 //
-// The order of locks: sharing.mu, which guards a machine, and Following.mu are outer locks, and a
-// goroutine holds no other lock when it takes one. All others are inner: nothing is locked under
-// them. While a lock is held, nobody calls an observer, the store or Redis, or waits; what must
-// follow a step of a machine is returned as a function and called later. Package lockorder asserts
-// the order.
+// All ranges are allocated in ranges.go, in the sizes of the step rule in settings.go. Numbers are
+// unique because the store gives each range away once (invariant U1), and each range goes to one
+// place (U2).
+//
+// # Locks
+//
+// Locks have two ranks. The outer locks are sharing.mu, which guards a machine, and Following.mu. A
+// goroutine locks an outer lock only while it holds no lock. All other locks are inner. A goroutine
+// locks nothing while it holds an inner lock. While a goroutine holds a lock it does not wait, and
+// does not call an observer, the store or Redis. A function that holds the lock of a machine returns
+// such a call as a function, and its caller calls that after unlocking. Package lockorder asserts the
+// order.
 package segment
 
 import (
