@@ -8,13 +8,13 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Source has the definitions of biz types that an [Issuer] does not hold: there may be very many,
-// of which few are in use. A biz type that the issuer was given, or that the source has put, is
-// held until [Issuer.Remove]. After that the source is asked again.
+// Source fetches the biz types that an [Issuer] does not hold. There may be very many biz types, and
+// few in use. The Issuer holds a biz type from [New] or [Issuer.Put] until [Issuer.Remove] or
+// [Issuer.Drop]. After that it asks the Source again.
 type Source interface {
-	// Fetch puts a biz type into the issuer, with [Issuer.Put], or returns why it cannot: with
-	// [seqd.CodeUnknownBizType] if there is none of this name. It is never called twice at a time for
-	// one name, and does not end with the request that needs it.
+	// Fetch puts the biz type of this name into the Issuer with [Issuer.Put], or returns an error:
+	// [seqd.CodeUnknownBizType] if there is no such biz type. The Issuer calls Fetch once at a time
+	// for each name. ctx does not end when the caller who needs the biz type leaves.
 	Fetch(ctx context.Context, name string) error
 }
 

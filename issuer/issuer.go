@@ -20,26 +20,26 @@ type Definition struct {
 	BizType seqd.BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected seqd.RejectedHandler
-	// Aside says that the biz type was defined while nodes served. If its definition cannot be used
-	// here ([seqd.CodeConflict]), the node is degraded and not unready: one mistake of an
+	// Aside is true if the biz type was defined while nodes served. If its definition cannot be used
+	// here ([seqd.CodeConflict]), the node is degraded and not unready, because one mistake of an
 	// administrator must not take every node out of service.
 	Aside bool
-	// Claim ties the biz type to its record in the store; strategy.NewClaim makes one. If it is nil,
-	// the log warns once: nothing checks that the definition still fits the numbers issued by earlier
-	// processes, and a counter that is lost begins again.
+	// Claim checks the definition against the record of the biz type in the store. strategy.NewClaim
+	// makes a Claim. Without one nothing checks that the definition fits the numbers that earlier
+	// processes issued, and a counter that the store has lost begins again. The log warns once.
 	Claim seqd.Claim
-	// Recall finds what was given to a request that may be repeated, before the biz type got its
-	// present shape. It is nil if nobody could have kept that except who calls [Issuer.Issue]. It is
-	// used only while Claim is [seqd.Reshaped].
+	// Recall finds the numbers that a request with [seqd.Call].Once got before the biz type got its
+	// present shape. It is called only while Claim reports [seqd.Reshaped]. It is nil if only the
+	// caller of [Issuer.Issue] could have kept such answers.
 	Recall seqd.Recaller
-	// Follows returns why numbers must not be issued for a request that may be repeated: this process
-	// may not know that another definition has answered it. It is called once the request cannot be
-	// answered elsewhere, and not if the strategy is a [seqd.Ledger]. It is nil if nobody else changes
-	// the biz type.
+	// Follows is called before numbers are issued for a request with [seqd.Call].Once, unless the
+	// strategy is a [seqd.Ledger]. An error says that another process may have answered the request
+	// under a definition that this process does not know yet; then Issue returns that error. Follows
+	// is nil if no other process changes the biz type.
 	Follows func(ctx context.Context) error
 	// Disabled is the error that callers get if the biz type must not issue; nil if it may. A
-	// disabled one needs no Strategy. Its Plugins show what they know ([Issuer.Resource]) and read IDs
-	// ([Issuer.Parse]), for which it needs the settings of its BizType, and all plugins.
+	// disabled biz type needs no Strategy. Its plugins still answer [Issuer.Resource]. It still
+	// answers [Issuer.Parse] if BizType has its settings and Plugins has all plugins.
 	Disabled *seqd.Error
 }
 
@@ -53,7 +53,7 @@ type Options struct {
 	// PluginTimeout is how long a request waits in all for plugins that are not
 	// [seqd.BoundPlugin].Quick; default: 5 s.
 	PluginTimeout time.Duration
-	// Source has the biz types that the issuer was not given; nil if it was given all.
+	// Source fetches the biz types that the issuer does not hold; nil if it holds all.
 	Source Source
 	// Log is for operators; default: [slog.Default].
 	Log *slog.Logger
@@ -147,8 +147,8 @@ func (is *Issuer) Next(ctx context.Context, bizType string, n int) (*seqd.Sequen
 }
 
 // Issue fills call.Sequence with call.Count numbers of call.BizType, of the kind that call.Want
-// names, or returns an [*seqd.Error] and leaves it empty. Numbers that a failed call had taken are
-// skipped.
+// names. If it fails, it returns an [*seqd.Error], and call.Sequence is empty. Numbers that the
+// failed call had taken are skipped, or given back if the strategy is a [seqd.Ledger].
 func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 	clearAnswer(call)
 	s := is.names.find(call.BizType)
