@@ -17,59 +17,52 @@ type Code string
 // Error returns the code.
 func (c Code) Error() string { return "seqd: " + string(c) }
 
-// Codes of the service, grouped by who can act on them.
+// Codes of the service, with their status. They are written from codes.go of the service.
 const (
-	// The request is wrong. The same request would fail again.
-	ErrInvalidBizType       Code = "invalid_biz_type"
-	ErrInvalidCount         Code = "invalid_count"
-	ErrInvalidID            Code = "invalid_id"
-	ErrInvalidRequest       Code = "invalid_request"
-	ErrInvalidDefinition    Code = "invalid_definition"
-	ErrInvalidKey           Code = "invalid_key"
-	ErrInvalidTTL           Code = "invalid_ttl"
-	ErrUnauthorized         Code = "unauthorized"
-	ErrForbidden            Code = "forbidden"
-	ErrUnknownBizType       Code = "unknown_biz_type"
-	ErrUnknownReservation   Code = "unknown_reservation"
-	ErrNotFound             Code = "not_found"
-	ErrMethodNotAllowed     Code = "method_not_allowed"
-	ErrPreconditionFailed   Code = "precondition_failed"
-	ErrBodyTooLarge         Code = "body_too_large"
-	ErrUnsupportedMediaType Code = "unsupported_media_type"
-	ErrURITooLong           Code = "uri_too_long"
-	ErrHeadersTooLarge      Code = "headers_too_large"
-	ErrIdempotencyKeyReused Code = "idempotency_key_reused"
-	ErrReservationExpired   Code = "reservation_expired"
-	ErrReservationReleased  Code = "reservation_released"
-	ErrReservationConfirmed Code = "reservation_confirmed"
-	ErrNumberVoid           Code = "number_void"
-
-	// An operator has to act.
-	ErrConflict        Code = "conflict"
-	ErrDisabled        Code = "disabled"
-	ErrExhausted       Code = "exhausted"
-	ErrTooManyKeys     Code = "too_many_keys"
-	ErrTooManyReserved Code = "too_many_reserved"
-	ErrStoreFailedOver Code = "store_failed_over"
-
-	// The same request may succeed later, or on another node.
-	ErrRateLimited      Code = "rate_limited"
-	ErrTooManyAnswers   Code = "too_many_answers"
-	ErrAnswersFull      Code = "answers_full"
-	ErrStarting         Code = "starting"
-	ErrStopping         Code = "stopping"
-	ErrOverloaded       Code = "overloaded"
-	ErrStoreUnavailable Code = "store_unavailable"
-	ErrRedisUnavailable Code = "redis_unavailable"
-	ErrCursorContested  Code = "cursor_contested"
-	ErrClockRollback    Code = "clock_rollback"
-	ErrNoMachineID      Code = "no_machine_id"
-	ErrTimeout          Code = "timeout"
-	ErrCanceled         Code = "canceled"
-
-	// The service or a plugin has a defect.
-	ErrPluginPanic Code = "plugin_panic"
-	ErrInternal    Code = "internal"
+	ErrInvalidBizType       Code = "invalid_biz_type"       // 400: This is not a name of a biz type
+	ErrInvalidCount         Code = "invalid_count"          // 400: This is not a possible count
+	ErrInvalidID            Code = "invalid_id"             // 400: This is not an ID of this biz type
+	ErrInvalidKey           Code = "invalid_key"            // 400: The key is wrong or missing
+	ErrInvalidTTL           Code = "invalid_ttl"            // 400: This is not a possible time
+	ErrInvalidRequest       Code = "invalid_request"        // 400: The request is not valid
+	ErrInvalidDefinition    Code = "invalid_definition"     // 400: The definition has problems
+	ErrUnauthorized         Code = "unauthorized"           // 401: You are not signed in
+	ErrForbidden            Code = "forbidden"              // 403: This is not allowed
+	ErrUnknownBizType       Code = "unknown_biz_type"       // 404: There is no biz type of this name
+	ErrUnknownReservation   Code = "unknown_reservation"    // 404: There is no such reservation
+	ErrNotFound             Code = "not_found"              // 404: There is nothing at this address
+	ErrMethodNotAllowed     Code = "method_not_allowed"     // 405: The node does not support this
+	ErrConflict             Code = "conflict"               // 409: This does not fit what is there already
+	ErrExhausted            Code = "exhausted"              // 409: All numbers are used up
+	ErrStoreFailedOver      Code = "store_failed_over"      // 409: The store failed over and may have lost counters
+	ErrDisabled             Code = "disabled"               // 409: The biz type is disabled
+	ErrTooManyKeys          Code = "too_many_keys"          // 409: There are as many keys as allowed
+	ErrTooManyReserved      Code = "too_many_reserved"      // 409: Too many numbers are reserved
+	ErrReservationExpired   Code = "reservation_expired"    // 409: The reservation has expired
+	ErrReservationReleased  Code = "reservation_released"   // 409: The reservation was released
+	ErrReservationConfirmed Code = "reservation_confirmed"  // 409: The reservation is confirmed
+	ErrNumberVoid           Code = "number_void"            // 409: The number is void
+	ErrPreconditionFailed   Code = "precondition_failed"    // 412: Somebody else changed this meanwhile
+	ErrBodyTooLarge         Code = "body_too_large"         // 413: This is too large
+	ErrURITooLong           Code = "uri_too_long"           // 414: The address is too long
+	ErrUnsupportedMediaType Code = "unsupported_media_type" // 415: The node does not read this kind of text
+	ErrIdempotencyKeyReused Code = "idempotency_key_reused" // 422: An Idempotency-Key was used twice
+	ErrHeadersTooLarge      Code = "headers_too_large"      // 431: The headers are too large
+	ErrRateLimited          Code = "rate_limited"           // 429: Too many requests
+	ErrTooManyAnswers       Code = "too_many_answers"       // 429: Too much is kept for your Idempotency-Keys and reservations
+	ErrAnswersFull          Code = "answers_full"           // 507: Too much is kept for Idempotency-Keys and reservations
+	ErrStarting             Code = "starting"               // 503: The node is starting
+	ErrStopping             Code = "stopping"               // 503: The node is stopping
+	ErrOverloaded           Code = "overloaded"             // 503: The node has too much to do
+	ErrStoreUnavailable     Code = "store_unavailable"      // 503: The store does not answer
+	ErrRedisUnavailable     Code = "redis_unavailable"      // 503: Redis does not answer
+	ErrCursorContested      Code = "cursor_contested"       // 503: Nodes take numbers in turns
+	ErrClockRollback        Code = "clock_rollback"         // 503: A clock went back
+	ErrNoMachineID          Code = "no_machine_id"          // 503: No machine ID is free
+	ErrTimeout              Code = "timeout"                // 503: It took too long
+	ErrCanceled             Code = "canceled"               // 503: The caller did not wait for the answer
+	ErrPluginPanic          Code = "plugin_panic"           // 500: A plugin has a defect
+	ErrInternal             Code = "internal"               // 500: Something in the node is broken
 )
 
 // Codes of the client. The service does not have them.

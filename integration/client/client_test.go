@@ -4,9 +4,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"os"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,26 +55,5 @@ func TestCalls(t *testing.T) {
 	must.Is(t, one.Release(ctx), client.ErrReservationConfirmed)
 	if r, err := c.Reservation(ctx, "bill", one.ID); err != nil || r.State != "confirmed" {
 		t.Errorf("got %+v, %v", r, err)
-	}
-}
-
-// The client names every code of the service.
-func TestCodes(t *testing.T) {
-	code := regexp.MustCompile(`(?m)^\t\w+ +Code = "([a-z_]+)"$`)
-	read := func(file string) (codes []string) {
-		text := must.Get(os.ReadFile(file))(t)
-		for _, found := range code.FindAllSubmatch(text, -1) {
-			codes = append(codes, string(found[1]))
-		}
-		if len(codes) < 20 {
-			t.Fatalf("%s: %d codes were found", file, len(codes))
-		}
-		return codes
-	}
-	known := " " + strings.Join(read("../../client/errors.go"), " ") + " "
-	for _, code := range read("../../errors.go") {
-		if !strings.Contains(known, " "+code+" ") {
-			t.Errorf("client/errors.go lacks %s", code)
-		}
 	}
 }

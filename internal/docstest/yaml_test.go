@@ -5,15 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
-	"github.com/seqd/seqd/server/gate"
 )
 
 // notOurs has the words that YAML of other programs begins with.
@@ -73,30 +69,6 @@ func TestSettingsInHelp(t *testing.T) {
 				t.Errorf("%s names %s, which is no setting", text, name)
 			}
 		}
-	}
-}
-
-// TestTableOfCodes checks that the table in API.md has each code once, in the row of its status.
-func TestTableOfCodes(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, "../../docs/API.md"), "\n| status | codes |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	var listed, defined []string
-	for row := range strings.Lines(table) {
-		cells := strings.SplitN(row, "|", 3)
-		for _, found := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(cells[2], -1) {
-			listed = append(listed, found[1])
-			if status, _ := gate.StatusOf(seqd.Code(found[1])); !strings.Contains(cells[1], strconv.Itoa(status)) {
-				t.Errorf("%s is in the row of %s, and has the status %d", found[1], cells[1], status)
-			}
-		}
-	}
-	for _, found := range regexp.MustCompile(`(?m)^\tCode\w+ +Code = "(\w+)"`).FindAllStringSubmatch(read(t, "../../errors.go"), -1) {
-		defined = append(defined, found[1])
-	}
-	slices.Sort(listed)
-	slices.Sort(defined)
-	if len(defined) < 30 || !slices.Equal(listed, defined) {
-		t.Errorf("API.md has the codes\n%q\nwant\n%q", listed, defined)
 	}
 }
 

@@ -2,10 +2,8 @@ package console_test
 
 import (
 	"io/fs"
-	"os"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -105,25 +103,6 @@ func TestForbidden(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The page has words for each code of the service, and for no others.
-func TestWordsForCodes(t *testing.T) {
-	source := must.Get(os.ReadFile("../../errors.go"))(t)
-	defined := matched(`Code = "(\w+)"`, string(source))
-	explained := matched(`(?m)^  (\w+): \["`, sources(t)["codes.js"])
-	if len(defined) == 0 || !slices.Equal(defined, explained) {
-		t.Errorf("codes.js has words for\n%q\nwant\n%q", explained, defined)
-	}
-}
-
-// matched returns what the group of a pattern matches in a text, sorted.
-func matched(pattern, text string) (found []string) {
-	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
-		found = append(found, match[1])
-	}
-	slices.Sort(found)
-	return found
 }
 
 // The whole page is small, as it is sent without compression.

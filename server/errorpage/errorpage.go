@@ -14,22 +14,9 @@ import (
 // Policy is the Content-Security-Policy of the HTML pages.
 const Policy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// Meaning is what a code means.
-type Meaning struct {
-	What string // in a few words, without a full stop
-	Who  string // who can mend it
-	Todo string // what they do
-}
-
-// Of returns what a code means, and false for an unknown code.
-func Of(code seqd.Code) (Meaning, bool) {
-	m, ok := meanings[code]
-	return m, ok
-}
-
-// Text returns the page of a code as plain text.
-func (m Meaning) Text(code seqd.Code, status string) []byte {
-	return fmt.Appendf(nil, "%s (%s)\n\n%s.\nWho can mend it: %s.\nWhat to do: %s\n", code, status, m.What, m.Who, m.Todo)
+// Text returns the page of a code as plain text. Status is the status in full.
+func Text(m seqd.Meaning, status string) []byte {
+	return fmt.Appendf(nil, "%s (%s)\n\n%s.\nWho can mend it: %s.\nWhat to do: %s\n", m.Code, status, m.What, m.Who, m.Todo)
 }
 
 var page = template.Must(template.New("").Parse(strings.TrimSpace(`
@@ -48,12 +35,11 @@ var page = template.Must(template.New("").Parse(strings.TrimSpace(`
 `) + "\n"))
 
 // HTML returns the page of a code as HTML.
-func (m Meaning) HTML(code seqd.Code, status string) ([]byte, error) {
+func HTML(m seqd.Meaning, status string) ([]byte, error) {
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
-		Meaning
-		Code   seqd.Code
+		seqd.Meaning
 		Status string
-	}{m, code, status})
+	}{m, status})
 	return b.Bytes(), err
 }

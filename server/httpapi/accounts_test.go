@@ -366,11 +366,11 @@ func TestBadVoids(t *testing.T) {
 	} {
 		for _, body := range tt.bodies {
 			w := sendJSON(t, api, "POST", tt.target, body)
-			if status := codes[tt.code]; w.Code != status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
+			if status := statusOf(tt.code); w.Code != status || !strings.Contains(w.Body.String(), `"code":"`+string(tt.code)+`"`) {
 				t.Errorf("%s %.80s: %d %s, want %d %s", tt.target, body, w.Code, w.Body, status, tt.code)
 				continue
 			}
-			wantProblem(t, w, codes[tt.code], tt.code)
+			wantProblem(t, w, statusOf(tt.code), tt.code)
 		}
 	}
 	if w := sendJSON(t, api, "POST", target, `{"id":"1","reason":7}`); !strings.Contains(w.Body.String(), "it is not text") {

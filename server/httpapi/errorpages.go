@@ -9,7 +9,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/errorpage"
-	"github.com/seqd/seqd/server/gate"
 )
 
 const (
@@ -31,19 +30,18 @@ func appendType(dst []byte, c *gin.Context, code seqd.Code) []byte {
 // not.
 func errorPage(c *gin.Context) error {
 	code := seqd.Code(c.Param("code"))
-	m, ok := errorpage.Of(code)
-	if !ok {
+	m, known := code.Meaning()
+	if !known {
 		return seqd.Errorf(seqd.CodeNotFound, "there is no error code of this name")
 	}
-	number, _ := gate.StatusOf(code)
-	status := strconv.Itoa(number) + " " + http.StatusText(number)
+	status := strconv.Itoa(m.Status) + " " + http.StatusText(m.Status)
 	header := c.Writer.Header()
 	header["Vary"] = []string{"Accept"}
 	if accepted(c.Request.Header["Accept"], "text/html") == 0 {
-		writeDocument(c, textType, m.Text(code, status))
+		writeDocument(c, textType, errorpage.Text(m, status))
 		return nil
 	}
-	body, err := m.HTML(code, status)
+	body, err := errorpage.HTML(m, status)
 	if err != nil {
 		return err
 	}

@@ -33,29 +33,10 @@ const (
 	problemType = "application/problem+json"
 )
 
-// codes is the closed set of codes with their statuses. It is written out here so that a change of
-// the code requires a change of this list.
-var codes = map[seqd.Code]int{
-	"invalid_biz_type": 400, "invalid_count": 400, "invalid_id": 400, "invalid_request": 400, "invalid_definition": 400,
-	"unauthorized":     401,
-	"forbidden":        403,
-	"unknown_biz_type": 404, "not_found": 404,
-	"method_not_allowed": 405,
-	"conflict":           409, "disabled": 409, "exhausted": 409, "store_failed_over": 409,
-	"precondition_failed":    412,
-	"body_too_large":         413,
-	"unsupported_media_type": 415,
-	"uri_too_long":           414,
-	"headers_too_large":      431,
-	"invalid_key":            400, "invalid_ttl": 400,
-	"unknown_reservation": 404, "reservation_expired": 409, "reservation_released": 409, "reservation_confirmed": 409, "number_void": 409,
-	"too_many_keys": 409, "too_many_reserved": 409,
-	"rate_limited":     429,
-	"too_many_answers": 429, "answers_full": 507,
-	"idempotency_key_reused": 422,
-	"plugin_panic":           500, "internal": 500,
-	"starting": 503, "stopping": 503, "store_unavailable": 503, "redis_unavailable": 503, "timeout": 503, "canceled": 503,
-	"clock_rollback": 503, "no_machine_id": 503, "cursor_contested": 503, "overloaded": 503,
+// statusOf returns the status of a code.
+func statusOf(code seqd.Code) int {
+	m, _ := code.Meaning()
+	return m.Status
 }
 
 // counter is a strategy that counts. Its fields change what it does.
@@ -282,7 +263,7 @@ func problemIn(status int, header http.Header, body []byte) (p problem, wrong er
 	if p.Title != http.StatusText(status) {
 		return p, fmt.Errorf("title is %q, want %q", p.Title, http.StatusText(status))
 	}
-	if _, known := codes[seqd.Code(p.Code)]; !known {
+	if _, known := seqd.Code(p.Code).Meaning(); !known {
 		return p, fmt.Errorf("code %q is not in the closed set", p.Code)
 	}
 	if got := header.Get("Cache-Control"); got != "no-store" {

@@ -162,7 +162,7 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		for _, target := range targets {
 			t.Run(target, func(t *testing.T) {
-				p := wantProblem(t, do(t, newAPI(t), "GET", "/seq/"+target), codes[code], code)
+				p := wantProblem(t, do(t, newAPI(t), "GET", "/seq/"+target), statusOf(code), code)
 				if len(p.Detail) > 500 {
 					t.Errorf("detail has %d bytes: what a caller sends must not come back at any length", len(p.Detail))
 				}

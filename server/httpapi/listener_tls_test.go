@@ -127,7 +127,7 @@ func TestLargeBodyOfNobody(t *testing.T) {
 			if strings.Contains(rest, "Bearer") {
 				want = map[string]seqd.Code{"/tokens": seqd.CodeUnsupportedMediaType, "/seq/order": seqd.CodeBodyTooLarge}[path]
 			}
-			if err != nil || answer.StatusCode != codes[want] || p.Code != string(want) {
+			if err != nil || answer.StatusCode != statusOf(want) || p.Code != string(want) {
 				t.Errorf("%s to %s: status %d, code %q, %v", name, path, answer.StatusCode, p.Code, err)
 			}
 		}

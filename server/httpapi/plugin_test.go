@@ -18,10 +18,10 @@ import (
 
 // TestStatusOfEveryCode checks the status of every code with which a plugin can refuse.
 func TestStatusOfEveryCode(t *testing.T) {
-	for code, status := range codes {
-		t.Run(string(code), func(t *testing.T) {
-			veto := plugin{before: func(*seqd.Call) error { return seqd.Errorf(code, "because") }}
-			p := wantProblem(t, do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order"), status, code)
+	for _, m := range seqd.Codes() {
+		t.Run(string(m.Code), func(t *testing.T) {
+			veto := plugin{before: func(*seqd.Call) error { return seqd.Errorf(m.Code, "because") }}
+			p := wantProblem(t, do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order"), m.Status, m.Code)
 			if p.Detail != "because" {
 				t.Errorf("detail is %q, want because", p.Detail)
 			}
@@ -57,7 +57,7 @@ func TestRetryAfter(t *testing.T) {
 				if got := w.Header().Get("Retry-After"); got != tt.want {
 					t.Errorf("Retry-After is %q, want %q", got, tt.want)
 				}
-				wantProblem(t, w, codes[code], code)
+				wantProblem(t, w, statusOf(code), code)
 			})
 		}
 	}

@@ -95,7 +95,7 @@ func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 		issuedTotal.send(to, float64(c.issued.Load()), c.bizType)
 		for i, reason := range reasons {
 			if n := c.rejected[i].Load(); n > 0 {
-				rejectedTotal.send(to, float64(n), c.bizType, string(reason))
+				rejectedTotal.send(to, float64(n), c.bizType, string(reason.Code))
 			}
 		}
 		for i, e := range events {

@@ -225,13 +225,5 @@ var registries = map[seqd.Gauge]*family{
 }
 
 // reasons are the codes of refusals. Any other code comes from foreign code and counts as the last
-// one.
-var reasons = [...]seqd.Code{
-	seqd.CodeInvalidBizType, seqd.CodeInvalidCount, seqd.CodeInvalidID, seqd.CodeInvalidRequest, seqd.CodeInvalidDefinition, seqd.CodeUnauthorized,
-	seqd.CodeForbidden, seqd.CodeUnknownBizType, seqd.CodeNotFound, seqd.CodeMethodNotAllowed, seqd.CodePreconditionFailed, seqd.CodeBodyTooLarge,
-	seqd.CodeUnsupportedMediaType, seqd.CodeURITooLong, seqd.CodeHeadersTooLarge, seqd.CodeInvalidKey, seqd.CodeInvalidTTL,
-	seqd.CodeTooManyKeys, seqd.CodeTooManyReserved, seqd.CodeUnknownReservation, seqd.CodeReservationExpired, seqd.CodeReservationReleased,
-	seqd.CodeReservationConfirmed, seqd.CodeNumberVoid, seqd.CodeIdempotencyKeyReused, seqd.CodeConflict, seqd.CodeDisabled,
-	seqd.CodeExhausted, seqd.CodeStoreFailedOver, seqd.CodeRateLimited, seqd.CodeTooManyAnswers, seqd.CodeAnswersFull, seqd.CodeStarting, seqd.CodeStopping, seqd.CodeOverloaded, seqd.CodeStoreUnavailable, seqd.CodeRedisUnavailable,
-	seqd.CodeCursorContested, seqd.CodeClockRollback, seqd.CodeNoMachineID, seqd.CodeTimeout, seqd.CodeCanceled, seqd.CodePluginPanic, seqd.CodeInternal,
-}
+// one, which is [seqd.CodeInternal].
+var reasons = seqd.Codes()

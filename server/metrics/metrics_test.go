@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -200,8 +199,8 @@ func TestSeriesAreBounded(t *testing.T) {
 	m.Watch(Source{Issuer: is})
 	for i := range many {
 		must.Get(is.Next(t.Context(), fmt.Sprint("b", i), 1))(t)
-		for _, code := range reasons {
-			m.Rejected(fmt.Sprint("b", i), code)
+		for _, reason := range reasons {
+			m.Rejected(fmt.Sprint("b", i), reason.Code)
 		}
 	}
 	const perBizType, ofNode = 1 + len(reasons) + 2*len(events) + 8 + 2 + 6, 30
@@ -358,23 +357,6 @@ func TestRoutes(t *testing.T) {
 		"seqd_http_requests_total 200 GET none": 1, "seqd_http_requests_total 200 other none": 3,
 		"seqd_http_requests_total other GET none": 6, "seqd_http_requests_total other other none": 18,
 	})
-}
-
-// TestReasons checks that the codes are those of package seqd.
-func TestReasons(t *testing.T) {
-	source := must.Get(os.ReadFile("../../errors.go"))(t)
-	found := regexp.MustCompile(`Code\w+ +Code += "(\w+)"`).FindAllSubmatch(source, -1)
-	if len(found) != len(reasons) {
-		t.Errorf("the domain has %d codes, here are %d", len(found), len(reasons))
-	}
-	for _, match := range found {
-		if !slices.Contains(reasons[:], seqd.Code(match[1])) {
-			t.Errorf("the code %s is missing", match[1])
-		}
-	}
-	if reasons[len(reasons)-1] != seqd.CodeInternal {
-		t.Error("the last is not what unknown codes count as")
-	}
 }
 
 // driven returns metrics in which every family has a value.

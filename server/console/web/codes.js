@@ -1,66 +1,56 @@
-// What the codes of the API mean, as their pages at /errors say, and what to do about them here.
-
-const wrong = "Correct what you entered, and send it again.";
-const later = "Try again in a moment.";
-const log = "Look at the log of the node, with the request ID.";
+// What the codes of the API mean, and what to do about them here: written from codes.go.
 
 const codes = {
   __proto__: null, // a code may have any name
-  invalid_biz_type: ["This is not a name of a biz type", wrong],
-  invalid_count: ["This is not a possible count", wrong],
+  invalid_biz_type: ["This is not a name of a biz type", "Correct what you entered, and send it again."],
+  invalid_count: ["This is not a possible count", "Correct what you entered, and send it again."],
   invalid_id: ["This is not an ID of this biz type", "Check that you copied all of it."],
   invalid_key: ["The key is wrong or missing", "A keyed biz type needs a key; others take none."],
   invalid_ttl: ["This is not a possible time", "Enter 1s to 24h, such as 90s or 10m."],
-  invalid_request: ["The request is not valid", wrong],
+  invalid_request: ["The request is not valid", "Correct what you entered, and send it again."],
   invalid_definition: ["The definition has problems", "Correct the settings that are marked."],
   unauthorized: ["You are not signed in", "Use a valid token. Tokens expire."],
   forbidden: ["This is not allowed", "Use a token that has the scope."],
-  unknown_biz_type: ["There is no biz type of this name",
-    "It may be deleted, or so new that this node learns of it within 5 seconds."],
-  unknown_reservation: ["There is no such reservation",
-    "24 hours after its end only the account knows its numbers."],
-  not_found: ["There is nothing at this address",
-    "It may be deleted, or the node may have an older version."],
+  unknown_biz_type: ["There is no biz type of this name", "It may be deleted, or so new that this node learns of it within 5 seconds."],
+  unknown_reservation: ["There is no such reservation", "24 hours after its end only the account knows its numbers."],
+  not_found: ["There is nothing at this address", "It may be deleted, or the node may have an older version."],
   method_not_allowed: ["The node does not support this", "It may have an older version."],
   conflict: ["This does not fit what is there already", "Nothing was changed."],
-  disabled: ["The biz type is disabled", "Enable it if numbers should be issued again."],
   exhausted: ["All numbers are used up", "Raise the limit of the biz type, or use a new one."],
-  store_failed_over: ["The store failed over and may have lost counters",
-    "An operator has to confirm how far they had come: “failover of the store” in the manual."],
+  store_failed_over: ["The store failed over and may have lost counters", "An operator has to confirm how far they had come: “failover of the store” in the manual."],
+  disabled: ["The biz type is disabled", "Enable it if numbers should be issued again."],
   too_many_keys: ["There are as many keys as allowed", "Raise maxKeys of the biz type."],
   too_many_reserved: ["Too many numbers are reserved", "Confirm or release reservations."],
   reservation_expired: ["The reservation has expired", "Reserve new numbers."],
   reservation_released: ["The reservation was released", "Reserve new numbers."],
-  number_void: ["The number is void", "Use a new Idempotency-Key."],
   reservation_confirmed: ["The reservation is confirmed", "Its numbers can only be made void."],
-  precondition_failed: ["Somebody else changed this meanwhile",
-    "Nothing was done. Look at it, then repeat or cancel."],
+  number_void: ["The number is void", "Use a new Idempotency-Key."],
+  precondition_failed: ["Somebody else changed this meanwhile", "Nothing was done. Look at it, then repeat or cancel."],
   body_too_large: ["This is too large", "Send less at once."],
   uri_too_long: ["The address is too long", "Use a shorter search or name."],
-  headers_too_large: ["The headers are too large", "Delete cookies of this host, then reload."],
   unsupported_media_type: ["The node does not read this kind of text", "Reload the page."],
   idempotency_key_reused: ["An Idempotency-Key was used twice", "Each request needs its own."],
+  headers_too_large: ["The headers are too large", "Delete cookies of this host, then reload."],
   rate_limited: ["Too many requests", "Wait, or raise the limit."],
   too_many_answers: ["Too much is kept for your Idempotency-Keys and reservations", "Wait until some end."],
   answers_full: ["Too much is kept for Idempotency-Keys and reservations", "Raise idempotency.maxBytes, or wait."],
   starting: ["The node is starting", "Wait a few seconds: it has not reached its store yet."],
-  stopping: ["The node is stopping", later],
+  stopping: ["The node is stopping", "Try again in a moment."],
   overloaded: ["The node has too much to do", "If it stays so, add nodes or raise limits."],
-  store_unavailable: ["The store does not answer",
-    "Only numbers in hand are issued, and nothing can be changed. Look at the store."],
+  store_unavailable: ["The store does not answer", "Only numbers in hand are issued, and nothing can be changed. Look at the store."],
   redis_unavailable: ["Redis does not answer", "Look at Redis. Strict order needs it."],
   cursor_contested: ["Nodes take numbers in turns", "They are unique, but not in order: see Redis."],
   clock_rollback: ["A clock went back", "Correct it. The node waits, so that no number repeats."],
   no_machine_id: ["No machine ID is free", "Stop spare nodes, or raise bitsMachine."],
-  timeout: ["It took too long", later],
-  canceled: ["The caller did not wait for the answer", later],
-  plugin_panic: ["A plugin has a defect", log],
-  internal: ["Something in the node is broken", log],
+  timeout: ["It took too long", "Try again in a moment."],
+  canceled: ["The caller did not wait for the answer", "Try again in a moment."],
+  plugin_panic: ["A plugin has a defect", "Look at the log of the node, with the request ID."],
+  internal: ["Something in the node is broken", "Look at the log of the node, with the request ID."],
 };
 
 /** Returns what a code of the API means, and what to do about it: {what, todo}. */
 export function meaning(code) {
-  const [what, todo] = codes[code] || [`Refused: ${code || "no reason given"}`, later];
+  const [what, todo] = codes[code] || [`Refused: ${code || "no reason given"}`, "Try again in a moment."];
   return { what, todo };
 }
 
