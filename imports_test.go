@@ -263,7 +263,7 @@ var rules = map[string]rule{
 			"description",
 	},
 	"server/idempotency": {
-		may: ". internal/redisonce internal/sharedspan persist persist/storeclock",
+		may: ". internal/redisonce internal/sharedspan persist persist/storeclock server/logging",
 		why: "it keeps answers, and depends neither on HTTP nor on the issuer",
 	},
 	"server/idempotency/idempotencytest": {

@@ -31,7 +31,11 @@ func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	b.base.background.run(ctx, b.quota.Follow)
 	backend, clean := answersInStore(env.Store, env.Clock)
 	if env.Redis != nil {
-		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: env.RedisAway})
+		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: b.redisAway})
+	}
+	if b.home != nil {
+		b.home.Look(ctx)
+		b.base.background.run(ctx, func(ctx context.Context) { b.home.Follow(ctx, env.Log) })
 	}
 	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
 	return idempotency.New(idempotency.Options{
@@ -39,6 +43,14 @@ func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 		Quota: b.quota,
 		Wait:  min(waitForAnswer, cfg.Server.WriteTimeout/shareOfWrite),
 	})
+}
+
+// redisAway returns since when and why Redis cannot be used, or why it must not be for answers.
+func (b *back) redisAway() (since time.Time, cause error) {
+	if since, cause = b.redis.Away(); cause == nil {
+		cause = b.home.Cause()
+	}
+	return since, cause
 }
 
 // answersInStore returns the backend that keeps answers in a store, and its cleaner.

@@ -23,6 +23,7 @@ import (
 	"github.com/seqd/seqd/server/feed"
 	"github.com/seqd/seqd/server/figures"
 	"github.com/seqd/seqd/server/gate"
+	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
@@ -41,8 +42,9 @@ type back struct {
 	store     *backends.Store
 	clock     *storeclock.Clock // of the store
 	attending *storeclock.Attendance
-	common    *nodes.Clock    // the time that nodes have in common
-	redis     *backends.Redis // nil if none is configured
+	common    *nodes.Clock      // the time that nodes have in common
+	redis     *backends.Redis   // nil if none is configured
+	home      *idempotency.Home // of answers, nil if other nodes cannot use the store, or without Redis
 	feed      *feed.Feed
 	handlers  *rejection.Handlers
 	catalogue *definitions.Catalogue
@@ -156,6 +158,9 @@ func (b *back) openRedis(ctx context.Context) (err error) {
 		return nil
 	})
 	b.base.background.run(ctx, b.redis.Watch)
+	if store := b.store.Store; store.Shared() {
+		b.home = idempotency.NewHome(store.Documents(), b.redis.Client, b.base.cfg.Redis.KeyPrefix, b.base.opts.now)
+	}
 	return nil
 }
 
@@ -266,11 +271,15 @@ func (b *back) announce(ctx context.Context) error {
 func (b *back) openNodes(ctx context.Context) error {
 	store, opts := b.store.Store, &b.base.opts
 	clock := b.common
+	away := b.redisAway
+	if b.redis == nil {
+		away = nil
+	}
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
-		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: b.env().RedisAway,
+		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: away,
 	})
 	id, _ := b.nodes.Self()
 	options := figures.Options{
@@ -368,7 +377,7 @@ func (b *back) env() strategy.Env {
 func (b *back) tellBackends(tell func(name string, up bool)) {
 	tell("store", !b.feed.Failing() && !b.base.telemetry.metrics.StoreAway() && !b.store.Unreached())
 	if b.redis != nil {
-		_, cause := b.redis.Away()
+		_, cause := b.redisAway()
 		tell("redis", cause == nil)
 	}
 }

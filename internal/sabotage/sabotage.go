@@ -31,6 +31,8 @@ const (
 	LeaseBegin Rule = "lease-begin"
 	// RegistryNamed is: machine IDs are leased in the registry that the store names, and in no other.
 	RegistryNamed Rule = "registry-named"
+	// AnswersHome is: answers are kept in the Redis that the store names, and in no other.
+	AnswersHome Rule = "answers-home"
 	// Rollback is: nothing is issued while the clock is behind the last time that was used.
 	Rollback Rule = "rollback"
 	// SequenceOnce is: no sequence is used twice in a millisecond.
@@ -64,7 +66,7 @@ const (
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, RegistryNamed, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -14,7 +14,7 @@ import (
 )
 
 // Two servers of Redis are two registries, and each grants every machine ID. So the store names the
-// one that counts: docs/adr/0065-the-store-names-the-registry.md.
+// one that counts: docs/adr/0065-the-store-names-the-redis.md.
 
 // namingKind is the kind of the documents that name registries. Their keys are the names of the
 // registries, which are those of layouts.

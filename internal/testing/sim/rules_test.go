@@ -53,6 +53,7 @@ var rules = []rule{
 	{name: "failover-gap", lossy: true},
 	{name: "lease-begin", script: true},
 	{name: "registry-named", script: true},
+	{name: "answers-home", script: true},
 	{name: "rollback", only: []string{"clock-step"}},
 	{name: "sequence-once"},
 	{name: "claim"},

@@ -121,6 +121,28 @@ var someTemptations = []schedule{
 		}},
 	},
 	{
+		name: "a key with two Redis servers", was: "Nodes that keep answers, each in a Redis of its own, answer a repeated request twice.",
+		rules: []string{"answers-home"},
+		world: Options{Redis: true, BizTypes: only("order"), Script: func(w *World) {
+			for _, way := range otherRedises {
+				w.while("another Redis", record.Fault{Redis: true, Unordered: record.Every}, func(f *fault) {
+					b := w.named("b")
+					b.stop()
+					b.useRedis(way)
+					b.start()
+					w.once("a", "order", "key-"+way[len("another "):])
+					time.Sleep(time.Minute)
+					w.ask("b", load.Question{BizType: "order", Key: "key-" + way[len("another "):]})
+					b.stop()
+					b.useRedis("")
+					b.start()
+					w.once("b", "order", "key-"+way[len("another "):])
+					time.Sleep(allSettle)
+				})
+			}
+		}},
+	},
+	{
 		name: "an older copy under a sequencer", was: "A node issues below what it has issued, because its store was put back.",
 		rules: []string{"take-floor,take-guard"},
 		world: Options{BizTypes: only("order"), Script: putBack("order")},

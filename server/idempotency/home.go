@@ -1,0 +1,171 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seqd/seqd/internal/redisonce"
+	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/server/logging"
+)
+
+// A cluster keeps its answers in one Redis, its home. Nodes that kept them in two would answer a
+// repeated request twice. So each Redis gets an ID, in a key that does not expire, and a document of
+// the store names the one that counts: docs/adr/0065-the-store-names-the-redis.md.
+
+const (
+	// homeKind is the kind of the document, and homeKey its key.
+	homeKind = "answerhome"
+	homeKey  = "redis"
+	// homeLook is the pause between two looks of a node, and homeless how long nobody must have used
+	// the Redis that counts until another one may take its place.
+	homeLook     = 5 * time.Second
+	homeless     = 4 * homeLook
+	homePatience = 3 * time.Second
+)
+
+var (
+	errNotHome = errors.New("this cluster keeps its answers to requests with an Idempotency-Key in another Redis: " +
+		"give all nodes the same redis.addrs, redis.db and redis.keyPrefix")
+	errHomeUnknown = errors.New("it is not known yet whether this cluster keeps its answers in this Redis")
+)
+
+// Home says whether a Redis is where a cluster keeps its answers. It is safe for concurrent use.
+type Home struct {
+	documents persist.Documents
+	// id returns the ID of the Redis. It gives it one if it has none.
+	id  func(context.Context) (string, error)
+	now func() time.Time
+
+	mu    sync.Mutex // guards cause
+	cause error
+
+	// Only one goroutine looks, and uses what follows.
+	known    string    // the ID of the home that this process has used
+	revision int64     // of the document, when it was last read
+	since    time.Time // since when it has that revision, as far as this process knows
+}
+
+// NewHome returns the home of the answers of a cluster, as seen from a Redis. documents are those of
+// a store that nodes share. NewHome does no I/O: until a look succeeds, the Redis is no home.
+func NewHome(documents persist.Documents, client redis.UniversalClient, prefix string, now func() time.Time) *Home {
+	return &Home{documents: documents, now: now, cause: errHomeUnknown, id: func(ctx context.Context) (string, error) {
+		return redisID(ctx, client, prefix+"answers")
+	}}
+}
+
+// redisID returns the ID of a Redis.
+func redisID(ctx context.Context, client redis.UniversalClient, key string) (string, error) {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	if _, err := redisonce.Do(ctx, client, "set", key, fmt.Sprintf("%x", random), "nx"); err != nil && !errors.Is(err, redis.Nil) {
+		return "", err
+	}
+	id, err := redisonce.Do(ctx, client, "get", key)
+	text, ok := id.(string)
+	if err == nil && (!ok || text == "") {
+		err = errReply
+	}
+	return text, err
+}
+
+// Cause returns why answers must not be kept in this Redis, nil if they may. It does no I/O.
+func (h *Home) Cause() error {
+	if h == nil || sabotage.Off(sabotage.AnswersHome) {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
+// Follow looks at the store and at Redis at every interval until ctx ends.
+func (h *Home) Follow(ctx context.Context, log *slog.Logger) {
+	trouble := logging.Trouble{Log: log, Begins: "requests with an Idempotency-Key are refused", Ends: "requests with an Idempotency-Key are answered"}
+	ticker := time.NewTicker(homeLook)
+	defer ticker.Stop()
+	for {
+		h.Look(ctx)
+		if ctx.Err() == nil {
+			trouble.Note(h.Cause())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// Look looks once. If the store or Redis does not answer, what was known stays so.
+func (h *Home) Look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, homePatience)
+	defer cancel()
+	cause, err := h.compare(ctx)
+	for range 3 {
+		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
+			break // no other node has just written the document
+		}
+		cause, err = h.compare(ctx)
+	}
+	if err != nil {
+		return // Redis and the store say so themselves
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cause = cause
+}
+
+// compare compares the Redis with the one that counts. The revision of the document is the sign that
+// somebody uses that one: whoever does writes it, unless somebody else has done so since the last look.
+func (h *Home) compare(ctx context.Context) (cause, err error) {
+	doc, err := h.documents.Read(ctx, homeKind, homeKey)
+	missing := errors.Is(err, persist.ErrNotFound)
+	if err != nil && !missing {
+		h.revision = 0
+		return nil, err
+	}
+	still := doc.Revision == h.revision
+	if !still {
+		h.revision, h.since = doc.Revision, time.Now()
+	}
+	id, err := h.id(ctx)
+	uses := doc.Body == h.known && !missing // also while Redis is away
+	switch {
+	case err != nil && !uses:
+		return nil, err
+	case err != nil:
+		id = h.known
+	case !missing && id != doc.Body && !uses && (!still || time.Since(h.since) < homeless):
+		return errNotHome, nil
+	}
+	if id != doc.Body || still {
+		if failed := h.write(ctx, doc, id); failed != nil {
+			return nil, failed
+		}
+	}
+	h.known = id
+	return nil, err
+}
+
+// write writes the document. It returns ErrConflict or ErrExists if another node has just done so.
+func (h *Home) write(ctx context.Context, doc persist.Document, id string) error {
+	next := persist.Document{Kind: homeKind, Key: homeKey, Revision: doc.Revision + 1, Body: id, Timestamp: h.now().UnixMilli()}
+	write := h.documents.Update
+	if next.Revision == 1 {
+		write = h.documents.Create
+	}
+	err := write(ctx, next)
+	if err == nil {
+		h.revision, h.since = next.Revision, time.Now()
+	}
+	return err
+}

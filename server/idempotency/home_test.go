@@ -1,0 +1,63 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd/persist/memory"
+)
+
+// Answers are kept in the first Redis that a node of a cluster names, and in another one only after that
+// has lost its ID, or when nobody has used it for a while.
+func TestHome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		var ids sync.Map // of the Redis servers that are not away
+		ids.Store("right", "1")
+		ids.Store("wrong", "2")
+		nodes, end := context.WithCancel(t.Context())
+		defer end()
+		node := func(ctx context.Context, redis string) *Home {
+			h := NewHome(store.Documents(), nil, "", time.Now)
+			h.id = func(context.Context) (string, error) {
+				id, ok := ids.Load(redis)
+				if !ok {
+					return "", errReply
+				}
+				return id.(string), nil
+			}
+			go h.Follow(ctx, slog.New(slog.DiscardHandler))
+			return h
+		}
+		after := func(d time.Duration, want map[*Home]error) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			for h, cause := range want {
+				if !errors.Is(h.Cause(), cause) {
+					t.Errorf("got %v, want %v", h.Cause(), cause)
+				}
+			}
+		}
+		a := node(nodes, "right")
+		after(time.Second, map[*Home]error{a: nil})
+		b := node(nodes, "right")
+		wrong := node(t.Context(), "wrong")
+		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: errNotHome})
+		ids.Delete("right")
+		late := node(nodes, "right")
+		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: errNotHome, late: errHomeUnknown})
+		ids.Store("right", "3") // it has lost everything
+		after(2*homeLook, map[*Home]error{a: nil, b: nil, wrong: errNotHome, late: nil})
+		end()
+		after(homeless-homeLook, map[*Home]error{wrong: errNotHome})
+		after(3*homeLook, map[*Home]error{wrong: nil})
+		again := node(t.Context(), "right")
+		after(time.Hour, map[*Home]error{wrong: nil, again: errNotHome})
+	})
+}
