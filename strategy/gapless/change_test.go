@@ -3,6 +3,7 @@ package gapless_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -158,4 +159,43 @@ func TestHandedOverLedgerIsNotWritten(t *testing.T) {
 	must.Do(t, c.handOver())
 	late.Revision++
 	must.Is(t, c.Documents().Update(t.Context(), late), persist.ErrConflict)
+}
+
+// The first write of a ledger, or the first one above another strategy, may come after the biz type
+// got another strategy, which has issued the same numbers: then no repeated request is told them.
+func TestFirstWriteAfterTheHandover(t *testing.T) {
+	for what, settings := range map[string]func(*gapless.Settings){"a key": keyed, "a period": everyDay, "raised": nil} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, false, settings)
+				key, counter, first := "", "invoice", "create ledger/"
+				switch what {
+				case "a key":
+					key, counter = "k1", "invoice/k1"
+				case "a period":
+					counter = "invoice@20000101"
+				default:
+					must.Do(t, s.node().Init(t.Context(), true))
+					s.named(counter, 100)
+					first = "update ledger/"
+				}
+				held := s.begun(true)
+				s.first = map[string]func(){first + counter: func() { time.Sleep(time.Hour) }}
+				o := seqd.Order{Count: 1, Once: "order-1", Caller: seqd.Caller{Owner: "app"}}
+				go func() { _, _, _ = order(held, key, o) }()
+				synctest.Wait()
+				must.Do(t, s.handOver())
+				if what != "raised" {
+					s.named(counter, 500)
+				}
+				time.Sleep(time.Hour + time.Second)
+				var seq seqd.Sequence
+				seq.For(key)
+				_, replayed, err := s.factory().Recall(t.Context(), s.env(), "invoice", o, &seq)
+				if err != nil || replayed || seq.Len() > 0 {
+					t.Errorf("the key is told %v, %v", seq.Runs(), err)
+				}
+			})
+		})
+	}
 }

@@ -290,7 +290,7 @@ func (c *counter) done(command *ledger.Command, out outcome) {
 type outcome struct {
 	ledger.Outcome
 	// Floor is the highest number that another strategy has issued under the name of the counter, 0
-	// if that was not asked for.
+	// if that was not asked for: only a ledger that begins needs it.
 	Floor int64
 }
 
@@ -304,11 +304,15 @@ func (c *counter) execute(command *ledger.Command) (out outcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	out.Outcome = c.documents.execute(ctx, command)
-	if command.Action == ledger.Read && errors.Is(out.Err, persist.ErrNotFound) {
-		if floor, err := c.floor(ctx, c.key); err != nil {
-			out.Err = err
-		} else {
+	begins := errors.Is(out.Err, persist.ErrNotFound) || out.Err == nil && out.Doc.Revision == 1
+	if command.Action == ledger.Read && begins {
+		floor, err := c.floor(ctx, c.key)
+		switch {
+		case err == nil:
 			out.Floor = floor
+		case out.Err == nil && errors.Is(err, persist.ErrFailedOver): // the fence of the ledger says whether it was raised since
+		default:
+			out.Err = err
 		}
 	}
 	c.reach.note(c.Strategy, out.Err)

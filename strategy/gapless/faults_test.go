@@ -119,12 +119,13 @@ type breakingDocuments struct {
 	b *breaking
 }
 
+// Create sends what comes even if nobody waits for it any more, and so does Update.
 func (d breakingDocuments) Create(ctx context.Context, doc persist.Document) error {
-	return d.b.do("create", doc.PersistID(), func() error { return d.Documents.Create(ctx, doc) })
+	return d.b.do("create", doc.PersistID(), func() error { return d.Documents.Create(context.WithoutCancel(ctx), doc) })
 }
 
 func (d breakingDocuments) Update(ctx context.Context, doc persist.Document) error {
-	return d.b.do("update", doc.PersistID(), func() error { return d.Documents.Update(ctx, doc) })
+	return d.b.do("update", doc.PersistID(), func() error { return d.Documents.Update(context.WithoutCancel(ctx), doc) })
 }
 
 func (d breakingDocuments) Keep(ctx context.Context, docs []persist.Document) error {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
@@ -61,7 +62,7 @@ func orderOp(o seqd.Order) ledger.Op {
 	return op
 }
 
-// handOut carries out an operation that may be the first one of its key.
+// handOut carries out an operation that may be the first one of its ledger.
 func (s *Strategy) handOut(ctx context.Context, name counters.Name, op ledger.Op) (ledger.Result, error) {
 	e, err := s.counters.Acquire(ctx, name, op.Caller)
 	if err != nil {
@@ -75,7 +76,39 @@ func (s *Strategy) handOut(ctx context.Context, name counters.Name, op ledger.Op
 		}
 		defer leave()
 	}
+	if err := e.Counter().begin(ctx); err != nil {
+		return ledger.Result{}, err
+	}
 	return e.Counter().do(ctx, op)
+}
+
+// begin makes sure that there is a ledger before numbers are written in it. A write that was held up
+// while the biz type got another strategy creates an empty one then: one that exists cannot be
+// written any more ([documents.handOver]). What it creates is read, because another strategy may
+// have issued numbers before ([counter.execute]).
+func (c *counter) begin(ctx context.Context) error {
+	if !c.unborn() || sabotage.Off(sabotage.EmptyFirst) {
+		return nil
+	}
+	if _, err := c.do(ctx, ledger.Op{Kind: ledger.Begin}); err != nil {
+		return err
+	}
+	_, err := c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
+	if seqd.CodeOf(err) == seqd.CodeUnknownReservation {
+		err = nil
+	}
+	return err
+}
+
+// unborn reports whether there was no ledger when it was read, and nothing stands in the way.
+func (c *counter) unborn() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unbornLocked()
+}
+
+func (c *counter) unbornLocked() bool {
+	return c.machine.Seen().Revision == 0 && c.machine.Refusal() == nil
 }
 
 // handed adds what an operation handed out to seq.

@@ -30,13 +30,16 @@ func (d *documents) handOver(ctx context.Context, doc persist.Document, now time
 	}
 	name := doc.Key
 	c, err := d.counters.Read(ctx, name)
+	fence := state.Fence
 	switch {
-	case err == nil && !c.FailedOver && c.Max >= state.Last:
+	case err == nil && !c.FailedOver && c.Max > state.Last:
 		return nil
+	case err == nil && !c.FailedOver && c.Max == state.Last:
+		fence = "" // the counter has all of the ledger, which nodes may still be writing
 	case err != nil && !errors.Is(err, persist.ErrNotFound):
 		return err
 	}
-	switch err := d.touch(ctx, doc, state.Fence); {
+	switch err := d.touch(ctx, doc, fence); {
 	case errors.Is(err, persist.ErrConflict), errors.Is(err, persist.ErrNotFound): // another node was first
 		if doc, err = d.Read(ctx, doc.Kind, doc.Key); err != nil {
 			return err

@@ -153,5 +153,5 @@ func (c *counter) isNew() bool {
 }
 
 func (c *counter) isNewLocked() bool {
-	return c.name.Key != "" && c.machine.Seen().Revision == 0 && c.machine.Refusal() == nil
+	return c.name.Key != "" && c.unbornLocked()
 }

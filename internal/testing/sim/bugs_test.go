@@ -227,6 +227,27 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "a late first write of a key", was: "The first write of a gapless key came after the biz type had become segment, and a repeated request was told its number, which segment had issued too.", found: "a review",
+		rules: []string{"empty-first"},
+		world: Options{BizTypes: map[string]load.Settings{"rent": {"liveKeys": 20}}, Script: func(w *World) {
+			w.issueOf("a", "rent", "k0", 1)
+			late := storesim.Fate{Send: time.Minute, Left: true}
+			w.meet("c", "create document ledger/rent/k1", late, late, late, late)
+			q := load.Question{BizType: "rent", Of: "k1", Key: "key"}
+			var under sync.WaitGroup
+			under.Go(func() { w.ask("c", q) })
+			time.Sleep(time.Second)
+			w.reshape("rent", `{"strategy":"segment","keyed":true}`, func() {
+				for range 5 {
+					w.issueOf("b", "rent", "k1", 1)
+				}
+				time.Sleep(2 * time.Minute)
+				w.each(func(n string) { w.ask(n, q) })
+			})
+			under.Wait()
+		}},
+	},
+	{
 		name: "gapless after a loss", was: "A biz type became gapless after a failover that had lost ranges, and began without a gap.", found: "issue 18",
 		world: Options{Mode: storesim.Lossy, BizTypes: only("bulk"), Script: func(w *World) {
 			w.each(func(n string) { w.issue(n, "bulk", 100) })

@@ -46,6 +46,8 @@ func (s *State) Apply(now int64, p *Policy, op *Op, looked *Looked) (res Result,
 		s.raise(now, op, &res)
 	case Reopen:
 		s.open(now, &res)
+	case Begin:
+		res.Changed = res.Changed || s.Revision == 0
 	}
 	res.Since = Since{Era: s.Era, Revision: s.Revision + 1}
 	return res, err

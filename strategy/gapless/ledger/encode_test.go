@@ -508,7 +508,7 @@ func TestOps(t *testing.T) {
 			issue(func(op *Op) { op.Caller = text(257) }), issue(func(op *Op) { op.Caller = "\xff" }),
 			{Kind: Void}, {Kind: Raise, Reason: text(201)}, {Kind: Void, Reason: "\n"}, {Kind: Void, Reason: "\xff"},
 		},
-		seqd.CodeInternal: {{Kind: Reopen + 1}},
+		seqd.CodeInternal: {{Kind: Begin + 1}},
 	} {
 		for _, op := range ops {
 			must.Code(t, op.check(), code, "%+v", op)

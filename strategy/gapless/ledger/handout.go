@@ -40,7 +40,7 @@ func (op *Op) check() error {
 		return seqd.Errorf(seqd.CodeInvalidRequest, "the caller's name is not UTF-8 of at most %d bytes", longestCaller)
 	case op.Kind == Void || op.Kind == Raise:
 		return checkReason(op.Reason)
-	case op.Kind > Reopen:
+	case op.Kind > Begin:
 		return fmt.Errorf("there is no operation %d", op.Kind)
 	}
 	return nil

@@ -32,6 +32,8 @@ const (
 	// Reopen opens a period that was closed and has not ended. Whoever asks for it has to know that
 	// no request with Once can have got a number of a later period that it would not find there.
 	Reopen
+	// Begin creates the ledger without numbers if there is none.
+	Begin
 )
 
 // Op is an operation. It is not changed while it is under way.
