@@ -86,7 +86,7 @@ func (b *back) open(ctx context.Context) error {
 	id, _ := b.nodes.Self()
 	b.front.gate.Ready(&gate.Running{
 		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),
-		Documents: b.store.Store.Documents(), Node: id,
+		Documents: b.store.Store.Documents(), Node: id, Clock: b.common.Now,
 		Troubles: func() (store, definitions *seqd.Error) { return b.failedOver(), b.nodes.Mixed() },
 	})
 	b.base.background.run(ctx, b.issuer.Init)

@@ -128,8 +128,16 @@ func (f *front) newConsole(proxies forwarded.Proxies) {
 		TokensAskedFor: f.base.cfg.Auth.Enforced(), Tokens: f.tokens,
 		TLS: cfg.TLS.Configured(), Proxies: proxies,
 		Store: f.store, Build: f.base.opts.build(), Session: cfg.ConsoleSession,
-		Now: f.base.opts.now, Log: f.base.log,
+		Now: f.base.opts.now, Clock: f.clock, Log: f.base.log,
 	})
+}
+
+// clock returns the time that all nodes have in common, that of this node until the service is ready.
+func (f *front) clock() time.Time {
+	if r, err := f.gate.Running(); err == nil && r.Clock != nil {
+		return r.Clock()
+	}
+	return f.base.opts.now()
 }
 
 // handler returns what answers requests.

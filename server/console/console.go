@@ -51,7 +51,10 @@ type Options struct {
 	// Session is how long people stay signed in.
 	Session time.Duration
 	Now     func() time.Time
-	Log     *slog.Logger
+	// Clock is the time that all nodes have in common: sessions begin and end by it. Tries are
+	// counted by Now.
+	Clock func() time.Time
+	Log   *slog.Logger
 }
 
 // Tokens finds tokens by their secrets. It is safe for concurrent use.

@@ -157,8 +157,9 @@ type settings struct {
 	tls     bool
 	proxies []string
 	metrics httpapi.Metrics
-	without bool // there is no console
-	silent  bool // there is no access log
+	without bool          // there is no console
+	silent  bool          // there is no access log
+	ahead   time.Duration // of the common time
 }
 
 func (w *world) node(change ...func(*settings)) *node {
@@ -179,7 +180,8 @@ func (w *world) node(change ...func(*settings)) *node {
 	}
 	n.console = console.New(console.Options{
 		TokensAskedFor: !s.open, Tokens: n.tokens, TLS: s.tls, Proxies: proxies,
-		Store: func() (persist.Documents, string) { return n.documents, "node-1" }, Build: "v1", Session: 8 * time.Hour, Now: w.clock, Log: log,
+		Store: func() (persist.Documents, string) { return n.documents, "node-1" }, Build: "v1", Session: 8 * time.Hour, Log: log,
+		Now: func() time.Time { return w.clock().Add(s.ahead) }, Clock: w.clock,
 	})
 	opts := gate.Options{MaxCount: 10, Log: log, AccessLog: "on"}
 	if s.silent {

@@ -86,7 +86,7 @@ func TestSignInAgain(t *testing.T) {
 
 func TestSessionsEndByTime(t *testing.T) {
 	w := newWorld(t)
-	n, other := w.node(), w.node()
+	n, other := w.node(func(s *settings) { s.ahead = -9 * time.Hour }), w.node(func(s *settings) { s.ahead = 9 * time.Hour })
 	long, short := n.signIn(opsSecret), n.signIn(briefSecret)
 	if s := n.session(with(short)); s.Caller != "brief" || s.Expires != "2026-11-23T09:00:00.000Z" {
 		t.Errorf("the session outlives its token: %+v", s)
@@ -438,7 +438,7 @@ func TestAuditOfSessions(t *testing.T) {
 func TestEndedSessionsAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n := w.node()
+		n := w.node(func(s *settings) { s.ahead = 9 * time.Hour })
 		n.signIn(opsSecret)
 		n.signIn(briefSecret)
 		done := make(chan struct{})

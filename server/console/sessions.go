@@ -30,7 +30,8 @@ var errNoSession = seqd.Errorf(seqd.CodeUnauthorized, "the session has ended: si
 
 // sessions are the sessions of all nodes, which the store keeps. It is safe for concurrent use.
 type sessions struct {
-	now    func() time.Time
+	now    func() time.Time // of this node
+	clock  func() time.Time // of all nodes
 	log    *slog.Logger
 	opened func() (documents persist.Documents, node string) // see [Options]
 	// strangers limits how often callers make this node ask the store for sessions that do not
@@ -50,7 +51,7 @@ type seen struct {
 }
 
 func newSessions(opts Options) *sessions {
-	s := &sessions{now: opts.Now, log: opts.Log, opened: opts.Store, strangers: newLimiter(opts.Now, 30, 600), seen: make(map[string]seen)}
+	s := &sessions{now: opts.Now, clock: opts.Clock, log: opts.Log, opened: opts.Store, strangers: newLimiter(opts.Now, 30, 600), seen: make(map[string]seen)}
 	// Somebody may have signed in on another node.
 	s.strangers.first, s.strangers.most = true, 6000
 	return s
@@ -76,7 +77,7 @@ func (s *sessions) create(ctx context.Context, of session) (made secret, err err
 		return made, err
 	}
 	doc := persist.Document{
-		Kind: kind, Key: made.key(), Revision: 1, Body: body, Timestamp: s.now().UnixMilli(), Expires: of.Expires,
+		Kind: kind, Key: made.key(), Revision: 1, Body: body, Timestamp: s.clock().UnixMilli(), Expires: of.Expires,
 	}
 	if err := store.Create(ctx, doc); err != nil {
 		return made, unavailable("the store does not answer, so nobody can sign in now: try again soon", err)
@@ -99,7 +100,7 @@ func (s *sessions) find(ctx context.Context, cookie, from string) (of session, e
 	if err != nil {
 		return of, err
 	}
-	if of, ok = secret.open(body); !ok || of.over(s.now()) {
+	if of, ok = secret.open(body); !ok || of.over(s.clock()) {
 		return session{}, errNoSession
 	}
 	return of, nil
@@ -223,7 +224,7 @@ func (s *sessions) end(ctx context.Context, cookie string) error {
 }
 
 // tidyPause is the pause between two looks for sessions that have ended, and tidySlack how long a
-// node waits for those whose clocks are behind.
+// node waits for those that do not know the common time yet.
 const (
 	tidyPause = 10 * time.Minute
 	tidySlack = time.Hour
@@ -236,7 +237,7 @@ func (s *sessions) tidy(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if store, err := s.store(); err == nil {
-			if _, err := store.Purge(ctx, kind, s.now().Add(-tidySlack).UnixMilli(), tidyMost); err != nil && ctx.Err() == nil {
+			if _, err := store.Purge(ctx, kind, s.clock().Add(-tidySlack).UnixMilli(), tidyMost); err != nil && ctx.Err() == nil {
 				s.log.Debug("sessions that have ended cannot be removed from the store; it is tried again", "error", err)
 			}
 		}

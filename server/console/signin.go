@@ -132,7 +132,7 @@ func (c *Console) signIn(v *httpapi.Visit) error {
 	if err != nil {
 		return err
 	}
-	now := c.opts.Now()
+	now := c.opts.Clock()
 	of := session{Token: secret, Expires: endOf(now.Add(c.opts.Session).UnixMilli(), token)}
 	made, err := c.sessions.create(v.Context(), of)
 	if err != nil {

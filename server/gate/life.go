@@ -26,6 +26,8 @@ type Running struct {
 	Documents persist.Documents
 	// Node is the ID of this node.
 	Node string
+	// Clock is the time that all nodes have in common. If it is nil, it is that of this node.
+	Clock func() time.Time
 	// Troubles returns why an operator has to look at the store, and why at where the definitions of
 	// nodes come from; nil if nobody has to. If Troubles is nil, nobody ever has to.
 	Troubles func() (store, definitions *seqd.Error)
