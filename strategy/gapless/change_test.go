@@ -164,7 +164,7 @@ func TestHandedOverLedgerIsNotWritten(t *testing.T) {
 // The first write of a ledger, or the first one above another strategy, may come after the biz type
 // got another strategy, which has issued the same numbers: then no repeated request is told them.
 func TestFirstWriteAfterTheHandover(t *testing.T) {
-	for what, settings := range map[string]func(*gapless.Settings){"a key": keyed, "a period": everyDay, "raised": nil} {
+	for what, settings := range map[string]func(*gapless.Settings){"a key": keyed, "a period": everyDay, "raised": nil, "passed": nil} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, false, settings)
@@ -180,12 +180,15 @@ func TestFirstWriteAfterTheHandover(t *testing.T) {
 					first = "update ledger/"
 				}
 				held := s.begun(true)
+				if what == "passed" { // a range that came late
+					must.Get(s.Counters().Allocate(t.Context(), persist.Request{BizTag: counter, Floor: 105}))(t)
+				}
 				s.first = map[string]func(){first + counter: func() { time.Sleep(time.Hour) }}
-				o := seqd.Order{Count: 1, Once: "order-1", Caller: seqd.Caller{Owner: "app"}}
+				o := seqd.Order{Count: 10, Once: "order-1", Caller: seqd.Caller{Owner: "app"}}
 				go func() { _, _, _ = order(held, key, o) }()
 				synctest.Wait()
 				must.Do(t, s.handOver())
-				if what != "raised" {
+				if first == "create ledger/" {
 					s.named(counter, 500)
 				}
 				time.Sleep(time.Hour + time.Second)

@@ -30,11 +30,9 @@ func (d *documents) handOver(ctx context.Context, doc persist.Document, now time
 	}
 	name := doc.Key
 	c, err := d.counters.Read(ctx, name)
-	fence := state.Fence
+	fence, has := state.Fence, err == nil && !c.FailedOver && c.Max >= state.Last
 	switch {
-	case err == nil && !c.FailedOver && c.Max > state.Last:
-		return nil
-	case err == nil && !c.FailedOver && c.Max == state.Last:
+	case has:
 		fence = "" // the counter has all of the ledger, which nodes may still be writing
 	case err != nil && !errors.Is(err, persist.ErrNotFound):
 		return err
@@ -54,6 +52,9 @@ func (d *documents) handOver(ctx context.Context, doc persist.Document, now time
 			return d.handOver(ctx, doc, now)
 		}
 		return err
+	}
+	if has && c.Max > state.Last {
+		return nil
 	}
 	// What a cursor still has of an earlier time is below the ledger, so it is retired.
 	_, err = d.counters.Allocate(ctx, persist.Request{BizTag: name, Floor: state.Last})
