@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -72,7 +73,7 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 				c.opens.Reopen()
 			}
 			// The strategy may have nothing in the store yet. Record comes after it has.
-			return true, c.handOver(ctx, mismatch.Known.Shape)
+			return true, c.handOver(ctx, mismatch.Known.Shape, c.own)
 		}
 		return false, c.settle(ctx, mismatch.Known)
 	}
@@ -117,11 +118,11 @@ func (c claim) sameStrategy(shape string) bool {
 	return ok && (rest == "" || rest[0] == ' ' && strings.Contains(next, "("))
 }
 
-// handOver lets the previous strategy, which made numbers of a shape, tell the store where others
-// begin.
-func (c claim) handOver(ctx context.Context, shape string) error {
-	before, _, _ := strings.Cut(shape, " ")
-	now, _, _ := strings.Cut(c.own, " ")
+// handOver lets the strategy that made numbers of a shape tell the store where those of another
+// shape begin.
+func (c claim) handOver(ctx context.Context, from, to string) error {
+	before, _, _ := strings.Cut(from, " ")
+	now, _, _ := strings.Cut(to, " ")
 	factory, err := strategy.Lookup(before)
 	if err != nil || before == now || factory.Handover == nil {
 		return nil // a strategy that this program does not have made numbers that others do not make
@@ -133,8 +134,8 @@ func (c claim) handOver(ctx context.Context, shape string) error {
 // on record earlier, so of changes that are forced at the same time, the one whose definition
 // counts wins.
 func (c claim) settle(ctx context.Context, known persist.Shape) error {
-	if err := c.counts(ctx); err != nil {
-		return err
+	if refused, err := c.counts(ctx); refused != nil || err != nil {
+		return cmp.Or(refused, err)
 	}
 	now, err := c.Latest(ctx)
 	if err != nil {
@@ -150,23 +151,30 @@ func (c claim) settle(ctx context.Context, known persist.Shape) error {
 	// It may have been changed back meanwhile, which needs no force. A node with definitions of its
 	// own that is not seen here reads the new shape: it says that it is there before it compares
 	// shapes.
-	if err := c.counts(ctx); err != nil {
+	switch refused, err := c.counts(ctx); {
+	case refused != nil:
+		// Another node may have issued in the new shape since it is on record.
+		if err := c.handOver(ctx, c.own, known.Shape); err != nil {
+			return errors.Join(refused, err)
+		}
 		_, back := c.shapes.onRecord.Replace(ctx, next, known.Shape, time.UnixMilli(known.Timestamp))
-		return errors.Join(err, back)
+		return errors.Join(refused, back)
+	case err != nil:
+		return err // other nodes may issue in the new shape, so it stays on record
 	}
 	c.Agreed(next)
 	return nil
 }
 
 // counts returns why the forced shape must not be put on record: it is no longer that of the
-// definition, or other nodes do not follow definitions.
-func (c claim) counts(ctx context.Context) error {
+// definition, or other nodes do not follow definitions. err says that this could not be found out.
+func (c claim) counts(ctx context.Context) (refused, err error) {
 	_, said, err := c.shapes.said(ctx, c.BizType)
-	if err == nil && (said.Shape != c.Shape || said.Deleted) {
-		err = beingChanged(nil)
-	}
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if said.Shape != c.Shape || said.Deleted {
+		return beingChanged(nil), nil
 	}
 	return c.shapes.sources.settle(ctx, c.BizType)
 }
@@ -180,7 +188,8 @@ func (c claim) overtaken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.counts(ctx) // as at the end of settle
+	refused, err := c.counts(ctx) // as at the end of settle
+	return cmp.Or(refused, err)
 }
 
 func beingChanged(err error) error {

@@ -51,6 +51,37 @@ func TestClaimOfTwoNodes(t *testing.T) {
 	}
 }
 
+// A shape that is on record stays there unless the store says that it does not count any more: other
+// nodes may issue in it already, and whoever changes it back must let the strategy hand over.
+func TestForcedShapeStaysOnRecord(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		then error // of the second question whether the shape counts
+		said stored
+		want string
+	}{
+		{"the store is away", persist.ErrUnavailable, stored{Shape: "snowflake"}, "snowflake"},
+		{"changed back", nil, stored{Shape: "segment"}, "segment"},
+		{"it counts", nil, stored{Shape: "snowflake"}, "snowflake"},
+	} {
+		store := memory.New(time.Now)
+		must.Do(t, newClaim(store, "segment").Record(t.Context()))
+		c := newClaim(store, "snowflake")
+		c.own, c.forced = "snowflake", "snowflake"
+		asked := 0
+		c.shapes.said = func(context.Context, string) (persist.Document, stored, error) {
+			if asked++; asked == 1 {
+				return persist.Document{}, stored{Shape: "snowflake"}, nil
+			}
+			return persist.Document{}, test.said, test.then
+		}
+		err := c.Record(t.Context())
+		if got := must.Get(c.shapes.read(t.Context(), "order"))(t); got != test.want || asked != 2 || (err == nil) != (test.name == "it counts") {
+			t.Errorf("%s: %q is on record after %d questions, %v", test.name, got, asked, err)
+		}
+	}
+}
+
 // unseen is a store that has a shape on record and does not show it yet.
 type unseen struct{ persist.Store }
 

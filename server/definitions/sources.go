@@ -45,18 +45,19 @@ func (s sources) change(ctx context.Context, name string, stops, forced bool) ([
 	return nil, nil
 }
 
-// settle returns why a forced shape must not be put on record.
-func (s sources) settle(ctx context.Context, name string) error {
+// settle returns why a forced shape must not be put on record. err says that this could not be
+// found out.
+func (s sources) settle(ctx context.Context, name string) (refused, err error) {
 	all, err := s.read(ctx)
 	switch {
 	case err != nil:
-		return storeError(err)
+		return nil, storeError(err)
 	case len(all.Config) > 0:
-		return unfollowed(name, all.Config)
+		return unfollowed(name, all.Config), nil
 	case len(all.Silent) > 0:
-		return unsaid(name, all.Silent)
+		return unsaid(name, all.Silent), nil
 	}
-	return nil
+	return nil, nil
 }
 
 // unsaid is why a shape is not forced while nodes do not say where their definitions come from.
