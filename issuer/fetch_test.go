@@ -80,10 +80,7 @@ func (*idler) Idle() bool { return true }
 
 func wantNext(t *testing.T, is *issuer.Issuer, name, want string) {
 	t.Helper()
-	seq, err := is.Next(t.Context(), name, 1)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	seq := must.Get(is.Next(t.Context(), name, 1))(t)
 	if got := seq.IDs()[0]; got != want {
 		t.Errorf("%s: got %s, want %s", name, got, want)
 	}

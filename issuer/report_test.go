@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/seqd/seqd"
@@ -47,4 +48,32 @@ func TestReportsThatPanic(t *testing.T) {
 		t.Errorf("degraded %+v", list)
 	}
 	is.States(func(issuer.State) {})
+}
+
+// TestStates: every biz type that there is is told of once, a disabled one too, and no other.
+func TestStates(t *testing.T) {
+	var definitions []issuer.Definition
+	for _, name := range []string{"ready", "disabled", "gone", "late"} {
+		definitions = append(definitions, issuer.Definition{BizType: seqd.BizType{Name: name, Strategy: "s"}, Strategy: measured{}})
+	}
+	is := must.Get(issuer.New(definitions, issuer.Options{}))(t)
+	must.Get(is.Next(t.Context(), "ready", 1))(t)
+	for name, why := range map[string]*seqd.Error{"disabled": seqd.Errorf(seqd.CodeDisabled, "no"), "gone": nil} {
+		must.Do(t, is.Remove(t.Context(), name, why))
+	}
+	var got []string
+	is.States(func(s issuer.State) {
+		switch {
+		case s.Disabled:
+			got = append(got, s.BizType+" disabled")
+		case s.Unready != nil:
+			got = append(got, s.BizType+" "+string(s.Unready.Code))
+		default:
+			got = append(got, s.BizType)
+		}
+	})
+	slices.Sort(got)
+	if want := []string{"disabled disabled", "late starting", "ready"}; !slices.Equal(got, want) {
+		t.Errorf("told of %q, want %q", got, want)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestLifecycle lists every transition of an instance. What is not listed changes nothing.
@@ -217,18 +218,13 @@ func TestDroppedSlot(t *testing.T) {
 			if test.known {
 				first = append(first, d)
 			}
-			is, err := New(first, Options{Log: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			is := must.Get(New(first, Options{Log: slog.New(slog.DiscardHandler)}))(t)
 			if !test.known {
 				s, c := is.names.claim("order")
 				s.settle(c, is.contentOf(d))
 			}
 			s := is.names.find("order")
-			if err := is.Remove(t.Context(), "order", nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, is.Remove(t.Context(), "order", nil))
 			if got := s.look().state; got != test.want {
 				t.Errorf("the slot is in state %d, want %d", got, test.want)
 			}

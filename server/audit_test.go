@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/admin"
 )
 
@@ -42,9 +43,7 @@ func TestAuditOverRestarts(t *testing.T) {
 	s.do(201, "PUT", "/biz-types/invoice", `{}`, "X-Request-Id", "first")
 	s.do(200, "POST", "/segments/distributor/dev/fresh?offset=0&step=100&dryRun=true", "")
 	s.do(200, "PUT", "/biz-types/invoice", `{"step":5}`, "X-Request-Id", "last")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	s = start(t, load(t, text))
 	s.await("/readyz", http.StatusOK)
 	s.do(204, "DELETE", "/biz-types/invoice", "", "X-Request-Id", "after")

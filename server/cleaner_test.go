@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/bolt"
 	"github.com/seqd/seqd/persist/memory"
@@ -71,10 +72,7 @@ func TestCleanerWarns(t *testing.T) {
 
 // Answers are kept in the store if it supports that.
 func TestAnswersInStore(t *testing.T) {
-	s, err := bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(bolt.Open(bolt.Options{Path: filepath.Join(t.TempDir(), "seqd.db"), LockTimeout: time.Second, Now: time.Now}))(t)
 	defer s.Close()
 	if backend, _ := answersInStore(s, storeclock.New(s, time.Now, nil)); backend != idempotency.NewKept(s.Answers()) {
 		t.Errorf("bolt: %T", backend)

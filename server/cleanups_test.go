@@ -72,10 +72,7 @@ func TestStartThatFailsHalfWay(t *testing.T) {
 	for range 2 {
 		must.Report(t, s.Stop())
 	}
-	store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-	if err != nil {
-		t.Fatalf("the store is still open: %v", err)
-	}
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 	must.Report(t, store.Close())
 }
 
@@ -91,10 +88,7 @@ func TestStopWhileItStarts(t *testing.T) {
 		<-listens
 		must.Report(t, s.Stop())
 		<-started
-		store, err := bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now})
-		if err != nil {
-			t.Fatalf("the store is still open: %v", err)
-		}
+		store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
 		must.Report(t, store.Close())
 	}
 	s := New(cfg)

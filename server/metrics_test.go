@@ -19,6 +19,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 )
 
@@ -220,10 +221,7 @@ func (s *service) send(method, path string) {
 //
 // It does not run in parallel: TestStopIsBounded uses the same slow strategy.
 func TestMetricsWhileHanging(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	starting := start(t, load(t, fmt.Sprintf("store: {driver: mongo, mongo: {uri: \"mongodb://%s\", timeout: 10s}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]", silent.Addr())))
 	starting.awaitMetrics(scraped{`seqd_backend_up{backend="store"}`: 0})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // raw sends lines and returns the status of the answer.
@@ -59,10 +60,7 @@ func TestPagesOnEveryRoute(t *testing.T) {
 					continue // it wants the secret in its body, and a header that pages cannot send
 				}
 				target := strings.NewReplacer("{path}", "seq/order", "{bizType}", "order", "{code}", "internal", "{key}", "order", "{namespace}", "a", "{name}", "b").Replace(route.Path)
-				r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(route.Method + " " + target + " HTTP/1.1\r\nSeqd-Console: 1\r\n" + tt.page + "\r\n\r\n")))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(http.ReadRequest(bufio.NewReader(strings.NewReader(route.Method + " " + target + " HTTP/1.1\r\nSeqd-Console: 1\r\n" + tt.page + "\r\n\r\n"))))(t)
 				w := httptest.NewRecorder()
 				running.Handler().ServeHTTP(w, r)
 				if w.Header().Get("X-Content-Type-Options") != "nosniff" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // impatient starts a server with short time-outs, which alone limit slow clients.
@@ -116,9 +117,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	var crowd sync.WaitGroup
 	for range 3 {
 		c := s.connect()
-		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.(*net.TCPConn).SetReadBuffer(4096))
 		crowd.Go(func() {
 			// Several requests are needed, because the system buffers some answers. When the
 			// buffers are full the server stops reading, and this waits until the server closes the

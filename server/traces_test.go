@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server"
 	"github.com/seqd/seqd/server/tracing/tracingtest"
 )
@@ -27,9 +28,7 @@ func TestTraces(t *testing.T) {
 	t.Cleanup(c.Close)
 	s := traced(t, c.URL+"/v1/traces")
 	s.get("/seq/order?count=2")
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	spans := collector.Spans()
 	if len(spans) != 1 || spans[0].Name != "GET /seq/{bizType}" || spans[0].Attributes["seqd.count"] != "2" {
 		t.Fatalf("got %+v", spans)

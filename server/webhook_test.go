@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 )
 
@@ -81,9 +82,7 @@ bizTypes:
 	if status, body := s.get("/biz-types/a/stats?from=x"); status != http.StatusBadRequest {
 		t.Errorf("a query parameter of stats: %d, %s", status, body)
 	}
-	if err := s.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.stop())
 	if got := fmt.Sprint(shared.rejected); got != "map[a rate_limited:3 b rate_limited:3]" {
 		t.Errorf("the shared receiver got %s", got)
 	}

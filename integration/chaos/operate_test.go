@@ -22,10 +22,7 @@ func TestOtherRedises(t *testing.T) {
 	l := &laboratory{world: &world{second: &redisServer{host: &host{addr: "10.77.0.24"}, port: redisPort}}}
 	n := &seqd{home: []string{"SEQD_REDIS_ADDRS=10.77.0.11:26379", "SEQD_REDIS_MASTERNAME=" + masterName}}
 	read := func(env []string) config.Redis {
-		cfg, err := config.Load(config.Sources{Env: append(slices.Clone(env), "SEQD_STORE_DRIVER=mongo", `SEQD_BIZTYPES=[{"name":"order"}]`)})
-		if err != nil {
-			t.Fatalf("%q: %v", env, err)
-		}
+		cfg := must.Get(config.Load(config.Sources{Env: append(slices.Clone(env), "SEQD_STORE_DRIVER=mongo", `SEQD_BIZTYPES=[{"name":"order"}]`)}))(t)
 		return cfg.Redis
 	}
 	home := read(n.home)

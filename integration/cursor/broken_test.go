@@ -251,9 +251,7 @@ func TestServerRefuses(t *testing.T) {
 		for _, word := range strings.Fields(command) {
 			args = append(args, word)
 		}
-		if err := server.Client().Do(context.Background(), args...).Err(); err != nil {
-			t.Fatalf("%s: %v", command, err)
-		}
+		must.Do(t, server.Client().Do(context.Background(), args...).Err())
 	}
 	for want, test := range map[string]struct{ begin, end string }{
 		"NOREPLICAS": {"CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},

@@ -19,9 +19,7 @@ import (
 
 func command(t testing.TB, client redis.UniversalClient, args ...any) {
 	t.Helper()
-	if err := client.Do(context.Background(), args...).Err(); err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
+	must.Do(t, client.Do(context.Background(), args...).Err())
 }
 
 // inStep waits until a replica has the same hash as its master.

@@ -65,10 +65,7 @@ func newChecker(t *testing.T, url string) *checker {
 	defer resp.Body.Close()
 	source := must.Get(io.ReadAll(resp.Body))(t)
 	document := must.Get(libopenapi.NewDocument(closed(t, source)))(t)
-	model, err := document.BuildV3Model()
-	if err != nil {
-		t.Fatalf("the model of the document: %v", err)
-	}
+	model := must.Get(document.BuildV3Model())(t)
 	v, errs := validator.NewValidator(document)
 	if len(errs) > 0 {
 		t.Fatalf("the document: %v", errs)

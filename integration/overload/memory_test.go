@@ -213,10 +213,7 @@ func heldMemory(t *testing.T, n *node.Node) int64 {
 func metric(t *testing.T, body, name string) int64 {
 	_, rest, _ := strings.Cut(body, "\n"+name+" ")
 	text, _, _ := strings.Cut(rest, "\n")
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatalf("%s in /metrics: %v", name, err)
-	}
+	value := must.Get(strconv.ParseFloat(text, 64))(t)
 	return int64(value)
 }
 

@@ -91,9 +91,7 @@ func leased(id int64) *persist.Slot {
 
 func command(t testing.TB, client redis.UniversalClient, args ...any) {
 	t.Helper()
-	if err := client.Do(context.Background(), args...).Err(); err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
+	must.Do(t, client.Do(context.Background(), args...).Err())
 }
 
 func TestConformance(t *testing.T) {

@@ -46,9 +46,7 @@ func execMySQL(t testing.TB, db *sql.DB, statements ...string) {
 // askMySQL returns the one value of a query.
 func askMySQL(t testing.TB, db *sql.DB, query string) (value string) {
 	t.Helper()
-	if err := db.QueryRowContext(t.Context(), query).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	must.Do(t, db.QueryRowContext(t.Context(), query).Scan(&value))
 	return value
 }
 

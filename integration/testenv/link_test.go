@@ -20,9 +20,7 @@ import (
 // set writes a key, and fails the test on an error.
 func set(t *testing.T, client redis.Cmdable, key, value string) {
 	t.Helper()
-	if err := client.Set(t.Context(), key, value, 0).Err(); err != nil {
-		t.Fatalf("SET %s: %v", key, err)
-	}
+	must.Do(t, client.Set(t.Context(), key, value, 0).Err())
 }
 
 // want checks the value of a key; "" stands for a missing key.

@@ -64,10 +64,7 @@ func TestShown(t *testing.T) {
 		var chain []seqd.Plugin
 		for _, binding := range plugin.Chain(b) {
 			f, _ := plugin.Lookup(binding.Name)
-			p, err := f.New(env, b, binding)
-			if err != nil {
-				t.Fatal(text, err)
-			}
+			p := must.Get(f.New(env, b, binding))(t)
 			chain = append(chain, p)
 		}
 		seen := map[string]fixed{}

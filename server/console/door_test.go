@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // The API below the prefix is the API: the same routes, parameters, bodies and errors.
@@ -184,10 +185,7 @@ func through(t testing.TB, n *node, target string) (got seen, r *http.Request) {
 	handler := n.console.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		got = seen{true, r.URL.Path, spelled(r.URL), r.RequestURI, r.URL.RawQuery, r.URL.EscapedPath(), r.Header.Get("Cookie"), r.Header.Get("Authorization")}
 	}))
-	r, err := http.NewRequest("GET", "http://seqd:8080/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must.Get(http.NewRequest("GET", "http://seqd:8080/", nil))(t)
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		return got, nil

@@ -156,10 +156,7 @@ func (c *node) mustPut(t *testing.T, name, definition string, change admin.Chang
 
 func (c *node) mustIssue(t testing.TB, name string) string {
 	t.Helper()
-	seq, err := c.issuer.Next(t.Context(), name, 1)
-	if err != nil {
-		t.Fatalf("issue %s: %v", name, err)
-	}
+	seq := must.Get(c.issuer.Next(t.Context(), name, 1))(t)
 	return seq.IDs()[0]
 }
 

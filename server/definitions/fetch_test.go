@@ -111,9 +111,7 @@ func TestChangeDuringAFetch(t *testing.T) {
 				}
 				close(written)
 			})
-			if err := <-fetched; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-fetched)
 			must.Do(t, err)
 			c.awaitRefusal(t, "order", seqd.CodeDisabled)
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
@@ -37,9 +38,7 @@ func keep(t *testing.T, store persist.Store, names []string, deleted func(string
 		}
 		docs = append(docs, persist.Document{Kind: kind, Key: name, Revision: 1, Body: body, Timestamp: 1})
 	}
-	if err := store.Documents().Keep(t.Context(), docs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Documents().Keep(t.Context(), docs))
 }
 
 // lister returns an editor that only lists, and what counts its reads.

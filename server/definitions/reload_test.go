@@ -40,9 +40,7 @@ func fetchDuringReload(t *testing.T) (store *faulty, c, other *node) {
 		t.Fatal(err)
 	}
 	close(written)
-	if err := <-fetched; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-fetched)
 	for range 3 {
 		must.Do(t, c.feed.Poll(t.Context()))
 	}
@@ -198,9 +196,7 @@ func TestZoneForcedBack(t *testing.T) {
 			`"plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`, zone), forced())
 		for _, key := range slices.Concat(slices.Collect(maps.Keys(given)), []string{fmt.Sprint("new-", i)}) {
 			call := &seqd.Call{BizType: "order", Count: 1, Once: key, AnswerKept: true}
-			if err := c.issuer.Issue(t.Context(), call); err != nil {
-				t.Fatalf("%q in %s: %v", key, zone, err)
-			}
+			must.Do(t, c.issuer.Issue(t.Context(), call))
 			got := call.Sequence.IDs()[0]
 			if before, repeated := given[key]; repeated != call.Replayed || repeated && got != before {
 				t.Errorf("%q got %s in %s, and %q before", key, got, zone, before)

@@ -31,9 +31,7 @@ func dryRun() admin.Change {
 func (c *node) ids(t *testing.T, key string, n int) []string {
 	t.Helper()
 	call := &seqd.Call{BizType: "ticket", Count: n, Key: key}
-	if err := c.issuer.Issue(t.Context(), call); err != nil {
-		t.Fatalf("issue %s: %v", key, err)
-	}
+	must.Do(t, c.issuer.Issue(t.Context(), call))
 	return call.Sequence.IDs()
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestHarmless checks the bounds of what may go into logs and headers.
@@ -74,10 +75,7 @@ func TestDiscreet(t *testing.T) {
 // TestTooEarly checks when a refusal on a connection comes too early after the previous one.
 func TestTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := http.NewRequestWithContext(ConnContext(t.Context(), nil), "GET", "/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(ConnContext(t.Context(), nil), "GET", "/", nil))(t)
 		for _, step := range []struct {
 			after time.Duration
 			want  bool

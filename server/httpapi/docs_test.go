@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/metrics"
 )
@@ -42,9 +43,7 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]any
 	}
-	if err := json.Unmarshal(do(t, api, "GET", "/openapi.json").Body.Bytes(), &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(do(t, api, "GET", "/openapi.json").Body.Bytes(), &document))
 	var described, served []string
 	for path, item := range document.Paths {
 		for method := range item {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -53,10 +54,7 @@ func roomy(t *testing.T, most int64, definitions ...issuer.Definition) *httpapi.
 // being written.
 func hold(t *testing.T, api *httpapi.API, method, target string, headers ...string) (let func() *stuck) {
 	t.Helper()
-	r, err := newRequest(method, target, headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newRequest(method, target, headers...))(t)
 	w := newStuck()
 	var under sync.WaitGroup
 	under.Go(func() { api.ServeHTTP(w, r) })

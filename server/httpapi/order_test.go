@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
 )
 
@@ -60,10 +61,7 @@ func FuzzOrder(f *testing.F) {
 			})
 			ready(api, issuer)
 			for _, bizType := range []string{"invoice", "tenant"} {
-				r, err := newRequest("POST", "/seq/"+bizType+"/reservations", auth("t1"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(newRequest("POST", "/seq/"+bizType+"/reservations", auth("t1")))(t)
 				r.URL.RawQuery = query
 				w := serveOne(t, api, r)
 				checkAnswer(t, w)

@@ -335,9 +335,7 @@ func TestAccessLog(t *testing.T) {
 		Msg, Method, Path, Query, Addr, RequestID, BizType, TraceID string
 		Status, Bytes                                               int
 	}
-	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
-		t.Fatalf("want one line of JSON, got %q: %v", log.String(), err)
-	}
+	must.Do(t, json.Unmarshal(log.Bytes(), &line))
 	want := line
 	want.Msg, want.Method, want.Path, want.Query = "request", "GET", "/seq/order", "count=3"
 	want.Addr, want.RequestID, want.Status, want.Bytes, want.BizType, want.TraceID = "192.0.2.1", "mine", 200, len(three)+1, "order", trace

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/await"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/racing"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
@@ -34,10 +35,7 @@ func (named) AllowDigest(*access.Digest, string, string) (access.Identity, error
 func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.API, func() []tracingtest.Span) {
 	t.Helper()
 	var collector tracingtest.Collector
-	tracer, err := tracing.New(tracing.Options{Endpoint: "http://collector", Transport: &collector, Ratio: ratio, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracer := must.Get(tracing.New(tracing.Options{Endpoint: "http://collector", Transport: &collector, Ratio: ratio, Log: slog.New(slog.DiscardHandler)}))(t)
 	end := func() []tracingtest.Span {
 		ctx, cancel := context.WithTimeout(context.Background(), await.Patience)
 		defer cancel()

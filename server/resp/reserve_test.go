@@ -274,10 +274,7 @@ func TestGoRedisGapless(t *testing.T) {
 		ctx := t.Context()
 		ask := func(command ...any) map[string]any {
 			t.Helper()
-			got, err := rdb.Do(ctx, command...).Result()
-			if err != nil {
-				t.Fatalf("%v: %v", command, err)
-			}
+			got := must.Get(rdb.Do(ctx, command...).Result())(t)
 			fields := map[string]any{}
 			switch got := got.(type) {
 			case []any: // RESP2

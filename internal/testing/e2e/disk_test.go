@@ -24,9 +24,7 @@ import (
 func tmpfs(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		t.Fatalf("mount a tmpfs (these tests need root): %v", err)
-	}
+	must.Do(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size))
 	t.Cleanup(func() {
 		must.Report(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
