@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
@@ -111,6 +112,27 @@ func (w *World) sayRestored(f *fault) {
 	w.operate(f, "say that it was restored", func(ctx context.Context, cfg *config.Config) error {
 		return ops.Restored(ctx, cfg, func(bizType, done string) { w.journal.Say("  restored %s: %s", bizType, done) })
 	})
+}
+
+// lookAfterRegistry does what docs/SNOWFLAKE.md asks of an operator whose nodes find a Redis that has
+// lost the registry of machine IDs, or has an older one, while none of them could notice.
+func (w *World) lookAfterRegistry() {
+	var states map[string]string
+	for end := time.Now().Add(settle); w.options.Registry && time.Now().Before(end); time.Sleep(time.Second) {
+		all := true
+		for _, n := range w.nodes {
+			known, _, ready := load.Readiness(context.Background(), w.load.HTTP, n.URL())
+			if all = all && ready; !ready {
+				states = known
+			}
+		}
+		if all {
+			return
+		}
+	}
+	if slices.Contains(slices.Collect(maps.Values(states)), string(seqd.CodeNoMachineID)) {
+		w.sayRestored(&fault{planned: planned{kind: &kind{name: "the end"}}})
+	}
 }
 
 // onAll calls a function for all nodes at once.

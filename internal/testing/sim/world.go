@@ -365,6 +365,7 @@ func (w *World) improvise(ctx context.Context) {
 		}
 		w.inflict(plan)
 	}
+	w.lookAfterRegistry()
 	w.awaitReady("after the last fault")
 	time.Sleep(time.Until(w.journal.Began.Add(w.options.Length + quiet)))
 	time.Sleep(20 * time.Second) // everything is issued once more
