@@ -21,11 +21,16 @@ const allSettle = 15 * time.Second
 
 var otherRedises = []string{otherServer, otherPrefix}
 
+// withoutRegistry leaves out random worlds with the registry of machine IDs in Redis. Whether the nodes find it
+// again after it was moved and lost in a moment is up to an operator, who looks only at the end here.
+// Schedule "two registries" has such a world.
+func withoutRegistry(o Options) bool { return o.Redis && (!o.Registry || o.Script != nil) }
+
 var otherRedisKinds = []kind{
 	// each Redis has its own keys
-	{name: "redis-moved", weight: 2, needs: withRedis, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
+	{name: "redis-moved", weight: 2, needs: withoutRegistry, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
 		begin: moveRedis, end: moveRedisBack},
-	{name: "two-redises", weight: 2, needs: withRedis, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
+	{name: "two-redises", weight: 2, needs: withoutRegistry, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
 		marks: record.Fault{LosesKeys: true, Unordered: record.Every}, begin: misconfigure, end: correct},
 }
 
