@@ -152,3 +152,13 @@ type Documents interface {
 	// never expire.
 	Purge(ctx context.Context, kind string, before int64, limit int) (int, error)
 }
+
+// Put stores a document over the revision before d.Revision: it creates one of revision 1, and
+// updates any other. Its errors are those of [Documents].Create and Update, so a caller who was
+// overtaken gets ErrExists, ErrConflict or ErrNotFound.
+func Put(ctx context.Context, documents Documents, d Document) error {
+	if d.Revision == 1 {
+		return documents.Create(ctx, d)
+	}
+	return documents.Update(ctx, d)
+}

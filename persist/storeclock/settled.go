@@ -82,11 +82,7 @@ func look(ctx context.Context, documents persist.Documents, now int64) (until in
 		return 0, err
 	}
 	next := persist.Document{Kind: persist.BeatKind, Key: settledKey, Revision: doc.Revision + 1, Body: string(body), Timestamp: now}
-	if doc.Revision == 0 {
-		err = documents.Create(ctx, next)
-	} else {
-		err = documents.Update(ctx, next)
-	}
+	err = persist.Put(ctx, documents, next)
 	if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) {
 		return look(ctx, documents, now) // another node has looked
 	}

@@ -334,11 +334,7 @@ func (e *Editor) record(ctx context.Context, doc persist.Document) error {
 	if err := e.feed.Announce(ctx, kind, doc.Key); err != nil {
 		return err
 	}
-	write := e.records.documents.Update
-	if doc.Revision == 1 {
-		write = e.records.documents.Create
-	}
-	err := write(ctx, doc)
+	err := persist.Put(ctx, e.records.documents, doc)
 	if err != nil && !isOvertaken(err) && !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid) {
 		go e.find(doc) // it may have been written
 	}

@@ -105,11 +105,7 @@ func (j journal) append(ctx context.Context, of string, keys []string) error {
 	if err != nil {
 		return err
 	}
-	write := j.documents.Update
-	if revision == 0 {
-		write = j.documents.Create
-	}
-	return write(ctx, persist.Document{
+	return persist.Put(ctx, j.documents, persist.Document{
 		Kind: kind, Key: key, Revision: revision + 1, Body: string(body), Timestamp: j.now().UnixMilli(),
 	})
 }

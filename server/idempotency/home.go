@@ -159,11 +159,7 @@ func (h *Home) compare(ctx context.Context) (cause, err error) {
 // write writes the document. It returns ErrConflict or ErrExists if another node has just done so.
 func (h *Home) write(ctx context.Context, doc persist.Document, id string) error {
 	next := persist.Document{Kind: homeKind, Key: homeKey, Revision: doc.Revision + 1, Body: id, Timestamp: h.now().UnixMilli()}
-	write := h.documents.Update
-	if next.Revision == 1 {
-		write = h.documents.Create
-	}
-	err := write(ctx, next)
+	err := persist.Put(ctx, h.documents, next)
 	if err == nil {
 		h.revision, h.since = next.Revision, time.Now()
 	}

@@ -28,11 +28,7 @@ func (o *Own) Write(ctx context.Context, body string, now time.Time, life time.D
 		Kind: o.Kind, Key: o.Key, Revision: o.revision + 1, Body: body,
 		Timestamp: now.UnixMilli(), Expires: now.Add(life).UnixMilli(),
 	}
-	write := o.Documents.Update
-	if o.revision == 0 {
-		write = o.Documents.Create
-	}
-	err := write(ctx, doc)
+	err := persist.Put(ctx, o.Documents, doc)
 	if o.unsure = err != nil; !o.unsure {
 		o.revision = doc.Revision
 	}

@@ -193,11 +193,10 @@ func (p *Places) noteShare(ctx context.Context, by string, today, n int64) (note
 		return 0, err
 	}
 	d.Revision, d.Body, d.Timestamp, d.Expires = d.Revision+1, string(text), p.c.Now().UnixMilli(), (today+1)*day.Milliseconds()
-	if d.Revision > 1 {
-		return noted, p.c.Documents.Update(ctx, d)
+	if d.Revision == 1 {
+		_, _ = p.c.Documents.Purge(ctx, ShareKind, today*day.Milliseconds(), mostPurged) // the next one tries again
 	}
-	_, _ = p.c.Documents.Purge(ctx, ShareKind, today*day.Milliseconds(), mostPurged) // the next one tries again
-	return noted, p.c.Documents.Create(ctx, d)
+	return noted, persist.Put(ctx, p.c.Documents, d)
 }
 
 // readShare reads the document of a caller, which has revision 0 if there is none, and what it says

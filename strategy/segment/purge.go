@@ -304,14 +304,13 @@ func (f *family) bury(ctx context.Context, p seqd.Period) error {
 
 // raiseTombstone raises the tombstone to p unless it is there already.
 func (f *family) raiseTombstone(ctx context.Context, p seqd.Period) error {
-	documents := f.env.Store.Documents()
 	known, revision, err := f.tombstone(ctx)
-	mark := persist.PurgedDocument(f.bizType.Name, int64(p), revision+1, f.env.Now().UnixMilli())
-	switch {
-	case isNotFound(err):
-		return documents.Create(ctx, mark)
-	case err != nil || known >= p:
+	if err != nil && !isNotFound(err) {
 		return err
 	}
-	return documents.Update(ctx, mark)
+	if known >= p {
+		return nil
+	}
+	mark := persist.PurgedDocument(f.bizType.Name, int64(p), revision+1, f.env.Now().UnixMilli())
+	return persist.Put(ctx, f.env.Store.Documents(), mark)
 }

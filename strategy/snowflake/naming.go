@@ -124,11 +124,7 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 	defer cancel()
 	body, _ := json.Marshal(next) // two texts never fail
 	doc = persist.Document{Kind: namingKind, Key: n.registry, Revision: doc.Revision + 1, Body: string(body), Timestamp: n.now().UnixMilli()}
-	write := n.documents.Update
-	if doc.Revision == 1 {
-		write = n.documents.Create
-	}
-	err := write(ctx, doc)
+	err := persist.Put(ctx, n.documents, doc)
 	if errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrConflict) {
 		return nil // see what it named
 	}

@@ -87,10 +87,8 @@ func (c *Command) write(ctx context.Context, documents persist.Documents, fenced
 		return fenced.CreateFenced(ctx, c.Doc, c.Fence)
 	case c.Fenced:
 		return fenced.UpdateFenced(ctx, c.Doc, c.Fence)
-	case isNew:
-		return documents.Create(ctx, c.Doc)
 	}
-	return documents.Update(ctx, c.Doc)
+	return persist.Put(ctx, documents, c.Doc)
 }
 
 // Pauses between attempts that fail.
