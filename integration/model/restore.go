@@ -62,7 +62,7 @@ func (w *world) restore() {
 }
 
 // restoresBare restores an older copy without the documented step. No protocol can handle every
-// such case (DESIGN.md §2): a node that has not seen higher numbers and cannot reach Redis cannot
+// such case (DESIGN §8): a node that has not seen higher numbers and cannot reach Redis cannot
 // know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
 // made is below the ceil of an intact cursor, if no node holds younger ranges of its own, if Redis
 // stays until every process has seen a ceil above all that ever left the store, and if no process

@@ -44,7 +44,7 @@ type health struct {
 }
 
 // readyz answers 503 if nothing can be issued, or a biz type that the probe names cannot: see
-// [issuer.Issuer.Serves] and [seqd.Issuer.Look]. Otherwise it answers 200, with a list of the biz
+// [issuer.Issuer.Serves] and [issuer.Issuer.Look]. Otherwise it answers 200, with a list of the biz
 // types that cannot issue or are degraded. Names, machine IDs and addresses are only shown to
 // callers with the scope read. Load balancers, which have no token, do not need them.
 func (p probes) readyz(c *gin.Context) error {

@@ -44,7 +44,7 @@ type own struct {
 }
 
 // suspended returns when order over all nodes is suspended for a counter, by reason. The documented
-// reasons (DESIGN §2, docs/CLUSTER.md) are:
+// reasons (DESIGN §3, docs/CLUSTER.md) are:
 //
 // Under onRedisDown: degrade, "from the first number that a node issues on its own until each such
 // node is back on the cursor. If such a node died, until the cursor has passed the range that it
@@ -57,7 +57,7 @@ type own struct {
 //
 // While nodes are configured with different Redis servers, and while the ordering of a biz type is
 // changed (docs/OPERATIONS.md "Changes"). If the sequencer changes between Redis and the store,
-// order holds unless Redis is broken (docs/DESIGN.md "Strict order from the store"). These are
+// order holds unless Redis is broken (DESIGN §3 "Strict order from the store"). These are
 // faults in the record. They last until all nodes must have noticed the end.
 //
 // If the store orders the numbers, only a live change of the sequencer or of the ordering suspends

@@ -102,7 +102,7 @@ func New(cfg Config) *Machine {
 }
 
 // enter is the only place where the mode changes. It is called by enterMending, [mend.mended],
-// goAlone and [Machine.Stop]. docs/DESIGN.md §3 "Modes" has a table of the transitions.
+// goAlone and [Machine.Stop]. DESIGN §3 "Modes" has a table of the transitions.
 //
 //	         a take lacks numbers; Prepare
 //	Online ────────────────────────────────► Mending
