@@ -276,11 +276,9 @@ func (f *family) remove(ctx context.Context, counter string) error {
 // periodOf returns the period of a counter of numbers or of places, unless that has another length
 // than those of the calendar.
 func (f *family) periodOf(counter string) (p seqd.Period, ok bool) {
-	name, ok := counters.ParseName(f.bizType.Name, counter)
-	if !ok {
-		name, ok = counters.ParseName(f.bizType.Name+"/", counter)
-	}
-	return name.Period, ok && f.resets() && f.settings.Reset.Fits(name.Period)
+	of, _, digits, _ := seqd.SplitCounter(counter) // whether it is one of numbers does not matter
+	p, ok = f.settings.Reset.Parse(digits)
+	return p, ok && of == f.bizType.Name
 }
 
 // bury raises the tombstone to p.
