@@ -89,10 +89,7 @@ func (m *Machine) begin(clock int64, p *pending) {
 	}
 	doc, err := s.document(m.cfg.Counter, clock, &m.buf)
 	if err != nil { // there was room for each of the operations
-		m.state = nil
-		for _, r := range p.batch {
-			m.refuse(r, err)
-		}
+		m.unfit(p, err)
 		return
 	}
 	p.command = Command{Action: Write, Doc: doc, Fenced: m.fence.on && !m.rules.Has(RuleFence), Fence: s.Fence}
@@ -141,10 +138,7 @@ func (m *Machine) wasWritten(now time.Time, err error) {
 		m.forgetDropped()
 		return
 	case errors.Is(err, persist.ErrInvalid):
-		m.pending, m.state = nil, nil
-		for _, r := range p.batch {
-			m.refuse(r, err)
-		}
+		m.unfit(p, err)
 		return
 	case errors.Is(err, persist.ErrConflict), errors.Is(err, persist.ErrExists), errors.Is(err, persist.ErrNotFound):
 	default: // ErrFailedOver, and all that leaves it unknown
@@ -152,6 +146,14 @@ func (m *Machine) wasWritten(now time.Time, err error) {
 		m.retryLater(now)
 	}
 	m.state = nil // it is what could not be written
+}
+
+// unfit refuses the requests of a write that no store takes.
+func (m *Machine) unfit(p *pending, err error) {
+	m.pending, m.state = nil, nil
+	for _, r := range p.batch {
+		m.refuse(r, err)
+	}
 }
 
 // succeeded finishes the requests of a write that was made.
