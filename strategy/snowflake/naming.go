@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
@@ -51,7 +52,7 @@ type naming struct {
 }
 
 // newNaming returns the naming of a registry, nil if it is in the store.
-func newNaming(env *environment, settings *Settings, registry string) *naming {
+func newNaming(env strategy.Env, settings *Settings, registry string) *naming {
 	if settings.Registry == registryStore {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 
 // force names a registry whatever the store named before, for an operator.
 func (n *naming) force(ctx context.Context, next named) error {
-	for n != nil && n.last() != next.Incarnation {
+	for n.last() != next.Incarnation {
 		doc, _, err := n.read(ctx)
 		if err != nil && !errors.Is(err, persist.ErrNotFound) {
 			return err
