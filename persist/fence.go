@@ -49,6 +49,14 @@ type Fenced interface {
 	UpdateFenced(ctx context.Context, d Document, fence string) error
 }
 
+// PutFenced is [Put] with CreateFenced and UpdateFenced.
+func PutFenced(ctx context.Context, fenced Fenced, d Document, fence string) error {
+	if d.Revision == 1 {
+		return fenced.CreateFenced(ctx, d, fence)
+	}
+	return fenced.UpdateFenced(ctx, d, fence)
+}
+
 // Lossy is implemented by a [Fenced] store that may have been told that no failover loses anything.
 type Lossy interface {
 	// Lossy reports whether a failover can lose changes that the store has acknowledged.

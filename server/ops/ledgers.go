@@ -120,15 +120,10 @@ func (f *repair) readLedger(ctx context.Context, t target, fence string) (*ledge
 
 // writeLedger writes a document whose revision follows the one that was read.
 func writeLedger(ctx context.Context, store persist.Store, doc persist.Document, fence string) error {
-	create, update := store.Documents().Create, store.Documents().Update
 	if fenced, ok := store.(persist.Fenced); ok {
-		create = func(ctx context.Context, d persist.Document) error { return fenced.CreateFenced(ctx, d, fence) }
-		update = func(ctx context.Context, d persist.Document) error { return fenced.UpdateFenced(ctx, d, fence) }
+		return persist.PutFenced(ctx, fenced, doc, fence)
 	}
-	if doc.Revision == 1 {
-		return create(ctx, doc)
-	}
-	return update(ctx, doc)
+	return persist.Put(ctx, store.Documents(), doc)
 }
 
 // presentFence is the fence of the server that takes the writes of a store now.

@@ -230,10 +230,7 @@ func (w *world) write(c *ledger.Command) error {
 			return err
 		}
 	}
-	if c.Doc.Revision == 1 {
-		return w.store.Create(context.Background(), c.Doc)
-	}
-	return w.store.Update(context.Background(), c.Doc)
+	return persist.Put(context.Background(), w.store, c.Doc)
 }
 
 // reading returns what a question is answered from: without the rule sometimes the standby.

@@ -182,12 +182,7 @@ func (w *world) raiseNow() bool {
 		w.check.fail("raise: %v", err)
 		return true
 	}
-	if next.Revision == 1 {
-		err = s.Create(context.Background(), next)
-	} else {
-		err = s.Update(context.Background(), next)
-	}
-	if err != nil {
+	if err := persist.Put(context.Background(), s, next); err != nil {
 		w.check.fail("raise: %v", err)
 		return true
 	}

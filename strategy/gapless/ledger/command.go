@@ -82,11 +82,8 @@ func (c *Command) Execute(ctx context.Context, documents persist.Documents, fenc
 }
 
 func (c *Command) write(ctx context.Context, documents persist.Documents, fenced persist.Fenced) error {
-	switch isNew := c.Doc.Revision == 1; {
-	case c.Fenced && isNew:
-		return fenced.CreateFenced(ctx, c.Doc, c.Fence)
-	case c.Fenced:
-		return fenced.UpdateFenced(ctx, c.Doc, c.Fence)
+	if c.Fenced {
+		return persist.PutFenced(ctx, fenced, c.Doc, c.Fence)
 	}
 	return persist.Put(ctx, documents, c.Doc)
 }
