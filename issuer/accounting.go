@@ -111,8 +111,8 @@ func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *seqd
 	}
 }
 
-// Keys returns at most limit keys of a keyed biz type that have a counter, greater than after, in
-// byte order.
+// Keys returns at most limit keys of a keyed biz type that have a counter. They begin behind after,
+// in the order of [seqd.KeyLister].
 func (is *Issuer) Keys(ctx context.Context, bizType, after string, limit int) (keys []string, err error) {
 	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
 		lister, ok := i.strategy.(seqd.KeyLister)

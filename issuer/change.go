@@ -163,7 +163,7 @@ func (is *Issuer) build(name string, build func() (Definition, error), predecess
 // there is no such biz type if why is nil.
 func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) error {
 	gone := why == nil || why.Code == seqd.CodeUnknownBizType
-	if gone && seqd.CheckName(name) == nil && !is.exists(name) {
+	if gone && seqd.CheckName(name) == nil && !is.Holds(name) {
 		return nil
 	}
 	return is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (content, seqd.Strategy) {

@@ -8,8 +8,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Source fetches the biz types that an [Issuer] does not hold. There may be very many biz types, and
-// few in use. The Issuer holds a biz type from [New] or [Issuer.Put] until [Issuer.Remove] or
+// Source fetches the biz types that an [Issuer] does not hold. There may be very many biz types,
+// and few in use. The Issuer holds a biz type from [New] or [Issuer.Put] until [Issuer.Remove] or
 // [Issuer.Drop]. After that it asks the Source again.
 type Source interface {
 	// Fetch puts the biz type of this name into the Issuer with [Issuer.Put], or returns an error:

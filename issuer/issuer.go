@@ -77,8 +77,8 @@ type Issuer struct {
 	unclaimed sync.Once
 }
 
-// New returns an Issuer that holds these biz types. The error names the biz type whose definition is
-// wrong. New does no I/O: see [Issuer.Init].
+// New returns an Issuer that holds these biz types. The error names the biz type whose definition
+// is wrong. New does no I/O: see [Issuer.Init].
 func New(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
 		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
@@ -232,12 +232,6 @@ func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *pas
 			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
 		}
 	}
-}
-
-// exists reports whether there is a biz type of this name, or will be after the change under way.
-func (is *Issuer) exists(name string) bool {
-	s := is.names.find(name)
-	return s != nil && s.look().exists()
 }
 
 // find returns the instance of a name, as admit does.

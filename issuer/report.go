@@ -79,8 +79,8 @@ func (is *Issuer) Serves() bool {
 	return issues || !unready
 }
 
-// Holds reports whether the issuer holds a biz type, so that nothing has to be fetched for it. It
-// does no I/O and is safe for concurrent use.
+// Holds reports whether the issuer holds a biz type, or will after the change under way, so that
+// nothing has to be fetched for it. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Holds(name string) bool {
 	s := is.names.find(name)
 	return s != nil && s.look().exists()
