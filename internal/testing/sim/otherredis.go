@@ -21,9 +21,9 @@ const allSettle = 15 * time.Second
 
 var otherRedises = []string{otherServer, otherPrefix}
 
-// withoutRegistry leaves out random worlds with the registry of machine IDs in Redis. Whether the nodes find it
-// again after it was moved and lost in a moment is up to an operator, who looks only at the end here.
-// Schedule "two registries" has such a world.
+// withoutRegistry leaves worlds that lease machine IDs in Redis to scripts, such as "two registries". If
+// such a Redis is moved and loses its data in one moment, nodes wait for an operator, who looks only at
+// the end of a random world.
 func withoutRegistry(o Options) bool { return o.Redis && (!o.Registry || o.Script != nil) }
 
 var otherRedisKinds = []kind{
@@ -40,21 +40,14 @@ func (n *node) useRedis(way string) {
 	n.configure("SEQD_REDIS_KEYPREFIX", map[string]string{otherPrefix: "other:"}[way])
 }
 
-// moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start. If it holds the
-// registry of machine IDs, the operator says so in between (docs/SNOWFLAKE.md).
+// moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start.
 func moveRedis(w *World, f *fault) {
 	w.onAll((*node).stop)
 	w.onAll(func(n *node) { n.useRedis(f.way) })
-	if w.options.Registry {
-		w.sayRestored(f)
-	}
 	w.onAll((*node).start)
 }
 
-func moveRedisBack(w *World, f *fault) {
-	f.way = ""
-	moveRedis(w, f)
-}
+func moveRedisBack(w *World, _ *fault) { moveRedis(w, new(fault)) }
 
 // misconfigure restarts a node with another Redis than the others have.
 func misconfigure(w *World, f *fault) {
