@@ -96,8 +96,7 @@ func loadConfig(t testing.TB, yaml string) *config.Config {
 	if !strings.Contains(yaml, "compat:") {
 		yaml += everything
 	}
-	cfg := must.Get(config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}}))(t)
-	return cfg
+	return must.Get(config.LoadYAML([]byte(yaml), config.Sources{Flags: map[string]string{"segment.acquireTimeout": "1m", "server.writeTimeout": "1h"}}))(t)
 }
 
 // newNode starts a node.

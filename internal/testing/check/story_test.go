@@ -150,8 +150,7 @@ func (s *story) check(tb testing.TB) *Report {
 			last = max(last, e.Call.End)
 		}
 	}
-	r := must.Get(Entries(append(s.entries, record.Entry{Done: &record.Done{At: last + 1000*ms}}), Options{}))(tb)
-	return r
+	return must.Get(Entries(append(s.entries, record.Entry{Done: &record.Done{At: last + 1000*ms}}), Options{}))(tb)
 }
 
 // numbers returns consecutive numbers.
