@@ -62,13 +62,13 @@ func (w *world) restore() {
 }
 
 // restoresBare restores an older copy without the documented step. No protocol can handle every
-// such case (DESIGN §8): a node that has not seen higher numbers and cannot reach Redis cannot
-// know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy was
-// made is below the ceil of an intact cursor, if no node holds younger ranges of its own, if Redis
-// stays until every process has seen a ceil above all that ever left the store, and if no process
-// has to do without it or hands out a range before, then no number is issued twice. And no cursor
-// may count again with the epoch that comes back, see wakes; nor may the store, which knows of no
-// ceil. This is that case.
+// such case (docs/PROMISES.md): a node that has not seen higher numbers and cannot reach Redis
+// cannot know. What ceil, floor and restoreGap do promise is: if all that was issued since the copy
+// was made is below the ceil of an intact cursor, if no node holds younger ranges of its own, if
+// Redis stays until every process has seen a ceil above all that ever left the store, and if no
+// process has to do without it or hands out a range before, then no number is issued twice. And no
+// cursor may count again with the epoch that comes back, see wakes; nor may the store, which knows
+// of no ceil. This is that case.
 func (w *world) restoresBare() bool {
 	primary, backup := w.onlyPrimary(), w.store.backup.Max
 	if w.store.lost || w.by == byStore || w.store.backup.Epoch == persist.StoreEpoch || w.wakes(w.store.backup.Epoch) {
