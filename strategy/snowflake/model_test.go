@@ -83,13 +83,10 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// searched is the largest number of seeds that are tried to find what breaks without a rule.
-const searched = 20_000
-
-// needed shows what breaks without a rule, in worlds made for that.
+// needed shows what breaks without a rule, in at most 20,000 worlds made for that.
 func needed(t *testing.T, r rule) {
 	out := leaveOut(overlap, r)
-	sum := survey(out, r, rulesInAll, searched, 6)
+	sum := survey(out, r, rulesInAll, 20_000, 6)
 	i := slices.IndexFunc(sum.failures, func(f worlds.Failure) bool { return f.Step < worldSteps })
 	if i < 0 {
 		t.Fatalf("nothing broke in %d seeds, %d steps", sum.seeds, sum.steps)
