@@ -31,7 +31,6 @@ var rules = map[string]rule{
 	".": {
 		why: "everything else is built on the domain, so it imports nothing of the module",
 	},
-
 	"issuer": {
 		may: ".",
 		why: "the engine uses the words of the domain, and neither a strategy nor a store",
@@ -167,7 +166,7 @@ var rules = map[string]rule{
 	// The service. It uses strategies and plugins by their registered names only.
 	"server": {
 		may: ". internal/bounded internal/resident internal/retry internal/seams internal/version issuer net/http persist persist/driver " +
-			"persist/storeclock plugin server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
+			"persist/storeclock server/access server/admin server/answerquota server/audit server/backends server/certificate server/compat server/config server/console " +
 			"server/definitions server/feed server/figures server/forwarded server/gate server/httpapi server/idempotency " +
 			"server/logging server/metrics server/nodes server/openfiles server/rejection server/resp " +
 			"server/tracing strategy",
@@ -192,7 +191,7 @@ var rules = map[string]rule{
 	},
 	"server/backends": {
 		may: ". internal/bounded internal/connlimit internal/distrust internal/redisbatch internal/redisbound internal/retry internal/seams persist persist/driver server/config " +
-			"strategy/gapless/ledger strategy/segment/rediscursor",
+			"strategy/segment/rediscursor",
 		why: "the only package that opens stores, whatever their drivers are; the scripts of the cursor show whether Redis " +
 			"can be used",
 	},
