@@ -8,10 +8,10 @@ import (
 )
 
 // names finds the slot of a name. Names that the issuer began with are in a plain map that nobody
-// writes to again. Names that came later are in a [sync.Map], which is slower by some 30 ns, until
-// the next start; so adding one name to a million copies nothing. A name that is gone takes no
-// slot, so that whoever looks at all slots does not see it: only what the next definition of the
-// name inherits from is kept.
+// writes to again. Names that came later are in a [sync.Map], which is slower, until the next
+// start; so adding one name to a million copies nothing. A name that is gone takes no slot, so that
+// whoever looks at all slots does not see it: only what the next definition of the name inherits
+// from is kept.
 type names struct {
 	first map[string]*slot
 	later sync.Map // of string to *slot
