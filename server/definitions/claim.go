@@ -134,8 +134,8 @@ func (c claim) handOver(ctx context.Context, from, to string) error {
 // on record earlier, so of changes that are forced at the same time, the one whose definition
 // counts wins.
 func (c claim) settle(ctx context.Context, known persist.Shape) error {
-	if refused, err := c.counts(ctx); refused != nil || err != nil {
-		return cmp.Or(refused, err)
+	if err := cmp.Or(c.counts(ctx)); err != nil {
+		return err
 	}
 	now, err := c.Latest(ctx)
 	if err != nil {
@@ -188,8 +188,7 @@ func (c claim) overtaken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refused, err := c.counts(ctx) // as at the end of settle
-	return cmp.Or(refused, err)
+	return cmp.Or(c.counts(ctx)) // as at the end of settle
 }
 
 func beingChanged(err error) error {
