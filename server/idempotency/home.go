@@ -27,9 +27,12 @@ const (
 	homeKey  = "redis"
 	// homeLook is the pause between two looks of a node, and homeless how long nobody must have used
 	// the Redis that counts until another one may take its place.
-	homeLook     = 5 * time.Second
-	homeless     = 4 * homeLook
+	homeLook = 5 * time.Second
+	homeless = 4 * homeLook
+	// homePatience is how long a look may take, and homeTries how often it compares if other nodes
+	// write the document at the same time.
 	homePatience = 3 * time.Second
+	homeTries    = 4
 )
 
 var (
@@ -109,12 +112,12 @@ func (h *Home) Follow(ctx context.Context, log *slog.Logger) {
 func (h *Home) Look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, homePatience)
 	defer cancel()
-	cause, err := h.compare(ctx)
-	for range 3 {
+	var cause, err error
+	for range homeTries {
+		cause, err = h.compare(ctx)
 		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
 			break // no other node has just written the document
 		}
-		cause, err = h.compare(ctx)
 	}
 	if err != nil {
 		return // Redis and the store say so themselves
