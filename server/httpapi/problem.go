@@ -14,7 +14,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/admin"
-	"github.com/seqd/seqd/server/gate"
 )
 
 // problem is an error as in RFC 9457.
@@ -35,12 +34,8 @@ type problem struct {
 }
 
 func newProblem(err *seqd.Error) problem {
-	code := err.Code
-	number, known := gate.StatusOf(code)
-	if !known {
-		code = seqd.CodeInternal
-	}
-	p := problem{Type: errorsPath + string(code), Title: http.StatusText(number), Status: number, Code: code, Detail: err.Detail}
+	m, _ := err.Code.Meaning()
+	p := problem{Type: errorsPath + string(m.Code), Title: http.StatusText(m.Status), Status: m.Status, Code: m.Code, Detail: err.Detail}
 	for _, wrong := range err.Problems {
 		p.Problems = append(p.Problems, admin.SettingText(wrong))
 	}
