@@ -6,7 +6,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -50,10 +49,7 @@ func (p parsing) parse(c *gin.Context) error {
 	}
 	answer := parsed{
 		BizType: bizType, ID: id, Number: strconv.FormatInt(number.Number, 10), Valid: number.Valid, Key: number.Key,
-		Period: number.Period.String(), MachineID: number.MachineID, Sequence: number.Sequence,
-	}
-	if !number.Time.IsZero() {
-		answer.At = number.Time.UTC().Format(admin.TimeFormat)
+		Period: number.Period.String(), At: shownTime(number.Time), MachineID: number.MachineID, Sequence: number.Sequence,
 	}
 	writeJSON(c, http.StatusOK, jsonType, answer)
 	return nil
