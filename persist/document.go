@@ -2,6 +2,7 @@ package persist
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"unicode/utf8"
@@ -154,11 +155,14 @@ type Documents interface {
 }
 
 // Put stores a document over the revision before d.Revision: it creates one of revision 1, and
-// updates any other. Its errors are those of [Documents].Create and Update, so a caller who was
-// overtaken gets ErrExists, ErrConflict or ErrNotFound.
+// updates any other. Its errors are those of [Documents].Create and Update. If another writer was
+// first, [Overtaken] reports it; if the document is gone, Put returns ErrNotFound.
 func Put(ctx context.Context, documents Documents, d Document) error {
 	if d.Revision == 1 {
 		return documents.Create(ctx, d)
 	}
 	return documents.Update(ctx, d)
 }
+
+// Overtaken reports whether an error of [Put] says that another writer was first.
+func Overtaken(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrExists) }

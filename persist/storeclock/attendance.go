@@ -103,7 +103,7 @@ func (a *Attendance) Beat(ctx context.Context) error {
 			a.notice(since, now)
 			return nil
 		}
-		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
+		if !persist.Overtaken(err) {
 			return err
 		}
 	}

@@ -83,7 +83,7 @@ func look(ctx context.Context, documents persist.Documents, now int64) (until in
 	}
 	next := persist.Document{Kind: persist.BeatKind, Key: settledKey, Revision: doc.Revision + 1, Body: string(body), Timestamp: now}
 	err = persist.Put(ctx, documents, next)
-	if errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists) {
+	if persist.Overtaken(err) {
 		return look(ctx, documents, now) // another node has looked
 	}
 	return s.Until, nil // if it was not written, nodes wait longer

@@ -170,7 +170,7 @@ func (t *Tokens) write(ctx context.Context, name string, change func(persist.Doc
 	if err == nil && !t.memory.settle(name, began, to) && t.Apply(context.WithoutCancel(ctx), name) != nil {
 		t.memory.settle(name, t.memory.begin(), to)
 	}
-	if !errors.Is(err, persist.ErrExists) && !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrNotFound) {
+	if !persist.Overtaken(err) && !errors.Is(err, persist.ErrNotFound) {
 		b.publish(ctx, name)
 	}
 	return err

@@ -179,7 +179,7 @@ func (e *Editor) change(ctx context.Context, name string, change admin.Change, e
 	}
 	for range changeTries {
 		b, err := e.tryChange(ctx, name, change, edit)
-		if !isOvertaken(err) {
+		if !persist.Overtaken(err) {
 			return b, err
 		}
 	}
@@ -188,8 +188,7 @@ func (e *Editor) change(ctx context.Context, name string, change admin.Change, e
 	}
 }
 
-// tryChange makes one change, and returns persist.ErrConflict or persist.ErrExists if another
-// change was written first.
+// tryChange makes one change. Its error is [persist.Overtaken] if another change was written first.
 func (e *Editor) tryChange(ctx context.Context, name string, change admin.Change, edit edit) (b admin.BizType, err error) {
 	doc, before, err := e.records.read(ctx, name)
 	if errors.Is(err, errDamaged) { // it can be replaced or deleted
@@ -235,7 +234,7 @@ func (e *Editor) tryChange(ctx context.Context, name string, change admin.Change
 		}
 	}
 	if err = e.write(ctx, written); err != nil {
-		if isOvertaken(err) {
+		if persist.Overtaken(err) {
 			return b, err
 		}
 		return b, storeError(err)
@@ -335,15 +334,10 @@ func (e *Editor) record(ctx context.Context, doc persist.Document) error {
 		return err
 	}
 	err := persist.Put(ctx, e.records.documents, doc)
-	if err != nil && !isOvertaken(err) && !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid) {
+	if err != nil && !persist.Overtaken(err) && !errors.Is(err, persist.ErrNotFound) && !errors.Is(err, persist.ErrInvalid) {
 		go e.find(doc) // it may have been written
 	}
 	return err
-}
-
-// isOvertaken reports whether another change was written first.
-func isOvertaken(err error) bool {
-	return errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists)
 }
 
 // find applies a change in this process if it turns out to have been written. Other nodes have its

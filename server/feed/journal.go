@@ -69,23 +69,18 @@ func (j journal) announce(ctx context.Context, kind string, keys []string) error
 	pauses := retry.Policy{First: announcePause, Attempts: announceTries, Jitter: true}
 	err := retry.Do(ctx, pauses, func(ctx context.Context) error {
 		err := j.append(ctx, kind, keys)
-		if isOvertaken(err) {
+		if persist.Overtaken(err) {
 			return err
 		}
 		return retry.Permanent(err)
 	})
-	if isOvertaken(err) {
+	if persist.Overtaken(err) {
 		return &seqd.Error{
 			Code: seqd.CodeStoreUnavailable, Detail: "too many changes are made at once", RetryAfter: time.Second,
 			Err: persist.ErrUnavailable,
 		}
 	}
 	return err
-}
-
-// isOvertaken reports whether another node wrote the document first.
-func isOvertaken(err error) bool {
-	return errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrExists)
 }
 
 // append adds announcements to the document, once.

@@ -115,7 +115,7 @@ func (h *Home) Look(ctx context.Context) {
 	var cause, err error
 	for range homeTries {
 		cause, err = h.compare(ctx)
-		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
+		if !persist.Overtaken(err) {
 			break // no other node has just written the document
 		}
 	}
@@ -159,7 +159,7 @@ func (h *Home) compare(ctx context.Context) (cause, err error) {
 	return nil, err
 }
 
-// write writes the document. It returns ErrConflict or ErrExists if another node has just done so.
+// write writes the document. Its error is [persist.Overtaken] if another node has just done so.
 func (h *Home) write(ctx context.Context, doc persist.Document, id string) error {
 	next := persist.Document{Kind: homeKind, Key: homeKey, Revision: doc.Revision + 1, Body: id, Timestamp: h.now().UnixMilli()}
 	err := persist.Put(ctx, h.documents, next)

@@ -149,7 +149,7 @@ func ended(known persist.Document, now storeclock.Times) bool {
 
 // changed reports whether somebody else changed the document meanwhile.
 func changed(err error) bool {
-	return errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrConflict) || errors.Is(err, persist.ErrNotFound)
+	return persist.Overtaken(err) || errors.Is(err, persist.ErrNotFound)
 }
 
 // requestError returns what a request gets for an error of the store.

@@ -53,7 +53,7 @@ const (
 func (f *repair) raiseLedger(ctx context.Context, t target, to func(highest int64) int64) (r Raised, err error) {
 	for range raiseRounds {
 		r, err = f.raiseLedgerOnce(ctx, t, to, false)
-		if !errors.Is(err, persist.ErrConflict) && !errors.Is(err, persist.ErrExists) {
+		if !persist.Overtaken(err) {
 			return r, err
 		}
 	}

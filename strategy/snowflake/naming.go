@@ -126,7 +126,7 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 	body, _ := json.Marshal(next) // two texts never fail
 	doc = persist.Document{Kind: namingKind, Key: n.registry, Revision: doc.Revision + 1, Body: string(body), Timestamp: n.now().UnixMilli()}
 	err := persist.Put(ctx, n.documents, doc)
-	if errors.Is(err, persist.ErrExists) || errors.Is(err, persist.ErrConflict) {
+	if persist.Overtaken(err) {
 		return nil // see what it named
 	}
 	if err == nil {
