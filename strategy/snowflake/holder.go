@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -63,7 +64,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	h.debt.registry = &h.registry
 	identity := statefile.Identity{Cluster: env.Cluster, Layout: l.text(), Key: key}
 	h.file = leaseFile{dir: dir, name: file, identity: identity, users: h.users, log: env.Log}
-	gen := newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: shared.rolledBack, left: shared.lastTime(h.registry.name)})
+	gen := newGenerator(l, generatorOptions{now: env.Now, maxWait: settings.MaxWaitRollback, randomStart: settings.RandomStart, onRollback: shared.rolledBack, left: left[atomic.Int64](env, h.registry.name)})
 	h.tenure = tenure{gen: gen, env: shared, key: key, registry: h.registry.name, maxWait: settings.MaxWaitRollback}
 	env.Log.Info("snowflake", "layout", l.text(), "registrationKey", key, "machineIds", fmt.Sprintf("%d to %d", h.registry.first, h.registry.last), "overflowAt", l.overflow().Format(time.RFC3339))
 	return h, nil

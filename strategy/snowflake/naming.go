@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd/internal/sabotage"
@@ -48,7 +49,10 @@ type naming struct {
 	now       func() time.Time
 
 	mu    sync.Mutex // guards known
-	known string     // the incarnation that the store named when this process last looked
+	known string     // the incarnation that the store named when this holder last looked
+	// used is the last one that a holder of this process knew. A holder ends while its biz types are
+	// idle, and what the process knew stays.
+	used *atomic.Pointer[string]
 }
 
 // newNaming returns the naming of a registry, nil if it is in the store.
@@ -56,7 +60,11 @@ func newNaming(env strategy.Env, settings *Settings, registry string) *naming {
 	if settings.Registry == registryStore {
 		return nil
 	}
-	return &naming{documents: env.Store.Documents(), registry: registry, place: redisslots.Place(env.Redis, env.RedisPrefix), now: env.Now}
+	place := redisslots.Place(env.Redis, env.RedisPrefix)
+	return &naming{
+		documents: env.Store.Documents(), registry: registry, place: place, now: env.Now,
+		used: left[atomic.Pointer[string]](env, registry+" "+place),
+	}
 }
 
 func (n *naming) last() string {
@@ -69,6 +77,20 @@ func (n *naming) learn(incarnation string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.known = incarnation
+	n.used.Store(&incarnation)
+}
+
+// forget lets the next [naming.settle] ask the store.
+func (n *naming) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known = ""
+}
+
+// hasUsed reports whether this process has used a registry, and no other since.
+func (n *naming) hasUsed(incarnation string) bool {
+	used := n.used.Load()
+	return used != nil && *used == incarnation
 }
 
 // settle compares a registry with the one that the store names. It returns the incarnation that the
@@ -76,8 +98,9 @@ func (n *naming) learn(incarnation string) {
 // settled is false, settle has changed what the store names, and the registry must be read again.
 //
 // A registry that is new or was put back is the named one in two cases: if it has the source and the
-// place under which that was named; or if this process has used that one, by the same client. Then it gets a new
-// incarnation, which the store names before Redis has it. So no two servers ever have the same.
+// place under which that was named; or if this process has used that one, by the same client. Then
+// it gets a new incarnation, which the store names before Redis has it. So no two servers ever have
+// the same.
 func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
 	var has string
 	if t.Set != nil {
@@ -100,7 +123,7 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		return "", true, nil
 	case is.Source == t.Source && is.Place == n.place:
 		return is.Incarnation, true, nil
-	case is.Incarnation == n.last():
+	case n.hasUsed(is.Incarnation):
 		next.Incarnation = drawn()
 	default:
 		return "", false, errUnnamed
@@ -149,14 +172,13 @@ func (n *naming) force(ctx context.Context, next named) error {
 	return nil
 }
 
-// review looks whether the store still names the registry that this process knows. If not, the next
-// [naming.settle] asks it.
+// review looks whether the store still names the registry that this holder knows.
 func (n *naming) review(ctx context.Context) {
 	if n == nil {
 		return
 	}
 	if _, is, err := n.read(ctx); err == nil && is.Incarnation != n.last() {
-		n.learn("")
+		n.forget()
 	}
 }
 

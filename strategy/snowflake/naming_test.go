@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	const right, wrong = "right", "wrong"
 	store := memory.New(time.Now)
 	process := func() *naming {
-		return &naming{documents: store.Documents(), registry: "machineIds", place: "db 0", now: time.Now}
+		return &naming{documents: store.Documents(), registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
 	}
 	parts := make(map[string]*persist.SlotSet) // of Redis, by source
 	// look settles until nothing changes any more, as prepared does.
@@ -70,6 +71,12 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	parts["put back"] = &older
 	refused(process(), "put back")
 	uses(runs, "put back")
+
+	// A holder that comes after another one in the same process asks the store, and knows what that used.
+	later := process()
+	later.used = runs.used
+	uses(later, "lost again")
+	runs.used = process().used
 
 	operator := process()
 	must.Do(t, operator.force(t.Context(), named{drawn(), wrong, "db 0"}))

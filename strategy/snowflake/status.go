@@ -2,7 +2,6 @@ package snowflake
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -15,15 +14,14 @@ import (
 // environment is the environment of a holder, shared by its parts.
 type environment struct{ strategy.Env }
 
-// lastTime returns the last time that this process may have used in a registry, in ms since the Unix
-// epoch, before a biz type left a generator. It is nil if strategies leave nothing.
-func (e *environment) lastTime(registry string) *atomic.Int64 {
-	if e.Left == nil {
-		return nil
+// left returns what strategies of this process share under a key, also one after the other. It is new
+// if they leave nothing.
+func left[T any](env strategy.Env, key string) *T {
+	if env.Left == nil {
+		return new(T)
 	}
-	kept, _ := e.Left.LoadOrStore(Name+" "+registry, new(atomic.Int64))
-	last, _ := kept.(*atomic.Int64)
-	return last
+	kept, _ := env.Left.LoadOrStore(Name+" "+key, new(T))
+	return kept.(*T)
 }
 
 // ms returns the node's time.
