@@ -21,16 +21,11 @@ const allSettle = 15 * time.Second
 
 var otherRedises = []string{otherServer, otherPrefix}
 
-// withoutRegistry leaves worlds that lease machine IDs in Redis to scripts, such as "two registries". If
-// such a Redis is moved and loses its data in one moment, nodes wait for an operator, who looks only at
-// the end of a random world.
-func withoutRegistry(o Options) bool { return o.Redis && (!o.Registry || o.Script != nil) }
-
 var otherRedisKinds = []kind{
 	// each Redis has its own keys
-	{name: "redis-moved", weight: 2, needs: withoutRegistry, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
+	{name: "redis-moved", weight: 2, needs: withRedis, holds: "seqd@all pause@all settings@", ways: otherRedises, least: some, most: long, after: 30 * time.Second, marks: record.Fault{LosesKeys: true},
 		begin: moveRedis, end: moveRedisBack},
-	{name: "two-redises", weight: 2, needs: withoutRegistry, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
+	{name: "two-redises", weight: 2, needs: withRedis, holds: "seqd pause@all link@all store@ partition@all settings@", targets: nodeNames, ways: otherRedises, least: some, most: long, after: 30 * time.Second,
 		marks: record.Fault{LosesKeys: true, Unordered: record.Every}, begin: misconfigure, end: correct},
 }
 
@@ -40,14 +35,21 @@ func (n *node) useRedis(way string) {
 	n.configure("SEQD_REDIS_KEYPREFIX", map[string]string{otherPrefix: "other:"}[way])
 }
 
-// moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start.
+// moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start. If it holds the
+// registry of machine IDs, the operator says so in between (docs/SNOWFLAKE.md).
 func moveRedis(w *World, f *fault) {
 	w.onAll((*node).stop)
 	w.onAll(func(n *node) { n.useRedis(f.way) })
+	if w.options.Registry {
+		w.sayRestored(f)
+	}
 	w.onAll((*node).start)
 }
 
-func moveRedisBack(w *World, _ *fault) { moveRedis(w, new(fault)) }
+func moveRedisBack(w *World, f *fault) {
+	f.way = ""
+	moveRedis(w, f)
+}
 
 // misconfigure restarts a node with another Redis than the others have.
 func misconfigure(w *World, f *fault) {

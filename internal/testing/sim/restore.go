@@ -117,20 +117,20 @@ func (w *World) sayRestored(f *fault) {
 // lookAfterRegistry does what docs/SNOWFLAKE.md asks of an operator whose nodes find a Redis that has
 // lost the registry of machine IDs, or has an older one, while none of them could notice.
 func (w *World) lookAfterRegistry() {
-	var states map[string]string
+	lost := false
 	for end := time.Now().Add(settle); w.options.Registry && time.Now().Before(end); time.Sleep(time.Second) {
 		all := true
+		lost = false
 		for _, n := range w.nodes {
-			known, _, ready := load.Readiness(context.Background(), w.load.HTTP, n.URL())
-			if all = all && ready; !ready {
-				states = known
-			}
+			states, _, ready := load.Readiness(context.Background(), w.load.HTTP, n.URL())
+			all = all && ready
+			lost = lost || slices.Contains(slices.Collect(maps.Values(states)), string(seqd.CodeNoMachineID))
 		}
 		if all {
 			return
 		}
 	}
-	if slices.Contains(slices.Collect(maps.Values(states)), string(seqd.CodeNoMachineID)) {
+	if lost {
 		w.sayRestored(&fault{planned: planned{kind: &kind{name: "the end"}}})
 	}
 }
