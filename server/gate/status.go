@@ -16,9 +16,6 @@ func StatusOf(code seqd.Code) (number int, known bool) {
 // ReasonOf returns what callers may see of why a biz type cannot issue or is degraded. It leaves
 // out the cause. A code that is not known becomes [seqd.CodeInternal].
 func ReasonOf(bizType string, why *seqd.Error) admin.Reason {
-	code := why.Code
-	if _, known := StatusOf(code); !known {
-		code = seqd.CodeInternal
-	}
-	return admin.Reason{BizType: bizType, Code: code, Detail: why.Detail}
+	m, _ := why.Code.Meaning()
+	return admin.Reason{BizType: bizType, Code: m.Code, Detail: why.Detail}
 }
