@@ -85,6 +85,14 @@ func ShortDuration(d time.Duration) string {
 	return s
 }
 
+// Within returns an error if value is less than least or more than most.
+func Within(value, least, most time.Duration) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return fmt.Errorf("%s is outside %s to %s", ShortDuration(value), ShortDuration(least), ShortDuration(most))
+}
+
 // times are the forms of RFC 3339, of which [time.Parse] takes more than there are.
 var times = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 

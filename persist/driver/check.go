@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -10,9 +9,8 @@ import (
 
 // Within returns list, with a problem of key added if value is less than least or more than most.
 func Within(list []seqd.Problem, key string, value, least, most time.Duration) []seqd.Problem {
-	if value >= least && value <= most {
-		return list
+	if err := literal.Within(value, least, most); err != nil {
+		list = append(list, seqd.Problem{Key: key, Text: err.Error()})
 	}
-	short := literal.ShortDuration
-	return append(list, seqd.Problem{Key: key, Text: fmt.Sprintf("%s is outside %s to %s", short(value), short(least), short(most))})
+	return list
 }

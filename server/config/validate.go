@@ -92,7 +92,7 @@ func (p *problems) bytes(key string, most int64) {
 }
 
 func (p *problems) duration(key string, value, least, most time.Duration) {
-	p.check(value >= least && value <= most, key, "%s is outside %s to %s", literal.ShortDuration(value), literal.ShortDuration(least), literal.ShortDuration(most))
+	p.add(key, literal.Within(value, least, most))
 }
 
 // Validate returns an error that names every key that is wrong, or nil. [Load] has called it.
