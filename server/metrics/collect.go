@@ -93,9 +93,9 @@ func (f *family) send(to chan<- prometheus.Metric, v float64, labels ...string) 
 func (m *Metrics) collectCounts(to chan<- prometheus.Metric) {
 	for _, c := range append(m.bizTypes.all(), &m.other) {
 		issuedTotal.send(to, float64(c.issued.Load()), c.bizType)
-		for i, reason := range reasons {
+		for i := range reasons {
 			if n := c.rejected[i].Load(); n > 0 {
-				rejectedTotal.send(to, float64(n), c.bizType, string(reason.Code))
+				rejectedTotal.send(to, float64(n), c.bizType, string(reasons[i].Code))
 			}
 		}
 		for i, e := range events {

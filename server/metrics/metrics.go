@@ -108,8 +108,8 @@ func indexOf(code seqd.Code) int {
 
 var reasonIndex = func() map[seqd.Code]int {
 	index := make(map[seqd.Code]int, len(reasons))
-	for i, reason := range reasons {
-		index[reason.Code] = i
+	for i := range reasons {
+		index[reasons[i].Code] = i
 	}
 	return index
 }()

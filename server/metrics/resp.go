@@ -43,9 +43,9 @@ func (m *Metrics) collectCommands(to chan<- prometheus.Metric) {
 		if n := c.ok.Load(); n > 0 {
 			commandsTotal.send(to, float64(n), c.name, "ok")
 		}
-		for i, reason := range reasons {
+		for i := range reasons {
 			if n := c.refused[i].Load(); n > 0 {
-				commandsTotal.send(to, float64(n), c.name, string(reason.Code))
+				commandsTotal.send(to, float64(n), c.name, string(reasons[i].Code))
 			}
 		}
 	}

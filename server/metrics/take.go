@@ -29,9 +29,9 @@ func (m *Metrics) Take(tell func(bizType string, issued, refused int64)) {
 // out codes without any.
 func (m *Metrics) Refusals(tell func(code seqd.Code, total int64)) {
 	sums := m.bizTypes.refusals()
-	for i, reason := range reasons {
+	for i := range reasons {
 		if n := sums[i] + m.other.rejected[i].Load(); n > 0 {
-			tell(reason.Code, n)
+			tell(reasons[i].Code, n)
 		}
 	}
 }
