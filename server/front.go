@@ -134,7 +134,7 @@ func (f *front) newConsole(proxies forwarded.Proxies) {
 
 // clock returns the time that all nodes have in common, that of this node until the service is ready.
 func (f *front) clock() time.Time {
-	if r, err := f.gate.Running(); err == nil && r.Clock != nil {
+	if r, err := f.gate.Running(); err == nil {
 		return r.Clock()
 	}
 	return f.base.opts.now()

@@ -26,7 +26,7 @@ type Running struct {
 	Documents persist.Documents
 	// Node is the ID of this node.
 	Node string
-	// Clock is the time that all nodes have in common. If it is nil, it is that of this node.
+	// Clock is the time that all nodes have in common.
 	Clock func() time.Time
 	// Troubles returns why an operator has to look at the store, and why at where the definitions of
 	// nodes come from; nil if nobody has to. If Troubles is nil, nobody ever has to.
