@@ -40,7 +40,7 @@ func (s cosid) routes() []httpapi.Extra {
 
 // failCosID answers with an error object. Its code is the status as text, as theirs is.
 func failCosID(v *httpapi.Visit, err *seqd.Error) {
-	status, _ := gate.StatusOf(err.Code)
+	status := gate.StatusOf(err.Code)
 	answerJSON(v, status, jsonType, struct {
 		Code   string `json:"code"`
 		Msg    string `json:"msg"`

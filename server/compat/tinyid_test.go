@@ -219,7 +219,7 @@ func (n *node) fails(code seqd.Code, leaf int, query string, header ...string) {
 	}
 	n.leafFails("/api/segment/get/broken?"+query, leaf, code, header...)
 	n.leafFails("/decodeSnowflakeId?snowflakeId=1"+query, 0, "", header...)
-	status, _ := gate.StatusOf(code)
+	status := gate.StatusOf(code)
 	n.cosIDFails("PATCH", "/segments/a/broken?step=1"+query, status, code, header...)
 	n.cosIDFails("POST", "/segments/distributor/a/broken?offset=0"+query, 0, "", header...)
 }

@@ -8,9 +8,9 @@ import (
 // StatusOf returns the HTTP status of a code. It is 500 and above if the service failed and not the
 // request, in other protocols too. A code that is not known comes from foreign code and is an
 // internal error.
-func StatusOf(code seqd.Code) (number int, known bool) {
-	m, known := code.Meaning()
-	return m.Status, known
+func StatusOf(code seqd.Code) int {
+	m, _ := code.Meaning()
+	return m.Status
 }
 
 // ReasonOf returns what callers may see of why a biz type cannot issue or is degraded. It leaves

@@ -69,8 +69,7 @@ func (l auditLog) write(c *gin.Context, id, target string, status int) {
 // says something else. Answers for clients of other services may have another status.
 func (l auditLog) writeRefused(c *gin.Context, id string, code seqd.Code) {
 	if code == seqd.CodeUnauthorized || code == seqd.CodeForbidden {
-		number, _ := gate.StatusOf(code)
-		l.write(c, id, "", number)
+		l.write(c, id, "", gate.StatusOf(code))
 	}
 }
 

@@ -54,8 +54,7 @@ func (r routeCounters) count(c *gin.Context) { r[c.FullPath()](c.Request.Method,
 // with 200.
 func meantStatus(c *gin.Context) int {
 	if code := c.Writer.Header()["Seqd-Error"]; code != nil {
-		number, _ := gate.StatusOf(seqd.Code(code[0]))
-		return number
+		return gate.StatusOf(seqd.Code(code[0]))
 	}
 	return c.Writer.Status()
 }

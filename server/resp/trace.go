@@ -124,9 +124,5 @@ func (c *conn) log(command string, code seqd.Code, took time.Duration, about ...
 
 // toBlame reports whether a code means that the service failed and not the request.
 func toBlame(code seqd.Code) bool {
-	if code == "" {
-		return false
-	}
-	number, _ := gate.StatusOf(code)
-	return number >= 500
+	return code != "" && gate.StatusOf(code) >= 500
 }
