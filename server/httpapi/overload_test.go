@@ -297,8 +297,11 @@ func TestSpareConnections(t *testing.T) {
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	const most, kept = 32, 29
 	addr, ask := served(t, newStarting(t, func(o *options) { o.MaxConnections = most }))
-	for i := range kept + 100 {
-		if status, ends := ask(dial(t, addr), "/healthz"); status != 200 || ends != (i >= kept) {
+	for i := range most + 100 {
+		status, ends := ask(dial(t, addr), "/healthz")
+		// Later connections may find that they have driven out a kept one: the ends of those before
+		// them may not have been seen yet.
+		if status != 200 || i < most && ends != (i >= kept) {
 			t.Fatalf("connection %d: %d, closed %t", i, status, ends)
 		}
 	}
