@@ -17,16 +17,17 @@ const staysAway = 90 * time.Second
 // the node is back on the cursor"). Otherwise order over nodes would be suspended forever, which
 // checkOverNodes excuses.
 func (h *evidence) checkBack(r *Report) {
-	broken := h.broken()
-	for _, w := range h.world.BizTypes {
-		b := h.bizTypes[w.Name]
-		if b.Ordering != record.Strict {
-			continue
+	broken, counters := h.broken(), make(map[string]*bizType)
+	for _, l := range h.lines {
+		if b := h.bizTypes[base(l.BizType)]; l.What == record.OnItsOwn && b.Ordering == record.Strict {
+			counters[l.BizType] = b
 		}
-		for _, o := range h.owns(b) {
+	}
+	for counter, b := range counters {
+		for _, o := range h.owns(b, counter) {
 			to := min(o.to, h.end)
 			if away := time.Duration(to - o.from - covered(broken, o.from, to)); away > staysAway {
-				text := fmt.Sprintf("%s.%d was on its own for %v in which nothing was broken, from %s", o.node, o.life, away.Round(time.Second), seconds(o.from))
+				text := fmt.Sprintf("%s.%d was on its own with %s for %v in which nothing was broken, from %s", o.node, o.life, counter, away.Round(time.Second), seconds(o.from))
 				h.fail(r, RuleBack, b.Name, 1, to, text)
 			}
 		}

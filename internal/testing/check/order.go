@@ -100,7 +100,7 @@ func (h *evidence) checkPerNode(r *Report, all []*issue) {
 // suspended (see suspended) is excused. Calls that start after it must still get larger numbers
 // than it got.
 func (h *evidence) checkOverNodes(r *Report, c counter, all []*issue) {
-	owns, splits := h.owns(c.bizType), h.splits()
+	owns, splits := h.owns(c.bizType, c.String()), h.splits()
 	if c.bizType.Sequencer == record.Store {
 		splits = nil
 	}

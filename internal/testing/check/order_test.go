@@ -126,6 +126,20 @@ func onItsOwn(s *story, node string) {
 	s.line(2000, node, order, record.Back)
 }
 
+// yesterdayToo adds a node that issues numbers of today on its own from 1000 to 3000, and those of
+// yesterday until 2000 and again from 3500 to 5000.
+func yesterdayToo(s *story) {
+	s.fault(700, 4000, "redis away", "r1", breaksRedis)
+	const yesterday, today = "invoice@20261120", "invoice@20261121"
+	s.line(1000, "a", yesterday, record.OnItsOwn)
+	s.line(1001, "a", today, record.OnItsOwn)
+	s.line(2000, "a", yesterday, record.Back)
+	s.add(record.Entry{Sample: &record.Sample{At: 2100 * ms, Node: "a", Life: 1, Status: 200}})
+	s.line(3000, "a", today, record.Back)
+	s.line(3500, "a", yesterday, record.OnItsOwn)
+	s.line(5000, "a", yesterday, record.Back)
+}
+
 func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 	stories{
 		{"smaller within", func(s *story) { onItsOwn(s, "a"); s.falls(order, 1100, 1200) }, ""},
@@ -156,6 +170,16 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 			s.falls(order, 1100, 1200)
 			s.call(2001, 2002, "b", order, numbers(21, 1))
 		}, ""},
+		{"of this counter, and not of another one of the biz type", func(s *story) {
+			yesterdayToo(s)
+			s.texts(2500, 2501, "a", invoice, "INV-2026-11-21-20")
+			s.texts(2600, 2601, "b", invoice, "INV-2026-11-21-5")
+		}, ""},
+		{"of another counter", func(s *story) {
+			yesterdayToo(s)
+			s.texts(4000, 4001, "a", invoice, "INV-2026-11-21-20")
+			s.texts(4100, 4101, "b", invoice, "INV-2026-11-21-5")
+		}, RuleOrderNodes},
 		{"a node that died, until the cursor has passed", func(s *story) {
 			s.fault(700, 1900, "redis away", "r1", breaksRedis)
 			s.line(1000, "a", order, record.OnItsOwn)

@@ -34,7 +34,7 @@ func touches(windows []window, from, to int64) bool {
 	return i < len(windows) && windows[i].from <= to
 }
 
-// own is a time in which a process issued numbers of a biz type without the cursor.
+// own is a time in which a process issued numbers of a counter without the cursor.
 type own struct {
 	process
 	window
@@ -141,8 +141,9 @@ func (h *evidence) passed(all []*issue, owns []own, after, number int64) int64 {
 	return at
 }
 
-// owns returns when which processes issued numbers of a biz type on their own.
-func (h *evidence) owns(b *bizType) (all []own) {
+// owns returns when which processes issued numbers of a counter of a biz type on their own. Counters
+// of other periods and keys leave the cursor, and return to it, at other times.
+func (h *evidence) owns(b *bizType, counter string) (all []own) {
 	if b.OnRedisDown != record.Degrade {
 		return nil
 	}
@@ -152,7 +153,7 @@ func (h *evidence) owns(b *bizType) (all []own) {
 		all[at].to = min(all[at].to, h.seenWell(b, all[at].process, all[at].from+2*int64(h.options.LogDelay)))
 	}
 	for _, l := range h.lines {
-		if base(l.BizType) != b.Name {
+		if l.BizType != counter {
 			continue
 		}
 		p := process{l.Node, l.Life}
