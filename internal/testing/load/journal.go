@@ -23,6 +23,7 @@ type Journal struct {
 	sink Sink
 	out  io.Writer // for people
 	last atomic.Int64
+	lost atomic.Bool // see StoreLost
 
 	mu     sync.Mutex // guards what follows
 	lives  map[string]record.Life
@@ -49,7 +50,16 @@ func (j *Journal) Now() int64 {
 }
 
 // Write adds an entry. Errors are returned when the sink is closed, and fail the run.
-func (j *Journal) Write(e record.Entry) { _ = j.sink.Write(e) }
+func (j *Journal) Write(e record.Entry) {
+	if e.Fault != nil && (e.Fault.StoreBack || e.Fault.StoreLost) {
+		j.lost.Store(true)
+	}
+	_ = j.sink.Write(e)
+}
+
+// StoreLost reports whether a fault has begun that can take the store back: a restore, or a failover
+// that loses writes.
+func (j *Journal) StoreLost() bool { return j.lost.Load() }
 
 // Say prints a line with the time of the run.
 func (j *Journal) Say(format string, args ...any) {

@@ -43,6 +43,8 @@ type Load struct {
 	Quiet atomic.Bool
 	// Sending is read-held by each call until it is in the journal.
 	Sending sync.RWMutex
+
+	released sync.Map // the reservations whose release callers have asked for, by ID: see mayConfirm
 }
 
 // Loops are how many callers of each kind there are. Each makes one call at a time, except those of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type Owner struct {
 	Name   string
 	Made   int // how often the token was made; 0 for an owner that has none
 	Secret string
+	id     string // of Secret
 }
 
 // String is how the record names the owner.
@@ -96,7 +98,10 @@ func (l *Load) own(ctx context.Context, d *Dice) {
 					}
 				}
 			}
-			l.Settle(As(ctx, who), Pick(r, l.Nodes), v.got, Pick(r, []string{record.Confirm, record.Confirm, record.Release, record.Find}))
+			node, kind := Pick(r, l.Nodes), Pick(r, []string{record.Confirm, record.Confirm, record.Release, record.Find})
+			if kind != record.Confirm || l.mayConfirm(v.got.Reservation) {
+				l.Settle(As(ctx, who), node, v.got, kind)
+			}
 		}
 		if len(known) > mostBookings {
 			known = known[1:]
@@ -111,30 +116,46 @@ func (l *Load) makeAnew(ctx context.Context, r *rand.Rand, o *Owner) {
 	if status, _ := l.manage(ctx, n, http.MethodDelete, "/tokens/"+o.Name, ""); status != http.StatusNoContent && status != http.StatusNotFound {
 		return
 	}
-	if status, secret := l.manage(ctx, n, http.MethodPost, "/tokens", `{"name":"`+o.Name+`","scopes":["issue:*"]}`); status == http.StatusCreated {
-		o.Made, o.Secret = o.Made+1, secret
-	} else {
-		o.Secret = "" // it may have been made
+	o.Secret = "" // it may be made although no answer says so
+	status, made := l.manage(ctx, n, http.MethodPost, "/tokens", `{"name":"`+o.Name+`","scopes":["issue:*"]}`)
+	if status == http.StatusCreated && len(made.Secrets) == 1 {
+		o.Made, o.Secret, o.id = o.Made+1, made.Secret, made.Secrets[0].ID
 	}
 }
 
-// rotate gives an owner a new secret, and takes the first one back.
+// rotate gives an owner a new secret, and takes the one before back. If the token lacks that, a restore
+// has brought back an earlier token of this name, which is another owner: it is made anew.
 func (l *Load) rotate(ctx context.Context, r *rand.Rand, o *Owner) {
-	n := Pick(r, l.Nodes)
-	_, ids := l.manage(ctx, n, http.MethodGet, "/tokens/"+o.Name+"/secrets", "")
-	status, secret := l.manage(ctx, n, http.MethodPost, "/tokens/"+o.Name+"/secrets", "")
+	n, secrets := Pick(r, l.Nodes), "/tokens/"+o.Name+"/secrets"
+	status, added := l.manage(ctx, n, http.MethodPost, secrets, "")
 	if status != http.StatusCreated {
 		return
 	}
-	o.Secret = secret
-	if id, _, some := strings.Cut(ids, " "); some {
-		l.manage(ctx, n, http.MethodDelete, "/tokens/"+o.Name+"/secrets/"+id, "")
+	before := o.id
+	if _, now := l.manage(ctx, n, http.MethodGet, secrets, ""); !now.has(before) || !now.has(added.ID) {
+		o.Secret = ""
+		return
 	}
+	o.Secret, o.id = added.Secret, added.ID
+	l.manage(ctx, n, http.MethodDelete, secrets+"/"+before, "")
 }
 
-// manage makes a call about tokens. It returns the secret that was made, or the IDs of those that
-// there are, each with a space after it.
-func (l *Load) manage(ctx context.Context, n Node, method, path, body string) (status int, answer string) {
+// managed is what an answer about a token says.
+type managed struct {
+	secret
+	Secrets []secret
+}
+
+// secret has its text only in the answer of the call that made it.
+type secret struct{ ID, Secret string }
+
+// has reports whether the token has a secret.
+func (m managed) has(id string) bool {
+	return slices.ContainsFunc(m.Secrets, func(s secret) bool { return s.ID == id })
+}
+
+// manage makes a call about tokens.
+func (l *Load) manage(ctx context.Context, n Node, method, path, body string) (status int, said managed) {
 	ctx, cancel := context.WithTimeout(ctx, LongPatience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, n.URL()+path, strings.NewReader(body))
@@ -144,15 +165,8 @@ func (l *Load) manage(ctx context.Context, n Node, method, path, body string) (s
 	req.Header.Set("Content-Type", "application/json")
 	status, _, text, err := l.exchange(req)
 	if err != nil {
-		return 0, ""
-	}
-	var said struct {
-		Secret  string
-		Secrets []struct{ ID string }
+		return 0, managed{}
 	}
 	_ = json.Unmarshal(text, &said) // answers of 204 are empty
-	for _, s := range said.Secrets {
-		answer += s.ID + " "
-	}
-	return status, answer + said.Secret
+	return status, said
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/respconn"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	_ "github.com/seqd/seqd/standard"
@@ -88,6 +89,50 @@ func rotate(t *testing.T, w *World) {
 	}
 	ask(there, stranger, http.StatusForbidden, http.MethodPost, fmt.Sprintf("%s/%v/confirm", booked, reservation), "")
 	ask(here, admin, http.StatusOK, http.MethodPost, fmt.Sprintf("%s/%v/confirm", booked, reservation), "")
+}
+
+// A restore brings back the token of before with its owner, and a reservation that was released. Who
+// released it releases it again: then nobody gets its number a second time.
+func TestTokenAndReleaseRestored(t *testing.T) {
+	withTokens(t, only("bill"), func(t *testing.T, w *World) {
+		ask := func(secret string, want int, method, path, body string) (answer struct{ Secret, Reservation, State, ID string }) {
+			status, _, text := w.request(t.Context(), w.nodes[0], method, path, body, "Authorization", "Bearer "+secret)
+			if _ = json.Unmarshal([]byte(text), &answer); status != want {
+				t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
+			}
+			return answer
+		}
+		issue := func(want string) {
+			if got := ask(admin, http.StatusOK, http.MethodGet, "/seq/bill", "").ID; got != want {
+				t.Errorf("%s was issued, want %s", got, want)
+			}
+		}
+		const token, booked = `{"name":"shop","scopes":["issue:*"]}`, "/seq/bill/reservations"
+		first := ask(admin, http.StatusCreated, http.MethodPost, "/tokens", token).Secret
+		reservation := booked + "/" + ask(first, http.StatusCreated, http.MethodPost, booked+"?ttl=10m", "").Reservation
+		var second string
+		w.while("restored", storeBack, func(f *fault) {
+			older := w.store.Backup()
+			ask(first, http.StatusNoContent, http.MethodDelete, reservation, "")
+			issue("1")
+			ask(admin, http.StatusNoContent, http.MethodDelete, "/tokens/shop", "")
+			second = ask(admin, http.StatusCreated, http.MethodPost, "/tokens", token).Secret
+			w.endNodes(false)
+			w.store.Restore(older, false)
+			w.raiseAll(f, map[string]int64{"bill": 1})
+			w.onAll((*node).start)
+		})
+		w.load.HTTP.CloseIdleConnections()
+		time.Sleep(allKnow)
+		ask(second, http.StatusUnauthorized, http.MethodDelete, reservation, "")
+		if got := ask(first, http.StatusOK, http.MethodGet, reservation, "").State; got != record.Reserved {
+			t.Errorf("the reservation is %q", got)
+		}
+		fresh := ask(admin, http.StatusCreated, http.MethodPost, "/tokens/shop/secrets", "").Secret
+		time.Sleep(allKnow)
+		ask(fresh, http.StatusNoContent, http.MethodDelete, reservation, "") // a secret of the first owner
+		issue("2")
+	})
 }
 
 // One token cannot create more keys a day than its share, on any node or after a restart. It uses
