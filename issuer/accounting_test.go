@@ -342,6 +342,9 @@ func TestRecall(t *testing.T) {
 				t.Errorf("%s, %s: kept by the caller: %v", name, once, call.AnswerKept)
 			}
 		}
+		d = order(&counting{})
+		d.Follows = func(context.Context) error { panic("no") }
+		must.Code(t, newIssuer(t, issuer.Options{}, d).Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x", AnswerKept: true}), seqd.CodeInternal)
 	}
 }
 

@@ -55,7 +55,6 @@ func (i *instance) recall(ctx context.Context, o seqd.Order, call *seqd.Call) (e
 	if i.recaller == nil || !i.reshaped() {
 		return nil
 	}
-	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
 	call.Reservation, call.Replayed, err = i.recaller(ctx, o, &call.Sequence)
 	if call.Replayed {
 		call.AnswerKept = false // it stays where it is: there is known what becomes of its numbers
@@ -89,13 +88,6 @@ func (i *instance) reshaped() bool {
 
 // hasAllAnswers reports whether an answer to a repeated request is nowhere but with the strategy.
 func (i *instance) hasAllAnswers() bool { return i.keepsAnswers() && i.ready.Load() && !i.reshaped() }
-
-// handOut makes the numbers of an order. takes has allowed it.
-func handOut(ctx context.Context, i *instance, o seqd.Order, call *seqd.Call) (err error) {
-	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	call.Reservation, call.Replayed, err = i.strategy.(seqd.Ledger).HandOut(ctx, o, &call.Sequence)
-	return err
-}
 
 // takes returns why the definition of a biz type does not allow a call.
 func (i *instance) takes(call *seqd.Call) error {

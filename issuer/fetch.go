@@ -238,8 +238,13 @@ func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err erro
 	})
 }
 
-// idle is Idle for an instance.
-func (i *instance) idle() bool {
+// idle is Idle for an instance. A part that panics is not idle.
+func (i *instance) idle() (idle bool) {
+	defer func() {
+		if recover() != nil {
+			idle = false
+		}
+	}()
 	if i.used.Swap(false) || i.strategy != nil && !isIdle(i.strategy) {
 		return false
 	}

@@ -298,6 +298,7 @@ func TestIdle(t *testing.T) {
 	plain("idle", &idler{lasting{shelf: &shelf{}}}, bound(resting{}))
 	plain("keeps", &lasting{shelf: &shelf{}})
 	plain("plugin", &idler{lasting{shelf: &shelf{}}}, bound(seqd.NopPlugin{}))
+	plain("panics", &idler{lasting{shelf: &shelf{}}}, bound(&restless{}))
 	want := func(name string, want bool) {
 		t.Helper()
 		if got := is.Idle(name); got != want {
@@ -307,6 +308,7 @@ func TestIdle(t *testing.T) {
 	want("none", true)
 	want("keeps", false)
 	want("plugin", false)
+	want("panics", false)
 	want("idle", true)
 	wantNext(t, is, "idle", "1")
 	want("idle", false)
@@ -322,6 +324,10 @@ func TestIdle(t *testing.T) {
 type resting struct{ seqd.NopPlugin }
 
 func (resting) Idle() bool { return true }
+
+type restless struct{ resting }
+
+func (*restless) Idle() bool { panic("no") }
 
 // What fails to initialise is tried again, and keeps nothing else from being initialised meanwhile.
 func TestPutBesideWhatFails(t *testing.T) {

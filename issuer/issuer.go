@@ -327,8 +327,9 @@ func (is *Issuer) showAll(ctx context.Context, i *instance, call *seqd.Call, w *
 }
 
 // carryOut answers a call that reserves, or that may be repeated.
-func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, call *seqd.Call) error {
-	err := i.recall(ctx, o, call)
+func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, call *seqd.Call) (err error) {
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	err = i.recall(ctx, o, call)
 	switch {
 	case err != nil || call.Replayed:
 		return err
@@ -342,7 +343,8 @@ func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, c
 		}
 		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
 	}
-	if err = handOut(ctx, i, o, call); err == nil {
+	call.Reservation, call.Replayed, err = i.strategy.(seqd.Ledger).HandOut(ctx, o, &call.Sequence) // takes has allowed it
+	if err == nil {
 		call.AnswerKept = false
 	}
 	return err
