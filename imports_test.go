@@ -104,7 +104,7 @@ var rules = map[string]rule{
 		why: "the scripts and their client handle ranges, whoever asks for them",
 	},
 	"strategy/gapless": {
-		may: ". internal/lockorder persist persist/storeclock strategy strategy/counters strategy/gapless/ledger",
+		may: ". internal/bounded internal/lockorder persist persist/storeclock strategy strategy/counters strategy/gapless/ledger",
 		why: "the machine of a ledger is a part of this strategy; the counters of keys are kept as others keep them",
 	},
 	"strategy/gapless/gaplesstest": {
@@ -138,7 +138,7 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/history": {
-		may: ". internal/folder internal/retry persist persist/storeclock plugin",
+		may: ". internal/bounded internal/folder internal/retry persist persist/storeclock plugin",
 		why: "it writes to the store, or to files, and removes what is old by the store's clock",
 	},
 	"plugin/obfuscate": {
@@ -212,7 +212,7 @@ var rules = map[string]rule{
 			"says what a token is",
 	},
 	"server/definitions": {
-		may: ". internal/glob internal/longlock internal/retry issuer persist plugin server/admin server/config server/feed " +
+		may: ". internal/bounded internal/glob internal/longlock internal/retry issuer persist plugin server/admin server/config server/feed " +
 			"server/nodes server/rejection strategy",
 		why: "it uses documents, the feed and the issuer, and neither a back end nor a protocol; " +
 			"which nodes follow changes is known to nodes",
@@ -360,7 +360,7 @@ var rules = map[string]rule{
 
 	// What others share.
 	"internal/bounded": {
-		why: "it limits calls of any kind",
+		why: "it guards calls of any kind",
 	},
 	"internal/commanddoc": {
 		may: "command",

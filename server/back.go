@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/issuer"
@@ -106,9 +107,21 @@ func (b *back) open(ctx context.Context) error {
 // runStrategies begins what strategies do in the background.
 func (b *back) runStrategies(ctx context.Context) {
 	for _, name := range strategy.Names() {
-		if factory, err := strategy.Lookup(name); err == nil && factory.Background != nil {
-			b.base.background.run(ctx, func(ctx context.Context) { factory.Background(ctx, b.env(), b.issuer) })
+		factory, err := strategy.Lookup(name)
+		if err != nil || factory.Background == nil {
+			continue
 		}
+		failed := func(err error) {
+			b.base.log.Error("what a strategy does in the background failed; it begins again", "strategy", name, "error", err)
+		}
+		b.base.background.run(ctx, func(ctx context.Context) {
+			// its only error is the end of ctx
+			_ = retry.Do(ctx, retry.Policy{First: backends.RetryPause, Failed: failed}, func(ctx context.Context) (err error) {
+				defer bounded.Recover("strategy "+name, &err)
+				factory.Background(ctx, b.env(), b.issuer)
+				return nil
+			})
+		})
 	}
 }
 

@@ -1,14 +1,18 @@
 package server_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
+	"github.com/seqd/seqd/strategy"
 )
 
 // moody decides whether making the plugin moody panics.
@@ -29,6 +33,35 @@ func init() {
 			return seqd.NopPlugin{}, nil
 		},
 	})
+}
+
+// nervous counts how often the strategy of that name was begun in the background. The first time it
+// panics.
+var nervous atomic.Int64
+
+func init() {
+	strategy.Register(strategy.Factory{
+		Name:     "nervous",
+		Settings: func() any { return &struct{}{} },
+		New:      func(strategy.Env, seqd.BizType) (seqd.Strategy, error) { return nil, errors.New("none") },
+		Shape:    func(seqd.BizType) string { return "" },
+		Background: func(ctx context.Context, _ strategy.Env, _ strategy.Reclaimer) {
+			if nervous.Add(1) == 1 {
+				panic("too much")
+			}
+			<-ctx.Done()
+		},
+	})
+}
+
+// A strategy that panics in the background does not end the service, and begins again.
+func TestBackgroundThatPanics(t *testing.T) {
+	nervous.Store(0)
+	s := start(t, load(t, "bizTypes: [{name: order}]"))
+	s.await("/readyz", http.StatusOK)
+	await.True(t, "it begins again", func() bool { return nervous.Load() > 1 })
+	s.do(200, "GET", "/seq/order", "")
+	must.Do(t, s.stop())
 }
 
 // A plugin that panics when it is made affects its own biz type, also at the start: what is in the

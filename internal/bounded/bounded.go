@@ -1,10 +1,19 @@
-// Package bounded calls functions that may ignore their context.
+// Package bounded keeps code of others within bounds: it may ignore its context, or panic.
 package bounded
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"time"
 )
+
+// Recover turns a panic into an error that says what panicked. It must be deferred directly.
+func Recover(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s panicked: %v\n%s", what, p, debug.Stack())
+	}
+}
 
 // grace is how long a call may continue after its context has ended.
 const grace = 200 * time.Millisecond

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -225,11 +226,7 @@ func (p *pipe) failed(err error) {
 }
 
 func (p *pipe) attempt(records []persist.HistoryRecord) (err error) {
-	defer func() {
-		if r := recover(); r != nil { // a driver's bug must not end the process, nor the writer
-			err = fmt.Errorf("writing the history panicked: %v", r)
-		}
-	}()
+	defer bounded.Recover("writing the history", &err) // a driver's bug must not end the writer
 	ctx, cancel := context.WithTimeout(p.ctx, appendTimeout)
 	defer cancel()
 	return p.store.Append(ctx, records)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
@@ -45,7 +45,7 @@ func (b *builder) decode(name string, text []byte) (seqd.BizType, error) {
 // cannot be made, for example because a key file cannot be read, the biz type refuses to issue, and
 // that is no error: the others must not be affected.
 func (b *builder) build(bizType seqd.BizType, forced string) (d issuer.Definition, err error) {
-	defer recovered("strategy "+bizType.Strategy, &err)
+	defer bounded.Recover("strategy "+bizType.Strategy, &err)
 	d.BizType = bizType
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
@@ -173,7 +173,7 @@ func (b *builder) possiblePlugins(bizType seqd.BizType, forced string) (bound []
 }
 
 func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding, forced string) (bound seqd.BoundPlugin, err error) {
-	defer recovered("plugin "+binding.Name, &err)
+	defer bounded.Recover("plugin "+binding.Name, &err)
 	factory, err := plugin.Lookup(binding.Name)
 	if err != nil {
 		return seqd.BoundPlugin{}, err
@@ -201,13 +201,6 @@ func PluginEnv(e strategy.Env) plugin.Env {
 	return plugin.Env{
 		Store: e.Store, Now: e.Now, Log: e.Log, Observer: e.Observer,
 		Redis: e.Redis, RedisPrefix: e.RedisPrefix, RedisAway: e.RedisAway, Addr: e.Addr, Cluster: e.Cluster,
-	}
-}
-
-// recovered turns a panic of a strategy or plugin into an error. It must be deferred directly.
-func recovered(what string, err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s panicked: %v\n%s", what, p, debug.Stack())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/issuer"
 )
 
@@ -19,13 +20,25 @@ const mendPause = 5 * time.Second
 func (c *Catalogue) Mend(ctx context.Context) {
 	every(ctx, mendPause, func() {
 		for _, name := range c.states.unusable() {
-			c.mend(ctx, name)
+			c.guarded(name, func() { c.mend(ctx, name) })
 		}
 		c.builder.shapes.unfit.Range(func(name, shape any) bool {
-			c.refit(ctx, name.(string), shape.(string))
+			c.guarded(name.(string), func() { c.refit(ctx, name.(string), shape.(string)) })
 			return true
 		})
 	})
+}
+
+// guarded calls f, which may panic in a strategy or plugin. There is no request that recovers it.
+func (c *Catalogue) guarded(name string, f func()) {
+	var err error
+	defer func() {
+		if err != nil {
+			c.log.Error("a biz type could not be built again", "bizType", name, "error", err)
+		}
+	}()
+	defer bounded.Recover("a strategy or plugin", &err)
+	f()
 }
 
 // build builds a biz type.

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,10 +10,24 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/plugin"
 )
 
+// sour is a plugin that panics when it is closed.
+type sour struct{ seqd.NopPlugin }
+
+func (sour) Close(context.Context) error { panic("never") }
+
+func init() {
+	plugin.Register(plugin.Factory{
+		Name: "sour", Order: -1, Settings: func() any { return &struct{}{} },
+		New: func(plugin.Env, seqd.BizType, seqd.PluginBinding) (seqd.Plugin, error) { return sour{}, nil },
+	})
+}
+
 // What this node could not build, because a file was in the way, it builds when that is gone:
-// whether the store or the configuration has the definition.
+// whether the store or the configuration has the definition. What it could build is closed each
+// time, and may panic.
 func TestMend(t *testing.T) {
 	for _, from := range []string{"store", "config"} {
 		t.Run(from, func(t *testing.T) {
@@ -20,7 +35,7 @@ func TestMend(t *testing.T) {
 				folder := filepath.Join(t.TempDir(), "later")
 				must.Do(t, os.WriteFile(folder, nil, 0o600))
 				c := newNodeOf(t, newFaulty(false), configuredWith(t, fmt.Sprintf(
-					"bizTypesFrom: %s\nbizTypeFolder: %[2]s/..\nbizTypes: [{name: order, plugins: [{name: obfuscate, digits: 8, keyFile: %[2]s/key}]}]", from, folder)))
+					"bizTypesFrom: %s\nbizTypeFolder: %[2]s/..\nbizTypes: [{name: order, plugins: [{name: sour}, {name: obfuscate, digits: 8, keyFile: %[2]s/key}]}]", from, folder)))
 				go c.catalogue.Mend(t.Context())
 				for _, ready := range []bool{false, true} {
 					time.Sleep(3 * mendPause)

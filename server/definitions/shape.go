@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/strategy"
 )
@@ -13,7 +14,7 @@ import (
 // known is the shape that it has on record, or that was forced upon its definition, "" if there is
 // none: plugins that have several ways of showing numbers go on with the one in it.
 func Shape(bizType seqd.BizType, known string) (shape string, err error) {
-	defer recovered("the shape of "+bizType.Name, &err)
+	defer bounded.Recover("the shape of "+bizType.Name, &err)
 	factory, err := strategy.Lookup(bizType.Strategy)
 	if err != nil {
 		return "", err

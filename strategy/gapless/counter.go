@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
@@ -296,11 +296,7 @@ type outcome struct {
 
 // execute does what a command asks for. It survives a driver that panics: callers wait for it.
 func (c *counter) execute(command *ledger.Command) (out outcome) {
-	defer func() {
-		if p := recover(); p != nil {
-			out.Err = fmt.Errorf("the store's driver panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
+	defer bounded.Recover("the store's driver", &out.Err)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	out.Outcome = c.documents.execute(ctx, command)
