@@ -63,7 +63,7 @@ func (c *Catalogue) mend(ctx context.Context, name string) {
 		c.builder.handlers.Release(rejected)
 		return
 	}
-	c.replace(ctx, name, func() (state, []seqd.RejectedBinding, *issuer.Definition) { return after, rejected, made })
+	c.replace(ctx, name, before, func() (state, []seqd.RejectedBinding, *issuer.Definition) { return after, rejected, made })
 }
 
 // refit builds a biz type again that is refused for its shape, if it would get another shape now.
@@ -82,11 +82,12 @@ func (c *Catalogue) refit(ctx context.Context, name, shape string) {
 		return
 	}
 	c.builder.shapes.unfit.CompareAndDelete(name, shape)
-	c.replace(ctx, name, build)
+	c.replace(ctx, name, before, build)
 }
 
-// replace puts what build builds in the place of a biz type that could not be used.
-func (c *Catalogue) replace(ctx context.Context, name string, build build) {
+// replace puts what build builds in the place of a biz type that could not be used, or is another
+// one.
+func (c *Catalogue) replace(ctx context.Context, name string, before state, build build) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.Server.StopTimeout)
 	defer cancel()
 	var (
@@ -99,6 +100,7 @@ func (c *Catalogue) replace(ctx context.Context, name string, build build) {
 		return *d, nil
 	})
 	if err != nil {
+		before.closedBadly()
 		c.log.Error("a biz type can be used now, and what it was before did not close well", "bizType", name, "error", err)
 	}
 	c.builder.handlers.Release(c.states.setRejected(name, rejected))

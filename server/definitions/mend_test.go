@@ -86,6 +86,25 @@ func TestMendKey(t *testing.T) {
 	}
 }
 
+// What was there before a biz type was built again, and did not close, gives nothing any more.
+func TestMendClosesLate(t *testing.T) {
+	onFakeClock(t, func(t *testing.T) {
+		c := newNode(t, newFaulty(true))
+		c.mustPut(t, "order", `{"strategy":"gapless"}`, always)
+		c.mustIssue(t, "order")
+		before, _ := c.catalogue.states.get("order")
+		late := c.catalogue.builder.follows("order", before)
+		must.Do(t, late(t.Context()))
+		c.catalogue.issuer = stuck{c.issuer}
+		_, _, build, ok := c.catalogue.known(t.Context(), "order", before)
+		if !ok {
+			t.Fatal("it is not known")
+		}
+		c.catalogue.replace(t.Context(), "order", before, build)
+		must.Code(t, late(t.Context()), seqd.CodeStarting)
+	})
+}
+
 func wantNext(t *testing.T, n *node, code seqd.Code) {
 	t.Helper()
 	must.Code(t, must.Err(n.issuer.Next(t.Context(), "order", 1)), code)
