@@ -24,6 +24,14 @@ const (
 	shareOfWrite  = 3
 )
 
+// openHome makes what says where the cluster keeps its answers.
+func (b *back) openHome(context.Context) error {
+	if env := b.env(); env.Store.Shared() {
+		b.home = idempotency.NewHome(env.Store.Documents(), env.Redis, env.RedisPrefix, b.base.opts.now)
+	}
+	return nil
+}
+
 // openAnswers returns what keeps answers: in Redis if there is one, else in the store. Never in
 // both: nodes could disagree on where an answer is.
 func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
@@ -31,7 +39,7 @@ func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	b.base.background.run(ctx, b.quota.Follow)
 	backend, clean := answersInStore(env.Store, env.Clock)
 	if env.Redis != nil {
-		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: b.redisAway})
+		backend = idempotency.NewRedis(idempotency.RedisOptions{Client: env.Redis, Prefix: env.RedisPrefix, Away: b.redis.Away})
 	}
 	if b.home != nil {
 		b.home.Look(ctx)
@@ -39,7 +47,7 @@ func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	}
 	b.base.background.run(ctx, func(ctx context.Context) { clean.run(ctx, env.Log) })
 	return idempotency.New(idempotency.Options{
-		Backend: backend, Cluster: env.Cluster, TTL: cfg.Idempotency.TTL, Log: env.Log,
+		Backend: backend, Home: b.home, Cluster: env.Cluster, TTL: cfg.Idempotency.TTL, Log: env.Log,
 		Quota: b.quota,
 		Wait:  min(waitForAnswer, cfg.Server.WriteTimeout/shareOfWrite),
 	})

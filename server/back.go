@@ -45,7 +45,7 @@ type back struct {
 	attending *storeclock.Attendance
 	common    *nodes.Clock      // the time that nodes have in common
 	redis     *backends.Redis   // nil if none is configured
-	home      *idempotency.Home // of answers, nil if other nodes cannot use the store, or without Redis
+	home      *idempotency.Home // of answers, nil if other nodes cannot use the store
 	feed      *feed.Feed
 	handlers  *rejection.Handlers
 	catalogue *definitions.Catalogue
@@ -60,7 +60,7 @@ type back struct {
 // ends before that.
 func (b *back) open(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		b.openStore, b.openRedis, b.openFeed, b.openTokens, b.openIssuer,
+		b.openStore, b.openRedis, b.openHome, b.openFeed, b.openTokens, b.openIssuer,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -171,9 +171,6 @@ func (b *back) openRedis(ctx context.Context) (err error) {
 		return nil
 	})
 	b.base.background.run(ctx, b.redis.Watch)
-	if store := b.store.Store; store.Shared() {
-		b.home = idempotency.NewHome(store.Documents(), b.redis.Client, b.base.cfg.Redis.KeyPrefix, b.base.opts.now)
-	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ const (
 	LeaseBegin Rule = "lease-begin"
 	// RegistryNamed is: machine IDs are leased in the registry that the store names, and in no other.
 	RegistryNamed Rule = "registry-named"
-	// AnswersHome is: answers are kept in the Redis that the store names, and in no other.
+	// AnswersHome is: answers are kept in the place that the store names, and in no other.
 	AnswersHome Rule = "answers-home"
 	// Rollback is: nothing is issued while the clock is behind the last time that was used.
 	Rollback Rule = "rollback"

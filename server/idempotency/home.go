@@ -11,22 +11,25 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/redisonce"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/logging"
 )
 
-// A cluster keeps its answers in one Redis, its home. Nodes that kept them in two would answer a
-// repeated request twice. So each Redis gets an ID, in a key that does not expire, and a document of
-// the store names the one that counts: docs/adr/0065-the-store-names-the-redis.md.
+// A cluster keeps its answers in one place, its home: a Redis, or the store. Nodes that kept them in
+// two would answer a repeated request twice. So each Redis gets an ID, in a key that does not expire,
+// and a document of the store names the place that counts: docs/adr/0065-the-store-names-the-redis.md.
 
 const (
 	// homeKind is the kind of the document, and homeKey its key.
 	homeKind = "answerhome"
 	homeKey  = "redis"
+	// inStore is the ID of the store. Those of Redis have 32 digits.
+	inStore = "store"
 	// homeLook is the pause between two looks of a node, and homeless how long nobody must have used
-	// the Redis that counts until another one may take its place.
+	// the home until another one may take its place.
 	homeLook = 5 * time.Second
 	homeless = 4 * homeLook
 	// homePatience is how long a look may take, and homeTries how often it compares if other nodes
@@ -36,17 +39,19 @@ const (
 )
 
 var (
-	errNotHome = errors.New("this cluster keeps its answers to requests with an Idempotency-Key in another Redis: " +
-		"give all nodes the same redis.addrs, redis.db and redis.keyPrefix")
-	errHomeUnknown = errors.New("it is not known yet whether this cluster keeps its answers in this Redis")
+	errNotHome = errors.New("other nodes of this cluster keep the answers to requests with an Idempotency-Key in another place: " +
+		"give all nodes the same redis.addrs, redis.db and redis.keyPrefix, or none of them a Redis")
+	errHomeUnknown = errors.New("it is not known yet where this cluster keeps its answers to requests with an Idempotency-Key")
 )
 
-// Home says whether a Redis is where a cluster keeps its answers. It is safe for concurrent use.
+// Home says whether a node keeps its answers where its cluster does. It is safe for concurrent use.
 type Home struct {
 	documents persist.Documents
-	// id returns the ID of the Redis. It gives it one if it has none.
+	// id returns the ID of the place where this node keeps answers. It gives a Redis one if it has none.
 	id  func(context.Context) (string, error)
 	now func() time.Time
+	// refused is the code of a request with a key while answers must not be kept.
+	refused seqd.Code
 
 	mu    sync.Mutex // guards cause
 	cause error
@@ -57,13 +62,21 @@ type Home struct {
 	since    time.Time // since when it has that revision, as far as this process knows
 }
 
-// NewHome returns the home of the answers of a cluster, as seen from a Redis. documents are those of
-// a store that nodes share. NewHome does no I/O: until a look succeeds, the Redis is no home.
+// NewHome returns the home of the answers of a cluster, as seen from a node that keeps them in a
+// Redis, or in the store if client is nil. documents are those of a store that nodes share. NewHome
+// does no I/O: until a look succeeds, no answers may be kept.
 func NewHome(documents persist.Documents, client redis.UniversalClient, prefix string, now func() time.Time) *Home {
-	return &Home{documents: documents, now: now, cause: errHomeUnknown, id: func(ctx context.Context) (string, error) {
-		return redisID(ctx, client, prefix+"answers")
-	}}
+	h := &Home{documents: documents, now: now, cause: errHomeUnknown, refused: seqd.CodeStoreUnavailable}
+	h.id = func(context.Context) (string, error) { return inStore, nil }
+	if client != nil {
+		h.refused = seqd.CodeRedisUnavailable
+		h.id = func(ctx context.Context) (string, error) { return redisID(ctx, client, homeIn(prefix)) }
+	}
+	return h
 }
+
+// homeIn returns the key of a Redis that has its ID.
+func homeIn(prefix string) string { return prefix + "answers" }
 
 // redisID returns the ID of a Redis.
 func redisID(ctx context.Context, client redis.UniversalClient, key string) (string, error) {
@@ -80,7 +93,39 @@ func redisID(ctx context.Context, client redis.UniversalClient, key string) (str
 	return text, err
 }
 
-// Cause returns why answers must not be kept in this Redis, nil if they may. It does no I/O.
+// refusal returns what a request with a key gets if answers must not be kept, nil if they may.
+func (h *Home) refusal() error {
+	cause := h.Cause()
+	if cause == nil {
+		return nil
+	}
+	return &seqd.Error{Code: h.refused, Detail: cause.Error(), RetryAfter: homeLook, Err: cause}
+}
+
+// atHome is a backend that keeps nothing while answers must not be kept there.
+type atHome struct {
+	Backend
+	home *Home
+}
+
+// Claim implements [Backend].
+func (b atHome) Claim(ctx context.Context, id, text string, lease time.Duration) (held string, err error) {
+	if err := b.home.refusal(); err != nil {
+		return "", err
+	}
+	return b.Backend.Claim(ctx, id, text, lease)
+}
+
+// Swap implements [Backend].
+func (b atHome) Swap(ctx context.Context, id, old, text string, keep time.Duration) (held string, err error) {
+	if err := b.home.refusal(); err != nil {
+		return "", err
+	}
+	return b.Backend.Swap(ctx, id, old, text, keep)
+}
+
+// Cause returns why answers must not be kept where this node keeps them, nil if they may. It does no
+// I/O.
 func (h *Home) Cause() error {
 	if h == nil || sabotage.Off(sabotage.AnswersHome) {
 		return nil
@@ -127,7 +172,7 @@ func (h *Home) Look(ctx context.Context) {
 	h.cause = cause
 }
 
-// compare compares the Redis with the one that counts. The revision of the document is the sign that
+// compare compares the place with the one that counts. The revision of the document is the sign that
 // somebody uses that one: whoever does writes it, unless somebody else has done so since the last look.
 func (h *Home) compare(ctx context.Context) (cause, err error) {
 	doc, err := h.documents.Read(ctx, homeKind, homeKey)

@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// Answers are kept in the first Redis that a node of a cluster names, and in another one only after that
-// has lost its ID, or when nobody has used it for a while.
+// Answers are kept in the first place that a node of a cluster names, and in another one only after a
+// Redis has lost its ID, or when nobody has used the place for a while. The store is such a place.
 func TestHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
@@ -24,6 +24,10 @@ func TestHome(t *testing.T) {
 		defer end()
 		node := func(ctx context.Context, redis string) *Home {
 			h := NewHome(store.Documents(), nil, "", time.Now)
+			if redis == "" {
+				go h.Follow(ctx, slog.New(slog.DiscardHandler))
+				return h
+			}
 			h.id = func(context.Context) (string, error) {
 				id, ok := ids.Load(redis)
 				if !ok {
@@ -48,7 +52,10 @@ func TestHome(t *testing.T) {
 		after(time.Second, map[*Home]error{a: nil})
 		b := node(nodes, "right")
 		wrong := node(t.Context(), "wrong")
-		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: errNotHome})
+		without, leave := context.WithCancel(t.Context())
+		none := node(without, "")
+		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: errNotHome, none: errNotHome})
+		leave()
 		ids.Delete("right")
 		late := node(nodes, "right")
 		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: errNotHome, late: errHomeUnknown})
@@ -58,6 +65,7 @@ func TestHome(t *testing.T) {
 		after(homeless-homeLook, map[*Home]error{wrong: errNotHome})
 		after(3*homeLook, map[*Home]error{wrong: nil})
 		again := node(t.Context(), "right")
-		after(time.Hour, map[*Home]error{wrong: nil, again: errNotHome})
+		none = node(t.Context(), "")
+		after(time.Hour, map[*Home]error{wrong: nil, again: errNotHome, none: errNotHome})
 	})
 }

@@ -58,6 +58,8 @@ var errContended = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the answer kept 
 // Options are the options of [New].
 type Options struct {
 	Backend Backend
+	// Home says whether the cluster keeps its answers in Backend; nil if no other node has any.
+	Home *Home
 	// Cluster is the ID of the cluster. It keeps clusters that share a Redis by mistake from
 	// sharing answers.
 	Cluster string
@@ -101,6 +103,9 @@ type Answers struct {
 func New(opts Options) *Answers {
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // it never fails
+	if opts.Home != nil {
+		opts.Backend = atHome{opts.Backend, opts.Home}
+	}
 	return &Answers{opts: opts, owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
 }
 

@@ -40,6 +40,7 @@ type node struct {
 	turn     longlock.Lock // guards what follows; held while a life begins or ends
 	now      *life         // nil while none runs
 	settings map[string]string
+	noRedis  bool
 	endPause func()
 	killed   int // how many of its lives were killed
 }
@@ -135,7 +136,7 @@ func (n *node) configuration() (*config.Config, error) {
 	if n.options.Mode == storesim.Lossless {
 		env = append(env, "SEQD_STORE_POSTGRES_FAILOVER=lossless")
 	}
-	if n.redis != nil {
+	if n.redis != nil && !n.noRedis {
 		env = append(env, "SEQD_REDIS_ADDRS="+redisAddr)
 	}
 	if n.options.Registry {

@@ -14,6 +14,7 @@ import (
 const (
 	otherServer = "another server"
 	otherPrefix = "another keyPrefix"
+	notAny      = "no Redis"
 )
 
 // allSettle is the longest time until nodes notice that there was another cursor.
@@ -33,6 +34,9 @@ var otherRedisKinds = []kind{
 func (n *node) useRedis(way string) {
 	n.configure("SEQD_REDIS_ADDRS", map[string]string{otherServer: otherHost + ":6379"}[way])
 	n.configure("SEQD_REDIS_KEYPREFIX", map[string]string{otherPrefix: "other:"}[way])
+	n.turn.Lock()
+	defer n.turn.Unlock()
+	n.noRedis = way == notAny
 }
 
 // moveRedis follows docs/OPERATIONS.md for another Redis: stop all nodes, change it, start. If it holds the

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seqd/seqd/internal/testing/load"
@@ -121,22 +122,23 @@ var someTemptations = []schedule{
 		}},
 	},
 	{
-		name: "a key with two Redis servers", was: "Nodes that keep answers, each in a Redis of its own, answer a repeated request twice.",
+		name: "a key with two Redis servers", was: "Nodes that keep answers, each in a Redis of its own or one in the store, answer a repeated request twice.",
 		rules: []string{"answers-home"},
-		world: Options{Redis: true, BizTypes: only("order"), Script: func(w *World) {
-			for _, way := range otherRedises {
+		world: Options{Redis: true, BizTypes: only("local"), Script: func(w *World) {
+			for _, way := range slices.Concat(otherRedises, []string{notAny}) {
+				key := "key-" + strings.ReplaceAll(way, " ", "-")
 				w.while("another Redis", record.Fault{Redis: true, Unordered: record.Every}, func(f *fault) {
 					b := w.named("b")
 					b.stop()
 					b.useRedis(way)
 					b.start()
-					w.once("a", "order", "key-"+way[len("another "):])
+					w.once("a", "local", key)
 					time.Sleep(time.Minute)
-					w.ask("b", load.Question{BizType: "order", Key: "key-" + way[len("another "):]})
+					w.ask("b", load.Question{BizType: "local", Key: key})
 					b.stop()
 					b.useRedis("")
 					b.start()
-					w.once("b", "order", "key-"+way[len("another "):])
+					w.once("b", "local", key)
 					time.Sleep(allSettle)
 				})
 			}
