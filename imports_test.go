@@ -289,7 +289,7 @@ var rules = map[string]rule{
 	"server/ops": {
 		may: ". internal/sheet net/http persist persist/driver server/backends server/certificate " +
 			"server/access server/config server/definitions server/doctor server/nodes server/openfiles strategy " +
-			"strategy/gapless/ledger strategy/segment/rediscursor",
+			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},
 	"server/rejection": {

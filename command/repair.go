@@ -45,7 +45,8 @@ except with a bolt file. Without NUMBER it shows the counters of BIZTYPE, and wi
 
 What looks like a slip needs --yes: to skip more than 1,000,000 numbers (of a gapless counter
 1,000), and more than the counter has come to; a NUMBER above the last one; the first NUMBER of a
-counter that has issued nothing.`,
+counter that has issued nothing; a counter that BIZTYPE has only after another change of keyed,
+reset or the strategy.`,
 		Example: `  seqd raise --dry-run --config seqd.yaml
   seqd raise order 1000000 --config seqd.yaml
   seqd raise invoice@2026 5000 --config seqd.yaml

@@ -233,9 +233,9 @@ func (n *names) print(w io.Writer) {
 // has lost. step is the counter's step as it was read last, 0 if it is not known.
 type gapped interface{ LostGap(step int64) int64 }
 
-// counters returns the counters of a store for [Raise]. If the store failed over, numbers continue
+// countersOf returns the counters of a store for [Raise]. If the store failed over, numbers continue
 // a gap above the number that the operator named: nodes that run may hold ranges above it.
-func counters(store persist.Store, settings any) persist.Counters {
+func countersOf(store persist.Store, settings any) persist.Counters {
 	fenced, ok := store.(persist.Fenced)
 	if !ok {
 		return store.Counters()

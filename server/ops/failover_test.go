@@ -194,7 +194,7 @@ func TestRaiseAfterAFailover(t *testing.T) {
 		"invite": {500, 500 + gap, "no counter → 500: the store had none, and has one now"},
 	} {
 		store := newFailedOver(t)
-		list := counters(store, settings)
+		list := countersOf(store, settings)
 		raised, err := raise(t.Context(), list, name, test.number, time.Now())
 		if err != nil || raised.String() != test.text {
 			t.Errorf("%s: %q, %v", name, raised, err)
@@ -205,7 +205,7 @@ func TestRaiseAfterAFailover(t *testing.T) {
 	}
 	// A number that is too low says nothing, and the gap is left for the next range.
 	store := newFailedOver(t)
-	raised, err := raise(t.Context(), counters(store, settings), "order", 5000, time.Now())
+	raised, err := raise(t.Context(), countersOf(store, settings), "order", 5000, time.Now())
 	known, _ := store.Counters().Read(t.Context(), "order")
 	if err != nil || raised.Before != raised.After || !known.FailedOver || known.Max != 5000 {
 		t.Errorf("%q, %v: %+v", raised, err, known)
@@ -214,7 +214,7 @@ func TestRaiseAfterAFailover(t *testing.T) {
 
 // Near the end of all numbers the gap is at most half of what is left.
 func TestRaiseNearTheEndAfterAFailover(t *testing.T) {
-	list := counters(newFailedOver(t), newFailoverConfig(t).BizTypes[0].Settings)
+	list := countersOf(newFailedOver(t), newFailoverConfig(t).BizTypes[0].Settings)
 	must.Get(raise(t.Context(), list, "invite", persist.MaxNumber-10, time.Now()))(t)
 	if known, err := list.Read(t.Context(), "invite"); err != nil || known.Max != persist.MaxNumber-5 {
 		t.Errorf("%+v, %v", known, err)

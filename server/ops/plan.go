@@ -18,7 +18,8 @@ type How struct {
 	// DryRun is whether nothing is changed: the results are what would become of the counters. Nodes
 	// may run. A dry run does not check what Sure permits, and does not look for nodes.
 	DryRun bool
-	// Sure is whether what looks like a slip is done nevertheless: see slip.
+	// Sure is whether what looks like a slip is done nevertheless: see slip. A dry run too names a
+	// counter that the biz type does not have as it is only if Sure is set.
 	Sure bool
 	// Waits is called before it waits whether nodes still run, with their names; nil calls nobody.
 	Waits func(nodes string)
@@ -111,7 +112,7 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 	p.beside = f.fence.failedOver || known.FailedOver
 	p.stands = max(known.Max, waiting, first-1)
 	p.slip = slip(j, p.stands, number, mostSkipped)
-	if list, ok := counters(f.store, j.Settings).(namedCounters); ok && (f.isLost(known) || known.FailedOver && p.After > known.Max) {
+	if list, ok := countersOf(f.store, j.Settings).(namedCounters); ok && (f.isLost(known) || known.FailedOver && p.After > known.Max) {
 		p.After += min(list.gap(known.Step), seqd.MaxNumber-p.After)
 	}
 	return p, nil

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +18,7 @@ import (
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -124,7 +124,7 @@ func Raise(ctx context.Context, cfg *config.Config, counter string, number int64
 		return r, err
 	}
 	err = repairing(ctx, cfg, counter, how, func(f *repair) error {
-		t, err := f.find(ctx, counter)
+		t, err := f.named(ctx, counter)
 		if err != nil {
 			return err
 		}
@@ -223,10 +223,13 @@ func (f *repair) clusterID(ctx context.Context) (string, error) {
 // target is a counter that may be raised.
 type target struct {
 	seqd.BizType
-	counter     string
-	key, digits string // of the period
-	period      seqd.Period
-	ledger      bool
+	counter string
+	key     string
+	period  seqd.Period
+	ledger  bool
+	// unfit is why the biz type has no such counter, "" if it has. It may have had one before its
+	// shape was forced, and may get one again.
+	unfit string
 }
 
 // raise raises a counter. to returns the number that everything counts as issued up to, given the
@@ -248,7 +251,7 @@ func (f *repair) raiseCounter(ctx context.Context, t target, to func(highest int
 	if err != nil {
 		return r, err
 	}
-	list := counters(f.store, t.Settings)
+	list := countersOf(f.store, t.Settings)
 	r, err = raise(ctx, list, t.counter, max(number, waiting), time.Now())
 	r.Waiting, r.Beside = waiting, f.isLost(known)
 	if err == nil && r.Created {
@@ -305,11 +308,8 @@ func (f *repair) inCursor(ctx context.Context, t target) (ceil int64, err error)
 // takePlace counts a key whose counter was created against the most keys of its biz type. The
 // strategies count them in a counter of its own.
 func (f *repair) takePlace(ctx context.Context, t target) error {
-	name := t.Name + "/"
-	if t.period != 0 {
-		name = t.period.Counter(name)
-	}
-	places := counters(f.store, nil)
+	name := counters.PlacesName(t.Name, t.period)
+	places := countersOf(f.store, nil)
 	take := func() error {
 		_, err := places.Allocate(ctx, persist.Request{BizTag: name, Size: 1, To: persist.Beside})
 		return err
@@ -324,47 +324,56 @@ func (f *repair) takePlace(ctx context.Context, t target) error {
 	return err
 }
 
-// find returns a counter that a biz type can have.
+// named returns the counter that an operator names. One that the biz type does not have as it is
+// must be meant: a restore also undoes a forced change of its shape, and who makes that again needs
+// the counters of both shapes.
+func (f *repair) named(ctx context.Context, counter string) (t target, err error) {
+	if t, err = f.find(ctx, counter); err == nil && t.unfit != "" && !f.how.Sure {
+		err = fmt.Errorf("%w: %s. If a change of its definition will give it %s again, add --yes", ErrRaise, t.unfit, counter)
+	}
+	return t, err
+}
+
+// find returns a counter that a biz type has, had or may get.
 func (f *repair) find(ctx context.Context, counter string) (t target, err error) {
-	bizType, key, digits, whole := seqd.SplitCounter(counter)
+	bizType, _, _, _ := seqd.SplitCounter(counter)
 	if t, err = f.owner(ctx, bizType); err != nil {
 		return t, err
 	}
-	t.counter, t.key, t.digits = counter, key, digits
-	switch keyed := seqd.KeyedBy(t.BizType); {
-	case keyed && key == "":
-		return t, fmt.Errorf("%w: %s counts for each key on its own: name one, such as %s", ErrRaise, bizType, seqd.CounterOf(bizType, "tenant-42"))
-	case keyed:
-		if err := seqd.CheckKey(key); err != nil {
+	name, whole := counters.ParseName(bizType, counter)
+	t.counter, t.key, t.period = counter, name.Key, name.Period
+	if t.unfit == "" {
+		t.unfit = t.misfit()
+	}
+	if name.Key != "" {
+		if err := seqd.CheckKey(name.Key); err != nil {
 			return t, fmt.Errorf("%w: %w", ErrRaise, err)
 		}
-	case key != "":
-		return t, fmt.Errorf("%w: %s has one counter for all callers: it has no keys", ErrRaise, bizType)
-	}
-	if err := t.parsePeriod(strings.Contains(counter, "@")); err != nil {
-		return t, err
 	}
 	if !whole {
-		return t, fmt.Errorf("%w: no counter is named %q", ErrRaise, counter)
+		return t, fmt.Errorf("%w: %s", ErrRaise, cmp.Or(t.unfit, fmt.Sprintf("no counter is named %q", counter)))
 	}
 	return t, nil
 }
 
-// parsePeriod sets the period.
-func (t *target) parsePeriod(named bool) (err error) {
-	reset, ok := seqd.CalendarOf(t.BizType).Reset, false
-	t.period, ok = reset.Parse(t.digits)
-	switch {
-	case reset == seqd.ResetNever && named:
-		return fmt.Errorf("%w: the numbers of %s never reset: it has no periods", ErrRaise, t.Name)
-	case reset != seqd.ResetNever && !ok:
-		return fmt.Errorf("%w: the numbers of %s reset %s: name the period, such as %s",
-			ErrRaise, t.Name, reset, reset.Of(time.Now()).Counter(seqd.CounterOf(t.Name, t.key)))
+// misfit returns why a biz type has no counter of this key and period, "" if it has.
+func (t *target) misfit() string {
+	reset := seqd.CalendarOf(t.BizType).Reset
+	switch keyed := seqd.KeyedBy(t.BizType); {
+	case keyed && t.key == "":
+		return fmt.Sprintf("%s counts for each key on its own: name one, such as %s", t.Name, seqd.CounterOf(t.Name, "tenant-42"))
+	case !keyed && t.key != "":
+		return t.Name + " has one counter for all callers: it has no keys"
+	case reset == seqd.ResetNever && t.period != 0:
+		return fmt.Sprintf("the numbers of %s never reset: it has no periods", t.Name)
+	case !reset.Fits(t.period):
+		return fmt.Sprintf("the numbers of %s reset %s: name the period, such as %s",
+			t.Name, reset, reset.Of(time.Now()).Counter(seqd.CounterOf(t.Name, t.key)))
 	}
-	return nil
+	return ""
 }
 
-// owner returns a target of a biz type that has counters, without a counter.
+// owner returns a target of a biz type, without a counter.
 func (f *repair) owner(ctx context.Context, bizType string) (t target, err error) {
 	b, ok := f.known[bizType]
 	if !ok {
@@ -374,10 +383,14 @@ func (f *repair) owner(ctx context.Context, bizType string) (t target, err error
 		f.known[bizType] = b
 	}
 	factory, err := strategy.Lookup(b.Strategy)
-	if err != nil || factory.Restored != nil {
-		return t, fmt.Errorf("%w: %s has no counter: its strategy is %s; see seqd restored", ErrRaise, bizType, b.Strategy)
+	if err != nil {
+		return t, err
 	}
-	return target{BizType: b, ledger: factory.Ledger}, nil
+	t = target{BizType: b, ledger: factory.Ledger}
+	if factory.Restored != nil {
+		t.unfit = fmt.Sprintf("%s has no counter: its strategy is %s; see seqd restored", bizType, b.Strategy)
+	}
+	return t, nil
 }
 
 // defined returns a biz type as the nodes have it, also one that was disabled or deleted.

@@ -199,6 +199,7 @@ func TestRaisePeriod(t *testing.T) {
 	cfg.BizTypes = []seqd.BizType{
 		{Name: "order", Strategy: "segment", Settings: today}, {Name: "invite", Strategy: "segment", Settings: &never},
 		{Name: "hidden", Strategy: "segment", Settings: today, Plugins: []seqd.PluginBinding{{Name: "obfuscate", Settings: hides}}},
+		{Name: "user", Strategy: "snowflake"},
 	}
 	store := must.Get(backends.NewStore(t.Context(), cfg.Store, time.Now))(t)
 	must.Do(t, store.Close())
@@ -209,15 +210,24 @@ func TestRaisePeriod(t *testing.T) {
 		"order@20261131":  "name the period",
 		"order@2026-11-2": "name the period",
 		"invite@20261120": "the numbers of invite never reset",
+		"user":            "user has no counter: its strategy is snowflake",
 		"other@20261120":  "there is no biz type \"other\"",
 	} {
 		if _, err := Raise(t.Context(), &cfg, counter, 7, How{}); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", counter, err, want)
 		}
 	}
-	r, err := Raise(t.Context(), &cfg, "order@20261120", 7, How{})
-	if err != nil || !r.Created || r.After != 7 {
-		t.Errorf("%+v, %v", r, err)
+	// those of another shape too: who restored the store may have to force that shape again
+	for _, counter := range []string{"order@20261120", "order", "order/a@2026", "invite@202611", "user"} {
+		r, err := Raise(t.Context(), &cfg, counter, 7, How{Sure: counter != "order@20261120"})
+		if err != nil || !r.Created || r.After != 7 {
+			t.Errorf("%s: %+v, %v", counter, r, err)
+		}
+	}
+	raised := 0
+	must.Do(t, RaiseBy(t.Context(), &cfg, By{}, How{DryRun: true}, func(string, Raised) { raised++ }))
+	if raised != 4 {
+		t.Errorf("%d counters are shown, want 4", raised)
 	}
 	raise := func(number int64, how How) error {
 		_, err := Raise(t.Context(), &cfg, "hidden@20261120", number, how)

@@ -14,6 +14,7 @@ import (
 	"github.com/seqd/seqd/internal/sheet"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/config"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // Mark says how far a counter had come.
@@ -73,7 +74,7 @@ func RaiseAll(ctx context.Context, cfg *config.Config, marks []Mark, how How, te
 	return repairing(ctx, cfg, marks[0].Counter, how, func(f *repair) error {
 		jobs := make([]job, 0, len(marks))
 		for _, m := range marks {
-			t, err := f.find(ctx, m.Counter)
+			t, err := f.named(ctx, m.Counter)
 			if err != nil {
 				return err
 			}
@@ -124,14 +125,14 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if owner.unfit != "" {
+		return nil, fmt.Errorf("%w: %s", ErrRaise, owner.unfit)
+	}
 	if by.Stopped && !owner.ledger {
 		return nil, fmt.Errorf("%w: %s is not gapless: after a failover its counters continue by themselves", ErrRaise, bizType)
 	}
-	if dated {
-		owner.digits = digits
-		if err := owner.parsePeriod(true); err != nil {
-			return nil, err
-		}
+	if _, whole := counters.ParseName(bizType, by.BizType); dated && !whole {
+		return nil, fmt.Errorf("%w: no period is named %q: name one such as %s@2026 or %s@20261120", ErrRaise, digits, bizType, bizType)
 	}
 	names, err := f.namesOf(ctx, owner, by.Stopped)
 	if err != nil {

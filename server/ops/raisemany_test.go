@@ -103,7 +103,7 @@ func TestRaiseKey(t *testing.T) {
 	for counter, part := range map[string]string{
 		"tenant": "tenant counts for each key on its own: name one, such as tenant/tenant-42", "tenant/": "name one",
 		"tenant/-a": `key "-a"`, "tenant/a/b": `key "a/b"`, "tenant/a@2026": "the numbers of tenant never reset",
-		"tenant/a@": "never reset", "order/a": "order has one counter for all callers", "order/": "no counter is named",
+		"tenant/a@": "no counter is named", "order/a": "order has one counter for all callers", "order/": "no counter is named",
 		"invoice/a": "invoice reset yearly: name the period, such as invoice/a@20", "invoice@2026": "name one",
 		"invoice/a@202": "name the period", "invoice/@2026": "name one", "none/a": `there is no biz type "none"`,
 	} {
@@ -192,7 +192,7 @@ func TestRaiseBy(t *testing.T) {
 		part string
 	}{
 		{By{BizType: "tenant", Gap: -1}, "-1 is outside 0"}, {By{BizType: "user", Gap: 1}, "seqd restored"}, {By{BizType: "none", Gap: 1}, "no biz type"},
-		{By{BizType: "tenant@2026", Gap: 1}, "never reset"}, {By{BizType: "invoice@20", Gap: 1}, "name the period"},
+		{By{BizType: "tenant@2026", Gap: 1}, "no such counter"}, {By{BizType: "invoice@20", Gap: 1}, "no period is named"},
 		{By{BizType: "invoice@2030", Gap: 1}, "the store has no such counter of invoice@2030"}, {By{BizType: "tenant", Stopped: true}, "not gapless"},
 		{By{BizType: "bill", Gap: 1}, "no such counter"},
 	} {
