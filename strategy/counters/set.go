@@ -16,6 +16,7 @@
 //   - calendar.go: the present period, when it ends, and the one before
 //   - memory.go: what is known of counters that were closed
 //   - periods.go: what the counters of a period share
+//   - purge.go: counters of past periods are removed
 //   - places.go, recount.go, share.go: how many keys there are, and how many there may be
 package counters
 

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -10,9 +11,12 @@ var (
 	errStopping = cursor.ErrStopping
 	errLeft     = errors.New("the node issues from the cursor again")
 	errTaken    = errors.New("others have taken numbers above them since")
-	errPurged   = cursor.ErrPurged
 	errBehind   = errors.New("the store is behind what this node has seen")
 )
+
+func isNotFound(err error) bool { return errors.Is(err, persist.ErrNotFound) }
+
+func isExists(err error) bool { return errors.Is(err, persist.ErrExists) }
 
 // storeError returns the error that callers get for an error of the store, and nil for nil.
 func storeError(err error) error {

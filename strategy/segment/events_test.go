@@ -12,6 +12,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
@@ -124,9 +125,9 @@ func TestEventsOfKeys(t *testing.T) {
 func TestEventsOfRemovedPeriod(t *testing.T) {
 	s, o := newStrategy(t, memory.New(time.Now), small)
 	start(t, s, true)
-	s.watch(func(context.Context) error { return errPurged })
-	must.Is(t, must.Err(s.fetch(0, 0, cursor.Filling)), errPurged)
-	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {1, 10}, seqd.EventAbandoned: {1, 10}, seqd.EventRefillFailed: {1, 0}}, errPurged)
+	s.watch(func(context.Context) error { return counters.ErrPurged })
+	must.Is(t, must.Err(s.fetch(0, 0, cursor.Filling)), counters.ErrPurged)
+	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {1, 10}, seqd.EventAbandoned: {1, 10}, seqd.EventRefillFailed: {1, 0}}, counters.ErrPurged)
 }
 
 // A store that goes back loses the range that it gives.

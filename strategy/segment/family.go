@@ -3,10 +3,7 @@ package segment
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/lockorder"
@@ -24,11 +21,10 @@ type family struct {
 	calendar counters.Calendar
 	set      *counters.Set[counting]
 	memory   counters.Memory[known] // of counters that are not open, from closed ones and the previous strategy
+	purger   counters.Purger
 
 	running context.Context // what runs in the background; until close
 	end     context.CancelFunc
-	grave   atomic.Pointer[grave] // the tombstone as it was read last; only for keys
-	purged  atomic.Int32          // the period in which past ones were last purged
 
 	mu     lockorder.Inner // guards what follows
 	closed bool
@@ -65,6 +61,10 @@ func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings
 	f.env, f.bizType, f.settings, f.open = env, bizType, settings, open
 	f.calendar.Calendar = settings.Calendar()
 	f.running, f.end = context.WithCancel(context.Background())
+	f.purger = counters.Purger{
+		Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed,
+		Forget: f.forget, Running: f.running,
+	}
 }
 
 // resets reports whether there is a counter for each period.
@@ -76,7 +76,7 @@ func (f *family) counter(name counters.Name, part *keyPart) (counting, error) {
 	named.Name = name.Counter(f.bizType.Name)
 	c, err := f.open(f.env, named, f.bizType.Name, part)
 	if err == nil && name.Period != 0 {
-		c.watch(func(ctx context.Context) error { return f.check(ctx, name.Period) })
+		c.watch(func(ctx context.Context) error { return storeError(f.purger.Check(ctx, name.Period)) })
 	}
 	return c, err
 }
@@ -92,36 +92,18 @@ func (f *family) closeCounter(ctx context.Context, name counters.Name, c countin
 	return err
 }
 
+// forget removes what is kept of a counter outside the store. What is left does no harm.
+func (f *family) forget(ctx context.Context, name counters.Name) {
+	if c, err := f.counter(name, nil); err == nil {
+		_ = c.forget(ctx)
+	}
+}
+
 // skipped implements [takesSome].
 func (f *family) skipped(n int64, why error) {
 	if n > 0 {
 		f.env.Observer.Event(seqd.Event{BizType: f.bizType.Name, Kind: seqd.EventAbandoned, Numbers: n, Err: why})
 	}
-}
-
-// share returns a part of a time that differs from node to node and between biz types, so that not
-// all do something at once.
-func (f *family) share(of time.Duration) time.Duration {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(f.bizType.Name + " " + f.env.Addr))
-	return time.Duration(h.Sum32()%1000) * of / 1000
-}
-
-// pause waits, and reports false when the strategy is closing.
-func (f *family) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-f.running.Done():
-		return false
-	}
-}
-
-// context returns a context for work in the background.
-func (f *family) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(f.running, fetchDeadline)
 }
 
 // start runs a function in the background unless the strategy is closing.

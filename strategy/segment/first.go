@@ -24,7 +24,7 @@ func (k *keyPart) created(ctx context.Context) error {
 	if k.period == 0 {
 		return nil
 	}
-	return k.family.checkGraveAnew(ctx, k.period)
+	return storeError(k.family.purger.CheckAnew(ctx, k.period))
 }
 
 // begins implements [counting]. The first range is in the buffer then.
@@ -149,7 +149,7 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 	}
 	if err != nil {
 		s.key.places.Doubt()
-		s.key.family.grave.Store(nil) // it may have been created: the next call reads the tombstone
+		s.key.family.purger.Doubt() // it may have been created: the next call reads the tombstone
 		return persist.Range{}, err
 	}
 	if err := s.key.created(ctx); err != nil {
@@ -166,7 +166,7 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 // the counter is used up, so that another node that does not know of it either gets nothing. It is
 // not removed: then others could create it.
 func (s *ranges) unborn(ctx context.Context, r persist.Range, why error) {
-	if errors.Is(why, errPurged) {
+	if errors.Is(why, counters.ErrPurged) {
 		_, _ = s.env.Store.Counters().Allocate(ctx, persist.Request{BizTag: s.name, Floor: s.last(), To: persist.Beside})
 	}
 	if r.Size() > 0 {

@@ -181,8 +181,8 @@ func (s *Keyed) present() seqd.Period {
 		return 0
 	}
 	p := s.calendar.Present(s.env.Now()).Period
-	if s.purgeDue(p) {
-		s.start(s.purge)
+	if s.purger.Due(p) {
+		s.start(s.purger.Run)
 	}
 	return p
 }
@@ -193,8 +193,8 @@ func (s *Keyed) openKey(ctx context.Context, name counters.Name, by string) (cou
 		return nil, err
 	}
 	if name.Period != 0 { // also after the allocation; this avoids a counter that nobody uses
-		if err := s.checkGrave(ctx, name.Period); err != nil {
-			return nil, err
+		if err := s.purger.Check(ctx, name.Period); err != nil {
+			return nil, storeError(err)
 		}
 	}
 	c, err := s.counter(name, s.partOf(name.Period, by))
@@ -216,8 +216,8 @@ func (s *Keyed) openKey(ctx context.Context, name counters.Name, by string) (cou
 // watchStore asks the store again and again, while it is away: a node that was taken out of
 // rotation must find out by itself that it can issue again.
 func (s *Keyed) watchStore() {
-	for s.pause(time.Second) && s.pulse.watches() {
-		ctx, cancel := s.context()
+	for counters.Pause(s.running, time.Second) && s.pulse.watches() {
+		ctx, cancel := context.WithTimeout(s.running, fetchDeadline)
 		_, err := s.env.Store.Counters().Read(ctx, counters.PlacesName(s.bizType.Name, s.present()))
 		cancel()
 		if err == nil || isNotFound(err) {

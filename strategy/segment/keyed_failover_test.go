@@ -249,10 +249,12 @@ func TestSuspendedWhilePurged(t *testing.T) {
 							t.Errorf("got %v, %v", got, err)
 						}
 						store.change(func(h *hookedStore) { h.after = nil })
-						if g := suspended.grave.Load(); g != nil && g.gone != p {
+						if err := suspended.purger.Check(t.Context(), p); err == nil {
 							t.Error("an old tombstone is trusted although a key may have been created")
 						}
-						suspended.grave.Store(&grave{asked: time.Now()})
+						must.Do(t, store.Documents().Delete(t.Context(), mark.Kind, mark.Key, mark.Revision))
+						must.Do(t, suspended.purger.CheckAnew(t.Context(), p)) // as it was before
+						must.Do(t, store.Documents().Create(t.Context(), mark))
 						store.fails.Store(true)
 						if got, _, err := of(t.Context(), suspended, "t", 1); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 							t.Errorf("got %v, %v", got, err)

@@ -193,7 +193,7 @@ func TestPurgedKeysLeaveNoCursor(t *testing.T) {
 			}
 		}
 		s := keyed(t, store, time.Now, redis, short)
-		if n, err := s.purgeBefore(t.Context()); err != nil || n == 0 {
+		if n, err := s.purger.Purge(t.Context()); err != nil || n == 0 {
 			t.Errorf("%d counters were removed, %v", n, err)
 		}
 		ended(t, s)
@@ -420,11 +420,6 @@ func TestKindsOfKeys(t *testing.T) {
 	_, _, err := of(t.Context(), s, "b", 1)
 	must.Code(t, err, seqd.CodeClockRollback)
 	ended(t, s)
-	for name, ok := range map[string]bool{"invoice/a@20261120": true, "invoice/a": false, "invoice": false, "order/a@20261120": false, "invoice/a@x": false, "invoice/a@202611": false, "invoice/@20261120": true} {
-		if _, got := s.periodOf(name); got != ok {
-			t.Errorf("%s is of a period: %t", name, got)
-		}
-	}
 }
 
 // Close says that what only this node had could not be given back.
@@ -439,23 +434,13 @@ func TestCloseSaysWhatFailed(t *testing.T) {
 	}
 }
 
-// Nodes, and biz types of a node, do not all do something at once.
-func TestShare(t *testing.T) {
-	shares := make(map[time.Duration]bool)
-	for _, addr := range []string{"10.0.0.1:80", "10.0.0.2:80"} {
-		for _, name := range []string{"order", "user"} {
-			f := family{env: strategy.Env{Addr: addr}, bizType: seqd.BizType{Name: name}}
-			shares[f.share(time.Hour)] = true
-		}
-	}
+// Nodes do not all prepare a period at once.
+func TestLead(t *testing.T) {
 	for port := range 2000 {
 		p := Periodic{family: family{env: strategy.Env{Addr: fmt.Sprint(port)}}}
 		if lead := p.lead(); lead < ahead/5 || lead >= ahead {
 			t.Errorf("port %d prepares a period %v before it begins", port, lead)
 		}
-	}
-	if len(shares) != 4 {
-		t.Errorf("shares of an hour: %v", shares)
 	}
 }
 

@@ -156,8 +156,8 @@ func (s *Periodic) turn(ctx context.Context) (*view, error) {
 	v := &view{Span: span, counting: e.Counter()}
 	v.prepare.Store(span.Until - s.lead().Milliseconds())
 	s.view.Store(v)
-	if s.purgeDue(p) {
-		s.start(s.purge)
+	if s.purger.Due(p) {
+		s.start(s.purger.Run)
 	}
 	return v, nil
 }
@@ -180,7 +180,9 @@ func (s *Periodic) mayOpen(p seqd.Period) error {
 
 // lead is how long before its beginning this node prepares a period of this biz type. It differs
 // from node to node, so that not all do so at once.
-func (s *Periodic) lead() time.Duration { return ahead/5 + s.share(ahead-ahead/5) }
+func (s *Periodic) lead() time.Duration {
+	return ahead/5 + counters.Spread(ahead-ahead/5, s.bizType.Name, s.env.Addr)
+}
 
 // prepareNext opens the period after a view and fetches numbers for it, in the background.
 func (s *Periodic) prepareNext(v *view) {
@@ -221,8 +223,8 @@ func (s *Periodic) openPeriod(ctx context.Context, name counters.Name, _ string)
 // initPeriod creates the counter of a period unless it existed before: then it must still exist.
 // The claim of a period is recorded after its counter, as that of a biz type is.
 func (s *Periodic) initPeriod(ctx context.Context, name counters.Name, c counting) error {
-	if err := s.checkPurged(ctx, name.Period); err != nil {
-		return err
+	if err := s.purger.Check(ctx, name.Period); err != nil {
+		return storeError(err)
 	}
 	documents := s.env.Store.Documents()
 	claim := persist.Document{
@@ -238,8 +240,8 @@ func (s *Periodic) initPeriod(ctx context.Context, name counters.Name, c countin
 	}
 	// If the period was purged since the first look, it has left a tombstone, and the counter that
 	// was just created begins a second time.
-	if err := s.checkPurged(ctx, name.Period); err != nil {
-		return err
+	if err := s.purger.Check(ctx, name.Period); err != nil {
+		return storeError(err)
 	}
 	err = documents.Create(ctx, claim)
 	if isExists(err) {

@@ -19,6 +19,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // tombstoneHook runs something once, just after the tombstone was read.
@@ -63,7 +64,7 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 		right := periodic(t, store, time.Now, nil, short) // B: purges
 		opening := periodic(t, tombstoneHook{store, new(sync.Once), func() {
 			// A has looked at the tombstone and not yet at the claim.
-			must.Report(t, must.Err(right.purgeBefore(context.Background())))
+			must.Report(t, must.Err(right.purger.Purge(context.Background())))
 		}}, late, nil, short)
 		wantRefused(t, opening, seqd.CodeClockRollback)
 
@@ -120,12 +121,12 @@ func TestPurgeThatFails(t *testing.T) {
 			s := keyed(t, store, time.Now, nil, short)
 			defer ended(t, s)
 			counted(&s.family)
-			return s.purgeBefore(t.Context())
+			return s.purger.Purge(t.Context())
 		}
 		s := periodic(t, store, time.Now, nil, short)
 		defer closed(t, s)
 		counted(&s.family)
-		return s.purgeBefore(t.Context())
+		return s.purger.Purge(t.Context())
 	}
 	for _, keys := range []bool{false, true} {
 		for fails, failed := 1, true; failed; fails++ {
@@ -163,40 +164,6 @@ func TestPurgeThatFails(t *testing.T) {
 					t.Errorf("keys %t, operation %d failed: %d are left, %d and %d removed, %v", keys, fails, left, removed, more, err)
 				}
 			})
-		}
-	}
-}
-
-// Nodes that raise the tombstone at the same time do not fail, and the highest period stays.
-func TestBuryTogether(t *testing.T) {
-	for _, before := range []seqd.Period{0, 20000101} {
-		for _, meanwhile := range []seqd.Period{20000103, 20000105, 20000107} {
-			store := memory.New(time.Now)
-			other := periodic(t, store, time.Now, nil, daily)
-			bury := func(s *Periodic, p seqd.Period) {
-				if err := s.bury(t.Context(), p); err != nil {
-					t.Errorf("%s, meanwhile %s: bury %s: %v", before, meanwhile, p, err)
-				}
-			}
-			if before > 0 {
-				bury(other, before)
-			}
-			bury(periodic(t, tombstoneHook{store, new(sync.Once), func() { bury(other, meanwhile) }}, time.Now, nil, daily), 20000105)
-			if p, _, err := other.tombstone(t.Context()); err != nil || p != max(meanwhile, 20000105) {
-				t.Errorf("%s, meanwhile %s: the tombstone is of %s, %v", before, meanwhile, p, err)
-			}
-		}
-	}
-}
-
-// A tombstone of another length that does not cover a period is an error: nothing may be removed.
-func TestBuryBelowAnotherLength(t *testing.T) {
-	store := memory.New(time.Now)
-	must.Do(t, periodic(t, store, time.Now, nil, daily).bury(t.Context(), 20000105))
-	monthly := periodic(t, store, time.Now, nil, func(s *Settings) { daily(s); s.Reset = seqd.ResetMonthly })
-	for p, covered := range map[seqd.Period]bool{19991201: true, 20000101: false} {
-		if err := monthly.bury(t.Context(), p); (err == nil) != covered {
-			t.Errorf("bury %s: %v", p, err)
 		}
 	}
 }
@@ -280,7 +247,7 @@ func TestPurgeThatWasCutOff(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 		}
 		dated(t, s, 1)
-		time.Sleep(purgeDelay + time.Second)
+		time.Sleep(counters.PurgeDelay + time.Second)
 		counters, claims := listed(t, store)
 		if slices.Contains(claims, "order@20000101") {
 			t.Errorf("counters %v, claims %v", counters, claims)
@@ -327,7 +294,7 @@ func TestPurgeThatTimesOutIsLogged(t *testing.T) {
 		s := periodic(t, stuckClock{memory.New(time.Now)}, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
 		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		dated(t, s, 1)
-		time.Sleep(purgeDelay + 2*fetchDeadline)
+		time.Sleep(counters.PurgeDelay + 2*fetchDeadline)
 		synctest.Wait()
 		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "could not be removed") {
 			t.Errorf("logged %q", got)

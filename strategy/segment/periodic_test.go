@@ -19,7 +19,6 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/counters"
 )
@@ -106,7 +105,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 		closed(t, s)
 	}
 	wantRefused(t, s, seqd.CodeStopping)
-	if s.start(func() { t.Error("it runs after Close") }) || s.pause(time.Hour) {
+	if s.start(func() { t.Error("it runs after Close") }) || counters.Pause(s.running, time.Hour) {
 		t.Error("it goes on after Close")
 	}
 
@@ -193,7 +192,7 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 		}
 		numbers(t, s, 1)
-		time.Sleep(purgeDelay + time.Second)
+		time.Sleep(counters.PurgeDelay + time.Second)
 		synctest.Wait()
 		want := append(before[:1:1], "order@20000905", "order@20000906", "order@20000907")
 		want = append(want, before[1:]...)
@@ -202,8 +201,9 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 		if !slices.Equal(counters, want) || !slices.Equal(claims, []string{"order@20000905", "order@20000906", "order@20000907"}) {
 			t.Errorf("the store holds the counters %v and the claims %v", counters, claims)
 		}
-		if gone, _, err := s.tombstone(t.Context()); gone != 20000904 || err != nil {
-			t.Errorf("removed up to %s, %v", gone, err)
+		mark := must.Get(store.Documents().Read(t.Context(), persist.PurgedKind, "order"))(t)
+		if gone, err := persist.PurgedPeriod(mark); gone != 20000904 || err != nil {
+			t.Errorf("removed up to %d, %v", gone, err)
 		}
 		closed(t, s)
 
@@ -267,7 +267,7 @@ func TestClockAheadRemovesNothing(t *testing.T) {
 		wantDated(t, s, 1, "2000-01-01[1]")
 		ahead := periodic(t, store, func() time.Time { return time.Now().AddDate(5, 0, 0) }, nil, daily)
 		wantDated(t, ahead, 1, "2005-01-01[1]")
-		time.Sleep(purgeDelay + time.Second)
+		time.Sleep(counters.PurgeDelay + time.Second)
 		synctest.Wait()
 		if counters, _ := listed(t, store); !slices.Equal(counters, []string{"order@20000101", "order@20050101"}) {
 			t.Errorf("the store holds %v", counters)
@@ -292,8 +292,7 @@ func TestRemovedWhileItBegins(t *testing.T) {
 		between.Store = store
 		between.before = func(op string) error {
 			if op == "create" {
-				s := periodic(t, store, time.Now, nil, daily)
-				must.Report(t, s.bury(t.Context(), 20000101))
+				must.Report(t, store.Documents().Create(t.Context(), persist.PurgedDocument("order", 20000101, 1, 0)))
 			}
 			return nil
 		}
@@ -418,32 +417,4 @@ func TestPeriodIsOpenedAgain(t *testing.T) {
 		t.Errorf("%v of %s, %v", seq.Runs(), seq.Period(), err)
 	}
 	closed(t, s)
-}
-
-// Nothing is removed until the store's clock has been right for long, or the strategy closes.
-func TestSettles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ahead time.Duration
-		now := func() time.Time { return time.Now().Add(ahead) }
-		store := memory.New(now)
-		s := periodic(t, store, now, nil, daily)
-		s.env.Clock = storeclock.New(store, now, nil)
-		settles := func(within time.Duration) {
-			t.Helper()
-			began := time.Now()
-			if settled := s.isSettled(); !settled || time.Since(began) > within || time.Since(began) < within-time.Hour {
-				t.Errorf("settled %t after %v, want %v", settled, time.Since(began), within)
-			}
-		}
-		settles(0)
-		time.Sleep(2 * time.Minute)
-		ahead = 1000 * time.Hour
-		settles(24 * time.Hour)
-		time.Sleep(2 * time.Minute)
-		ahead *= 2
-		go closed(t, s)
-		if s.isSteady(0) {
-			t.Error("it is steady after Close")
-		}
-	})
 }

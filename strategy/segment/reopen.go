@@ -34,7 +34,7 @@ func (s *Periodic) openFailed(p seqd.Period, err *seqd.Error) {
 // taken out of rotation because it could not issue gets no requests, and must find out by itself
 // that it can again.
 func (s *Periodic) reopen() {
-	for pause := openPause; s.pause(pause); pause = min(2*pause, cursor.LastPause) {
+	for pause := openPause; counters.Pause(s.running, pause); pause = min(2*pause, cursor.LastPause) {
 		due := s.due()
 		if len(due) == 0 {
 			return
@@ -76,5 +76,5 @@ func (s *Periodic) due() (due []seqd.Period) {
 // canPass reports whether the reason why a period cannot begin may pass while it is the present
 // one.
 func canPass(err *seqd.Error) bool {
-	return err.Code != seqd.CodeConflict && !errors.Is(err, errPurged)
+	return err.Code != seqd.CodeConflict && !errors.Is(err, counters.ErrPurged)
 }

@@ -16,11 +16,10 @@
 // Two hold many counters, and have one of the four for each:
 //   - [Periodic] has a counter for each day, month or year (periodic.go).
 //   - [Keyed] has a counter for each key; if its numbers reset, for each key and period (keyed.go,
-//     first.go, grave.go).
+//     first.go).
 //
 // The function build chooses between Keyed, Periodic and a single counter. The function count chooses
-// the strategy of one counter. family.go and purge.go have what Periodic and Keyed share, such as the
-// removal of past periods.
+// the strategy of one counter. family.go has what Periodic and Keyed share.
 //
 // With an increment above 1 all of them count in places. A spaced strategy converts places to numbers
 // for callers (places.go, spaced.go).

@@ -6,13 +6,13 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // Why numbers are skipped or callers refused.
 var (
-	ErrStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
+	ErrStopping = counters.ErrStopping
 	ErrBelow    = errors.New("numbers above it have been issued since")
-	ErrPurged   = errors.New("the period was removed")
 )
 
 // ErrYield is the refusal while the store itself sequences the counter.
@@ -28,7 +28,7 @@ func IsExhausted(err error) bool { return errors.Is(err, persist.ErrExhausted) }
 
 // IsFinal reports whether it is pointless to ask the store again.
 func IsFinal(err error) bool {
-	return IsExhausted(err) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, ErrPurged) ||
+	return IsExhausted(err) || errors.Is(err, persist.ErrNotFound) || errors.Is(err, counters.ErrPurged) ||
 		errors.Is(err, persist.ErrFailedOver) || isRefused(err)
 }
 
@@ -42,7 +42,7 @@ func isRefused(err error) bool {
 // StoreError gives an error of the store the form that callers see. err is not nil.
 func StoreError(err error) *seqd.Error {
 	switch {
-	case errors.Is(err, ErrPurged), isRefused(err):
+	case errors.Is(err, counters.ErrPurged), isRefused(err):
 		return seqd.AsError(err)
 	case IsExhausted(err):
 		return &seqd.Error{Code: seqd.CodeExhausted, Detail: "all numbers up to 2^53 − 1 have been handed out", Err: err}

@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -375,7 +376,7 @@ func TestStoreErrors(t *testing.T) {
 		{persist.ErrExhausted, seqd.CodeExhausted, true},
 		{persist.ErrNotFound, seqd.CodeConflict, true},
 		{persist.ErrFailedOver, seqd.CodeStoreFailedOver, true},
-		{ErrPurged, seqd.AsError(ErrPurged).Code, true},
+		{counters.ErrPurged, seqd.AsError(counters.ErrPurged).Code, true},
 		{tooMany, seqd.CodeTooManyKeys, true},
 		{enough, seqd.CodeRateLimited, true},
 		{persist.ErrClosed, seqd.CodeStopping, false},

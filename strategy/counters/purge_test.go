@@ -1,0 +1,129 @@
+package counters
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
+	"github.com/seqd/seqd/strategy"
+)
+
+func purger(ctx context.Context, store persist.Store, now func() time.Time, reset seqd.Reset) *Purger {
+	return &Purger{
+		Env: &strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler)}, BizType: "order",
+		Calendar: &Calendar{Calendar: seqd.Calendar{Reset: reset, Zone: time.UTC}}, Running: ctx,
+	}
+}
+
+// meanwhile runs something once, just after a document was read.
+type meanwhile struct {
+	persist.Store
+	f func()
+}
+
+type readMeanwhile struct {
+	persist.Documents
+	m *meanwhile
+}
+
+func (m *meanwhile) Documents() persist.Documents { return readMeanwhile{m.Store.Documents(), m} }
+
+func (d readMeanwhile) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	doc, err := d.Documents.Read(ctx, kind, key)
+	if f := d.m.f; f != nil {
+		d.m.f = nil
+		f()
+	}
+	return doc, err
+}
+
+// Nodes that raise the tombstone at the same time do not fail, and the highest period stays.
+func TestBuryTogether(t *testing.T) {
+	for _, before := range []seqd.Period{0, 20000101} {
+		for _, other := range []seqd.Period{20000103, 20000105, 20000107} {
+			store := memory.New(time.Now)
+			raised := purger(t.Context(), store, time.Now, seqd.ResetDaily)
+			if before > 0 {
+				must.Do(t, raised.bury(t.Context(), before))
+			}
+			race := &meanwhile{store, func() { must.Do(t, raised.bury(t.Context(), other)) }}
+			must.Do(t, purger(t.Context(), race, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
+			if got := must.Get(raised.read(t.Context()))(t); got.period != max(other, 20000105) {
+				t.Errorf("%s, meanwhile %s: the tombstone is of %s", before, other, got.period)
+			}
+		}
+	}
+}
+
+// A tombstone of another length that does not cover a period is an error: nothing may be removed.
+func TestBuryBelowAnotherLength(t *testing.T) {
+	store := memory.New(time.Now)
+	must.Do(t, purger(t.Context(), store, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
+	for period, covered := range map[seqd.Period]bool{19991201: true, 20000101: false} {
+		if err := purger(t.Context(), store, time.Now, seqd.ResetMonthly).bury(t.Context(), period); (err == nil) != covered {
+			t.Errorf("bury %s: %v", period, err)
+		}
+	}
+}
+
+// Nothing is removed until the store's clock has been right for long, or the strategy closes.
+func TestSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead time.Duration
+		now := func() time.Time { return time.Now().Add(ahead) }
+		store := memory.New(now)
+		running, end := context.WithCancel(t.Context())
+		p := purger(running, store, now, seqd.ResetDaily)
+		p.Env.Clock = storeclock.New(store, now, nil)
+		settles := func(within time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if settled := p.isSettled(); !settled || time.Since(began) > within || time.Since(began) < within-time.Hour {
+				t.Errorf("settled %t after %v, want %v", settled, time.Since(began), within)
+			}
+		}
+		settles(0)
+		time.Sleep(2 * time.Minute)
+		ahead = 1000 * time.Hour
+		settles(24 * time.Hour)
+		time.Sleep(2 * time.Minute)
+		ahead *= 2
+		go end()
+		if p.isSettled() {
+			t.Error("it is settled after the end")
+		}
+	})
+}
+
+// Only counters of this biz type, and of periods of this length, are removed.
+func TestPeriodOf(t *testing.T) {
+	p := purger(t.Context(), nil, time.Now, seqd.ResetDaily)
+	for name, ok := range map[string]bool{
+		"order@20261120": true, "order/a@20261120": true, "order/@20261120": true,
+		"order/a": false, "order": false, "invoice/a@20261120": false, "order/a@x": false, "order/a@202611": false,
+	} {
+		if _, got := p.periodOf(name); got != ok {
+			t.Errorf("%s is of a period: %t", name, got)
+		}
+	}
+}
+
+// Nodes, and biz types of a node, do not all do something at once.
+func TestSpread(t *testing.T) {
+	parts := make(map[time.Duration]bool)
+	for _, addr := range []string{"10.0.0.1:80", "10.0.0.2:80"} {
+		for _, bizType := range []string{"order", "user"} {
+			parts[Spread(time.Hour, bizType, addr)] = true
+		}
+	}
+	if len(parts) != 4 {
+		t.Errorf("parts of an hour: %v", parts)
+	}
+}
