@@ -245,10 +245,14 @@ func TestOrderIsSuspendedWhileNodesAreOnTheirOwn(t *testing.T) {
 			s.fault(700, 1900, "redis away", "r1", breaksRedis)
 			s.line(1000, "a", order, record.OnItsOwn)
 			s.call(1100, 1101, "a", order, numbers(10, 1))
-			s.add(record.Entry{Sample: &record.Sample{At: 2500 * ms, Node: "a", Life: 1, Status: 200, States: map[string]string{order: redisUnavailable}}})
+			s.add(record.Entry{Sample: &record.Sample{At: 2500 * ms, Node: "a", Life: 1, Status: 200, States: map[string]string{order: "redis_unavailable"}}})
+			s.add(record.Entry{Sample: &record.Sample{At: 2600 * ms, Node: "a", Life: 1, Status: 200, States: map[string]string{order: "store_unavailable"}}})
+			s.call(2650, 2651, "a", order, numbers(15, 1))
+			s.call(2700, 2701, "b", order, numbers(11, 1))
+			s.call(2800, 2801, "b", order, numbers(12, 1))
 			s.add(record.Entry{Sample: &record.Sample{At: 3000 * ms, Node: "a", Life: 1, Status: 200}})
 			s.call(3001, 3002, "b", order, numbers(20, 1))
-			s.call(3003, 3004, "c", order, numbers(5, 1))
+			s.call(3003, 3004, "c", order, numbers(7, 1))
 		}, RuleOrderNodes},
 		{"its successor is on its own as well, later", func(s *story) {
 			s.fault(700, 9000, "redis away", "r1", breaksRedis)

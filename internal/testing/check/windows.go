@@ -199,18 +199,16 @@ func (h *evidence) lifeEnd(p process) int64 {
 	return forever
 }
 
-// seenWell returns when a process was first seen without trouble with Redis after a time.
+// seenWell returns when a biz type of a process was first seen well after a time. On its own it is
+// not, and has another code than that of Redis if the store is away as well.
 func (h *evidence) seenWell(b *bizType, p process, after int64) int64 {
 	for _, s := range h.samples {
-		if s.Node == p.node && s.Life == p.life && s.At > after && s.Status == 200 && s.States[b.Name] != redisUnavailable {
+		if s.Node == p.node && s.Life == p.life && s.At > after && s.Status == 200 && s.States[b.Name] == "" {
 			return s.At
 		}
 	}
 	return forever
 }
-
-// redisUnavailable is the code of a biz type without Redis.
-const redisUnavailable = "redis_unavailable"
 
 // silent returns the ends of processes that were killed while Redis was broken, and may have been
 // on their own without logging it.
