@@ -92,7 +92,8 @@ func (r *Reservation) Confirm(ctx context.Context) error {
 }
 
 // Release gives the numbers back. Releasing twice is the same as once. Numbers that were confirmed
-// are [ErrReservationConfirmed].
+// are [ErrReservationConfirmed]. Never call Confirm afterwards, also after an error: if an older copy of
+// the store has been restored meanwhile, the service cannot know that the numbers may be somebody else's.
 func (r *Reservation) Release(ctx context.Context) error {
 	return r.client.Release(ctx, r.BizType, r.ID)
 }
