@@ -33,7 +33,7 @@ func (r RaisedLedger) text(dry bool) (text string) {
 		}
 	}
 	add(r.Void > 0, "%d numbers would become void", "%d numbers became void", r.Void)
-	add(r.Open > 0, "%d are reserved and could be confirmed", "%d are reserved and can be confirmed", r.Open)
+	add(r.Open > 0, "%d are reserved and could be confirmed, unless they were released", "%d are reserved and can be confirmed, unless they were released", r.Open)
 	add(r.Opened, "it would take requests with an Idempotency-Key again", "it takes requests with an Idempotency-Key again")
 	add(r.Stood, "it stands still, and would issue again", "it issues again")
 	return text

@@ -249,9 +249,9 @@ func TestRaiseLedger(t *testing.T) {
 		number  int64
 		said    string
 	}{
-		{"bill", 20, "15 → 20; 8 numbers became void; 2 are reserved and can be confirmed"},
-		{"bill", 20, "nothing changed, it is at 20 already; 2 are reserved and can be confirmed"},
-		{"bill", 7, "nothing changed, it is at 20 already; 2 are reserved and can be confirmed"},
+		{"bill", 20, "15 → 20; 8 numbers became void; 2 are reserved and can be confirmed, unless they were released"},
+		{"bill", 20, "nothing changed, it is at 20 already; 2 are reserved and can be confirmed, unless they were released"},
+		{"bill", 7, "nothing changed, it is at 20 already; 2 are reserved and can be confirmed, unless they were released"},
 		{"account/a@2026", 3, "no counter → 3: the store had none, and has one now; 3 numbers became void"},
 		{"account/b@2026", 50, "no counter → 50: the store had none, and has one now; 10 numbers became void"},
 	} {
