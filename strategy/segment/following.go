@@ -175,6 +175,9 @@ func (f *Following) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 // skipped implements [takesSome].
 func (f *Following) skipped(n int64, why error) { f.present.Load().skipped(n, why) }
 
+// checkCount implements [takesSome].
+func (f *Following) checkCount(n int) error { return f.present.Load().checkCount(n) }
+
 // ask gets numbers from the strategy that issues now. A caller who comes while the sequencer changes
 // waits for that, and gets from the next strategy what it lacks.
 func (f *Following) ask(ctx context.Context, get func(follower, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {

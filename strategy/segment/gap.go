@@ -61,6 +61,19 @@ func (s *Settings) LostGap(step int64) int64 {
 	return min(s.places().numbers(s.gap(step)), seqd.MaxNumber)
 }
 
+// checkLoss returns the refusal of n numbers for one caller that are more than the gap, if a failover
+// of the store could lose them: the nodes that continue a gap higher would issue some of them again.
+// recorded is as for gap.
+func (s *Settings) checkLoss(n, recorded int64, store persist.Store) error {
+	gap := s.gap(recorded)
+	if n <= gap || !lossy(store) {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeInvalidCount,
+		"%d numbers are more than the gap of %d above which they continue if a failover of the store loses them: "+
+			"ask for fewer, or set segment.restoreGap to at least as many", n, gap)
+}
+
 // withGaps returns the request for a range with its gaps. A range begins a gap above the floor if
 // the store turns out to be below it, because it was restored. It begins a gap higher if the store
 // failed over. recorded is as for gap. The counter need not be read again: it is the allocation

@@ -52,9 +52,13 @@ func TestGapOfAColdKey(t *testing.T) {
 					synctest.Wait()
 				}
 				copied := store.copied()
-				held, _, err := of(t.Context(), a, "t", 5000)
-				must.Do(t, err)
-				synctest.Wait()
+				var held []int64
+				for range 10 {
+					some, _, err := of(t.Context(), a, "t", 500)
+					must.Do(t, err)
+					held = append(held, some...)
+					synctest.Wait()
+				}
 				store.failOver(copied)
 				b, events := observedKeys(t, store, growing)
 				issued := make(map[int64]bool)
@@ -62,7 +66,7 @@ func TestGapOfAColdKey(t *testing.T) {
 					issued[n] = true
 				}
 				for _, s := range []*Keyed{b, a} {
-					more, _, err := of(t.Context(), s, "t", 1000)
+					more, _, err := of(t.Context(), s, "t", 500)
 					must.Do(t, err)
 					for _, n := range more {
 						if issued[n] {

@@ -142,13 +142,6 @@ var bugs = []schedule{
 		}},
 	},
 	{
-		name: "a batch above the gap", was: "A failover loses a batch that is larger than restoreGap: the gap above it ends within it.", found: "issue 17",
-		open: "known since issue 17, and in no document for users",
-		world: Options{Mode: storesim.Lossy, BizTypes: smallGap("order"), Script: func(w *World) {
-			loseThen(w, "order", func() { w.issue("a", "order", 9000) })
-		}},
-	},
-	{
 		name: "a cold key after a failover", was: "The gap above a key that a node met for the first time went by the configured step, not by the larger one that was recorded.", found: "issue 18",
 		rules: []string{"failover-gap"},
 		world: Options{Mode: storesim.Lossy, BizTypes: map[string]load.Settings{"shelf": {"restoreGap": "auto", "step": 5, "liveKeys": 20, "targetDuration": "30m"}}, Script: func(w *World) {

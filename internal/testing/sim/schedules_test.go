@@ -1,15 +1,12 @@
 package sim
 
 import (
-	"flag"
 	"slices"
 	"testing"
 	"testing/synctest"
 
 	"github.com/seqd/seqd/internal/testing/load"
 )
-
-var open = flag.Bool("sim.open", false, "run also the schedules of bugs that are not mended")
 
 // schedule is a script, and what it is for.
 type schedule struct {
@@ -19,7 +16,6 @@ type schedule struct {
 	// rules are those of the product without which it happens. Some hide each other: those that are
 	// taken out together are one text, with commas.
 	rules []string
-	open  string // why it still happens; "" if it is mended
 	world Options
 }
 
@@ -35,9 +31,6 @@ func TestTemptations(t *testing.T) { play(t, temptations) }
 func play(t *testing.T, all []schedule) {
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
-			if s.open != "" && !*open {
-				t.Skipf("not mended: %s", s.open)
-			}
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				if report := Run(t, s.world); report.Total() > 0 {
