@@ -219,27 +219,16 @@ func (b *back) openIssuer(ctx context.Context) error {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}
 	b.catalogue = definitions.New(opts)
-	var list []issuer.Definition
-	err := b.opening.Await(ctx, func(ctx context.Context) (err error) {
-		list, err = b.catalogue.Build(ctx)
-		return err
-	})
-	if err != nil {
-		return err
+	if follower, ok := b.catalogue.Follower(); ok {
+		b.feed.Add(definitions.Kind, follower)
 	}
 	issuing := issuer.Options{
 		Rejected: b.base.opts.rejected, Observer: env.Observer, Log: b.base.log, PluginTimeout: b.base.cfg.Server.PluginTimeout,
 	}
-	if follower, ok := b.catalogue.Follower(); ok {
-		b.feed.Add(definitions.Kind, follower)
-		issuing.Source = b.catalogue
-	}
-	b.issuer, err = issuer.New(list, issuing)
-	if err != nil {
+	return b.opening.Await(ctx, func(ctx context.Context) (err error) {
+		b.issuer, err = b.catalogue.Open(ctx, issuing)
 		return err
-	}
-	b.catalogue.Serve(b.issuer)
-	return nil
+	})
 }
 
 // closeIssuing gives unused numbers back, and closes what biz types use.

@@ -155,12 +155,10 @@ func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 	}
 	handlers := rejection.New(rejection.Options{Env: definitions.PluginEnv(env), CloseTimeout: time.Second, Log: log})
 	catalogue := definitions.New(definitions.Options{Config: cfg, Env: env, Handlers: handlers, Feed: changes})
-	list, err := catalogue.Build(ctx)
-	n.must(err)
-	n.issuer, err = issuer.New(list, issuer.Options{Log: log})
+	var err error
+	n.issuer, err = catalogue.Open(ctx, issuer.Options{Log: log})
 	n.must(err)
 	n.t.Cleanup(func() { _ = n.issuer.Close(context.Background()) })
-	catalogue.Serve(n.issuer)
 	n.issuer.Init(ctx)
 	catalogue.Seed(ctx)
 	n.gate.Ready(&gate.Running{Issuer: n.issuer, Catalogue: catalogue.Editor()})

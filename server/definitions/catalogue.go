@@ -107,7 +107,7 @@ type Catalogue struct {
 	reloads    atomic.Int64 // how often announcements were missed
 }
 
-// New returns a Catalogue without biz types; see [Catalogue.Build].
+// New returns a Catalogue without biz types; see [Catalogue.Open].
 func New(opts Options) *Catalogue {
 	env, cfg := opts.Env, opts.Config
 	c := &Catalogue{
@@ -137,8 +137,27 @@ func (c *Catalogue) isAlone(name string) bool {
 	return c.unreached != nil && c.alone[name] && c.unreached()
 }
 
-// Build builds the biz types that are held from the start: those of the configuration.
-func (c *Catalogue) Build(ctx context.Context) ([]issuer.Definition, error) {
+// Open builds the biz types that are held from the start, those of the configuration, and returns the
+// issuer that issues them and in which the catalogue makes changes. opts are without a Source. Open
+// must be called before the catalogue follows anything; after an error it can be called again.
+func (c *Catalogue) Open(ctx context.Context, opts issuer.Options) (*issuer.Issuer, error) {
+	list, err := c.build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.locked {
+		opts.Source = c
+	}
+	made, err := issuer.New(list, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.issuer = made
+	return made, nil
+}
+
+// build builds the biz types that are held from the start.
+func (c *Catalogue) build(ctx context.Context) ([]issuer.Definition, error) {
 	documents := map[string]persist.Document{}
 	if !c.locked && c.unreached == nil {
 		var err error
@@ -183,10 +202,6 @@ func (c *Catalogue) buildConfigured(documents map[string]persist.Document) (list
 	}
 	return list, nil
 }
-
-// Serve sets the issuer that changes are made in. It must be called before the catalogue follows
-// anything.
-func (c *Catalogue) Serve(issuer Issuer) { c.issuer = issuer }
 
 // Count returns how many biz types this process holds.
 func (c *Catalogue) Count() int { return c.states.count() }

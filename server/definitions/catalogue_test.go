@@ -125,12 +125,7 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 	}})
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
-	definitions, err := catalogue.Build(t.Context())
-	must.Do(t, err)
-	if n.issuer, err = issuer.New(definitions, issuer.Options{Log: log, Source: catalogue}); err != nil {
-		t.Fatal(err)
-	}
-	catalogue.Serve(n.issuer)
+	n.issuer = must.Get(catalogue.Open(t.Context(), issuer.Options{Log: log}))(t)
 	n.Editor = catalogue.Editor()
 	t.Cleanup(func() { _ = n.issuer.Close(context.Background()) })
 	return n

@@ -164,7 +164,7 @@ func TestClosesLate(t *testing.T) {
 			here, late := newNode(t, store), newNode(t, store)
 			here.mustPut(t, "order", change[0], always)
 			_ = must.Get(late.issuer.Next(t.Context(), "order", 1))(t)
-			late.catalogue.Serve(stuck{late.issuer})
+			late.catalogue.issuer = stuck{late.issuer}
 			must.Get(here.Enable(t.Context(), "order", false, always))(t)
 			for range 6 {
 				must.Do(t, late.feed.Poll(t.Context()))
