@@ -25,7 +25,6 @@ import (
 	"github.com/seqd/seqd/server/figures"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/idempotency"
-	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/rejection"
 	"github.com/seqd/seqd/strategy"
@@ -70,20 +69,6 @@ func (b *back) open(ctx context.Context) error {
 		return err
 	}
 	b.openAudit(ctx)
-	source := metrics.Source{
-		Issuer: b.issuer, Backends: b.tellBackends, Handlers: b.handlers.Measure, FailedOver: b.store.FailedOver,
-		Feed: func() (number, failures, ignored int64) {
-			return b.feed.Number(), b.feed.Failures(), b.feed.Ignored()
-		},
-		AnswerBytes: b.keptBytes,
-	}
-	if b.store.Store.Shared() {
-		source.Mixed = b.nodes.Mixed
-	}
-	if !b.base.cfg.Store.Forgets() { // which is new at every start
-		source.StoreCreated = b.store.Created
-	}
-	b.base.telemetry.watch(source, b.front)
 	id, _ := b.nodes.Self()
 	b.front.gate.Ready(&gate.Running{
 		Issuer: b.issuer, Catalogue: b.catalogue.Editor(), Nodes: b.nodes, Figures: b.figures, Answers: b.openAnswers(ctx),

@@ -20,7 +20,6 @@ import (
 	"github.com/seqd/seqd/server/forwarded"
 	"github.com/seqd/seqd/server/gate"
 	"github.com/seqd/seqd/server/httpapi"
-	"github.com/seqd/seqd/server/metrics"
 )
 
 // front is what callers reach: the port and the API behind it.
@@ -44,7 +43,6 @@ func (f *front) listen(ctx context.Context) error {
 	if err := f.newAPI(); err != nil {
 		return err
 	}
-	f.base.telemetry.watch(metrics.Source{Backends: notYet}, f)
 	encryption, err := f.encryption(ctx)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func New(cfg *config.Config, opts ...Option) *Server {
 		s.base.log, s.base.telemetry.lines = logging.Open(logging.Options(cfg.Log), s.base.opts.logTo)
 	}
 	s.base.cleanups.add("the log", logPatience, s.closeLog)
-	s.base.count()
+	s.base.count(s.source)
 	return s
 }
 

@@ -26,14 +26,14 @@ type telemetry struct {
 	lines   *logging.Writer  // nil if the program made the log
 }
 
-// count counts what happens, unless the configuration does not want that.
-func (b *base) count() {
+// count counts what happens, unless the configuration does not want that. A scrape asks source.
+func (b *base) count(source func() metrics.Source) {
 	if !b.cfg.Metrics.Enabled {
 		return
 	}
 	version, revision := b.opts.built()
 	counted := metrics.New(metrics.Options{
-		MaxBizTypes: b.cfg.Metrics.MaxBizTypes, Version: version, Revision: revision, Now: b.opts.now, Log: b.log,
+		MaxBizTypes: b.cfg.Metrics.MaxBizTypes, Version: version, Revision: revision, Now: b.opts.now, Source: source, Log: b.log,
 	})
 	b.telemetry.metrics = counted
 	if _, nobody := b.opts.observer.(seqd.NopObserver); nobody {
@@ -82,21 +82,38 @@ func (t *telemetry) redisHook() redis.Hook {
 	return t.traces.RedisHook()
 }
 
-// watch sets what metrics ask at a scrape.
-func (t *telemetry) watch(s metrics.Source, f *front) {
-	if t.metrics == nil {
-		return
+// source returns what metrics ask at a scrape. There is none before the port is open.
+func (s *Server) source() metrics.Source {
+	f, t := &s.front, &s.base.telemetry
+	source := metrics.Source{
+		Backends: notYet, HTTP: func() metrics.HTTP { return metrics.HTTP(f.api.Load()) },
+		RESPConnections: f.resp.connections(), LinesSkipped: f.gate.AccessLog.Skipped,
 	}
-	s.HTTP = func() metrics.HTTP { return metrics.HTTP(f.api.Load()) }
-	s.RESPConnections = f.resp.connections()
-	s.LinesSkipped = f.gate.AccessLog.Skipped
 	if t.lines != nil {
-		s.LinesDropped = t.lines.Dropped
+		source.LinesDropped = t.lines.Dropped
 	}
 	if t.traces != nil {
-		s.SpansDropped = t.traces.Dropped
+		source.SpansDropped = t.traces.Dropped
 	}
-	t.metrics.Watch(s)
+	if _, err := f.gate.Running(); err == nil {
+		s.back.tell(&source)
+	}
+	return source
+}
+
+// tell adds what the back ends tell metrics once they are open.
+func (b *back) tell(s *metrics.Source) {
+	s.Issuer, s.Backends, s.Handlers, s.FailedOver = b.issuer, b.tellBackends, b.handlers.Measure, b.store.FailedOver
+	s.Feed = func() (number, failures, ignored int64) {
+		return b.feed.Number(), b.feed.Failures(), b.feed.Ignored()
+	}
+	s.AnswerBytes = b.keptBytes
+	if b.store.Store.Shared() {
+		s.Mixed = b.nodes.Mixed
+	}
+	if !b.base.cfg.Store.Forgets() { // which is new at every start
+		s.StoreCreated = b.store.Created
+	}
 }
 
 // notYet tells what is known of back ends before they are open.

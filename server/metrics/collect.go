@@ -69,7 +69,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			m.opts.Log.Error("panic while collecting metrics", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		}
 	}()
-	s := *m.source.Load()
+	s := m.opts.Source()
 	m.collectRoutes(to)
 	m.collectCommands(to)
 	for _, h := range *m.latencies.Load() {

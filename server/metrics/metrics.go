@@ -37,7 +37,9 @@ type Options struct {
 	Version, Revision string
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
-	Log *slog.Logger
+	// Source returns what is collected at a scrape; nil if there is nothing.
+	Source func() Source
+	Log    *slog.Logger
 }
 
 // Metrics counts events and is a [prometheus.Collector]. It is safe for concurrent use.
@@ -45,7 +47,6 @@ type Metrics struct {
 	opts     Options
 	registry *prometheus.Registry
 	started  time.Time
-	source   atomic.Pointer[Source]
 	shown    shown
 
 	bizTypes labelled
@@ -78,17 +79,16 @@ func New(opts Options) *Metrics {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Source == nil {
+		opts.Source = func() Source { return Source{} }
+	}
 	m := &Metrics{opts: opts, started: opts.Now(), registry: prometheus.NewRegistry(), shown: shown{pause: pause}, sums: make(map[series]float64)}
 	m.bizTypes.begin(opts.MaxBizTypes)
 	m.other.bizType = Other
 	m.latencies.Store(&map[string]prometheus.Histogram{})
-	m.source.Store(&Source{})
 	m.registry.MustRegister(m, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
-
-// Watch sets what is collected at a scrape.
-func (m *Metrics) Watch(s Source) { m.source.Store(&s) }
 
 // Issued implements [seqd.Observer].
 func (m *Metrics) Issued(bizType string, n int) { m.of(bizType).issued.Add(int64(n)) }

@@ -19,6 +19,8 @@ import (
 	"github.com/seqd/seqd/issuer"
 )
 
+func (m *Metrics) watch(s Source) { m.opts.Source = func() Source { return s } }
+
 // newMetrics returns metrics that are collected at each scrape.
 func newMetrics(maxBizTypes int) *Metrics {
 	m := New(Options{MaxBizTypes: maxBizTypes, Version: "v1", Revision: "abc", Log: slog.New(slog.DiscardHandler)})
@@ -125,7 +127,7 @@ func newIssuer(t testing.TB, observer seqd.Observer, definitions ...issuer.Defin
 func TestSeconds(t *testing.T) {
 	forever := math.Inf(1)
 	m := newMetrics(10)
-	m.Watch(Source{Issuer: newIssuer(t, m,
+	m.watch(Source{Issuer: newIssuer(t, m,
 		define("steady", measures(seqd.GaugeInHand, 500.0, seqd.GaugeFill, 0.25, seqd.GaugeStep, 1000.0, seqd.GaugeRate, 10.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0),
 			measures(seqd.GaugeLimit, 1500.0, seqd.GaugeRate, 7.0)),
 		define("idle", measures(seqd.GaugeInHand, 0.0, seqd.GaugeStep, 10.0, seqd.GaugeRate, 0.0, seqd.GaugeHighest, 1000.0, seqd.GaugeLimit, 2000.0)),
@@ -165,7 +167,7 @@ func TestOther(t *testing.T) {
 		define("b", measures(seqd.GaugeInHand, 300.0, seqd.GaugeStep, 70.0, seqd.GaugeRate, 1.0, seqd.GaugeFill, 0.75), measures(seqd.GaugeQueued, 4.0, seqd.GaugeQueueSize, 8.0, seqd.GaugeDropped, 5.0)),
 		define("sick", sick), define("poor", poor),
 	)
-	m.Watch(Source{Issuer: is})
+	m.watch(Source{Issuer: is})
 	for _, bizType := range []string{"first", "a", "b"} {
 		must.Get(is.Next(t.Context(), bizType, 2))(t)
 		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventRefilled, Numbers: 10})
@@ -196,7 +198,7 @@ func TestSeriesAreBounded(t *testing.T) {
 		definitions = append(definitions, define(fmt.Sprint("b", i), registry, measures(seqd.GaugeLimit, 1.0)))
 	}
 	is := newIssuer(t, m, definitions...)
-	m.Watch(Source{Issuer: is})
+	m.watch(Source{Issuer: is})
 	for i := range many {
 		must.Get(is.Next(t.Context(), fmt.Sprint("b", i), 1))(t)
 		for _, reason := range reasons {
@@ -216,7 +218,7 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestGone(t *testing.T) {
 	m := newMetrics(2)
 	is := newIssuer(t, m, define("gone", measures()), define("disabled", measures()), define("next", measures()))
-	m.Watch(Source{Issuer: is})
+	m.watch(Source{Issuer: is})
 	for _, bizType := range []string{"gone", "disabled", "next"} {
 		m.Issued(bizType, 1)
 	}
@@ -240,7 +242,7 @@ func TestGone(t *testing.T) {
 func TestStoreAway(t *testing.T) {
 	m := newMetrics(2)
 	is := newIssuer(t, m, define("a", measures()), define("gone", measures()), define("disabled", measures()))
-	m.Watch(Source{Issuer: is})
+	m.watch(Source{Issuer: is})
 	away := func(bizType string) {
 		m.Event(seqd.Event{BizType: bizType, Kind: seqd.EventStoreAway})
 		gathered(t, m)
@@ -270,7 +272,7 @@ func TestStoreAway(t *testing.T) {
 // TestPanics checks that counters are shown even if a strategy panics when its state is read.
 func TestPanics(t *testing.T) {
 	m := newMetrics(10)
-	m.Watch(Source{Issuer: newIssuer(t, m, define("mad", &fake{}))})
+	m.watch(Source{Issuer: newIssuer(t, m, define("mad", &fake{}))})
 	m.Issued("mad", 3)
 	want(t, gathered(t, m), map[string]float64{"seqd_ids_issued_total mad": 3})
 }
@@ -366,7 +368,7 @@ func driven(t *testing.T) *Metrics {
 	sick, poor := measures(), measures()
 	sick.health, poor.degraded = seqd.Errorf(seqd.CodeStoreUnavailable, "no"), seqd.Errorf(seqd.CodeRedisUnavailable, "no")
 	one := func() int64 { return 1 }
-	m.Watch(Source{
+	m.watch(Source{
 		Issuer: newIssuer(t, m, define("sick", sick), define("poor", poor),
 			define("gapless", measures(seqd.GaugeReserved, 1.0, seqd.GaugeReleased, 1.0, seqd.GaugeVoids, 1.0, seqd.GaugeReservedShare, 0.5, seqd.GaugeReleasedAge, 1.0)),
 			define("segment", measures(seqd.GaugeOpenKeys, 1.0, seqd.GaugeKeys, 1.0, seqd.GaugeMaxKeys, 1.0, seqd.GaugeInHand, 1.0, seqd.GaugeFill, 1.0, seqd.GaugeStep, 1.0, seqd.GaugeRate, 1.0, seqd.GaugeHighest, 1.0, seqd.GaugeLimit, 1.0),

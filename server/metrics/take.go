@@ -59,7 +59,7 @@ func (m *Metrics) Calls() (bounds []float64, counts []uint64) {
 // Load returns how many requests are being answered, and how many connections are open, over all
 // protocols.
 func (m *Metrics) Load() (inFlight, connections int64) {
-	if http := m.source.Load().HTTP; http != nil {
+	if http := m.opts.Source().HTTP; http != nil {
 		state := http()
 		return state.InFlight, state.Connections
 	}

@@ -78,7 +78,7 @@ func TestTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(Options{MaxBizTypes: 1, Log: slog.New(slog.DiscardHandler)})
 		is := must.Get(issuer.New(nil, issuer.Options{}))(t)
-		m.Watch(Source{Issuer: is})
+		m.watch(Source{Issuer: is})
 		m.Issued("gone", 1)
 		labelled := func() bool { return m.bizTypes.find("gone") != nil }
 		m.Tidy()
