@@ -40,9 +40,6 @@ type front struct {
 // listen opens the port and serves in the background. The API answers that the service is starting.
 func (f *front) listen(ctx context.Context) error {
 	f.newGate()
-	if err := f.newAPI(); err != nil {
-		return err
-	}
 	encryption, err := f.encryption(ctx)
 	if err != nil {
 		return err
@@ -56,7 +53,10 @@ func (f *front) listen(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	addr := listener.Addr().String()
-	if err := f.base.trace(f.api, addr); err != nil {
+	if err = f.base.trace(addr); err == nil {
+		err = f.newAPI()
+	}
+	if err != nil {
 		err = errors.Join(err, listener.Close())
 		if forResp != nil {
 			err = errors.Join(err, forResp.Close())
@@ -111,6 +111,9 @@ func (f *front) newAPI() (err error) {
 	}
 	if f.base.telemetry.metrics != nil {
 		opts.Metrics = f.base.telemetry.metrics
+	}
+	if f.base.telemetry.traces != nil {
+		opts.Tracer = f.base.telemetry.traces
 	}
 	f.api, err = httpapi.New(f.gate, opts)
 	return err

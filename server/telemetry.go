@@ -9,7 +9,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist/driver"
-	"github.com/seqd/seqd/server/httpapi"
 	"github.com/seqd/seqd/server/logging"
 	"github.com/seqd/seqd/server/metrics"
 	"github.com/seqd/seqd/server/tracing"
@@ -45,7 +44,7 @@ func (b *base) count(source func() metrics.Source) {
 }
 
 // trace begins to trace requests, if the configuration says so.
-func (b *base) trace(api *httpapi.API, addr string) (err error) {
+func (b *base) trace(addr string) (err error) {
 	cfg := b.cfg.Tracing
 	if cfg.Endpoint == "" {
 		return nil
@@ -62,7 +61,6 @@ func (b *base) trace(api *httpapi.API, addr string) (err error) {
 		traces.Close(ctx)
 		return nil
 	})
-	api.Trace(traces)
 	return nil
 }
 

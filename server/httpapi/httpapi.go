@@ -44,6 +44,8 @@ type Options struct {
 	Settings func() any
 	// Metrics counts requests and serves /metrics. If it is nil, there is no such route.
 	Metrics Metrics
+	// Tracer decides which requests are traced. If it is nil, none are.
+	Tracer Tracer
 	// Extra are routes beside those of the API.
 	Extra []Extra
 }
@@ -186,9 +188,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 
 // Gate returns the gate of the API.
 func (a *API) Gate() *gate.Gate { return a.gate }
-
-// Trace sets the tracer. Call it before the first request. Without it nothing is traced.
-func (a *API) Trace(tracer Tracer) { a.middleware.tracing.tracer = tracer }
 
 // Route is a method of a path that the API answers.
 type Route struct {

@@ -28,7 +28,7 @@ type middleware struct {
 }
 
 func newMiddleware(g *gate.Gate, opts Options) *middleware {
-	tracing, extras := new(tracing), newExtras(opts.Extra)
+	tracing, extras := &tracing{opts.Tracer}, newExtras(opts.Extra)
 	return &middleware{
 		gate: g, tracing: tracing,
 		access: accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},

@@ -43,8 +43,7 @@ func newTraced(t *testing.T, ratio float64, change ...func(*options)) (*httpapi.
 		return collector.Spans()
 	}
 	t.Cleanup(func() { end() })
-	api := newStarting(t, change...)
-	api.Trace(tracer)
+	api := newStarting(t, append(change, func(o *options) { o.Tracer = tracer })...)
 	broken := newCounter(1)
 	broken.generate = func() error {
 		return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "secret", Err: errors.New("secret")}
