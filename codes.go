@@ -161,11 +161,16 @@ func Codes() [len(codes)]Meaning { return codes }
 // Meaning returns what a code means. A code that is not known comes from foreign code, and means
 // what [CodeInternal] does.
 func (c Code) Meaning() (m Meaning, known bool) {
-	i, known := codeIndex[c]
-	if !known {
-		i = len(codes) - 1
+	_, known = codeIndex[c]
+	return codes[c.Index()], known
+}
+
+// Index returns the index of a code in [Codes]: that of [CodeInternal] for foreign code.
+func (c Code) Index() int {
+	if i, known := codeIndex[c]; known {
+		return i
 	}
-	return codes[i], known
+	return len(codes) - 1
 }
 
 // Defect reports whether a code means a defect of the program or of a plugin.

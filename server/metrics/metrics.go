@@ -95,24 +95,8 @@ func (m *Metrics) Issued(bizType string, n int) { m.of(bizType).issued.Add(int64
 
 // Rejected implements [seqd.Observer].
 func (m *Metrics) Rejected(bizType string, code seqd.Code) {
-	m.of(bizType).rejected[indexOf(code)].Add(1)
+	m.of(bizType).rejected[code.Index()].Add(1)
 }
-
-// indexOf returns the index of a code in reasons: that of the last one for a foreign code.
-func indexOf(code seqd.Code) int {
-	if i, known := reasonIndex[code]; known {
-		return i
-	}
-	return len(reasons) - 1
-}
-
-var reasonIndex = func() map[seqd.Code]int {
-	index := make(map[seqd.Code]int, len(reasons))
-	for i := range reasons {
-		index[reasons[i].Code] = i
-	}
-	return index
-}()
 
 // Event implements [seqd.Observer].
 func (m *Metrics) Event(e seqd.Event) {

@@ -31,7 +31,7 @@ func (c *command) count(code seqd.Code, n int) {
 		c.ok.Add(int64(n))
 		return
 	}
-	c.refused[indexOf(code)].Add(int64(n))
+	c.refused[code.Index()].Add(int64(n))
 }
 
 // collectCommands sends the counters of all commands that are not 0.
