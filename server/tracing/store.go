@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seqd/seqd/persist/driver"
 )
@@ -11,6 +12,9 @@ import (
 // Command begins the span of a command to the server of a store, as [driver.Trace] says. A span
 // contains what the command says of itself, and of an error its kind.
 func (t *Tracing) Command(ctx context.Context, c driver.Command) (done func(err error, kind string)) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return nil // most requests are not traced
+	}
 	name := c.Operation
 	attrs := []attribute.KeyValue{attribute.String("db.system.name", c.System), attribute.String("db.operation.name", c.Operation)}
 	if c.Database != "" {
@@ -21,9 +25,6 @@ func (t *Tracing) Command(ctx context.Context, c driver.Command) (done func(err 
 		attrs = append(attrs, attribute.String("db.collection.name", c.Collection))
 	}
 	_, span := t.child(ctx, name, attrs...)
-	if span == nil {
-		return nil
-	}
 	return func(err error, kind string) {
 		if err != nil {
 			if known := errorType(err); known != "connection" {
