@@ -288,7 +288,7 @@ var rules = map[string]rule{
 	},
 	"server/ops": {
 		may: ". internal/sheet net/http persist persist/driver server/backends server/certificate " +
-			"server/access server/config server/definitions server/doctor server/nodes server/openfiles strategy " +
+			"server/access server/config server/definitions server/doctor server/idempotency server/nodes server/openfiles strategy " +
 			"strategy/counters strategy/gapless/ledger strategy/segment/rediscursor",
 		why: "commands open the back ends themselves, and use nothing of a running service",
 	},

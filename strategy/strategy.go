@@ -103,6 +103,10 @@ type Factory struct {
 	// and describes it in one line. It can be called again. It is nil for strategies that take
 	// numbers from a counter, which is raised instead.
 	Restored func(ctx context.Context, env Env, bizType seqd.BizType) (done string, err error)
+	// Elsewhere returns why nodes with this configuration would issue nothing, because the store says
+	// that the others use another Redis; nil if they do not. It changes nothing. The second error is
+	// why that is not known. It may be nil.
+	Elsewhere func(ctx context.Context, env Env, bizType seqd.BizType) (cause, err error)
 	// Handover lets the counters of the store continue above the numbers of this strategy, before
 	// another strategy is used for the biz type by force. It can be called again. It is nil for
 	// strategies that take numbers from a counter, or that make other numbers than counters.

@@ -111,6 +111,9 @@ type Doctor struct {
 	// Mixed returns why the nodes that use a store, or a node with this configuration beside them,
 	// would have their definitions from different places; nil if they have not.
 	Mixed func(context.Context, persist.Store) (*seqd.Error, error)
+	// Elsewhere returns for what a store names another Redis than that of a client, which is nil
+	// without Redis.
+	Elsewhere func(context.Context, persist.Store, redis.UniversalClient) ([]Finding, error)
 	// Lacking returns what a store lacks of the changes that a log has. It is nil if there is no
 	// log.
 	Lacking func(context.Context, persist.Store) ([]Finding, error)

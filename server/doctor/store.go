@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
@@ -72,6 +74,7 @@ func (c storeCheck) contents(ctx context.Context, f *findings, store persist.Sto
 		}
 	}
 	c.sources(ctx, f, store)
+	c.elsewhere(ctx, f, store)
 	defined := c.definitions(ctx, f, store)
 	c.shapes(ctx, f, store, defined)
 	c.counters(ctx, f, store, defined)
@@ -115,6 +118,28 @@ func (c storeCheck) sources(ctx context.Context, f *findings, store persist.Stor
 		f.add(Fail, "nodes", "", "they cannot be read: %v", err)
 	case mixed != nil:
 		f.add(Warn, "bizTypesFrom", "give all nodes the same", "%s", mixed.Detail)
+	}
+}
+
+// elsewhere compares the Redis with the one that the store names.
+func (c storeCheck) elsewhere(ctx context.Context, f *findings, store persist.Store) {
+	if !store.Shared() {
+		return
+	}
+	var client redis.UniversalClient
+	if cfg := c.d.Config.Redis; cfg.Configured() {
+		var err error
+		if client, err = c.d.Redis(cfg); err != nil {
+			return // said elsewhere
+		}
+		defer client.Close()
+	}
+	found, err := c.d.Elsewhere(ctx, store, client)
+	for _, one := range found {
+		f.add(one.Level, one.Subject, one.Change, "%s", one.Found)
+	}
+	if err != nil {
+		f.add(Info, "redis.addrs", "", "whether the other nodes use the same Redis was not compared: %v", err)
 	}
 }
 

@@ -75,6 +75,24 @@ func NewHome(documents persist.Documents, client redis.UniversalClient, prefix s
 	return h
 }
 
+// Elsewhere returns why a node that keeps answers in a Redis, or in the store if client is nil, would
+// refuse requests with a key while others use the store; nil if it would not. It changes nothing. The
+// second error is why that is not known.
+func Elsewhere(ctx context.Context, documents persist.Documents, client redis.UniversalClient, prefix string) (cause, err error) {
+	doc, err := documents.Read(ctx, homeKind, homeKey)
+	if errors.Is(err, persist.ErrNotFound) {
+		return nil, nil
+	}
+	var id any = inStore
+	if client != nil && err == nil {
+		id, err = redisonce.Do(ctx, client, "get", homeIn(prefix))
+	}
+	if err != nil && !errors.Is(err, redis.Nil) || id == doc.Body {
+		return nil, err
+	}
+	return errNotHome, nil
+}
+
 // homeIn returns the key of a Redis that has its ID.
 func homeIn(prefix string) string { return prefix + "answers" }
 

@@ -2,7 +2,9 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,8 +15,10 @@ import (
 	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/definitions"
 	"github.com/seqd/seqd/server/doctor"
+	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/nodes"
 	"github.com/seqd/seqd/server/openfiles"
+	"github.com/seqd/seqd/strategy"
 )
 
 // Doctor examines a configuration and everything that it names, and returns what it finds and
@@ -31,6 +35,9 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 		Mixed: func(ctx context.Context, store persist.Store) (*seqd.Error, error) {
 			return nodes.MixedIn(ctx, store, cfg.BizTypesFrom)
 		},
+		Elsewhere: func(ctx context.Context, store persist.Store, client redis.UniversalClient) ([]doctor.Finding, error) {
+			return elsewhere(ctx, cfg, store, client)
+		},
 		CounterOf: counterOf,
 		Ask:       func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
 	}
@@ -38,6 +45,39 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 		d.Lacking = lacking(log)
 	}
 	return d.Examine(ctx)
+}
+
+// elsewhere returns for what a store names another Redis than that of a client.
+func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, client redis.UniversalClient) (found []doctor.Finding, err error) {
+	const key, change = "redis.addrs", "compare redis.addrs, redis.db and redis.keyPrefix of all nodes"
+	cause, err := idempotency.Elsewhere(ctx, store.Documents(), client, cfg.Redis.KeyPrefix)
+	if cause != nil {
+		found = append(found, doctor.Finding{Level: doctor.Warn, Subject: key, Change: change,
+			Found: "requests with an Idempotency-Key are refused until no other node has been seen for 20 s: " + cause.Error()})
+	}
+	cluster, failed := persist.ReadCluster(ctx, store.Documents())
+	list, undefined := allDefined(ctx, cfg, store)
+	if err = errors.Join(err, undefined); err != nil || failed != nil {
+		return found, err // an unknown cluster is said elsewhere
+	}
+	env := strategy.Env{
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
+		Store: store, Cluster: cluster.ID, Redis: client, RedisPrefix: cfg.Redis.KeyPrefix, Addr: cfg.Server.Addr,
+	}
+	for _, b := range list {
+		factory, err := strategy.Lookup(b.Strategy)
+		if err != nil || factory.Elsewhere == nil {
+			continue
+		}
+		cause, err := factory.Elsewhere(ctx, env, b)
+		if err != nil {
+			return found, err
+		}
+		if cause != nil {
+			found = append(found, doctor.Finding{Level: doctor.Fail, Subject: b.Name, Change: change, Found: "it issues nothing: " + cause.Error()})
+		}
+	}
+	return found, nil
 }
 
 // storedDefinitions returns the biz types that the store has.

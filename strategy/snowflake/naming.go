@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
@@ -180,6 +181,39 @@ func (n *naming) review(ctx context.Context) {
 	if _, is, err := n.read(ctx); err == nil && is.Incarnation != n.last() {
 		n.forget()
 	}
+}
+
+// elsewhere returns errUnnamed if the store names another registry than the one of a configuration.
+func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cause, err error) {
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok || settings.Registry == registryStore {
+		return nil, nil
+	}
+	l, wrong := newLayout(settings)
+	if wrong != nil {
+		return nil, nil // which is said elsewhere
+	}
+	registry, err := openRegistry(env, settings)
+	if err != nil {
+		return nil, err
+	}
+	t, err := registry.Look(ctx, registryName(l))
+	if err != nil {
+		return nil, err
+	}
+	return newNaming(env, settings, registryName(l)).elsewhere(ctx, t)
+}
+
+// elsewhere returns errUnnamed if a process that has used no registry yet may not use this one.
+func (n *naming) elsewhere(ctx context.Context, t persist.SlotTable) (cause, err error) {
+	_, is, err := n.read(ctx)
+	switch {
+	case errors.Is(err, persist.ErrNotFound):
+		return nil, nil
+	case err != nil, is.Source == t.Source && is.Place == n.place, t.Set != nil && t.Set.Incarnation == is.Incarnation:
+		return nil, err
+	}
+	return errUnnamed, nil
 }
 
 // away reports whether an error means that the store did not answer.

@@ -44,10 +44,18 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 		if err := look(n, source); !errors.Is(err, errUnnamed) {
 			t.Errorf("%s is not refused: %v", source, err)
 		}
+		if cause, err := n.elsewhere(t.Context(), persist.SlotTable{Source: source, Set: parts[source]}); !errors.Is(cause, errUnnamed) || err != nil {
+			t.Errorf("%s is not elsewhere: %v, %v", source, cause, err)
+		}
 	}
 	runs, starts := process(), process()
 	uses(runs, right)
 	uses(starts, right)
+	for _, table := range []persist.SlotTable{{Source: right}, {Source: "moved", Set: parts[right]}} {
+		if cause, err := starts.elsewhere(t.Context(), table); cause != nil || err != nil {
+			t.Errorf("%v is elsewhere: %v, %v", table, cause, err)
+		}
+	}
 	refused(process(), wrong)
 	if parts[wrong] != nil {
 		t.Error("the other Redis was changed")

@@ -36,8 +36,8 @@ func init() {
 		Settings: func() any { s := DefaultSettings(); return &s },
 		New:      func(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) { return New(env, bizType) },
 		Shape:    shape,
-		Restored: restored,
-		Alone:    aloneWith,
+		Restored: restored, Elsewhere: elsewhere,
+		Alone: aloneWith,
 	})
 }
 
