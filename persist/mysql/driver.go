@@ -24,11 +24,11 @@ type Settings struct {
 }
 
 // Validate implements [seqd.Validator].
-func (s *Settings) Validate() []seqd.Problem { return s.Check("dsn", CheckDSN(s.DSN)) }
+func (s *Settings) Validate() []seqd.Problem { return s.Check("dsn", checkDSN(s.DSN)) }
 
 // Place implements [driver.Settings].
 func (s *Settings) Place() string {
-	addrs, database := Place(s.DSN)
+	addrs, database := placeOf(s.DSN)
 	return "the database " + database + " at " + addrs
 }
 

@@ -85,9 +85,10 @@ func twice(dsn string) bool {
 	return false
 }
 
-// Place returns the address of the server that a data source name names, and the database; both are ""
+// placeOf returns the address of the server that a data source name names, and the database; both are
+// ""
 // if it cannot be read.
-func Place(dsn string) (addr, database string) {
+func placeOf(dsn string) (addr, database string) {
 	cfg, err := parseDSN(dsn)
 	if err != nil {
 		return "", ""

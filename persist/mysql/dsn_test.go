@@ -40,7 +40,7 @@ func TestCheckDSN(t *testing.T) {
 		"u:secret@tcp(a:3306)/db?allowCleartextPasswords=1&tls=skip-verify":     "allowCleartextPasswords",
 		"u:secret@tcp(a:3306)/db?allowCleartextPasswords=1&tls=true&compress=1": "",
 	} {
-		err := CheckDSN(dsn)
+		err := checkDSN(dsn)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%q is refused: %v", dsn, err)
@@ -62,7 +62,7 @@ func FuzzCheckDSN(f *testing.F) {
 	f.Fuzz(func(t *testing.T, part string) {
 		const mark = "\x01hidden"
 		for _, dsn := range []string{part, "u:" + mark + part + "@tcp(a)/db", "u:p@tcp(a)/db?" + part + mark} {
-			if err := CheckDSN(dsn); err != nil && strings.Contains(err.Error(), mark) {
+			if err := checkDSN(dsn); err != nil && strings.Contains(err.Error(), mark) {
 				t.Errorf("%q: the error shows a part of it: %v", dsn, err)
 			}
 		}

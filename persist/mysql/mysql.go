@@ -48,9 +48,9 @@ var (
 	_ persist.Fenced = (*Store)(nil)
 )
 
-// CheckDSN returns an error if the connection string cannot be read or asks for less than seqd
+// checkDSN returns an error if the connection string cannot be read or asks for less than seqd
 // needs. It does not use the network. No error shows a part of the string.
-func CheckDSN(dsn string) error {
+func checkDSN(dsn string) error {
 	_, err := parseDSN(dsn)
 	return err
 }
