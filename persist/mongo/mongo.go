@@ -69,7 +69,8 @@ func CheckURI(uri string) error {
 	return err
 }
 
-// placeOf returns the addresses that a URI names, "" if it cannot be read. It does not use the network.
+// placeOf returns the addresses that a URI names, "" if it cannot be read. It does not use the
+// network.
 func placeOf(uri string) string {
 	if CheckURI(uri) != nil {
 		return ""

@@ -95,8 +95,8 @@ func twice(text string) bool {
 	return false
 }
 
-// placeOf returns the addresses of the servers that a connection string names, and the database; both are
-// "" if it cannot be read.
+// placeOf returns the addresses of the servers that a connection string names, and the database;
+// both are "" if it cannot be read.
 func placeOf(text string) (addrs, database string) {
 	parsed, err := parseURL(text)
 	if err != nil {
