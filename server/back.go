@@ -184,7 +184,7 @@ func (b *back) openTokens(ctx context.Context) error {
 		Changed: tokens.Apply, Reload: func(ctx context.Context) ([]string, error) { return nil, tokens.Reload(ctx) },
 	})
 	tokens.Use(access.Backing{
-		Documents: b.store.Store.Documents(), Clock: b.clock, Announce: b.feed.Announce, Publish: b.feed.Publish,
+		Documents: b.store.Store.Documents(), Clock: b.clock, Now: b.common.Now, Announce: b.feed.Announce, Publish: b.feed.Publish,
 	})
 	if tokens.Reload(ctx) != nil {
 		b.base.background.run(ctx, func(ctx context.Context) { loadTokens(ctx, tokens, b.base.log) })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -257,4 +258,23 @@ func FuzzAllow(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// Tokens expire by the time that nodes have in common, once it is there, and not by that of the node.
+func TestExpiresByTheCommonClock(t *testing.T) {
+	for name, offset := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+		common := begin
+		expiring := token("shop", "shop-secret", "read")
+		expiring.Expires = begin.Add(time.Minute)
+		tokens := access.New(access.Options{Config: []access.Token{expiring}, Now: func() time.Time { return common.Add(offset) }, Log: slog.New(slog.DiscardHandler)})
+		tokens.Use(access.Backing{Documents: memory.New(time.Now).Documents(), Now: func() time.Time { return common }})
+		must.Do(t, tokens.Reload(t.Context()))
+		digest, _ := access.DigestOfSecret("shop-secret")
+		for after, want := range map[time.Duration]seqd.Code{0: "", time.Hour: seqd.CodeUnauthorized} {
+			common = begin.Add(after)
+			_, err := tokens.AllowDigest(&digest, access.ScopeRead, "")
+			must.Code(t, err, want, name)
+			must.Code(t, tokens.AllowNamed("shop", access.ScopeRead, ""), want, name)
+		}
+	}
 }

@@ -10,7 +10,7 @@ func (t *Tokens) AllowNamed(name, scope, counter string) error {
 	switch {
 	case c == nil && !s.complete:
 		return errStarting
-	case c == nil || !c.usable(t.opts.Now):
+	case c == nil || !c.usable(t.time):
 		return seqd.Errorf(seqd.CodeUnauthorized, "there is no token %.*s that is enabled and has not expired", seqd.MaxNameLength, name)
 	case !c.rights.allow(scope, counter):
 		return forbidden(scope, counter)

@@ -39,6 +39,9 @@ type Backing struct {
 	Documents persist.Documents
 	// Clock is that of the store. What deleted tokens leave goes by it. If it is nil, it stays.
 	Clock *storeclock.Clock
+	// Now is the time that the nodes have in common. Tokens and secrets expire by it. If it is nil,
+	// they expire by the time of this node, as they do before Use.
+	Now func() time.Time
 	// Announce is called before a token is written, Publish after it was or may have been written.
 	// If Announce fails, the token does not change. Both may be nil.
 	Announce func(ctx context.Context, kind, key string) error
@@ -91,13 +94,13 @@ func New(opts Options) *Tokens {
 // with a key what [seqd.CounterOf] returns. The errors are [seqd.CodeUnauthorized],
 // [seqd.CodeForbidden] and [seqd.CodeStarting]. Allow does not allocate if it returns no error.
 func (t *Tokens) Allow(authorization []string, scope, counter string) (who Identity, err error) {
-	return t.memory.known.Load().allow(t.opts.Now, authorization, scope, counter)
+	return t.memory.known.Load().allow(t.time, authorization, scope, counter)
 }
 
 // AllowDigest is Allow for a caller whose secret has this digest: see [DigestOfSecret]. A caller
 // that keeps its connection sends its secret once.
 func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (who Identity, err error) {
-	return t.memory.known.Load().allowDigest(t.opts.Now, digest, scope, counter)
+	return t.memory.known.Load().allowDigest(t.time, digest, scope, counter)
 }
 
 // Find returns the token one of whose secrets has this digest. Its Expires is that of the secret if
@@ -105,7 +108,7 @@ func (t *Tokens) AllowDigest(digest *Digest, scope, counter string) (who Identit
 // is none that is valid, and [seqd.CodeStarting] as Allow does.
 func (t *Tokens) Find(digest *Digest) (Token, error) {
 	s := t.memory.known.Load()
-	who, err := s.allowDigest(t.opts.Now, digest, "", "")
+	who, err := s.allowDigest(t.time, digest, "", "")
 	if err != nil {
 		return Token{}, err
 	}
@@ -341,7 +344,15 @@ func createIn(ctx context.Context, store persist.Documents, doc persist.Document
 	return doc, err
 }
 
-func (t *Tokens) now() time.Time { return t.opts.Now().UTC().Truncate(time.Millisecond) }
+// time returns the time by which tokens expire.
+func (t *Tokens) time() time.Time {
+	if b := t.backing.Load(); b != nil && b.Now != nil {
+		return b.Now()
+	}
+	return t.opts.Now()
+}
+
+func (t *Tokens) now() time.Time { return t.time().UTC().Truncate(time.Millisecond) }
 
 // newID returns the ID of a new token.
 func newID() string {
