@@ -31,6 +31,12 @@ type Ledger interface {
 	Void(ctx context.Context, v Voiding) error
 	// Account returns what became of the numbers of one counter.
 	Account(ctx context.Context, q AccountQuery) (Account, error)
+	// Reclaim ends the reservations of a counter whose time is over. Period is 0 if the numbers
+	// never reset.
+	Reclaim(ctx context.Context, key string, period Period) error
+	// OnExpired sets what is called, in a goroutine of its own, for each reservation that this
+	// process found to be expired. It is called once, before Init.
+	OnExpired(tell func(Expiry))
 }
 
 // Order is what a [Ledger] is to hand out.
@@ -150,17 +156,6 @@ type KeyLister interface {
 	// Keys returns at most limit keys that have a counter, in byte order, or if numbers reset in that
 	// of the names of counters. They begin behind after.
 	Keys(ctx context.Context, after string, limit int) ([]string, error)
-}
-
-// Reclaimer is a [Ledger] whose reservations expire.
-type Reclaimer interface {
-	Ledger
-	// Reclaim ends the reservations of a counter whose time is over. Period is 0 if the numbers
-	// never reset. It is safe for concurrent use.
-	Reclaim(ctx context.Context, key string, period Period) error
-	// OnExpired sets what is called, in a goroutine of its own, for each reservation that this
-	// process found to be expired. It is called once, before Init.
-	OnExpired(tell func(Expiry))
 }
 
 // Expiry is a reservation that was neither confirmed nor released in time.

@@ -128,19 +128,11 @@ var _ Plugin = NopPlugin{}
 // Reader is implemented by plugins that change how numbers are shown and can read their IDs back.
 type Reader interface {
 	// Read undoes what After does: it returns the display form that After was given, or an [Error]
-	// with [CodeInvalidID] for a text that After never makes. It does no I/O and is safe for
-	// concurrent use.
-	Read(shown string) (Reading, error)
-}
-
-// CounterReader is a [Reader] of IDs that cannot be read without knowing what their numbers are
-// counted for.
-type CounterReader interface {
-	Reader
-	// ReadOf is called instead of Read. of is what the ID shows, or the caller has named: fields are
-	// zero if nobody says. Without a key that it needs, the error is [CodeInvalidKey]. It may ask the
-	// store, until ctx ends.
-	ReadOf(ctx context.Context, shown string, of Counter) (Reading, error)
+	// with [CodeInvalidID] for a text that After never makes. of is what the number is counted for,
+	// as plugins that run later read it in the ID or the caller has named it: fields are zero if
+	// nobody says. If Read needs a key and there is none, the error is [CodeInvalidKey]. Read may ask
+	// the store, until ctx ends. It is safe for concurrent use.
+	Read(ctx context.Context, shown string, of Counter) (Reading, error)
 }
 
 // Counter is what numbers of a biz type are counted for.

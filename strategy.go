@@ -137,11 +137,7 @@ type Claim interface {
 	Check(ctx context.Context) (fresh bool, err error)
 	// Record stores the shape, after Strategy.Init and before the first number.
 	Record(ctx context.Context) error
-}
-
-// Reshaped is implemented by a [Claim] that knows whether the biz type lately had another shape.
-type Reshaped interface {
-	// Reshaped reports whether answers of that time may still be kept. It is known after Check, or
-	// after Record if there was one.
+	// Reshaped reports whether the biz type lately had another shape, so that answers of that time
+	// may still be kept. It is known after Check, or after Record if there was one.
 	Reshaped() bool
 }

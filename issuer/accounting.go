@@ -115,8 +115,8 @@ func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *seqd
 // in the order of [seqd.KeyLister].
 func (is *Issuer) Keys(ctx context.Context, bizType, after string, limit int) (keys []string, err error) {
 	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
-		lister, ok := i.strategy.(seqd.KeyLister)
-		if !ok || !i.keyed {
+		lister := abilitiesOf(i.strategy, nil).keys
+		if lister == nil || !i.keyed {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "%s has one counter for all callers, and no keys", bizType)
 		}
 		keys, err = lister.Keys(ctx, after, limit)
@@ -194,8 +194,8 @@ func call(ctx context.Context, i *instance, f func(context.Context, *instance) e
 }
 
 func (i *instance) ledger() (seqd.Ledger, error) {
-	if l, ok := i.strategy.(seqd.Ledger); ok {
-		return l, nil
+	if i.can.ledger != nil {
+		return i.can.ledger, nil
 	}
 	return nil, seqd.Errorf(seqd.CodeInvalidRequest, "%s is of the strategy %s, which keeps no account of its numbers: only gapless does", i.name, i.kind)
 }

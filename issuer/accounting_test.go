@@ -36,6 +36,9 @@ type book struct {
 
 var _ seqd.Ledger = (*book)(nil)
 
+func (*book) Reclaim(context.Context, string, seqd.Period) error { return nil }
+func (*book) OnExpired(func(seqd.Expiry))                        {}
+
 func (b *book) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	b.keys = append(b.keys, seq.Key())
 	return b.counting.Generate(ctx, n, seq)

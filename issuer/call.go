@@ -82,8 +82,7 @@ func (i *instance) shows(numbers *seqd.Sequence) bool {
 // reshaped reports whether the biz type lately had another shape, so that answers may be kept where
 // that kept them. It is known once the instance is ready.
 func (i *instance) reshaped() bool {
-	c, ok := i.claim.(seqd.Reshaped)
-	return ok && c.Reshaped()
+	return i.claim != nil && i.claim.Reshaped()
 }
 
 // hasAllAnswers reports whether an answer to a repeated request is nowhere but with the strategy.
@@ -96,13 +95,10 @@ func (i *instance) takes(call *seqd.Call) error {
 			return err
 		}
 	}
-	return i.can(call.Want, call.Count)
+	return i.allows(call.Want, call.Count)
 }
 
-func (i *instance) keepsAnswers() bool {
-	_, ok := i.strategy.(seqd.Ledger)
-	return ok
-}
+func (i *instance) keepsAnswers() bool { return i.can.ledger != nil }
 
 // checkKey returns why a call cannot be for this key.
 func (i *instance) checkKey(key string) error {
@@ -132,22 +128,22 @@ func checkCall(call *seqd.Call) *seqd.Error {
 	return nil
 }
 
-// can returns why the definition of a biz type does not allow what a call wants.
-func (i *instance) can(want seqd.Want, count int) error {
+// allows returns why the definition of a biz type does not allow what a call wants.
+func (i *instance) allows(want seqd.Want, count int) error {
 	switch want {
 	case seqd.ReservedNumbers:
-		if _, ok := i.strategy.(seqd.Ledger); !ok {
+		if i.can.ledger == nil {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s reserves no numbers: only gapless does", i.kind, i.name)
 		}
 	case seqd.Consecutive:
-		if _, ok := i.strategy.(seqd.ConsecutiveGenerator); !ok && count > 1 {
+		if i.can.consecutive == nil && count > 1 {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s cannot make consecutive numbers; ask for one number at a time", i.kind, i.name)
 		}
 		if i.increment > 1 && count > 1 {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s are %d apart, and none are consecutive; ask for one number at a time", i.name, i.increment)
 		}
 	case seqd.OneRange:
-		if _, ok := i.strategy.(seqd.Ranger); !ok {
+		if i.can.ranges == nil {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s hands out no ranges", i.kind, i.name)
 		}
 		for _, l := range i.chain {
@@ -160,16 +156,16 @@ func (i *instance) can(want seqd.Want, count int) error {
 	return nil
 }
 
-// generateOne makes the numbers of a call that wants one run. can has allowed it.
+// generateOne makes the numbers of a call that wants one run. allows has agreed.
 func generateOne(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) (err error) {
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
 	switch {
 	case want == seqd.OneRange:
-		err = i.strategy.(seqd.Ranger).GenerateRange(ctx, int64(n), seq)
+		err = i.can.ranges.GenerateRange(ctx, int64(n), seq)
 	case n == 1:
 		err = i.strategy.Generate(ctx, n, seq)
 	default:
-		err = i.strategy.(seqd.ConsecutiveGenerator).GenerateConsecutive(ctx, n, seq)
+		err = i.can.consecutive.GenerateConsecutive(ctx, n, seq)
 	}
 	if err == nil && (len(seq.Runs()) != 1 || want == seqd.Consecutive && !seq.Consecutive()) {
 		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.Runs()))

@@ -26,8 +26,7 @@ const mostAbandoned = 100
 func newChain(plugins []seqd.BoundPlugin) []*link {
 	chain := make([]*link, len(plugins))
 	for i, p := range slices.SortedStableFunc(slices.Values(plugins), func(a, b seqd.BoundPlugin) int { return cmp.Compare(a.Order, b.Order) }) {
-		chain[i] = &link{BoundPlugin: p}
-		chain[i].rejected, _ = p.Plugin.(seqd.RejectedHandler)
+		chain[i] = &link{BoundPlugin: p, rejected: skillsOf(p.Plugin).rejected}
 	}
 	return chain
 }
@@ -139,12 +138,12 @@ func (w *pass) apart(ctx context.Context, l *link, call *seqd.Call, f func(conte
 
 // close closes a plugin. It returns when ctx has ended, even if the plugin does not.
 func (l *link) close(ctx context.Context) error {
-	c, ok := l.Plugin.(seqd.Closer)
-	if !ok {
+	closer := skillsOf(l.Plugin).closer
+	if closer == nil {
 		return nil
 	}
 	done := make(chan error, 1)
-	go func() { done <- l.callClose(ctx, c) }()
+	go func() { done <- l.callClose(ctx, closer) }()
 	select {
 	case err := <-done:
 		return err

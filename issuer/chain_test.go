@@ -52,7 +52,9 @@ func (h *hooks) OnError(ctx context.Context, call *seqd.Call, _ *seqd.Error) {
 // reading is hooks whose IDs can be read back.
 type reading struct{ hooks }
 
-func (r *reading) Read(shown string) (seqd.Reading, error) { return r.read(shown) }
+func (r *reading) Read(_ context.Context, shown string, _ seqd.Counter) (seqd.Reading, error) {
+	return r.read(shown)
+}
 
 // closing is hooks that have something to finish.
 type closing struct{ hooks }
@@ -439,6 +441,6 @@ func TestPluginChangesNumbers(t *testing.T) {
 // number.
 type ofCounter struct{ *reading }
 
-func (ofCounter) ReadOf(_ context.Context, _ string, of seqd.Counter) (seqd.Reading, error) {
+func (ofCounter) Read(_ context.Context, _ string, of seqd.Counter) (seqd.Reading, error) {
 	return seqd.Reading{Shown: fmt.Sprint(int(of.Period))}, nil
 }

@@ -156,7 +156,9 @@ type complete struct {
 	close func(context.Context) error
 }
 
-func (c *complete) Read(shown string) (seqd.Reading, error)               { return c.read(shown) }
+func (c *complete) Read(_ context.Context, shown string, _ seqd.Counter) (seqd.Reading, error) {
+	return c.read(shown)
+}
 func (c *complete) ResourceName() string                                  { return "things" }
 func (c *complete) Show(_ context.Context, query url.Values) (any, error) { return c.show(query) }
 func (c *complete) Close(ctx context.Context) error                       { return c.close(ctx) }

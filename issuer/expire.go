@@ -7,7 +7,7 @@ import (
 )
 
 // Reclaim ends the reservations of a counter of a biz type whose time is over. done is false if the
-// biz type does not issue here, or if its strategy is no [seqd.Reclaimer].
+// biz type does not issue here, or if its strategy is no [seqd.Ledger].
 func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period seqd.Period) (done bool, err error) {
 	if _, c, err := is.settled(ctx, bizType, &pass{}); c.state != serving {
 		if c.state == refusing || seqd.CodeOf(err) == seqd.CodeUnknownBizType {
@@ -16,12 +16,11 @@ func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period seqd.
 		return false, err
 	}
 	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
-		r, ok := i.strategy.(seqd.Reclaimer)
-		if !ok || i.keyed != (key != "") {
+		if i.can.ledger == nil || i.keyed != (key != "") {
 			return nil
 		}
 		done = true
-		return r.Reclaim(ctx, key, period)
+		return i.can.ledger.Reclaim(ctx, key, period)
 	})
 	return done, err
 }
@@ -29,8 +28,8 @@ func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period seqd.
 // hearExpiries lets an instance tell its rejection handlers of reservations that expired: nobody
 // else would hear of them.
 func (is *Issuer) hearExpiries(i *instance) {
-	if r, ok := i.strategy.(seqd.Reclaimer); ok {
-		r.OnExpired(func(e seqd.Expiry) { is.expired(i, e) })
+	if l := i.can.ledger; l != nil {
+		l.OnExpired(func(e seqd.Expiry) { is.expired(i, e) })
 	}
 }
 

@@ -245,11 +245,11 @@ func (i *instance) idle() (idle bool) {
 			idle = false
 		}
 	}()
-	if i.used.Swap(false) || i.strategy != nil && !isIdle(i.strategy) {
+	if i.used.Swap(false) || i.strategy != nil && !isIdle(abilitiesOf(i.strategy, nil).idler) {
 		return false
 	}
 	for _, l := range i.chain {
-		if !isIdle(l.Plugin) {
+		if !isIdle(skillsOf(l.Plugin).idler) {
 			return false
 		}
 	}
@@ -257,7 +257,4 @@ func (i *instance) idle() (idle bool) {
 }
 
 // isIdle reports whether a strategy or plugin can be closed and made anew.
-func isIdle(part any) bool {
-	idler, ok := part.(seqd.Idler)
-	return ok && idler.Idle()
-}
+func isIdle(part seqd.Idler) bool { return part != nil && part.Idle() }

@@ -32,7 +32,7 @@ func predecessorAfter(i *instance, earlier seqd.Strategy) seqd.Strategy {
 	if i == nil || i.strategy == nil {
 		return earlier
 	}
-	if _, heir := i.strategy.(seqd.Heir); heir || earlier == nil {
+	if abilitiesOf(i.strategy, nil).heir != nil || earlier == nil {
 		return i.strategy
 	}
 	return earlier
@@ -44,8 +44,8 @@ func bequeath(i *instance, predecessor seqd.Strategy) (left seqd.Strategy) {
 	if i.strategy == nil {
 		return legacyOf(predecessor)
 	}
-	heir, ok := i.strategy.(seqd.Heir)
-	if !ok {
+	heir := abilitiesOf(i.strategy, nil).heir
+	if heir == nil {
 		return predecessor
 	}
 	if l, condensed := predecessor.(legacy); condensed {

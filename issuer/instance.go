@@ -29,9 +29,9 @@ type instance struct {
 	strategy seqd.Strategy // nil if there are only plugins, which show what they know
 	name     string
 
-	reads    bool        // the form of its numbers is known: see [Issuer.Parse]
-	parser   seqd.Parser // nil if its numbers contain no other values
-	kind     string      // the name of the strategy
+	can      issuing // of the strategy
+	reads    bool    // the form of its numbers is known: see [Issuer.Parse]
+	kind     string  // the name of the strategy
 	rejected seqd.RejectedHandler
 	claim    seqd.Claim
 	recaller seqd.Recaller               // see Definition
@@ -47,7 +47,7 @@ type instance struct {
 	failure *seqd.Error // why the last attempt failed
 	first   *attempt    // the first one; nil before it
 
-	_ [8]byte // to four cache lines: else the first fields may lie in two
+	_ [8]byte // to five cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.
@@ -61,13 +61,9 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows, keyed: seqd.KeyedBy(d.BizType), reset: seqd.CalendarOf(d.BizType).Reset,
+		can: abilitiesOf(d.Strategy, d.BizType.Settings).issuing, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows, keyed: seqd.KeyedBy(d.BizType), reset: seqd.CalendarOf(d.BizType).Reset,
 	}
 	i.reads = d.Strategy != nil || d.BizType.Settings != nil
-	var ok bool
-	if i.parser, ok = d.Strategy.(seqd.Parser); !ok {
-		i.parser, _ = d.BizType.Settings.(seqd.Parser)
-	}
 	i.increment, i.offset = seqd.SpacingOf(d.BizType)
 	_, last := seqd.BoundsOf(d.BizType)
 	i.form = Form{Plain: true, Exact: last <= seqd.MaxNumber}
@@ -75,9 +71,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		i.rejected = is.rejected
 	}
 	for _, l := range i.chain {
-		if _, ok := l.Plugin.(seqd.Closer); ok {
-			i.closes = true
-		}
+		i.closes = i.closes || skillsOf(l.Plugin).closer != nil
 		i.form.Plain = i.form.Plain && !l.Rewrites
 	}
 	is.hearExpiries(i)
@@ -89,7 +83,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 func (i *instance) atRest() *instance {
 	return &instance{
 		chain: i.chain, closes: i.closes, name: i.name, phase: closed,
-		reads: i.reads, keyed: i.keyed, parser: i.parser, increment: i.increment, offset: i.offset,
+		reads: i.reads, keyed: i.keyed, can: issuing{parser: i.can.parser}, increment: i.increment, offset: i.offset,
 	}
 }
 
@@ -353,18 +347,18 @@ func (i *instance) starts() bool {
 
 // health is what the strategy says of its health, nil if it is no reporter.
 func (i *instance) health() (err error) {
-	h, ok := i.strategy.(seqd.HealthReporter)
-	if !ok {
+	reporter := abilitiesOf(i.strategy, nil).health
+	if reporter == nil {
 		return nil
 	}
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	return h.Health()
+	return reporter.Health()
 }
 
 // degraded is what the strategy says of being degraded, nil if it is no reporter.
 func (i *instance) degraded() (why *seqd.Error) {
-	d, ok := i.strategy.(seqd.DegradedReporter)
-	if !ok {
+	reporter := abilitiesOf(i.strategy, nil).degraded
+	if reporter == nil {
 		return nil
 	}
 	var err error
@@ -374,16 +368,16 @@ func (i *instance) degraded() (why *seqd.Error) {
 		}
 	}()
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	return d.Degraded()
+	return reporter.Degraded()
 }
 
 // details is what the strategy reports to operators. ok is false if it reports nothing.
 func (i *instance) details() (values map[string]any, ok bool, err error) {
-	d, ok := i.strategy.(seqd.DetailReporter)
-	if !ok {
+	reporter := abilitiesOf(i.strategy, nil).details
+	if reporter == nil {
 		return nil, false, nil
 	}
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	values = d.Details()
+	values = reporter.Details()
 	return values, values != nil, nil
 }

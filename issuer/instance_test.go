@@ -36,6 +36,7 @@ type tracedClaim struct {
 }
 
 func (c tracedClaim) Check(context.Context) (bool, error) { return true, nil }
+func (c tracedClaim) Reshaped() bool                      { return false }
 
 func (c tracedClaim) Record(context.Context) error {
 	*c.trace = append(*c.trace, "record")

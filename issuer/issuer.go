@@ -29,7 +29,7 @@ type Definition struct {
 	// processes issued, and a counter that the store has lost begins again. The log warns once.
 	Claim seqd.Claim
 	// Recall finds the numbers that a request with [seqd.Call].Once got before the biz type got its
-	// present shape. It is called only while Claim reports [seqd.Reshaped]. It is nil if only the
+	// present shape. It is called only while Claim reports [seqd.Claim].Reshaped. It is nil if only the
 	// caller of [Issuer.Issue] could have kept such answers.
 	Recall seqd.Recaller
 	// Follows is called before numbers are issued for a request with [seqd.Call].Once, unless the
@@ -343,7 +343,7 @@ func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, c
 		}
 		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
 	}
-	call.Reservation, call.Replayed, err = i.strategy.(seqd.Ledger).HandOut(ctx, o, &call.Sequence) // takes has allowed it
+	call.Reservation, call.Replayed, err = i.can.ledger.HandOut(ctx, o, &call.Sequence) // takes has allowed it
 	if err == nil {
 		call.AnswerKept = false
 	}

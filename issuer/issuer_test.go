@@ -354,6 +354,7 @@ type claims struct {
 	recorded int
 }
 
+func (c *claims) Reshaped() bool                      { return false }
 func (c *claims) Check(context.Context) (bool, error) { return c.fresh, c.check }
 func (c *claims) Record(context.Context) error        { c.recorded++; return nil }
 

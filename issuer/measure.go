@@ -7,11 +7,11 @@ import "github.com/seqd/seqd"
 // types is not defined. Measure is safe for concurrent use. tell is called by one goroutine.
 func (is *Issuer) Measure(tell func(bizType, plugin string, m seqd.Measurement)) {
 	for i := range is.serving() {
-		if m, ok := i.strategy.(seqd.Measurer); ok {
+		if m := abilitiesOf(i.strategy, nil).measurer; m != nil {
 			is.measure(i, "", m, tell)
 		}
 		for _, l := range i.chain {
-			if m, ok := l.Plugin.(seqd.Measurer); ok {
+			if m := skillsOf(l.Plugin).measurer; m != nil {
 				is.measure(i, l.Name, m, tell)
 			}
 		}

@@ -64,8 +64,8 @@ func (i *instance) made(call *seqd.Call) made {
 }
 
 func (i *instance) madeOf(numbers *seqd.Sequence) made {
-	m := made{count: numbers.Len()}
-	if m.ledger, _ = i.strategy.(seqd.Ledger); m.ledger != nil {
+	m := made{count: numbers.Len(), ledger: i.can.ledger}
+	if m.ledger != nil {
 		m.numbers = new(seqd.Sequence)
 		m.numbers.CopyFrom(numbers)
 	}

@@ -37,7 +37,7 @@ func (is *Issuer) ParseOf(ctx context.Context, bizType, id, key string) (seqd.Pa
 		return seqd.Parsed{}, err
 	}
 	most := seqd.MaxNumber
-	if i.parser != nil {
+	if i.can.parser != nil {
 		most = math.MaxInt64
 	}
 	number, err := strconv.ParseInt(shown, 10, 64)
@@ -49,9 +49,9 @@ func (is *Issuer) ParseOf(ctx context.Context, bizType, id, key string) (seqd.Pa
 			shorten(shown), bizType)
 	case i.increment > 1 && number%i.increment != i.offset:
 		return seqd.Parsed{}, seqd.Errorf(seqd.CodeInvalidID, "%d is no number of %s: it issues only those that are %d modulo %d", number, bizType, i.offset, i.increment)
-	case i.parser != nil:
+	case i.can.parser != nil:
 		valid, period, key := p.Valid, p.Period, p.Key
-		p, err = i.parser.Parse(number)
+		p, err = i.can.parser.Parse(number)
 		p.Valid, p.Period, p.Key = p.Valid && valid, period, key
 		return p, err
 	}
@@ -81,9 +81,9 @@ func (is *Issuer) reader(ctx context.Context, bizType string) (*instance, error)
 func (i *instance) read(ctx context.Context, id, key string) (p seqd.Parsed, shown string, err error) {
 	p.Valid, shown = true, id
 	for _, l := range slices.Backward(i.chain) {
-		reader, ok := l.Plugin.(seqd.Reader)
+		reader := skillsOf(l.Plugin).reader
 		switch {
-		case ok:
+		case reader != nil:
 			reading, err := l.read(ctx, reader, shown, seqd.Counter{Period: p.Period, Key: cmp.Or(p.Key, key)})
 			if err != nil {
 				return p, "", err
@@ -103,10 +103,7 @@ func (i *instance) read(ctx context.Context, id, key string) (p seqd.Parsed, sho
 
 func (l *link) read(ctx context.Context, reader seqd.Reader, shown string, of seqd.Counter) (r seqd.Reading, err error) {
 	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
-	if c, ok := reader.(seqd.CounterReader); ok {
-		return c.ReadOf(ctx, shown, of)
-	}
-	return reader.Read(shown)
+	return reader.Read(ctx, shown, of)
 }
 
 // Resource returns what a plugin shows of a biz type, also if the biz type is disabled or cannot
@@ -118,7 +115,7 @@ func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.
 	}
 	defer i.leave()
 	for _, l := range i.chain {
-		if r, ok := l.Plugin.(seqd.Resource); ok && r.ResourceName() == name {
+		if r := skillsOf(l.Plugin).resource; r != nil && r.ResourceName() == name {
 			defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
 			return r.Show(ctx, query)
 		}

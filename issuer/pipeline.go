@@ -298,8 +298,8 @@ func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, 
 // belong to the calls.
 func generateShared(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (keeps bool, err error) {
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	if s, ok := i.strategy.(seqd.PartialGenerator); ok {
-		return true, s.GenerateSome(ctx, n, seq)
+	if i.can.some != nil {
+		return true, i.can.some.GenerateSome(ctx, n, seq)
 	}
 	return false, i.strategy.Generate(ctx, n, seq)
 }

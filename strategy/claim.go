@@ -35,16 +35,13 @@ type Claim struct {
 	Clock *storeclock.Clock
 }
 
-var (
-	_ seqd.Claim    = Claim{}
-	_ seqd.Reshaped = Claim{}
-)
+var _ seqd.Claim = Claim{}
 
 // AnswersLast is for how long an answer may be kept: the largest idempotency.ttl, whatever it is
 // now, and a day for clocks that differ.
 const AnswersLast = (168 + 24) * time.Hour
 
-// Reshaped implements [seqd.Reshaped].
+// Reshaped implements [seqd.Claim].
 func (c Claim) Reshaped() bool {
 	if c.Since == nil {
 		return false

@@ -121,7 +121,7 @@ type Factory struct {
 }
 
 // Reclaimer ends the reservations of a counter of a biz type whose time is over. done is false if
-// the biz type does not issue here, or if its strategy is no [seqd.Reclaimer]. An Issuer is one.
+// the biz type does not issue here, or if its strategy is no [seqd.Ledger]. An Issuer is one.
 type Reclaimer interface {
 	Reclaim(ctx context.Context, bizType, key string, period seqd.Period) (done bool, err error)
 }

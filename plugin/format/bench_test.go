@@ -62,7 +62,7 @@ func BenchmarkRead(b *testing.B) {
 	id := show(b, p, 20261121, 1234)
 	b.ReportAllocs()
 	for b.Loop() {
-		must.Get(p.Read(id))(b)
+		must.Get(p.Read(b.Context(), id, seqd.Counter{}))(b)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 		if got := showKey(t, p, 0, "t.1", 42); got != test.want {
 			t.Errorf("%s shows %s, want %s", test.template, got, test.want)
 		}
-		if r, err := p.Read(test.want); err != nil || r.Shown != "42" || r.Key != "t.1" || r.Invalid {
+		if r, err := p.Read(t.Context(), test.want, seqd.Counter{}); err != nil || r.Shown != "42" || r.Key != "t.1" || r.Invalid {
 			t.Errorf("%s: %s reads as %+v, %v", test.template, test.want, r, err)
 		}
 	}
@@ -78,14 +78,14 @@ func TestReadKeys(t *testing.T) {
 	} {
 		p := mustPlugin(t, Settings{Template: template}, never(), 0)
 		for _, id := range ids {
-			if r, err := p.Read(id); seqd.CodeOf(err) != seqd.CodeInvalidID {
+			if r, err := p.Read(t.Context(), id, seqd.Counter{}); seqd.CodeOf(err) != seqd.CodeInvalidID {
 				t.Errorf("%s reads %q as %+v, %v", template, id, r, err)
 			}
 		}
 	}
 	long := strings.Repeat("k", 64)
 	p := mustPlugin(t, Settings{Template: "{key}-{seq:03}"}, never(), 0)
-	if r, err := p.Read(long + "-042"); err != nil || r.Key != long {
+	if r, err := p.Read(t.Context(), long+"-042", seqd.Counter{}); err != nil || r.Key != long {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -88,7 +88,7 @@ func TestPeriodDates(t *testing.T) {
 			if got := show(t, p, test.period, 7); got != test.want {
 				t.Errorf("%s of %s shows %s, want %s", test.template, test.period, got, test.want)
 			}
-			if r, err := p.Read(test.want); err != nil || r.Period != test.period || r.Shown != "7" {
+			if r, err := p.Read(t.Context(), test.want, seqd.Counter{}); err != nil || r.Period != test.period || r.Shown != "7" {
 				t.Errorf("%s: %s reads as %+v, %v", test.template, test.want, r, err)
 			}
 		}
@@ -146,7 +146,7 @@ func TestOtherCenturies(t *testing.T) {
 	for _, id := range []string{"19991231-7", "21000101-7", "00000101-7", "19260229-7"} {
 		for _, reset := range []seqd.Reset{seqd.ResetDaily, seqd.ResetNever} {
 			p := mustPlugin(t, Settings{Template: "{date:20060102}-{seq}"}, calendar(t, reset, "UTC"), 0)
-			must.Code(t, must.Err(p.Read(id)), seqd.CodeInvalidID, "%s reads with", id)
+			must.Code(t, must.Err(p.Read(t.Context(), id, seqd.Counter{})), seqd.CodeInvalidID, "%s reads with", id)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestOtherCenturies(t *testing.T) {
 func TestDateWithoutYear(t *testing.T) {
 	p := mustPlugin(t, Settings{Template: "{date:0102}-{seq}"}, calendar(t, seqd.ResetNever, "America/New_York"), 0)
 	for _, id := range []string{"0101-7", "0229-7", "1231-7"} {
-		if r, err := p.Read(id); err != nil || r.Shown != "7" {
+		if r, err := p.Read(t.Context(), id, seqd.Counter{}); err != nil || r.Shown != "7" {
 			t.Errorf("%s reads as %+v, %v", id, r, err)
 		}
 	}
@@ -170,10 +170,10 @@ func TestClockChanges(t *testing.T) {
 		for i := range 24 * 4 {
 			clock = start.Add(time.Duration(i) * 15 * time.Minute)
 			id := show(t, p, 0, 5)
-			if _, err := p.Read(id); err != nil {
+			if _, err := p.Read(t.Context(), id, seqd.Counter{}); err != nil {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
 	}
-	must.Code(t, must.Err(p.Read("20260308T0230-5")), seqd.CodeInvalidID, "a time that New York left out gives")
+	must.Code(t, must.Err(p.Read(t.Context(), "20260308T0230-5", seqd.Counter{})), seqd.CodeInvalidID, "a time that New York left out gives")
 }

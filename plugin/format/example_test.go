@@ -26,10 +26,10 @@ func Example() {
 		panic(err)
 	}
 	for _, id := range call.Sequence.IDs() {
-		reading, err := p.Read(id)
+		reading, err := p.Read(context.Background(), id, seqd.Counter{})
 		fmt.Println(id, "is", reading.Shown, "of", reading.Period, err)
 	}
-	reading, err := p.Read("INV-20261121-0000248") // two digits swapped
+	reading, err := p.Read(context.Background(), "INV-20261121-0000248", seqd.Counter{}) // two digits swapped
 	fmt.Println(reading.Invalid, err)
 	// Output:
 	// INV-20261121-0000428 is 42 of 2026-11-21 <nil>

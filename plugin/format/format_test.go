@@ -37,7 +37,7 @@ func (p padder) After(_ context.Context, call *seqd.Call) error {
 	return nil
 }
 
-func (p padder) Read(shown string) (seqd.Reading, error) {
+func (p padder) Read(_ context.Context, shown string, _ seqd.Counter) (seqd.Reading, error) {
 	if len(shown) != p.digits {
 		return seqd.Reading{}, seqd.Errorf(seqd.CodeInvalidID, "%s has not %d digits", shown, p.digits)
 	}
@@ -211,7 +211,7 @@ func TestReadErrors(t *testing.T) {
 		"INV-20261121-0000428\n":             "character 13: the number",
 		strings.Repeat("INV-", 1000):         "character 4",
 	} {
-		if _, err := p.Read(id); seqd.CodeOf(err) != seqd.CodeInvalidID || want != "character 4" && !strings.Contains(err.Error(), want) || len(err.Error()) > 200 {
+		if _, err := p.Read(t.Context(), id, seqd.Counter{}); seqd.CodeOf(err) != seqd.CodeInvalidID || want != "character 4" && !strings.Contains(err.Error(), want) || len(err.Error()) > 200 {
 			t.Errorf("%q gives %v, want %s", id, err, want)
 		}
 	}
@@ -227,7 +227,7 @@ func TestConcurrent(t *testing.T) {
 			for i := range 500 {
 				period := seqd.Period(20261121 + (worker+i)%3)
 				id := show(t, p, period, int64(i))
-				if r, err := p.Read(id); err != nil || r.Period != period || r.Invalid {
+				if r, err := p.Read(t.Context(), id, seqd.Counter{}); err != nil || r.Period != period || r.Invalid {
 					t.Errorf("%s of %s reads as %+v, %v", id, period, r, err)
 				}
 			}

@@ -45,7 +45,7 @@ func FuzzTemplate(f *testing.F) {
 			name = keys[int(day)%len(keys)]
 		}
 		id := showKey(t, p, period, name, number)
-		r, err := p.Read(id)
+		r, err := p.Read(t.Context(), id, seqd.Counter{})
 		shows := period
 		if len(p.dates.layouts) == 0 {
 			shows = 0
@@ -71,7 +71,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id string) {
 		for _, p := range []*Plugin{daily, padded, keyed} {
-			r, err := p.Read(id)
+			r, err := p.Read(t.Context(), id, seqd.Counter{})
 			if err != nil {
 				must.Code(t, err, seqd.CodeInvalidID, "%q", id)
 				continue

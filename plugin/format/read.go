@@ -1,6 +1,7 @@
 package format
 
 import (
+	"context"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -9,7 +10,7 @@ import (
 // Read implements [seqd.Reader]. It cuts an ID into the parts of the template and returns the
 // number as [Plugin.After] received it. If the check digit is wrong, the reading is invalid. Every
 // other text that After never makes is an error.
-func (p *Plugin) Read(id string) (r seqd.Reading, err error) {
+func (p *Plugin) Read(_ context.Context, id string, _ seqd.Counter) (r seqd.Reading, err error) {
 	number, keyed, err := p.lengths(id)
 	if err != nil {
 		return r, err

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd"
 )
 
 func TestTemplateErrors(t *testing.T) {
@@ -92,7 +94,7 @@ func TestGoodTemplates(t *testing.T) {
 		if got := show(t, p, 0, 255); got != want {
 			t.Errorf("%s shows %s, want %s", template, got, want)
 		}
-		if r, err := p.Read(want); err != nil || r.Shown != "255" || r.Invalid {
+		if r, err := p.Read(t.Context(), want, seqd.Counter{}); err != nil || r.Shown != "255" || r.Invalid {
 			t.Errorf("%s: %s reads as %+v, %v", template, want, r, err)
 		}
 	}

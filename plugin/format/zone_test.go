@@ -21,7 +21,7 @@ func TestOffsetWithoutHour(t *testing.T) {
 			for i := range 24 {
 				clock = start.Add(time.Duration(i) * time.Hour)
 				id := show(t, p, 0, 5)
-				if _, err := p.Read(id); err != nil {
+				if _, err := p.Read(t.Context(), id, seqd.Counter{}); err != nil {
 					t.Errorf("%s, issued at %s: %v", id, clock, err)
 					break
 				}

@@ -29,7 +29,7 @@ func Example() {
 		return
 	}
 	for _, id := range call.Sequence.IDs() {
-		reading, err := p.Read(id)
+		reading, err := p.Read(context.Background(), id, seqd.Counter{})
 		fmt.Println(id, reading.Shown, err)
 	}
 	// Output:

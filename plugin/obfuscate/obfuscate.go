@@ -209,13 +209,8 @@ func appendPadded(dst []byte, n uint64, length int) []byte {
 	return dst
 }
 
-// Read implements [seqd.Reader]. It reads IDs that belong to no key and no period.
-func (p *Plugin) Read(shown string) (seqd.Reading, error) {
-	return p.ReadOf(context.Background(), shown, seqd.Counter{})
-}
-
-// ReadOf implements [seqd.CounterReader].
-func (p *Plugin) ReadOf(ctx context.Context, shown string, of seqd.Counter) (seqd.Reading, error) {
+// Read implements [seqd.Reader].
+func (p *Plugin) Read(ctx context.Context, shown string, of seqd.Counter) (seqd.Reading, error) {
 	y, ok := p.parse(shown)
 	if !ok {
 		return seqd.Reading{}, p.invalid()
@@ -262,8 +257,8 @@ func (p *Plugin) Measure(tell func(seqd.Measurement)) {
 }
 
 var (
-	_ seqd.Plugin        = (*Plugin)(nil)
-	_ seqd.CounterReader = (*Plugin)(nil)
-	_ seqd.Measurer      = (*Plugin)(nil)
-	_ seqd.Idler         = (*Plugin)(nil)
+	_ seqd.Plugin   = (*Plugin)(nil)
+	_ seqd.Reader   = (*Plugin)(nil)
+	_ seqd.Measurer = (*Plugin)(nil)
+	_ seqd.Idler    = (*Plugin)(nil)
 )

@@ -54,7 +54,7 @@ func TestIDsAreReadBack(t *testing.T) {
 			if s.Digits > 0 && len(ids[0]) != s.Digits {
 				t.Errorf("%d digits: %d is shown as %s", s.Digits, number, ids[0])
 			}
-			reading, err := p.Read(ids[0])
+			reading, err := p.Read(t.Context(), ids[0], seqd.Counter{})
 			if err != nil || reading != (seqd.Reading{Shown: fmt.Sprint(number)}) {
 				t.Errorf("%d %d: %d is shown as %s, which reads as %+v, error %v", s.Digits, s.Bits, number, ids[0], reading, err)
 			}
@@ -93,7 +93,7 @@ func TestTextsThatAreNoIDs(t *testing.T) {
 		{bits, "-1", "from 0 to 1023"}, {bits, "18446744073709551617", "from 0 to 1023"},
 		{most, never(most, 1<<63), "never issued"}, {most, never(most, 9_999_999_999_999_999_999), "never issued"},
 	} {
-		reading, err := test.p.Read(test.shown)
+		reading, err := test.p.Read(t.Context(), test.shown, seqd.Counter{})
 		if seqd.CodeOf(err) != seqd.CodeInvalidID || !strings.Contains(err.Error(), test.why) || reading != (seqd.Reading{}) {
 			t.Errorf("%.30q: %+v, error %v, want %s", test.shown, reading, err, test.why)
 		}
@@ -241,7 +241,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, p := range plugins {
-			reading, err := p.Read(text)
+			reading, err := p.Read(t.Context(), text, seqd.Counter{})
 			if err != nil {
 				if seqd.CodeOf(err) != seqd.CodeInvalidID {
 					t.Fatal(err)
@@ -301,7 +301,7 @@ func BenchmarkRead(b *testing.B) {
 	p := newPlugin(b, &Settings{Digits: 10, Key: someKey})
 	b.ReportAllocs()
 	for b.Loop() {
-		must.Get(p.Read("0123456789"))(b)
+		must.Get(p.Read(b.Context(), "0123456789", seqd.Counter{}))(b)
 	}
 }
 

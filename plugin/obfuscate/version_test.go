@@ -109,7 +109,7 @@ func TestKeysTellNothingOfOthers(t *testing.T) {
 			if slices.Index(known, id) == i {
 				told++
 			}
-			reading, err := p.ReadOf(t.Context(), id, of)
+			reading, err := p.Read(t.Context(), id, of)
 			if err != nil || reading.Shown != fmt.Sprint(i+1) {
 				t.Errorf("%s of %v reads as %+v, %v", id, of, reading, err)
 			}
@@ -200,7 +200,7 @@ func TestNothingIsGuessed(t *testing.T) {
 	}
 	p.env.OnRecord = func(context.Context) (string, error) { return "", away }
 	must.Is(t, must.Err(shown(p, seqd.Counter{Key: "a"}, 1)), away)
-	must.Is(t, must.Err(p.ReadOf(t.Context(), "000001", seqd.Counter{Key: "a"})), away)
+	must.Is(t, must.Err(p.Read(t.Context(), "000001", seqd.Counter{Key: "a"})), away)
 	for _, of := range []seqd.Counter{{}, {Key: "a"}, {Period: 20261129}} {
 		if ids, err := shown(newCounting(t, s, both, "2 …"), of, 1); !errors.Is(err, errCounter) {
 			t.Errorf("%+v: %v, %v", of, ids, err)
@@ -211,7 +211,7 @@ func TestNothingIsGuessed(t *testing.T) {
 		code seqd.Code
 		says string
 	}{{seqd.Counter{}, seqd.CodeInvalidKey, "name it with key"}, {seqd.Counter{Key: "a"}, seqd.CodeInvalidID, "period"}} {
-		_, err := newCounting(t, s, both, "2 …").ReadOf(t.Context(), "000001", test.of)
+		_, err := newCounting(t, s, both, "2 …").Read(t.Context(), "000001", test.of)
 		if seqd.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%+v: %v", test.of, err)
 		}

@@ -110,7 +110,7 @@ func TestShown(t *testing.T) {
 				seen[id] = f
 				shown, readPeriod := id, seqd.Period(0)
 				for i := len(chain) - 1; i >= 0; i-- {
-					reading, err := chain[i].(seqd.Reader).Read(shown)
+					reading, err := chain[i].(seqd.Reader).Read(t.Context(), shown, seqd.Counter{})
 					if err != nil || reading.Invalid {
 						t.Fatalf("round %d: %s: %s: %v %v", round, text, id, err, reading)
 					}

@@ -224,6 +224,9 @@ func (u unusable) Check(ctx context.Context) (fresh bool, err error) {
 // Record implements [seqd.Claim].
 func (u unusable) Record(ctx context.Context) error { return u.Init(ctx, false) }
 
+// Reshaped implements [seqd.Claim].
+func (unusable) Reshaped() bool { return false }
+
 // Init returns a conflict. [Catalogue.Mend] finds out whether it has passed.
 func (u unusable) Init(context.Context, bool) error {
 	return &seqd.Error{

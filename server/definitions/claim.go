@@ -53,10 +53,7 @@ type claim struct {
 	forced  string            // the shape that was forced upon the definition, "" for none
 }
 
-var (
-	_ seqd.Claim    = claim{}
-	_ seqd.Reshaped = claim{} // by its strategy.Claim
-)
+var _ seqd.Claim = claim{}
 
 // Check implements [seqd.Claim].
 func (c claim) Check(ctx context.Context) (fresh bool, err error) {

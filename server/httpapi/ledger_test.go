@@ -61,9 +61,11 @@ func newBook(keyed bool) *book {
 // HasKeys implements [seqd.Keyed], because a book is the settings of its biz type too.
 func (b *book) HasKeys() bool { return b.keyed }
 
-func (b *book) Init(context.Context, bool) error { return nil }
-func (b *book) Health() error                    { return nil }
-func (b *book) Close(context.Context) error      { return nil }
+func (b *book) Init(context.Context, bool) error                   { return nil }
+func (b *book) Health() error                                      { return nil }
+func (b *book) OnExpired(func(seqd.Expiry))                        {}
+func (b *book) Reclaim(context.Context, string, seqd.Period) error { return nil }
+func (b *book) Close(context.Context) error                        { return nil }
 
 func (b *book) of(key string) *counterBook {
 	if b.counters[key] == nil {

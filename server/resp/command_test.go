@@ -1,6 +1,7 @@
 package resp_test
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"strconv"
@@ -121,7 +122,7 @@ func (telling) Parse(number int64) (seqd.Parsed, error) {
 // dated is a plugin that reads a period.
 type dated struct{ plugin }
 
-func (dated) Read(shown string) (seqd.Reading, error) {
+func (dated) Read(_ context.Context, shown string, _ seqd.Counter) (seqd.Reading, error) {
 	return seqd.Reading{Shown: shown, Period: 20261120}, nil
 }
 

@@ -37,10 +37,12 @@ func newLedger() *ledger { return &ledger{next: map[string]int64{}, list: map[st
 
 var _ seqd.Ledger = (*ledger)(nil)
 
-func (l *ledger) Init(context.Context, bool) error         { return nil }
-func (l *ledger) Close(context.Context) error              { return nil }
-func (l *ledger) Return(*seqd.Sequence, error)             {}
-func (l *ledger) Void(context.Context, seqd.Voiding) error { return nil }
+func (l *ledger) Init(context.Context, bool) error                   { return nil }
+func (l *ledger) Close(context.Context) error                        { return nil }
+func (l *ledger) OnExpired(func(seqd.Expiry))                        {}
+func (l *ledger) Return(*seqd.Sequence, error)                       {}
+func (l *ledger) Void(context.Context, seqd.Voiding) error           { return nil }
+func (l *ledger) Reclaim(context.Context, string, seqd.Period) error { return nil }
 func (l *ledger) Account(context.Context, seqd.AccountQuery) (a seqd.Account, err error) {
 	return a, nil
 }

@@ -104,7 +104,6 @@ type Strategy struct {
 
 var (
 	_ seqd.Ledger           = (*Strategy)(nil)
-	_ seqd.Reclaimer        = (*Strategy)(nil)
 	_ seqd.KeyLister        = (*Strategy)(nil)
 	_ seqd.HealthReporter   = (*Strategy)(nil)
 	_ seqd.DegradedReporter = (*Strategy)(nil)
@@ -330,13 +329,13 @@ func (s *Strategy) Void(ctx context.Context, v seqd.Voiding) error {
 	return err
 }
 
-// Reclaim implements [seqd.Reclaimer].
+// Reclaim implements [seqd.Ledger].
 func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) error {
 	_, err := s.do(ctx, counters.Name{Key: key, Period: period}, ledger.Op{Kind: ledger.Reclaim})
 	return err
 }
 
-// OnExpired implements [seqd.Reclaimer].
+// OnExpired implements [seqd.Ledger].
 func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 
 // Inherit takes over what an earlier strategy of the biz type knew: a store that has less was

@@ -79,7 +79,7 @@ func (r *region) rewrite(dst []byte, _ int64, shown []byte) []byte {
 }
 
 // Read takes the code off again, for GET /seq/{bizType}/parse/{id}.
-func (r *region) Read(shown string) (seqd.Reading, error) {
+func (r *region) Read(_ context.Context, shown string, _ seqd.Counter) (seqd.Reading, error) {
 	rest, ok := strings.CutPrefix(shown, r.settings.Code+"-")
 	if !ok {
 		return seqd.Reading{}, seqd.Errorf(seqd.CodeInvalidID, "the ID does not begin with %s-", r.settings.Code)
