@@ -146,10 +146,10 @@ func (i *instance) allows(want seqd.Want, count int) error {
 		if i.can.ranges == nil {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "the strategy %s of %s hands out no ranges", i.kind, i.name)
 		}
-		for _, l := range i.chain {
-			if !l.Ranges {
+		for _, plug := range i.chain {
+			if !plug.Ranges {
 				return seqd.Errorf(seqd.CodeInvalidRequest,
-					"%s hands out no ranges: the caller issues their numbers later, without the plugin %s", i.name, l.Name)
+					"%s hands out no ranges: the caller issues their numbers later, without the plugin %s", i.name, plug.Name)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// link is a plugin in the chain of one biz type.
-type link struct {
+// chainPlugin is a plugin in the chain of one biz type.
+type chainPlugin struct {
 	seqd.BoundPlugin
 	rejected  seqd.RejectedHandler // the plugin, if it is one
 	abandoned atomic.Int64         // calls that have not returned and that nobody waits for
@@ -23,69 +23,69 @@ type link struct {
 const mostAbandoned = 100
 
 // newChain sorts plugins by their order.
-func newChain(plugins []seqd.BoundPlugin) []*link {
-	chain := make([]*link, len(plugins))
+func newChain(plugins []seqd.BoundPlugin) []*chainPlugin {
+	chain := make([]*chainPlugin, len(plugins))
 	for i, p := range slices.SortedStableFunc(slices.Values(plugins), func(a, b seqd.BoundPlugin) int { return cmp.Compare(a.Order, b.Order) }) {
-		chain[i] = &link{BoundPlugin: p, rejected: skillsOf(p.Plugin).rejected}
+		chain[i] = &chainPlugin{BoundPlugin: p, rejected: skillsOf(p.Plugin).rejected}
 	}
 	return chain
 }
 
-// pass is what one call has waited for on its way through a chain.
-type pass struct {
+// waits is how long one call may still wait, for plugins and for its biz type.
+type waits struct {
 	patience time.Duration // with all plugins that may block
 	deadline time.Time     // for plugins that may block; zero before the first
 	until    time.Time     // deadline for the biz type to be initialised or changed; zero before
 }
 
-func (w *pass) before(ctx context.Context, l *link, call *seqd.Call) error {
-	if l.Quick {
-		return l.callBefore(ctx, call)
+func (w *waits) before(ctx context.Context, plug *chainPlugin, call *seqd.Call) error {
+	if plug.Quick {
+		return plug.callBefore(ctx, call)
 	}
-	return w.apart(ctx, l, call, l.callBefore)
+	return w.apart(ctx, plug, call, plug.callBefore)
 }
 
-func (w *pass) after(ctx context.Context, l *link, call *seqd.Call) error {
-	if l.Quick {
-		return l.callAfter(ctx, call)
+func (w *waits) after(ctx context.Context, plug *chainPlugin, call *seqd.Call) error {
+	if plug.Quick {
+		return plug.callAfter(ctx, call)
 	}
-	return w.apart(ctx, l, call, l.callAfter)
+	return w.apart(ctx, plug, call, plug.callAfter)
 }
 
-func (w *pass) onError(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
-	if l.Quick {
-		return l.callOnError(ctx, call, refusal)
+func (w *waits) onError(ctx context.Context, plug *chainPlugin, call *seqd.Call, refusal *seqd.Error) error {
+	if plug.Quick {
+		return plug.callOnError(ctx, call, refusal)
 	}
-	return w.apart(ctx, l, call, func(ctx context.Context, call *seqd.Call) error { return l.callOnError(ctx, call, refusal) })
+	return w.apart(ctx, plug, call, func(ctx context.Context, call *seqd.Call) error { return plug.callOnError(ctx, call, refusal) })
 }
 
 // rejected calls a plugin that is a [seqd.RejectedHandler].
-func (w *pass) rejected(ctx context.Context, l *link, call *seqd.Call, refusal *seqd.Error) error {
-	if l.Quick {
-		return l.callRejected(ctx, call, refusal)
+func (w *waits) rejected(ctx context.Context, plug *chainPlugin, call *seqd.Call, refusal *seqd.Error) error {
+	if plug.Quick {
+		return plug.callRejected(ctx, call, refusal)
 	}
-	return w.apart(ctx, l, call, func(ctx context.Context, call *seqd.Call) error { return l.callRejected(ctx, call, refusal) })
+	return w.apart(ctx, plug, call, func(ctx context.Context, call *seqd.Call) error { return plug.callRejected(ctx, call, refusal) })
 }
 
-func (l *link) callBefore(ctx context.Context, call *seqd.Call) (err error) {
-	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
-	return l.Plugin.Before(ctx, call)
+func (plug *chainPlugin) callBefore(ctx context.Context, call *seqd.Call) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
+	return plug.Plugin.Before(ctx, call)
 }
 
-func (l *link) callAfter(ctx context.Context, call *seqd.Call) (err error) {
-	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
-	return l.Plugin.After(ctx, call)
+func (plug *chainPlugin) callAfter(ctx context.Context, call *seqd.Call) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
+	return plug.Plugin.After(ctx, call)
 }
 
-func (l *link) callOnError(ctx context.Context, call *seqd.Call, refusal *seqd.Error) (err error) {
-	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
-	l.Plugin.OnError(ctx, call, refusal)
+func (plug *chainPlugin) callOnError(ctx context.Context, call *seqd.Call, refusal *seqd.Error) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
+	plug.Plugin.OnError(ctx, call, refusal)
 	return nil
 }
 
-func (l *link) callRejected(ctx context.Context, call *seqd.Call, refusal *seqd.Error) (err error) {
-	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
-	l.rejected.Rejected(ctx, call, refusal)
+func (plug *chainPlugin) callRejected(ctx context.Context, call *seqd.Call, refusal *seqd.Error) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
+	plug.rejected.Rejected(ctx, call, refusal)
 	return nil
 }
 
@@ -98,9 +98,9 @@ const (
 
 // apart runs f in a goroutine of its own, on a copy of call, and waits for it until the deadline.
 // If f returns in time, call gets what f made of the copy.
-func (w *pass) apart(ctx context.Context, l *link, call *seqd.Call, f func(context.Context, *seqd.Call) error) error {
-	if l.abandoned.Load() >= mostAbandoned {
-		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + l.Name + " hangs", RetryAfter: time.Second}
+func (w *waits) apart(ctx context.Context, plug *chainPlugin, call *seqd.Call, f func(context.Context, *seqd.Call) error) error {
+	if plug.abandoned.Load() >= mostAbandoned {
+		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + plug.Name + " hangs", RetryAfter: time.Second}
 	}
 	if w.deadline.IsZero() {
 		w.deadline = time.Now().Add(w.patience)
@@ -117,7 +117,7 @@ func (w *pass) apart(ctx context.Context, l *link, call *seqd.Call, f func(conte
 	go func() {
 		done <- f(late, own)
 		if !state.CompareAndSwap(running, returned) {
-			l.abandoned.Add(-1)
+			plug.abandoned.Add(-1)
 		}
 	}()
 	select {
@@ -127,23 +127,23 @@ func (w *pass) apart(ctx context.Context, l *link, call *seqd.Call, f func(conte
 		return err
 	case <-late.Done():
 		if state.CompareAndSwap(running, left) {
-			l.abandoned.Add(1)
+			plug.abandoned.Add(1)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + l.Name + " did not return in time", RetryAfter: time.Second}
+		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + plug.Name + " did not return in time", RetryAfter: time.Second}
 	}
 }
 
 // close closes a plugin. It returns when ctx has ended, even if the plugin does not.
-func (l *link) close(ctx context.Context) error {
-	closer := skillsOf(l.Plugin).closer
+func (plug *chainPlugin) close(ctx context.Context) error {
+	closer := skillsOf(plug.Plugin).closer
 	if closer == nil {
 		return nil
 	}
 	done := make(chan error, 1)
-	go func() { done <- l.callClose(ctx, closer) }()
+	go func() { done <- plug.callClose(ctx, closer) }()
 	select {
 	case err := <-done:
 		return err
@@ -160,7 +160,7 @@ func (l *link) close(ctx context.Context) error {
 // closeGrace is how long a plugin may take to return after its context has ended.
 const closeGrace = 200 * time.Millisecond
 
-func (l *link) callClose(ctx context.Context, c seqd.Closer) (err error) {
-	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+func (plug *chainPlugin) callClose(ctx context.Context, c seqd.Closer) (err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
 	return c.Close(ctx)
 }

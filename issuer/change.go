@@ -59,19 +59,19 @@ func (c *changes) end(ctx context.Context) {
 // settled returns the slot of a name and what it holds, after the change under way, and why nothing
 // may issue, if so. A biz type that the issuer does not hold is fetched first. s is nil if there is
 // none.
-func (is *Issuer) settled(ctx context.Context, name string, w *pass) (s *slot, c content, err error) {
+func (is *Issuer) settled(ctx context.Context, name string, w *waits) (s *slot, c slotState, err error) {
 	for {
 		if s = is.names.find(name); s != nil {
 			c = s.look()
 		}
 		switch {
-		case s == nil || c.state == vacant || c.state == dropped:
+		case s == nil || c.kind == vacant || c.kind == dropped:
 			if err := is.fetch(ctx, name, w); err != nil {
-				return nil, content{}, err
+				return nil, slotState{}, err
 			}
-		case c.state == serving:
+		case c.kind == serving:
 			return s, c, nil
-		case c.state == refusing:
+		case c.kind == refusing:
 			return s, c, c.why
 		default:
 			if err := is.wait(ctx, c.change, w); err != nil {
@@ -82,7 +82,7 @@ func (is *Issuer) settled(ctx context.Context, name string, w *pass) (s *slot, c
 }
 
 // wait waits until a change has ended, or as long as requests do.
-func (is *Issuer) wait(ctx context.Context, c *change, w *pass) error {
+func (is *Issuer) wait(ctx context.Context, c *change, w *waits) error {
 	patience := w.timer()
 	select {
 	case <-c.ended:
@@ -113,15 +113,15 @@ func unknown(name string) *seqd.Error {
 // closing. An error says that something did not close well; the change counts all the same. After
 // Close it is [seqd.CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
-	var made *instance
-	err := is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (content, seqd.Strategy) {
+	var next *instance
+	err := is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
 		if is.changes.over() {
 			return refuse(errStopping, nil), nil
 		}
 		after, left, err := is.build(name, build, predecessor)
 		if err == nil {
-			if after.state == serving {
-				made = after.instance
+			if after.kind == serving {
+				next = after.instance
 			}
 			return after, left
 		}
@@ -132,21 +132,21 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 		}
 		return refuse(seqd.AsError(err), nil), predecessor
 	})
-	if made != nil {
-		is.openSoon(made)
+	if next != nil {
+		is.openSoon(next)
 	}
 	return err
 }
 
 // build makes what a slot holds from a definition that is still to be built, and lets its strategy
 // inherit. With an error comes what was built and is not wanted.
-func (is *Issuer) build(name string, build func() (Definition, error), predecessor seqd.Strategy) (c content, left seqd.Strategy, err error) {
+func (is *Issuer) build(name string, build func() (Definition, error), predecessor seqd.Strategy) (c slotState, left seqd.Strategy, err error) {
 	defer recoverFrom(seqd.CodeInternal, "biz type", name, &err)
 	d, err := build()
 	if err != nil {
 		return c, nil, err
 	}
-	c = is.contentOf(d)
+	c = is.stateOf(d)
 	if c.instance != nil {
 		c.instance.late = true
 	}
@@ -166,9 +166,9 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 	if gone && seqd.CheckName(name) == nil && !is.Holds(name) {
 		return nil
 	}
-	return is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (content, seqd.Strategy) {
+	return is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
 		if gone {
-			return content{}, legacyOf(predecessor)
+			return slotState{}, legacyOf(predecessor)
 		}
 		return refuse(why, nil), legacyOf(predecessor)
 	})
@@ -178,7 +178,7 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 // still shows what they know. From then on callers get why. [Issuer.Put] ends this. To disable a
 // biz type with other plugins, use Put with a definition that is Disabled.
 func (is *Issuer) Disable(ctx context.Context, name string, why *seqd.Error) error {
-	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, predecessor seqd.Strategy) (content, seqd.Strategy) {
+	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
 		if before == nil {
 			before = &instance{name: name}
 		}
@@ -187,11 +187,11 @@ func (is *Issuer) Disable(ctx context.Context, name string, why *seqd.Error) err
 }
 
 // change claims the slot of a name, ends the instance in it, and settles the slot with what next
-// returns: the content, and what a later strategy inherits from.
+// returns: the state, and what a later strategy inherits from.
 func (is *Issuer) change(
 	ctx context.Context, name string,
 	end func(before *instance, ctx context.Context) error,
-	next func(before *instance, predecessor seqd.Strategy) (content, seqd.Strategy),
+	next func(before *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy),
 ) error {
 	if err := seqd.CheckName(name); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (is *Issuer) change(
 func (is *Issuer) replace(
 	ctx context.Context, name string, s *slot, c *change,
 	end func(before *instance, ctx context.Context) error,
-	next func(before *instance, predecessor seqd.Strategy) (content, seqd.Strategy),
+	next func(before *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy),
 ) (err error) {
 	before := c.before.instance
 	if before != nil {
@@ -224,7 +224,7 @@ func (is *Issuer) replace(
 }
 
 // finish settles a slot, and closes what Close did not wait for.
-func (is *Issuer) finish(ctx context.Context, name string, s *slot, c *change, after content) error {
+func (is *Issuer) finish(ctx context.Context, name string, s *slot, c *change, after slotState) error {
 	if unwanted := is.settle(name, s, c, after); unwanted != nil {
 		return unwanted.close(ctx)
 	}
@@ -233,7 +233,7 @@ func (is *Issuer) finish(ctx context.Context, name string, s *slot, c *change, a
 
 // settle ends a change of a slot. If Close did not wait for that, the slot refuses, and what it was
 // to hold is stopped and returned to be closed.
-func (is *Issuer) settle(name string, s *slot, c *change, after content) (unwanted *instance) {
+func (is *Issuer) settle(name string, s *slot, c *change, after slotState) (unwanted *instance) {
 	is.changes.mu.Lock()
 	defer is.changes.mu.Unlock()
 	if is.changes.over() {
@@ -242,8 +242,8 @@ func (is *Issuer) settle(name string, s *slot, c *change, after content) (unwant
 		}
 		after = refuse(errStopping, nil)
 	}
-	if after.state == vacant && is.names.drop(name, s, c.record.predecessor) {
-		after.state, c.record.predecessor = dropped, nil
+	if after.kind == vacant && is.names.drop(name, s, c.record.predecessor) {
+		after.kind, c.record.predecessor = dropped, nil
 	}
 	s.settle(c, after)
 	return unwanted

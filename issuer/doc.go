@@ -21,10 +21,10 @@
 //
 // # What an Issuer holds
 //
-//	Issuer        the names of its biz types                             names.go
-//	└─ slot       one for each name; it outlives changes                 slot.go
-//	   └─ instance   one definition at work: strategy and plugins        instance.go, lifecycle.go
-//	      └─ link    one plugin of the instance                          chain.go
+//	Issuer              the names of its biz types                       names.go
+//	└─ slot             one for each name; it outlives changes           slot.go
+//	   └─ instance      one definition at work: strategy and plugins     instance.go, lifecycle.go
+//	      └─ chainPlugin   one plugin of the instance                   chain.go
 //
 // [Issuer.Put], [Issuer.Remove], [Issuer.Disable] and [Issuer.Drop] change what a slot holds, while
 // all other slots serve. A change closes the old strategy before it builds the new one, and passes

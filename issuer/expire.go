@@ -9,8 +9,8 @@ import (
 // Reclaim ends the reservations of a counter of a biz type whose time is over. done is false if the
 // biz type does not issue here, or if its strategy is no [seqd.Ledger].
 func (is *Issuer) Reclaim(ctx context.Context, bizType, key string, period seqd.Period) (done bool, err error) {
-	if _, c, err := is.settled(ctx, bizType, &pass{}); c.state != serving {
-		if c.state == refusing || seqd.CodeOf(err) == seqd.CodeUnknownBizType {
+	if _, c, err := is.settled(ctx, bizType, &waits{}); c.kind != serving {
+		if c.kind == refusing || seqd.CodeOf(err) == seqd.CodeUnknownBizType {
 			err = nil
 		}
 		return false, err
@@ -46,12 +46,12 @@ func (is *Issuer) expired(i *instance, e seqd.Expiry) {
 		return // its handlers are closed
 	}
 	defer i.leave()
-	w := pass{patience: is.patience}
-	for _, l := range i.chain {
-		if l.rejected == nil {
+	w := waits{patience: is.patience}
+	for _, plug := range i.chain {
+		if plug.rejected == nil {
 			continue
 		}
-		if err := w.rejected(ctx, l, call, refusal); err != nil {
+		if err := w.rejected(ctx, plug, call, refusal); err != nil {
 			is.log.Error("plugin failed to handle an expiry", "bizType", i.name, "error", err)
 		}
 	}

@@ -64,7 +64,7 @@ func (c *fetcher) absent(name string) error {
 
 // fetch lets the source put a biz type, once for all callers who wait for it. Fetching goes on
 // without them if they cannot wait any longer.
-func (is *Issuer) fetch(ctx context.Context, name string, w *pass) error {
+func (is *Issuer) fetch(ctx context.Context, name string, w *waits) error {
 	if err := is.fetcher.absent(name); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (is *Issuer) Idle(name string) bool {
 		return true
 	}
 	c := s.look()
-	if c.state == changing {
+	if c.kind == changing {
 		return false
 	}
 	return c.instance == nil || c.instance.idle()
@@ -233,8 +233,8 @@ func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err erro
 	if i := c.before.instance; i != nil && !i.idle() {
 		return false, is.finish(ctx, name, s, c, c.before)
 	}
-	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (content, seqd.Strategy) {
-		return content{}, legacyOf(predecessor)
+	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
+		return slotState{}, legacyOf(predecessor)
 	})
 }
 
@@ -248,8 +248,8 @@ func (i *instance) idle() (idle bool) {
 	if i.used.Swap(false) || i.strategy != nil && !isIdle(abilitiesOf(i.strategy, nil).idler) {
 		return false
 	}
-	for _, l := range i.chain {
-		if !isIdle(skillsOf(l.Plugin).idler) {
+	for _, plug := range i.chain {
+		if !isIdle(skillsOf(plug.Plugin).idler) {
 			return false
 		}
 	}

@@ -25,7 +25,7 @@ type instance struct {
 	form     Form        // of its IDs
 	keyed    bool        // see Keyed
 	reset    seqd.Reset  // see Dated
-	chain    []*link
+	chain    []*chainPlugin
 	strategy seqd.Strategy // nil if there are only plugins, which show what they know
 	name     string
 
@@ -70,9 +70,9 @@ func (is *Issuer) newInstance(d Definition) *instance {
 	if i.rejected == nil {
 		i.rejected = is.rejected
 	}
-	for _, l := range i.chain {
-		i.closes = i.closes || skillsOf(l.Plugin).closer != nil
-		i.form.Plain = i.form.Plain && !l.Rewrites
+	for _, plug := range i.chain {
+		i.closes = i.closes || skillsOf(plug.Plugin).closer != nil
+		i.form.Plain = i.form.Plain && !plug.Rewrites
 	}
 	is.hearExpiries(i)
 	return i
@@ -92,7 +92,7 @@ func (i *instance) atRest() *instance {
 const initWait = 2 * time.Second
 
 // timer rings when the request has waited long enough for its biz type.
-func (w *pass) timer() <-chan time.Time {
+func (w *waits) timer() <-chan time.Time {
 	if w.until.IsZero() {
 		w.until = time.Now().Add(initWait)
 	}
@@ -102,7 +102,7 @@ func (w *pass) timer() <-chan time.Time {
 // initialise makes the instance ready. Callers that come while an attempt is under way share it. If
 // that attempt fails for a reason that an operator mends, it does not count for those who came
 // after it began: the operator may have mended it since.
-func (is *Issuer) initialise(ctx context.Context, i *instance, w *pass) error {
+func (is *Issuer) initialise(ctx context.Context, i *instance, w *waits) error {
 	arrived := time.Now()
 	for {
 		a, err := is.begin(ctx, i)
@@ -240,9 +240,9 @@ func (i *instance) close(ctx context.Context) error {
 	if !i.drain(ctx) {
 		return failed[0]
 	}
-	for _, l := range i.chain {
-		if err := l.close(ctx); err != nil {
-			failed = append(failed, fmt.Errorf("plugin %s: %w", l.Name, err))
+	for _, plug := range i.chain {
+		if err := plug.close(ctx); err != nil {
+			failed = append(failed, fmt.Errorf("plugin %s: %w", plug.Name, err))
 		}
 	}
 	return errors.Join(failed...)

@@ -105,14 +105,14 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
-		slots[n].fill(is.contentOf(d))
+		slots[n].fill(is.stateOf(d))
 		is.names.first[d.BizType.Name] = &slots[n]
 	}
 	return is, nil
 }
 
-// contentOf returns what the slot of a definition holds.
-func (is *Issuer) contentOf(d Definition) content {
+// stateOf returns what the slot of a definition holds.
+func (is *Issuer) stateOf(d Definition) slotState {
 	if d.Disabled != nil {
 		return refuse(d.Disabled, is.newInstance(d).atRest())
 	}
@@ -177,7 +177,7 @@ func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 // issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
 // instance first, it issues from the next one. It returns the slot that it has found last.
 func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, error) {
-	w := pass{patience: is.patience}
+	w := waits{patience: is.patience}
 	for {
 		i := s.enter()
 		if i == nil {
@@ -196,7 +196,7 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, e
 
 // issueFrom issues from an instance. replaced is true if it was stopped because another one
 // replaces it.
-func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *seqd.Call, w *pass) (replaced bool, err error) {
+func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *seqd.Call, w *waits) (replaced bool, err error) {
 	var a request
 	if len(i.chain) > 0 {
 		a = requestOf(call)
@@ -225,10 +225,10 @@ func (is *Issuer) replaced(s *slot, i *instance, err error) bool {
 }
 
 // undo calls OnError of the plugins that were entered.
-func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *pass, entered int, refusal *seqd.Error) {
+func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *waits, entered int, refusal *seqd.Error) {
 	call.Sequence.Reset()
-	for _, l := range i.chain[:entered] {
-		if err := w.onError(ctx, l, call, refusal); err != nil {
+	for _, plug := range i.chain[:entered] {
+		if err := w.onError(ctx, plug, call, refusal); err != nil {
 			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
 		}
 	}
@@ -236,14 +236,14 @@ func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *pas
 
 // find returns the instance of a name, as admit does.
 func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
-	_, i, err := is.admit(ctx, name, &pass{}, show)
+	_, i, err := is.admit(ctx, name, &waits{}, show)
 	return i, err
 }
 
 // admit returns the slot of a name and the instance in it, after the change under way, and enters
 // the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
 // that the issuer does not hold is fetched first. s is nil if there is none.
-func (is *Issuer) admit(ctx context.Context, name string, w *pass, show bool) (s *slot, i *instance, err error) {
+func (is *Issuer) admit(ctx context.Context, name string, w *waits, show bool) (s *slot, i *instance, err error) {
 	for {
 		s, c, err := is.settled(ctx, name, w)
 		switch {
@@ -259,7 +259,7 @@ func (is *Issuer) admit(ctx context.Context, name string, w *pass, show bool) (s
 }
 
 // run calls the plugins and the strategy. It returns how many plugins were entered.
-func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *pass) (entered int, err error) {
+func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *waits) (entered int, err error) {
 	count, want, key, ordered := call.Count, call.Want, call.Key, needsLedger(call)
 	var o seqd.Order
 	if ordered {
@@ -268,8 +268,8 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *pass
 	if err := i.takes(call); err != nil {
 		return 0, err
 	}
-	for _, l := range i.chain {
-		if err := w.before(ctx, l, call); err != nil {
+	for _, plug := range i.chain {
+		if err := w.before(ctx, plug, call); err != nil {
 			return entered, err
 		}
 		entered++
@@ -298,8 +298,8 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *pass
 }
 
 // after calls After of the plugins.
-func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *pass) error {
-	m := i.made(call) // before plugins can change it
+func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *waits) error {
+	m := i.undelivered(call) // before plugins can change it
 	err := is.showAll(ctx, i, call, w)
 	if err != nil {
 		is.abandoned(i, m, err)
@@ -309,18 +309,18 @@ func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *pa
 
 // showAll calls After of the plugins, or, if the numbers were issued before, of those that change
 // how numbers are shown.
-func (is *Issuer) showAll(ctx context.Context, i *instance, call *seqd.Call, w *pass) error {
+func (is *Issuer) showAll(ctx context.Context, i *instance, call *seqd.Call, w *waits) error {
 	count, sum := call.Sequence.Len(), sumOf(&call.Sequence)
 	call.Count = count
-	for _, l := range i.chain {
-		if call.Replayed && !l.Rewrites {
+	for _, plug := range i.chain {
+		if call.Replayed && !plug.Rewrites {
 			continue
 		}
-		if err := w.after(ctx, l, call); err != nil {
+		if err := w.after(ctx, plug, call); err != nil {
 			return err
 		}
 		if err := checkShown(&call.Sequence, sum); err != nil {
-			return fmt.Errorf("plugin %s broke the answer: %w", l.Name, err)
+			return fmt.Errorf("plugin %s broke the answer: %w", plug.Name, err)
 		}
 	}
 	return nil
@@ -365,15 +365,15 @@ func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err 
 
 // reject calls OnError of the plugins that were entered, the plugins that are a
 // [seqd.RejectedHandler], the rejection handler and the observer. It returns what the caller gets.
-func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *pass, entered int, err error) error {
+func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *waits, entered int, err error) error {
 	refusal := seqd.AsError(err)
 	is.logDefect(call, refusal)
 	is.undo(ctx, i, call, w, entered, refusal)
-	for _, l := range i.chain {
-		if l.rejected == nil {
+	for _, plug := range i.chain {
+		if plug.rejected == nil {
 			continue
 		}
-		if err := w.rejected(ctx, l, call, refusal); err != nil {
+		if err := w.rejected(ctx, plug, call, refusal); err != nil {
 			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}

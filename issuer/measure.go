@@ -10,9 +10,9 @@ func (is *Issuer) Measure(tell func(bizType, plugin string, m seqd.Measurement))
 		if m := abilitiesOf(i.strategy, nil).measurer; m != nil {
 			is.measure(i, "", m, tell)
 		}
-		for _, l := range i.chain {
-			if m := skillsOf(l.Plugin).measurer; m != nil {
-				is.measure(i, l.Name, m, tell)
+		for _, plug := range i.chain {
+			if m := skillsOf(plug.Plugin).measurer; m != nil {
+				is.measure(i, plug.Name, m, tell)
 			}
 		}
 	}

@@ -47,8 +47,8 @@ func checkShown(s *seqd.Sequence, sum uint64) error {
 	return nil
 }
 
-// made is the numbers of a call that may still fail.
-type made struct {
+// undelivered is the numbers of a call that may still fail.
+type undelivered struct {
 	count       int
 	ledger      seqd.Ledger    // nil if the strategy is none
 	numbers     *seqd.Sequence // a copy for the ledger
@@ -56,15 +56,15 @@ type made struct {
 	kept        bool           // a repeated request gets the same numbers
 }
 
-// made returns the numbers that a strategy has made for a call.
-func (i *instance) made(call *seqd.Call) made {
-	m := i.madeOf(&call.Sequence)
+// undelivered returns the numbers that a strategy has made for a call.
+func (i *instance) undelivered(call *seqd.Call) undelivered {
+	m := i.undeliveredOf(&call.Sequence)
 	m.reservation, m.kept = call.Reservation.ID, call.Replayed || call.Once != ""
 	return m
 }
 
-func (i *instance) madeOf(numbers *seqd.Sequence) made {
-	m := made{count: numbers.Len(), ledger: i.can.ledger}
+func (i *instance) undeliveredOf(numbers *seqd.Sequence) undelivered {
+	m := undelivered{count: numbers.Len(), ledger: i.can.ledger}
 	if m.ledger != nil {
 		m.numbers = new(seqd.Sequence)
 		m.numbers.CopyFrom(numbers)
@@ -74,7 +74,7 @@ func (i *instance) madeOf(numbers *seqd.Sequence) made {
 
 // abandoned gives numbers back whose call failed after the strategy made them, or, if the strategy
 // accounts for no numbers, reports that they are skipped.
-func (is *Issuer) abandoned(i *instance, m made, why error) {
+func (is *Issuer) abandoned(i *instance, m undelivered, why error) {
 	var err error
 	defer func() {
 		if err != nil {

@@ -33,7 +33,7 @@ func (is *Issuer) Init(ctx context.Context) {
 func (is *Issuer) openAll(ctx context.Context, instances []*instance) (left []*instance) {
 	var mu sync.Mutex // guards left
 	each(instances, func(i *instance) {
-		switch seqd.CodeOf(is.initialise(ctx, i, &pass{})) {
+		switch seqd.CodeOf(is.initialise(ctx, i, &waits{})) {
 		case "", seqd.CodeStopping:
 		case seqd.CodeConflict:
 			time.AfterFunc(retryConflict, func() { is.openSoon(i) })

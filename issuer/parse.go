@@ -80,18 +80,18 @@ func (is *Issuer) reader(ctx context.Context, bizType string) (*instance, error)
 // that the caller named, "" for none.
 func (i *instance) read(ctx context.Context, id, key string) (p seqd.Parsed, shown string, err error) {
 	p.Valid, shown = true, id
-	for _, l := range slices.Backward(i.chain) {
-		reader := skillsOf(l.Plugin).reader
+	for _, plug := range slices.Backward(i.chain) {
+		reader := skillsOf(plug.Plugin).reader
 		switch {
 		case reader != nil:
-			reading, err := l.read(ctx, reader, shown, seqd.Counter{Period: p.Period, Key: cmp.Or(p.Key, key)})
+			reading, err := plug.read(ctx, reader, shown, seqd.Counter{Period: p.Period, Key: cmp.Or(p.Key, key)})
 			if err != nil {
 				return p, "", err
 			}
 			shown, p.Valid = reading.Shown, p.Valid && !reading.Invalid
 			p.Period, p.Key = cmp.Or(p.Period, reading.Period), cmp.Or(p.Key, reading.Key)
-		case l.Rewrites:
-			return p, "", seqd.Errorf(seqd.CodeInvalidID, "IDs of %s cannot be read back: the plugin %s cannot read them", i.name, l.Name)
+		case plug.Rewrites:
+			return p, "", seqd.Errorf(seqd.CodeInvalidID, "IDs of %s cannot be read back: the plugin %s cannot read them", i.name, plug.Name)
 		}
 	}
 	if key != "" && p.Key != "" && p.Key != key {
@@ -101,8 +101,8 @@ func (i *instance) read(ctx context.Context, id, key string) (p seqd.Parsed, sho
 	return p, shown, nil
 }
 
-func (l *link) read(ctx context.Context, reader seqd.Reader, shown string, of seqd.Counter) (r seqd.Reading, err error) {
-	defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+func (plug *chainPlugin) read(ctx context.Context, reader seqd.Reader, shown string, of seqd.Counter) (r seqd.Reading, err error) {
+	defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
 	return reader.Read(ctx, shown, of)
 }
 
@@ -114,9 +114,9 @@ func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.
 		return nil, err
 	}
 	defer i.leave()
-	for _, l := range i.chain {
-		if r := skillsOf(l.Plugin).resource; r != nil && r.ResourceName() == name {
-			defer recoverFrom(seqd.CodePluginPanic, "plugin", l.Name, &err)
+	for _, plug := range i.chain {
+		if r := skillsOf(plug.Plugin).resource; r != nil && r.ResourceName() == name {
+			defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
 			return r.Show(ctx, query)
 		}
 	}

@@ -54,13 +54,13 @@ type pipeline struct {
 	// errs is why calls were refused. A call without an error is done, or it is still to be issued.
 	errs    []error
 	members []member // of the calls through the plugins; nil if there are none
-	pass    pass     // what all calls have waited for together
+	waits   waits    // what all calls have waited for together
 	singly  bool     // a shared Generate failed, so each call has its own
 }
 
 // member is a call of a pipeline, on its way through the plugins.
 type member struct {
-	pass    pass
+	waits   waits
 	paused  time.Time // since when the call waits for others; zero while plugins treat it
 	entered int       // plugins
 	request request   // whatever plugins make of the call
@@ -69,7 +69,7 @@ type member struct {
 // pause begins a time in which other calls are treated, and resume ends it. It does not count as
 // waiting for plugins.
 func (w *member) pause() {
-	if !w.pass.deadline.IsZero() {
+	if !w.waits.deadline.IsZero() {
 		w.paused = time.Now()
 	}
 }
@@ -77,7 +77,7 @@ func (w *member) pause() {
 // resume is described at [member.pause].
 func (w *member) resume() {
 	if !w.paused.IsZero() {
-		w.pass.deadline = w.pass.deadline.Add(time.Since(w.paused))
+		w.waits.deadline = w.waits.deadline.Add(time.Since(w.paused))
 	}
 	w.paused = time.Time{}
 }
@@ -108,7 +108,7 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*seqd.Call, errs []error
 	if valid == 0 {
 		return
 	}
-	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, pass: pass{patience: is.patience}}
+	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, waits: waits{patience: is.patience}}
 	if is.latency == nil {
 		p.run(ctx)
 		return
@@ -131,7 +131,7 @@ func (p *pipeline) run(ctx context.Context) {
 		i := p.slot.enter()
 		if i == nil {
 			var err error
-			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.pass, false); err != nil {
+			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.waits, false); err != nil {
 				for k := range p.pending(from, len(p.calls)) {
 					p.errs[k] = p.refuse(ctx, p.calls[k], seqd.AsError(err))
 				}
@@ -157,8 +157,8 @@ func (p *pipeline) pending(from, to int) func(yield func(k int) bool) {
 // issueFrom issues from an instance, and returns the first call that is left for another one.
 func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next int) {
 	to := p.before(ctx, i, from)
-	made, err := p.generate(ctx, i, from, to)
-	for k := range p.pending(from, made) {
+	supplied, err := p.generate(ctx, i, from, to)
+	for k := range p.pending(from, supplied) {
 		if err := p.finish(ctx, i, k); err != nil && p.replaced(p.slot, i, err) {
 			p.undo(ctx, i, k, to, err) // not only this one: the order of calls is that of numbers
 			return k
@@ -167,10 +167,10 @@ func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next i
 		}
 	}
 	if err != nil && p.replaced(p.slot, i, err) {
-		p.undo(ctx, i, made, to, err)
-		return made
+		p.undo(ctx, i, supplied, to, err)
+		return supplied
 	}
-	for k := range p.pending(made, to) {
+	for k := range p.pending(supplied, to) {
 		p.refuseAt(ctx, i, k, err)
 	}
 	return to
@@ -201,13 +201,13 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	if p.members != nil {
 		way = &p.members[k]
 		way.resume()
-		*way = member{pass: pass{patience: p.patience, deadline: way.pass.deadline}, request: requestOf(call)}
+		*way = member{waits: waits{patience: p.patience, deadline: way.waits.deadline}, request: requestOf(call)}
 	}
 	if err := i.takes(call); err != nil {
 		return err
 	}
-	for _, l := range i.chain {
-		if err := way.pass.before(ctx, l, call); err != nil {
+	for _, plug := range i.chain {
+		if err := way.waits.before(ctx, plug, call); err != nil {
 			return err
 		}
 		way.entered++
@@ -243,28 +243,28 @@ var spare = sync.Pool{New: func() any { return new(seqd.Sequence) }}
 
 // generate makes the numbers of the calls of [from, to). It returns the first call that got none,
 // and why.
-func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (made int, err error) {
+func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (supplied int, err error) {
 	if from == to {
 		return to, nil
 	}
 	if !i.ready.Load() {
-		if err := p.initialise(ctx, i, &p.pass); err != nil {
+		if err := p.initialise(ctx, i, &p.waits); err != nil {
 			return from, err
 		}
 	}
 	numbers := spare.Get().(*seqd.Sequence)
 	defer spare.Put(numbers)
-	for made = from; made < to && err == nil; {
+	for supplied = from; supplied < to && err == nil; {
 		numbers.Reset()
 		prepare(numbers, p.key(from), &p.calls[from].Caller) // all calls have the same key
-		made, err = p.generateSome(ctx, i, made, to, numbers)
+		supplied, err = p.generateSome(ctx, i, supplied, to, numbers)
 	}
-	return made, err
+	return supplied, err
 }
 
 // generateSome makes the numbers of some of the calls of [from, to), and returns the first call
 // that got none. If that is from, err says why.
-func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, numbers *seqd.Sequence) (made int, err error) {
+func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, numbers *seqd.Sequence) (supplied int, err error) {
 	total := 0
 	for k := range p.pending(from, to) {
 		n, _ := p.count(k)
@@ -287,11 +287,11 @@ func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, 
 	if got := numbers.Len(); err == nil && got != total {
 		return from, fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, total)
 	}
-	made = p.share(i, numbers, from, to)
-	if made == from && err == nil {
+	supplied = p.share(i, numbers, from, to)
+	if supplied == from && err == nil {
 		return p.generateRun(ctx, i, from)
 	}
-	return made, err
+	return supplied, err
 }
 
 // generateShared makes numbers for several calls. If it fails and keeps is true, those in seq
@@ -305,7 +305,7 @@ func generateShared(ctx context.Context, i *instance, n int, seq *seqd.Sequence)
 }
 
 // generateRun makes the numbers of a call that wants one run, and got several.
-func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made int, err error) {
+func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (supplied int, err error) {
 	for k := range p.pending(k, len(p.calls)) {
 		n, _ := p.count(k)
 		prepare(&p.calls[k].Sequence, p.key(k), &p.calls[k].Caller)
@@ -322,24 +322,24 @@ func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (made in
 // call gets the front of what is left, which takeFrom cuts off, so no number goes to two calls. If
 // a call wants one run, the rest of a run that is too short or has another stride than 1 is
 // skipped.
-func (p *pipeline) share(i *instance, numbers *seqd.Sequence, from, to int) (made int) {
+func (p *pipeline) share(i *instance, numbers *seqd.Sequence, from, to int) (supplied int) {
 	rest := numbers.Runs() // which it cuts
 	var skipped seqd.Sequence
 	skipped.Inherit(numbers)
-	for made = from; made < to; made++ {
-		if p.errs[made] != nil {
+	for supplied = from; supplied < to; supplied++ {
+		if p.errs[supplied] != nil {
 			continue
 		}
-		n, consecutive := p.count(made)
+		n, consecutive := p.count(supplied)
 		for consecutive && len(rest) > 0 && (rest[0].Count < n || n > 1 && rest[0].Stride != 1) {
 			skipped.Add(rest[0].First, rest[0].Count, rest[0].Stride)
 			rest = rest[1:]
 		}
 		var ok bool
-		if rest, ok = takeFrom(&p.calls[made].Sequence, rest, n); !ok {
+		if rest, ok = takeFrom(&p.calls[supplied].Sequence, rest, n); !ok {
 			break
 		}
-		p.calls[made].Sequence.Inherit(numbers)
+		p.calls[supplied].Sequence.Inherit(numbers)
 	}
 	for _, r := range rest {
 		skipped.Add(r.First, r.Count, r.Stride)
@@ -347,12 +347,12 @@ func (p *pipeline) share(i *instance, numbers *seqd.Sequence, from, to int) (mad
 	if skipped.Len() > 0 {
 		p.skip(i, &skipped)
 	}
-	return made
+	return supplied
 }
 
 // skip gives numbers back that no call got.
 func (p *pipeline) skip(i *instance, numbers *seqd.Sequence) {
-	p.abandoned(i, i.madeOf(numbers), errBroken)
+	p.abandoned(i, i.undeliveredOf(numbers), errBroken)
 }
 
 // finish calls After of the plugins for a call that has its numbers.
@@ -361,7 +361,7 @@ func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 	if p.members != nil {
 		way := &p.members[k]
 		way.resume()
-		if err := p.after(ctx, i, call, &way.pass); err != nil {
+		if err := p.after(ctx, i, call, &way.waits); err != nil {
 			return err
 		}
 		restore(call, i.name, way.request)
@@ -376,10 +376,10 @@ func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err erro
 	for k := range p.pending(from, to) {
 		call := p.calls[k]
 		if call.Sequence.Len() > 0 && k > from {
-			p.abandoned(i, i.made(call), err)
+			p.abandoned(i, i.undelivered(call), err)
 		}
 		p.restore(i, k)
-		p.Issuer.undo(ctx, i, call, p.passOf(k), p.enteredBy(k), seqd.AsError(err))
+		p.Issuer.undo(ctx, i, call, p.waitsOf(k), p.enteredBy(k), seqd.AsError(err))
 		call.Limit = seqd.Limit{}
 		if p.members != nil {
 			p.members[k].pause()
@@ -390,7 +390,7 @@ func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err erro
 // refuseAt refuses one call.
 func (p *pipeline) refuseAt(ctx context.Context, i *instance, k int, err error) {
 	p.restore(i, k)
-	p.errs[k] = p.reject(ctx, i, p.calls[k], p.passOf(k), p.enteredBy(k), err)
+	p.errs[k] = p.reject(ctx, i, p.calls[k], p.waitsOf(k), p.enteredBy(k), err)
 }
 
 // restore takes back what plugins made of a call.
@@ -401,12 +401,12 @@ func (p *pipeline) restore(i *instance, k int) {
 	}
 }
 
-func (p *pipeline) passOf(k int) *pass {
+func (p *pipeline) waitsOf(k int) *waits {
 	if p.members != nil {
 		p.members[k].resume()
-		return &p.members[k].pass
+		return &p.members[k].waits
 	}
-	return &p.pass
+	return &p.waits
 }
 
 func (p *pipeline) enteredBy(k int) int {

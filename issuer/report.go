@@ -45,7 +45,7 @@ func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	if !is.cutOff() {
 		unread = nil
 	}
-	return is.list(most, content.health, unread)
+	return is.list(most, slotState.health, unread)
 }
 
 // cutOff reports whether the issuer holds no biz type beside those that could not be fetched. If it
@@ -68,11 +68,11 @@ func (is *Issuer) Serves() bool {
 	for _, s := range is.names.all() {
 		c := s.look()
 		switch {
-		case c.state == serving && c.instance.starts():
+		case c.kind == serving && c.instance.starts():
 			return false
 		case c.health() != nil:
 			unready = true
-		case c.state == changing, c.state == serving && c.trouble() == nil:
+		case c.kind == changing, c.kind == serving && c.trouble() == nil:
 			issues = true
 		}
 	}
@@ -92,7 +92,7 @@ func (is *Issuer) Holds(name string) bool {
 // error says that there is no such biz type: [seqd.CodeUnknownBizType] or
 // [seqd.CodeInvalidBizType]. Look is safe for concurrent use.
 func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
-	_, c, err := is.settled(ctx, name, &pass{})
+	_, c, err := is.settled(ctx, name, &waits{})
 	state := State{BizType: name, Disabled: c.disabled()}
 	switch code := seqd.CodeOf(err); {
 	case code == seqd.CodeUnknownBizType, code == seqd.CodeInvalidBizType:
@@ -124,7 +124,7 @@ func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	if is.cutOff() {
 		unread = nil
 	}
-	return is.list(most, content.degraded, unread)
+	return is.list(most, slotState.degraded, unread)
 }
 
 // State is the state of a biz type. At most one field besides BizType is set.
@@ -165,7 +165,7 @@ func (is *Issuer) States(tell func(State)) {
 
 // list returns the biz types that there is a reason to list, with others, sorted by name, at most
 // that many, and how many there are.
-func (is *Issuer) list(most int, reason func(content) *seqd.Error, others []Unready) (list []Unready, total int) {
+func (is *Issuer) list(most int, reason func(slotState) *seqd.Error, others []Unready) (list []Unready, total int) {
 	list, total = others, len(others)
 	first := func() {
 		slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })

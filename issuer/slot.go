@@ -16,7 +16,7 @@ import (
 //	serving ─┘                 ├── serving
 //	                           └── dropped
 type slot struct {
-	// serving is the instance of a slot in state serving, else nil. Issuing reads nothing else, so
+	// serving is the instance of a slot of the kind serving, else nil. Issuing reads nothing else, so
 	// slots are small, and close together in memory.
 	serving atomic.Pointer[instance]
 	// record is everything else. Until the first change there is none, and serving says it all.
@@ -26,58 +26,58 @@ type slot struct {
 // record is what a slot holds, and what it keeps for the next definition.
 type record struct {
 	mu sync.Mutex // guards what follows
-	content
+	slotState
 	// predecessor is what the next strategy inherits from, unless the strategy of this instance is
 	// an [seqd.Heir] itself. Only the change under way uses it.
 	predecessor seqd.Strategy
 }
 
-// content is what a slot holds: its state, and what belongs to that state.
-type content struct {
-	state    slotState
+// slotState is what a slot holds.
+type slotState struct {
+	kind     slotKind
 	instance *instance   // serving; or refusing, if there are plugins that show what they know
 	why      *seqd.Error // refusing: the answer to callers
 	change   *change     // changing
 }
 
-// slotState is the state of a slot.
-type slotState uint8
+// slotKind is the kind of a [slotState].
+type slotKind uint8
 
 const (
-	vacant   slotState = iota // there is no such biz type
-	changing                  // a change is under way, which callers wait for
-	serving                   // the instance issues, as soon as it is initialised
-	refusing                  // nothing may issue: disabled, failed to be built, or stopping
-	dropped                   // vacant, and no longer the slot of its name
+	vacant   slotKind = iota // there is no such biz type
+	changing                 // a change is under way, which callers wait for
+	serving                  // the instance issues, as soon as it is initialised
+	refusing                 // nothing may issue: disabled, failed to be built, or stopping
+	dropped                  // vacant, and no longer the slot of its name
 )
 
 // change is a change under way.
 type change struct {
 	record *record // of the slot
-	before content
+	before slotState
 	began  time.Time
 	ended  chan struct{}
 }
 
-// serve is the content of a slot whose instance issues.
-func serve(i *instance) content { return content{state: serving, instance: i} }
+// serve is the state of a slot whose instance issues.
+func serve(i *instance) slotState { return slotState{kind: serving, instance: i} }
 
-// refuse is the content of a slot that refuses. i may be nil.
-func refuse(why *seqd.Error, i *instance) content {
-	return content{state: refusing, why: why, instance: i}
+// refuse is the state of a slot that refuses. i may be nil.
+func refuse(why *seqd.Error, i *instance) slotState {
+	return slotState{kind: refusing, why: why, instance: i}
 }
 
 // fill sets what a new slot holds.
-func (s *slot) fill(c content) {
-	if c.state == serving {
+func (s *slot) fill(c slotState) {
+	if c.kind == serving {
 		s.serving.Store(c.instance)
 	} else {
-		s.record.Store(&record{content: c})
+		s.record.Store(&record{slotState: c})
 	}
 }
 
 // look returns what the slot holds.
-func (s *slot) look() content {
+func (s *slot) look() slotState {
 	i := s.serving.Load() // before record: until there is one, serving does not change
 	r := s.record.Load()
 	if r == nil {
@@ -85,13 +85,13 @@ func (s *slot) look() content {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.content
+	return r.slotState
 }
 
-// unchanged is the content of a slot without a record.
-func unchanged(i *instance) content {
+// unchanged is the state of a slot without a record.
+func unchanged(i *instance) slotState {
 	if i == nil {
-		return content{state: vacant}
+		return slotState{kind: vacant}
 	}
 	return serve(i)
 }
@@ -99,7 +99,7 @@ func unchanged(i *instance) content {
 // recorded returns the record of the slot, and makes it if there is none.
 func (s *slot) recorded() *record {
 	if s.record.Load() == nil {
-		s.record.CompareAndSwap(nil, &record{content: unchanged(s.serving.Load())})
+		s.record.CompareAndSwap(nil, &record{slotState: unchanged(s.serving.Load())})
 	}
 	return s.record.Load()
 }
@@ -120,20 +120,20 @@ func (s *slot) tryClaim() (c *change, ours bool) {
 	r := s.recorded()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state == changing || r.state == dropped {
+	if r.kind == changing || r.kind == dropped {
 		return r.change, false
 	}
-	c = &change{record: r, before: r.content, began: time.Now(), ended: make(chan struct{})}
-	r.content = content{state: changing, change: c}
+	c = &change{record: r, before: r.slotState, began: time.Now(), ended: make(chan struct{})}
+	r.slotState = slotState{kind: changing, change: c}
 	s.serving.Store(nil)
 	return c, true
 }
 
 // settle ends a change. Callers who wait for it find what the slot holds now.
-func (s *slot) settle(c *change, after content) {
+func (s *slot) settle(c *change, after slotState) {
 	c.record.mu.Lock()
-	c.record.content = after
-	if after.state == serving {
+	c.record.slotState = after
+	if after.kind == serving {
 		s.serving.Store(after.instance)
 	}
 	c.record.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *slot) strategy() string {
 }
 
 // health returns why nothing can be issued, if that makes the node unready.
-func (c content) health() *seqd.Error {
+func (c slotState) health() *seqd.Error {
 	if err := c.trouble(); err != nil && !c.bearable(err) {
 		return err
 	}
@@ -169,14 +169,14 @@ func (c content) health() *seqd.Error {
 
 // degraded returns why the biz type issues, but not as it should; or why it does not, if that does
 // not make the node unready.
-func (c content) degraded() *seqd.Error {
+func (c slotState) degraded() *seqd.Error {
 	if err := c.trouble(); err != nil {
 		if c.bearable(err) {
 			return err
 		}
 		return nil
 	}
-	if c.state != serving {
+	if c.kind != serving {
 		return nil
 	}
 	return c.instance.degraded()
@@ -184,14 +184,14 @@ func (c content) degraded() *seqd.Error {
 
 // bearable reports whether this only degrades a node: see [Definition].Aside. After a failover of
 // the store all nodes lack the same counters, and the others go on.
-func (c content) bearable(err *seqd.Error) bool {
-	return c.state == serving && (err.Code == seqd.CodeStoreFailedOver || c.instance.aside && err.Code == seqd.CodeConflict)
+func (c slotState) bearable(err *seqd.Error) bool {
+	return c.kind == serving && (err.Code == seqd.CodeStoreFailedOver || c.instance.aside && err.Code == seqd.CodeConflict)
 }
 
 // trouble returns why nothing can be issued. A biz type that was removed or disabled is no trouble;
 // neither is a change, unless callers give up waiting for it.
-func (c content) trouble() *seqd.Error {
-	switch c.state {
+func (c slotState) trouble() *seqd.Error {
+	switch c.kind {
 	case serving:
 		return c.instance.trouble()
 	case refusing:
@@ -208,7 +208,7 @@ func (c content) trouble() *seqd.Error {
 }
 
 // disabled reports whether an administrator wants the biz type not to issue.
-func (c content) disabled() bool { return c.state == refusing && c.why.Code == seqd.CodeDisabled }
+func (c slotState) disabled() bool { return c.kind == refusing && c.why.Code == seqd.CodeDisabled }
 
 // exists reports whether there is a biz type, as far as callers can tell.
-func (c content) exists() bool { return c.state != vacant && c.state != dropped }
+func (c slotState) exists() bool { return c.kind != vacant && c.kind != dropped }

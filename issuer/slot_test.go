@@ -72,7 +72,7 @@ func TestInstance(t *testing.T) {
 				is, _ := New(nil, Options{Log: slog.New(slog.DiscardHandler)})
 				s := &scripted{outcome: make(chan error)}
 				i := is.newInstance(Definition{Strategy: s})
-				attempt := func() { go func() { _ = is.initialise(t.Context(), i, &pass{}) }(); synctest.Wait() }
+				attempt := func() { go func() { _ = is.initialise(t.Context(), i, &waits{}) }(); synctest.Wait() }
 				for _, outcome := range test.outcomes {
 					attempt()
 					s.outcome <- outcome
@@ -84,7 +84,7 @@ func TestInstance(t *testing.T) {
 				wantPhase(t, i, test.phase)
 				i.stop()
 				wantPhase(t, i, test.stopped)
-				if got := seqd.CodeOf(is.initialise(t.Context(), i, &pass{})); got != seqd.CodeStopping {
+				if got := seqd.CodeOf(is.initialise(t.Context(), i, &waits{})); got != seqd.CodeStopping {
 					t.Errorf("after stop a caller gets %s", got)
 				}
 				if test.open {
@@ -117,7 +117,7 @@ func TestMended(t *testing.T) {
 			i := is.newInstance(Definition{Strategy: s})
 			got, asked := make([]seqd.Code, 3), new(sync.WaitGroup)
 			ask := func(caller int) {
-				asked.Go(func() { got[caller] = seqd.CodeOf(is.initialise(t.Context(), i, &pass{})) })
+				asked.Go(func() { got[caller] = seqd.CodeOf(is.initialise(t.Context(), i, &waits{})) })
 				synctest.Wait()
 			}
 			ask(0)
@@ -154,11 +154,11 @@ func wantPhase(t *testing.T, i *instance, want phase) {
 // TestSlot goes from every state to every other: a change claims the slot, and settles it.
 func TestSlot(t *testing.T) {
 	why, i := seqd.Errorf(seqd.CodeDisabled, "off"), &instance{}
-	contents := map[string]content{
+	states := map[string]slotState{
 		"vacant": {}, "serving": serve(i), "refusing": refuse(why, nil), "at rest": refuse(why, i.atRest()),
 	}
-	for from, before := range contents {
-		for to, after := range contents {
+	for from, before := range states {
+		for to, after := range states {
 			s := new(slot)
 			s.fill(before)
 			wantHeld(t, from, s, before)
@@ -166,7 +166,7 @@ func TestSlot(t *testing.T) {
 			if c.before != before {
 				t.Errorf("%s: the change found %+v", from, c.before)
 			}
-			wantHeld(t, from+", changing", s, content{state: changing, change: c})
+			wantHeld(t, from+", changing", s, slotState{kind: changing, change: c})
 			if other, ours := s.tryClaim(); ours || other != c {
 				t.Errorf("%s: two changes at once", from)
 			}
@@ -180,18 +180,18 @@ func TestSlot(t *testing.T) {
 		}
 	}
 	s := new(slot)
-	s.settle(s.claim(), content{state: dropped})
+	s.settle(s.claim(), slotState{kind: dropped})
 	if c := s.claim(); c != nil {
 		t.Error("a dropped slot was claimed")
 	}
 }
 
-func wantHeld(t *testing.T, what string, s *slot, want content) {
+func wantHeld(t *testing.T, what string, s *slot, want slotState) {
 	t.Helper()
 	if got := s.look(); got != want {
 		t.Errorf("%s: it holds %+v, want %+v", what, got, want)
 	}
-	if i := s.serving.Load(); (i != nil) != (want.state == serving) || i != nil && i != want.instance {
+	if i := s.serving.Load(); (i != nil) != (want.kind == serving) || i != nil && i != want.instance {
 		t.Errorf("%s: %p serves", what, i)
 	}
 }
@@ -202,7 +202,7 @@ func TestDroppedSlot(t *testing.T) {
 	for name, test := range map[string]struct {
 		known bool // at the start
 		heir  bool
-		want  slotState
+		want  slotKind
 		kept  bool
 	}{
 		"added":                {want: dropped},
@@ -221,12 +221,12 @@ func TestDroppedSlot(t *testing.T) {
 			is := must.Get(New(first, Options{Log: slog.New(slog.DiscardHandler)}))(t)
 			if !test.known {
 				s, c := is.names.claim("order")
-				s.settle(c, is.contentOf(d))
+				s.settle(c, is.stateOf(d))
 			}
 			s := is.names.find("order")
 			must.Do(t, is.Remove(t.Context(), "order", nil))
-			if got := s.look().state; got != test.want {
-				t.Errorf("the slot is in state %d, want %d", got, test.want)
+			if got := s.look().kind; got != test.want {
+				t.Errorf("the slot is of kind %d, want %d", got, test.want)
 			}
 			if kept := is.names.find("order") == s; kept != test.kept {
 				t.Errorf("the slot is kept: %v", kept)
