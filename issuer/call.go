@@ -21,9 +21,55 @@ func requestOf(call *seqd.Call) request {
 	return request{call.Count, call.Want, call.Key, call.Once, call.TTL}
 }
 
-// restore takes back what plugins made of a call.
-func restore(call *seqd.Call, bizType string, a request) {
-	call.BizType, call.Count, call.Want, call.Key, call.Once, call.TTL = bizType, a.count, a.want, a.key, a.once, a.ttl
+// progress is one call on its way through an instance.
+type progress struct {
+	call    *seqd.Call
+	asked   request // if there are plugins
+	entered int     // plugins whose Before returned nil
+	waits   waits
+	paused  time.Time // since when the call waits for others; zero while plugins treat it
+}
+
+// before calls Before of the plugins.
+func (p *progress) before(ctx context.Context, i *instance) error {
+	if p.entered = 0; len(i.chain) > 0 {
+		p.asked = requestOf(p.call)
+	}
+	if err := i.takes(p.call); err != nil {
+		return err
+	}
+	for _, plug := range i.chain {
+		if err := p.waits.before(ctx, plug, p.call); err != nil {
+			return err
+		}
+		p.entered++
+	}
+	return nil
+}
+
+// restore takes back what plugins made of the call.
+func (p *progress) restore(i *instance) {
+	if len(i.chain) == 0 {
+		return
+	}
+	call, a := p.call, &p.asked
+	call.BizType, call.Count, call.Want, call.Key, call.Once, call.TTL = i.name, a.count, a.want, a.key, a.once, a.ttl
+}
+
+// pause begins a time in which other calls are treated, and resume ends it. It does not count as
+// waiting for plugins.
+func (p *progress) pause() {
+	if !p.waits.deadline.IsZero() {
+		p.paused = time.Now()
+	}
+}
+
+// resume is described at [progress.pause].
+func (p *progress) resume() {
+	if !p.paused.IsZero() {
+		p.waits.deadline = p.waits.deadline.Add(time.Since(p.paused))
+		p.paused = time.Time{}
+	}
 }
 
 // clearAnswer removes the answer of the previous request from a call.

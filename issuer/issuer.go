@@ -177,16 +177,23 @@ func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 // issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
 // instance first, it issues from the next one. It returns the slot that it has found last.
 func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, error) {
-	w := waits{patience: is.patience}
+	p := progress{call: call, waits: waits{patience: is.patience}}
 	for {
 		i := s.enter()
 		if i == nil {
 			var err error
-			if s, i, err = is.admit(ctx, call.BizType, &w, false); err != nil {
+			if s, i, err = is.admit(ctx, call.BizType, &p.waits, false); err != nil {
 				return s, is.refuse(ctx, call, seqd.AsError(err))
 			}
 		}
-		replaced, err := is.issueFrom(ctx, s, i, call, &w)
+		err := is.run(ctx, i, &p)
+		replaced := err != nil && is.replaced(s, i, err)
+		if replaced {
+			is.undo(ctx, i, &p, seqd.AsError(err))
+			call.Limit = seqd.Limit{} // it was that of another definition
+		} else if err != nil {
+			err = is.reject(ctx, i, &p, err)
+		}
 		i.leave()
 		if !replaced {
 			return s, err
@@ -194,42 +201,18 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, e
 	}
 }
 
-// issueFrom issues from an instance. replaced is true if it was stopped because another one
-// replaces it.
-func (is *Issuer) issueFrom(ctx context.Context, s *slot, i *instance, call *seqd.Call, w *waits) (replaced bool, err error) {
-	var a request
-	if len(i.chain) > 0 {
-		a = requestOf(call)
-	}
-	entered, err := is.run(ctx, i, call, w)
-	if len(i.chain) > 0 {
-		restore(call, i.name, a) // whatever plugins made of it
-	}
-	switch {
-	case err == nil:
-		if !call.Replayed {
-			is.observer.Issued(call.BizType, call.Sequence.Len())
-		}
-		return false, nil
-	case is.replaced(s, i, err):
-		is.undo(ctx, i, call, w, entered, seqd.AsError(err))
-		call.Limit = seqd.Limit{} // it was that of another definition
-		return true, nil
-	}
-	return false, is.reject(ctx, i, call, w, entered, err)
-}
-
 // replaced reports whether an error of an instance came because another one replaces it.
 func (is *Issuer) replaced(s *slot, i *instance, err error) bool {
 	return seqd.CodeOf(err) == seqd.CodeStopping && s.serving.Load() != i && !is.changes.over()
 }
 
-// undo calls OnError of the plugins that were entered.
-func (is *Issuer) undo(ctx context.Context, i *instance, call *seqd.Call, w *waits, entered int, refusal *seqd.Error) {
-	call.Sequence.Reset()
-	for _, plug := range i.chain[:entered] {
-		if err := w.onError(ctx, plug, call, refusal); err != nil {
-			is.log.Error("OnError failed", "bizType", call.BizType, "error", err)
+// undo takes a call back to before its plugins, and calls OnError of those that were entered.
+func (is *Issuer) undo(ctx context.Context, i *instance, p *progress, refusal *seqd.Error) {
+	p.restore(i)
+	p.call.Sequence.Reset()
+	for _, plug := range i.chain[:p.entered] {
+		if err := p.waits.onError(ctx, plug, p.call, refusal); err != nil {
+			is.log.Error("OnError failed", "bizType", i.name, "error", err)
 		}
 	}
 }
@@ -258,25 +241,20 @@ func (is *Issuer) admit(ctx context.Context, name string, w *waits, show bool) (
 	}
 }
 
-// run calls the plugins and the strategy. It returns how many plugins were entered.
-func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *waits) (entered int, err error) {
+// run calls the plugins and the strategy.
+func (is *Issuer) run(ctx context.Context, i *instance, p *progress) (err error) {
+	call := p.call
 	count, want, key, ordered := call.Count, call.Want, call.Key, needsLedger(call)
 	var o seqd.Order
 	if ordered {
 		o = orderOf(call)
 	}
-	if err := i.takes(call); err != nil {
-		return 0, err
-	}
-	for _, plug := range i.chain {
-		if err := w.before(ctx, plug, call); err != nil {
-			return entered, err
-		}
-		entered++
+	if err := p.before(ctx, i); err != nil {
+		return err
 	}
 	if !i.ready.Load() {
-		if err := is.initialise(ctx, i, w); err != nil {
-			return entered, err
+		if err := is.initialise(ctx, i, &p.waits); err != nil {
+			return err
 		}
 	}
 	prepare(&call.Sequence, key, &call.Caller)
@@ -286,15 +264,27 @@ func (is *Issuer) run(ctx context.Context, i *instance, call *seqd.Call, w *wait
 		err = makeNumbers(ctx, i, want, count, &call.Sequence)
 	}
 	if err != nil {
-		return entered, err
+		return err
 	}
 	if got := call.Sequence.Len(); got != count && (want != seqd.OneRange || count != 0) {
-		return entered, fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, count)
+		return fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, count)
 	}
-	if len(i.chain) == 0 {
-		return 0, nil
+	return is.deliver(ctx, i, p)
+}
+
+// deliver calls After of the plugins for a call that has its numbers.
+func (is *Issuer) deliver(ctx context.Context, i *instance, p *progress) error {
+	if len(i.chain) > 0 {
+		p.resume()
+		if err := is.after(ctx, i, p.call, &p.waits); err != nil {
+			return err
+		}
+		p.restore(i)
 	}
-	return entered, is.after(ctx, i, call, w)
+	if !p.call.Replayed {
+		is.observer.Issued(i.name, p.call.Sequence.Len())
+	}
+	return nil
 }
 
 // after calls After of the plugins.
@@ -365,15 +355,15 @@ func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err 
 
 // reject calls OnError of the plugins that were entered, the plugins that are a
 // [seqd.RejectedHandler], the rejection handler and the observer. It returns what the caller gets.
-func (is *Issuer) reject(ctx context.Context, i *instance, call *seqd.Call, w *waits, entered int, err error) error {
-	refusal := seqd.AsError(err)
+func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err error) error {
+	call, refusal := p.call, seqd.AsError(err)
+	is.undo(ctx, i, p, refusal)
 	is.logDefect(call, refusal)
-	is.undo(ctx, i, call, w, entered, refusal)
 	for _, plug := range i.chain {
 		if plug.rejected == nil {
 			continue
 		}
-		if err := w.rejected(ctx, plug, call, refusal); err != nil {
+		if err := p.waits.rejected(ctx, plug, call, refusal); err != nil {
 			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}

@@ -53,33 +53,9 @@ type pipeline struct {
 	calls []*seqd.Call
 	// errs is why calls were refused. A call without an error is done, or it is still to be issued.
 	errs    []error
-	members []member // of the calls through the plugins; nil if there are none
-	waits   waits    // what all calls have waited for together
-	singly  bool     // a shared Generate failed, so each call has its own
-}
-
-// member is a call of a pipeline, on its way through the plugins.
-type member struct {
-	waits   waits
-	paused  time.Time // since when the call waits for others; zero while plugins treat it
-	entered int       // plugins
-	request request   // whatever plugins make of the call
-}
-
-// pause begins a time in which other calls are treated, and resume ends it. It does not count as
-// waiting for plugins.
-func (w *member) pause() {
-	if !w.waits.deadline.IsZero() {
-		w.paused = time.Now()
-	}
-}
-
-// resume is described at [member.pause].
-func (w *member) resume() {
-	if !w.paused.IsZero() {
-		w.waits.deadline = w.waits.deadline.Add(time.Since(w.paused))
-	}
-	w.paused = time.Time{}
+	members []progress // of the calls through the plugins; nil if there are none
+	waits   waits      // what all calls have waited for together
+	singly  bool       // a shared Generate failed, so each call has its own
 }
 
 // issueAll issues calls of one biz type.
@@ -159,7 +135,7 @@ func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next i
 	to := p.before(ctx, i, from)
 	supplied, err := p.generate(ctx, i, from, to)
 	for k := range p.pending(from, supplied) {
-		if err := p.finish(ctx, i, k); err != nil && p.replaced(p.slot, i, err) {
+		if err := p.deliver(ctx, i, k); err != nil && p.replaced(p.slot, i, err) {
 			p.undo(ctx, i, k, to, err) // not only this one: the order of calls is that of numbers
 			return k
 		} else if err != nil {
@@ -180,7 +156,7 @@ func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next i
 // that is left for another instance, or the number of calls.
 func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
 	if len(i.chain) > 0 && p.members == nil {
-		p.members = make([]member, len(p.calls))
+		p.members = make([]progress, len(p.calls))
 	}
 	for k := range p.pending(from, len(p.calls)) {
 		err := p.beforeAt(ctx, i, k)
@@ -196,33 +172,24 @@ func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
 
 // beforeAt calls Before of the plugins for one call.
 func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
-	call := p.calls[k]
-	var way *member
-	if p.members != nil {
-		way = &p.members[k]
-		way.resume()
-		*way = member{waits: waits{patience: p.patience, deadline: way.waits.deadline}, request: requestOf(call)}
+	if p.members == nil {
+		return i.takes(p.calls[k])
 	}
-	if err := i.takes(call); err != nil {
-		return err
+	m := &p.members[k]
+	m.resume()
+	*m = progress{call: p.calls[k], waits: waits{patience: p.patience, deadline: m.waits.deadline}}
+	err := m.before(ctx, i)
+	if err == nil {
+		m.pause()
 	}
-	for _, plug := range i.chain {
-		if err := way.waits.before(ctx, plug, call); err != nil {
-			return err
-		}
-		way.entered++
-	}
-	if way != nil {
-		way.pause()
-	}
-	return nil
+	return err
 }
 
 // count returns how many numbers a call gets, and whether they must be one run.
 func (p *pipeline) count(k int) (count int, consecutive bool) {
 	if p.members != nil {
-		way := &p.members[k]
-		return way.request.count, way.request.want == seqd.Consecutive
+		a := &p.members[k].asked
+		return a.count, a.want == seqd.Consecutive
 	}
 	return p.calls[k].Count, p.calls[k].Want == seqd.Consecutive
 }
@@ -230,9 +197,18 @@ func (p *pipeline) count(k int) (count int, consecutive bool) {
 // key returns the key that a call asked for.
 func (p *pipeline) key(k int) string {
 	if p.members != nil {
-		return p.members[k].request.key
+		return p.members[k].asked.key
 	}
 	return p.calls[k].Key
+}
+
+// at returns the progress of a call that is treated now.
+func (p *pipeline) at(k int) *progress {
+	if p.members == nil {
+		return &progress{call: p.calls[k]}
+	}
+	p.members[k].resume()
+	return &p.members[k]
 }
 
 // errBroken is why numbers were skipped that are no run as long as a call wants.
@@ -355,18 +331,12 @@ func (p *pipeline) skip(i *instance, numbers *seqd.Sequence) {
 	p.abandoned(i, i.undeliveredOf(numbers), errBroken)
 }
 
-// finish calls After of the plugins for a call that has its numbers.
-func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
-	call := p.calls[k]
+// deliver calls After of the plugins for a call that has its numbers.
+func (p *pipeline) deliver(ctx context.Context, i *instance, k int) error {
 	if p.members != nil {
-		way := &p.members[k]
-		way.resume()
-		if err := p.after(ctx, i, call, &way.waits); err != nil {
-			return err
-		}
-		restore(call, i.name, way.request)
+		return p.Issuer.deliver(ctx, i, &p.members[k])
 	}
-	p.observer.Issued(i.name, call.Sequence.Len())
+	p.observer.Issued(i.name, p.calls[k].Sequence.Len())
 	return nil
 }
 
@@ -374,46 +344,19 @@ func (p *pipeline) finish(ctx context.Context, i *instance, k int) error {
 // issue them. Their numbers are skipped; those of from were reported.
 func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err error) {
 	for k := range p.pending(from, to) {
-		call := p.calls[k]
+		call, m := p.calls[k], p.at(k)
 		if call.Sequence.Len() > 0 && k > from {
 			p.abandoned(i, i.undelivered(call), err)
 		}
-		p.restore(i, k)
-		p.Issuer.undo(ctx, i, call, p.waitsOf(k), p.enteredBy(k), seqd.AsError(err))
+		p.Issuer.undo(ctx, i, m, seqd.AsError(err))
 		call.Limit = seqd.Limit{}
-		if p.members != nil {
-			p.members[k].pause()
-		}
+		m.pause()
 	}
 }
 
 // refuseAt refuses one call.
 func (p *pipeline) refuseAt(ctx context.Context, i *instance, k int, err error) {
-	p.restore(i, k)
-	p.errs[k] = p.reject(ctx, i, p.calls[k], p.waitsOf(k), p.enteredBy(k), err)
-}
-
-// restore takes back what plugins made of a call.
-func (p *pipeline) restore(i *instance, k int) {
-	if p.members != nil {
-		way, call := &p.members[k], p.calls[k]
-		restore(call, i.name, way.request)
-	}
-}
-
-func (p *pipeline) waitsOf(k int) *waits {
-	if p.members != nil {
-		p.members[k].resume()
-		return &p.members[k].waits
-	}
-	return &p.waits
-}
-
-func (p *pipeline) enteredBy(k int) int {
-	if p.members != nil {
-		return p.members[k].entered
-	}
-	return 0
+	p.errs[k] = p.reject(ctx, i, p.at(k), err)
 }
 
 // takeFrom appends the first n numbers of runs, which it changes, to s, and returns what is left of
