@@ -221,6 +221,7 @@ func (n *node) kill(powerLost bool) {
 	if n.now == nil {
 		return
 	}
+	n.now.over.Store(true) // before its ports close, or the process seems to have ended by itself
 	if powerLost {
 		n.net.Vanish(n.host)
 	}
