@@ -52,7 +52,8 @@ func (f *fakeRedis) backend(t *testing.T) *idempotency.Redis {
 }
 
 func (f *fakeRedis) client(t *testing.T) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: "nowhere.invalid:1", MaxRetries: -1, Protocol: 2})
+	// To look up a name in a bubble would bind net's resolver to it, and other tests' look-ups would end the process.
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, Protocol: 2})
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(f)
 	return client

@@ -198,7 +198,7 @@ func TestNewNeeds(t *testing.T) {
 			t.Error("settings that are a number are accepted")
 		}
 		settings.Epoch, settings.OfflineStart = s.held().settings.Epoch, 0
-		env.Redis, env.Addr = redis.NewClient(&redis.Options{Addr: "nowhere.invalid:1"}), "127.0.0.1:1"
+		env.Redis, env.Addr = redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), "127.0.0.1:1"
 		for registry, checked := range map[string]bool{registryStore: false, registryRedis: true} {
 			settings.Registry = registry
 			s := must.Get(New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings}))(t)
