@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Many callers share a buffer. Each gets increasing numbers, nobody gets one twice, and none is
@@ -149,29 +148,6 @@ func TestBufferRefused(t *testing.T) {
 	disabled.Store(false)
 	if id, err := b.Next(context.Background()); err != nil || id != "0" {
 		t.Errorf("got %q, %v", id, err)
-	}
-}
-
-// A service that asks callers to wait longer than they do is left alone meanwhile, however often
-// they ask.
-func TestBufferLeavesTheServiceAlone(t *testing.T) {
-	var asked atomic.Int64
-	c := dial(t, Config{Wait: 100 * time.Millisecond, Addrs: []string{start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		w.Header().Set("Retry-After", "40")
-		refuse(w, 503, "starting", "the machine ID is not leased yet")
-	})).URL}})
-	b := must(c.Buffer("order", BufferOptions{}))(t)
-	defer b.Close()
-	const calls = 5
-	for began, i := time.Now(), 0; i < calls; i++ {
-		fails(b.Next(context.Background()))(t, ErrStarting)
-		if n, most := asked.Load(), 1+int64(time.Since(began)/(100*time.Millisecond)); n > most {
-			t.Fatalf("%d requests after %s, want %d at most", n, time.Since(began), most)
-		}
-	}
-	if n := asked.Load(); n != calls {
-		t.Errorf("%d calls one after the other sent %d requests", calls, n)
 	}
 }
 

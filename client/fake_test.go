@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -129,9 +130,15 @@ func start(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// dial returns a client whose calls begin with the first address.
+// patience is how long tests wait for what has to happen, also on a slow machine.
+const patience = 3 * time.Minute
+
+// dial returns a client whose calls begin with the first address. Over a network it is patient.
 func dial(t testing.TB, cfg Config) *Client {
 	t.Helper()
+	if strings.HasPrefix(cfg.Addrs[0], "http://127.") {
+		cfg.Timeout, cfg.Wait = cmp.Or(cfg.Timeout, patience), cmp.Or(cfg.Wait, patience)
+	}
 	c := must(New(cfg))(t)
 	c.preferred.Store(0)
 	t.Cleanup(c.CloseIdleConnections)
@@ -162,7 +169,7 @@ func noLeaks(t *testing.T) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			now := runtime.NumGoroutine()
 			if now <= before {
 				return

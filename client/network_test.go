@@ -201,8 +201,8 @@ func TestConnectionsAreKept(t *testing.T) {
 		_, _ = c.AppendText(ctx, nil, "order", 5000)
 		_, _ = c.Parse(ctx, "order", "7") // refused
 	}
-	// net/http gives a connection up if it learns late that the request was written
-	if n := conns.Load(); n > 5 {
+	// net/http gives a connection up if it learns late that the request was written, as on a busy machine
+	if n := conns.Load(); n > 15 {
 		t.Errorf("%d connections", n)
 	}
 }
@@ -215,7 +215,7 @@ func TestSlowNode(t *testing.T) {
 	quick := httptest.NewServer(s)
 	defer quick.Close()
 	defer slow.Close()
-	c := dial(t, Config{Addrs: []string{slow.URL, quick.URL}, Timeout: 50 * time.Millisecond, Wait: 3 * time.Minute})
+	c := dial(t, Config{Addrs: []string{slow.URL, quick.URL}, Timeout: 50 * time.Millisecond})
 	defer c.CloseIdleConnections()
 	// the quick one may be late too, and is then asked again
 	if id, err := c.Next(context.Background(), "order", IdempotencyKey("k")); err != nil || id != "0" {
@@ -292,7 +292,7 @@ func TestSwallowedHTTP2(t *testing.T) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &mortal{c, &era, era.Load()}, err
 	}
-	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Second, Wait: 2 * time.Minute, Transport: transport})
+	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Second, Transport: transport})
 	defer transport.CloseIdleConnections()
 	for range 2 {
 		if _, err := c.Next(t.Context(), "order", IdempotencyKey(NewIdempotencyKey())); err != nil {
@@ -327,9 +327,7 @@ func (m *mortal) Write(p []byte) (int, error) {
 
 // A request without an answer because nothing listens was certainly not carried out.
 func TestNothingListens(t *testing.T) {
-	node := httptest.NewServer(newService())
-	addr := node.URL
-	node.Close()
+	const addr = "http://127.0.0.1:1"
 	c := dial(t, Config{Addrs: []string{addr}, Wait: -1})
 	_, err := c.Do(context.Background(), Request{Method: "DELETE", Path: "/biz-types/order"})
 	if e := asError(err); !errors.Is(err, ErrUnreachable) || e.Unknown || e.Addr != addr {

@@ -366,3 +366,19 @@ func fromHandler(h http.Handler, r *http.Request) *http.Response {
 	h.ServeHTTP(w, r)
 	return w.Result()
 }
+
+// A service that asks callers to wait longer than they do is left alone meanwhile, however often
+// they ask.
+func TestBufferLeavesTheServiceAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{began: time.Now(), hosts: map[string][]func(*http.Request) (*http.Response, error){"a": {says(503, "starting", "Retry-After", "40")}}}
+		b := must(dial(t, Config{Addrs: []string{"http://a"}, Wait: 100 * time.Millisecond, Transport: s}).Buffer("order", BufferOptions{}))(t)
+		defer b.Close()
+		for range 5 {
+			fails(b.Next(t.Context()))(t, ErrStarting)
+		}
+		if want := []string{"a@0s", "a@100ms", "a@200ms", "a@300ms", "a@400ms"}; !slices.Equal(s.asked, want) {
+			t.Errorf("asked %q, want %q", s.asked, want)
+		}
+	})
+}
