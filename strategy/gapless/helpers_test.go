@@ -21,11 +21,17 @@ func newNode(tb testing.TB, env strategy.Env, settings gapless.Settings) *gaples
 	return must.Get(gapless.New(env, seqd.BizType{Name: "invoice", Strategy: gapless.Name, Settings: &settings}))(tb)
 }
 
+// patient returns settings for a slow machine, which may need longer than callers usually wait.
+func patient() gapless.Settings {
+	settings := gapless.DefaultSettings()
+	settings.AcquireTimeout = time.Minute
+	return settings
+}
+
 // newStrategy returns a strategy over a store, initialised.
 func newStrategy(tb testing.TB, store persist.Store, change func(*gapless.Settings)) *gapless.Strategy {
 	tb.Helper()
-	settings := gapless.DefaultSettings()
-	settings.AcquireTimeout = time.Minute // a slow machine may need longer than callers usually wait
+	settings := patient()
 	if change != nil {
 		change(&settings)
 	}

@@ -16,7 +16,7 @@ import (
 // open returns a strategy that inherits from another one, nil for none.
 func open(t *testing.T, store persist.Store, from seqd.Strategy) *gapless.Strategy {
 	t.Helper()
-	s := newNode(t, strategy.Env{Store: store, Now: time.Now}, gapless.DefaultSettings())
+	s := newNode(t, strategy.Env{Store: store, Now: time.Now}, patient())
 	if from != nil {
 		s.Inherit(from)
 	}

@@ -53,8 +53,8 @@ func (d *daily) node(keep time.Duration) *gapless.Strategy {
 // begun returns a new node whose days are those of a zone, if reshaped since a forced change.
 func (d *daily) begun(keep time.Duration, zone string, reshaped bool) *gapless.Strategy {
 	d.Helper()
-	settings := gapless.DefaultSettings()
-	settings.Reset, settings.TimeZone, settings.AcquireTimeout = seqd.ResetDaily, zone, time.Minute
+	settings := patient()
+	settings.Reset, settings.TimeZone = seqd.ResetDaily, zone
 	s := newNode(d, strategy.Env{Store: d.store, Now: d.now, AnswerTTL: keep, Clock: d.clock()}, settings)
 	if reshaped {
 		s.Reopen()
@@ -387,7 +387,7 @@ func TestRecallInAnyShape(t *testing.T) {
 			env := strategy.Env{
 				Store: d.store, Now: d.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, AnswerTTL: 72 * time.Hour, Clock: d.clock(),
 			}
-			settings := gapless.DefaultSettings()
+			settings := patient()
 			settings.Reset, settings.TimeZone, settings.Keyed = reset, zone, true
 			s := newNode(t, env, settings)
 			var seq seqd.Sequence

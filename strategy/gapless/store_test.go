@@ -40,7 +40,7 @@ func TestBolt(t *testing.T) {
 func TestPeriodsAndDetails(t *testing.T) {
 	store := memory.New(time.Now)
 	t.Cleanup(func() { _ = store.Close() })
-	settings := gapless.DefaultSettings()
+	settings := patient()
 	settings.Reset = seqd.ResetYearly
 	now := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 	s := newNode(t, strategy.Env{Store: store, Now: now, Clock: storeclock.New(store, now, nil)}, settings)

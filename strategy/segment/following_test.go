@@ -22,7 +22,7 @@ import (
 // newFollower is a node with Redis whose sequencer is auto.
 func newFollower(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) *Following {
 	t.Helper()
-	settings := DefaultSettings()
+	settings := usual()
 	if change != nil {
 		change(&settings)
 	}

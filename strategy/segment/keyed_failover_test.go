@@ -21,7 +21,7 @@ import (
 // observedKeys is a node of a keyed biz type with per-node ordering, and what it reports.
 func observedKeys(t *testing.T, store persist.Store, change func(*Settings)) (*Keyed, *observer) {
 	t.Helper()
-	o, settings := &observer{}, DefaultSettings()
+	o, settings := &observer{}, usual()
 	settings.Keyed, settings.Ordering = true, PerNode
 	change(&settings)
 	validate(t, &settings)

@@ -23,7 +23,7 @@ import (
 // keyed is a node of a keyed biz type. redis, if it is not nil, gives the cursor of each counter.
 func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Keyed {
 	t.Helper()
-	settings := DefaultSettings()
+	settings := usual()
 	settings.Keyed, settings.Step, settings.MaxStep = true, 10, 10
 	if change != nil {
 		change(&settings)

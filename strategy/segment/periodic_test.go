@@ -48,7 +48,7 @@ var redisMu sync.Mutex // guards the map of cursors that nodes share
 // each counter.
 func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Periodic {
 	t.Helper()
-	settings := DefaultSettings()
+	settings := usual()
 	change(&settings)
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}

@@ -47,7 +47,7 @@ func anyOf(env strategy.Env, bizType seqd.BizType, redis *redisModel) (counting,
 // spacedNode opens a node of an installation.
 func spacedNode(t testing.TB, store persist.Store, redis *redisModel, o seqd.Observer, change func(*Settings)) *spaced {
 	t.Helper()
-	settings := DefaultSettings()
+	settings := usual()
 	settings.Step, settings.MaxStep = 10, 40
 	change(&settings)
 	validate(t, &settings)
@@ -313,7 +313,7 @@ func TestSpacedHeirs(t *testing.T) {
 			return func(s *Settings) { s.Increment, s.Offset, s.Ordering = increments[k], increments[k]-1, PerNode }
 		}
 		open := func(k int) counting {
-			s := DefaultSettings()
+			s := usual()
 			s.Step, s.MaxStep = 10, 10
 			settings(k)(&s)
 			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
@@ -393,7 +393,7 @@ func TestSpacedKeys(t *testing.T) {
 		if name == "redis" {
 			continue // build needs a server for it
 		}
-		settings := DefaultSettings()
+		settings := usual()
 		settings.Keyed, settings.Step, settings.MaxStep = true, 10, 10
 		ordering(&settings)
 		thirds(2)(&settings)

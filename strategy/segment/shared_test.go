@@ -28,7 +28,7 @@ func newShared(t testing.TB, store persist.Store, redis *redisModel, change func
 
 func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, change func(*Settings)) *Shared {
 	t.Helper()
-	settings := DefaultSettings()
+	settings := usual()
 	if change != nil {
 		change(&settings)
 	}

@@ -114,7 +114,7 @@ func (c hookedShared) Create(ctx context.Context, counter persist.Counter) error
 // newStored is a node that takes from the store. retire, if it is not nil, removes the cursor.
 func newStored(t testing.TB, store persist.Store, retire func(context.Context) error, change func(*Settings)) (*Stored, *observer) {
 	t.Helper()
-	settings, o := DefaultSettings(), &observer{}
+	settings, o := usual(), &observer{}
 	if change != nil {
 		change(&settings)
 	}
