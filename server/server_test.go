@@ -460,7 +460,8 @@ func TestRedisOutOfReach(t *testing.T) {
 func TestRedisThatIsNone(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 5s}\nbizTypes: [{name: order}]", strings.TrimPrefix(web.URL, "http://")))
+	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q]}\nbizTypes: [{name: order}]", strings.TrimPrefix(web.URL, "http://")))
+	cfg.Redis.Timeout = await.Patience // more than a file may say: after a time-out the service would run on
 	err := server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
 	if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), "redis.addrs: ") {
 		t.Errorf("error %v", err)
@@ -496,7 +497,8 @@ func TestRedisThatHangsUp(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], timeout: 5s, tls: {enabled: true, caFile: %s}}\nbizTypes: [{name: order}]", listener.Addr(), ca))
+	cfg := load(t, fmt.Sprintf("store: {driver: memory}\nredis: {addrs: [%q], tls: {enabled: true, caFile: %s}}\nbizTypes: [{name: order}]", listener.Addr(), ca))
+	cfg.Redis.Timeout = await.Patience
 	err = server.Run(t.Context(), cfg, server.WithLogger(slog.New(slog.DiscardHandler)))
 	if !errors.Is(err, rediscursor.ErrUnfit) || !strings.Contains(err.Error(), "redis.tls.certFile: ") {
 		t.Errorf("error %v", err)
