@@ -55,7 +55,7 @@ func onMongo(m *testenv.Mongo, more ...string) []string {
 }
 
 func onRedis(addrs string, more ...string) []string {
-	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_TIMEOUT=5s", "SEQD_REDIS_ADDRS=" + addrs}, more...)
+	return append([]string{"SEQD_STORE_DRIVER=memory", "SEQD_REDIS_ADDRS=" + addrs}, more...)
 }
 
 // everything returns the whole content of a MongoDB database and a Redis server as text.
@@ -199,8 +199,8 @@ func TestSilence(t *testing.T) {
 		return l.Addr().String()
 	}
 	env := []string{
-		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://seqd:" + password + "@" + silent(), "SEQD_STORE_MONGO_TIMEOUT=10s", "SEQD_REDIS_TIMEOUT=5s",
-		"SEQD_SERVER_WRITETIMEOUT=1m", "SEQD_REDIS_ADDRS=" + silent() + "," + silent() + "," + silent(), "SEQD_SERVER_ADDR=" + silent(),
+		"SEQD_STORE_DRIVER=mongo", "SEQD_STORE_MONGO_URI=mongodb://seqd:" + password + "@" + silent(),
+		"SEQD_REDIS_ADDRS=" + silent() + "," + silent() + "," + silent(), "SEQD_SERVER_ADDR=" + silent(),
 	}
 	for _, more := range [][]string{nil, {"SEQD_REDIS_MASTERNAME=m"}} {
 		doctor(t, append(env, more...), 1, "is in use, and not by a seqd", "reach MongoDB at", "clocks")

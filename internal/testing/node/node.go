@@ -98,7 +98,15 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// command returns a command that runs seqd in dir with settings as environment variables. If the
+// patient are settings with which seqd on a slow machine refuses nothing that it could do, as far as it
+// permits. A test of an outage overrides those that it has to wait for.
+var patient = []string{
+	"SEQD_SERVER_READHEADERTIMEOUT=3m", "SEQD_SERVER_READTIMEOUT=3m", "SEQD_SERVER_WRITETIMEOUT=5m", "SEQD_SERVER_STOPTIMEOUT=3m",
+	"SEQD_SEGMENT_ACQUIRETIMEOUT=1m", "SEQD_GAPLESS_ACQUIRETIMEOUT=1m", "SEQD_REDIS_TIMEOUT=5s",
+	"SEQD_STORE_MONGO_TIMEOUT=10s", "SEQD_STORE_POSTGRES_TIMEOUT=10s", "SEQD_STORE_MYSQL_TIMEOUT=10s",
+}
+
+// command returns a command that runs seqd in dir, patiently, with settings as environment variables. If the
 // binary was built with the race detector, a race fails the test.
 func command(t testing.TB, binary, dir string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
@@ -110,8 +118,7 @@ func command(t testing.TB, binary, dir string, env []string, args ...string) *ex
 		}
 	}
 	cmd.Env = append(cmd.Env, "SEQD_SERVER_ADDR=127.0.0.1:0", `SEQD_BIZTYPES=[{"name":"order","start":100}]`)
-	cmd.Env = append(cmd.Env, env...)
-	cmd.Env = append(cmd.Env, reportRaces(t))
+	cmd.Env = slices.Concat(cmd.Env, patient, env, []string{reportRaces(t)})
 	return cmd
 }
 
@@ -141,14 +148,6 @@ func (n *Node) Tool(dir string, args ...string) *exec.Cmd {
 	return command(n.t, binary, dir, []string{"SEQD_CLIENT_ADDR=" + n.URL}, args...)
 }
 
-// patient are settings with which a node on a slow machine refuses nothing that it could answer,
-// as far as seqd permits. A test of an outage overrides those that it has to wait for.
-var patient = []string{
-	"SEQD_SERVER_READHEADERTIMEOUT=3m", "SEQD_SERVER_READTIMEOUT=3m", "SEQD_SERVER_WRITETIMEOUT=5m", "SEQD_SERVER_STOPTIMEOUT=3m",
-	"SEQD_SEGMENT_ACQUIRETIMEOUT=1m", "SEQD_GAPLESS_ACQUIRETIMEOUT=1m", "SEQD_REDIS_TIMEOUT=5s",
-	"SEQD_STORE_MONGO_TIMEOUT=10s", "SEQD_STORE_POSTGRES_TIMEOUT=10s", "SEQD_STORE_MYSQL_TIMEOUT=10s",
-}
-
 // Launch starts seqd in dir with settings as environment variables. It does not wait.
 func Launch(t testing.TB, dir string, env ...string) *Node {
 	t.Helper()
@@ -156,7 +155,7 @@ func Launch(t testing.TB, dir string, env ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{t: t, cmd: command(t, binary, dir, slices.Concat(patient, env)), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
+	n := &Node{t: t, cmd: command(t, binary, dir, env), log: new(logBuffer), exited: make(chan struct{}), client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 		Timeout:   await.Patience, // longer than any node is paused
 	}}
