@@ -33,6 +33,10 @@ func doctor(t *testing.T, env []string, code int, want ...string) string {
 	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("it took %s", took)
 	}
+	misses := func(part string) bool { return !strings.Contains(report, part) }
+	for tries := 0; tries < 5 && (got != code || slices.ContainsFunc(want, misses)) && !misses("store unavailable"); tries++ { // the machine stalled
+		report, got = node.Command(t, t.TempDir(), env, "doctor")
+	}
 	if got != code {
 		t.Errorf("it ended with %d, want %d:\n%s", got, code, report)
 	}

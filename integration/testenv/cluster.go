@@ -61,7 +61,7 @@ func (c *Cluster) meet(ctx context.Context) {
 	}
 	for i, node := range c.Nodes {
 		for _, other := range c.Nodes[:i] { // all pairs, because gossip would take seconds
-			must(c.t, node, "CLUSTER MEET", node.client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, c.buses[other]).Err())
+			must(c.t, node, "CLUSTER MEET", c.introduce(ctx, node, other))
 		}
 	}
 	for _, node := range c.Nodes {
@@ -69,13 +69,25 @@ func (c *Cluster) meet(ctx context.Context) {
 	}
 }
 
-// knowsAll returns an error until a node has shaken hands with all others.
+// introduce lets a node shake hands with another one.
+func (c *Cluster) introduce(ctx context.Context, node, other *Redis) error {
+	return node.client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, c.buses[other]).Err()
+}
+
+// knowsAll returns an error until a node has shaken hands with all others. One that has given up, because
+// the machine stalled, begins again.
 func (c *Cluster) knowsAll(ctx context.Context, node *Redis) error {
 	known, err := node.client.ClusterNodes(ctx).Result()
-	if err == nil && (strings.Count(known, "\n") != len(c.Nodes) || strings.Contains(known, "handshake")) {
-		err = fmt.Errorf("%s knows:\n%s", node.name, known)
+	shakes := strings.Contains(known, "handshake")
+	if err != nil || !shakes && strings.Count(known, "\n") == len(c.Nodes) {
+		return err
 	}
-	return err
+	for _, other := range c.Nodes {
+		if !shakes && !strings.Contains(known, c.ids[other]) {
+			err = errors.Join(err, c.introduce(ctx, node, other))
+		}
+	}
+	return errors.Join(err, fmt.Errorf("%s knows:\n%s", node.name, known))
 }
 
 // share assigns slots and replicas to the masters.
