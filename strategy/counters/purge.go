@@ -71,7 +71,8 @@ const (
 var ErrPurged = errors.New("the period was removed")
 
 // Check returns an error for a period whose counters were removed, or will be soon: one with
-// [ErrPurged], or that of the store. It is called after each allocation.
+// [ErrPurged], or that of the store. It is called after each allocation. Period 0, of numbers that
+// never reset, is never removed.
 func (p *Purger) Check(ctx context.Context, period seqd.Period) error {
 	if t := p.known.Load(); t != nil && p.Keyed && time.Since(t.asked) <= tombstoneTrust {
 		return p.refuse(period, t.period)
@@ -83,6 +84,9 @@ func (p *Purger) Check(ctx context.Context, period seqd.Period) error {
 // created, because only that can repeat numbers: the clocks of a virtual machine that was suspended
 // while the period was purged may not show that its tombstone is out of date.
 func (p *Purger) CheckAnew(ctx context.Context, period seqd.Period) error {
+	if period == 0 {
+		return nil
+	}
 	p.Doubt() // also if the read fails: the counter exists now, and the next call finds it
 	t, err := p.read(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/lockorder"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/counters"
 )
@@ -75,10 +76,76 @@ func (f *family) counter(name counters.Name, part *keyPart) (counting, error) {
 	named := f.bizType
 	named.Name = name.Counter(f.bizType.Name)
 	c, err := f.open(f.env, named, f.bizType.Name, part)
-	if err == nil && name.Period != 0 {
-		c.watch(func(ctx context.Context) error { return storeError(f.purger.Check(ctx, name.Period)) })
+	if p := name.Period; err == nil && p != 0 {
+		c.watch(func(ctx context.Context) error { return storeError(f.purger.Check(ctx, p)) })
 	}
 	return c, err
+}
+
+// openCounter opens a counter, if its period was not removed. It creates a new one. part is nil
+// without keys.
+func (f *family) openCounter(ctx context.Context, name counters.Name, part *keyPart) (counting, error) {
+	if err := name.Period.Check(); err != nil {
+		return nil, err
+	}
+	// Also after the allocation; this avoids a counter that nobody uses.
+	if err := f.purger.Check(ctx, name.Period); err != nil {
+		return nil, storeError(err)
+	}
+	c, err := f.counter(name, part)
+	if err != nil {
+		return nil, err
+	}
+	k := f.memory.Of(name)
+	c.inherit(k)
+	if f.settings.Keyed {
+		err = c.begins(ctx, k == known{})
+	} else {
+		err = f.beginsClaimed(ctx, name, c)
+	}
+	if err != nil {
+		if k != (known{}) && isHopeless(err) {
+			k.refuses = true
+			f.memory.Keep(name, k)
+		}
+		return nil, seqd.AsError(err)
+	}
+	return c, nil
+}
+
+// beginsClaimed opens the counter of a period, and creates it unless it existed before: then it must
+// still exist. The claim of a period is recorded after its counter, as that of a biz type is.
+func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c counting) error {
+	documents := f.env.Store.Documents()
+	claim := persist.Document{
+		Kind: persist.PeriodKind, Key: name.Counter(f.bizType.Name), Revision: 1, Body: Name, Timestamp: f.env.Now().UnixMilli(),
+	}
+	_, err := documents.Read(ctx, claim.Kind, claim.Key)
+	fresh := isNotFound(err)
+	if err != nil && !fresh {
+		return storeError(err)
+	}
+	if err = c.Init(ctx, fresh); err != nil || !fresh {
+		return err
+	}
+	// If the period was purged since the first look, it has left a tombstone, and the counter that
+	// was just created begins a second time.
+	if err = f.purger.CheckAnew(ctx, name.Period); err == nil {
+		err = documents.Create(ctx, claim)
+	}
+	if isExists(err) {
+		return nil
+	}
+	return storeError(err)
+}
+
+// isHopeless reports whether a key has no counter, and gets none now.
+func isHopeless(err error) bool {
+	switch seqd.CodeOf(err) {
+	case seqd.CodeTooManyKeys, seqd.CodeRateLimited, seqd.CodeStoreFailedOver, seqd.CodeConflict, seqd.CodeClockRollback:
+		return true
+	}
+	return false
 }
 
 // closeCounter ends the use of a counter, and forgets it if its period is over. What is known of it

@@ -19,14 +19,6 @@ type keyPart struct {
 	by     string      // who has opened the key
 }
 
-// created is called after a counter was created. It returns an error if the period was purged.
-func (k *keyPart) created(ctx context.Context) error {
-	if k.period == 0 {
-		return nil
-	}
-	return storeError(k.family.purger.CheckAnew(ctx, k.period))
-}
-
 // begins implements [counting]. The first range is in the buffer then.
 func (s *Strategy) begins(ctx context.Context, fresh bool) error {
 	r, err := s.first(ctx, fresh, s.buffer.top())
@@ -152,7 +144,7 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 		s.key.family.purger.Doubt() // it may have been created: the next call reads the tombstone
 		return persist.Range{}, err
 	}
-	if err := s.key.created(ctx); err != nil {
+	if err := storeError(s.key.family.purger.CheckAnew(ctx, s.key.period)); err != nil { // the period was purged
 		s.unborn(ctx, r, err)
 		return persist.Range{}, err
 	}

@@ -134,15 +134,6 @@ func (s *Keyed) ask(ctx context.Context, get func(counting, context.Context, int
 	return err
 }
 
-// isHopeless reports whether a key has no counter, and gets none now.
-func isHopeless(err error) bool {
-	switch seqd.CodeOf(err) {
-	case seqd.CodeTooManyKeys, seqd.CodeRateLimited, seqd.CodeStoreFailedOver, seqd.CodeConflict, seqd.CodeClockRollback:
-		return true
-	}
-	return false
-}
-
 // acquire returns the strategy of a counter, open.
 func (s *Keyed) acquire(ctx context.Context, name counters.Name, by string) (*counters.Entry[counting], error) {
 	if s.settings.NewKeysPerCaller > 0 {
@@ -189,28 +180,7 @@ func (s *Keyed) present() seqd.Period {
 
 // openKey opens the counter of a key.
 func (s *Keyed) openKey(ctx context.Context, name counters.Name, by string) (counting, error) {
-	if err := name.Period.Check(); err != nil {
-		return nil, err
-	}
-	if name.Period != 0 { // also after the allocation; this avoids a counter that nobody uses
-		if err := s.purger.Check(ctx, name.Period); err != nil {
-			return nil, storeError(err)
-		}
-	}
-	c, err := s.counter(name, s.partOf(name.Period, by))
-	if err != nil {
-		return nil, err
-	}
-	k := s.memory.Of(name)
-	c.inherit(k)
-	if err := c.begins(ctx, k == known{}); err != nil {
-		if k != (known{}) && isHopeless(err) {
-			k.refuses = true
-			s.memory.Keep(name, k)
-		}
-		return nil, seqd.AsError(err)
-	}
-	return c, nil
+	return s.openCounter(ctx, name, s.partOf(name.Period, by))
 }
 
 // watchStore asks the store again and again, while it is away: a node that was taken out of

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
-	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/counters"
 )
@@ -200,11 +199,7 @@ func (s *Periodic) prepareNext(v *view) {
 
 // openPeriod opens a period, or leaves it to the next attempt.
 func (s *Periodic) openPeriod(ctx context.Context, name counters.Name, _ string) (counting, error) {
-	c, err := s.counter(name, nil)
-	if err == nil {
-		c.inherit(s.memory.Of(name))
-		err = s.initPeriod(ctx, name, c)
-	}
+	c, err := s.openCounter(ctx, name, nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -218,36 +213,6 @@ func (s *Periodic) openPeriod(ctx context.Context, name counters.Name, _ string)
 	delete(s.failed, name.Period)
 	s.env.Log.Debug("period", "bizType", s.bizType.Name, "period", name.Period)
 	return c, nil
-}
-
-// initPeriod creates the counter of a period unless it existed before: then it must still exist.
-// The claim of a period is recorded after its counter, as that of a biz type is.
-func (s *Periodic) initPeriod(ctx context.Context, name counters.Name, c counting) error {
-	if err := s.purger.Check(ctx, name.Period); err != nil {
-		return storeError(err)
-	}
-	documents := s.env.Store.Documents()
-	claim := persist.Document{
-		Kind: persist.PeriodKind, Key: name.Counter(s.bizType.Name), Revision: 1, Body: Name, Timestamp: s.env.Now().UnixMilli(),
-	}
-	_, err := documents.Read(ctx, claim.Kind, claim.Key)
-	fresh := isNotFound(err)
-	if err != nil && !fresh {
-		return storeError(err)
-	}
-	if err := c.Init(ctx, fresh); err != nil || !fresh {
-		return err
-	}
-	// If the period was purged since the first look, it has left a tombstone, and the counter that
-	// was just created begins a second time.
-	if err := s.purger.Check(ctx, name.Period); err != nil {
-		return storeError(err)
-	}
-	err = documents.Create(ctx, claim)
-	if isExists(err) {
-		return nil
-	}
-	return storeError(err)
 }
 
 // present returns the open strategy of the present period, or why it cannot be opened. It returns
