@@ -33,13 +33,9 @@ type Purger struct {
 	Retention time.Duration
 	// Keyed is whether there is a counter for each key.
 	Keyed bool
-	// Forget removes what is kept of a counter outside the store, after the counter was removed.
-	Forget func(ctx context.Context, name Name)
-	// Running ends Run.
-	Running context.Context
 
-	known  atomic.Pointer[tombstone] // as it was read last; nil if that is not to be relied on
 	purged atomic.Int32              // the period in which Due was last true
+	known  atomic.Pointer[tombstone] // as it was read last; nil if that is not to be relied on
 }
 
 // tombstone is the document that says what was removed.
@@ -136,30 +132,31 @@ func (p *Purger) Due(present seqd.Period) bool {
 	return int32(present) > last && p.Retention > 0 && present.Check() == nil && p.purged.CompareAndSwap(last, int32(present))
 }
 
-// Run waits until the clock was steady for [PurgeDelay], and purges. It logs how that ended.
-func (p *Purger) Run() {
+// Run waits until the clock was steady for [PurgeDelay], and purges, until ctx ends. It logs how that
+// ended. For forget see Purge.
+func (p *Purger) Run(ctx context.Context, forget func(context.Context, Name)) {
 	delay := PurgeDelay
 	if p.Keyed {
 		delay += Spread(PurgeDelay, p.BizType, p.Env.Addr)
 	}
-	if !p.isSettled() || !p.isSteady(delay) {
+	if !p.isSettled(ctx) || !p.isSteady(ctx, delay) {
 		return
 	}
-	removed, err := p.Purge(p.Running)
+	removed, err := p.Purge(ctx, forget)
 	log := p.Env.Log.With("bizType", p.BizType, "counters", removed)
 	switch {
-	case err != nil && p.Running.Err() == nil:
+	case err != nil && ctx.Err() == nil:
 		log.Warn("the counters of past periods could not be removed; the next period tries again", "error", err)
 	case removed > 0:
 		log.Info("the counters of past periods were removed")
 	}
 }
 
-// isSteady waits for a time and reports whether the clock passed with it. It is false if Running
-// has ended.
-func (p *Purger) isSteady(delay time.Duration) bool {
+// isSteady waits for a time and reports whether the clock passed with it. It is false if ctx has
+// ended.
+func (p *Purger) isSteady(ctx context.Context, delay time.Duration) bool {
 	began, real := p.Env.Now(), time.Now()
-	if !Pause(p.Running, delay) {
+	if !Pause(ctx, delay) {
 		return false
 	}
 	if moved := p.Env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
@@ -169,16 +166,16 @@ func (p *Purger) isSteady(delay time.Duration) bool {
 	return true
 }
 
-// isSettled waits until the store's clock has not jumped of late. It is false if Running has ended.
-func (p *Purger) isSettled() bool {
+// isSettled waits until the store's clock has not jumped of late. It is false if ctx has ended.
+func (p *Purger) isSettled(ctx context.Context) bool {
 	for p.Env.Clock != nil {
-		ctx, cancel := context.WithTimeout(p.Running, timeout)
-		settled, err := p.Env.Clock.Settled(ctx, p.Env.Store.Documents())
+		soon, cancel := context.WithTimeout(ctx, timeout)
+		settled, err := p.Env.Clock.Settled(soon, p.Env.Store.Documents())
 		cancel()
 		if settled && err == nil {
 			break
 		}
-		if !Pause(p.Running, time.Minute) {
+		if !Pause(ctx, time.Minute) {
 			return false
 		}
 	}
@@ -186,8 +183,9 @@ func (p *Purger) isSettled() bool {
 }
 
 // Purge removes what is kept of periods that ended longer than Retention ago, and returns of how
-// many counters, also with an error.
-func (p *Purger) Purge(ctx context.Context) (removed int, err error) {
+// many counters, also with an error. It calls forget for each, so that what is kept of it outside the
+// store is removed too.
+func (p *Purger) Purge(ctx context.Context, forget func(context.Context, Name)) (removed int, err error) {
 	keep, err := p.keeps(ctx)
 	if err != nil {
 		return 0, err
@@ -200,7 +198,7 @@ func (p *Purger) Purge(ctx context.Context) (removed int, err error) {
 		return err
 	})
 	for _, names := range p.names(ctx) {
-		n, err := p.removeBefore(ctx, keep, names, buried)
+		n, err := p.removeBefore(ctx, keep, names, buried, forget)
 		if removed += n; err != nil {
 			return removed, err
 		}
@@ -250,7 +248,7 @@ func named[T any](records iter.Seq2[T, error], name func(T) string) iter.Seq2[st
 
 // removeBefore removes the counters of periods before one, several at a time, until one fails, and
 // returns how many. buried is called before the first, and may be called again.
-func (p *Purger) removeBefore(ctx context.Context, keep seqd.Period, names iter.Seq2[string, error], buried func() error) (removed int, err error) {
+func (p *Purger) removeBefore(ctx context.Context, keep seqd.Period, names iter.Seq2[string, error], buried func() error, forget func(context.Context, Name)) (removed int, err error) {
 	var (
 		mu sync.Mutex // guards removed and err
 		wg sync.WaitGroup
@@ -275,7 +273,7 @@ func (p *Purger) removeBefore(ctx context.Context, keep seqd.Period, names iter.
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			done(p.remove(ctx, counter))
+			done(p.remove(ctx, counter, forget))
 		})
 	}
 	wg.Wait()
@@ -292,7 +290,7 @@ func (p *Purger) periodOf(counter string) (period seqd.Period, ok bool) {
 
 // remove removes a counter and its claim, in this order: a claim without a counter is refused, a
 // counter without a claim would be taken for a new one.
-func (p *Purger) remove(ctx context.Context, counter string) (removed int, err error) {
+func (p *Purger) remove(ctx context.Context, counter string, forget func(context.Context, Name)) (removed int, err error) {
 	err = p.Env.Store.Counters().Delete(ctx, counter)
 	if !p.Keyed && (err == nil || isNotFound(err)) {
 		err = p.Env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1)
@@ -301,7 +299,7 @@ func (p *Purger) remove(ctx context.Context, counter string) (removed int, err e
 		return 0, err
 	}
 	if name, ok := ParseName(p.BizType, counter); ok { // otherwise it is the counter of places
-		p.Forget(ctx, name)
+		forget(ctx, name)
 	}
 	return 1, nil
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-func purger(ctx context.Context, store persist.Store, now func() time.Time, reset seqd.Reset) *Purger {
+func purger(store persist.Store, now func() time.Time, reset seqd.Reset) *Purger {
 	return &Purger{
 		Env: &strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler)}, BizType: "order",
-		Calendar: &Calendar{Calendar: seqd.Calendar{Reset: reset, Zone: time.UTC}}, Running: ctx,
+		Calendar: &Calendar{Calendar: seqd.Calendar{Reset: reset, Zone: time.UTC}},
 	}
 }
 
@@ -49,12 +49,12 @@ func TestBuryTogether(t *testing.T) {
 	for _, before := range []seqd.Period{0, 20000101} {
 		for _, other := range []seqd.Period{20000103, 20000105, 20000107} {
 			store := memory.New(time.Now)
-			raised := purger(t.Context(), store, time.Now, seqd.ResetDaily)
+			raised := purger(store, time.Now, seqd.ResetDaily)
 			if before > 0 {
 				must.Do(t, raised.bury(t.Context(), before))
 			}
 			race := &meanwhile{store, func() { must.Do(t, raised.bury(t.Context(), other)) }}
-			must.Do(t, purger(t.Context(), race, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
+			must.Do(t, purger(race, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
 			if got := must.Get(raised.read(t.Context()))(t); got.period != max(other, 20000105) {
 				t.Errorf("%s, meanwhile %s: the tombstone is of %s", before, other, got.period)
 			}
@@ -65,9 +65,9 @@ func TestBuryTogether(t *testing.T) {
 // A tombstone of another length that does not cover a period is an error: nothing may be removed.
 func TestBuryBelowAnotherLength(t *testing.T) {
 	store := memory.New(time.Now)
-	must.Do(t, purger(t.Context(), store, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
+	must.Do(t, purger(store, time.Now, seqd.ResetDaily).bury(t.Context(), 20000105))
 	for period, covered := range map[seqd.Period]bool{19991201: true, 20000101: false} {
-		if err := purger(t.Context(), store, time.Now, seqd.ResetMonthly).bury(t.Context(), period); (err == nil) != covered {
+		if err := purger(store, time.Now, seqd.ResetMonthly).bury(t.Context(), period); (err == nil) != covered {
 			t.Errorf("bury %s: %v", period, err)
 		}
 	}
@@ -80,12 +80,12 @@ func TestSettles(t *testing.T) {
 		now := func() time.Time { return time.Now().Add(ahead) }
 		store := memory.New(now)
 		running, end := context.WithCancel(t.Context())
-		p := purger(running, store, now, seqd.ResetDaily)
+		p := purger(store, now, seqd.ResetDaily)
 		p.Env.Clock = storeclock.New(store, now, nil)
 		settles := func(within time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if settled := p.isSettled(); !settled || time.Since(began) > within || time.Since(began) < within-time.Hour {
+			if settled := p.isSettled(running); !settled || time.Since(began) > within || time.Since(began) < within-time.Hour {
 				t.Errorf("settled %t after %v, want %v", settled, time.Since(began), within)
 			}
 		}
@@ -96,7 +96,7 @@ func TestSettles(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		ahead *= 2
 		go end()
-		if p.isSettled() {
+		if p.isSettled(running) {
 			t.Error("it is settled after the end")
 		}
 	})
@@ -104,7 +104,7 @@ func TestSettles(t *testing.T) {
 
 // Only counters of this biz type, and of periods of this length, are removed.
 func TestPeriodOf(t *testing.T) {
-	p := purger(t.Context(), nil, time.Now, seqd.ResetDaily)
+	p := purger(nil, time.Now, seqd.ResetDaily)
 	for name, ok := range map[string]bool{
 		"order@20261120": true, "order/a@20261120": true, "order/@20261120": true,
 		"order/a": false, "order": false, "invoice/a@20261120": false, "order/a@x": false, "order/a@202611": false,

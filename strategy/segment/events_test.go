@@ -78,7 +78,7 @@ func TestEventsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, own := newStrategy(t, memory.New(time.Now), nil)
 		keys, watchers := &observer{}, 0
-		p := pulse{tell: keys.Event, log: func(error) {}, watch: func() { watchers++ }}
+		p := pulse{tell: func(err error) { keys.Event(seqd.Event{Err: err}) }, watch: func() { watchers++ }}
 		for i, step := range []struct {
 			err      error
 			p, s     error // what is said then
@@ -118,7 +118,7 @@ func TestEventsOfKeys(t *testing.T) {
 	if o.count(seqd.EventAbandoned) != 1 || o.numbers(seqd.EventAbandoned) != 2 {
 		t.Errorf("events %+v", o.events)
 	}
-	ended(t, s)
+	closed(t, s)
 }
 
 // A range of a period that was removed while it was allocated is abandoned.

@@ -1,9 +1,13 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/lockorder"
@@ -12,8 +16,8 @@ import (
 	"github.com/seqd/seqd/strategy/counters"
 )
 
-// family is the counters of a biz type that has several: one for each period, each key, or both. It
-// is what [Periodic] and [Keyed] have in common.
+// family issues the numbers of a biz type that has several counters: one for each period, each key,
+// or both. Each of them has a strategy of its own while it is open. It is safe for concurrent use.
 type family struct {
 	env      strategy.Env
 	bizType  seqd.BizType
@@ -24,13 +28,26 @@ type family struct {
 	memory   counters.Memory[known] // of counters that are not open, from closed ones and the previous strategy
 	purger   counters.Purger
 
+	view atomic.Pointer[view] // without keys: what the last caller who asked the calendar found
+	keys *keys                // nil without keys
+
 	running context.Context // what runs in the background; until close
 	end     context.CancelFunc
 
 	mu     lockorder.Inner // guards what follows
 	closed bool
-	work   sync.WaitGroup // goroutines; added to under mu and before closed
+	again  bool                          // reopen runs
+	work   sync.WaitGroup                // goroutines; added to under mu and before closed
+	failed map[seqd.Period]failedOpening // without keys: periods that could not be opened at the last attempt
 }
+
+var (
+	_ seqd.Strategy         = (*family)(nil)
+	_ seqd.KeyLister        = (*family)(nil)
+	_ seqd.HealthReporter   = (*family)(nil)
+	_ seqd.DegradedReporter = (*family)(nil)
+	_ seqd.DetailReporter   = (*family)(nil)
+)
 
 // counting is the strategy of one counter.
 type counting interface {
@@ -58,14 +75,92 @@ type counting interface {
 // opener is [count], or what a test has in its place.
 type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (counting, error)
 
-func (f *family) init(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) {
-	f.env, f.bizType, f.settings, f.open = env, bizType, settings, open
+// newFamily makes the strategy of a biz type that has several counters. It does no I/O.
+func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *family {
+	f := &family{env: env, bizType: bizType, settings: settings, open: open}
 	f.calendar.Calendar = settings.Calendar()
 	f.running, f.end = context.WithCancel(context.Background())
-	f.purger = counters.Purger{
-		Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed,
-		Forget: f.forget, Running: f.running,
+	f.purger = counters.Purger{Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed}
+	f.memory.Least = knownPeriods
+	o := counters.Options[counting]{
+		Most: mostSpans, Wait: settings.AcquireTimeout, Timeout: fetchDeadline, Context: f.running,
+		Open: f.openPeriod, Close: f.closeCounter,
 	}
+	if settings.Keyed {
+		f.memory.Least = max(counters.Remembered, settings.LiveKeys)
+		f.keys = &keys{pulse: pulse{tell: f.tellStore, watch: func() { f.start(f.watchStore) }}}
+		f.keys.New = f.newPart
+		o.Most, o.MostEach, o.Idle, o.Open = settings.LiveKeys, settings.LiveKeysPerCaller, idleKey, f.openCounter
+	}
+	f.set = counters.NewSet(o)
+	return f
+}
+
+// Init opens the present period, or, with keys, makes sure that the store can be read: counters are
+// created when their keys are used. A period whose counter was lost does not affect other periods:
+// it is refused when it is used.
+func (f *family) Init(ctx context.Context, _ bool) error {
+	if f.settings.Keyed {
+		return storeError(f.keys.Of(f.present().Period).places.Look(ctx))
+	}
+	_, err := f.turn(ctx)
+	if seqd.CodeOf(err) == seqd.CodeConflict {
+		return nil
+	}
+	return err
+}
+
+// Generate adds n numbers of the key of seq, and of the period that is present when the call begins.
+func (f *family) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return f.ask(ctx, counting.Generate, n, seq)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (f *family) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, f)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (f *family) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, f)
+}
+
+// GenerateRange refuses: a caller would issue the numbers of a period after its end, and each key
+// that has ever handed out a range would need a floor.
+func (f *family) GenerateRange(context.Context, int64, *seqd.Sequence) error {
+	why := "its numbers reset"
+	if f.settings.Keyed {
+		why = "it counts for each key on its own"
+	}
+	return seqd.Errorf(seqd.CodeInvalidRequest, "%s hands out no ranges: %s", f.bizType.Name, why)
+}
+
+// some implements [takesSome].
+func (f *family) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return f.ask(ctx, counting.some, n, seq)
+}
+
+// ask gets numbers of a counter.
+func (f *family) ask(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
+	if f.settings.Keyed {
+		return f.askKey(ctx, get, n, seq)
+	}
+	return f.askPeriod(ctx, get, n, seq)
+}
+
+// never is the only period of numbers that do not reset.
+var never = counters.Span{Until: math.MaxInt64}
+
+// present returns the present period.
+func (f *family) present() *counters.Span {
+	if !f.resets() {
+		return &never
+	}
+	span := f.calendar.Present(f.env.Now())
+	if f.purger.Due(span.Period) {
+		f.start(func() { f.purger.Run(f.running, f.forget) })
+	}
+	return span
 }
 
 // resets reports whether there is a counter for each period.
@@ -82,9 +177,8 @@ func (f *family) counter(name counters.Name, part *keyPart) (counting, error) {
 	return c, err
 }
 
-// openCounter opens a counter, if its period was not removed. It creates a new one. part is nil
-// without keys.
-func (f *family) openCounter(ctx context.Context, name counters.Name, part *keyPart) (counting, error) {
+// openCounter opens a counter, if its period was not removed. It creates a new one.
+func (f *family) openCounter(ctx context.Context, name counters.Name, by string) (counting, error) {
 	if err := name.Period.Check(); err != nil {
 		return nil, err
 	}
@@ -92,7 +186,7 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, part *keyP
 	if err := f.purger.Check(ctx, name.Period); err != nil {
 		return nil, storeError(err)
 	}
-	c, err := f.counter(name, part)
+	c, err := f.counter(name, f.partOf(name.Period, by))
 	if err != nil {
 		return nil, err
 	}
@@ -139,15 +233,6 @@ func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c counti
 	return storeError(err)
 }
 
-// isHopeless reports whether a key has no counter, and gets none now.
-func isHopeless(err error) bool {
-	switch seqd.CodeOf(err) {
-	case seqd.CodeTooManyKeys, seqd.CodeRateLimited, seqd.CodeStoreFailedOver, seqd.CodeConflict, seqd.CodeClockRollback:
-		return true
-	}
-	return false
-}
-
 // closeCounter ends the use of a counter, and forgets it if its period is over. What is known of it
 // is kept.
 func (f *family) closeCounter(ctx context.Context, name counters.Name, c counting) error {
@@ -173,6 +258,80 @@ func (f *family) skipped(n int64, why error) {
 	}
 }
 
+// looks is how many open keys stand for all of them.
+const looks = 16
+
+// shown returns counters that stand for all: some of the open keys, or the one of the present
+// period. If that is not open, it returns why; neither before the first request.
+func (f *family) shown() ([]counting, *seqd.Error) {
+	if f.settings.Keyed {
+		return f.set.Some(looks), nil
+	}
+	p := f.calendar.Now(f.env.Now())
+	if err := p.Check(); err != nil {
+		return nil, seqd.AsError(err)
+	}
+	if c, ok := f.set.Peek(counters.Name{Period: p}); ok {
+		return []counting{c}, nil
+	}
+	if v := f.view.Load(); v != nil && v.Period == p && f.isClosed() {
+		return []counting{v.counting}, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return nil, f.failed[p].err
+}
+
+// Health returns why the present period, or no key, can get a number, as far as the counters that
+// are open show.
+func (f *family) Health() error {
+	shown, none := f.shown()
+	if none != nil {
+		return none
+	}
+	var first error
+	for _, c := range shown {
+		err := c.Health()
+		if err == nil {
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return cmp.Or(first, storeError(f.away()))
+}
+
+// Degraded returns why some get no numbers, or not as they should, as far as the counters that are
+// open show.
+func (f *family) Degraded() *seqd.Error {
+	if away := f.away(); away != nil {
+		return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; the numbers in hand are still issued", Err: away}
+	}
+	shown, _ := f.shown()
+	for _, c := range shown {
+		if err := c.Degraded(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Details implements [seqd.DetailReporter].
+func (f *family) Details() map[string]any {
+	details := make(map[string]any)
+	if f.resets() {
+		details["period"] = f.calendar.Now(f.env.Now()).String()
+	}
+	if f.settings.Keyed {
+		details["openKeys"], details["keys"], details["maxKeys"] = f.set.Len(), f.keys.Of(f.present().Period).places.Taken(), f.settings.MaxKeys
+	}
+	if shown, _ := f.shown(); len(shown) > 0 {
+		if d, ok := shown[0].(seqd.DetailReporter); ok {
+			maps.Copy(details, d.Details())
+		}
+	}
+	return details
+}
+
 // start runs a function in the background unless the strategy is closing.
 func (f *family) start(do func()) bool {
 	f.mu.Lock()
@@ -195,8 +354,9 @@ func (f *family) isClosed() bool {
 	return f.closed
 }
 
-// close ends issuing and closes every counter. Only the first call does anything.
-func (f *family) close(ctx context.Context) error {
+// Close ends issuing and gives back the numbers that only this node had, of every counter, and the
+// places of keys. Only the first call does anything.
+func (f *family) Close(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
@@ -213,5 +373,11 @@ func (f *family) close(ctx context.Context) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	return errors.Join(err, f.set.Close(ctx))
+	err = errors.Join(err, f.set.Close(ctx))
+	if f.keys != nil {
+		for _, part := range f.keys.All() {
+			err = errors.Join(err, part.places.Close(ctx))
+		}
+	}
+	return err
 }

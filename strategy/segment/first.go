@@ -13,7 +13,6 @@ import (
 // keyPart is what the counters of all keys share that belong to one biz type and period.
 type keyPart struct {
 	places *counters.Places
-	pulse  *pulse
 	family *family
 	period seqd.Period // 0 if numbers never reset
 	by     string      // who has opened the key
@@ -110,7 +109,7 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 // have to be reported and none of the biz type's keys was read for that in the last second. The
 // zero Counter says that nothing is known. No number depends on it.
 func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
-	if !lossy(s.env.Store) || !s.key.pulse.looks() {
+	if !lossy(s.env.Store) || !s.key.family.keys.looks() {
 		return persist.Counter{}
 	}
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)

@@ -39,7 +39,7 @@ type knowing interface {
 var (
 	_ seqd.Testator = (*Strategy)(nil)
 	_ seqd.Testator = (*Shared)(nil)
-	_ seqd.Testator = (*Periodic)(nil)
+	_ seqd.Testator = (*family)(nil)
 )
 
 // legacy is what stays of a closed strategy of one counter.

@@ -12,8 +12,7 @@ var (
 	_ seqd.Idler = (*Shared)(nil)
 	_ seqd.Idler = (*Stored)(nil)
 	_ seqd.Idler = (*Following)(nil)
-	_ seqd.Idler = (*Periodic)(nil)
-	_ seqd.Idler = (*Keyed)(nil)
+	_ seqd.Idler = (*family)(nil)
 	_ seqd.Idler = (*spaced)(nil)
 )
 
@@ -33,12 +32,11 @@ func (s *Stored) Idle() bool { return s.Health() == nil }
 // Idle implements [seqd.Idler].
 func (f *Following) Idle() bool { return f.present.Load().Idle() }
 
-// Idle implements [seqd.Idler].
-func (s *Periodic) Idle() bool {
+// Idle implements [seqd.Idler]. A key that is closed retires its cursor, if that may be behind.
+func (f *family) Idle() bool {
 	idle := true
-	s.set.Each(func(_ counters.Name, c counting) { idle = idle && c.Idle() })
+	if !f.settings.Keyed {
+		f.set.Each(func(_ counters.Name, c counting) { idle = idle && c.Idle() })
+	}
 	return idle
 }
-
-// Idle implements [seqd.Idler]. A key that is closed retires its cursor, if that may be behind.
-func (s *Keyed) Idle() bool { return true }

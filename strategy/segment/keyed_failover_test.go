@@ -19,7 +19,7 @@ import (
 )
 
 // observedKeys is a node of a keyed biz type with per-node ordering, and what it reports.
-func observedKeys(t *testing.T, store persist.Store, change func(*Settings)) (*Keyed, *observer) {
+func observedKeys(t *testing.T, store persist.Store, change func(*Settings)) (*family, *observer) {
 	t.Helper()
 	o, settings := &observer{}, usual()
 	settings.Keyed, settings.Ordering = true, PerNode
@@ -27,7 +27,7 @@ func observedKeys(t *testing.T, store persist.Store, change func(*Settings)) (*K
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o, Addr: strconv.Itoa(rand.Int())}
 	built := must.Get(build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}))(t)
-	return built.(*Keyed), o
+	return built.(*family), o
 }
 
 // The gap of a key follows the step in the counter's record, although the first range of a node is
@@ -65,7 +65,7 @@ func TestGapOfAColdKey(t *testing.T) {
 				for _, n := range held {
 					issued[n] = true
 				}
-				for _, s := range []*Keyed{b, a} {
+				for _, s := range []*family{b, a} {
 					more, _, err := of(t.Context(), s, "t", 500)
 					must.Do(t, err)
 					for _, n := range more {
@@ -78,8 +78,8 @@ func TestGapOfAColdKey(t *testing.T) {
 				if events.count(seqd.EventStoreFailedOver) != 1 || events.count(seqd.EventStoreBehind) != 0 {
 					t.Errorf("events %v", events.counts)
 				}
-				ended(t, a)
-				ended(t, b)
+				closed(t, a)
+				closed(t, b)
 			})
 		})
 	}
@@ -95,7 +95,7 @@ func TestFailoverOfColdKeysIsReported(t *testing.T) {
 		for _, key := range keys {
 			wantOf(t, first, key, 1, "[1]")
 		}
-		ended(t, first)
+		closed(t, first)
 		store.failOver(store.copied())
 		s, events := observedKeys(t, store, few)
 		for i, key := range keys {
@@ -107,7 +107,7 @@ func TestFailoverOfColdKeysIsReported(t *testing.T) {
 		if n := events.count(seqd.EventStoreFailedOver); n != 2 || events.numbers(seqd.EventStoreFailedOver) != 1000 {
 			t.Errorf("%d events of %d numbers", n, events.numbers(seqd.EventStoreFailedOver))
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -127,7 +127,7 @@ func TestGapOfARetiredCursor(t *testing.T) {
 		must.Get(store.Counters().Allocate(context.Background(), req))(t)
 		before := must.Get(store.Counters().Read(t.Context(), "invoice/t"))(t)
 		store.failOver(store.copied())
-		ended(t, s)
+		closed(t, s)
 		after, err := store.Counters().Read(t.Context(), "invoice/t")
 		if err != nil || after.FailedOver || after.Max < before.Max+100_000 {
 			t.Errorf("%+v, before it was %+v, %v", after, before, err)
@@ -173,12 +173,12 @@ func TestSequencedKeyIsNotRetired(t *testing.T) {
 				} else {
 					takeOver()
 				}
-				ended(t, alone)
+				closed(t, alone)
 				if epoch, err := store.Counters().Epoch(t.Context(), "invoice/t"); err != nil || epoch != persist.StoreEpoch {
 					t.Errorf("the epoch is %q, %v", epoch, err)
 				}
 				takeOver()
-				ended(t, next)
+				closed(t, next)
 			})
 		})
 	}
@@ -218,7 +218,7 @@ func TestSuspendedWhilePurged(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, reads fail %t", name, fails), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					store := buryingStore{newHooked(), new(atomic.Bool)}
-					node := func() *Keyed {
+					node := func() *family {
 						var redis map[string]*redisModel
 						if name == "redis" {
 							redis = map[string]*redisModel{}
@@ -227,13 +227,13 @@ func TestSuspendedWhilePurged(t *testing.T) {
 					}
 					first, suspended, other := node(), node(), node()
 					wantOf(t, first, "t", 1, "[1]")
-					for _, s := range []*Keyed{suspended, other} {
+					for _, s := range []*family{suspended, other} {
 						if _, _, err := of(t.Context(), s, "x", 1); err != nil { // it knows the tombstone
 							t.Fatal(err)
 						}
 					}
-					ended(t, first)
-					p := suspended.present()
+					closed(t, first)
+					p := suspended.present().Period
 					mark := persist.PurgedDocument("invoice", int64(p), 1, 0)
 					must.Do(t, store.Documents().Create(t.Context(), mark))
 					counters := must.Get(store.Counters().List(t.Context(), "", 100))(t)
@@ -313,6 +313,6 @@ func TestRetiringFails(t *testing.T) {
 				t.Errorf("the counter is %+v, and %d was issued", got, held[0])
 			}
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }

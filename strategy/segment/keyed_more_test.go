@@ -42,7 +42,7 @@ func TestKeysAfterFailover(t *testing.T) {
 				copied := store.copied()
 				wantOf(t, first, "a", 30, fmt.Sprint(upTo(2, 31)))
 				wantOf(t, first, "lost", 1, "[1]")
-				ended(t, first)
+				closed(t, first)
 				store.failOver(copied)
 				s := keyed(t, store, time.Now, redis, change)
 				if got, _, err := of(t.Context(), s, "a", 1); err != nil || got[0] <= 1000 {
@@ -59,7 +59,7 @@ func TestKeysAfterFailover(t *testing.T) {
 				}
 				store.confirm()
 				wantOf(t, s, "new", 1, "[1]")
-				ended(t, s)
+				closed(t, s)
 			})
 		})
 	}
@@ -94,7 +94,7 @@ func TestLostKeyIsRefused(t *testing.T) {
 						t.Errorf("got %v, %v", got, err)
 					}
 				}
-				ended(t, s)
+				closed(t, s)
 			})
 		})
 	}
@@ -112,7 +112,7 @@ func TestReopenedWhileItCloses(t *testing.T) {
 		if waited := time.Since(began); waited != time.Second {
 			t.Errorf("it waited %s", waited)
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestCursorBehindIsRetired(t *testing.T) {
 		if err != nil || next[0] <= got[0] {
 			t.Errorf("%v after %v, %v", next, got, err)
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -174,8 +174,8 @@ func TestPurgedKeys(t *testing.T) {
 		if keys, err := s.Keys(t.Context(), "", 100); err != nil || len(keys) != 60 {
 			t.Errorf("%d keys, %v", len(keys), err)
 		}
-		ended(t, s)
-		ended(t, late)
+		closed(t, s)
+		closed(t, late)
 	})
 }
 
@@ -187,16 +187,16 @@ func TestPurgedKeysLeaveNoCursor(t *testing.T) {
 		for day := range 2 {
 			s := keyed(t, store, time.Now, redis, short)
 			wantOf(t, s, "t", 1, "[1]")
-			ended(t, s)
+			closed(t, s)
 			if day == 0 {
 				time.Sleep(96 * time.Hour)
 			}
 		}
 		s := keyed(t, store, time.Now, redis, short)
-		if n, err := s.purger.Purge(t.Context()); err != nil || n == 0 {
+		if n, err := s.purger.Purge(t.Context(), s.forget); err != nil || n == 0 {
 			t.Errorf("%d counters were removed, %v", n, err)
 		}
-		ended(t, s)
+		closed(t, s)
 		left := map[string]bool{}
 		for name, model := range redis {
 			model.change(func(r *redisModel) { left[name] = r.hash != nil })
@@ -215,7 +215,7 @@ func TestStoreAwayForKeys(t *testing.T) {
 		settings.Keyed, settings.Ordering = true, PerNode
 		b := seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}
 		built := must.Get(build(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}, b))(t)
-		s := built.(*Keyed)
+		s := built.(*family)
 		store.change(func(h *hookedStore) { h.before = func(string) error { return errors.New("away") } })
 		for key := range 20 {
 			if _, _, err := of(t.Context(), s, fmt.Sprint("k", key), 1); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
@@ -230,7 +230,7 @@ func TestStoreAwayForKeys(t *testing.T) {
 		if s.Health() != nil || s.Degraded() != nil || o.count(seqd.EventStoreBack) != 1 {
 			t.Errorf("%v, %v, %d events", s.Health(), s.Degraded(), o.count(seqd.EventStoreBack))
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -241,8 +241,8 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 		s := keyed(t, store, time.Now, nil, nil)
 		store.change(func(h *hookedStore) { h.before = func(string) error { return persist.ErrUnavailable } })
 		for range 1000 {
-			s.pulse.note(nil)
-			s.pulse.note(persist.ErrUnavailable)
+			s.keys.note(nil)
+			s.keys.note(persist.ErrUnavailable)
 		}
 		for second := range 3 {
 			store.change(func(h *hookedStore) { clear(h.calls) })
@@ -257,7 +257,7 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 			t.Errorf("the store is back, and the health is %v", err)
 		}
 		// The next outage is watched too.
-		s.pulse.note(persist.ErrUnavailable)
+		s.keys.note(persist.ErrUnavailable)
 		time.Sleep(2 * time.Second)
 		if err := s.Health(); err != nil {
 			t.Errorf("the store is back again, and the health is %v", err)
@@ -267,7 +267,7 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 		if n := store.called("read"); n != 0 {
 			t.Errorf("%d reads although the store is not away", n)
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -278,7 +278,7 @@ func TestHeirOfKeys(t *testing.T) {
 	for key := range 20 {
 		wantOf(t, first, fmt.Sprint(key), 3, "[1 2 3]")
 	}
-	ended(t, first)
+	closed(t, first)
 	heir := keyed(t, store, time.Now, nil, nil)
 	heir.Inherit(first.Legacy())
 	for key := range 20 {
@@ -286,7 +286,7 @@ func TestHeirOfKeys(t *testing.T) {
 			t.Errorf("of %d it knows %+v", key, k)
 		}
 	}
-	ended(t, heir)
+	closed(t, heir)
 }
 
 // A key whose counter is gone begins nothing, however many keys its node closes meanwhile.
@@ -305,7 +305,7 @@ func TestLostKeyIsNotForgotten(t *testing.T) {
 			wantOf(t, s, fmt.Sprint("k", round, key), 1, "[1]")
 		}
 	}
-	ended(t, s)
+	closed(t, s)
 }
 
 // How much a key takes that is open and that nobody asks.
@@ -337,22 +337,22 @@ func TestOpenKeyTakesLittle(t *testing.T) {
 			for i := range names {
 				names[i].Key = fmt.Sprintf("tenant-%04d", i)
 			}
-			open := func() *Keyed {
+			open := func() *family {
 				s := must.Get(build(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}))(t)
 				for _, name := range names {
-					e := must.Get(s.(*Keyed).acquire(t.Context(), name, ""))(t)
+					e := must.Get(s.(*family).acquire(t.Context(), name, ""))(t)
 					e.Release()
 				}
-				return s.(*Keyed)
+				return s.(*family)
 			}
 			fill := open() // the store
-			ended(t, fill)
+			closed(t, fill)
 			got := test.most + 1
 			for tries := 0; tries < 3 && got > test.most; tries++ { // what else is on the heap only adds to it
 				before := heap()
 				s := open()
 				got = (heap() - before) / many
-				ended(t, s)
+				closed(t, s)
 			}
 			runtime.KeepAlive(fill)
 			if got > test.most {
@@ -397,7 +397,7 @@ func TestPlacesAreKept(t *testing.T) {
 	if _, _, err := of(t.Context(), s, "c", 1); seqd.CodeOf(err) != seqd.CodeTooManyKeys {
 		t.Error(err)
 	}
-	ended(t, s)
+	closed(t, s)
 }
 
 // Keys get numbers of every kind, except ranges, and the details say how many there are.
@@ -419,7 +419,7 @@ func TestKindsOfKeys(t *testing.T) {
 	c.ms.Store(time.Date(seqd.LastYear+1, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli())
 	_, _, err := of(t.Context(), s, "b", 1)
 	must.Code(t, err, seqd.CodeClockRollback)
-	ended(t, s)
+	closed(t, s)
 }
 
 // Close says that what only this node had could not be given back.
@@ -437,7 +437,7 @@ func TestCloseSaysWhatFailed(t *testing.T) {
 // Nodes do not all prepare a period at once.
 func TestLead(t *testing.T) {
 	for port := range 2000 {
-		p := Periodic{family: family{env: strategy.Env{Addr: fmt.Sprint(port)}}}
+		p := family{env: strategy.Env{Addr: fmt.Sprint(port)}}
 		if lead := p.lead(); lead < ahead/5 || lead >= ahead {
 			t.Errorf("port %d prepares a period %v before it begins", port, lead)
 		}
@@ -456,7 +456,7 @@ func TestNewKeysOfACaller(t *testing.T) {
 	}
 	other := keyed(t, store, time.Now, nil, nil)
 	wantOf(t, other, "c", 1, "[1]")
-	ended(t, other)
+	closed(t, other)
 	wantOf(t, s, "c", 1, "[2]") // another node has created it
 	wantOf(t, s, "a", 1, "[3]")
 	is := must.Get(issuer.New([]issuer.Definition{{BizType: seqd.BizType{Name: "invoice", Settings: s.settings}, Strategy: s}}, issuer.Options{}))(t)
@@ -486,6 +486,6 @@ func TestColdKeyThatIsGone(t *testing.T) {
 		}
 		must.Is(t, err, gone, "%s", name)
 		end(t, c)
-		ended(t, s)
+		closed(t, s)
 	}
 }

@@ -34,7 +34,7 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 					}
 					_, _, err := of(t.Context(), s, "a", 1)
 					must.Code(t, err, seqd.CodeExhausted)
-					ended(t, s)
+					closed(t, s)
 				})
 			}
 		}
@@ -45,11 +45,11 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 // do not come back.
 func TestGiveBackAmongIncrements(t *testing.T) {
 	store := perNode{memory.New(time.Now)}
-	node := func(increment int64) *Keyed {
+	node := func(increment int64) *family {
 		return keyed(t, store, time.Now, nil, func(s *Settings) { s.Ordering, s.Increment = PerNode, increment })
 	}
 	one, hundreds, seen := node(1), node(100), make(map[int64]bool)
-	take := func(s *Keyed, n int) {
+	take := func(s *family, n int) {
 		t.Helper()
 		got, _, err := of(t.Context(), s, "a", n)
 		if err != nil {
@@ -65,13 +65,13 @@ func TestGiveBackAmongIncrements(t *testing.T) {
 	take(one, 1)
 	take(hundreds, 1)
 	take(one, 12) // above the last place of the other node, and below its next one
-	ended(t, hundreds)
+	closed(t, hundreds)
 	another := node(1)
 	for range 20 {
 		take(another, 100)
 	}
-	ended(t, one)
-	ended(t, another)
+	closed(t, one)
+	closed(t, another)
 }
 
 // A cursor has numbers left of another increment, too few for a place: they are taken, so that the
@@ -79,7 +79,7 @@ func TestGiveBackAmongIncrements(t *testing.T) {
 func TestCursorWithLessThanOnePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := perNode{memory.New(time.Now)}, map[string]*redisModel{}
-		node := func(increment int64) *Keyed {
+		node := func(increment int64) *family {
 			return keyed(t, store, time.Now, redis, func(s *Settings) { s.Increment = increment })
 		}
 		one, hundreds := node(1), node(100)
@@ -89,7 +89,7 @@ func TestCursorWithLessThanOnePlace(t *testing.T) {
 		if err != nil || got[0]%100 != 0 {
 			t.Error(got, err)
 		}
-		ended(t, one)
-		ended(t, hundreds)
+		closed(t, one)
+		closed(t, hundreds)
 	})
 }

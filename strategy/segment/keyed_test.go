@@ -21,7 +21,7 @@ import (
 )
 
 // keyed is a node of a keyed biz type. redis, if it is not nil, gives the cursor of each counter.
-func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Keyed {
+func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *family {
 	t.Helper()
 	settings := usual()
 	settings.Keyed, settings.Step, settings.MaxStep = true, 10, 10
@@ -30,7 +30,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 	}
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
-	return newKeyed(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *keyPart) (counting, error) {
+	return newFamily(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *keyPart) (counting, error) {
 		if redis == nil {
 			return count(env, b, "invoice", part)
 		}
@@ -46,7 +46,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 }
 
 // of asks for n numbers of a key.
-func of(ctx context.Context, s *Keyed, key string, n int) ([]int64, seqd.Period, error) {
+func of(ctx context.Context, s *family, key string, n int) ([]int64, seqd.Period, error) {
 	var seq seqd.Sequence
 	seq.For(key)
 	err := s.Generate(ctx, n, &seq)
@@ -56,17 +56,12 @@ func of(ctx context.Context, s *Keyed, key string, n int) ([]int64, seqd.Period,
 	return slices.Collect(seq.Numbers()), seq.Period(), err
 }
 
-func wantOf(t testing.TB, s *Keyed, key string, n int, want string) {
+func wantOf(t testing.TB, s *family, key string, n int, want string) {
 	t.Helper()
 	got, _, err := of(t.Context(), s, key, n)
 	if err != nil || fmt.Sprint(got) != want {
 		t.Errorf("%s got %v and %v, want %s", key, got, err, want)
 	}
-}
-
-func ended(t testing.TB, s *Keyed) {
-	t.Helper()
-	must.Report(t, s.Close(context.WithoutCancel(t.Context())))
 }
 
 func TestKeysCountOnTheirOwn(t *testing.T) {
@@ -78,7 +73,7 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 			wantOf(t, first, "a", 2, "[100 101]")
 			wantOf(t, first, "b", 1, "[100]")
 			wantOf(t, first, "a", 1, "[102]")
-			ended(t, first)
+			closed(t, first)
 			next := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start = 100 })
 			wantOf(t, next, "b", 1, "[101]")
 			wantOf(t, next, "a", 1, "[103]")
@@ -86,7 +81,7 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 			if fmt.Sprint(keys, err) != "[a b] <nil>" {
 				t.Errorf("keys %v, %v", keys, err)
 			}
-			ended(t, next)
+			closed(t, next)
 		})
 	}
 }
@@ -102,7 +97,7 @@ func TestEvictedKeysContinue(t *testing.T) {
 	if n := s.set.Len(); n > 4 {
 		t.Errorf("%d keys are open", n)
 	}
-	ended(t, s)
+	closed(t, s)
 }
 
 // An idle key gives its numbers back.
@@ -120,13 +115,13 @@ func TestIdleKeysAreClosed(t *testing.T) {
 			t.Errorf("%+v, %v, %d open", c, err, s.set.Len())
 		}
 		wantOf(t, s, "a", 1, "[2]")
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
 // issuedOf returns the highest number that an open key has issued.
-func (s *Keyed) issuedOf(key string) (issued int64) {
-	for _, memo := range s.Knows() {
+func (f *family) issuedOf(key string) (issued int64) {
+	for _, memo := range f.Knows() {
 		if memo.Name.Key == key {
 			issued = memo.Known.issued
 		}
@@ -149,7 +144,7 @@ func TestColdKeysCostLittle(t *testing.T) {
 			fill := keyed(t, store, time.Now, nil, test.change)
 			wantOf(t, fill, "a", 1, "[1]")
 			wantOf(t, fill, "b", 1, "[1]") // the node has places for keys now
-			ended(t, fill)
+			closed(t, fill)
 			s := keyed(t, store, time.Now, nil, test.change)
 			must.Do(t, s.Init(t.Context(), false))
 			wantOf(t, s, "z", 1, "[1]")
@@ -164,7 +159,7 @@ func TestColdKeysCostLittle(t *testing.T) {
 			if got := measure("new", "[1]"); got != test.missing {
 				t.Errorf("a new key: %+v", got)
 			}
-			ended(t, s)
+			closed(t, s)
 		})
 	}
 }
@@ -180,7 +175,7 @@ func TestColdKeyWithRedis(t *testing.T) {
 		wantOf(t, first, "a", 1, "[1]")
 		wantOf(t, first, "b", 1, "[1]")
 		synctest.Wait()
-		ended(t, first)
+		closed(t, first)
 		redis["invoice/b"].lose()
 		s := keyed(t, store, time.Now, redis, byHundreds)
 		wantOf(t, s, "z", 1, "[1]") // the node has places for keys now
@@ -202,7 +197,7 @@ func TestColdKeyWithRedis(t *testing.T) {
 				t.Errorf("%s: %s, want %s", test.key, got, test.cost)
 			}
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -210,7 +205,7 @@ func TestColdKeyWithRedis(t *testing.T) {
 func TestMaxKeys(t *testing.T) {
 	store := newHooked()
 	few := func(s *Settings) { s.MaxKeys = 7 }
-	nodes := []*Keyed{keyed(t, store, time.Now, nil, few), keyed(t, store, time.Now, nil, few), keyed(t, store, time.Now, nil, few)}
+	nodes := []*family{keyed(t, store, time.Now, nil, few), keyed(t, store, time.Now, nil, few), keyed(t, store, time.Now, nil, few)}
 	made := map[string]bool{}
 	var mu sync.Mutex
 	var callers sync.WaitGroup
@@ -244,7 +239,7 @@ func TestMaxKeys(t *testing.T) {
 		if s.set.Len() > 7 {
 			t.Errorf("%d are open", s.set.Len())
 		}
-		ended(t, s)
+		closed(t, s)
 	}
 }
 
@@ -289,7 +284,7 @@ func TestKeysAreListed(t *testing.T) {
 				t.Errorf("%v is not sorted", all)
 			}
 		}
-		ended(t, s)
+		closed(t, s)
 	}
 }
 
@@ -371,7 +366,7 @@ func (w *keyWorld) node(node int, r *rand.Rand) {
 	offset := time.Duration(0)
 	var clock sync.Mutex
 	now := func() time.Time { clock.Lock(); defer clock.Unlock(); return time.Now().Add(offset) }
-	var before *Keyed
+	var before *family
 	for life := range longtest.Or(3, 5) {
 		increment := w.increments[r.IntN(len(w.increments))]
 		s := keyed(w.t, perNode{w.store}, now, w.redis, func(s *Settings) {
@@ -403,7 +398,7 @@ func (w *keyWorld) node(node int, r *rand.Rand) {
 	}
 }
 
-func (w *keyWorld) call(s *Keyed, key string, n int, patience time.Duration, who string) {
+func (w *keyWorld) call(s *family, key string, n int, patience time.Duration, who string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	w.mu.Lock()
@@ -468,7 +463,7 @@ func TestHealthOfKeys(t *testing.T) {
 			want("b", false)
 			want("ab", true)
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }
 
@@ -487,6 +482,6 @@ func TestDegradedKey(t *testing.T) {
 		if d := s.Degraded(); d == nil || d.Code != seqd.CodeRedisUnavailable {
 			t.Errorf("Redis is down, and it is degraded by %v", d)
 		}
-		ended(t, s)
+		closed(t, s)
 	})
 }

@@ -24,7 +24,7 @@ var (
 	_ allKinds = (*Shared)(nil)
 	_ allKinds = (*Stored)(nil)
 	_ allKinds = (*Following)(nil)
-	_ allKinds = (*Periodic)(nil)
+	_ allKinds = (*family)(nil)
 )
 
 // kind is a way to ask for numbers.

@@ -7,7 +7,7 @@ import (
 var (
 	_ seqd.Measurer = (*Strategy)(nil)
 	_ seqd.Measurer = (*Shared)(nil)
-	_ seqd.Measurer = (*Periodic)(nil)
+	_ seqd.Measurer = (*family)(nil)
 )
 
 // values are what is in hand of one counter.
@@ -82,18 +82,19 @@ func (s *Shared) measure() values {
 	return v
 }
 
-// Measure implements [seqd.Measurer]: the present period, and how long it lasts. A period that this
-// node has not opened has nothing else.
-func (s *Periodic) Measure(tell func(seqd.Measurement)) {
-	s.tellPeriodLeft(tell)
-	c, _ := s.present()
-	if c != nil {
-		c.Measure(tell)
+// Measure implements [seqd.Measurer]: how long the present period lasts, and what its counter has, if
+// this node has opened it. Nothing is measured for each key: there may be millions.
+func (f *family) Measure(tell func(seqd.Measurement)) {
+	if f.settings.Keyed {
+		tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(f.set.Len())})
+		tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(f.keys.Of(f.present().Period).places.Taken())})
+		tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(f.settings.MaxKeys)})
 	}
-}
-
-// tellPeriodLeft tells how long the present period lasts.
-func (f *family) tellPeriodLeft(tell func(seqd.Measurement)) {
-	now := f.env.Now()
-	tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: f.calendar.Present(now).Left(now).Seconds()})
+	if f.resets() {
+		now := f.env.Now()
+		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: f.calendar.Present(now).Left(now).Seconds()})
+	}
+	if shown, _ := f.shown(); !f.settings.Keyed && len(shown) > 0 {
+		shown[0].Measure(tell)
+	}
 }

@@ -71,7 +71,7 @@ func (s slowCounters) GiveBack(ctx context.Context, bizTag string, r persist.Ran
 }
 
 // number asks for one number, which must be of a period.
-func number(t *testing.T, s *Periodic, p seqd.Period) int64 {
+func number(t *testing.T, s *family, p seqd.Period) int64 {
 	t.Helper()
 	var seq seqd.Sequence
 	if err := s.Generate(t.Context(), 1, &seq); err != nil || seq.Period() != p {
@@ -122,7 +122,7 @@ func TestOtherCenturies(t *testing.T) {
 // reopens runs test with a node whose periods are days, until a time relative to the first
 // midnight, and a store that is away while down is set. After that the store is back, and the node
 // must be healthy soon although nobody asks it: a node that is not ready gets no requests.
-func reopens(t *testing.T, test func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool)) {
+func reopens(t *testing.T, test func(t *testing.T, s *family, until func(time.Duration), down *atomic.Bool)) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		midnight := time.Now().Add(24 * time.Hour)
@@ -148,7 +148,7 @@ func reopens(t *testing.T, test func(t *testing.T, s *Periodic, until func(time.
 
 // The store is away while the next period is prepared. It is back before that begins.
 func TestPreparedPeriodReopens(t *testing.T) {
-	reopens(t, func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool) {
+	reopens(t, func(t *testing.T, s *family, until func(time.Duration), down *atomic.Bool) {
 		until(-time.Hour)
 		wantDated(t, s, 1, "2000-01-01[1]")
 		until(-time.Minute)
@@ -190,7 +190,7 @@ func TestDue(t *testing.T) {
 
 // The store is away from before midnight until after it: neither period can be opened.
 func TestNextPeriodReopens(t *testing.T) {
-	reopens(t, func(t *testing.T, s *Periodic, until func(time.Duration), down *atomic.Bool) {
+	reopens(t, func(t *testing.T, s *family, until func(time.Duration), down *atomic.Bool) {
 		until(-time.Minute)
 		down.Store(true)
 		wantRefused(t, s, seqd.CodeStoreUnavailable)

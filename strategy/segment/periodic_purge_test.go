@@ -64,7 +64,7 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 		right := periodic(t, store, time.Now, nil, short) // B: purges
 		opening := periodic(t, tombstoneHook{store, new(sync.Once), func() {
 			// A has looked at the tombstone and not yet at the claim.
-			must.Report(t, must.Err(right.purger.Purge(context.Background())))
+			must.Report(t, must.Err(right.purger.Purge(context.Background(), right.forget)))
 		}}, late, nil, short)
 		wantRefused(t, opening, seqd.CodeClockRollback)
 
@@ -98,7 +98,7 @@ func TestPeriodsAreKept(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 		}
 		closed(t, periods)
-		ended(t, ofKeys)
+		closed(t, ofKeys)
 		if counters, _ := listed(t, store); len(counters) != 12 { // of periods, of keys and of their places
 			t.Errorf("%v are left", counters)
 		}
@@ -119,14 +119,14 @@ func TestPurgeThatFails(t *testing.T) {
 	purge := func(t *testing.T, store persist.Store, keys bool) (removed int, err error) {
 		if keys {
 			s := keyed(t, store, time.Now, nil, short)
-			defer ended(t, s)
-			counted(&s.family)
-			return s.purger.Purge(t.Context())
+			defer closed(t, s)
+			counted(s)
+			return s.purger.Purge(t.Context(), s.forget)
 		}
 		s := periodic(t, store, time.Now, nil, short)
 		defer closed(t, s)
-		counted(&s.family)
-		return s.purger.Purge(t.Context())
+		counted(s)
+		return s.purger.Purge(t.Context(), s.forget)
 	}
 	for _, keys := range []bool{false, true} {
 		for fails, failed := 1, true; failed; fails++ {
@@ -141,7 +141,7 @@ func TestPurgeThatFails(t *testing.T) {
 					time.Sleep(24 * time.Hour)
 				}
 				closed(t, periods)
-				ended(t, ofKeys)
+				closed(t, ofKeys)
 				time.Sleep(48 * time.Hour)
 				failing := &chaos{Store: store, fails: fails}
 				removed, err := purge(t, failing, keys)

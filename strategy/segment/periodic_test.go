@@ -46,13 +46,13 @@ var redisMu sync.Mutex // guards the map of cursors that nodes share
 
 // periodic is a node whose numbers are reset. redis, where it is not nil, gives the cursor of
 // each counter.
-func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *Periodic {
+func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map[string]*redisModel, change func(*Settings)) *family {
 	t.Helper()
 	settings := usual()
 	change(&settings)
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
-	return newPeriodic(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, _ *keyPart) (counting, error) {
+	return newFamily(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, _ *keyPart) (counting, error) {
 		if redis == nil {
 			return New(env, b)
 		}
@@ -66,27 +66,27 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 }
 
 // dated asks for n numbers, which must come, and returns them with their period before each.
-func dated(t testing.TB, s *Periodic, n int) string {
+func dated(t testing.TB, s *family, n int) string {
 	t.Helper()
 	var seq seqd.Sequence
 	must.Do(t, s.Generate(t.Context(), n, &seq))
 	return fmt.Sprint(seq.Period().String(), slices.Collect(seq.Numbers()))
 }
 
-func wantDated(t testing.TB, s *Periodic, n int, want string) {
+func wantDated(t testing.TB, s *family, n int, want string) {
 	t.Helper()
 	if got := dated(t, s, n); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func wantRefused(t testing.TB, s *Periodic, want seqd.Code) {
+func wantRefused(t testing.TB, s *family, want seqd.Code) {
 	t.Helper()
 	var seq seqd.Sequence
 	must.Code(t, s.Generate(t.Context(), 1, &seq), want, "got %v and", slices.Collect(seq.Numbers()))
 }
 
-func closed(t testing.TB, s *Periodic) {
+func closed(t testing.TB, s *family) {
 	t.Helper()
 	must.Report(t, s.Close(context.WithoutCancel(t.Context())))
 }
@@ -344,7 +344,7 @@ func TestStoreAwayAtMidnight(t *testing.T) {
 	}
 }
 
-func closeBestEffort(s *Periodic) { _ = s.Close(context.Background()) }
+func closeBestEffort(s *family) { _ = s.Close(context.Background()) }
 
 // A period that cannot begin now begins as soon as the store is back, and the node says meanwhile
 // that it cannot issue.

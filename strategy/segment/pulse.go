@@ -11,9 +11,8 @@ import (
 // pulse is whether the store gives ranges to the keys of one biz type, so that it is logged and
 // reported once and not for each key.
 type pulse struct {
-	tell func(seqd.Event)
-	// log logs when the store begins (nil) or ceases to give ranges.
-	log func(err error)
+	// tell logs and reports that the store begins (nil) or ceases to give ranges.
+	tell func(err error)
 	// watch asks the store in the background until it answers, and calls note then.
 	watch func()
 
@@ -57,13 +56,8 @@ func (p *pulse) note(err error) {
 	if begins {
 		p.watch()
 	}
-	switch {
-	case was == nil && err != nil:
-		p.log(err)
-		p.tell(seqd.Event{Kind: seqd.EventStoreAway, Err: err})
-	case was != nil && err == nil:
-		p.log(nil)
-		p.tell(seqd.Event{Kind: seqd.EventStoreBack})
+	if (was == nil) != (err == nil) {
+		p.tell(err)
 	}
 }
 

@@ -344,7 +344,7 @@ func (s *ranges) noteStore(err error) {
 		s.shared.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
-		key.pulse.note(err)
+		key.family.keys.note(err)
 		return
 	}
 	switch {
@@ -387,7 +387,7 @@ func (s *ranges) storeUnknown() {
 		s.shared.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
-		key.pulse.note(nil)
+		key.family.keys.note(nil)
 		return
 	}
 	if was != nil {

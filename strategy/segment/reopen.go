@@ -17,34 +17,34 @@ type failedOpening struct {
 }
 
 // openFailed notes why a period could not begin. mu is held.
-func (s *Periodic) openFailed(p seqd.Period, err *seqd.Error) {
-	if before, known := s.failed[p]; !known || before.err.Error() != err.Error() {
-		s.env.Log.Error("the period cannot begin", "bizType", s.bizType.Name, "period", p, "error", err)
+func (f *family) openFailed(p seqd.Period, err *seqd.Error) {
+	if before, known := f.failed[p]; !known || before.err.Error() != err.Error() {
+		f.env.Log.Error("the period cannot begin", "bizType", f.bizType.Name, "period", p, "error", err)
 	}
-	if s.failed == nil {
-		s.failed = make(map[seqd.Period]failedOpening)
+	if f.failed == nil {
+		f.failed = make(map[seqd.Period]failedOpening)
 	}
-	s.failed[p] = failedOpening{err, time.Now()}
-	if canPass(err) && !s.again {
-		s.again = s.startLocked(s.reopen)
+	f.failed[p] = failedOpening{err, time.Now()}
+	if canPass(err) && !f.again {
+		f.again = f.startLocked(f.reopen)
 	}
 }
 
 // reopen tries again to open the periods that failed, as long as they are needed: a node that was
 // taken out of rotation because it could not issue gets no requests, and must find out by itself
 // that it can again.
-func (s *Periodic) reopen() {
-	for pause := openPause; counters.Pause(s.running, pause); pause = min(2*pause, cursor.LastPause) {
-		due := s.due()
+func (f *family) reopen() {
+	for pause := openPause; counters.Pause(f.running, pause); pause = min(2*pause, cursor.LastPause) {
+		due := f.due()
 		if len(due) == 0 {
 			return
 		}
 		var opening sync.WaitGroup
 		for _, p := range due {
 			// otherwise somebody tried just now, or the strategy is closing
-			if s.mayOpen(p) == nil {
+			if f.mayOpen(p) == nil {
 				opening.Go(func() {
-					if e, err := s.set.Await(s.running, counters.Name{Period: p}); err == nil {
+					if e, err := f.set.Await(f.running, counters.Name{Period: p}); err == nil {
 						e.Release()
 					}
 				})
@@ -56,20 +56,20 @@ func (s *Periodic) reopen() {
 
 // due returns the periods that failed and are still needed: the present one, and the next one while
 // it is prepared. It forgets the others. If there is none, reopen ends.
-func (s *Periodic) due() (due []seqd.Period) {
-	now := s.env.Now()
-	present, soon := s.calendar.Now(now), s.calendar.Now(now.Add(ahead))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for p, f := range s.failed {
+func (f *family) due() (due []seqd.Period) {
+	now := f.env.Now()
+	present, soon := f.calendar.Now(now), f.calendar.Now(now.Add(ahead))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p, last := range f.failed {
 		switch {
 		case p != present && p != soon:
-			delete(s.failed, p)
-		case canPass(f.err):
+			delete(f.failed, p)
+		case canPass(last.err):
 			due = append(due, p)
 		}
 	}
-	s.again = len(due) > 0
+	f.again = len(due) > 0
 	return due
 }
 

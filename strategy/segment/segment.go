@@ -2,7 +2,7 @@
 // and issues their numbers in increasing order. An allocation costs one write to the store. Some
 // numbers are skipped, for example after a crash.
 //
-// The package has six strategies. Four issue the numbers of one counter:
+// Four strategies issue the numbers of one counter:
 //   - [Strategy] issues from a double buffer in the memory of the node (buffer.go). It serves an
 //     embedded store, and the ordering per-node.
 //   - [Shared] issues from a cursor in Redis, in strict order over all nodes. Package cursor has the
@@ -13,13 +13,12 @@
 //   - [Following] issues through a Shared or a Stored, and changes to the other one if the sequencer
 //     epoch of the counter says so (following.go).
 //
-// Two hold many counters, and have one of the four for each:
-//   - [Periodic] has a counter for each day, month or year (periodic.go).
-//   - [Keyed] has a counter for each key; if its numbers reset, for each key and period (keyed.go,
-//     first.go).
+// A family holds many counters, and has one of the four for each (family.go): a counter for each day,
+// month or year (periodic.go, reopen.go), for each key (keyed.go, first.go), or for each key and
+// period. Past periods are removed by package counters.
 //
-// The function build chooses between Keyed, Periodic and a single counter. The function count chooses
-// the strategy of one counter. family.go has what Periodic and Keyed share.
+// The function build chooses between a family and a single counter. The function count chooses the
+// strategy of one counter.
 //
 // With an increment above 1 all of them count in places. A spaced strategy converts places to numbers
 // for callers (places.go, spaced.go).
@@ -64,10 +63,8 @@ func init() {
 func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	settings, ok := bizType.Settings.(*Settings)
 	switch {
-	case ok && settings.Keyed:
-		return newKeyed(env, bizType, settings, count), nil
-	case ok && settings.Reset != seqd.ResetNever:
-		return newPeriodic(env, bizType, settings, count), nil
+	case ok && (settings.Keyed || settings.Reset != seqd.ResetNever):
+		return newFamily(env, bizType, settings, count), nil
 	}
 	return count(env, bizType, bizType.Name, nil)
 }

@@ -29,8 +29,7 @@ var (
 	_ takesSome = (*Shared)(nil)
 	_ takesSome = (*Stored)(nil)
 	_ takesSome = (*Following)(nil)
-	_ takesSome = (*Periodic)(nil)
-	_ takesSome = (*Keyed)(nil)
+	_ takesSome = (*family)(nil)
 )
 
 // checkCount implements [takesSome].

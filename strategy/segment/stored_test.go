@@ -624,7 +624,7 @@ func TestStoredPeriods(t *testing.T) {
 	clock.set("2026-11-20T12:00:00Z")
 	env := strategy.Env{Store: store, Now: clock.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}
 	built := must.Get(build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}))(t)
-	s := built.(*Periodic)
+	s := built.(*family)
 	defer func() { _ = s.Close(context.Background()) }()
 	must.Do(t, s.Init(t.Context(), true))
 	first := numbers(t, s, 3)
