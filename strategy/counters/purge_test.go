@@ -127,3 +127,48 @@ func TestSpread(t *testing.T) {
 		t.Errorf("parts of an hour: %v", parts)
 	}
 }
+
+// removals notes when a counter was removed.
+type removals struct {
+	persist.Store
+	first *time.Time
+}
+
+type notedRemovals struct {
+	persist.Counters
+	first *time.Time
+}
+
+func (r removals) Counters() persist.Counters { return notedRemovals{r.Store.Counters(), r.first} }
+
+func (r notedRemovals) Delete(ctx context.Context, name string) error {
+	if r.first.IsZero() {
+		*r.first = time.Now()
+	}
+	return r.Counters.Delete(ctx, name)
+}
+
+// A key is removed only when no node relies on what it read before the tombstone was raised.
+func TestTombstoneStandsBeforeKeysAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, removed := memory.New(time.Now), time.Time{}
+		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order/a@20000101", Step: 1}))
+		time.Sleep(96 * time.Hour)
+		relies := purger(store, time.Now, seqd.ResetDaily)
+		purges := purger(removals{store, &removed}, time.Now, seqd.ResetDaily)
+		relies.Keyed, purges.Keyed, purges.Retention = true, true, 24*time.Hour
+		must.Do(t, relies.Check(t.Context(), 20000101))
+		go func() {
+			must.Report(t, must.Err(purges.Purge(t.Context(), func(context.Context, Name) {})))
+		}()
+		var trusted time.Time
+		for relies.Check(t.Context(), 20000101) == nil {
+			trusted = time.Now()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * tombstoneAhead)
+		if !removed.After(trusted.Add(tombstoneTrust - time.Second)) {
+			t.Errorf("removed at %v, and a node relied on the period until %v", removed, trusted)
+		}
+	})
+}
