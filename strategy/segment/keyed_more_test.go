@@ -474,18 +474,20 @@ func TestNewKeysOfACaller(t *testing.T) {
 
 // The first numbers of a key are given only if its counter is still the one that was opened.
 func TestColdKeyThatIsGone(t *testing.T) {
-	gone := seqd.Errorf(seqd.CodeClockRollback, "removed")
-	for _, name := range []string{"per-node", "store"} {
-		s := keyed(t, newHooked(), time.Now, nil, orderings[name])
-		wantOf(t, s, "a", 1, "[1]")
-		c := must.Get(s.counter(counters.Name{Key: "a"}, s.partOf(0, "")))(t)
-		c.watch(func(context.Context) error { return gone })
-		err := c.begins(t.Context(), false)
-		if err == nil {
-			err = c.Generate(t.Context(), 1, new(seqd.Sequence))
+	synctest.Test(t, func(t *testing.T) {
+		gone := seqd.Errorf(seqd.CodeClockRollback, "removed")
+		for _, name := range []string{"per-node", "store"} {
+			s := keyed(t, newHooked(), time.Now, nil, orderings[name])
+			wantOf(t, s, "a", 1, "[1]")
+			c := must.Get(s.counter(counters.Name{Key: "a"}, s.partOf(0, "")))(t)
+			c.watch(func(context.Context) error { return gone })
+			err := c.begins(t.Context(), false)
+			if err == nil {
+				err = c.Generate(t.Context(), 1, new(seqd.Sequence))
+			}
+			must.Is(t, err, gone, "%s", name)
+			end(t, c)
+			closed(t, s)
 		}
-		must.Is(t, err, gone, "%s", name)
-		end(t, c)
-		closed(t, s)
-	}
+	})
 }

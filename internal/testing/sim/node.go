@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/internal/seams"
 	"github.com/seqd/seqd/internal/testing/load"
@@ -356,11 +357,11 @@ func (l *life) Write(line []byte) (int, error) {
 
 // excused reports whether an error of a stop is allowed: numbers cannot be given back to a store
 // that is away, or whose failover has lost the counter, and a Redis that is away does not say
-// which.
+// which. A node that could not follow changes skips what the store gives it.
 func (w *World) excused(err error) bool {
 	var network net.Error
 	var refused redis.Error // NOREPLICAS, LOADING and the like
-	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
+	return errors.Is(err, persist.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || seqd.CodeOf(err) == seqd.CodeStarting ||
 		w.away(&w.storeOutage) && (strings.Contains(err.Error(), "store") || errors.Is(err, persist.ErrNotFound)) ||
 		w.away(&w.redisOutage) && (errors.As(err, &network) || errors.As(err, &refused) || errors.Is(err, io.EOF))
 }
