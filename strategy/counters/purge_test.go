@@ -3,6 +3,7 @@ package counters
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,15 +159,16 @@ func TestTombstoneStandsBeforeKeysAreRemoved(t *testing.T) {
 		purges := purger(removals{store, &removed}, time.Now, seqd.ResetDaily)
 		relies.Keyed, purges.Keyed, purges.Retention = true, true, 24*time.Hour
 		must.Do(t, relies.Check(t.Context(), 20000101))
-		go func() {
+		var purge sync.WaitGroup
+		purge.Go(func() {
 			must.Report(t, must.Err(purges.Purge(t.Context(), func(context.Context, Name) {})))
-		}()
+		})
 		var trusted time.Time
 		for relies.Check(t.Context(), 20000101) == nil {
 			trusted = time.Now()
 			time.Sleep(time.Second)
 		}
-		time.Sleep(2 * tombstoneAhead)
+		purge.Wait()
 		if !removed.After(trusted.Add(tombstoneTrust - time.Second)) {
 			t.Errorf("removed at %v, and a node relied on the period until %v", removed, trusted)
 		}
