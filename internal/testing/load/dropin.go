@@ -112,7 +112,8 @@ func (l *Load) tinyid(ctx context.Context, n Node, s *Shape) {
 			v[i] = number
 		}
 		current, loading, highest, delta, remainder := v[0], v[1], v[2], v[3], v[4]
-		if current >= loading || loading > highest || delta != 1 || remainder != 0 {
+		// A segment of fewer than 5 numbers has its loading ID before the first.
+		if loading < current || loading > highest || highest == current || delta != 1 || remainder != 0 {
 			return false
 		}
 		c.Asked = int(highest - current)
