@@ -35,6 +35,14 @@ type PartialGenerator interface {
 	GenerateSome(ctx context.Context, n int, seq *Sequence) error
 }
 
+// CountLimiter is implemented by strategies that may have to refuse a count below [MaxCount].
+type CountLimiter interface {
+	// MostInCall returns how many numbers one call gets at most, and for its caller why. It does no
+	// I/O, and returns the same each time. A call that wants [OneRange] is not limited, and several
+	// calls that share a Generate may get more together.
+	MostInCall() (most int, why string)
+}
+
 // ConsecutiveGenerator is implemented by strategies that can make numbers without a gap.
 type ConsecutiveGenerator interface {
 	// GenerateConsecutive adds n numbers, 1 to [MaxCount], as one run with stride 1 to seq, which is

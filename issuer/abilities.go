@@ -18,6 +18,7 @@ type issuing struct {
 // be very many biz types.
 type abilities struct {
 	issuing
+	limiter  seqd.CountLimiter
 	keys     seqd.KeyLister
 	health   seqd.HealthReporter
 	degraded seqd.DegradedReporter
@@ -33,6 +34,7 @@ func abilitiesOf(s seqd.Strategy, settings any) (a abilities) {
 	a.consecutive, _ = s.(seqd.ConsecutiveGenerator)
 	a.ranges, _ = s.(seqd.Ranger)
 	a.ledger, _ = s.(seqd.Ledger)
+	a.limiter, _ = s.(seqd.CountLimiter)
 	a.keys, _ = s.(seqd.KeyLister)
 	if a.parser, _ = s.(seqd.Parser); a.parser == nil {
 		a.parser, _ = settings.(seqd.Parser)

@@ -176,6 +176,10 @@ func checkCall(call *seqd.Call) *seqd.Error {
 
 // allows returns why the definition of a biz type does not allow what a call wants.
 func (i *instance) allows(want seqd.Want, count int) error {
+	if count > i.most && want != seqd.OneRange {
+		_, why := abilitiesOf(i.strategy, nil).limiter.MostInCall()
+		return seqd.Errorf(seqd.CodeInvalidCount, "%d numbers are more than the %d that one call of %s gets: %s", count, i.most, i.name, why)
+	}
 	switch want {
 	case seqd.ReservedNumbers:
 		if i.can.ledger == nil {

@@ -30,6 +30,7 @@ type instance struct {
 	name     string
 
 	can      issuing // of the strategy
+	most     int     // numbers of one call; see [seqd.CountLimiter]
 	reads    bool    // the form of its numbers is known: see [Issuer.Parse]
 	kind     string  // the name of the strategy
 	rejected seqd.RejectedHandler
@@ -46,8 +47,6 @@ type instance struct {
 	attempt *attempt    // the attempt under way in phases opening and abandoned
 	failure *seqd.Error // why the last attempt failed
 	first   *attempt    // the first one; nil before it
-
-	_ [8]byte // to five cache lines: else the first fields may lie in two
 }
 
 // attempt is one call of Init, which callers share.
@@ -59,9 +58,13 @@ type attempt struct {
 
 // newInstance returns the instance of a definition.
 func (is *Issuer) newInstance(d Definition) *instance {
+	can := abilitiesOf(d.Strategy, d.BizType.Settings)
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		can: abilitiesOf(d.Strategy, d.BizType.Settings).issuing, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows, keyed: seqd.KeyedBy(d.BizType), reset: seqd.CalendarOf(d.BizType).Reset,
+		can: can.issuing, most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows, keyed: seqd.KeyedBy(d.BizType), reset: seqd.CalendarOf(d.BizType).Reset,
+	}
+	if can.limiter != nil {
+		i.most, _ = can.limiter.MostInCall()
 	}
 	i.reads = d.Strategy != nil || d.BizType.Settings != nil
 	i.increment, i.offset = seqd.SpacingOf(d.BizType)

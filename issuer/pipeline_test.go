@@ -72,6 +72,26 @@ func (s *supply) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence)
 	return nil
 }
 
+// limited is a supply that gives one call at most 10 numbers.
+type limited struct{ supply }
+
+func (*limited) MostInCall() (most int, why string) { return 10, "so few" }
+
+// A strategy that limits what one call gets limits each call of a pipeline, and not all together.
+func TestPipelineOfLimitedCalls(t *testing.T) {
+	s := &limited{supply{left: 1000}}
+	is := newIssuer(t, issuer.Options{}, order(s))
+	calls, errs := pipelineOf(10, 9, 11, 10, 1)
+	is.IssueAll(t.Context(), calls, errs)
+	must.Code(t, errs[2], seqd.CodeInvalidCount)
+	if got := wantNumbers(t, calls, errs); got != 30 || !slices.Equal(s.made, []int{30}) {
+		t.Errorf("got %d numbers of %d", got, s.made)
+	}
+	for want, code := range map[seqd.Want]seqd.Code{seqd.AnyNumbers: seqd.CodeInvalidCount, seqd.Consecutive: seqd.CodeInvalidCount, seqd.OneRange: ""} {
+		must.Code(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 11, Want: want}), code)
+	}
+}
+
 // allOrNothing is a strategy that cannot return fewer numbers than it is asked for, and takes none
 // then.
 type allOrNothing struct {

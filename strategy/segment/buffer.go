@@ -91,6 +91,9 @@ func (b *buffer) init(source fetcher, threshold float64, wait time.Duration, flo
 
 // take adds n numbers to seq, 1 ≤ n ≤ seqd.MaxCount.
 func (b *buffer) take(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if uint(n)-1 >= seqd.MaxCount {
+		return checkCount(n)
+	}
 	blk, first, ok := b.takeFast(n, seq)
 	if ok {
 		return nil

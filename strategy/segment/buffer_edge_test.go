@@ -12,25 +12,26 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// A count that would overflow the cursor is refused and leaves nothing behind.
+// A count that would overflow the cursor is refused and leaves nothing behind, in this buffer or in
+// the others.
 func TestHugeCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, _ := newStrategy(t, memory.New(time.Now), nil)
-		start(t, s, true)
+		b, other := newBuffer(&source{size: 10}, 0.2), newBuffer(&source{size: 10}, 0.2)
 		for range 2 {
 			for _, n := range []int{math.MaxInt, math.MaxInt - 5, math.MinInt, -1, 0, seqd.MaxCount + 1} {
-				must.Code(t, s.Generate(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
+				must.Code(t, b.take(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
 			}
-			_ = numbers(t, s, 1)
+			take(t, b, 1)
 		}
-		if got := numbers(t, s, seqd.MaxCount); got[0] != 3 || got[seqd.MaxCount-1] != seqd.MaxCount+2 {
+		if got := take(t, b, seqd.MaxCount); got[0] != 3 || got[seqd.MaxCount-1] != seqd.MaxCount+2 {
 			t.Errorf("got %d to %d", got[0], got[seqd.MaxCount-1])
 		}
-		end(t, s)
+		if got := take(t, other, 1); got[0] != 1 {
+			t.Errorf("another buffer gave %v", got)
+		}
 	})
 }
 

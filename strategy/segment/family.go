@@ -43,6 +43,7 @@ type family struct {
 
 var (
 	_ seqd.Strategy         = (*family)(nil)
+	_ seqd.CountLimiter     = (*family)(nil)
 	_ seqd.KeyLister        = (*family)(nil)
 	_ seqd.HealthReporter   = (*family)(nil)
 	_ seqd.DegradedReporter = (*family)(nil)
@@ -53,6 +54,7 @@ var (
 type counting interface {
 	seqd.Strategy
 	seqd.Ranger
+	seqd.CountLimiter
 	seqd.HealthReporter
 	seqd.DegradedReporter
 	seqd.Measurer
@@ -134,6 +136,9 @@ func (f *family) GenerateRange(context.Context, int64, *seqd.Sequence) error {
 	}
 	return seqd.Errorf(seqd.CodeInvalidRequest, "%s hands out no ranges: %s", f.bizType.Name, why)
 }
+
+// MostInCall implements [seqd.CountLimiter].
+func (f *family) MostInCall() (most int, why string) { return f.settings.mostInCall(f.env.Store) }
 
 // some implements [takesSome].
 func (f *family) some(ctx context.Context, n int, seq *seqd.Sequence) error {

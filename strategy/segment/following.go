@@ -172,11 +172,11 @@ func (f *Following) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return f.ask(ctx, follower.some, n, seq)
 }
 
+// MostInCall implements [seqd.CountLimiter].
+func (f *Following) MostInCall() (most int, why string) { return f.present.Load().MostInCall() }
+
 // skipped implements [takesSome].
 func (f *Following) skipped(n int64, why error) { f.present.Load().skipped(n, why) }
-
-// checkCount implements [takesSome].
-func (f *Following) checkCount(n int) error { return f.present.Load().checkCount(n) }
 
 // ask gets numbers from the strategy that issues now. A caller who comes while the sequencer changes
 // waits for that, and gets from the next strategy what it lacks.

@@ -61,18 +61,18 @@ func (s *Settings) LostGap(step int64) int64 {
 	return min(s.places().numbers(s.gap(step)), seqd.MaxNumber)
 }
 
-// checkLoss returns the refusal of n numbers for one caller that are more than the gap, if a failover
-// of the store could lose them: the nodes that continue a gap higher would issue some of them again.
-// recorded is as for gap.
-func (s *Settings) checkLoss(n, recorded int64, store persist.Store) error {
-	gap := s.gap(recorded)
-	if n <= gap || !lossy(store) {
-		return nil
+// mostInCall returns how many numbers one caller gets at most, and why: if a failover of the store
+// lost more, the nodes that continue a gap higher would issue some of them again.
+func (s *Settings) mostInCall(store persist.Store) (most int, why string) {
+	gap := s.gap(0)
+	if gap >= seqd.MaxCount || !lossy(store) {
+		return seqd.MaxCount, ""
 	}
-	return seqd.Errorf(seqd.CodeInvalidCount,
-		"%d numbers are more than the gap of %d above which they continue if a failover of the store loses them: "+
-			"ask for fewer, or set segment.restoreGap to at least as many", n, gap)
+	return int(gap), "numbers continue above a gap of as many if a failover of the store loses some: ask for fewer, or raise segment.restoreGap"
 }
+
+// MostInCall implements [seqd.CountLimiter].
+func (o *origin) MostInCall() (most int, why string) { return o.settings.mostInCall(o.env.Store) }
 
 // withGaps returns the request for a range with its gaps. A range begins a gap above the floor if
 // the store turns out to be below it, because it was restored. It begins a gap higher if the store

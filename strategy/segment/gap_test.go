@@ -1,10 +1,17 @@
 package segment
 
 import (
+	"log/slog"
+	"slices"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
 )
 
 // The gap is ten steps or more, whichever way it is written, and no request with it is invalid.
@@ -61,6 +68,38 @@ func TestGapText(t *testing.T) {
 		s.RestoreGap = bad
 		if len(s.Validate()) != 1 {
 			t.Errorf("%s is accepted", bad)
+		}
+	}
+}
+
+// One call gets no more numbers than the gap if a failover of the store may lose them: other nodes
+// continue that many higher.
+func TestMostInCall(t *testing.T) {
+	store := newFailingOver()
+	for name, change := range map[string]func(*Settings){
+		"per node": func(s *Settings) { s.Ordering = PerNode }, "store": byStore, "increment": func(s *Settings) { s.Increment, s.Offset = 3, 1 },
+		"periods": func(s *Settings) { s.Reset = seqd.ResetDaily }, "keys": func(s *Settings) { s.Keyed = true }, "followed": func(*Settings) {},
+	} {
+		most := func(gap Gap, lossless bool) int {
+			store.lossless = lossless
+			settings := DefaultSettings()
+			settings.Step, settings.RestoreGap = 10, gap
+			change(&settings)
+			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
+			if name == "followed" {
+				client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // which nobody asks
+				defer func() { _ = client.Close() }()
+				env.Redis = client
+			}
+			s := must.Get(build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}))(t)
+			n, why := s.(seqd.CountLimiter).MostInCall()
+			if (why != "") != (n < seqd.MaxCount) {
+				t.Errorf("%s: %d, because %q", name, n, why)
+			}
+			return n
+		}
+		if got := []int{most(AutoGap, false), most(3000, false), most(2_000_000, false), most(AutoGap, true)}; !slices.Equal(got, []int{500, 3000, seqd.MaxCount, seqd.MaxCount}) {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

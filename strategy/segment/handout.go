@@ -113,11 +113,12 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		}
 		base := s.beginsAt(counter, req)
 		if left := s.last() - base; left < req.Size {
-			why := seqd.Errorf(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
-			return persist.Range{}, &noRange{why}
+			return persist.Range{}, refuseRange(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
 		}
-		if err := s.settings.checkLoss(req.Size, counter.Step, s.env.Store); err != nil {
-			return persist.Range{}, &noRange{err}
+		if gap := s.settings.gap(counter.Step); req.Size > gap && lossy(s.env.Store) {
+			return persist.Range{}, refuseRange(seqd.CodeInvalidCount,
+				"a range of %d numbers is more than the gap of %d above which they continue if a failover of the store loses it: "+
+					"ask for fewer, or set segment.restoreGap to at least as many", req.Size, gap)
 		}
 		r, err := counters.Allocate(ctx, req)
 		if errors.Is(err, persist.ErrExhausted) && ctx.Err() == nil {
@@ -134,10 +135,14 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 }
 
 // noRange is why there is no such range.
-type noRange struct{ why error }
+type noRange struct{ why *seqd.Error }
 
 // Error implements [error].
 func (e *noRange) Error() string { return e.why.Error() }
+
+func refuseRange(code seqd.Code, format string, args ...any) error {
+	return &noRange{seqd.Errorf(code, format, args...)}
+}
 
 // beginHandOut notes that a range is being handed out. It returns false after endHandOuts.
 func (s *ranges) beginHandOut() bool {

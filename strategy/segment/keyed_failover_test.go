@@ -52,13 +52,9 @@ func TestGapOfAColdKey(t *testing.T) {
 					synctest.Wait()
 				}
 				copied := store.copied()
-				var held []int64
-				for range 10 {
-					some, _, err := of(t.Context(), a, "t", 500)
-					must.Do(t, err)
-					held = append(held, some...)
-					synctest.Wait()
-				}
+				held, _, err := of(t.Context(), a, "t", 5000)
+				must.Do(t, err)
+				synctest.Wait()
 				store.failOver(copied)
 				b, events := observedKeys(t, store, growing)
 				issued := make(map[int64]bool)
@@ -66,7 +62,7 @@ func TestGapOfAColdKey(t *testing.T) {
 					issued[n] = true
 				}
 				for _, s := range []*family{b, a} {
-					more, _, err := of(t.Context(), s, "t", 500)
+					more, _, err := of(t.Context(), s, "t", 1000)
 					must.Do(t, err)
 					for _, n := range more {
 						if issued[n] {

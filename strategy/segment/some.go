@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/persist"
 )
 
 // A Generate that fails skips what it had taken. GenerateSome leaves it to the caller, who shares it
@@ -19,9 +18,6 @@ type takesSome interface {
 	some(ctx context.Context, n int, seq *seqd.Sequence) error
 	// skipped reports numbers that were taken and that nobody gets.
 	skipped(n int64, why error)
-	// checkCount returns the refusal of a count, nil for 1 to seqd.MaxCount numbers that a failover
-	// of the store may lose together.
-	checkCount(n int) error
 }
 
 var (
@@ -32,22 +28,17 @@ var (
 	_ takesSome = (*family)(nil)
 )
 
-// checkCount implements [takesSome].
-func (o *origin) checkCount(n int) error { return o.settings.checkCount(n, o.env.Store) }
-
-// checkCount implements [takesSome].
-func (f *family) checkCount(n int) error { return f.settings.checkCount(n, f.env.Store) }
-
-func (s *Settings) checkCount(n int, store persist.Store) error {
+// checkCount returns the refusal of a count, nil for 1 to seqd.MaxCount.
+func checkCount(n int) error {
 	if uint(n)-1 >= seqd.MaxCount {
 		return seqd.Errorf(seqd.CodeInvalidCount, "count is %d and must be from 1 to %d", n, seqd.MaxCount)
 	}
-	return s.checkLoss(int64(n), 0, store)
+	return nil
 }
 
 // generateAll implements Generate.
 func generateAll(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) error {
-	if err := s.checkCount(n); err != nil {
+	if err := checkCount(n); err != nil {
 		return err
 	}
 	before := seq.Len()
@@ -60,7 +51,7 @@ func generateAll(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) er
 
 // generateSome implements GenerateSome.
 func generateSome(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) error {
-	if err := s.checkCount(n); err != nil {
+	if err := checkCount(n); err != nil {
 		return err
 	}
 	return s.some(ctx, n, seq)
@@ -75,7 +66,7 @@ const mostAttempts = 9
 // larger than all that is in hand brings one range for what is missing, so it ends with one run even
 // if the step is 1. All takes are ordinary ones, so numbers are in order.
 func generateConsecutive(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) error {
-	if err := s.checkCount(n); err != nil {
+	if err := checkCount(n); err != nil {
 		return err
 	}
 	for attempt := range mostAttempts {

@@ -142,8 +142,6 @@ func (s *shortRuns) some(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-func (s *shortRuns) checkCount(int) error { return nil }
-
 func (s *shortRuns) skipped(n int64, _ error) { s.lost += n }
 
 // Consecutive numbers of a day are of that day.
