@@ -199,7 +199,7 @@ func (b *back) openIssuer(ctx context.Context) error {
 		Env: definitions.PluginEnv(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
 	})
 	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
-	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed, Others: b.others}
+	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed, Others: b.others, Present: b.present}
 	if b.store.BeganWithout() {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}
@@ -241,6 +241,9 @@ func (b *back) confirm(ctx context.Context) {
 // others returns the other nodes. No biz type is opened before openNodes.
 func (b *back) others(ctx context.Context) ([]admin.Node, error) { return b.nodes.Others(ctx) }
 
+// present lets the other nodes count this one; see [nodes.Nodes.Present].
+func (b *back) present(ctx context.Context) (times int64, err error) { return b.nodes.Present(ctx) }
+
 // announce says that this node is there if it has definitions of its own, before it compares shapes
 // and takes numbers from the store: nodes that follow the store then force no other shape on a biz
 // type.
@@ -248,7 +251,8 @@ func (b *back) announce(ctx context.Context) error {
 	if b.base.cfg.BizTypesFrom != config.FromConfig || !b.store.Store.Shared() {
 		return nil
 	}
-	return b.nodes.Announce(ctx)
+	_, err := b.nodes.Present(ctx)
+	return err
 }
 
 // openNodes counts this node among those of the cluster, and begins to keep figures.

@@ -63,12 +63,15 @@ const (
 	// Follows is: a node that was held up uses nothing from the store before it knows what was
 	// changed.
 	Follows Rule = "follows"
+	// Counted is: a node with definitions of its own that the others may not have counted uses
+	// nothing from the store before it has compared shapes again.
+	Counted Rule = "counted"
 	// EmptyFirst is: a ledger is created before numbers are written in it.
 	EmptyFirst Rule = "empty-first"
 )
 
 // Rules are all of them.
-var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, EmptyFirst}
+var Rules = []Rule{RangeOnce, EpochHeld, GiveBackSwap, FailoverGap, LeaseBegin, RegistryNamed, AnswersHome, Rollback, SequenceOnce, Claim, TakeAfterCallers, TakeOnce, FenceCompared, Period, Recall, Doubt, Forward, LateWrite, Reopen, Follows, Counted, EmptyFirst}
 
 // marks finds what takes a rule of a script out: a comment "without NAME: CODE".
 func marks() *regexp.Regexp { return regexp.MustCompile(`--\[\[without ([a-z-]+): (.*?)\]\]`) }

@@ -29,7 +29,9 @@ type builder struct {
 	log      *slog.Logger
 
 	records    records
-	unfollowed func(kind, key string) time.Duration // see [feed.Feed.Unfollowed]
+	unfollowed func(kind, key string) time.Duration               // see [feed.Feed.Unfollowed]
+	present    func(ctx context.Context) (times int64, err error) // see Options
+	agreed     *agreed                                            // nil if this node follows the store
 }
 
 // decode reads the text of a definition.
@@ -70,6 +72,10 @@ func (b *builder) build(bizType seqd.BizType, forced string) (d issuer.Definitio
 	}
 	c.own = factory.Shape(bizType)
 	c.Keeper, _ = d.Strategy.(strategy.ShapeKeeper)
+	if b.agreed != nil {
+		b.agreed.keeper = c.Keeper
+		c.Keeper = b.agreed
+	}
 	c.opens, _ = d.Strategy.(strategy.Reopener)
 	d.Claim, d.Recall, d.Follows = c, strategy.Recall(b.env, bizType.Name), b.env.Follows
 	return d, nil

@@ -74,6 +74,9 @@ type Options struct {
 	Feed     Feed
 	// Others returns the other nodes that use the store; nil if there are none.
 	Others func(ctx context.Context) ([]admin.Node, error)
+	// Present lets the other nodes count this one, and returns how often they began to; see
+	// [nodes.Nodes.Present]. It is nil if there are none.
+	Present func(ctx context.Context) (times int64, err error)
 	// Unreached reports whether the store could not be reached at the start and has not been since.
 	// Nil if it was reached at the start.
 	Unreached func() bool
@@ -124,7 +127,7 @@ func New(opts Options) *Catalogue {
 	c.residents.closing = make(chan struct{}, parallelCloses)
 	c.seeder = &seeder{cfg: cfg, records: c.records, feed: opts.Feed, log: env.Log}
 	c.builder = &builder{
-		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log, records: c.records, unfollowed: opts.Feed.Unfollowed,
+		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log, records: c.records, unfollowed: opts.Feed.Unfollowed, present: opts.Present,
 		shapes: &shapes{
 			onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, sources: c.sources, alone: c.isAlone, env: env,
 		},

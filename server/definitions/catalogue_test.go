@@ -89,6 +89,7 @@ type node struct {
 	issuer *issuer.Issuer
 	feed   *feed.Feed
 	others atomic.Pointer[[]admin.Node] // what the node is told of the other nodes
+	times  atomic.Int64                 // how often these began to count this node
 }
 
 // onFakeClock runs a test in a bubble whose clock shows a year in which the default settings are
@@ -122,7 +123,8 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 			return *others, nil
 		}
 		return nil, nil
-	}})
+	}, Present: func(context.Context) (int64, error) { return n.times.Load(), nil }})
+	n.times.Store(1)
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
 	n.issuer = must.Get(catalogue.Open(t.Context(), issuer.Options{Log: log}))(t)

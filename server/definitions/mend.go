@@ -19,7 +19,7 @@ const mendPause = 5 * time.Second
 // folder writable, or a clock right.
 func (c *Catalogue) Mend(ctx context.Context) {
 	every(ctx, mendPause, func() {
-		for _, name := range c.states.unusable() {
+		for _, name := range c.states.broken() {
 			c.guarded(name, func() { c.mend(ctx, name) })
 		}
 		c.builder.shapes.unfit.Range(func(name, shape any) bool {
@@ -48,7 +48,7 @@ type build func() (state, []seqd.RejectedBinding, *issuer.Definition)
 func (c *Catalogue) mend(ctx context.Context, name string) {
 	defer c.turns.take(name)()
 	before, _ := c.states.get(name)
-	if !before.unusable || c.isAlone(name) {
+	if !before.broken() || c.isAlone(name) {
 		return
 	}
 	_, _, build, ok := c.known(ctx, name, before)

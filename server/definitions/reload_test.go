@@ -146,6 +146,40 @@ func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
 	}
 }
 
+// A node with definitions of its own was held up, so that the others did not count it any more,
+// while they gave the biz type another strategy. It gives none of the numbers that it gets from then
+// on, and refuses the biz type.
+func TestHeldUpWithDefinitionsOfItsOwn(t *testing.T) {
+	for _, own := range []string{`{name: order, sequencer: store}`, `{name: order, sequencer: store, ordering: per-node, step: 1, maxStep: 1}`} {
+		onFakeClock(t, func(t *testing.T) {
+			store := newFaulty(true)
+			late := newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: config, bizTypes: ["+own+"]}"))
+			here, given := newNode(t, store), map[string]bool{late.mustIssue(t, "order"): true}
+			note := func(id string) {
+				if given[id] {
+					t.Errorf("%s: %s was given twice", own, id)
+				}
+				given[id] = true
+			}
+			here.mustPut(t, "order", `{}`, always)
+			must.Get(here.Enable(t.Context(), "order", false, always))(t)
+			time.Sleep(settleTime + time.Second)
+			here.mustPut(t, "order", `{"strategy":"gapless"}`, forced())
+			must.Get(here.Enable(t.Context(), "order", true, always))(t)
+			late.times.Add(1) // it writes that it is there
+			go late.catalogue.Mend(t.Context())
+			for range 10 {
+				note(here.mustIssue(t, "order"))
+				if seq, err := late.issuer.Next(t.Context(), "order", 1); err == nil {
+					note(seq.IDs()[0])
+				}
+				time.Sleep(time.Second)
+			}
+			must.Code(t, must.Err(late.issuer.Next(t.Context(), "order", 1)), seqd.CodeConflict, "another strategy")
+		})
+	}
+}
+
 // stuck is an issuer whose biz types go on although they were to close.
 type stuck struct{ Issuer }
 

@@ -18,8 +18,8 @@ type state struct {
 	deleted  bool
 	damaged  bool // the document cannot be read
 	unusable bool // this process cannot build it
-	// over is set if what was built did not close well: it may still be at work. It is nil if nothing
-	// was.
+	// over is set if what was built must issue no more: it did not close well, and may still be at
+	// work, or the store has another shape by now. It is nil if nothing was built.
 	over *atomic.Bool
 }
 
@@ -36,6 +36,9 @@ func (s state) onlyDisabledBy(said stored) bool {
 	said.Enabled = true
 	return !s.unusable && said.digest() == s.said
 }
+
+// broken reports whether this process could not build the biz type, or must build it again.
+func (s state) broken() bool { return s.unusable || s.over != nil && s.over.Load() }
 
 // closedBadly notes that what was built may still be at work. What it still does must not count.
 func (s state) closedBadly() {
@@ -130,12 +133,12 @@ func (s *states) setRejected(name string, rejected []seqd.RejectedBinding) (befo
 	return before
 }
 
-// unusable returns the biz types that this process could not build.
-func (s *states) unusable() (names []string) {
+// broken returns the biz types that this process could not build, or must build again.
+func (s *states) broken() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, known := range s.byName {
-		if known.unusable {
+		if known.broken() {
 			names = append(names, name)
 		}
 	}

@@ -80,6 +80,7 @@ type Nodes struct {
 	started time.Time
 	mu      sync.Mutex // guards own
 	own     Own
+	counted counted
 	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
 }
 
@@ -199,15 +200,6 @@ func readNode(id, body string) (other admin.Node, ok bool) {
 	return other, true
 }
 
-// Announce writes this node's document, such that others see it whatever the clock of this node
-// says.
-func (n *Nodes) Announce(ctx context.Context) error {
-	if err := n.opts.Ask(ctx); err != nil {
-		return err
-	}
-	return n.write(ctx)
-}
-
 // Beat writes this node's document at every interval until ctx ends, removes those of nodes that
 // have stopped doing so, and looks at the others. If no other node can use the store, it does
 // nothing.
@@ -245,15 +237,25 @@ func note(ctx context.Context, t *logging.Trouble, err error) {
 	}
 }
 
-// write writes this node's document.
+// write writes this node's document. It asks the store for its time first if others may not count
+// this node: its clock may be wrong, or have stood still.
 func (n *Nodes) write(ctx context.Context) error {
+	began := time.Now()
+	if _, ok := n.counted.now(); !ok {
+		if err := n.opts.Ask(ctx); err != nil {
+			return err
+		}
+	}
 	body, err := json.Marshal(n.self(nil))
 	if err != nil {
 		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.own.Write(ctx, string(body), n.opts.Clock(), life)
+	if err = n.own.Write(ctx, string(body), n.opts.Clock(), life); err == nil {
+		n.counted.note(began)
+	}
+	return err
 }
 
 // leave removes this node's document.

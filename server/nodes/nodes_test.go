@@ -155,10 +155,39 @@ func TestMixedDefinitions(t *testing.T) {
 			Documents: store.Documents(), Shared: true, Now: time.Now, BizTypesFrom: "config",
 			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []issuer.Details { return nil },
 		})
-		must.Do(t, killed.Announce(t.Context()))
+		must.Get(killed.Present(t.Context()))(t)
 		wants(true, 5)
 		time.Sleep(life)
 		wants(false, 5)
+	})
+}
+
+// A node says how often others began to count it: they do again after its machine or the store was
+// away. Then it has asked the store for the time.
+func TestPresent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, asked := memory.New(time.Now), 0
+		n := New(Options{
+			Documents: store.Documents(), Shared: true, Now: time.Now, Ask: func(context.Context) error { asked++; return nil },
+			Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 }, Details: func(int) []issuer.Details { return nil },
+		})
+		wants := func(times int64) {
+			t.Helper()
+			if got := must.Get(n.Present(t.Context()))(t); got != times || int64(asked) != times {
+				t.Errorf("counted %d times, asked for the time %d times, want %d", got, asked, times)
+			}
+		}
+		wants(1)
+		for range 5 {
+			time.Sleep(2 * beatInterval)
+			must.Do(t, n.write(t.Context()))
+			wants(1)
+		}
+		time.Sleep(lapse)
+		wants(2)
+		time.Sleep(lapse)
+		must.Do(t, n.write(t.Context())) // a beat comes before anybody asks
+		wants(3)
 	})
 }
 
@@ -175,7 +204,7 @@ func TestSeenByOthersWithAWrongClock(t *testing.T) {
 			}), clock
 		}
 		behind, _ := begin(-time.Hour, "config")
-		must.Do(t, behind.Announce(t.Context()))
+		must.Get(behind.Present(t.Context()))(t)
 		for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 			n, clock := begin(ahead, "store")
 			for _, known := range []string{"not known", "known"} {

@@ -220,6 +220,36 @@ var bugs = []schedule{
 		}},
 	},
 	{
+		name: "held up with definitions of its own", was: "A node with definitions of its own was held up until it no longer counted among the nodes. Its biz type got another strategy meanwhile, and it went on with the old one.", found: "a review",
+		rules: []string{"counted"},
+		world: Options{BizTypes: map[string]load.Settings{"bulk": {"ordering": "per-node", "step": 5, "maxStep": 5}}, Script: func(w *World) {
+			w.while("per node", record.Fault{Unordered: "bulk"}, func(*fault) {
+				for _, held := range []string{"store-away", "pause"} {
+					w.named("c").restartWith("SEQD_BIZTYPESFROM", "config")
+					w.each(func(n string) { w.issue(n, "bulk", 1) })
+					resumed := w.begin(held, "c", "", time.Minute)
+					resumes := time.Now().Add(time.Minute)
+					time.Sleep(25 * time.Second)
+					w.reshape("bulk", `{"strategy":"gapless"}`, func() {
+						time.Sleep(time.Until(resumes) - 100*time.Millisecond)
+						ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+						defer cancel() // then c knows, and refuses
+						var under sync.WaitGroup
+						for range 100 {
+							under.Go(func() { w.load.Ask(ctx, w.named("c"), load.Question{BizType: "bulk"}) })
+							time.Sleep(2 * time.Millisecond)
+							w.issue("a", "bulk", 1)
+						}
+						under.Wait()
+						resumed()
+					})
+					w.named("c").restartWith("SEQD_BIZTYPESFROM", "")
+					w.reshape("bulk", `{"strategy":"segment","ordering":"per-node","step":5,"maxStep":5}`, func() {})
+				}
+			})
+		}},
+	},
+	{
 		name: "a late first write of a key", was: "The first write of a gapless key came after the biz type had become segment, and a repeated request was told its number, which segment had issued too.", found: "a review",
 		rules: []string{"empty-first"},
 		world: Options{BizTypes: only("parcel"), Script: func(w *World) {

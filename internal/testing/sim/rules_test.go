@@ -67,6 +67,7 @@ var rules = []rule{
 	{name: "late-write", script: true},
 	{name: "reopen", script: true},
 	{name: "follows", script: true},
+	{name: "counted", script: true},
 	{name: "empty-first", script: true},
 
 	{name: "fence", redis: true},
