@@ -126,11 +126,11 @@ var codes = [...]Meaning{
 	{"idempotency_key_reused", 422, caller, "An Idempotency-Key was used twice", "Use a key of its own for each request. Only the same request may repeat a key.", "Each request needs its own."},
 	{"headers_too_large", 431, caller, "The headers are too large", "Send fewer or smaller headers. In a browser, delete the cookies of this host.", "Delete cookies of this host, then reload."},
 	{"rate_limited", 429, caller, "Too many requests", later, "Wait, or raise the limit."},
-	// A new Idempotency-Key or reservation: what is kept for those of its owner, or for all
-	// (answers_full), takes as many bytes as it may. It ends when some do.
-	{"too_many_answers", 429, caller, "Too much is kept for your Idempotency-Keys and reservations", "Wait until some end, or issue without a key.", "Wait until some end."},
+	// A new Idempotency-Key or reservation, or numbers that may become void: what is kept for those
+	// of its owner, or for all (answers_full), takes as many bytes as it may. It ends when some do.
+	{"too_many_answers", 429, caller, "Too much is kept for your Idempotency-Keys and reservations", "Wait until some end, or issue without a key, unless the biz type has onRelease: void.", "Wait until some end."},
 	{"answers_full", 507, operator, "Too much is kept for Idempotency-Keys and reservations",
-		"Raise idempotency.maxBytes, or wait. Requests that issue without a key are answered.", "Raise idempotency.maxBytes, or wait."},
+		"Raise idempotency.maxBytes, or wait. Requests that issue without a key are answered, unless the biz type has onRelease: void.", "Raise idempotency.maxBytes, or wait."},
 	{"starting", 503, wait, "The node is starting", later, "Wait a few seconds: it has not reached its store yet."},
 	{"stopping", 503, wait, "The node is stopping", "Send the same request to another node.", soon},
 	{"overloaded", 503, wait, "The node has too much to do", later + " If it stays so, an operator adds nodes or raises limits.", "If it stays so, add nodes or raise limits."},

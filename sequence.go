@@ -82,11 +82,11 @@ func (s *Sequence) For(key string) {
 // Key returns the key that the numbers are counted for, "" if the biz type is not [Keyed].
 func (s *Sequence) Key() string { return s.about.key }
 
-// AskedBy sets the [Caller.OwnerID] of the caller who asks for numbers of a key. It is called after
-// [Sequence.For].
+// AskedBy sets the [Caller.OwnerID] of the caller who asks for numbers of a key or of a [Ledger]. It
+// is called after [Sequence.For].
 func (s *Sequence) AskedBy(caller string) { s.mark().asker = caller }
 
-// Asker returns what [Sequence.AskedBy] set, "" if the biz type is not [Keyed].
+// Asker returns what [Sequence.AskedBy] set, "" if the biz type is neither [Keyed] nor of a [Ledger].
 func (s *Sequence) Asker() string { return s.about.asker }
 
 // MadeAt sets when the numbers were made, so that they are shown with the same time again.

@@ -257,7 +257,7 @@ func (is *Issuer) run(ctx context.Context, i *instance, p *progress) (err error)
 			return err
 		}
 	}
-	prepare(&call.Sequence, key, &call.Caller)
+	i.prepare(&call.Sequence, key, &call.Caller)
 	if ordered {
 		err = i.carryOut(ctx, o, want, call)
 	} else {

@@ -8,9 +8,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// prepare makes an empty sequence ready for a strategy.
-func prepare(s *seqd.Sequence, key string, by *seqd.Caller) {
-	if s.For(key); key != "" {
+// prepare makes an empty sequence ready for the strategy.
+func (i *instance) prepare(s *seqd.Sequence, key string, by *seqd.Caller) {
+	if s.For(key); key != "" || i.can.ledger != nil {
 		s.AskedBy(by.OwnerID())
 	}
 }

@@ -232,7 +232,7 @@ func (p *pipeline) generate(ctx context.Context, i *instance, from, to int) (sup
 	defer spare.Put(numbers)
 	for supplied = from; supplied < to && err == nil; {
 		numbers.Reset()
-		prepare(numbers, p.key(from), &p.calls[from].Caller) // all calls have the same key
+		i.prepare(numbers, p.key(from), &p.calls[from].Caller) // all calls have the same key
 		supplied, err = p.generateSome(ctx, i, supplied, to, numbers)
 	}
 	return supplied, err
@@ -284,7 +284,7 @@ func generateShared(ctx context.Context, i *instance, n int, seq *seqd.Sequence)
 func (p *pipeline) generateRun(ctx context.Context, i *instance, k int) (supplied int, err error) {
 	for k := range p.pending(k, len(p.calls)) {
 		n, _ := p.count(k)
-		prepare(&p.calls[k].Sequence, p.key(k), &p.calls[k].Caller)
+		i.prepare(&p.calls[k].Sequence, p.key(k), &p.calls[k].Caller)
 		if err := generateOne(ctx, i, seqd.Consecutive, n, &p.calls[k].Sequence); err != nil {
 			p.calls[k].Sequence.Reset()
 			return k, err

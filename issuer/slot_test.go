@@ -261,12 +261,17 @@ func TestNamesFromTheStart(t *testing.T) {
 
 type legacyOfNothing struct{ seqd.Strategy }
 
-// Only numbers of a key name who asked for them.
+// Only numbers of a key or of a ledger name who asked for them.
 func TestPrepare(t *testing.T) {
-	for key, want := range map[string]string{"k1": "other", "": ""} {
+	type ledger struct{ seqd.Ledger }
+	for _, c := range []struct {
+		ledger    seqd.Ledger
+		key, want string
+	}{{nil, "", ""}, {nil, "k1", "other"}, {ledger{}, "", "other"}} {
+		i := &instance{can: issuing{ledger: c.ledger}}
 		var s seqd.Sequence
-		if prepare(&s, key, &seqd.Caller{Name: "other"}); s.Asker() != want || s.Key() != key {
-			t.Errorf("%q is asked for %q", s.Asker(), s.Key())
+		if i.prepare(&s, c.key, &seqd.Caller{Name: "other"}); s.Asker() != c.want || s.Key() != c.key {
+			t.Errorf("%v: %q is asked for %q", c, s.Asker(), s.Key())
 		}
 	}
 }

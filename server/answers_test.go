@@ -128,13 +128,15 @@ bizTypes:
 }
 
 // Reservations without an Idempotency-Key leave how they ended, and count: when as much is kept for
-// a caller as may be, nothing more can be reserved, and what is reserved can be settled.
+// a caller as may be, nothing more can be reserved, and what is reserved can be settled. Nothing is
+// issued that may become void either.
 func TestReservationsAreBounded(t *testing.T) {
 	s := start(t, load(t, `store: {driver: memory}
 idempotency: {maxBytesPerCaller: 1048576}
 gapless: {maxReserved: 1000}
-bizTypes: [{name: bill, strategy: gapless}]`))
+bizTypes: [{name: bill, strategy: gapless}, {name: voids, strategy: gapless, onRelease: void}]`))
 	s.await("/seq/bill", http.StatusOK)
+	s.await("/seq/voids", http.StatusOK)
 	var reserved struct{ Reservation string }
 	status, body := http.StatusCreated, ""
 	for i := 0; i < 1000 && status == http.StatusCreated; i++ {
@@ -150,4 +152,7 @@ bizTypes: [{name: bill, strategy: gapless}]`))
 		t.Error(status, body)
 	}
 	s.await("/seq/bill", http.StatusOK)
+	if status, body := s.get("/seq/voids"); status != http.StatusTooManyRequests {
+		t.Error(status, body)
+	}
 }

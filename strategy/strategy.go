@@ -65,8 +65,8 @@ type Env struct {
 	Follows func(ctx context.Context) error
 }
 
-// Quota bounds what is kept for each owner besides numbers: answers, and how reservations ended. It
-// is safe for concurrent use.
+// Quota bounds what is kept for each owner besides numbers: answers, how reservations ended, and
+// void numbers. It is safe for concurrent use.
 type Quota interface {
 	// Admit returns why nothing more may be kept for an owner, nil if something may.
 	Admit(owner string) error

@@ -1,5 +1,6 @@
-// Package answerquota bounds how many bytes are kept for requests with an Idempotency-Key, and for
-// reservations: in all, and for each owner, so that one token cannot fill Redis or the store.
+// Package answerquota bounds how many bytes are kept for requests with an Idempotency-Key, for
+// reservations, and for numbers that became void of late: in all, and for each owner, so that one
+// token cannot fill Redis or the store.
 //
 // Each process counts what it has kept, in buckets by the time at which that ends, and writes them
 // into a document of its own every few seconds. The sum of all documents is what the cluster keeps.
@@ -108,7 +109,7 @@ func (q *Quota) Admit(owner string) error {
 func (q *Quota) refusal(code seqd.Code, s sum, whose, setting string, most int64) *seqd.Error {
 	return &seqd.Error{
 		Code:       code,
-		Detail:     fmt.Sprintf("what is kept %s, of requests with an Idempotency-Key and of reservations, takes %d bytes, and %s is %d", whose, s.bytes, setting, most),
+		Detail:     fmt.Sprintf("what is kept %s, of requests with an Idempotency-Key, of reservations and of numbers that became void in the last day, takes %d bytes, and %s is %d", whose, s.bytes, setting, most),
 		RetryAfter: max(time.UnixMilli(s.ends).Sub(q.opts.Clock()), time.Second),
 	}
 }

@@ -264,11 +264,11 @@ func (a *Auth) Enforced() bool {
 type Idempotency struct {
 	// TTL is how long the same [`Idempotency-Key`](IDEMPOTENCY.md) gets the same numbers.
 	TTL time.Duration `config:"ttl" range:"1m to 168h"`
-	// MaxBytes is about how much is [kept](IDEMPOTENCY.md#how-much-is-kept) for all callers, of keys
-	// and of reservations. Beyond that new ones are refused.
+	// MaxBytes is about how much is [kept](IDEMPOTENCY.md#how-much-is-kept) for all callers, of
+	// keys, reservations and void numbers. Beyond that new ones are refused.
 	MaxBytes int64 `config:"maxBytes" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
 	// MaxBytesPerCaller is about how much is kept for one owner. Beyond that its new keys and
-	// reservations are refused.
+	// reservations are refused, and all it wants of biz types with `onRelease: void`.
 	MaxBytesPerCaller int64 `config:"maxBytesPerCaller" range:"0, or 1,048,576 to 1,099,511,627,776" unit:"bytes" zero:"no bound"`
 }
 

@@ -209,29 +209,48 @@ func (c *counter) finish() {
 		close(r.Tag.(*waiter).done)
 	}
 	for _, e := range c.machine.Expired() {
+		c.cameBack(e.Caller)
 		c.tell(e)
 	}
 	c.tally(c.machine.Stats())
 }
 
 // recordBytes is about how many bytes a record takes besides what the quota adds to each: 1,200 in
-// all (docs/IDEMPOTENCY.md). endedLife is how long the record of a reservation counts.
+// all (docs/IDEMPOTENCY.md). recordLife is how long the record of a reservation, or of numbers that
+// became void, counts. Void numbers are kept for ever, so this bounds how many a caller adds in a
+// day.
 const (
 	recordBytes = 1000
-	endedLife   = 24 * time.Hour
+	recordLife  = 24 * time.Hour
 )
 
 // count charges the owner of a finished request, also if its caller has gone, for the records that
-// it leaves: its answer, and the one that the end of its reservation will leave. mu is held.
+// it leaves: its answer, the one that the end of its reservation will leave, and its void numbers.
+// mu is held.
 func (c *counter) count(r *ledger.Request) {
-	if c.env.Quota == nil || r.Err != nil || r.Result.Replayed || len(r.Result.Runs) == 0 {
+	if c.env.Quota == nil || r.Err != nil || r.Result.Replayed {
 		return
 	}
-	if r.Op.Once != "" {
+	handsOut := r.Op.Kind <= ledger.Reserve && len(r.Result.Runs) > 0
+	if handsOut && r.Op.Once != "" {
 		c.env.Quota.Kept(r.Op.Caller, recordBytes, c.env.AnswerTTL)
 	}
-	if r.Op.Kind == ledger.Reserve {
-		c.env.Quota.Kept(r.Op.Caller, recordBytes, max(endedLife, c.env.AnswerTTL))
+	if handsOut && r.Op.Kind == ledger.Reserve {
+		c.env.Quota.Kept(r.Op.Caller, recordBytes, max(recordLife, c.env.AnswerTTL))
+	}
+	switch {
+	case r.Op.Kind == ledger.Return, r.Undone():
+		c.cameBack(r.Op.Caller)
+	case r.Op.Kind == ledger.Release && r.Result.Changed:
+		c.cameBack(r.Result.Caller)
+	}
+}
+
+// cameBack charges the owner of numbers that came back for the record that they leave if they became
+// void. mu is held.
+func (c *counter) cameBack(owner string) {
+	if c.env.Quota != nil && c.policy.Void {
+		c.env.Quota.Kept(owner, recordBytes, recordLife)
 	}
 }
 

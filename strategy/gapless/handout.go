@@ -22,10 +22,8 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 	if name.Period, err = s.period(0); err != nil {
 		return r, false, err
 	}
-	if o.Reserve {
-		if err := s.mayReserve(o); err != nil {
-			return r, false, err
-		}
+	if err := s.mayHandOut(o); err != nil {
+		return r, false, err
 	}
 	op := orderOp(o)
 	var res ledger.Result
@@ -44,11 +42,19 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 	return r, replayed, nil
 }
 
-// mayReserve returns why an order to reserve is refused. One that may be repeated is refused later,
-// unless it was carried out before: see [seqd.Order].
-func (s *Strategy) mayReserve(o seqd.Order) error {
-	if err := s.settings.checkReserve(o); err != nil || o.Once != "" || s.env.Quota == nil {
-		return err
+// mayHandOut returns why an order is refused: its reservation is too long, or its owner has left too
+// many records and the order may leave another one, of how a reservation ended or of void numbers.
+// An order that may be repeated is refused later, unless it was carried out before: see
+// [seqd.Order].
+func (s *Strategy) mayHandOut(o seqd.Order) error {
+	if o.Reserve {
+		if err := s.settings.checkReserve(o); err != nil {
+			return err
+		}
+	}
+	leaves := o.Reserve || s.settings.OnRelease == Void
+	if !leaves || o.Once != "" || s.env.Quota == nil {
+		return nil
 	}
 	return s.env.Quota.Admit(o.Caller.OwnerID())
 }
@@ -144,7 +150,7 @@ var states = map[ledger.End]seqd.ReservationState{
 // Return implements [seqd.Ledger].
 func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
 	name := counters.Name{Key: numbers.Key(), Period: numbers.Period()}
-	op := ledger.Op{Kind: ledger.Return}
+	op := ledger.Op{Kind: ledger.Return, Caller: numbers.Asker()}
 	op.Since.Era, op.Since.Revision = numbers.Stamped()
 	for _, r := range numbers.Runs() {
 		op.Runs = append(op.Runs, ledger.Run{From: r.First, To: r.First + int64(r.Count) - 1})

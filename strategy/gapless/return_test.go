@@ -89,34 +89,68 @@ func (q quota) Admit(owner string) error {
 
 func (q quota) Kept(owner string, _ int, life time.Duration) { q[owner] = append(q[owner], life) }
 
-// Answers, and how reservations end, are counted once, also if the caller has gone meanwhile.
+// Answers, how reservations end, and numbers that become void are counted once, also if the caller
+// has gone meanwhile. An owner that keeps too much gets nothing that may leave more.
 func TestRecordsAreCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kept := quota{}
-		store := newStuck(memory.New(time.Now))
-		node := newNode(t, strategy.Env{Store: store, Now: time.Now, AnswerTTL: time.Hour, Quota: kept}, gapless.DefaultSettings())
-		must.Do(t, node.Init(t.Context(), true))
-		leaves := func(o seqd.Order) {
-			ctx, cancel := context.WithCancel(t.Context())
-			store.Lock()
-			go func() { _, _, _ = node.HandOut(ctx, o, new(seqd.Sequence)) }()
-			synctest.Wait()
-			cancel()
-			synctest.Wait()
-			store.Unlock()
-			time.Sleep(time.Second)
+	day := 24 * time.Hour
+	for onRelease, want := range map[string]quota{
+		gapless.Reuse: {"repeats": {time.Hour}, "reserves": {day, day}, "both": {time.Hour, day}},
+		gapless.Void:  {"issues": {day, day}, "repeats": {time.Hour}, "reserves": {day, day, day, day}, "both": {time.Hour, day, day}},
+	} {
+		t.Run(onRelease, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if kept := recordsOf(t, onRelease); !reflect.DeepEqual(kept, want) {
+					t.Errorf("%v is kept, want %v", kept, want)
+				}
+			})
+		})
+	}
+}
+
+// recordsOf returns what is kept of callers each of which leaves before its answer, and then asks
+// again. What they get comes back: by Return, by a release, or by expiry.
+func recordsOf(t *testing.T, onRelease string) quota {
+	kept := quota{}
+	store := newStuck(memory.New(time.Now))
+	settings := gapless.DefaultSettings()
+	settings.OnRelease = onRelease
+	node := newNode(t, strategy.Env{Store: store, Now: time.Now, AnswerTTL: time.Hour, Quota: kept}, settings)
+	must.Do(t, node.Init(t.Context(), true))
+	leaves := func(o seqd.Order) {
+		ctx, cancel := context.WithCancel(t.Context())
+		store.Lock()
+		go func() { _, _, _ = node.HandOut(ctx, o, new(seqd.Sequence)) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		store.Unlock()
+		time.Sleep(time.Second)
+	}
+	for name, o := range map[string]seqd.Order{"issues": {}, "repeats": {Once: "a"}, "reserves": {Reserve: true}, "both": {Reserve: true, Once: "b"}} {
+		o.Count, o.Caller = 1, seqd.Caller{Owner: name}
+		leaves(o)
+		var seq seqd.Sequence
+		seq.AskedBy(name)
+		r, _, err := node.HandOut(t.Context(), o, &seq)
+		must.Do(t, err)
+		switch name {
+		case "issues":
+			node.Return(&seq, errors.New("a plugin failed"))
+		case "reserves":
+			must.Do(t, node.Release(t.Context(), seqd.Settlement{ID: r.ID, Admin: true, Caller: seqd.Caller{Owner: "admin"}}))
 		}
-		for name, o := range map[string]seqd.Order{"issues": {}, "repeats": {Once: "a"}, "reserves": {Reserve: true}, "both": {Reserve: true, Once: "b"}, "full": {Reserve: true}} {
-			o.Count, o.Caller = 1, seqd.Caller{Owner: name}
-			leaves(o)
-			_, _, err := order(node, "", o)
-			must.Code(t, err, seqd.CodeOf(kept.Admit(name)), name)
-		}
-		must.Report(t, node.Close(t.Context()))
-		day := 24 * time.Hour
-		want := quota{"repeats": {time.Hour}, "reserves": {day, day}, "both": {time.Hour, day}}
-		if !reflect.DeepEqual(kept, want) {
-			t.Errorf("%v is kept, want %v", kept, want)
-		}
-	})
+		synctest.Wait()
+	}
+	time.Sleep(time.Hour) // longer than the reservation of both
+	must.Do(t, node.Reclaim(t.Context(), "", 0))
+	full := seqd.Caller{Owner: "full"}
+	_, _, err := order(node, "", seqd.Order{Count: 1, Reserve: true, Caller: full})
+	must.Code(t, err, seqd.CodeTooManyAnswers)
+	var seq seqd.Sequence
+	seq.AskedBy("full")
+	if err = node.Generate(t.Context(), 1, &seq); (onRelease == gapless.Void) != (seqd.CodeOf(err) == seqd.CodeTooManyAnswers) {
+		t.Errorf("who keeps too much gets %v", err)
+	}
+	must.Report(t, node.Close(t.Context()))
+	return kept
 }

@@ -36,6 +36,12 @@ type Request struct {
 	internal bool   // the machine made it
 }
 
+// Undone reports whether the machine undoes a request that is finished: nobody waits for it, and
+// nobody can ask for the same again.
+func (r *Request) Undone() bool {
+	return r.gone && r.Err == nil && r.Op.Once == "" && !r.Result.Replayed
+}
+
 // Machine is one counter on one node. It is not safe for concurrent use.
 //
 // The shell that drives it promises: each command of Next is executed once and answered once by
@@ -190,7 +196,7 @@ func (m *Machine) finish(r *Request) {
 	if !r.internal {
 		m.finished = append(m.finished, r)
 	}
-	if !r.gone || r.Err != nil || r.Op.Once != "" || r.Result.Replayed || m.rules.Has(RuleUndo) {
+	if !r.Undone() || m.rules.Has(RuleUndo) {
 		return
 	}
 	switch r.Op.Kind {

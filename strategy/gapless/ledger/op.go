@@ -54,8 +54,8 @@ type Op struct {
 	// Close is set, the ledger is closed: it carries out no request with Once any more. Close is
 	// for a period that ended.
 	Recall, Close bool
-	// Caller is the owner of what Issue and Reserve make, or who makes numbers void. Admin allows
-	// Confirm and Release for what others reserved.
+	// Caller is the owner of what Issue and Reserve make and Return gives back, or who makes numbers
+	// void. Admin allows Confirm and Release for what others reserved.
 	Caller string
 	Admin  bool
 	// Number is what Void is for.
