@@ -7,11 +7,11 @@ import (
 	"github.com/seqd/seqd/client"
 )
 
-// Overview is what happens in the cluster. Lists by slot begin with the oldest slot; nil means that
+// Overview is what happens in the cluster. Lists by interval begin with the oldest interval; nil means that
 // nobody has told anything.
 type Overview struct {
 	At time.Time `json:"at"`
-	// Until is the end of the newest slot, and IntervalMS the length of a slot in milliseconds.
+	// Until is the end of the newest interval, and IntervalMS the length of an interval in milliseconds.
 	Until      time.Time `json:"until"`
 	IntervalMS int       `json:"intervalMs"`
 	// Complete is false if the store is away, and the figures are those of the node that answers.
@@ -42,7 +42,7 @@ type Overview struct {
 }
 
 // OverviewRefusal is how many requests were refused with a code: per second in the last minute, and
-// in all slots.
+// in all intervals.
 type OverviewRefusal struct {
 	Code      string  `json:"code"`
 	PerSecond float64 `json:"perSecond"`
@@ -55,7 +55,7 @@ type OverviewBizType struct {
 	// NumbersPerSecond and RefusedPerSecond are those of the last minute.
 	NumbersPerSecond float64 `json:"numbersPerSecond"`
 	RefusedPerSecond float64 `json:"refusedPerSecond"`
-	// Points are numbers per second in slots of 15 seconds.
+	// Points are numbers per second in intervals of 15 seconds.
 	Points []*float64 `json:"points"`
 }
 
@@ -105,7 +105,7 @@ type OverviewReason struct {
 // OverviewFigures are the figures of a node. Those that are nil are not known.
 type OverviewFigures struct {
 	At time.Time `json:"at"`
-	// NumbersPerSecond and RefusedPerSecond are those of the newest slot, P50MS and P99MS those of the
+	// NumbersPerSecond and RefusedPerSecond are those of the newest interval, P50MS and P99MS those of the
 	// last minute, in milliseconds.
 	NumbersPerSecond *float64 `json:"numbersPerSecond"`
 	RefusedPerSecond *float64 `json:"refusedPerSecond"`

@@ -171,11 +171,11 @@ func inParallel(names []string, most int, f func(name string) error) error {
 		first error
 		wg    sync.WaitGroup
 	)
-	slots := make(chan struct{}, most)
+	running := make(chan struct{}, most)
 	for _, name := range names {
-		slots <- struct{}{}
+		running <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-running }()
 			if err := f(name); err != nil {
 				mu.Lock()
 				defer mu.Unlock()

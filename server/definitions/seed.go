@@ -96,11 +96,11 @@ func (s *seeder) seedPart(ctx context.Context, names []string) (map[string]persi
 		failed error
 		writes sync.WaitGroup
 	)
-	slots := make(chan struct{}, parallelWrites)
+	running := make(chan struct{}, parallelWrites)
 	for _, name := range names {
-		slots <- struct{}{}
+		running <- struct{}{}
 		writes.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-running }()
 			doc, err := s.first(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()

@@ -5,8 +5,8 @@
 // at its biz types. The node that is asked merges the reports of all nodes: see [merge], which is a
 // pure function. A node that does not count writes nothing.
 //
-// The slots of all nodes begin at multiples of 5 seconds of the time that nodes have in common. So
-// the sum over nodes is right even if their clocks differ.
+// The intervals of all nodes begin at multiples of 5 seconds of the time that nodes have in common.
+// So the sum over nodes is right even if their clocks differ.
 //
 // The package depends on the documents of the store, the list of nodes, and functions in [Options].
 // To add a figure that nodes tell each other, add it to [report] and [overview], and merge it.
@@ -266,7 +266,7 @@ func (f *Figures) known(ctx context.Context) (k known, docs []persist.Document) 
 	if !k.complete {
 		f.noteOutage()
 	}
-	k.outage = slotBefore(f.outage.Load())
+	k.outage = intervalBefore(f.outage.Load())
 	return k, docs
 }
 

@@ -182,9 +182,9 @@ func wants(t *testing.T, what string, got, want any) {
 	}
 }
 
-// slot lets the next slot end, and a little more for what follows from that.
-func nextSlot() {
-	time.Sleep(time.Until(time.UnixMilli(endOf(slotBefore(time.Now().UnixMilli()) + 1)).Add(time.Second)))
+// interval lets the next interval end, and a little more for what follows from that.
+func nextInterval() {
+	time.Sleep(time.Until(time.UnixMilli(endOf(intervalBefore(time.Now().UnixMilli()) + 1)).Add(time.Second)))
 	synctest.Wait()
 }
 
@@ -195,13 +195,13 @@ func TestCluster(t *testing.T) {
 		store := memory.New(time.Now)
 		a, b := join(t, store, 0), join(t, store, 7*time.Minute)
 		synctest.Wait()
-		nextSlot() // the first one was partial
+		nextInterval() // the first one was partial
 		for i := range int64(3) {
 			a.issue("order", 10*(i+1))
 			b.issue("order", 100)
 			b.issue("bill", 5)
 			b.refuse(seqd.CodeExhausted, 2)
-			nextSlot()
+			nextInterval()
 		}
 		for _, m := range []*member{a, b} {
 			s := m.overview(t)
@@ -223,7 +223,7 @@ func TestCluster(t *testing.T) {
 		}
 		b.stop()
 		a.issue("order", 50)
-		nextSlot()
+		nextInterval()
 		s := a.overview(t)
 		wants(t, "after a stop", s.newest(5), []float64{0, 23, 25, 27, 10})
 		wants(t, "after a stop", s.states(), []string{"ready"})
@@ -300,12 +300,12 @@ func TestClockNotYetKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		a, b, c := join(t, store, 0), join(t, store, 0), join(t, store, 0)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		a.issue("order", 10)
 		b.issue("order", 100)
 		c.issue("order", 1000)
-		nextSlot()
+		nextInterval()
 		c.stop()
 		late := &timeless{Store: store}
 		join(t, late, 24*time.Hour)
@@ -313,8 +313,8 @@ func TestClockNotYetKnown(t *testing.T) {
 		s := a.overview(t)
 		wants(t, "beside a node that is a day ahead", fmt.Sprint(s.newest(1), s.states()), "[222] [ready ready ready]")
 		late.tells.Store(true)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		s = a.overview(t)
 		wants(t, "when it knows better", fmt.Sprint(s.newest(3)[0], s.states()), "222 [ready ready ready]")
 	})
@@ -356,14 +356,14 @@ func TestStopDuringWrite(t *testing.T) {
 		store := memory.New(time.Now)
 		slow := &cut{Store: store}
 		a, b := join(t, store, 0), join(t, slow, 0)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		s := a.overview(t)
 		wants(t, "before", fmt.Sprint(s.states()), "[ready ready]")
 		slow.slow.Store(true)
-		nextSlot()
+		nextInterval()
 		b.stop()
-		nextSlot()
+		nextInterval()
 		s = a.overview(t)
 		wants(t, "after a stop", fmt.Sprint(s.states()), "[ready]")
 	})
@@ -389,8 +389,8 @@ func TestStoreAnswersHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		a, b := join(t, store, 0), join(t, halfway{store}, 0)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		s := a.overview(t)
 		wants(t, "with the store", fmt.Sprint(s.Complete, s.states()), "true [ready ready]")
 		s = b.overview(t)
@@ -404,15 +404,15 @@ func TestDeath(t *testing.T) {
 		store := memory.New(time.Now)
 		dying := &killable{Store: store}
 		a, b := join(t, store, 0), join(t, dying, 0)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		a.issue("order", 10)
 		b.issue("order", 100)
-		nextSlot()
+		nextInterval()
 		dying.away.Store(true)
 		for range 6 {
 			a.issue("order", 10)
-			nextSlot()
+			nextInterval()
 		}
 		s := a.overview(t)
 		wants(t, "after a death", s.newest(7), []float64{22, 2, 2, 2, 2, 2, 2})
@@ -435,13 +435,13 @@ func TestOutage(t *testing.T) {
 		shared := memory.New(time.Now)
 		stores := []*killable{{Store: shared}, {Store: shared}, {Store: shared}}
 		a, _, dead := join(t, stores[0], 0), join(t, stores[1], 0), join(t, stores[2], 0)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		for _, store := range stores {
 			store.away.Store(true)
 		}
 		for range 12 {
-			nextSlot()
+			nextInterval()
 		}
 		s := a.overview(t)
 		wants(t, "during the outage", fmt.Sprint(s.states()), "[ready]")
@@ -449,11 +449,11 @@ func TestOutage(t *testing.T) {
 		stores[1].away.Store(false)
 		gone := 0
 		for i := range 2 * silence {
-			nextSlot()
+			nextInterval()
 			s := a.overview(t)
 			gone = strings.Count(fmt.Sprint(s.states()), "gone")
 			if i < silence-1 {
-				wants(t, fmt.Sprint(i, " slots after the outage"), gone, 0)
+				wants(t, fmt.Sprint(i, " intervals after the outage"), gone, 0)
 			}
 		}
 		wants(t, "long after the outage", gone, 1)
@@ -470,10 +470,10 @@ func TestForeignDocuments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		a, b := join(t, store, 0), join(t, store, 0)
-		nextSlot()
-		nextSlot()
+		nextInterval()
+		nextInterval()
 		b.issue("order", 100)
-		nextSlot()
+		nextInterval()
 		doc := must.Get(store.Documents().Read(t.Context(), kind, b.opts.ID))(t)
 		for i, body := range []string{
 			"", "{}", "[]", "null", strings.Repeat("x", 1<<20), strings.Replace(doc.Body, `"numbers":"`, `"numbers":"_`, 1),
@@ -531,7 +531,7 @@ func TestBeforeTheFirstSample(t *testing.T) {
 func TestOneAnswerForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := join(t, memory.New(time.Now), 0)
-		nextSlot()
+		nextInterval()
 		time.Sleep(2 * time.Second)
 		before := a.looks.Load()
 		var asking sync.WaitGroup
@@ -555,7 +555,7 @@ type untidy struct{ *counter }
 
 func (untidy) Tidy() { time.Sleep(3 * time.Second) }
 
-// A node that takes seconds to tidy counts in every slot nevertheless.
+// A node that takes seconds to tidy counts in every interval nevertheless.
 func TestLongTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ended := join(t, memory.New(time.Now), 0), make(chan struct{})
@@ -563,7 +563,7 @@ func TestLongTidy(t *testing.T) {
 		m.opts.Counts, m.opts.Shared = untidy{m.counter}, false
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { m.Run(ctx); close(ended) }()
-		for range 3 * minute * slotLength / 100 {
+		for range 3 * minute * intervalLength / 100 {
 			time.Sleep(100 * time.Millisecond)
 			m.issue("order", 1)
 		}
@@ -571,7 +571,7 @@ func TestLongTidy(t *testing.T) {
 		s := m.overview(t)
 		for i, v := range s.newest(2 * minute) {
 			if v < 9.5 || v > 10.5 {
-				t.Errorf("slot %d has %v", i, v)
+				t.Errorf("interval %d has %v", i, v)
 			}
 		}
 		cancel()
@@ -615,10 +615,10 @@ func TestLongLook(t *testing.T) {
 func TestDeletedBizType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := join(t, memory.New(time.Now), 0)
-		nextSlot()
+		nextInterval()
 		a.issue("gone", 100)
 		a.issue(others, 50)
-		nextSlot()
+		nextInterval()
 		s := a.overview(t)
 		wants(t, "busiest", len(s.Busiest), 1)
 		wants(t, "busiest", s.Busiest[0].BizType, others)
@@ -626,7 +626,7 @@ func TestDeletedBizType(t *testing.T) {
 	})
 }
 
-// What was counted before the first sample belongs to no slot.
+// What was counted before the first sample belongs to no interval.
 func TestCountsOfTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounter()
@@ -636,29 +636,29 @@ func TestCountsOfTheStart(t *testing.T) {
 		now, elapsed := endTime(300_000_000), time.Duration(0)
 		for range 3 {
 			s.sample(now, elapsed)
-			now, elapsed = now.Add(slotLength*time.Millisecond), elapsed+slotLength*time.Millisecond
+			now, elapsed = now.Add(intervalLength*time.Millisecond), elapsed+intervalLength*time.Millisecond
 			c.issue("order", 1)
 			c.refuse(seqd.CodeExhausted, 1)
 		}
 		r := new(report)
 		s.fill(r)
 		calls := r.Calls.lately()
-		wants(t, "numbers, refusals and calls", fmt.Sprint(r.Numbers[slots-3:], r.Refusals, calls[:3]), "[-1 1 1] [{exhausted 0.2 2}] [0 2 0]")
+		wants(t, "numbers, refusals and calls", fmt.Sprint(r.Numbers[intervals-3:], r.Refusals, calls[:3]), "[-1 1 1] [{exhausted 0.2 2}] [0 2 0]")
 	})
 }
 
 // The document of a busy node is small, and that of the busiest one bounded.
 func TestSize(t *testing.T) {
-	size := func(perSlot int64, bizTypes, buckets int, name string) int {
+	size := func(perInterval int64, bizTypes, buckets int, name string) int {
 		w, c := begun()
-		for range 2 * slots {
-			c.pass(slotLength)
+		for range 2 * intervals {
+			c.pass(intervalLength)
 			w.move(c.now, c.elapsed)
 			for i := range bizTypes {
-				w.add(fmt.Sprintf("%s%02d", name, i), rand.Int64N(perSlot)+1, rand.Int64N(perSlot)+1)
+				w.add(fmt.Sprintf("%s%02d", name, i), rand.Int64N(perInterval)+1, rand.Int64N(perInterval)+1)
 			}
 			for i := range 2 * bizTypes {
-				w.addCode(seqd.Code(fmt.Sprint("some_code_", i)), perSlot)
+				w.addCode(seqd.Code(fmt.Sprint("some_code_", i)), perInterval)
 			}
 			for i := range buckets {
 				w.calls[w.at][(i+5)%23] = rand.Uint32() | 1<<31

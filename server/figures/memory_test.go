@@ -11,8 +11,8 @@ import (
 // busyWindow returns a full window of so many biz types, all of which are busy.
 func busyWindow(bizTypes int) *window {
 	w, c := begun()
-	for range slots {
-		c.pass(slotLength)
+	for range intervals {
+		c.pass(intervalLength)
 		w.move(c.now, c.elapsed)
 		for i := range bizTypes {
 			w.add(fmt.Sprint("order-", i), int64(i), 0)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// mostLag is how many slots a report may be behind for the overview to wait for it, and
+	// mostLag is how many intervals a report may be behind for the overview to wait for it, and
 	// silence from how many on the node does not report any more.
 	mostLag = 2
 	silence = 4
@@ -28,16 +28,16 @@ type known struct {
 	reports []*report
 	// here is what this node knows of itself, without counts if it does not count.
 	here *report
-	// outage is the slot that was complete when the store last failed, long ago if it never has.
+	// outage is the interval that was complete when the store last failed, long ago if it never has.
 	outage int64
 }
 
 // merge makes the overview. It does not modify what it gets.
 func merge(k known) *overview {
-	m := merger{known: k, now: slotBefore(k.at.UnixMilli())}
+	m := merger{known: k, now: intervalBefore(k.at.UnixMilli())}
 	m.align()
 	o := &overview{
-		At: admin.Time(k.at.UnixMilli()), Until: admin.Time(endOf(m.until)), IntervalMS: slotLength,
+		At: admin.Time(k.at.UnixMilli()), Until: admin.Time(endOf(m.until)), IntervalMS: intervalLength,
 		Complete: k.complete, Metrics: len(k.reports) > 0,
 		Numbers: m.curve(func(r *report) points { return r.Numbers }),
 		Refused: m.curve(func(r *report) points { return r.Refused }),
@@ -52,12 +52,12 @@ func merge(k known) *overview {
 // merger merges reports.
 type merger struct {
 	known
-	now   int64 // the slot that is complete
-	until int64 // the newest slot that is shown
+	now   int64 // the interval that is complete
+	until int64 // the newest interval that is shown
 	last  map[*report]int64
 }
 
-// align finds the newest slot of each report, and the one that ends the overview: of which all
+// align finds the newest interval of each report, and the one that ends the overview: of which all
 // nodes that still report have told.
 func (m *merger) align() {
 	m.until, m.last = m.now, make(map[*report]int64, len(m.reports))
@@ -75,13 +75,13 @@ func (m *merger) silent(r *report) bool { return r.Left || m.last[r] <= m.now-si
 
 // at returns the index of the first of n points in a list of so many that ends at end, if the
 // points end at last.
-func at(last int64, n int, end int64, slots int) int { return int(last-end) + slots - n }
+func at(last int64, n int, end int64, intervals int) int { return int(last-end) + intervals - n }
 
 // curve adds up points of all reports, per second.
 func (m *merger) curve(of func(*report) points) curve {
-	c := flat(slots)
+	c := flat(intervals)
 	for _, r := range m.reports {
-		add(c, of(r), m.last[r], m.until, slotLength)
+		add(c, of(r), m.last[r], m.until, intervalLength)
 	}
 	return c
 }
@@ -102,16 +102,16 @@ func add(c curve, p points, last, end, length int64) {
 
 // latency adds up the calls of all reports.
 func (m *merger) latency() latency {
-	l := latency{flat(slots), flat(slots)}
-	var sums [slots][mostBuckets]int64
+	l := latency{flat(intervals), flat(intervals)}
+	var sums [intervals][mostBuckets]int64
 	bounds := m.bounds()
 	for _, r := range m.reports {
 		if !slices.Equal(r.Bounds, bounds) {
 			continue // of another version
 		}
-		first := at(m.last[r], slots, m.until, slots)
+		first := at(m.last[r], intervals, m.until, intervals)
 		for counts := range r.Calls.each() {
-			if first >= 0 && first < slots && counts != nil {
+			if first >= 0 && first < intervals && counts != nil {
 				for i, n := range counts {
 					sums[first][i] += n
 				}
@@ -188,7 +188,7 @@ func (m *merger) shown(p points, last int64) float64 {
 			continue
 		}
 		all += float64(v)
-		if at(last, len(p), m.until, slots)+i < 0 {
+		if at(last, len(p), m.until, intervals)+i < 0 {
 			old += float64(v)
 		}
 	}
@@ -211,7 +211,7 @@ func (m *merger) busiest(numbers curve) []busy {
 				s.NumbersPerSecond += b.NumbersPerSecond
 				s.RefusedPerSecond += b.RefusedPerSecond
 			}
-			add(s.Points, b.Points, wideBefore(m.last[r]), end, wide*slotLength)
+			add(s.Points, b.Points, wideBefore(m.last[r]), end, wide*intervalLength)
 		}
 	}
 	return first(sums, mostListed, func(a, b busy) int {
@@ -219,15 +219,15 @@ func (m *merger) busiest(numbers curve) []busy {
 	})
 }
 
-// idle returns the points of a biz type that did nothing: 0 in each wide slot of which numbers has
-// a slot.
+// idle returns the points of a biz type that did nothing: 0 in each wide interval of which numbers
+// has an interval.
 func idle(numbers curve, until int64) curve {
-	c := flat(wideSlots)
+	c := flat(wideIntervals)
 	for i, v := range numbers[:len(numbers)-int((until+1)%wide)] {
-		// The newest wide slot ends with the last one here.
+		// The newest wide interval ends with the last one here.
 		back := (len(numbers) - int((until+1)%wide) - 1 - i) / wide
-		if !math.IsNaN(float64(v)) && back < wideSlots {
-			c[wideSlots-1-back] = 0
+		if !math.IsNaN(float64(v)) && back < wideIntervals {
+			c[wideIntervals-1-back] = 0
 		}
 	}
 	return c
@@ -306,8 +306,8 @@ func (m *merger) runsOut() []runsOut {
 	return worthKnowing(first(soonest, mostListed, sooner))
 }
 
-// census returns how many biz types are held: as many as on the node that holds the most, each state as
-// often as where it is most frequent.
+// census returns how many biz types are held: as many as on the node that holds the most, each
+// state as often as where it is most frequent.
 func (m *merger) census() census {
 	c := m.here.BizTypes
 	for r := range m.current {
@@ -368,9 +368,9 @@ func (p points) newest() amount {
 
 // lately returns the calls of the last minute.
 func (h histogram) lately() (sum [mostBuckets]int64) {
-	slot := 0
+	interval := 0
 	for counts, err := range h.each() {
-		if slot++; slot <= slots-minute || err != nil {
+		if interval++; interval <= intervals-minute || err != nil {
 			continue
 		}
 		for i, n := range counts {

@@ -14,14 +14,14 @@ import (
 	"github.com/seqd/seqd/server/admin"
 )
 
-// endTime returns the time of the end of a slot.
-func endTime(slot int64) time.Time { return time.UnixMilli(endOf(slot)) }
+// endTime returns the time of the end of an interval.
+func endTime(interval int64) time.Time { return time.UnixMilli(endOf(interval)) }
 
-// world returns what a node knows just after a slot has ended, if it is alone and idle.
-func world(slot int64, id string) known {
-	here := &report{Version: version, ID: id, State: nodeReady, Last: slot}
+// world returns what a node knows just after an interval has ended, if it is alone and idle.
+func world(interval int64, id string) known {
+	here := &report{Version: version, ID: id, State: nodeReady, Last: interval}
 	return known{
-		at: endTime(slot), complete: true, here: here, reports: []*report{here},
+		at: endTime(interval), complete: true, here: here, reports: []*report{here},
 		nodes: []admin.Node{{ID: id, Self: true, Addr: "127.0.0.1:1", Host: id}},
 	}
 }
@@ -32,11 +32,11 @@ func encoded(t *testing.T, o *overview) string {
 	return string(text)
 }
 
-// fate is what a test lets happen to a node, and what it counts, by slot.
+// fate is what a test lets happen to a node, and what it counts, by interval.
 type fate struct {
-	begin, end int64 // it samples the slots from begin to end
+	begin, end int64 // it samples the intervals from begin to end
 	left       bool
-	ahead      int64 // slots by which its clock is ahead, and it does not know that
+	ahead      int64 // intervals by which its clock is ahead, and it does not know that
 	counts     map[int64]map[string]int64
 	calls      map[int64][mostBuckets]int64
 	awake      map[int64]bool
@@ -49,34 +49,34 @@ var testBounds = []float64{0.001, 0.01, 0.1, 1}
 func (f *fate) live(t *testing.T, id string, rng *rand.Rand) {
 	w, asleep := newWindow(), int64(0)
 	begin := endOf(f.begin - 1)
-	w.move(begin+f.ahead*slotLength, 0)
-	for slot := f.begin; slot <= f.end; slot++ {
+	w.move(begin+f.ahead*intervalLength, 0)
+	for interval := f.begin; interval <= f.end; interval++ {
 		if asleep--; asleep < 0 && rng.IntN(30) == 0 {
 			asleep = rng.Int64N(20)
 		}
 		late := rng.Int64N(400)
-		if f.awake[slot] = asleep < 0; !f.awake[slot] {
+		if f.awake[interval] = asleep < 0; !f.awake[interval] {
 			continue
 		}
-		took, due := w.move(endOf(slot)+late+f.ahead*slotLength, endOf(slot)+late-begin)
+		took, due := w.move(endOf(interval)+late+f.ahead*intervalLength, endOf(interval)+late-begin)
 		if !due {
-			t.Fatalf("slot %d is not due", slot)
+			t.Fatalf("interval %d is not due", interval)
 		}
-		if took > slotLength*11/10 { // it was asleep, and issued nothing
+		if took > intervalLength*11/10 { // it was asleep, and issued nothing
 			continue
 		}
-		f.counts[slot] = make(map[string]int64)
+		f.counts[interval] = make(map[string]int64)
 		for i := range 6 {
 			name, n := fmt.Sprint("b", i), rng.Int64N(1000)
 			w.add(name, n, n/10)
-			f.counts[slot][name] = n
+			f.counts[interval][name] = n
 		}
-		calls := f.calls[slot]
+		calls := f.calls[interval]
 		for i := range testBounds {
 			calls[i] = rng.Int64N(16)
 			w.calls[w.at][i] = uint32(calls[i])
 		}
-		f.calls[slot] = calls
+		f.calls[interval] = calls
 	}
 	r := &report{Version: version, Bounds: testBounds, Left: f.left, State: nodeReady, Host: id, Addr: "127.0.0.1:1"}
 	r.fill(w)
@@ -87,24 +87,24 @@ func (f *fate) live(t *testing.T, id string, rng *rand.Rand) {
 	}
 }
 
-// TestMergeOfRandomWorlds compares the overview with sums that are made slot by slot.
+// TestMergeOfRandomWorlds compares the overview with sums that are made interval by interval.
 func TestMergeOfRandomWorlds(t *testing.T) {
 	for seed := range uint64(longtest.Or(60, 2000)) {
 		rng := rand.New(rand.NewPCG(seed, 43))
 		now := 300_000_000 + rng.Int64N(10_000)
 		k := world(now, "here")
-		k.at = k.at.Add(time.Duration(rng.IntN(slotLength)) * time.Millisecond)
+		k.at = k.at.Add(time.Duration(rng.IntN(intervalLength)) * time.Millisecond)
 		var fates []*fate
 		for i := range 1 + rng.IntN(5) {
 			f := &fate{
-				begin: now - rng.Int64N(2*slots), counts: map[int64]map[string]int64{}, calls: map[int64][mostBuckets]int64{},
+				begin: now - rng.Int64N(2*intervals), counts: map[int64]map[string]int64{}, calls: map[int64][mostBuckets]int64{},
 				awake: map[int64]bool{}, end: now - rng.Int64N(3),
 			}
 			switch rng.IntN(5) {
 			case 0: // it died
-				f.end = now - rng.Int64N(slots)
+				f.end = now - rng.Int64N(intervals)
 			case 1:
-				f.end, f.left = now-rng.Int64N(slots), true
+				f.end, f.left = now-rng.Int64N(intervals), true
 			case 2:
 				f.ahead = 3 + rng.Int64N(1000)
 			}
@@ -131,11 +131,11 @@ func compare(t *testing.T, seed uint64, now int64, o *overview, fates []*fate) {
 	if want := admin.Time(endOf(until)); o.Until != want {
 		t.Fatalf("seed %d: the overview ends at %s, want %s", seed, o.Until, want)
 	}
-	for i := range slots {
-		slot := until - slots + 1 + int64(i)
+	for i := range intervals {
+		interval := until - intervals + 1 + int64(i)
 		sum, calls, told := int64(0), [mostBuckets]int64{}, false
 		for _, f := range fates {
-			at := f.was(slot, now)
+			at := f.was(interval, now)
 			if !f.told(at) {
 				continue
 			}
@@ -152,7 +152,7 @@ func compare(t *testing.T, seed uint64, now int64, o *overview, fates []*fate) {
 			want = amount(float64(sum) / 5)
 		}
 		if got := o.Numbers[i]; !same(got, want) {
-			t.Fatalf("seed %d: slot %d has %v numbers per second, want %v", seed, i, got, want)
+			t.Fatalf("seed %d: interval %d has %v numbers per second, want %v", seed, i, got, want)
 		}
 		checkQuantile(t, o.Latency.P50[i], 0.50, calls)
 		checkQuantile(t, o.Latency.P99[i], 0.99, calls)
@@ -162,14 +162,14 @@ func compare(t *testing.T, seed uint64, now int64, o *overview, fates []*fate) {
 	}
 }
 
-// told reports whether the node told anything about a slot.
-func (f *fate) told(slot int64) bool {
-	return slot >= f.begin && slot <= f.end && f.awake[slot] && slot > f.report.Last-f.ahead-slots
+// told reports whether the node told anything about an interval.
+func (f *fate) told(interval int64) bool {
+	return interval >= f.begin && interval <= f.end && f.awake[interval] && interval > f.report.Last-f.ahead-intervals
 }
 
-// was returns which slot of the node is shown as a slot.
-func (f *fate) was(slot, now int64) int64 {
-	return slot - f.ahead + max(f.report.Last-now, 0)
+// was returns which interval of the node is shown as an interval.
+func (f *fate) was(interval, now int64) int64 {
+	return interval - f.ahead + max(f.report.Last-now, 0)
 }
 
 func same(a, b amount) bool {
@@ -202,7 +202,7 @@ func checkQuantile(t *testing.T, got amount, share float64, calls [mostBuckets]i
 }
 
 // compareWide compares the points of a biz type with what happened. Clocks that are ahead
-// unknowingly are left out: their wide slots are others.
+// unknowingly are left out: their wide intervals are others.
 func compareWide(t *testing.T, seed uint64, now, until int64, b busy, fates []*fate) {
 	t.Helper()
 	for _, f := range fates {
@@ -211,18 +211,18 @@ func compareWide(t *testing.T, seed uint64, now, until int64, b busy, fates []*f
 		}
 	}
 	for i, got := range b.Points {
-		first := (wideBefore(until) - wideSlots + 1 + int64(i)) * wide
+		first := (wideBefore(until) - wideIntervals + 1 + int64(i)) * wide
 		want, any, cut := 0.0, false, false
 		for _, f := range fates {
 			sum, told := 0.0, 0.0
-			for slot := first; slot < first+wide; slot++ {
-				if f.told(slot) {
+			for interval := first; interval < first+wide; interval++ {
+				if f.told(interval) {
 					told++
-					sum += float64(f.counts[slot][b.BizType])
+					sum += float64(f.counts[interval][b.BizType])
 				}
 			}
-			// The oldest and the newest wide slot of a window may be cut.
-			if last := f.report.Last; first+wide-1 > last || first <= last-slots+wide {
+			// The oldest and the newest wide interval of a window may be cut.
+			if last := f.report.Last; first+wide-1 > last || first <= last-intervals+wide {
 				cut = true
 				continue
 			}
@@ -238,7 +238,7 @@ func compareWide(t *testing.T, seed uint64, now, until int64, b busy, fates []*f
 			continue
 		}
 		if math.Abs(float64(got)-want) > 1e-6 {
-			t.Fatalf("seed %d: wide slot %d of %s has %v per second, want %v (until %d)", seed, i, b.BizType, got, want, until)
+			t.Fatalf("seed %d: wide interval %d of %s has %v per second, want %v (until %d)", seed, i, b.BizType, got, want, until)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func TestNodesOfOverview(t *testing.T) {
 func TestRatesOfTheSilent(t *testing.T) {
 	const now = 300_000_000
 	k := world(now, "here")
-	k.here.Bounds, k.here.Calls = testBounds, slots1(2)
+	k.here.Bounds, k.here.Calls = testBounds, intervals1(2)
 	tells := func(id string, last int64) *report {
 		r := &report{
 			Version: version, ID: id, Last: last, Bounds: testBounds, Refusals: []refusal{{"exhausted", 2, 7}},
@@ -293,12 +293,12 @@ func TestRatesOfTheSilent(t *testing.T) {
 	tells("stopped", now).Left = true
 	tells("dead", now-silence)
 	other := tells("newer", now)
-	other.Bounds, other.Calls = []float64{7}, slots1(0)
+	other.Bounds, other.Calls = []float64{7}, intervals1(0)
 	o := merge(k)
 	if got, want := fmt.Sprint(o.Refusals, o.Busiest[0].NumbersPerSecond, o.Busiest[0].RefusedPerSecond), "[{exhausted 4 28}] 6 2"; got != want {
 		t.Errorf("the rates are %s, want %s", got, want)
 	}
-	if got := o.Latency.P50[slots-1]; got < 10 || got > 100 {
+	if got := o.Latency.P50[intervals-1]; got < 10 || got > 100 {
 		t.Errorf("the latency is %v", got)
 	}
 }
@@ -306,11 +306,11 @@ func TestRatesOfTheSilent(t *testing.T) {
 // Refusals are those of the last 15 minutes, also if a node wrote what it knows 10 minutes ago.
 func TestRefusalsOfTheSilent(t *testing.T) {
 	const now = 300_000_000
-	for ago, want := range map[int64]int64{0: 12, 60: 8, 119: 4, 120: 4, slots - 1: 4, slots: 0} {
+	for ago, want := range map[int64]int64{0: 12, 60: 8, 119: 4, 120: 4, intervals - 1: 4, intervals: 0} {
 		k := world(now, "here")
-		refused := make(points, slots)
-		refused[0], refused[100], refused[slots-1] = 4, 4, 4
-		if ago == 119 { // a report may say less than all slots
+		refused := make(points, intervals)
+		refused[0], refused[100], refused[intervals-1] = 4, 4, 4
+		if ago == 119 { // a report may say less than all intervals
 			refused = refused[100:]
 			refused[10] = 4
 		}
@@ -322,16 +322,16 @@ func TestRefusalsOfTheSilent(t *testing.T) {
 			got += r.Total
 		}
 		if got != want {
-			t.Errorf("%d slots after the stop the overview has %d refusals, want %d", ago, got, want)
+			t.Errorf("%d intervals after the stop the overview has %d refusals, want %d", ago, got, want)
 		}
 	}
 }
 
-// slots1 returns a histogram with one call in each slot.
-func slots1(bucket int) (h histogram) {
+// intervals1 returns a histogram with one call in each interval.
+func intervals1(bucket int) (h histogram) {
 	var counts [mostBuckets]uint32
 	counts[bucket] = 1
-	for range slots {
+	for range intervals {
 		h.add(&counts)
 	}
 	return h

@@ -11,15 +11,15 @@ import (
 // overview is the answer of GET /overview.
 type overview struct {
 	At string `json:"at"`
-	// Until is the end of the newest slot.
+	// Until is the end of the newest interval.
 	Until string `json:"until"`
-	// IntervalMS is the length of a slot in milliseconds.
+	// IntervalMS is the length of an interval in milliseconds.
 	IntervalMS int `json:"intervalMs"`
 	// Complete is false if the store is away and only this node is known.
 	Complete bool `json:"complete"`
 	// Metrics is false if no node counts.
 	Metrics bool `json:"metrics"`
-	// Numbers and Refused are per second in each slot, the oldest first.
+	// Numbers and Refused are per second in each interval, the oldest first.
 	Numbers  curve     `json:"numbers"`
 	Refused  curve     `json:"refused"`
 	Latency  latency   `json:"latency"`
@@ -31,7 +31,8 @@ type overview struct {
 	Nodes    []node    `json:"nodes"`
 }
 
-// latency is how long half of the calls of a slot took at most, and 99 of 100, in milliseconds.
+// latency is how long half of the calls of an interval took at most, and 99 of 100, in
+// milliseconds.
 type latency struct {
 	P50 curve `json:"p50Ms"`
 	P99 curve `json:"p99Ms"`
@@ -40,7 +41,7 @@ type latency struct {
 // refusal is how many requests were refused with a code.
 type refusal struct {
 	Code seqd.Code `json:"code"`
-	// PerSecond is that of the last minute, Total that of all slots.
+	// PerSecond is that of the last minute, Total that of all intervals.
 	PerSecond amount `json:"perSecond"`
 	Total     int64  `json:"total"`
 }
@@ -51,7 +52,7 @@ type busy struct {
 	// NumbersPerSecond and RefusedPerSecond are those of the last minute.
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`
-	// Points are numbers per second in each wide slot.
+	// Points are numbers per second in each wide interval.
 	Points curve `json:"points"`
 }
 
@@ -121,7 +122,7 @@ const (
 // nodeFigures are the figures of one node.
 type nodeFigures struct {
 	At string `json:"at"`
-	// NumbersPerSecond and RefusedPerSecond are those of the newest slot, P50 and P99 those of the
+	// NumbersPerSecond and RefusedPerSecond are those of the newest interval, P50 and P99 those of the
 	// last minute.
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`

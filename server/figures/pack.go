@@ -19,7 +19,7 @@ const missing = -1
 // mostInPoint bounds a point, so that sums do not overflow.
 const mostInPoint = 1 << 50
 
-// points are counts by slot, the oldest first.
+// points are counts by interval, the oldest first.
 type points []int64
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -40,7 +40,7 @@ func (p *points) UnmarshalText(text []byte) error {
 	*p = (*p)[:0]
 	for len(raw) > 0 {
 		v, n := binary.Uvarint(raw)
-		if n <= 0 || v > mostInPoint-missing || len(*p) == slots {
+		if n <= 0 || v > mostInPoint-missing || len(*p) == intervals {
 			return errDamaged
 		}
 		raw = raw[n:]
@@ -52,11 +52,11 @@ func (p *points) UnmarshalText(text []byte) error {
 // mostBuckets is how many buckets of durations there can be.
 const mostBuckets = 32
 
-// histogram is how many calls took how long in each slot, packed: for each slot, the set of the
-// buckets with any, and a [rough] number for each of them.
+// histogram is how many calls took how long in each interval, packed: for each interval, the set of
+// the buckets with any, and a [rough] number for each of them.
 type histogram []byte
 
-// add adds the calls of the next slot.
+// add adds the calls of the next interval.
 func (h *histogram) add(counts *[mostBuckets]uint32) {
 	set := uint64(0)
 	for i, n := range counts {
@@ -72,14 +72,14 @@ func (h *histogram) add(counts *[mostBuckets]uint32) {
 	}
 }
 
-// each yields the calls of each slot, the oldest first; the array is used again. The last error is
-// not nil if the histogram is damaged.
+// each yields the calls of each interval, the oldest first; the array is used again. The last error
+// is not nil if the histogram is damaged.
 func (h histogram) each() iter.Seq2[*[mostBuckets]int64, error] {
 	return func(yield func(*[mostBuckets]int64, error) bool) {
 		var counts [mostBuckets]int64
-		for slot, rest := 0, h; len(rest) > 0; slot++ {
+		for interval, rest := 0, h; len(rest) > 0; interval++ {
 			set, n := binary.Uvarint(rest)
-			if n <= 0 || set >= 1<<mostBuckets || len(rest) < n+bits.OnesCount64(set) || slot == slots {
+			if n <= 0 || set >= 1<<mostBuckets || len(rest) < n+bits.OnesCount64(set) || interval == intervals {
 				yield(nil, errDamaged)
 				return
 			}

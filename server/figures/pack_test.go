@@ -18,7 +18,7 @@ func TestPointsSurvive(t *testing.T) {
 		}
 	}
 	var p points
-	for _, damaged := range []string{"!", "gA", "////////////////", string(slices.Repeat([]byte("AAAA"), slots/3+1))} {
+	for _, damaged := range []string{"!", "gA", "////////////////", string(slices.Repeat([]byte("AAAA"), intervals/3+1))} {
 		if err := p.UnmarshalText([]byte(damaged)); err == nil {
 			t.Errorf("%.20q becomes %v", damaged, p)
 		}
@@ -45,13 +45,13 @@ func TestRough(t *testing.T) {
 
 func TestHistogramsSurvive(t *testing.T) {
 	var h histogram
-	want := make([][mostBuckets]int64, slots)
-	for slot := range want {
+	want := make([][mostBuckets]int64, intervals)
+	for interval := range want {
 		var counts [mostBuckets]uint32
 		for i := range counts {
 			if rand.IntN(4) == 0 {
 				counts[i] = uint32(rand.IntN(16))
-				want[slot][i] = int64(counts[i])
+				want[interval][i] = int64(counts[i])
 			}
 		}
 		h.add(&counts)
@@ -59,15 +59,15 @@ func TestHistogramsSurvive(t *testing.T) {
 	text, _ := h.MarshalText()
 	var got histogram
 	must.Do(t, got.UnmarshalText(text))
-	slot := 0
+	interval := 0
 	for counts, err := range got.each() {
-		if err != nil || *counts != want[slot] {
-			t.Fatalf("slot %d is %v, %v; want %v", slot, counts, err, want[slot])
+		if err != nil || *counts != want[interval] {
+			t.Fatalf("interval %d is %v, %v; want %v", interval, counts, err, want[interval])
 		}
-		slot++
+		interval++
 	}
-	if slot != slots {
-		t.Errorf("there are %d slots", slot)
+	if interval != intervals {
+		t.Errorf("there are %d intervals", interval)
 	}
 }
 
@@ -76,7 +76,7 @@ func FuzzReport(f *testing.F) {
 	w := newWindow()
 	w.move(1_000_000_000, 0)
 	for i := range int64(7) {
-		w.move(1_000_000_000+(i+1)*slotLength, (i+1)*slotLength)
+		w.move(1_000_000_000+(i+1)*intervalLength, (i+1)*intervalLength)
 		w.add("order", 5*i, i)
 		w.addCode("exhausted", i)
 		w.calls[w.at][3] = 700

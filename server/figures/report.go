@@ -40,7 +40,7 @@ type report struct {
 	StartedAt string `json:"startedAt"`
 	// Left is true if the node has stopped.
 	Left bool `json:"left,omitempty"`
-	// Last is the newest slot. Points end there, those of wide slots at wideBefore(Last).
+	// Last is the newest interval. Points end there, those of wide intervals at wideBefore(Last).
 	Last    int64  `json:"last"`
 	Numbers points `json:"numbers"`
 	Refused points `json:"refused"`
@@ -63,7 +63,7 @@ type busyHere struct {
 	BizType          string `json:"bizType"`
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`
-	// Points are counts of wide slots.
+	// Points are counts of wide intervals.
 	Points points `json:"points"`
 }
 
@@ -93,9 +93,9 @@ func moreRefusals(a, b refusal) int {
 	return cmp.Or(cmp.Compare(b.PerSecond, a.PerSecond), cmp.Compare(b.Total, a.Total), cmp.Compare(a.Code, b.Code))
 }
 
-// perSecond returns the rate of a sum over so many slots.
+// perSecond returns the rate of a sum over so many intervals.
 func perSecond(sum int64, known int) amount {
-	return amount(float64(sum) * 1000 / float64(slotLength*max(known, 1)))
+	return amount(float64(sum) * 1000 / float64(intervalLength*max(known, 1)))
 }
 
 // busiest returns the busiest biz types of this node.
@@ -111,7 +111,8 @@ func (w *window) busiest() []busyHere {
 	return list[:min(len(list), mostBusyReported)]
 }
 
-// busier orders biz types: the one that was busier in the last minute first, or else in all slots.
+// busier orders biz types: the one that was busier in the last minute first, or else in all
+// intervals.
 func busier(rateA, rateB amount, sumA, sumB float64, nameA, nameB string) int {
 	return cmp.Or(cmp.Compare(rateB, rateA), cmp.Compare(sumB, sumA), strings.Compare(nameA, nameB))
 }
@@ -200,7 +201,7 @@ func (r *report) check() error {
 			return errNoReport
 		}
 	}
-	if r.Version < version || r.Last < 0 || r.Last > math.MaxInt64/slotLength-slots {
+	if r.Version < version || r.Last < 0 || r.Last > math.MaxInt64/intervalLength-intervals {
 		return errNoReport
 	}
 	for _, b := range r.Busiest {

@@ -19,7 +19,7 @@ type sampler struct {
 	calls []uint64
 }
 
-// sample ends a slot. See [window.move].
+// sample ends an interval. See [window.move].
 func (s *sampler) sample(now time.Time, elapsed time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *sampler) forget(gone map[string]bool) {
 	s.window.forget(func(bizType string) bool { return gone[bizType] })
 }
 
-// Run samples at the end of every slot, and writes the report if other nodes can read it, until ctx
-// ends. If nothing is counted, it does nothing.
+// Run samples at the end of every interval, and writes the report if other nodes can read it, until
+// ctx ends. If nothing is counted, it does nothing.
 func (f *Figures) Run(ctx context.Context) {
 	if f.opts.Counts == nil {
 		return
@@ -95,17 +95,17 @@ func (f *Figures) Run(ctx context.Context) {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for slot := 0; ; slot++ {
+	for interval := 0; ; interval++ {
 		f.sampler.sample(f.opts.Clock(), f.opts.Elapsed())
 		select {
 		case due <- struct{}{}:
 		default: // the last report is still being written
 		}
-		if slot%minute == 0 {
+		if interval%minute == 0 {
 			f.opts.Counts.Tidy()
 		}
 		now := f.opts.Clock() // with very many biz types it took seconds to tidy
-		timer.Reset(slotLength*time.Millisecond - time.Duration(now.UnixMilli()%slotLength)*time.Millisecond)
+		timer.Reset(intervalLength*time.Millisecond - time.Duration(now.UnixMilli()%intervalLength)*time.Millisecond)
 		select {
 		case <-ctx.Done():
 			return

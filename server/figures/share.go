@@ -13,7 +13,7 @@ const (
 	// kind is the kind of the documents, whose keys are the IDs of the nodes.
 	kind = "figures"
 	// life is how long a document is kept: until all its points are too old.
-	life = slots * slotLength * time.Millisecond
+	life = intervals * intervalLength * time.Millisecond
 	// mostNodes is how many documents are read.
 	mostNodes = 1000
 	// writePatience bounds a write, leavePatience the last one.

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// slots is how many slots are kept, slotLength the length of one in ms.
-	slots      = 180
-	slotLength = 5000
-	// wide is how many slots are together in a point of a biz type: a wide slot.
-	wide      = 3
-	wideSlots = slots / wide
-	// minute is how many slots a minute has.
+	// intervals is how many intervals are kept, intervalLength the length of one in ms.
+	intervals      = 180
+	intervalLength = 5000
+	// wide is how many intervals are together in a point of a biz type: a wide interval.
+	wide          = 3
+	wideIntervals = intervals / wide
+	// minute is how many intervals a minute has.
 	minute = 12
 	// mostTracked is how many biz types have points; as many of the busiest as a document holds are
 	// among them.
@@ -25,37 +25,38 @@ const (
 	excess = 1.5
 )
 
-// A slot has a number: how many slots there were between the Unix epoch and its begin.
+// An interval has a number: how many intervals there were between the Unix epoch and its begin.
 
-// slotBefore returns the slot that was complete at a time, in ms since the Unix epoch.
-func slotBefore(ms int64) int64 { return ms/slotLength - 1 }
+// intervalBefore returns the interval that was complete at a time, in ms since the Unix epoch.
+func intervalBefore(ms int64) int64 { return ms/intervalLength - 1 }
 
-// endOf returns when a slot ends, in ms since the Unix epoch.
-func endOf(slot int64) int64 { return (slot + 1) * slotLength }
+// endOf returns when an interval ends, in ms since the Unix epoch.
+func endOf(interval int64) int64 { return (interval + 1) * intervalLength }
 
-// wideBefore returns the wide slot that is complete at the end of a slot.
-func wideBefore(slot int64) int64 { return (slot+1)/wide - 1 }
+// wideBefore returns the wide interval that is complete at the end of an interval.
+func wideBefore(interval int64) int64 { return (interval+1)/wide - 1 }
 
-// series are counts by slot, as a ring.
-type series [slots]int64
+// series are counts by interval, as a ring.
+type series [intervals]int64
 
-// window holds what happened on this node in the latest slots. Its rings begin wherever at says.
-// Memory: some 25 KB, 3 KB for each biz type tracked, and 100 bytes for each that was busy lately.
+// window holds what happened on this node in the latest intervals. Its rings begin wherever at
+// says. Memory: some 25 KB, 3 KB for each biz type tracked, and 100 bytes for each that was busy
+// lately.
 type window struct {
 	begun bool
-	last  int64 // the newest slot
+	last  int64 // the newest interval
 	at    int   // its index in the rings
 	ahead int64 // what the clock said more than elapsed, at the last sample
 	seen  int64 // elapsed at the last sample
-	age   int   // how many slots there were so far
+	age   int   // how many intervals there were so far
 
-	known            [slots]bool
+	known            [intervals]bool
 	numbers, refused series
-	calls            [slots][mostBuckets]uint32
+	calls            [intervals][mostBuckets]uint32
 	codes            map[seqd.Code]*series
 	bizTypes         map[string]*tracked
 	// busy has roughly the events of the last minute, also of biz types that are not tracked: each
-	// slot takes a twelfth away.
+	// interval takes a twelfth away.
 	busy map[string]int64
 }
 
@@ -66,29 +67,29 @@ func newWindow() *window {
 	return &window{codes: make(map[seqd.Code]*series), bizTypes: make(map[string]*tracked), busy: make(map[string]int64)}
 }
 
-// move ends a slot. now is the time that nodes have in common and elapsed a clock that nobody can
-// set, both in ms. If due is true, what was counted since the last sample is to be added now: took
-// is for how long. It is 0 for the first sample, whose counts belong to no slot.
+// move ends an interval. now is the time that nodes have in common and elapsed a clock that nobody
+// can set, both in ms. If due is true, what was counted since the last sample is to be added now:
+// took is for how long. It is 0 for the first sample, whose counts belong to no interval.
 //
-// If now was set, the points are taken to be as old as elapsed says. Slots that nobody counted,
+// If now was set, the points are taken to be as old as elapsed says. Intervals that nobody counted,
 // such as during a pause of the process, stay unknown.
 func (w *window) move(now, elapsed int64) (took int64, due bool) {
-	slot, ahead := slotBefore(now), now-elapsed
+	interval, ahead := intervalBefore(now), now-elapsed
 	if !w.begun {
-		w.begun, w.last, w.ahead, w.seen = true, slot, ahead, elapsed
+		w.begun, w.last, w.ahead, w.seen = true, interval, ahead, elapsed
 		return 0, true
 	}
-	w.last += int64(math.Round(float64(ahead-w.ahead) / slotLength))
+	w.last += int64(math.Round(float64(ahead-w.ahead) / intervalLength))
 	w.ahead = ahead
-	steps := slot - w.last
+	steps := interval - w.last
 	if steps <= 0 {
 		return 0, false
 	}
-	for range min(steps, slots) {
+	for range min(steps, intervals) {
 		w.advance()
 	}
-	w.last, took = slot, elapsed-w.seen
-	if took < slotLength/2 { // too short for a rate: it counts with the next slot
+	w.last, took = interval, elapsed-w.seen
+	if took < intervalLength/2 { // too short for a rate: it counts with the next interval
 		return 0, false
 	}
 	w.seen = elapsed
@@ -96,9 +97,9 @@ func (w *window) move(now, elapsed int64) (took int64, due bool) {
 	return took, true
 }
 
-// advance begins a slot of which nothing is known.
+// advance begins an interval of which nothing is known.
 func (w *window) advance() {
-	w.at = (w.at + 1) % slots
+	w.at = (w.at + 1) % intervals
 	w.known[w.at], w.numbers[w.at], w.refused[w.at] = false, 0, 0
 	clear(w.calls[w.at][:])
 	for code, s := range w.codes {
@@ -115,16 +116,16 @@ func (w *window) advance() {
 	w.choose()
 }
 
-// scaled returns what a count over took would be over a slot. The timer of a slot is a little late
-// now and then; that is not worth a fraction.
+// scaled returns what a count over took would be over an interval. The timer of an interval is a
+// little late now and then; that is not worth a fraction.
 func scaled(n, took int64) int64 {
-	if took > slotLength*9/10 && took < slotLength*11/10 {
+	if took > intervalLength*9/10 && took < intervalLength*11/10 {
 		return n
 	}
-	return int64(math.Round(float64(n) * slotLength / float64(took)))
+	return int64(math.Round(float64(n) * intervalLength / float64(took)))
 }
 
-// add adds what was counted for a biz type to the newest slot.
+// add adds what was counted for a biz type to the newest interval.
 func (w *window) add(bizType string, issued, refused int64) {
 	w.numbers[w.at] += issued
 	w.refused[w.at] += refused
@@ -132,7 +133,7 @@ func (w *window) add(bizType string, issued, refused int64) {
 	t := w.bizTypes[bizType]
 	if t == nil {
 		if len(w.bizTypes) == mostTracked {
-			return // for this slot; see choose
+			return // for this interval; see choose
 		}
 		t = new(tracked)
 		w.bizTypes[bizType] = t
@@ -190,7 +191,7 @@ func (w *window) forget(gone func(bizType string) bool) {
 	}
 }
 
-// addCode adds refusals with a code to the newest slot.
+// addCode adds refusals with a code to the newest interval.
 func (w *window) addCode(code seqd.Code, n int64) {
 	s := w.codes[code]
 	if s == nil {
@@ -200,7 +201,7 @@ func (w *window) addCode(code seqd.Code, n int64) {
 	s[w.at] += n
 }
 
-// lately returns the sums of the last minute, and how many of its slots are known.
+// lately returns the sums of the last minute, and how many of its intervals are known.
 func (w *window) lately(t *tracked) (numbers, refused int64, known int) {
 	for i := range w.newest(minute) {
 		if w.known[i] {
@@ -212,11 +213,11 @@ func (w *window) lately(t *tracked) (numbers, refused int64, known int) {
 	return numbers, refused, known
 }
 
-// newest yields the indexes of the newest n slots, the newest first.
+// newest yields the indexes of the newest n intervals, the newest first.
 func (w *window) newest(n int) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		for back := range n {
-			if !yield((w.at - back + slots) % slots) {
+			if !yield((w.at - back + intervals) % intervals) {
 				return
 			}
 		}
@@ -225,8 +226,8 @@ func (w *window) newest(n int) func(yield func(int) bool) {
 
 // points returns a ring as points.
 func (w *window) points(s *series) points {
-	list := make(points, 0, slots)
-	for i := range w.newest(slots) {
+	list := make(points, 0, intervals)
+	for i := range w.newest(intervals) {
 		if w.known[i] {
 			list = append(list, s[i])
 		} else {
@@ -237,12 +238,12 @@ func (w *window) points(s *series) points {
 	return list
 }
 
-// widePoints returns a ring as points of wide slots, of which the newest one is [wideBefore] the
-// last slot.
+// widePoints returns a ring as points of wide intervals, of which the newest one is [wideBefore]
+// the last interval.
 func (w *window) widePoints(s *series) points {
 	newest := w.points(s)
-	newest = newest[:slots-int((w.last+1)%wide)] // of a wide slot that is not complete
-	list := make(points, 0, wideSlots)
+	newest = newest[:intervals-int((w.last+1)%wide)] // of a wide interval that is not complete
+	list := make(points, 0, wideIntervals)
 	for end := len(newest); end >= wide; end -= wide {
 		sum, known := int64(0), int64(0)
 		for _, v := range newest[end-wide : end] {
@@ -261,11 +262,11 @@ func (w *window) widePoints(s *series) points {
 	return list
 }
 
-// histogram returns the calls of all slots, packed.
+// histogram returns the calls of all intervals, packed.
 func (w *window) histogram() histogram {
 	var h histogram
-	for back := range slots {
-		h.add(&w.calls[(w.at+1+back)%slots])
+	for back := range intervals {
+		h.add(&w.calls[(w.at+1+back)%intervals])
 	}
 	return h
 }

@@ -73,8 +73,8 @@ func newFleet(t *testing.T) *fleet {
 
 // node returns a node whose clock is ahead by that much.
 func (f *fleet) node(ahead *time.Duration) *idempotency.Store {
-	slots := &storeClock{now: off(f.real.now, &f.store)}
-	return idempotency.NewStore(f.documents, storeclock.New(slots, off(f.real.now, ahead), f.real.elapsed))
+	clock := &storeClock{now: off(f.real.now, &f.store)}
+	return idempotency.NewStore(f.documents, storeclock.New(clock, off(f.real.now, ahead), f.real.elapsed))
 }
 
 const (
@@ -183,8 +183,8 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 // TestNoClock checks that operations fail until the store's clock has been read once.
 func TestNoClock(t *testing.T) {
 	c := newClock()
-	slots := &storeClock{now: c.now, err: persist.ErrUnavailable}
-	b := idempotency.NewStore(memory.New(c.now).Documents(), storeclock.New(slots, c.now, c.elapsed))
+	clock := &storeClock{now: c.now, err: persist.ErrUnavailable}
+	b := idempotency.NewStore(memory.New(c.now).Documents(), storeclock.New(clock, c.now, c.elapsed))
 	if held, err := b.Claim(t.Context(), "k", pending, time.Second); seqd.CodeOf(err) != seqd.CodeStoreUnavailable {
 		t.Errorf("claimed: %q, %v", held, err)
 	}
@@ -193,11 +193,11 @@ func TestNoClock(t *testing.T) {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	must.Is(t, b.Skew(t.Context()), persist.ErrUnavailable, "the skew is known")
-	slots.err = nil
+	clock.err = nil
 	if held, err := b.Claim(t.Context(), "k", pending, time.Second); held != "" || err != nil {
 		t.Errorf("claimed: %q, %v", held, err)
 	}
-	slots.err = persist.ErrUnavailable
+	clock.err = persist.ErrUnavailable
 	if held, err := b.Claim(t.Context(), "k", another, time.Second); held != pending || err != nil {
 		t.Errorf("claimed: %q, %v", held, err)
 	}

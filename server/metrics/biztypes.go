@@ -29,11 +29,11 @@ func (c *counts) refused() (n int64) {
 }
 
 // table is an open-addressing hash table of counts that is read without a lock. At least half of
-// its slots are empty, and an empty slot ends a search.
+// its cells are empty, and an empty cell ends a search.
 type table []atomic.Pointer[counts]
 
-// slot returns the slot that holds a name, or the empty one for it.
-func (t table) slot(seed maphash.Seed, name string) *atomic.Pointer[counts] {
+// cell returns the cell that holds a name, or the empty one for it.
+func (t table) cell(seed maphash.Seed, name string) *atomic.Pointer[counts] {
 	last := uint64(len(t) - 1)
 	for i := maphash.String(seed, name) & last; ; i = (i + 1) & last {
 		if c := t[i].Load(); c == nil || c.bizType == name {
@@ -69,7 +69,7 @@ func (l *labelled) fresh() *table {
 }
 
 // find returns the counts of a biz type, or nil if it has no label.
-func (l *labelled) find(name string) *counts { return l.table.Load().slot(l.seed, name).Load() }
+func (l *labelled) find(name string) *counts { return l.table.Load().cell(l.seed, name).Load() }
 
 // add gives a biz type a label. It returns nil if there is none left.
 func (l *labelled) add(name string) *counts {
@@ -78,12 +78,12 @@ func (l *labelled) add(name string) *counts {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slot := l.table.Load().slot(l.seed, name)
-	if c := slot.Load(); c != nil || len(l.list) == l.most {
+	cell := l.table.Load().cell(l.seed, name)
+	if c := cell.Load(); c != nil || len(l.list) == l.most {
 		return c
 	}
 	c := &counts{bizType: strings.Clone(name)}
-	slot.Store(c)
+	cell.Store(c)
 	l.list = append(l.list, c)
 	l.full.Store(len(l.list) == l.most)
 	return c
@@ -135,7 +135,7 @@ func (l *labelled) forget(exists map[*counts]bool) {
 	}
 	t := l.fresh()
 	for _, c := range kept {
-		t.slot(l.seed, c.bizType).Store(c)
+		t.cell(l.seed, c.bizType).Store(c)
 	}
 	l.list = kept
 	l.table.Store(t)
