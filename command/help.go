@@ -96,6 +96,9 @@ func writeCommands(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
+// whereTitle is above the flags of a connection.
+const whereTitle = "Where the service is:"
+
 // writeFlags lists the flags, except those of keys.
 func writeFlags(w io.Writer, cmd *cobra.Command) {
 	own, connection, keys := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError), false
@@ -116,7 +119,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 		fmt.Fprintf(w, "\nFlags:\n%s", own.FlagUsagesWrapped(helpWidth))
 	}
 	if connection.HasFlags() {
-		fmt.Fprintf(w, "\nWhere the service is:\n%s", connection.FlagUsagesWrapped(helpWidth))
+		fmt.Fprintf(w, "\n%s\n%s", whereTitle, connection.FlagUsagesWrapped(helpWidth))
 	}
 	if keys && cmd.HasParent() {
 		fmt.Fprintf(w, "\nEvery key of the configuration is a flag too, such as --server.addr: see seqd help config.\n")
