@@ -138,11 +138,11 @@ var order = []string{
 // inOrder returns the sub-commands in the order of the help.
 func inOrder(cmd *cobra.Command) []*cobra.Command {
 	commands := slices.Clone(cmd.Commands())
-	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return placeOf(a) - placeOf(b) })
+	slices.SortStableFunc(commands, func(a, b *cobra.Command) int { return rankOf(a) - rankOf(b) })
 	return commands
 }
 
-func placeOf(cmd *cobra.Command) int {
+func rankOf(cmd *cobra.Command) int {
 	if i := slices.Index(order, cmd.Name()); i >= 0 {
 		return i
 	}

@@ -30,12 +30,12 @@ func charsetOf(text string) (s charset) {
 // characters, and the number is not of constant length either, so what is between the two has to
 // say where one ends and the other begins.
 type cut struct {
-	// The key is in text place of a frame (0 head, 1 middle, 2 tail), after its first at bytes.
-	place, at int
+	// The key is in this section of a frame (0 head, 1 middle, 2 tail), after its first at bytes.
+	section, at int
 	// before is the length of what is before both the key and the number, between that of what is
 	// between them, and after that of what is after both.
 	before, between, after int
-	// mark is a place in what is between them that only shows characters that no number has. From
+	// mark is a position in what is between them that only shows characters that no number has. From
 	// there to the number are only characters that numbers have.
 	mark   int
 	digits charset // of the number
@@ -92,7 +92,7 @@ func (c *cut) locate(t template, p part, width int) {
 	}
 	c.at += width
 	if p.kind == sequence || p.kind == check {
-		c.place, c.at = c.place+1, 0
+		c.section, c.at = c.section+1, 0
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *cut) locate(t template, p part, width int) {
 func (c *cut) findMark(shown []charset) int {
 	for i := range shown {
 		at := i
-		if c.place == 0 { // the number is behind it: begin there
+		if c.section == 0 { // the number is behind it: begin there
 			at = len(shown) - 1 - i
 		}
 		switch {
@@ -127,9 +127,9 @@ func (t template) ambiguous() error {
 		t[t.find(key)].at, first, second, keys, sign, first, second)
 }
 
-// append appends text place of a frame, with the key if it is there.
-func (c *cut) append(dst []byte, place int, text, key string) []byte {
-	if c.place != place {
+// append appends a section of a frame, with the key if it is there.
+func (c *cut) append(dst []byte, section int, text, key string) []byte {
+	if c.section != section {
 		return append(dst, text...)
 	}
 	dst = append(append(dst, text[:c.at]...), key...)
@@ -137,7 +137,7 @@ func (c *cut) append(dst []byte, place int, text, key string) []byte {
 }
 
 // lengths returns how long the number and the key of an ID are. ok is false if it has no mark, or
-// not in a place where it can be.
+// not where it can be.
 func (c *cut) lengths(id string) (number, key int, ok bool) {
 	both := len(id) - c.before - c.between - c.after
 	if both < 2 {
@@ -145,7 +145,7 @@ func (c *cut) lengths(id string) (number, key int, ok bool) {
 	}
 	inner := id[c.before : len(id)-c.after]
 	other := func(r rune) bool { return r >= 128 || !c.digits.has(byte(r)) }
-	if c.place == 0 {
+	if c.section == 0 {
 		key = strings.LastIndexFunc(inner, other) - c.mark
 		number = both - key
 	} else {

@@ -22,7 +22,7 @@ type dates struct {
 	calendar seqd.Calendar
 	// widths are the lengths of the dates in bytes, which are constant.
 	widths []int
-	// shows are the characters that each date shows at each place.
+	// shows are the characters that each date shows at each position.
 	shows [][]charset
 }
 
@@ -160,11 +160,11 @@ func (d *dates) proveWidth(i int, layout string) *layoutError {
 		if len(buf) != width {
 			return &layoutError{i, fmt.Sprintf("{date:%s} shows %s and %s, which differ in length: use parts of fixed length, such as 2006, 01, 02, 15, 04, 05", layout, first, buf)}
 		}
-		for place, c := range buf {
+		for position, c := range buf {
 			if !plain(c) {
 				return &layoutError{i, fmt.Sprintf("{date:%s} shows %q: %q cannot stand in an ID", layout, buf, c)}
 			}
-			shows[place].add(c)
+			shows[position].add(c)
 		}
 	}
 	d.widths, d.shows = append(d.widths, width), append(d.shows, shows)

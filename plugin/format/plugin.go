@@ -148,7 +148,7 @@ func (p *Plugin) append(dst []byte, f *frame, n uint64) []byte {
 func (p *Plugin) appendKeyed(dst []byte, f *frame, key string, n uint64) []byte {
 	covered := len(dst)
 	dst = p.cut.append(dst, 0, f.head, key)
-	if p.cut.place > 0 {
+	if p.cut.section > 0 {
 		covered = len(dst) // f.sum covers the head
 	}
 	dst = p.cut.append(p.numeral.append(dst, n), 1, f.middle, key)
@@ -199,21 +199,21 @@ func (p *Plugin) build(when int64, t time.Time) (*frame, error) {
 		return nil, err
 	}
 	var texts [3]strings.Builder
-	place := 0
+	section := 0
 	for _, part := range p.template {
 		switch part.kind {
 		case literal:
-			texts[place].WriteString(part.text)
+			texts[section].WriteString(part.text)
 		case date:
-			texts[place].WriteString(dates[0])
+			texts[section].WriteString(dates[0])
 			dates = dates[1:]
 		case sequence, check:
-			place++
+			section++
 		case key: // of each request
 		}
 	}
 	f := &frame{when: when, head: texts[0].String(), middle: texts[1].String(), tail: texts[2].String()}
-	if p.check != nil && (p.cut == nil || p.cut.place > 0) {
+	if p.check != nil && (p.cut == nil || p.cut.section > 0) {
 		f.sum = p.check.add(state{}, []byte(f.head))
 	}
 	return f, nil

@@ -242,7 +242,7 @@ func FuzzFiles(f *testing.F) {
 // search does what List does with one file.
 func search(t *testing.T, s *finding, text []byte) []persist.HistoryRecord {
 	for {
-		s.places, s.unreadable = nil, 0
+		s.entries, s.unreadable = nil, 0
 		must.Do(t, s.look(bytes.NewReader(text), -1))
 		if list, ok := s.records(); ok {
 			return list

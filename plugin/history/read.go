@@ -116,12 +116,12 @@ type finding struct {
 	query      persist.HistoryQuery
 	low, high  string // see HistoryQuery.Range
 	begins     []byte // of each line of this biz type and key, after the ID
-	places     []place
+	entries    []entry
 	bad        map[string]bool // lines that look like records and are not
 	unreadable int
 }
 
-type place struct {
+type entry struct {
 	id   string
 	text []byte
 }
@@ -134,7 +134,7 @@ func (s *finding) look(r io.Reader, size int64) error {
 		if bytes.Compare(id, low) < 0 || bytes.Compare(id, high) >= 0 || !bytes.HasPrefix(text[len(lineBegins)+idLength:], s.begins) {
 			return
 		}
-		if len(s.places) == s.query.Limit && string(id) <= s.places[0].id {
+		if len(s.entries) == s.query.Limit && string(id) <= s.entries[0].id {
 			return
 		}
 		if s.bad[string(text)] {
@@ -149,13 +149,13 @@ func (s *finding) look(r io.Reader, size int64) error {
 
 // keep inserts a line. If there are too many, it removes the one with the lowest ID.
 func (s *finding) keep(id string, text []byte) {
-	at, there := slices.BinarySearchFunc(s.places, id, func(p place, id string) int { return strings.Compare(p.id, id) })
+	at, there := slices.BinarySearchFunc(s.entries, id, func(e entry, id string) int { return strings.Compare(e.id, id) })
 	if there {
 		return
 	}
-	s.places = slices.Insert(s.places, at, place{id, text})
-	if len(s.places) > s.query.Limit {
-		s.places = s.places[1:]
+	s.entries = slices.Insert(s.entries, at, entry{id, text})
+	if len(s.entries) > s.query.Limit {
+		s.entries = s.entries[1:]
 	}
 }
 
@@ -198,7 +198,7 @@ func (f *files) List(ctx context.Context, query persist.HistoryQuery) ([]persist
 
 // search fills s.
 func (f *files) search(ctx context.Context, s *finding) error {
-	s.places, s.unreadable = nil, 0
+	s.entries, s.unreadable = nil, 0
 	growing, size, list, err := f.snapshot(ctx)
 	if err != nil {
 		return err
@@ -223,10 +223,10 @@ func (f *files) search(ctx context.Context, s *finding) error {
 
 // done reports whether a file, and so all older ones, can add nothing.
 func (s *finding) done(o older) bool {
-	if len(s.places) < s.query.Limit {
+	if len(s.entries) < s.query.Limit {
 		return false
 	}
-	least, _ := persist.HistoryTime(s.places[0].id)
+	least, _ := persist.HistoryTime(s.entries[0].id)
 	return o.last < least
 }
 
@@ -245,7 +245,7 @@ func (s *finding) lookInto(o older) error {
 // adds to bad.
 func (s *finding) records() (list []persist.HistoryRecord, ok bool) {
 	known := len(s.bad)
-	for _, p := range slices.Backward(s.places) {
+	for _, p := range slices.Backward(s.entries) {
 		r, err := decodeLine(p.text)
 		if err != nil || r.ID != p.id || r.BizType != s.query.BizType || !s.query.Wants(r) {
 			s.bad[string(p.text)] = true

@@ -382,10 +382,10 @@ func (h histogram) lately() (sum [mostBuckets]int64) {
 
 // gone returns the nodes of which there is nothing but a report, unless they stopped or run again.
 func (m *merger) gone(reports map[string]*report, alive []node) []node {
-	type place struct{ host, addr string }
-	taken := make(map[place]bool)
+	type address struct{ host, addr string }
+	taken := make(map[address]bool)
 	for _, n := range alive {
-		taken[place{n.Host, n.Addr}] = true
+		taken[address{n.Host, n.Addr}] = true
 	}
 	left := slices.Collect(func(yield func(*report) bool) {
 		for _, r := range reports {
@@ -399,7 +399,7 @@ func (m *merger) gone(reports map[string]*report, alive []node) []node {
 	})
 	var list []node
 	for _, r := range left {
-		at := place{r.Host, r.Addr}
+		at := address{r.Host, r.Addr}
 		if taken[at] || len(list) == mostGone {
 			continue
 		}
