@@ -110,22 +110,16 @@ type Parsed struct {
 	MachineID, Sequence *int64
 }
 
-// Heir is implemented by strategies that take over what an earlier strategy of the same biz type
-// knew and the store does not, such as the highest number that this process has issued.
-type Heir interface {
-	// Inherit is called once, before Init and after Close of from. That Close may have left
-	// something running. from may be of any type.
-	Inherit(from Strategy)
-}
-
-// Testator is an [Heir] that can condense what the next strategy inherits. If the biz type is
-// removed or disabled, the issuer keeps that instead of the strategy. It keeps any other heir for
-// as long as the process lives.
-type Testator interface {
-	Heir
-	// Legacy is called after Close. It returns what the next strategy inherits from, which is used
-	// for nothing else; nil if there is nothing to inherit.
-	Legacy() Strategy
+// Learner is implemented by strategies that know what the store does not, such as the highest
+// number that this process has issued. The next strategy of the same biz type learns that.
+type Learner interface {
+	// Learn is called at most once, before Init. from is the Knowledge of an earlier strategy of the
+	// biz type, which may be of another kind.
+	Learn(from any)
+	// Knowledge is called after Close, which may have left something running. It returns what the
+	// next strategy learns, nil for nothing. The issuer keeps the knowledge of a biz type that was
+	// removed or disabled, so Knowledge is small.
+	Knowledge() any
 }
 
 // Idler is implemented by strategies and plugins that can be closed while nobody uses them, and

@@ -25,7 +25,7 @@ type abilities struct {
 	details  seqd.DetailReporter
 	measurer seqd.Measurer
 	idler    seqd.Idler
-	heir     seqd.Heir
+	learner  seqd.Learner
 }
 
 // abilitiesOf returns what the strategy of a biz type can do. s may be nil.
@@ -44,7 +44,7 @@ func abilitiesOf(s seqd.Strategy, settings any) (a abilities) {
 	a.details, _ = s.(seqd.DetailReporter)
 	a.measurer, _ = s.(seqd.Measurer)
 	a.idler, _ = s.(seqd.Idler)
-	a.heir, _ = s.(seqd.Heir)
+	a.learner, _ = s.(seqd.Learner)
 	return a
 }
 

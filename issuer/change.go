@@ -114,11 +114,11 @@ func unknown(name string) *seqd.Error {
 // Close it is [seqd.CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
 	var next *instance
-	err := is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
+	err := is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (slotState, knowledge) {
 		if is.changes.over() {
 			return refuse(errStopping, nil), nil
 		}
-		after, left, err := is.build(name, build, predecessor)
+		after, left, err := is.build(name, build, known)
 		if err == nil {
 			if after.kind == serving {
 				next = after.instance
@@ -130,7 +130,7 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 			after.instance.stop()
 			_ = after.instance.close(ctx) // its plugins
 		}
-		return refuse(seqd.AsError(err), nil), predecessor
+		return refuse(seqd.AsError(err), nil), known
 	})
 	if next != nil {
 		is.openSoon(next)
@@ -139,8 +139,8 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 }
 
 // build makes what a slot holds from a definition that is still to be built, and lets its strategy
-// inherit. With an error comes what was built and is not wanted.
-func (is *Issuer) build(name string, build func() (Definition, error), predecessor seqd.Strategy) (c slotState, left seqd.Strategy, err error) {
+// learn. With an error comes what was built and is not wanted.
+func (is *Issuer) build(name string, build func() (Definition, error), known knowledge) (c slotState, left knowledge, err error) {
 	defer recoverFrom(seqd.CodeInternal, "biz type", name, &err)
 	d, err := build()
 	if err != nil {
@@ -156,7 +156,7 @@ func (is *Issuer) build(name string, build func() (Definition, error), predecess
 	if err := d.check(); err != nil {
 		return c, nil, err
 	}
-	return c, bequeath(c.instance, predecessor), nil
+	return c, known.teach(c.instance), nil
 }
 
 // Remove removes a biz type, as [Issuer.Put] replaces one. From then on callers get why, or that
@@ -166,11 +166,11 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 	if gone && seqd.CheckName(name) == nil && !is.Holds(name) {
 		return nil
 	}
-	return is.change(ctx, name, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
+	return is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (slotState, knowledge) {
 		if gone {
-			return slotState{}, legacyOf(predecessor)
+			return slotState{}, known.condense()
 		}
-		return refuse(why, nil), legacyOf(predecessor)
+		return refuse(why, nil), known.condense()
 	})
 }
 
@@ -178,20 +178,20 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 // still shows what they know. From then on callers get why. [Issuer.Put] ends this. To disable a
 // biz type with other plugins, use Put with a definition that is Disabled.
 func (is *Issuer) Disable(ctx context.Context, name string, why *seqd.Error) error {
-	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
+	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, known knowledge) (slotState, knowledge) {
 		if before == nil {
 			before = &instance{name: name}
 		}
-		return refuse(why, before.atRest()), legacyOf(predecessor)
+		return refuse(why, before.atRest()), known.condense()
 	})
 }
 
 // change claims the slot of a name, ends the instance in it, and settles the slot with what next
-// returns: the state, and what a later strategy inherits from.
+// returns: the state, and what a later strategy learns.
 func (is *Issuer) change(
 	ctx context.Context, name string,
 	end func(before *instance, ctx context.Context) error,
-	next func(before *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy),
+	next func(before *instance, known knowledge) (slotState, knowledge),
 ) error {
 	if err := seqd.CheckName(name); err != nil {
 		return err
@@ -208,15 +208,15 @@ func (is *Issuer) change(
 func (is *Issuer) replace(
 	ctx context.Context, name string, s *slot, c *change,
 	end func(before *instance, ctx context.Context) error,
-	next func(before *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy),
+	next func(before *instance, known knowledge) (slotState, knowledge),
 ) (err error) {
 	before := c.before.instance
 	if before != nil {
 		before.stop() // after the claim: a call that it turns away finds the slot changing
 		err = end(before, ctx)
 	}
-	after, left := next(before, predecessorAfter(before, c.record.predecessor))
-	c.record.predecessor = left
+	after, left := next(before, knowledgeAfter(before, c.record.known))
+	c.record.known = left
 	if err = errors.Join(err, is.finish(ctx, name, s, c, after)); err != nil {
 		return fmt.Errorf("close biz type %s: %w", name, err)
 	}
@@ -242,8 +242,8 @@ func (is *Issuer) settle(name string, s *slot, c *change, after slotState) (unwa
 		}
 		after = refuse(errStopping, nil)
 	}
-	if after.kind == vacant && is.names.drop(name, s, c.record.predecessor) {
-		after.kind, c.record.predecessor = dropped, nil
+	if after.kind == vacant && is.names.drop(name, s, c.record.known) {
+		after.kind, c.record.known = dropped, nil
 	}
 	s.settle(c, after)
 	return unwanted

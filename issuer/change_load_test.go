@@ -111,8 +111,8 @@ func churn(t *testing.T, change func(t *testing.T, round int, is *issuer.Issuer,
 			if s.open || s.closed > 1 {
 				t.Errorf("strategy %d: open %v, closed %d times", i, s.open, s.closed)
 			}
-			if i > 0 && s.inherited != all[i-1] {
-				t.Errorf("strategy %d inherited from another one than the last", i)
+			if i > 0 && s.learned != all[i-1] {
+				t.Errorf("strategy %d learned from another one than the last", i)
 			}
 		}
 	})

@@ -25,10 +25,10 @@ type shelf struct {
 // lasting is a strategy that takes the numbers off the shelf at Init and puts back what is left at
 // Close. Two at a time would issue numbers twice.
 type lasting struct {
-	shelf     *shelf
-	inherited seqd.Strategy
-	details   map[string]any
-	closing   func(ctx context.Context) error
+	shelf   *shelf
+	learned any
+	details map[string]any
+	closing func(ctx context.Context) error
 
 	mu     sync.Mutex // guards what follows
 	next   int64
@@ -73,7 +73,9 @@ func (l *lasting) Close(ctx context.Context) error {
 	return nil
 }
 
-func (l *lasting) Inherit(from seqd.Strategy) { l.inherited = from }
+func (l *lasting) Learn(from any) { l.learned = from }
+
+func (l *lasting) Knowledge() any { return l }
 
 func (l *lasting) Details() map[string]any { return l.details }
 
@@ -88,18 +90,18 @@ func shut(t testing.TB, is *issuer.Issuer) {
 	must.Report(t, is.Close(context.WithoutCancel(t.Context())))
 }
 
-// A definition that cannot be built refuses until the next one, which inherits from the last
-// strategy there was.
+// A definition that cannot be built refuses until the next one, which learns what the last
+// strategy knew.
 func TestBuildFails(t *testing.T) {
 	tests := map[string]struct {
 		build func() (issuer.Definition, error)
 		code  seqd.Code
 	}{
-		"an error with a code": {func() (issuer.Definition, error) { return issuer.Definition{}, seqd.Errorf(seqd.CodeConflict, "no") }, seqd.CodeConflict},
-		"an error":             {func() (issuer.Definition, error) { return issuer.Definition{}, errors.New("no") }, seqd.CodeInternal},
-		"a panic":              {func() (issuer.Definition, error) { panic("no") }, seqd.CodeInternal},
-		"no strategy":          {func() (issuer.Definition, error) { return order(nil), nil }, seqd.CodeInternal},
-		"an heir that panics":  {func() (issuer.Definition, error) { return order(&ungrateful{}), nil }, seqd.CodeInternal},
+		"an error with a code":  {func() (issuer.Definition, error) { return issuer.Definition{}, seqd.Errorf(seqd.CodeConflict, "no") }, seqd.CodeConflict},
+		"an error":              {func() (issuer.Definition, error) { return issuer.Definition{}, errors.New("no") }, seqd.CodeInternal},
+		"a panic":               {func() (issuer.Definition, error) { panic("no") }, seqd.CodeInternal},
+		"no strategy":           {func() (issuer.Definition, error) { return order(nil), nil }, seqd.CodeInternal},
+		"a learner that panics": {func() (issuer.Definition, error) { return order(&ungrateful{}), nil }, seqd.CodeInternal},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,18 +126,20 @@ func TestBuildFails(t *testing.T) {
 			if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 4 {
 				t.Errorf("got %v, %v", seq, err)
 			}
-			if next.inherited != first {
-				t.Errorf("inherited %v", next.inherited)
+			if next.learned != first {
+				t.Errorf("learned %v", next.learned)
 			}
 			shut(t, is)
 		})
 	}
 }
 
-// ungrateful cannot inherit.
+// ungrateful cannot learn.
 type ungrateful struct{ counting }
 
-func (*ungrateful) Inherit(seqd.Strategy) { panic("no") }
+func (*ungrateful) Learn(any) { panic("no") }
+
+func (*ungrateful) Knowledge() any { return nil }
 
 // What was built under another name is not used, and its plugins are closed.
 func TestBuildOfAnotherName(t *testing.T) {
@@ -157,14 +161,14 @@ func TestBuildOfAnotherName(t *testing.T) {
 	shut(t, is)
 }
 
-// Inheriting goes over a removal, and over a definition that nobody used.
-func TestHeirs(t *testing.T) {
+// Knowledge outlives a removal, and a definition that nobody used.
+func TestLearners(t *testing.T) {
 	is := newIssuer(t, issuer.Options{})
 	store := &shelf{}
 	first, second, third := &lasting{shelf: store}, &lasting{shelf: store}, &lasting{shelf: store}
 	put(t, is, first)
-	if first.inherited != nil {
-		t.Error("the first one inherited")
+	if first.learned != nil {
+		t.Error("the first one learned")
 	}
 	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
 	for range 2 {
@@ -172,8 +176,8 @@ func TestHeirs(t *testing.T) {
 	}
 	put(t, is, second)
 	put(t, is, third)
-	if second.inherited != first || third.inherited != second {
-		t.Errorf("inherited %v and %v", second.inherited, third.inherited)
+	if second.learned != first || third.learned != second {
+		t.Errorf("learned %v and %v", second.learned, third.learned)
 	}
 	shut(t, is)
 }
@@ -192,16 +196,16 @@ func TestRemoveWhatWasNeverThere(t *testing.T) {
 
 // What a strategy knew outlives one that knows nothing of it, such as that of a definition that
 // this node could not build.
-func TestHeirsOverAnother(t *testing.T) {
+func TestKnowledgeOutlivesAnother(t *testing.T) {
 	is := newIssuer(t, issuer.Options{})
 	first, third := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
 	put(t, is, first)
-	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not an heir
+	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not a learner
 	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}})
 	must.Report(t, is.Remove(t.Context(), "order", nil))
 	put(t, is, third)
-	if third.inherited != first {
-		t.Errorf("inherited %v", third.inherited)
+	if third.learned != first {
+		t.Errorf("learned %v", third.learned)
 	}
 	shut(t, is)
 }

@@ -88,8 +88,8 @@ func TestDisabledShows(t *testing.T) {
 	})
 	put(t, is, heir, next.bound())
 	wantShown(t, is, 0, "")
-	if heir.inherited != s || p.closed.Load() != 1 {
-		t.Errorf("inherited from %v; the plugin of before was closed %d times", heir.inherited, p.closed.Load())
+	if heir.learned != s || p.closed.Load() != 1 {
+		t.Errorf("learned from %v; the plugin of before was closed %d times", heir.learned, p.closed.Load())
 	}
 	shut(t, is)
 	if next.closed.Load() != 1 {

@@ -233,8 +233,8 @@ func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err erro
 	if i := c.before.instance; i != nil && !i.idle() {
 		return false, is.finish(ctx, name, s, c, c.before)
 	}
-	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, predecessor seqd.Strategy) (slotState, seqd.Strategy) {
-		return slotState{}, legacyOf(predecessor)
+	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, known knowledge) (slotState, knowledge) {
+		return slotState{}, known.condense()
 	})
 }
 

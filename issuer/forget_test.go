@@ -19,20 +19,29 @@ type willing struct {
 	left *lasting // nil for nothing
 }
 
-// wilful is one that fails to say what is left.
-type wilful struct{ willing }
+// wilful is one that fails to say what it knows when it is first asked.
+type wilful struct {
+	willing
+	asked bool
+}
 
-func (*wilful) Legacy() seqd.Strategy { panic("no") }
+func (w *wilful) Knowledge() any {
+	if !w.asked {
+		w.asked = true
+		panic("no")
+	}
+	return w
+}
 
-func (w *willing) Legacy() seqd.Strategy {
+func (w *willing) Knowledge() any {
 	if w.left == nil {
 		return nil
 	}
 	return w.left
 }
 
-// What is left of a strategy goes over several removals, and over strategies that inherit nothing.
-func TestLegacies(t *testing.T) {
+// Knowledge outlives several removals, and strategies that learn nothing.
+func TestKnowledge(t *testing.T) {
 	is := newIssuer(t, issuer.Options{})
 	left, heir := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
 	remove := func(why *seqd.Error) {
@@ -41,26 +50,26 @@ func TestLegacies(t *testing.T) {
 	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}, left: left})
 	remove(seqd.Errorf(seqd.CodeDisabled, "off"))
 	remove(nil)
-	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not an heir
+	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not a learner
 	remove(nil)
 	removeOthers(t, is)
 	put(t, is, heir)
-	if heir.inherited != left {
-		t.Errorf("inherited %v", heir.inherited)
+	if heir.learned != left {
+		t.Errorf("learned %v", heir.learned)
 	}
 	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}})
 	remove(nil)
 	heir = &lasting{shelf: &shelf{}}
 	put(t, is, heir)
-	if heir.inherited != nil {
-		t.Errorf("inherited %v", heir.inherited)
+	if heir.learned != nil {
+		t.Errorf("learned %v", heir.learned)
 	}
-	last := &wilful{willing{lasting: lasting{shelf: &shelf{}}}}
+	last := &wilful{willing: willing{lasting: lasting{shelf: &shelf{}}}}
 	put(t, is, last)
 	remove(nil)
 	put(t, is, heir)
-	if heir.inherited != last {
-		t.Errorf("inherited %v, not all of the strategy", heir.inherited)
+	if heir.learned != last {
+		t.Errorf("learned %v, which is not what the strategy knows", heir.learned)
 	}
 	shut(t, is)
 }

@@ -3,21 +3,19 @@ package issuer
 import (
 	"iter"
 	"sync"
-
-	"github.com/seqd/seqd"
 )
 
 // names finds the slot of a name. Names that the issuer began with are in a plain map that nobody
 // writes to again. Names that came later are in a [sync.Map], which is slower, until the next
 // start; so adding one name to a million copies nothing. A name that is gone takes no slot, so that
-// whoever looks at all slots does not see it: only what the next definition of the name inherits
-// from is kept.
+// whoever looks at all slots does not see it: only what the next strategy of the name learns
+// is kept.
 type names struct {
 	first map[string]*slot
 	later sync.Map // of string to *slot
 
 	mu   sync.Mutex // guards left
-	left map[string]seqd.Strategy
+	left map[string]knowledge
 }
 
 // find returns the slot of a name, or nil.
@@ -45,32 +43,32 @@ func (n *names) claim(name string) (*slot, *change) {
 			s = added.(*slot)
 		}
 		if c := s.claim(); c != nil {
-			n.inherit(name, c.record)
+			n.remind(name, c.record)
 			return s, c
 		}
 	}
 }
 
-// inherit gives the record of a name what was left of the name, if anything was.
-func (n *names) inherit(name string, to *record) {
+// remind gives the record of a name what was left of the name, if anything was.
+func (n *names) remind(name string, to *record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if left, ok := n.left[name]; ok {
-		to.predecessor = left
+		to.known = left
 		delete(n.left, name)
 	}
 }
 
 // drop forgets a slot, if it can: the first map keeps its slots. It keeps what is left of the name,
 // nil for nothing.
-func (n *names) drop(name string, s *slot, left seqd.Strategy) (dropped bool) {
+func (n *names) drop(name string, s *slot, left knowledge) (dropped bool) {
 	if n.findLater(name) != s {
 		return false
 	}
 	if left != nil {
 		n.mu.Lock()
 		if n.left == nil {
-			n.left = make(map[string]seqd.Strategy)
+			n.left = make(map[string]knowledge)
 		}
 		n.left[name] = left
 		n.mu.Unlock()

@@ -27,9 +27,9 @@ type slot struct {
 type record struct {
 	mu sync.Mutex // guards what follows
 	slotState
-	// predecessor is what the next strategy inherits from, unless the strategy of this instance is
-	// an [seqd.Heir] itself. Only the change under way uses it.
-	predecessor seqd.Strategy
+	// known is what earlier strategies left to learn, unless the strategy of this instance has learned
+	// it. Only the change under way uses it.
+	known knowledge
 }
 
 // slotState is what a slot holds.

@@ -197,22 +197,22 @@ func wantHeld(t *testing.T, what string, s *slot, want slotState) {
 }
 
 // TestDroppedSlot: a name that is removed leaves no slot behind, unless the issuer began with it;
-// what there is to inherit stays; and who waits to change it gets the slot that is there then.
+// what there is to learn stays; and who waits to change it gets the slot that is there then.
 func TestDroppedSlot(t *testing.T) {
 	for name, test := range map[string]struct {
-		known bool // at the start
-		heir  bool
-		want  slotKind
-		kept  bool
+		known   bool // at the start
+		learner bool
+		want    slotKind
+		kept    bool
 	}{
 		"added":                {want: dropped},
-		"added, with an heir":  {heir: true, want: dropped},
+		"added, a learner":     {learner: true, want: dropped},
 		"known from the start": {known: true, want: vacant, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Definition{BizType: seqd.BizType{Name: "order"}, Strategy: new(scripted)}
-			if test.heir {
-				d.Strategy = heirless{new(scripted)}
+			if test.learner {
+				d.Strategy = learned{new(scripted)}
 			}
 			var first []Definition
 			if test.known {
@@ -235,8 +235,8 @@ func TestDroppedSlot(t *testing.T) {
 			if (again == s) != test.kept {
 				t.Error("the next change gets another slot than callers")
 			}
-			if inherits := c.record.predecessor != nil; inherits != test.heir {
-				t.Errorf("the next definition inherits: %v", inherits)
+			if learns := c.record.known != nil; learns != test.learner {
+				t.Errorf("the next strategy learns: %v", learns)
 			}
 			if len(is.names.left) > 0 {
 				t.Errorf("%v is left a second time", is.names.left)
@@ -245,21 +245,21 @@ func TestDroppedSlot(t *testing.T) {
 	}
 }
 
-// heirless is an heir that never inherits.
-type heirless struct{ seqd.Strategy }
+// learned is a strategy that knows something.
+type learned struct{ seqd.Strategy }
 
-func (heirless) Inherit(seqd.Strategy) {}
+func (learned) Learn(any) {}
 
-// A name that the issuer began with keeps its slot, and with it what there is to inherit.
+func (learned) Knowledge() any { return 1 }
+
+// A name that the issuer began with keeps its slot, and with it what there is to learn.
 func TestNamesFromTheStart(t *testing.T) {
 	s := new(slot)
 	n := names{first: map[string]*slot{"order": s}}
-	if n.drop("order", s, new(legacyOfNothing)) || len(n.left) > 0 {
+	if n.drop("order", s, func() any { return 1 }) || len(n.left) > 0 {
 		t.Errorf("dropped, and %v is left", n.left)
 	}
 }
-
-type legacyOfNothing struct{ seqd.Strategy }
 
 // Only numbers of a key or of a ledger name who asked for them.
 func TestPrepare(t *testing.T) {

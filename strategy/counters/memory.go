@@ -1,11 +1,6 @@
 package counters
 
-import (
-	"context"
-
-	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/lockorder"
-)
+import "github.com/seqd/seqd/internal/lockorder"
 
 // Known is what is known of a counter; the zero value is nothing.
 type Known interface {
@@ -84,47 +79,19 @@ type Memo[V Known] struct {
 	Known V
 }
 
-// Knower is a strategy of several counters, or what stays of one.
-type Knower[V Known] interface {
-	// Knows returns what is known of the counters, what must be forgotten last at the end. Of two memos
-	// of one counter the later one counts. It may be asked at any time.
-	Knows() []Memo[V]
-}
-
-// Inherit keeps what a strategy knows, if it is a [Knower].
-func (m *Memory[V]) Inherit(from seqd.Strategy) {
-	if k, ok := from.(Knower[V]); ok {
-		for _, memo := range k.Knows() {
-			m.Keep(memo.Name, memo.Known)
-		}
+// Learn keeps the [Knowledge] of an earlier strategy, unless that was of another kind.
+func (m *Memory[V]) Learn(from any) {
+	memos, _ := from.([]Memo[V])
+	for _, memo := range memos {
+		m.Keep(memo.Name, memo.Known)
 	}
 }
 
-// Nobody is a strategy that issues nothing: others only inherit from it.
-type Nobody struct{}
-
-// Init refuses.
-func (Nobody) Init(context.Context, bool) error { return ErrStopping }
-
-// Generate refuses.
-func (Nobody) Generate(context.Context, int, *seqd.Sequence) error { return ErrStopping }
-
-// Close has nothing to end.
-func (Nobody) Close(context.Context) error { return nil }
-
-// legacy is what stays of a closed strategy.
-type legacy[V Known] struct {
-	Nobody
-	kept []Memo[V]
-}
-
-// Legacy returns what stays of a closed strategy, nil if it knows nothing.
-func Legacy[V Known](of Knower[V]) seqd.Strategy {
-	if kept := of.Knows(); len(kept) > 0 {
-		return &legacy[V]{kept: kept}
+// Knowledge returns memos for [Memory.Learn], nil if there are none. What must be forgotten last is at
+// the end, and of two memos of one counter the later one counts.
+func Knowledge[V Known](memos []Memo[V]) any {
+	if len(memos) == 0 {
+		return nil
 	}
-	return nil
+	return memos
 }
-
-// Knows implements [Knower].
-func (l *legacy[V]) Knows() []Memo[V] { return l.kept }

@@ -43,16 +43,16 @@ func TestMemory(t *testing.T) {
 }
 
 // An heir forgets first what was closed first, as its predecessor would have.
-func TestInherit(t *testing.T) {
+func TestLearn(t *testing.T) {
 	last, name := 0, func(i int) Name { return Name{Key: fmt.Sprint(i)} }
-	first := process{&Memory[fact]{Least: 20}}
+	first := &Memory[fact]{Least: 20}
 	for generation, more := range []int{39, 1, 25, 0, 14, 1} {
 		for range more {
 			last++
 			first.Keep(name(last), fact{last, false})
 		}
-		heir := process{&Memory[fact]{Least: 20}}
-		if heir.Inherit(Legacy(first)); len(heir.All()) >= 40 {
+		heir := &Memory[fact]{Least: 20}
+		if heir.Learn(Knowledge(first.All())); len(heir.All()) >= 40 {
 			t.Errorf("generation %d remembers %d", generation, len(heir.All()))
 		}
 		for i := last - 19; i <= last; i++ {
@@ -63,8 +63,3 @@ func TestInherit(t *testing.T) {
 		first = heir
 	}
 }
-
-// process is a strategy without open counters.
-type process struct{ *Memory[fact] }
-
-func (p process) Knows() []Memo[fact] { return p.All() }

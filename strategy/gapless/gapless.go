@@ -109,7 +109,7 @@ var (
 	_ seqd.DegradedReporter = (*Strategy)(nil)
 	_ seqd.DetailReporter   = (*Strategy)(nil)
 	_ seqd.Measurer         = (*Strategy)(nil)
-	_ seqd.Testator         = (*Strategy)(nil)
+	_ seqd.Learner          = (*Strategy)(nil)
 	_ strategy.Reopener     = (*Strategy)(nil)
 )
 
@@ -338,15 +338,11 @@ func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) 
 // OnExpired implements [seqd.Ledger].
 func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 
-// Inherit takes over what an earlier strategy of the biz type knew: a store that has less was
-// restored.
-func (s *Strategy) Inherit(from seqd.Strategy) { s.seen.Inherit(from) }
+// Learn implements [seqd.Learner]: a store that has less than an earlier strategy saw was restored.
+func (s *Strategy) Learn(from any) { s.seen.Learn(from) }
 
-// Knows implements [counters.Knower].
-func (s *Strategy) Knows() []counters.Memo[ledger.Seen] { return s.seen.All() }
-
-// Legacy implements [seqd.Testator].
-func (s *Strategy) Legacy() seqd.Strategy { return counters.Legacy(s) }
+// Knowledge implements [seqd.Learner].
+func (s *Strategy) Knowledge() any { return counters.Knowledge(s.seen.All()) }
 
 // Idle implements [seqd.Idler]: all that counts is in the store.
 func (s *Strategy) Idle() bool { return true }

@@ -95,7 +95,7 @@ var (
 	_ seqd.DegradedReporter = (*Following)(nil)
 	_ seqd.DetailReporter   = (*Following)(nil)
 	_ seqd.Measurer         = (*Following)(nil)
-	_ seqd.Testator         = (*Following)(nil)
+	_ seqd.Learner          = (*Following)(nil)
 )
 
 // newFollowing returns the strategy of one counter. It does no I/O.
@@ -313,11 +313,11 @@ func (f *Following) knows() known { return f.present.Load().knows() }
 
 func (f *Following) inherit(k known) { f.present.Load().inherit(k) }
 
-// Inherit takes over what another strategy of the same counter knew.
-func (f *Following) Inherit(from seqd.Strategy) { inherit(f, from) }
+// Learn implements [seqd.Learner].
+func (f *Following) Learn(from any) { learn(f, from) }
 
-// Legacy implements [seqd.Testator].
-func (f *Following) Legacy() seqd.Strategy { return f.knows().legacy() }
+// Knowledge implements [seqd.Learner].
+func (f *Following) Knowledge() any { return f.knows().knowledge() }
 
 // Close ends issuing. Only the first call does anything.
 func (f *Following) Close(ctx context.Context) error {

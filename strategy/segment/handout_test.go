@@ -75,14 +75,13 @@ func TestEveryShape(t *testing.T) {
 		seqd.Measurer
 		seqd.HealthReporter
 		seqd.DegradedReporter
-		seqd.Testator
-		seqd.Heir
+		seqd.Learner
 		counting
 	}
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		made, _ := node(small)
 		s := made.(full)
-		if left := s.Legacy(); left != nil {
+		if left := s.Knowledge(); left != nil {
 			t.Errorf("it leaves %+v of nothing", left)
 		}
 		s.prepare()
@@ -94,7 +93,7 @@ func TestEveryShape(t *testing.T) {
 		if got := gauges(t, s)[seqd.GaugeHighest]; got < float64(last) {
 			t.Errorf("the highest number is %v, and it has issued %d", got, last)
 		}
-		left := s.Legacy()
+		left := s.Knowledge()
 		for range 2 {
 			end(t, s)
 		}
@@ -104,11 +103,9 @@ func TestEveryShape(t *testing.T) {
 		}
 		made, _ = node(small)
 		heir := made.(full)
-		if heir.Inherit(left); heir.knows().issued != last {
+		if heir.Learn(left); heir.knows().issued != last {
 			t.Errorf("the heir knows %+v", heir.knows())
 		}
-		must.Code(t, left.Init(t.Context(), false), seqd.CodeStopping)
-		end(t, left)
 		end(t, heir)
 	})
 }
@@ -207,7 +204,7 @@ func TestRangeThenRestoredStore(t *testing.T) {
 				if heir != "" {
 					end(t, s)
 					next, events := shapes[heir](t, w, change)
-					inherit(next.(counting), s)
+					next.(seqd.Learner).Learn(s.(seqd.Learner).Knowledge())
 					s, o = next, events
 				}
 				restore(t, w.store, restoreTo)

@@ -37,32 +37,22 @@ type knowing interface {
 }
 
 var (
-	_ seqd.Testator = (*Strategy)(nil)
-	_ seqd.Testator = (*Shared)(nil)
-	_ seqd.Testator = (*family)(nil)
+	_ seqd.Learner = (*Strategy)(nil)
+	_ seqd.Learner = (*Shared)(nil)
+	_ seqd.Learner = (*family)(nil)
 )
 
-// legacy is what stays of a closed strategy of one counter.
-type legacy struct {
-	counters.Nobody
-	known
-}
+// Knowledge implements [seqd.Learner].
+func (f *family) Knowledge() any { return counters.Knowledge(f.memos()) }
 
-// knows implements [knowing].
-func (l *legacy) knows() known { return l.known }
-
-// Legacy implements [seqd.Testator].
-func (f *family) Legacy() seqd.Strategy { return counters.Legacy(f) }
-
-// Inherit takes over what another strategy of this biz type knew of each counter. If numbers were
-// reset at other times, periods have other counters.
-func (f *family) Inherit(from seqd.Strategy) { f.memory.Inherit(from) }
+// Learn implements [seqd.Learner]. If numbers were reset at other times, periods have other counters.
+func (f *family) Learn(from any) { f.memory.Learn(from) }
 
 // keep adds to what is known of a counter that is not open.
 func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(f.memory.Of(name))) }
 
-// Knows implements [counters.Knower]. A counter that is still being opened has issued nothing.
-func (f *family) Knows() []counters.Memo[known] {
+// memos returns what is known of each counter. A counter that is still being opened has issued nothing.
+func (f *family) memos() []counters.Memo[known] {
 	var open []counters.Memo[known]
 	f.set.Each(func(name counters.Name, c counting) {
 		if k := c.knows(); k != (known{}) {
@@ -76,28 +66,30 @@ func (f *family) Knows() []counters.Memo[known] {
 	return all
 }
 
-// Legacy implements [seqd.Testator].
-func (s *Strategy) Legacy() seqd.Strategy { return s.knows().legacy() }
+// Knowledge implements [seqd.Learner].
+func (s *Strategy) Knowledge() any { return s.knows().knowledge() }
 
-// Legacy implements [seqd.Testator].
-func (s *Shared) Legacy() seqd.Strategy { return s.knows().legacy() }
+// Knowledge implements [seqd.Learner].
+func (s *Shared) Knowledge() any { return s.knows().knowledge() }
 
-func (k known) legacy() seqd.Strategy {
+// knowledge returns k for [learn], nil if it is nothing.
+func (k known) knowledge() any {
 	if k == (known{}) {
 		return nil
 	}
-	return &legacy{known: k}
+	return k
 }
 
-// Inherit takes over what another strategy of the same counter knew.
-func (s *Strategy) Inherit(from seqd.Strategy) { inherit(s, from) }
+// Learn implements [seqd.Learner].
+func (s *Strategy) Learn(from any) { learn(s, from) }
 
-// Inherit takes over what another strategy of the same counter knew.
-func (s *Shared) Inherit(from seqd.Strategy) { inherit(s, from) }
+// Learn implements [seqd.Learner].
+func (s *Shared) Learn(from any) { learn(s, from) }
 
-func inherit(heir counting, from seqd.Strategy) {
-	if k, ok := from.(knowing); ok {
-		heir.inherit(k.knows())
+// learn lets s inherit the knowledge of an earlier strategy, if that had one counter too.
+func learn(s counting, from any) {
+	if k, ok := from.(known); ok {
+		s.inherit(k)
 	}
 }
 

@@ -30,7 +30,7 @@ func (make one) begin(t *testing.T, store persist.Store, redis *redisModel, from
 	t.Helper()
 	s, o := make(t, store, redis)
 	if from != nil {
-		s.(seqd.Heir).Inherit(from)
+		s.(seqd.Learner).Learn(from.(seqd.Learner).Knowledge())
 	}
 	must.Do(t, s.Init(t.Context(), from == nil))
 	return s, o
@@ -115,7 +115,7 @@ func TestHeirOfPeriods(t *testing.T) {
 			synctest.Wait()
 			closed(t, first)
 			unused := periodic(t, store, c.Now, redis, daily)
-			unused.Inherit(first)
+			unused.Learn(first.Knowledge())
 			closed(t, unused)
 
 			name := seqd.ResetDaily.Of(c.Now()).Counter("order")
@@ -127,7 +127,7 @@ func TestHeirOfPeriods(t *testing.T) {
 				r.lose()
 			}
 			heir := periodic(t, store, c.Now, redis, daily)
-			heir.Inherit(unused)
+			heir.Learn(unused.Knowledge())
 			var seq seqd.Sequence
 			if err := heir.Generate(t.Context(), 1, &seq); err != nil || seq.First() <= 300 {
 				t.Errorf("got %d, %v", seq.First(), err)
@@ -140,38 +140,35 @@ func TestHeirOfPeriods(t *testing.T) {
 				synctest.Wait()
 			}
 			closed(t, heir)
-			if n := len(heir.Knows()); n == 0 || n >= 2*knownPeriods {
+			if n := len(heir.memos()); n == 0 || n >= 2*knownPeriods {
 				t.Errorf("%d periods are remembered", n)
 			}
 		})
 	}
 }
 
-// An heir of what is left of a strategy knows the same as one of the strategy itself.
-func TestHeirsOfLegacies(t *testing.T) {
+// An heir knows what the strategy before it knew.
+func TestHeirKnowsTheSame(t *testing.T) {
 	every(t, func(t *testing.T, before, after one) {
 		store, redis := memory.New(time.Now), &redisModel{}
 		first, _ := before.begin(t, store, redis, nil)
 		numbers(t, first, 30)
 		synctest.Wait()
 		end(t, first)
-		left, want := first.(seqd.Testator).Legacy(), first.(knowing).knows()
-		heir, _ := after.begin(t, store, redis, left)
+		want := first.(knowing).knows()
+		heir, _ := after.begin(t, store, redis, first)
 		if got := heir.(knowing).knows(); got.issued != want.issued || got.alone < want.alone || got.ceil < want.ceil {
 			t.Errorf("the heir knows %+v, the strategy knew %+v", got, want)
-		}
-		if err := left.Generate(t.Context(), 1, &seqd.Sequence{}); err == nil {
-			t.Error("what is left issues")
 		}
 		end(t, heir)
 	})
 }
 
 // The same of periods. A strategy that has issued nothing leaves nothing.
-func TestLegacyOfPeriods(t *testing.T) {
+func TestKnowledgeOfPeriods(t *testing.T) {
 	c := clockAt("2026-11-20T12:00:00Z")
 	first := periodic(t, memory.New(time.Now), c.Now, nil, daily)
-	if left := first.Legacy(); left != nil {
+	if left := first.Knowledge(); left != nil {
 		t.Errorf("%v is left of nothing", left)
 	}
 	for range 3 {
@@ -179,12 +176,12 @@ func TestLegacyOfPeriods(t *testing.T) {
 		c.turn(24 * time.Hour)
 	}
 	closed(t, first)
-	if left := keyed(t, memory.New(time.Now), c.Now, nil, nil).Legacy(); left != nil {
+	if left := keyed(t, memory.New(time.Now), c.Now, nil, nil).Knowledge(); left != nil {
 		t.Errorf("%v is left of no key", left)
 	}
 	heir := periodic(t, memory.New(time.Now), c.Now, nil, daily)
-	heir.Inherit(first.Legacy())
-	got, want := heir.Knows(), first.Knows()
+	heir.Learn(first.Knowledge())
+	got, want := heir.memos(), first.memos()
 	for _, memo := range want {
 		if len(got) != 3 || len(want) != 3 || !slices.Contains(got, memo) {
 			t.Errorf("the heir knows %v, the strategy knew %v", got, want)

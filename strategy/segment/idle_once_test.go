@@ -27,11 +27,8 @@ func TestNotIdleAfterATakeOver(t *testing.T) {
 			return // it is not dropped
 		}
 		_ = old.Close(t.Context())
-		left := old.Legacy()
 		again := must.Get(NewStored(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}, seqd.BizType{Name: "order", Strategy: Name, Settings: old.settings}, redis.Drop))(t)
-		if left != nil {
-			again.Inherit(left)
-		}
+		again.Learn(old.Knowledge())
 		must.Do(t, again.Init(t.Context(), false))
 		if got, code := try(t, again, 1); code != seqd.CodeStarting {
 			t.Errorf("after a drop the node with the old definition takes over again: %v %q", got, code)

@@ -280,7 +280,7 @@ func TestHeirOfKeys(t *testing.T) {
 	}
 	closed(t, first)
 	heir := keyed(t, store, time.Now, nil, nil)
-	heir.Inherit(first.Legacy())
+	heir.Learn(first.Knowledge())
 	for key := range 20 {
 		if k := heir.memory.Of(counters.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
 			t.Errorf("of %d it knows %+v", key, k)

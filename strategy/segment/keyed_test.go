@@ -121,7 +121,7 @@ func TestIdleKeysAreClosed(t *testing.T) {
 
 // issuedOf returns the highest number that an open key has issued.
 func (f *family) issuedOf(key string) (issued int64) {
-	for _, memo := range f.Knows() {
+	for _, memo := range f.memos() {
 		if memo.Name.Key == key {
 			issued = memo.Known.issued
 		}
@@ -374,7 +374,7 @@ func (w *keyWorld) node(node int, r *rand.Rand) {
 			s.Increment, s.Offset = increment, increment/2
 		})
 		if before != nil && r.IntN(2) == 0 {
-			s.Inherit(before.Legacy())
+			s.Learn(before.Knowledge())
 		}
 		for range longtest.Or(10, 20) {
 			var calls sync.WaitGroup

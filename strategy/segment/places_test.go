@@ -326,7 +326,7 @@ func TestSpacedHeirs(t *testing.T) {
 			t.Errorf("%v: it knows %+v, and has issued %d", increments, knows, highest)
 		}
 		_ = old.Close(t.Context())
-		next.(seqd.Testator).Inherit(old.(seqd.Testator).Legacy())
+		next.(seqd.Learner).Learn(old.(seqd.Learner).Knowledge())
 		// the store is restored: only the heir knows better
 		must.Do(t, store.Counters().Delete(t.Context(), "order"))
 		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 10}))

@@ -19,7 +19,7 @@ var (
 	_ counting              = (*spaced)(nil)
 	_ seqd.PartialGenerator = (*spaced)(nil)
 	_ seqd.DetailReporter   = (*spaced)(nil)
-	_ seqd.Testator         = (*spaced)(nil)
+	_ seqd.Learner          = (*spaced)(nil)
 )
 
 // spacing returns the strategy that callers use.
@@ -97,8 +97,8 @@ func (s *spaced) knows() known { return s.counting.knows().convert(s.places.numb
 
 func (s *spaced) inherit(k known) { s.counting.inherit(k.convert(s.places.upTo)) }
 
-// Inherit takes over what another strategy of the same counter knew.
-func (s *spaced) Inherit(from seqd.Strategy) { inherit(s, from) }
+// Learn implements [seqd.Learner].
+func (s *spaced) Learn(from any) { learn(s, from) }
 
-// Legacy implements [seqd.Testator].
-func (s *spaced) Legacy() seqd.Strategy { return s.knows().legacy() }
+// Knowledge implements [seqd.Learner].
+func (s *spaced) Knowledge() any { return s.knows().knowledge() }

@@ -56,7 +56,7 @@ var (
 	_ seqd.DegradedReporter = (*Stored)(nil)
 	_ seqd.DetailReporter   = (*Stored)(nil)
 	_ seqd.Measurer         = (*Stored)(nil)
-	_ seqd.Testator         = (*Stored)(nil)
+	_ seqd.Learner          = (*Stored)(nil)
 	_ taker                 = (*Stored)(nil)
 )
 
@@ -432,11 +432,11 @@ func (s *Stored) inherit(k known) {
 	s.machine.Inherit(max(k.issued, k.alone, k.ceil))
 }
 
-// Inherit takes over what another strategy of the same counter knew.
-func (s *Stored) Inherit(from seqd.Strategy) { inherit(s, from) }
+// Learn implements [seqd.Learner].
+func (s *Stored) Learn(from any) { learn(s, from) }
 
-// Legacy implements [seqd.Testator].
-func (s *Stored) Legacy() seqd.Strategy { return s.knows().legacy() }
+// Knowledge implements [seqd.Learner].
+func (s *Stored) Knowledge() any { return s.knows().knowledge() }
 
 // Close ends issuing. It waits for a take under way until ctx ends. Only the first call does
 // anything.

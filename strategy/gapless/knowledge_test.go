@@ -13,12 +13,12 @@ import (
 	"github.com/seqd/seqd/strategy/gapless"
 )
 
-// open returns a strategy that inherits from another one, nil for none.
-func open(t *testing.T, store persist.Store, from seqd.Strategy) *gapless.Strategy {
+// open returns a strategy that learns what another one knew, nil for nothing.
+func open(t *testing.T, store persist.Store, from any) *gapless.Strategy {
 	t.Helper()
 	s := newNode(t, strategy.Env{Store: store, Now: time.Now}, patient())
 	if from != nil {
-		s.Inherit(from)
+		s.Learn(from)
 	}
 	must.Do(t, s.Init(t.Context(), true))
 	return s
@@ -34,13 +34,12 @@ func issued(t *testing.T, store persist.Store) *gapless.Strategy {
 	return s
 }
 
-// Whoever inherits refuses a store that has less than was issued, in whatever form the knowledge was
-// kept.
-func TestLegacyKnowsWhatWasIssued(t *testing.T) {
+// Whoever learns refuses a store that has less than was issued.
+func TestKnowledgeOfWhatWasIssued(t *testing.T) {
 	s := issued(t, memory.New(time.Now))
-	again := open(t, memory.New(time.Now), s.Legacy())
+	again := open(t, memory.New(time.Now), s.Knowledge())
 	defer func() { _ = again.Close(t.Context()) }()
-	for name, from := range map[string]seqd.Strategy{"strategy": s, "legacy": s.Legacy(), "legacy of an heir": again.Legacy()} {
+	for name, from := range map[string]any{"of the first": s.Knowledge(), "of the second": again.Knowledge()} {
 		heir := open(t, memory.New(time.Now), from)
 		var seq seqd.Sequence
 		err := heir.Generate(t.Context(), 1, &seq)
@@ -50,14 +49,14 @@ func TestLegacyKnowsWhatWasIssued(t *testing.T) {
 		must.Report(t, heir.Close(t.Context()))
 	}
 	unused := open(t, memory.New(time.Now), nil)
-	if left := unused.Legacy(); left != nil {
+	if left := unused.Knowledge(); left != nil {
 		t.Errorf("a strategy that issued nothing left %v", left)
 	}
 	must.Report(t, unused.Close(t.Context()))
 }
 
-// There may be very many legacies, because a biz type that nobody asks is closed.
-func TestLegacyTakesLittle(t *testing.T) {
+// The issuer keeps the knowledge of very many biz types, because one that nobody asks is closed.
+func TestKnowledgeIsSmall(t *testing.T) {
 	const many, most = 500, 320
 	heap := func() int {
 		runtime.GC()
@@ -68,13 +67,13 @@ func TestLegacyTakesLittle(t *testing.T) {
 	}
 	store := memory.New(time.Now)
 	issued(t, store)
-	all := make([]seqd.Strategy, many)
+	all := make([]any, many)
 	for i := range all {
 		all[i] = issued(t, store)
 	}
 	with := heap()
 	for i, s := range all {
-		all[i] = s.(*gapless.Strategy).Legacy()
+		all[i] = s.(*gapless.Strategy).Knowledge()
 	}
 	condensed := heap()
 	clear(all)
