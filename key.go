@@ -5,18 +5,6 @@ import "strings"
 // MaxKeyLength is the longest key of a keyed biz type, in bytes.
 const MaxKeyLength = 64
 
-// Keyed is implemented by settings of strategies that can count for each key on its own.
-type Keyed interface {
-	// HasKeys reports whether they do: then every call names a key, otherwise none does.
-	HasKeys() bool
-}
-
-// KeyedBy reports whether a biz type is keyed.
-func KeyedBy(b BizType) bool {
-	keyed, ok := b.Settings.(Keyed)
-	return ok && keyed.HasKeys()
-}
-
 // CheckKey returns nil for a key of the form [A-Za-z0-9][A-Za-z0-9._-]{0,63}, and an [Error] with
 // [CodeInvalidKey] for any other. It does not allocate for a valid key.
 func CheckKey(key string) error {

@@ -27,7 +27,7 @@ const (
 	GaugeRate Gauge = "rate"
 	// GaugeLimit is the highest number that a strategy can make, or that a plugin can show.
 	GaugeLimit Gauge = "limit"
-	// GaugeIncrement is how far numbers are apart: see [Spaced]. It is missing if that is 1.
+	// GaugeIncrement is how far numbers are apart: see [Traits]. It is missing if that is 1.
 	GaugeIncrement Gauge = "increment"
 	// GaugePeriodLeft is how many seconds are left of the period. It is missing if numbers never
 	// reset.

@@ -140,11 +140,3 @@ func (c Calendar) Now(t time.Time) Period {
 	}
 	return p
 }
-
-// CalendarOf returns the calendar of a biz type: UTC and no reset unless its settings are [Dated].
-func CalendarOf(b BizType) Calendar {
-	if d, ok := b.Settings.(Dated); ok {
-		return d.Calendar()
-	}
-	return Calendar{Reset: ResetNever, Zone: time.UTC}
-}

@@ -29,7 +29,7 @@ type Call struct {
 	Count int
 	// Want is what kind of numbers is wanted.
 	Want Want
-	// Key is the key whose counter is meant, "" if the biz type is not [Keyed].
+	// Key is the key whose counter is meant, "" if the biz type is not keyed.
 	Key string
 	// TTL is how long numbers are reserved with [ReservedNumbers], 0 for the biz type's own time.
 	// Reservation is what they are reserved by.
@@ -139,7 +139,7 @@ type Reader interface {
 type Counter struct {
 	// Period is the day, month or year, 0 if the numbers never reset.
 	Period Period
-	// Key is "" if the biz type is not [Keyed].
+	// Key is "" if the biz type is not keyed.
 	Key string
 }
 

@@ -1,6 +1,9 @@
 package seqd
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Problem is one setting that is wrong.
 type Problem struct {
@@ -14,12 +17,6 @@ type Problem struct {
 type Validator interface {
 	// Validate returns all problems.
 	Validate() []Problem
-}
-
-// Waiter is implemented by settings of strategies and quick plugins in which a request may wait.
-type Waiter interface {
-	// MaxWait returns the longest such wait. The service must still be able to answer after it.
-	MaxWait() time.Duration
 }
 
 // Sequencer is what keeps the order of numbers over the nodes of a shared store.
@@ -36,62 +33,49 @@ const (
 	StoreSequencer Sequencer = "store"
 )
 
-// Sequenced is implemented by settings of strategies that can promise an order over all nodes.
-type Sequenced interface {
-	// SequencedBy returns what keeps the order if nodes share the store.
-	SequencedBy() Sequencer
+// Traits is what the service, the engine and plugins know of settings whose type they do not know.
+// Zero values are those of settings without traits.
+type Traits struct {
+	// Keyed is whether a strategy counts for each key on its own: then every call names a key,
+	// otherwise none does.
+	Keyed bool
+	// Calendar is when the numbers of a strategy reset, and the time zone of the biz type. The zero
+	// value stands for UTC and no reset.
+	Calendar Calendar
+	// First is the smallest number that a new biz type may issue next, and Last the largest that it
+	// may ever issue; 0 if that is not known.
+	First, Last int64
+	// Increment and Offset are for a strategy that leaves numbers out evenly: only numbers n with
+	// n mod Increment = Offset are issued. An increment of 0 stands for 1, which is every number.
+	Increment, Offset int64
+	// Sequencer is what keeps the order of a strategy's numbers if nodes share the store.
+	Sequencer Sequencer
+	// MaxWait is the longest time for which a request may wait for a strategy or a quick plugin. The
+	// service must still be able to answer after it.
+	MaxWait time.Duration
+	// Redis is the key of the setting because of which a strategy or plugin needs Redis, "" if it
+	// needs none.
+	Redis string
+	// Decimal is true if a plugin shows every number as decimal digits and nothing else. Then a plugin
+	// that runs later can treat the display as a number, and returns the same digits when it reads an
+	// ID. Digits is how many digits it shows, with leading zeros; 0 if it shows no leading zeros.
+	Decimal bool
+	Digits  int
 }
 
-// RedisUser is implemented by settings of strategies and plugins that may need Redis.
-type RedisUser interface {
-	// UsesRedis returns the key of the setting that needs Redis, "" if none does.
-	UsesRedis() (key string)
+// HasTraits is implemented by settings of strategies and plugins.
+type HasTraits interface {
+	// Traits returns the traits. It does no I/O, and does not panic if the settings are not valid.
+	Traits() Traits
 }
 
-// Dated is implemented by settings of strategies whose numbers can reset, or whose biz types have a
-// time zone.
-type Dated interface {
-	// Calendar returns when the numbers reset, and the time zone. The settings are valid when it is
-	// called.
-	Calendar() Calendar
-}
-
-// Bounded is implemented by settings of strategies whose numbers have known bounds.
-type Bounded interface {
-	// Bounds returns the smallest number that a new biz type may issue next, and the largest that
-	// it may ever issue.
-	Bounds() (first, last int64)
-}
-
-// Spaced is implemented by settings of strategies that can leave numbers out evenly.
-type Spaced interface {
-	// Spacing returns increment and offset: only numbers n with n mod increment = offset are issued.
-	// increment is 1 or more, and offset from 0 to increment - 1.
-	Spacing() (increment, offset int64)
-}
-
-// SpacingOf returns the spacing of a biz type: 1 and 0, which is every number, unless its settings
-// are [Spaced].
-func SpacingOf(b BizType) (increment, offset int64) {
-	if spaced, ok := b.Settings.(Spaced); ok {
-		return spaced.Spacing()
+// TraitsOf returns the traits of settings, which may be of any type.
+func TraitsOf(settings any) (t Traits) {
+	if s, ok := settings.(HasTraits); ok {
+		t = s.Traits()
 	}
-	return 1, 0
-}
-
-// BoundsOf returns the bounds of a biz type: 1 to [MaxNumber] unless its settings are [Bounded].
-func BoundsOf(b BizType) (first, last int64) {
-	if bounded, ok := b.Settings.(Bounded); ok {
-		return bounded.Bounds()
-	}
-	return 1, MaxNumber
-}
-
-// Decimal is implemented by settings of plugins that show every number as decimal digits and
-// nothing else. Then a plugin that runs later can treat the display as a number, and return the
-// same digits when it reads an ID.
-type Decimal interface {
-	// DisplayWidth returns how many digits the plugin shows, at least 1, with leading zeros; 0 if
-	// it shows no leading zeros. The settings are valid when it is called.
-	DisplayWidth() int
+	t.Increment = max(1, t.Increment)
+	t.Calendar.Reset = cmp.Or(t.Calendar.Reset, ResetNever)
+	t.Calendar.Zone = cmp.Or(t.Calendar.Zone, time.UTC)
+	return t
 }

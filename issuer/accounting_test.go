@@ -18,7 +18,7 @@ import (
 // keyedSettings are settings of a biz type that counts for each key.
 type keyedSettings struct{ keyed bool }
 
-func (s keyedSettings) HasKeys() bool { return s.keyed }
+func (s keyedSettings) Traits() seqd.Traits { return seqd.Traits{Keyed: s.keyed} }
 
 // book is a Ledger with one reservation at most.
 type book struct {

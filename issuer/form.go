@@ -2,7 +2,7 @@ package issuer
 
 import "context"
 
-// Increment returns how far the numbers of a biz type are apart: see [seqd.Spaced]. The error is
+// Increment returns how far the numbers of a biz type are apart: see [seqd.Traits]. The error is
 // that of [Issuer.Issue] if nothing issues.
 func (is *Issuer) Increment(bizType string) (int64, error) {
 	i, err := is.issuing(bizType)

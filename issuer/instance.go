@@ -23,8 +23,8 @@ type instance struct {
 	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
 	aside    bool        // see Definition
 	form     Form        // of its IDs
-	keyed    bool        // see Keyed
-	reset    seqd.Reset  // see Dated
+	keyed    bool        // see [seqd.Traits]
+	reset    seqd.Reset  // see [seqd.Traits]
 	chain    []*chainPlugin
 	strategy seqd.Strategy // nil if there are only plugins, which show what they know
 	name     string
@@ -37,7 +37,7 @@ type instance struct {
 	claim    seqd.Claim
 	recaller seqd.Recaller               // see Definition
 	follows  func(context.Context) error // see Definition
-	// see Spaced
+	// see [seqd.Traits]
 	increment, offset int64
 	calls             inflight // calls in the chain, if closes is set
 
@@ -58,18 +58,17 @@ type attempt struct {
 
 // newInstance returns the instance of a definition.
 func (is *Issuer) newInstance(d Definition) *instance {
-	can := abilitiesOf(d.Strategy, d.BizType.Settings)
+	can, traits := abilitiesOf(d.Strategy, d.BizType.Settings), seqd.TraitsOf(d.BizType.Settings)
 	i := &instance{
 		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		can: can.issuing, most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows, keyed: seqd.KeyedBy(d.BizType), reset: seqd.CalendarOf(d.BizType).Reset,
+		can: can.issuing, most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows,
+		keyed: traits.Keyed, reset: traits.Calendar.Reset, increment: traits.Increment, offset: traits.Offset,
 	}
 	if can.limiter != nil {
 		i.most, _ = can.limiter.MostInCall()
 	}
 	i.reads = d.Strategy != nil || d.BizType.Settings != nil
-	i.increment, i.offset = seqd.SpacingOf(d.BizType)
-	_, last := seqd.BoundsOf(d.BizType)
-	i.form = Form{Plain: true, Exact: last <= seqd.MaxNumber}
+	i.form = Form{Plain: true, Exact: traits.Last <= seqd.MaxNumber}
 	if i.rejected == nil {
 		i.rejected = is.rejected
 	}

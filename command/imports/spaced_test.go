@@ -27,7 +27,7 @@ func TestSpacedRows(t *testing.T) {
 		if problems := s.Validate(); item.Result != Planned || problems != nil {
 			t.Fatalf("%+v: %+v, %v", r, item, problems)
 		}
-		first, last := s.Bounds()
+		first, last := s.Traits().First, s.Traits().Last
 		if first <= r.MaxID || first > r.MaxID+r.Delta || first%r.Delta != r.Remainder || last > seqd.MaxNumber {
 			t.Fatalf("%+v: the first number is %d", r, first)
 		}

@@ -103,7 +103,7 @@ func TestNoKey(t *testing.T) {
 // keyedSettings are settings of a strategy.
 type keyedSettings struct{ keyed bool }
 
-func (k keyedSettings) HasKeys() bool { return k.keyed }
+func (k keyedSettings) Traits() seqd.Traits { return seqd.Traits{Keyed: k.keyed} }
 
 // TestKeyFits checks that a template shows the key only if there is one.
 func TestKeyFits(t *testing.T) {

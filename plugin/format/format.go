@@ -42,7 +42,7 @@ func init() {
 			return binding.Settings.(*Settings).fits(b, binding)
 		},
 		New: func(env plugin.Env, b seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
-			p, err := New(*binding.Settings.(*Settings), seqd.CalendarOf(b), displayWidth(b, binding), env.Now)
+			p, err := New(*binding.Settings.(*Settings), seqd.TraitsOf(b.Settings).Calendar, displayWidth(b, binding), env.Now)
 			if err != nil {
 				return nil, err
 			}
@@ -53,7 +53,7 @@ func init() {
 			return binding.Settings.(*Settings).shape(), nil
 		},
 		ShowsPeriod: func(b seqd.BizType, binding seqd.PluginBinding) bool {
-			return binding.Settings.(*Settings).showsPeriod(seqd.CalendarOf(b))
+			return binding.Settings.(*Settings).showsPeriod(seqd.TraitsOf(b.Settings).Calendar)
 		},
 	})
 }
@@ -110,18 +110,18 @@ func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []
 		return []seqd.Problem{{Key: "name", Text: "a biz type can have one template, but format is bound more than once"}}
 	}
 	if previous, ok := rewriter(b, binding); ok {
-		if _, decimal := previous.Settings.(seqd.Decimal); !decimal {
+		if !seqd.TraitsOf(previous.Settings).Decimal {
 			problems = append(problems, seqd.Problem{Key: "order", Text: fmt.Sprintf(
 				"it is %d, so format runs after %s, which does not promise to show decimal digits: format needs a number", binding.Order, previous.Name)})
 		}
 	}
 	if t, err := parse(s.Template); err == nil {
-		d, wrong := newDates(t.layouts(), seqd.CalendarOf(b))
+		d, wrong := newDates(t.layouts(), seqd.TraitsOf(b.Settings).Calendar)
 		at := t.find(key)
 		switch {
 		case wrong != nil && len(t.layouts()) > 0:
 			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf("byte %d: %s", t.dateAt(wrong.index), wrong)})
-		case at >= 0 && !seqd.KeyedBy(b):
+		case at >= 0 && !seqd.TraitsOf(b.Settings).Keyed:
 			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf(
 				"byte %d: {key} has nothing to show, because %s is not keyed: set keyed: true for it, or leave {key} out", t[at].at, b.Name)})
 		case at >= 0 && wrong == nil:
@@ -163,9 +163,7 @@ func rewriter(b seqd.BizType, binding seqd.PluginBinding) (previous seqd.PluginB
 // displayWidth returns how many digits the previous plugins display, 0 if without leading zeros.
 func displayWidth(b seqd.BizType, binding seqd.PluginBinding) int {
 	if previous, ok := rewriter(b, binding); ok {
-		if d, ok := previous.Settings.(seqd.Decimal); ok {
-			return d.DisplayWidth()
-		}
+		return seqd.TraitsOf(previous.Settings).Digits
 	}
 	return 0
 }

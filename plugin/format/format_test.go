@@ -17,14 +17,12 @@ import (
 // padSettings are the settings of a plugin that displays numbers with leading zeros.
 type padSettings struct{ digits int }
 
-func (s *padSettings) DisplayWidth() int { return s.digits }
-
-var _ seqd.Decimal = (*padSettings)(nil)
+func (s *padSettings) Traits() seqd.Traits { return seqd.Traits{Decimal: true, Digits: s.digits} }
 
 // datedSettings are the settings of a strategy whose numbers reset.
 type datedSettings struct{ calendar seqd.Calendar }
 
-func (s *datedSettings) Calendar() seqd.Calendar { return s.calendar }
+func (s *datedSettings) Traits() seqd.Traits { return seqd.Traits{Calendar: s.calendar} }
 
 // padder is the plugin of padSettings. It reads only what it displays.
 type padder struct {

@@ -361,7 +361,7 @@ func TestWrongSettings(t *testing.T) {
 		}
 	}
 	s := DefaultSettings()
-	if problems := s.Validate(); len(problems) > 0 || s.MaxWait() != 0 {
+	if problems := s.Validate(); len(problems) > 0 || s.Traits().MaxWait != 0 {
 		t.Errorf("the defaults: %v", problems)
 	}
 	twice := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: name}, {Name: "stats"}, {Name: name}}}

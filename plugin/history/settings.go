@@ -114,16 +114,16 @@ func (s *Settings) Confine(r *seqd.Reach) []seqd.Problem {
 	return nil
 }
 
-// MaxWait returns how long a request may wait for room.
-func (s *Settings) MaxWait() time.Duration {
-	if s.OnOverflow != Block {
-		return 0
+// Traits implements [seqd.HasTraits]: a request may wait for room.
+func (s *Settings) Traits() (t seqd.Traits) {
+	if s.OnOverflow == Block {
+		t.MaxWait = 2 * s.BlockTimeout
 	}
-	return 2 * s.BlockTimeout
+	return t
 }
 
 var (
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.Waiter    = (*Settings)(nil)
+	_ seqd.HasTraits = (*Settings)(nil)
 	_ seqd.Confined  = (*Settings)(nil)
 )

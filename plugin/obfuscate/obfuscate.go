@@ -59,7 +59,7 @@ func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Pr
 		return nil // New reports it
 	}
 	key, value := settings.domain()
-	if first, _ := seqd.BoundsOf(bizType); first >= 0 && uint64(first) >= settings.size() {
+	if first := seqd.TraitsOf(bizType.Settings).First; first >= 0 && uint64(first) >= settings.size() {
 		problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(
 			"%d is too small: it has room for numbers up to %d, and those of %s begin at about %d", value, settings.size()-1, bizType.Name, first)})
 	}
@@ -99,6 +99,8 @@ type Plugin struct {
 	seqd.NopPlugin
 	env      plugin.Env
 	bizType  seqd.BizType
+	keyed    bool // see counters
+	dated    bool
 	settings *Settings
 	digits   int // of an ID; 0 if it has no leading zeros
 	size     uint64
@@ -132,6 +134,7 @@ func New(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding) (*Plu
 		env: env, bizType: bizType, settings: settings, digits: settings.Digits, size: settings.size(), family: made.family,
 		all: newView(made.permutation, settings.Digits, 0, ""),
 	}
+	p.keyed, p.dated = counters(bizType)
 	if settings.Version != 0 || !varies(bizType) || env.OnRecord == nil {
 		p.version.Store(int32(settings.version(bizType, unasked)))
 	}

@@ -169,8 +169,8 @@ func (s *Settings) given() ([]byte, error) {
 	return []byte(text), nil
 }
 
-// DisplayWidth implements [seqd.Decimal].
-func (s *Settings) DisplayWidth() int { return s.Digits }
+// Traits implements [seqd.HasTraits].
+func (s *Settings) Traits() seqd.Traits { return seqd.Traits{Decimal: true, Digits: s.Digits} }
 
 // size returns the size of the domain: numbers are below it. The settings must be valid.
 func (s *Settings) size() uint64 {
@@ -243,5 +243,5 @@ func (s *Settings) material() (*material, error) {
 
 var (
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.Decimal   = (*Settings)(nil)
+	_ seqd.HasTraits = (*Settings)(nil)
 )

@@ -83,7 +83,7 @@ func TestTheKeyIsNotShown(t *testing.T) {
 // bounded are the settings of a strategy with a first number.
 type bounded int64
 
-func (b bounded) Bounds() (first, last int64) { return int64(b), math.MaxInt64 }
+func (b bounded) Traits() seqd.Traits { return seqd.Traits{First: int64(b), Last: math.MaxInt64} }
 
 func bizTypeWith(bindings ...seqd.PluginBinding) seqd.BizType {
 	return seqd.BizType{Name: "order", Plugins: bindings}

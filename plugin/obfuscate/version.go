@@ -13,15 +13,21 @@ import (
 
 // varies reports whether the two versions differ for a biz type: it counts for each key or period.
 func varies(b seqd.BizType) bool {
-	return seqd.KeyedBy(b) || seqd.CalendarOf(b).Reset != seqd.ResetNever
+	keyed, dated := counters(b)
+	return keyed || dated
+}
+
+// counters reports whether a biz type counts for each key, and for each period.
+func counters(b seqd.BizType) (keyed, dated bool) {
+	traits := seqd.TraitsOf(b.Settings)
+	return traits.Keyed, traits.Calendar.Reset != seqd.ResetNever
 }
 
 // checkNew asks for the version of a biz type whose other numbers were or are issued elsewhere, as
 // far as its definition says, or were issued under a shape that does not tell their version. IDs of
 // the other version could be the same.
 func checkNew(b seqd.BizType, binding seqd.PluginBinding, issued bool, known string) []seqd.Problem {
-	increment, _ := seqd.SpacingOf(b)
-	first, _ := seqd.BoundsOf(b)
+	traits := seqd.TraitsOf(b.Settings)
 	settings, ok := binding.Settings.(*Settings)
 	text := "set it, because start or increment says that this store may not have all numbers: " +
 		"1 if IDs were issued elsewhere by a version of seqd without this setting, the same as there if they were by another one, and 2 if there are none"
@@ -32,7 +38,7 @@ func checkNew(b seqd.BizType, binding seqd.PluginBinding, issued bool, known str
 		return nil
 	case issued:
 		text = "set it, because the biz type has issued, and its last shape does not tell the version that earlier IDs of its keys or periods had: that one, or 2 if there are none"
-	case increment <= 1 && first <= 1:
+	case traits.Increment == 1 && traits.First <= 1:
 		return nil
 	}
 	return []seqd.Problem{{Key: "version", Text: text}}
@@ -142,7 +148,7 @@ func (p *Plugin) viewOf(ctx context.Context, period seqd.Period, key string) (*v
 
 // counts reports whether the biz type has a counter of a period and a key.
 func (p *Plugin) counts(period seqd.Period, key string) bool {
-	return seqd.KeyedBy(p.bizType) == (key != "") && (seqd.CalendarOf(p.bizType).Reset != seqd.ResetNever) == (period != 0)
+	return p.keyed == (key != "") && p.dated == (period != 0)
 }
 
 // permutationOf returns the permutation that an ID of a counter was made with.
@@ -153,7 +159,7 @@ func (p *Plugin) permutationOf(ctx context.Context, of seqd.Counter) (*permutati
 		return nil, err
 	case v == oneForAll:
 		return p.all.permutation, nil
-	case seqd.KeyedBy(p.bizType) && of.Key == "":
+	case p.keyed && of.Key == "":
 		return nil, seqd.Errorf(seqd.CodeInvalidKey, "IDs of %s can only be read with the key that they were issued for, and this one does not show it: name it with key", p.bizType.Name)
 	case !p.counts(of.Period, of.Key):
 		return nil, seqd.Errorf(seqd.CodeInvalidID, "IDs of %s can only be read with the period that they were issued in, and this one does not show it", p.bizType.Name)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
@@ -20,16 +19,12 @@ type counting struct {
 	first, increment int64
 }
 
-func (c counting) HasKeys() bool                      { return c.keyed }
-func (c counting) Bounds() (first, last int64)        { return max(c.first, 1), seqd.MaxNumber }
-func (c counting) Spacing() (increment, offset int64) { return max(c.increment, 1), 0 }
-
-func (c counting) Calendar() seqd.Calendar {
-	reset := seqd.ResetNever
+func (c counting) Traits() seqd.Traits {
+	t := seqd.Traits{Keyed: c.keyed, First: max(c.first, 1), Last: seqd.MaxNumber, Increment: c.increment}
 	if c.daily {
-		reset = seqd.ResetDaily
+		t.Calendar.Reset = seqd.ResetDaily
 	}
-	return seqd.Calendar{Reset: reset, Zone: time.UTC}
+	return t
 }
 
 // newCounting returns the plugin of a biz type whose shape in the store says known of it.

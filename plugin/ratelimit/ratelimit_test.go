@@ -225,7 +225,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	cluster := with(func(s *ratelimit.Settings) { s.Scope = ratelimit.Cluster })
-	if local := settings(1, 1); cluster.UsesRedis() != "scope" || local.UsesRedis() != "" {
+	if local := settings(1, 1); cluster.Traits().Redis != "scope" || local.Traits().Redis != "" {
 		t.Error("what needs Redis is wrong")
 	}
 }

@@ -44,7 +44,7 @@ func DefaultSettings() Settings { return Settings{Scope: Local, Per: PerRequest}
 
 var (
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.RedisUser = (*Settings)(nil)
+	_ seqd.HasTraits = (*Settings)(nil)
 )
 
 // Validate implements [seqd.Validator].
@@ -67,12 +67,12 @@ func (s *Settings) Validate() []seqd.Problem {
 	return problems
 }
 
-// UsesRedis implements [seqd.RedisUser].
-func (s *Settings) UsesRedis() (key string) {
+// Traits implements [seqd.HasTraits].
+func (s *Settings) Traits() (t seqd.Traits) {
 	if s.Scope == Cluster {
-		return "scope"
+		t.Redis = "scope"
 	}
-	return ""
+	return t
 }
 
 // size returns how many tokens a full bucket has.

@@ -20,15 +20,14 @@ type stampSettings struct {
 	} `config:"ink"`
 }
 
-// UsesRedis says that a text needs Redis.
-func (s *stampSettings) UsesRedis() (key string) {
+// Traits says that a text needs Redis.
+func (s *stampSettings) Traits() seqd.Traits {
+	t := seqd.Traits{MaxWait: s.Ink.Dries}
 	if s.Text == "redis" {
-		return "text"
+		t.Redis = "text"
 	}
-	return ""
+	return t
 }
-
-func (s *stampSettings) MaxWait() time.Duration { return s.Ink.Dries }
 
 func (s *stampSettings) Validate() []seqd.Problem {
 	if s.Digits < 1 {
@@ -135,7 +134,7 @@ func TestResetNeedsADate(t *testing.T) {
 		wantError(t, err, "bizTypes[0].reset: daily resets the numbers")
 	}
 	c := mustLoad(t, "bizTypes: [{name: order, reset: daily, timeZone: Asia/Shanghai, plugins: [{name: stamp, text: date}]}]\n", config.Sources{})
-	if calendar := seqd.CalendarOf(c.BizTypes[0]); calendar.Reset != seqd.ResetDaily || calendar.Zone.String() != "Asia/Shanghai" {
+	if calendar := seqd.TraitsOf(c.BizTypes[0].Settings).Calendar; calendar.Reset != seqd.ResetDaily || calendar.Zone.String() != "Asia/Shanghai" {
 		t.Errorf("calendar %+v", calendar)
 	}
 	c.BizTypes[0].Plugins = nil

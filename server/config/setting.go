@@ -28,7 +28,7 @@ func Setting[T any](settings any, key string) (value T, ok bool) {
 func (c *Config) WriteTimeLeft() (left time.Duration, bizType string) {
 	left = c.Server.WriteTimeout
 	for _, b := range c.BizTypes {
-		if wait, may := c.wait(b); may && c.Server.WriteTimeout-wait-c.spareTime() < left {
+		if wait := c.wait(b); wait > 0 && c.Server.WriteTimeout-wait-c.spareTime() < left {
 			left, bizType = c.Server.WriteTimeout-wait-c.spareTime(), b.Name
 		}
 	}

@@ -68,7 +68,7 @@ func TestShown(t *testing.T) {
 			chain = append(chain, p)
 		}
 		seen := map[string]fixed{}
-		cal := seqd.CalendarOf(b)
+		cal := seqd.TraitsOf(b.Settings).Calendar
 		numbers := []int64{}
 		for n := range int64(130) {
 			numbers = append(numbers, n+1)

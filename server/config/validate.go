@@ -165,23 +165,19 @@ const mostBindings = 32
 
 // validateBizType checks that a biz type fits the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
-	if s, ok := b.Settings.(seqd.Sequenced); ok {
-		p.check(c.repair || s.SequencedBy() != seqd.RedisSequencer || !c.Store.Shared() || c.Redis.Configured(), path+".sequencer",
-			"redis needs redis.addrs; or set this, or segment.sequencer, to auto or store: then the store keeps the order")
-	}
-	if u, ok := b.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
-		p.check(c.Redis.Configured(), path+"."+u.UsesRedis(), "redis needs redis.addrs")
-	}
+	traits := seqd.TraitsOf(b.Settings)
+	p.check(c.repair || traits.Sequencer != seqd.RedisSequencer || !c.Store.Shared() || c.Redis.Configured(), path+".sequencer",
+		"redis needs redis.addrs; or set this, or segment.sequencer, to auto or store: then the store keeps the order")
+	p.check(traits.Redis == "" || c.Redis.Configured(), path+"."+traits.Redis, "redis needs redis.addrs")
 	c.confine(p, path, b)
 	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
 	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
 	for j, binding := range b.Plugins {
-		if u, ok := binding.Settings.(seqd.RedisUser); ok && u.UsesRedis() != "" {
-			p.check(c.Redis.Configured(), pluginPath(path, j)+"."+u.UsesRedis(), "it needs Redis: set redis.addrs")
-		}
+		key := seqd.TraitsOf(binding.Settings).Redis
+		p.check(key == "" || c.Redis.Configured(), pluginPath(path, j)+"."+key, "it needs Redis: set redis.addrs")
 	}
 	// A sum explains nothing if a part of it is wrong.
-	if wait, may := c.wait(b); may && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
+	if wait := c.wait(b); wait > 0 && !p.hasBelow("redis.timeout", "server.pluginTimeout", path, b.Strategy) {
 		spare := c.spareTime()
 		if c.TakesFromStore(b) {
 			_, timeout := c.Store.Timeout()
@@ -215,29 +211,20 @@ func (c *Config) confine(p *problems, path string, b seqd.BizType) {
 // because the store keeps their order. With the sequencer auto it may do so although there is a
 // Redis.
 func (c *Config) TakesFromStore(b seqd.BizType) bool {
-	s, ok := b.Settings.(seqd.Sequenced)
-	if !ok || !c.Store.Shared() {
-		return false
-	}
-	by := s.SequencedBy()
-	return by == seqd.StoreSequencer || by == seqd.AnySequencer && !c.Redis.Configured()
+	by := seqd.TraitsOf(b.Settings).Sequencer
+	return c.Store.Shared() && (by == seqd.StoreSequencer || by == seqd.AnySequencer && !c.Redis.Configured())
 }
 
-// wait returns how long a request may wait for numbers and plugins, if it may at all.
-func (c *Config) wait(b seqd.BizType) (wait time.Duration, may bool) {
-	settings := []any{b.Settings}
+// wait returns how long a request may wait for numbers and plugins, 0 if it never waits.
+func (c *Config) wait(b seqd.BizType) time.Duration {
+	wait := seqd.TraitsOf(b.Settings).MaxWait
 	for _, binding := range b.Plugins {
-		settings = append(settings, binding.Settings)
+		wait += seqd.TraitsOf(binding.Settings).MaxWait
 	}
-	for _, s := range settings {
-		if w, ok := s.(seqd.Waiter); ok {
-			wait, may = wait+w.MaxWait(), true
-		}
-	}
-	if may && mayBlock(b) {
+	if mayBlock(b) {
 		wait += c.Server.PluginTimeout
 	}
-	return wait, may
+	return wait
 }
 
 // mayBlock reports whether a request may have to wait for a plugin of the biz type.
@@ -264,7 +251,7 @@ func (p *problems) chain(path string, b seqd.BizType) {
 		}
 		shown = shown || factory.ShowsPeriod != nil && factory.ShowsPeriod(b, binding)
 	}
-	reset := seqd.CalendarOf(b).Reset
+	reset := seqd.TraitsOf(b.Settings).Calendar.Reset
 	p.check(shown || reset == seqd.ResetNever, path+".reset",
 		"%s resets the numbers, so IDs would repeat: it needs a plugin that shows the date, such as format with {date:20060102}", reset)
 }

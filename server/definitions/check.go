@@ -225,9 +225,9 @@ func keyOf(text []byte, name string) json.RawMessage {
 // start warns of a start that can have no effect. The store knows which numbers were given to
 // nodes, not how many of them were issued.
 func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, error) {
-	first, _ := seqd.BoundsOf(b)
+	first := seqd.TraitsOf(b.Settings).First
 	of := b.Name
-	if calendar := seqd.CalendarOf(b); calendar.Reset != seqd.ResetNever {
+	if calendar := seqd.TraitsOf(b.Settings).Calendar; calendar.Reset != seqd.ResetNever {
 		of = calendar.Now(c.now()).Counter(b.Name)
 	}
 	counter, err := c.counters.Read(ctx, of)

@@ -39,7 +39,7 @@ func (e examples) of(ctx context.Context, name string, definition []byte, known 
 	}
 	defer func() { _ = issuer.Close(ctx) }()
 	call := &seqd.Call{BizType: name, Count: 1}
-	if seqd.KeyedBy(b) {
+	if seqd.TraitsOf(b.Settings).Keyed {
 		call.Key = exampleKey
 	}
 	if issuer.Issue(ctx, call) != nil {
@@ -50,12 +50,11 @@ func (e examples) of(ctx context.Context, name string, definition []byte, known 
 
 // definition returns what an example is issued from. ok is false if there is no example.
 func (e examples) definition(b seqd.BizType, known string) (d issuer.Definition, ok bool) {
-	bounded, ok := b.Settings.(seqd.Bounded)
-	if !ok {
+	traits := seqd.TraitsOf(b.Settings)
+	if traits.First == 0 {
 		return d, false // nobody knows the first number
 	}
-	first, _ := bounded.Bounds()
-	d = issuer.Definition{BizType: b, Strategy: onlyFirst{first, seqd.CalendarOf(b).Now(e.now())}}
+	d = issuer.Definition{BizType: b, Strategy: onlyFirst{traits.First, traits.Calendar.Now(e.now())}}
 	quiet := builder{env: strategy.Env{Now: e.now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}}}
 	for _, binding := range plugin.Chain(b) {
 		factory, err := plugin.Lookup(binding.Name)

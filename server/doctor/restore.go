@@ -196,7 +196,7 @@ func (v *vouching) missing(ctx context.Context) error {
 	var names []string
 	for _, b := range list {
 		counter, counts := v.d.CounterOf(b, v.d.Now())
-		if counts && !v.known[counter] && !seqd.KeyedBy(b) {
+		if counts && !v.known[counter] && !seqd.TraitsOf(b.Settings).Keyed {
 			names = append(names, counter)
 		}
 	}

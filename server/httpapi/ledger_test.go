@@ -58,8 +58,8 @@ func newBook(keyed bool) *book {
 	return &book{keyed: keyed, maxReserved: 100, counters: make(map[string]*counterBook)}
 }
 
-// HasKeys implements [seqd.Keyed], because a book is the settings of its biz type too.
-func (b *book) HasKeys() bool { return b.keyed }
+// Traits implements [seqd.HasTraits], because a book is the settings of its biz type too.
+func (b *book) Traits() seqd.Traits { return seqd.Traits{Keyed: b.keyed} }
 
 func (b *book) Init(context.Context, bool) error                   { return nil }
 func (b *book) Health() error                                      { return nil }

@@ -81,7 +81,7 @@ func FuzzOrder(f *testing.F) {
 // keyedCounter is a counter that is keyed, and counts all keys together.
 type keyedCounter struct{ *counter }
 
-func (keyedCounter) HasKeys() bool { return true }
+func (keyedCounter) Traits() seqd.Traits { return seqd.Traits{Keyed: true} }
 
 // TestKeyAllocations checks that a key and a count cost no allocation.
 func TestKeyAllocations(t *testing.T) {

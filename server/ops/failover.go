@@ -155,7 +155,7 @@ func (f failover) missing(ctx context.Context, known map[string]bool, keys map[s
 		counter, counts := counterOf(b, time.Now())
 		switch {
 		case !counts:
-		case seqd.KeyedBy(b):
+		case seqd.TraitsOf(b.Settings).Keyed:
 			keyed = true
 			missing.add(fmt.Sprintf("%s: %d counters of keys; those of keys that are new may be lost", b.Name, keys[b.Name]))
 		case !known[counter]:
@@ -200,7 +200,7 @@ func counterOf(b seqd.BizType, now time.Time) (counter string, ok bool) {
 	if factory, err := strategy.Lookup(b.Strategy); err != nil || factory.Restored != nil {
 		return "", false
 	}
-	if calendar := seqd.CalendarOf(b); calendar.Reset != seqd.ResetNever {
+	if calendar := seqd.TraitsOf(b.Settings).Calendar; calendar.Reset != seqd.ResetNever {
 		return calendar.Now(now).Counter(b.Name), true
 	}
 	return b.Name, true

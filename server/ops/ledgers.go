@@ -107,7 +107,7 @@ func (f *repair) readLedger(ctx context.Context, t target, fence string) (*ledge
 	if !errors.Is(err, persist.ErrNotFound) {
 		return nil, ledger.Policy{}, err
 	}
-	first, _ := seqd.BoundsOf(t.BizType)
+	first := max(1, seqd.TraitsOf(t.Settings).First)
 	policy := ledger.Policy{Start: first}
 	switch known, err := f.store.Counters().Read(ctx, t.counter); {
 	case err == nil:

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (f *repair) plan(ctx context.Context, j job) (p plan, err error) {
 		p, err = f.planCounter(ctx, j)
 	}
 	p.counter = j.counter
-	if first, _ := seqd.BoundsOf(j.BizType); p.stands < first {
+	if first := max(1, seqd.TraitsOf(j.Settings).First); p.stands < first {
 		p.fresh = first
 	}
 	if err == nil {
@@ -107,7 +108,7 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	first, _ := seqd.BoundsOf(j.BizType)
+	first := max(1, seqd.TraitsOf(j.Settings).First)
 	p.Raised = Raised{Before: known.Max, After: max(known.Max, number, waiting), Waiting: waiting, Created: known.BizTag == "", DryRun: true}
 	p.beside = f.fence.failedOver || known.FailedOver
 	p.stands = max(known.Max, waiting, first-1)
@@ -121,7 +122,7 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 // slip returns why it looks like a slip to raise a counter that stands at stands to number, "" if
 // it does not.
 func slip(j job, stands, number, most int64) string {
-	if _, last := seqd.BoundsOf(j.BizType); last > 0 && number > last && stands <= last {
+	if last := cmp.Or(seqd.TraitsOf(j.Settings).Last, seqd.MaxNumber); last > 0 && number > last && stands <= last {
 		return fmt.Sprintf("%s ends at %d, and %d is above that", j.counter, last, number)
 	}
 	if number-stands <= max(most, stands) {

@@ -358,8 +358,9 @@ func (f *repair) find(ctx context.Context, counter string) (t target, err error)
 
 // misfit returns why a biz type has no counter of this key and period, "" if it has.
 func (t *target) misfit() string {
-	reset := seqd.CalendarOf(t.BizType).Reset
-	switch keyed := seqd.KeyedBy(t.BizType); {
+	traits := seqd.TraitsOf(t.Settings)
+	reset := traits.Calendar.Reset
+	switch keyed := traits.Keyed; {
 	case keyed && t.key == "":
 		return fmt.Sprintf("%s counts for each key on its own: name one, such as %s", t.Name, seqd.CounterOf(t.Name, "tenant-42"))
 	case !keyed && t.key != "":

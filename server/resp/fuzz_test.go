@@ -59,7 +59,7 @@ func (c *counting) Generate(_ context.Context, n int, seq *seqd.Sequence) error 
 // keyed is settings of a keyed biz type.
 type keyed struct{}
 
-func (keyed) HasKeys() bool { return true }
+func (keyed) Traits() seqd.Traits { return seqd.Traits{Keyed: true} }
 
 // booking is a gapless strategy with one reservation, r.
 type booking struct{ counting }

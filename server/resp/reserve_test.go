@@ -110,7 +110,7 @@ func (l *ledger) settle(s seqd.Settlement, to seqd.ReservationState) error {
 // keyed is settings of a keyed biz type.
 type keyed struct{}
 
-func (keyed) HasKeys() bool { return true }
+func (keyed) Traits() seqd.Traits { return seqd.Traits{Keyed: true} }
 
 func defineKeyed(name string, s seqd.Strategy, plugins ...seqd.BoundPlugin) issuer.Definition {
 	d := define(name, s, plugins...)

@@ -117,8 +117,12 @@ func (s *Settings) checkReserve(o seqd.Order) error {
 
 func validTTL(ttl time.Duration) bool { return ttl >= leastTTL && ttl <= mostTTL }
 
-// Calendar implements [seqd.Dated].
-func (s *Settings) Calendar() seqd.Calendar {
+// Traits implements [seqd.HasTraits].
+func (s *Settings) Traits() seqd.Traits {
+	return seqd.Traits{Keyed: s.Keyed, Calendar: s.calendar(), First: s.Start, Last: seqd.MaxNumber, MaxWait: s.AcquireTimeout}
+}
+
+func (s *Settings) calendar() seqd.Calendar {
 	zone, err := literal.Zone(s.TimeZone)
 	if err != nil {
 		zone = time.UTC // not after Validate
@@ -126,19 +130,7 @@ func (s *Settings) Calendar() seqd.Calendar {
 	return seqd.Calendar{Reset: s.Reset, Zone: zone}
 }
 
-// Bounds implements [seqd.Bounded].
-func (s *Settings) Bounds() (first, last int64) { return s.Start, seqd.MaxNumber }
-
-// MaxWait is AcquireTimeout.
-func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
-
-// HasKeys implements [seqd.Keyed].
-func (s *Settings) HasKeys() bool { return s.Keyed }
-
 var (
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.Waiter    = (*Settings)(nil)
-	_ seqd.Dated     = (*Settings)(nil)
-	_ seqd.Bounded   = (*Settings)(nil)
-	_ seqd.Keyed     = (*Settings)(nil)
+	_ seqd.HasTraits = (*Settings)(nil)
 )

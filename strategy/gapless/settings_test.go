@@ -19,7 +19,7 @@ func TestValidate(t *testing.T) {
 	if s, err := New(strategy.Env{}, seqd.BizType{Name: "invoice", Settings: 5}); err == nil {
 		t.Errorf("settings that are a number make %v", s)
 	}
-	if zone := (&Settings{TimeZone: "nowhere"}).Calendar().Zone; zone != time.UTC {
+	if zone := (&Settings{TimeZone: "nowhere"}).calendar().Zone; zone != time.UTC {
 		t.Errorf("the zone of wrong settings is %s", zone)
 	}
 	good := DefaultSettings()

@@ -22,7 +22,7 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 						s.Increment = 100
 						s.Start = s.places().number(s.places().last() - left + 1)
 					})
-					_, last := s.settings.Bounds()
+					last := s.settings.Traits().Last
 					for range left {
 						got, _, err := of(t.Context(), s, "a", n)
 						if err != nil && seqd.CodeOf(err) != seqd.CodeExhausted {

@@ -418,7 +418,7 @@ func (w *keyWorld) call(s *family, key string, n int, patience time.Duration, wh
 	}
 	counter := key + "@" + period.String()
 	for _, number := range got {
-		if increment, offset := s.settings.Spacing(); number%increment != offset {
+		if increment, offset := max(1, s.settings.Increment), s.settings.Offset; number%increment != offset {
 			w.t.Errorf("seed %d: %d is none of increment %d and offset %d", w.seed, number, increment, offset)
 		}
 		id := fmt.Sprint(counter, "/", number)

@@ -269,7 +269,8 @@ func TestEndOfSpacedNumbers(t *testing.T) {
 					store, redis, o := newHooked(), &redisModel{}, &observer{}
 					start := seqd.MaxNumber - 100 - at
 					s := spacedNode(t, store, redis, o, func(s *Settings) { thirds(1)(s); ordering(s); s.Start = start })
-					first, last := (&Settings{Start: start, Increment: 3, Offset: 1}).Bounds()
+					traits := (&Settings{Start: start, Increment: 3, Offset: 1}).Traits()
+					first, last := traits.First, traits.Last
 					if first < start || first%3 != 1 || last != seqd.MaxNumber {
 						t.Fatalf("bounds %d to %d", first, last)
 					}
@@ -358,7 +359,7 @@ func TestSpacedSettings(t *testing.T) {
 	}
 	s := DefaultSettings()
 	s.Start, s.Increment, s.Offset = 100, 7, 3
-	if first, last := s.Bounds(); first != 101 || last%7 != 3 {
+	if first, last := s.Traits().First, s.Traits().Last; first != 101 || last%7 != 3 {
 		t.Errorf("bounds %d, %d", first, last)
 	}
 	if gap := s.LostGap(0); gap != 7_000_000 {

@@ -102,7 +102,7 @@ func shape(bizType seqd.BizType) string {
 	if settings.Reset != seqd.ResetNever {
 		text += fmt.Sprintf(" %s in %s", settings.Reset, settings.TimeZone)
 	}
-	if increment, offset := settings.Spacing(); increment > 1 {
+	if increment, offset := settings.Increment, settings.Offset; increment > 1 {
 		text += fmt.Sprintf(" %d mod %d", offset, increment)
 	}
 	return text

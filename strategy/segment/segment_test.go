@@ -392,7 +392,7 @@ func TestSettingsAreChecked(t *testing.T) {
 func TestSettingsTell(t *testing.T) {
 	s := DefaultSettings()
 	s.Keyed, s.Reset, s.TimeZone, s.Increment, s.Offset, s.Sequencer = true, seqd.ResetDaily, "UTC", 3, 2, SequencerRedis
-	got := fmt.Sprintln(shape(seqd.BizType{Settings: &s}), shape(seqd.BizType{Settings: 5}), s.HasKeys(), s.MaxWait(), s.SequencedBy())
+	got := fmt.Sprintln(shape(seqd.BizType{Settings: &s}), shape(seqd.BizType{Settings: 5}), s.Traits().Keyed, s.Traits().MaxWait, s.Traits().Sequencer)
 	if want := "segment per key daily in UTC 2 mod 3 segment true 2s redis\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -408,8 +408,8 @@ func TestSettingsTell(t *testing.T) {
 	if made, err := build(strategy.Env{}, seqd.BizType{Name: "order", Settings: 5}); err == nil {
 		t.Errorf("settings that are a number make %T", made)
 	}
-	if one.Ordering = PerNode; one.SequencedBy() != seqd.NoSequencer || one.HasKeys() {
-		t.Errorf("per-node it is sequenced by %q", one.SequencedBy())
+	if one.Ordering = PerNode; one.Traits().Sequencer != seqd.NoSequencer || one.Traits().Keyed {
+		t.Errorf("per-node it is sequenced by %q", one.Traits().Sequencer)
 	}
 }
 

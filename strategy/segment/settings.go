@@ -187,8 +187,23 @@ func (s *Settings) Validate() []seqd.Problem {
 	return problems
 }
 
-// Calendar implements [seqd.Dated].
-func (s *Settings) Calendar() seqd.Calendar {
+// Strict reports whether numbers increase over all nodes.
+func (s *Settings) Strict() bool { return s.Ordering == Strict }
+
+// Traits implements [seqd.HasTraits].
+func (s *Settings) Traits() seqd.Traits {
+	p := s.places()
+	t := seqd.Traits{
+		Keyed: s.Keyed, Calendar: s.calendar(), First: p.number(p.from(s.Start)), Last: p.number(p.last()),
+		Increment: s.Increment, Offset: s.Offset, MaxWait: s.AcquireTimeout,
+	}
+	if s.Strict() {
+		t.Sequencer = seqd.Sequencer(s.Sequencer)
+	}
+	return t
+}
+
+func (s *Settings) calendar() seqd.Calendar {
 	zone, err := literal.Zone(s.TimeZone)
 	if err != nil {
 		zone = time.UTC // not after Validate
@@ -196,40 +211,9 @@ func (s *Settings) Calendar() seqd.Calendar {
 	return seqd.Calendar{Reset: s.Reset, Zone: zone}
 }
 
-// Bounds implements [seqd.Bounded].
-func (s *Settings) Bounds() (first, last int64) {
-	p := s.places()
-	return p.number(p.from(s.Start)), p.number(p.last())
-}
-
-// Spacing implements [seqd.Spaced].
-func (s *Settings) Spacing() (increment, offset int64) { return max(1, s.Increment), s.Offset }
-
-// HasKeys implements [seqd.Keyed].
-func (s *Settings) HasKeys() bool { return s.Keyed }
-
-// MaxWait is AcquireTimeout.
-func (s *Settings) MaxWait() time.Duration { return s.AcquireTimeout }
-
-// Strict reports whether numbers increase over all nodes.
-func (s *Settings) Strict() bool { return s.Ordering == Strict }
-
-// SequencedBy implements [seqd.Sequenced].
-func (s *Settings) SequencedBy() seqd.Sequencer {
-	if s.Strict() {
-		return seqd.Sequencer(s.Sequencer)
-	}
-	return seqd.NoSequencer
-}
-
 var (
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.Sequenced = (*Settings)(nil)
-	_ seqd.Waiter    = (*Settings)(nil)
-	_ seqd.Dated     = (*Settings)(nil)
-	_ seqd.Bounded   = (*Settings)(nil)
-	_ seqd.Keyed     = (*Settings)(nil)
-	_ seqd.Spaced    = (*Settings)(nil)
+	_ seqd.HasTraits = (*Settings)(nil)
 )
 
 // step returns how many numbers to fetch next, from what the store recorded: all nodes that share

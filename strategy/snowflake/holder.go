@@ -58,7 +58,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	h.registry = slotRegistry{member: newMember(env, settings, l), slots: slots, env: shared, name: registryName(l), title: settings.Registry + " " + l.text()}
 	h.registry.key = key
 	h.registry.naming = newNaming(env, settings, h.registry.name)
-	if settings.UsesRedis() != "" {
+	if settings.Registry == registryRedis {
 		h.registry.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
 	}
 	h.debt.registry = &h.registry

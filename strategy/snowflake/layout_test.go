@@ -179,7 +179,7 @@ func TestBounds(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	before := time.Now().UnixMilli()
-	first, last := s.Bounds()
+	first, last := s.Traits().First, s.Traits().Last
 	made, _, _, err := l.decompose(first)
 	if err != nil || made.UnixMilli() < before || made.After(time.Now()) || last != math.MaxInt64 {
 		t.Errorf("bounds %d of %s and %d, error %v", first, made, last, err)
@@ -191,7 +191,7 @@ func TestBounds(t *testing.T) {
 	if p, err := s.Parse(1); err == nil || !strings.HasPrefix(err.Error(), "epoch: ") {
 		t.Errorf("a wrong layout reads %+v, %v", p, err)
 	}
-	if first, last = s.Bounds(); first != 1 || last != math.MaxInt64 {
+	if first, last = s.Traits().First, s.Traits().Last; first != 1 || last != math.MaxInt64 {
 		t.Errorf("bounds %d and %d of a wrong layout", first, last)
 	}
 }

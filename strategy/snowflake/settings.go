@@ -204,24 +204,16 @@ func (s *Settings) machineIDs() (first, last int64) {
 	return first, first + workers - 1
 }
 
-// MaxWait implements [seqd.Waiter].
-func (s *Settings) MaxWait() time.Duration { return s.MaxWaitRollback + patience }
-
-// UsesRedis implements [seqd.RedisUser].
-func (s *Settings) UsesRedis() (key string) {
+// Traits implements [seqd.HasTraits]. The first number is about the one of the current time.
+func (s *Settings) Traits() seqd.Traits {
+	t := seqd.Traits{First: 1, Last: math.MaxInt64, MaxWait: s.MaxWaitRollback + patience}
+	if l, wrong := newLayout(s); wrong == nil {
+		t.First = max(1, l.first(min(time.Now().UnixMilli(), l.last()), 0))
+	}
 	if s.Registry == registryRedis {
-		return "registry"
+		t.Redis = "registry"
 	}
-	return ""
-}
-
-// Bounds implements [seqd.Bounded]: the first number is about the one of the current time.
-func (s *Settings) Bounds() (first, last int64) {
-	l, wrong := newLayout(s)
-	if wrong != nil {
-		return 1, math.MaxInt64 // impossible after Validate
-	}
-	return max(1, l.first(min(time.Now().UnixMilli(), l.last()), 0)), math.MaxInt64
+	return t
 }
 
 // Parse implements [seqd.Parser].
@@ -234,9 +226,7 @@ func (s *Settings) Parse(number int64) (seqd.Parsed, error) {
 }
 
 var (
-	_ seqd.Bounded   = (*Settings)(nil)
+	_ seqd.HasTraits = (*Settings)(nil)
 	_ seqd.Parser    = (*Settings)(nil)
-	_ seqd.RedisUser = (*Settings)(nil)
 	_ seqd.Validator = (*Settings)(nil)
-	_ seqd.Waiter    = (*Settings)(nil)
 )
