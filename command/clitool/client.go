@@ -87,14 +87,14 @@ func unreachable(err *client.Error) string {
 func (e *Env) advice(err *client.Error) string {
 	switch err.Code {
 	case client.ErrUnreachable:
-		return "is seqd running? --addr or " + EnvAddr + " names another address"
+		return "is seqd running? --addr or " + envAddr + " names another address"
 	case client.ErrBadAnswer:
-		return "is " + err.Addr + " the address of seqd? --addr or " + EnvAddr + " names another"
+		return "is " + err.Addr + " the address of seqd? --addr or " + envAddr + " names another"
 	case client.ErrUnauthorized:
 		if conn, wrong := e.Connection(); wrong == nil && conn.Token == "" {
-			return "set " + EnvToken + " to a token of the service"
+			return "set " + envToken + " to a token of the service"
 		}
-		return "the token of --token or " + EnvToken + " is wrong, expired or disabled"
+		return "the token of --token or " + envToken + " is wrong, expired or disabled"
 	case client.ErrUnknownBizType:
 		return "seqd biz-types list shows what there is"
 	case client.ErrDisabled:

@@ -14,12 +14,12 @@ import (
 // The environment variables of commands that talk to a running service. package config ignores
 // every variable that begins with SEQD_CLIENT_.
 const (
-	EnvAddr  = "SEQD_CLIENT_ADDR"
-	EnvToken = "SEQD_CLIENT_TOKEN"
+	envAddr  = "SEQD_CLIENT_ADDR"
+	envToken = "SEQD_CLIENT_TOKEN"
 )
 
-// DefaultAddr is the address of the service if none is given: the default of server.addr.
-const DefaultAddr = "http://127.0.0.1:8080"
+// defaultAddr is the address of the service if none is given: the default of server.addr.
+const defaultAddr = "http://127.0.0.1:8080"
 
 // defaultTimeout bounds one request to the service.
 const defaultTimeout = 10 * time.Second
@@ -48,8 +48,8 @@ type connectionFlags struct {
 // AddConnection adds --addr, --token, --timeout and --json to a command and its sub-commands.
 func (e *Env) AddConnection(cmd *cobra.Command) {
 	f, c := cmd.PersistentFlags(), &e.connection
-	f.StringSliceVar(&c.addrs, "addr", nil, "`URL` of a node; several: repeat it, or put commas between (environment: "+EnvAddr+"; default "+DefaultAddr+")")
-	f.StringVar(&c.token, "token", "", "`SECRET` of the caller. Better set "+EnvToken+": other users of this machine can see arguments")
+	f.StringSliceVar(&c.addrs, "addr", nil, "`URL` of a node; several: repeat it, or put commas between (environment: "+envAddr+"; default "+defaultAddr+")")
+	f.StringVar(&c.token, "token", "", "`SECRET` of the caller. Better set "+envToken+": other users of this machine can see arguments")
 	f.DurationVar(&c.timeout, "timeout", defaultTimeout, "how long to wait for one answer")
 	for _, name := range []string{"addr", "token", "timeout"} {
 		f.Lookup(name).Annotations = map[string][]string{OfConnection: {"true"}}
@@ -63,11 +63,11 @@ func (e *Env) Connection() (Connection, error) {
 	c := Connection{Addrs: e.connection.addrs, Token: e.connection.token, Timeout: e.connection.timeout}
 	source := "--addr"
 	if len(c.Addrs) == 0 {
-		source = EnvAddr
-		if text := e.Getenv(EnvAddr); text != "" {
+		source = envAddr
+		if text := e.Getenv(envAddr); text != "" {
 			c.Addrs = strings.Split(text, ",")
 		} else {
-			c.Addrs = []string{DefaultAddr}
+			c.Addrs = []string{defaultAddr}
 		}
 	}
 	for i, text := range c.Addrs {
@@ -78,7 +78,7 @@ func (e *Env) Connection() (Connection, error) {
 		c.Addrs[i] = addr
 	}
 	if c.Token == "" {
-		c.Token = e.Getenv(EnvToken)
+		c.Token = e.Getenv(envToken)
 	}
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return Connection{}, Usage("the token has spaces or other characters that no token has; see seqd token")
@@ -91,7 +91,7 @@ func (e *Env) Connection() (Connection, error) {
 
 // parseAddr returns the URL of a node, without a slash at the end.
 func parseAddr(source, text string) (string, error) {
-	const want = "; want a URL such as " + DefaultAddr
+	const want = "; want a URL such as " + defaultAddr
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
@@ -105,7 +105,7 @@ func parseAddr(source, text string) (string, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", Usage("%s %s: the scheme is %q%s", source, text, u.Scheme, want)
 	case u.User != nil:
-		return "", Usage("%s: the URL has a user name; a token goes into %s", source, EnvToken)
+		return "", Usage("%s: the URL has a user name; a token goes into %s", source, envToken)
 	case route(u.Path) || u.RawQuery != "" || u.Fragment != "":
 		return "", Usage("%s %s: it has more than the address of a node; did you mean %s://%s?", source, text, u.Scheme, u.Host)
 	case u.Hostname() == "":

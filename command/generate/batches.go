@@ -11,7 +11,7 @@ import (
 // goroutine of run writes them in the order of the batches. At most 2·Parallel batches exist at a
 // time, and their memory is used again.
 type generator struct {
-	Options
+	job
 	out    *output
 	source *source
 }

@@ -17,11 +17,11 @@ const long = `Write many numbers of a biz type to a file, one ID per line, from 
 The answers of the service reach the file whole or not at all. If the command is interrupted, by a
 signal, a crash, a full disk or a service that is away for longer than --patience, the same command
 with --resume continues: no line is lost, and none is there twice. Numbers that were on their way
-are skipped. Until the file is complete, a note is beside it: FILE` + NoteSuffix + `.`
+are skipped. Until the file is complete, a note is beside it: FILE` + noteSuffix + `.`
 
 // New returns the command seqd generate.
 func New(env *clitool.Env) *cobra.Command {
-	var o Options
+	var o job
 	cmd := &cobra.Command{
 		Use: "generate BIZTYPE --count N -o FILE", Short: "Write many numbers to a file", Long: long,
 		Example: `  seqd generate invite --count 10000000 -o codes.txt
@@ -40,16 +40,16 @@ func New(env *clitool.Env) *cobra.Command {
 	f.BoolVar(&o.Resume, "resume", false, "continue a file that is incomplete; begin it if there is none")
 	f.BoolVar(&o.Force, "force", false, "replace a file that exists")
 	f.IntVar(&o.Batch, "batch", 0, "`IDS` that one request asks for (default as many as the service allows)")
-	f.IntVar(&o.Parallel, "parallel", DefaultParallel, "`REQUESTS` at a time")
-	f.DurationVar(&o.Patience, "patience", DefaultPatience, "how long to wait for a service that is away")
+	f.IntVar(&o.Parallel, "parallel", defaultParallel, "`REQUESTS` at a time")
+	f.DurationVar(&o.Patience, "patience", defaultPatience, "how long to wait for a service that is away")
 	_ = cmd.MarkFlagRequired("count")
 	_ = cmd.MarkFlagRequired("output")
 	return cmd
 }
 
 // run generates with the connection of env, and shows progress and result.
-func run(ctx context.Context, env *clitool.Env, o Options) error {
-	if o.Output == Stdout && env.JSON {
+func run(ctx context.Context, env *clitool.Env, o job) error {
+	if o.Output == stdout && env.JSON {
 		return clitool.Usage("the standard output takes the numbers or the JSON of --json, not both: name a file")
 	}
 	conn, err := env.Connection()
@@ -59,12 +59,12 @@ func run(ctx context.Context, env *clitool.Env, o Options) error {
 	o.Client = client.Config{Addrs: conn.Addrs, Token: conn.Token, Timeout: conn.Timeout}
 	shown := newProgress(env, &o)
 	o.Progress, o.Waiting = shown.report, shown.waiting
-	sum, err := Run(ctx, o)
+	sum, err := runAll(ctx, o)
 	shown.end()
 	if err != nil {
 		return failed(env, &o, err)
 	}
-	if o.Output == Stdout {
+	if o.Output == stdout {
 		return nil
 	}
 	return env.Show(sum, func(w io.Writer) error {
@@ -74,7 +74,7 @@ func run(ctx context.Context, env *clitool.Env, o Options) error {
 }
 
 // remarks says what is not the rule.
-func (s *Summary) remarks() (text string) {
+func (s *summary) remarks() (text string) {
 	if s.Resumed > 0 {
 		text += fmt.Sprintf("; %d were there", s.Resumed)
 	}
@@ -85,12 +85,12 @@ func (s *Summary) remarks() (text string) {
 }
 
 // failed says why a run ended, and how to continue.
-func failed(env *clitool.Env, o *Options, err error) error {
-	if errors.Is(err, ErrMistake) {
+func failed(env *clitool.Env, o *job, err error) error {
+	if errors.Is(err, errMistake) {
 		return clitool.AsUsage(err)
 	}
 	err = env.Explain(err)
-	resumable, ok := errors.AsType[*ResumableError](err)
+	resumable, ok := errors.AsType[*resumableError](err)
 	if !ok {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := serve(t)
 	got := command(t, s, "invite", "--count", "20_000", "-o", "codes.txt", "--json")
-	var sum Summary
+	var sum summary
 	if err := json.Unmarshal([]byte(got.out), &sum); err != nil || got.err != nil {
 		t.Fatal(err, got)
 	}
@@ -133,7 +133,7 @@ func TestCommandWaits(t *testing.T) {
 // Without a terminal progress is a line now and then.
 func TestProgressLines(t *testing.T) {
 	var errs bytes.Buffer
-	p := newProgress(clitool.New(nil, nil, &errs, nil), &Options{Output: filepath.Join("a", "codes.txt"), Count: 1000})
+	p := newProgress(clitool.New(nil, nil, &errs, nil), &job{Output: filepath.Join("a", "codes.txt"), Count: 1000})
 	now := time.Now()
 	p.now = func() time.Time { return now }
 	p.report(0)

@@ -160,7 +160,7 @@ func checkFile(t *testing.T, path string, count int64, issued int64) {
 	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	checkLines(t, f, count, issued)
-	must.Is(t, must.Err(os.Stat(path+NoteSuffix)), os.ErrNotExist, "the note of a complete file")
+	must.Is(t, must.Err(os.Stat(path+noteSuffix)), os.ErrNotExist, "the note of a complete file")
 }
 
 func checkLines(t *testing.T, r io.Reader, count int64, issued int64) {

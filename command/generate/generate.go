@@ -2,7 +2,7 @@
 // running service. It is seqd generate without the command line.
 //
 // The file grows by whole answers whose lines were counted. What breaks a run (a signal, kill -9, a
-// full disk, a lost service) leaves a file that [Options.Resume] continues: whole lines stay, a
+// full disk, a lost service) leaves a file that [job.Resume] continues: whole lines stay, a
 // partial last line is cut off, and new numbers follow. So no line is lost and none is there twice.
 // Numbers of answers that did not reach the file are skipped.
 package generate
@@ -17,18 +17,18 @@ import (
 	"github.com/seqd/seqd/client"
 )
 
-// Stdout is the name of an Output that is [Options.Stdout].
-const Stdout = "-"
+// stdout is the name of an Output that is [job].Stdout.
+const stdout = "-"
 
-// Options say what to generate.
-type Options struct {
+// job says what to generate.
+type job struct {
 	// BizType is the biz type that the numbers belong to.
 	BizType string
 	// Count is how many lines the file has in the end, at least 1.
 	Count int64
-	// Output is the path of the file, or [Stdout].
+	// Output is the path of the file, or [stdout].
 	Output string
-	// Stdout takes the lines if Output is [Stdout].
+	// stdout takes the lines if Output is [stdout].
 	Stdout io.Writer
 	// Resume continues a file that an earlier run with the same BizType and Count left incomplete. If
 	// there is no file, it begins one.
@@ -36,12 +36,12 @@ type Options struct {
 	// Force replaces a file that exists.
 	Force bool
 	// Batch is how many IDs one request asks for. 0 takes as many as the service allows, at most
-	// [MostBatch].
+	// [mostBatch].
 	Batch int
-	// Parallel is how many requests are under way at a time; 0 means [DefaultParallel].
+	// Parallel is how many requests are under way at a time; 0 means [defaultParallel].
 	Parallel int
 	// Patience is how long a request is repeated while the service is away or refuses for the
-	// moment; 0 means [DefaultPatience].
+	// moment; 0 means [defaultPatience].
 	Patience time.Duration
 	// Client says where the service is. Patience replaces its Wait.
 	Client client.Config
@@ -53,25 +53,25 @@ type Options struct {
 	Waiting func(error)
 }
 
-// Defaults and bounds of [Options].
+// Defaults and bounds of [job].
 const (
-	// MostBatch is the largest Batch.
-	MostBatch = 1_000_000
-	// DefaultParallel is enough to keep the service and the file busy.
-	DefaultParallel = 4
-	// MostParallel is the largest Parallel.
-	MostParallel = 256
+	// mostBatch is the largest Batch.
+	mostBatch = 1_000_000
+	// defaultParallel is enough to keep the service and the file busy.
+	defaultParallel = 4
+	// mostParallel is the largest Parallel.
+	mostParallel = 256
 	// mostAtOnce bounds Batch times Parallel, and so the memory of a run.
 	mostAtOnce = 4_000_000
-	// DefaultPatience is longer than a node needs to start.
-	DefaultPatience = time.Minute
+	// defaultPatience is longer than a node needs to start.
+	defaultPatience = time.Minute
 
 	// firstBatch is what Batch 0 asks for first. The service says what it allows if that is less.
 	firstBatch = 100_000
 )
 
-// Summary says what a run did.
-type Summary struct {
+// summary says what a run did.
+type summary struct {
 	BizType string `json:"bizType"`
 	Output  string `json:"output"`
 	// Lines is how many lines the file has.
@@ -87,33 +87,33 @@ type Summary struct {
 	Rate float64 `json:"rate"`
 }
 
-// ErrMistake is wrapped by errors that another try with the same Options cannot avoid.
-var ErrMistake = errors.New("")
+// errMistake is wrapped by errors that another try with the same job cannot avoid.
+var errMistake = errors.New("")
 
-// mistakef returns an error that wraps [ErrMistake] and whatever %w names.
+// mistakef returns an error that wraps [errMistake] and whatever %w names.
 func mistakef(format string, args ...any) error {
 	return mistake{fmt.Errorf(format, args...)}
 }
 
 type mistake struct{ error }
 
-func (m mistake) Unwrap() []error { return []error{m.error, ErrMistake} }
+func (m mistake) Unwrap() []error { return []error{m.error, errMistake} }
 
-// ResumableError is returned if Run ended early and the file can be continued.
-type ResumableError struct {
+// resumableError is returned if runAll ended early and the file can be continued.
+type resumableError struct {
 	// Lines is how many lines the file has.
 	Lines int64
 	// Err is why the run ended.
 	Err error
 }
 
-func (e *ResumableError) Error() string { return e.Err.Error() }
-func (e *ResumableError) Unwrap() error { return e.Err }
+func (e *resumableError) Error() string { return e.Err.Error() }
+func (e *resumableError) Unwrap() error { return e.Err }
 
-// Run generates the file. It returns after the file is complete and on disk, or with an error. If
-// the file can be continued later, the error is a [*ResumableError]. The end of ctx stops it.
-func Run(ctx context.Context, o Options) (Summary, error) {
-	sum := Summary{BizType: o.BizType, Output: o.Output}
+// runAll generates the file. It returns after the file is complete and on disk, or with an error. If
+// the file can be continued later, the error is a [*resumableError]. The end of ctx stops it.
+func runAll(ctx context.Context, o job) (summary, error) {
+	sum := summary{BizType: o.BizType, Output: o.Output}
 	if err := o.complete(); err != nil {
 		return sum, err
 	}
@@ -127,9 +127,9 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		return sum, err
 	}
 	sum.Resumed = out.lines()
-	err = (&generator{Options: o, out: out, source: from}).run(ctx)
+	err = (&generator{job: o, out: out, source: from}).run(ctx)
 	if err = out.end(err); err != nil && out.resumable() {
-		err = &ResumableError{Lines: out.lines(), Err: err}
+		err = &resumableError{Lines: out.lines(), Err: err}
 	}
 	sum.Lines = out.lines()
 	sum.Skipped = from.issued.Load() - (sum.Lines - sum.Resumed)
@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 }
 
 // complete checks the options and sets defaults.
-func (o *Options) complete() error {
+func (o *job) complete() error {
 	switch {
 	case o.BizType == "":
 		return mistakef("the biz type is missing")
@@ -148,19 +148,19 @@ func (o *Options) complete() error {
 		return mistakef("count is %d and must be at least 1", o.Count)
 	case o.Output == "":
 		return mistakef("the output is missing: name a file, or - for the standard output")
-	case o.Batch < 0 || o.Batch > MostBatch:
-		return mistakef("batch is %d and must be from 1 to %d, or 0 for as many as the service allows", o.Batch, MostBatch)
-	case o.Parallel < 0 || o.Parallel > MostParallel:
-		return mistakef("parallel is %d and must be from 1 to %d", o.Parallel, MostParallel)
+	case o.Batch < 0 || o.Batch > mostBatch:
+		return mistakef("batch is %d and must be from 1 to %d, or 0 for as many as the service allows", o.Batch, mostBatch)
+	case o.Parallel < 0 || o.Parallel > mostParallel:
+		return mistakef("parallel is %d and must be from 1 to %d", o.Parallel, mostParallel)
 	case o.Patience < 0:
 		return mistakef("patience is %s and must not be negative", o.Patience)
 	case o.Resume && o.Force:
 		return mistakef("resume continues a file and force replaces it: use one of them")
-	case o.Output == Stdout && (o.Resume || o.Force):
+	case o.Output == stdout && (o.Resume || o.Force):
 		return mistakef("the standard output can be neither resumed nor replaced: name a file")
 	}
 	if o.Parallel == 0 {
-		o.Parallel = DefaultParallel
+		o.Parallel = defaultParallel
 	}
 	if o.Batch == 0 {
 		o.Batch = min(firstBatch, mostAtOnce/o.Parallel)
@@ -169,7 +169,7 @@ func (o *Options) complete() error {
 		return mistakef("batch times parallel is %d and must be at most %d, for the sake of the memory", o.Batch*o.Parallel, mostAtOnce)
 	}
 	if o.Patience == 0 {
-		o.Patience = DefaultPatience
+		o.Patience = defaultPatience
 	}
 	if o.Progress == nil {
 		o.Progress = func(int64) {}

@@ -22,8 +22,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
-func options(s *service, path string, count int64) Options {
-	return Options{BizType: "invite", Count: count, Output: path, Client: client.Config{Addrs: []string{s.URL}, Timeout: await.Patience}}
+func options(s *service, path string, count int64) job {
+	return job{BizType: "invite", Count: count, Output: path, Client: client.Config{Addrs: []string{s.URL}, Timeout: await.Patience}}
 }
 
 func TestGenerate(t *testing.T) {
@@ -37,7 +37,7 @@ func TestGenerate(t *testing.T) {
 			}
 			last = lines
 		}
-		sum := must.Get(Run(t.Context(), o))(t)
+		sum := must.Get(runAll(t.Context(), o))(t)
 		checkFile(t, path, count, s.next.Load())
 		if sum.Lines != count || sum.Skipped != 0 || sum.Resumed != 0 || last != count || s.next.Load() != count {
 			t.Errorf("%d: %+v, the last progress %d, issued %d", count, sum, last, s.next.Load())
@@ -66,7 +66,7 @@ func TestOrderOfBatches(t *testing.T) {
 	}
 	o := options(s, path, 5000)
 	o.Batch, o.Parallel = 100, 1
-	must.Get(Run(t.Context(), o))(t)
+	must.Get(runAll(t.Context(), o))(t)
 	text := must.Get(os.ReadFile(path))(t)
 	lines := strings.Fields(string(text))
 	if !slices.IsSortedFunc(lines, func(a, b string) int { return len(a) - len(b) }) {
@@ -86,7 +86,7 @@ func TestRandomFaults(t *testing.T) {
 		o.Resume = true
 		var added int64
 		for range 100 { // several damaged answers in a row end a run
-			sum, err := Run(t.Context(), o)
+			sum, err := runAll(t.Context(), o)
 			added += sum.Lines - sum.Resumed
 			if err == nil {
 				break
@@ -94,7 +94,7 @@ func TestRandomFaults(t *testing.T) {
 			if sum.Skipped == 0 {
 				t.Errorf("seed %d: %v, and nothing was skipped", seed, err)
 			}
-			if _, ok := errors.AsType[*ResumableError](err); !ok && sum.Lines > 0 {
+			if _, ok := errors.AsType[*resumableError](err); !ok && sum.Lines > 0 {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
@@ -125,7 +125,7 @@ func TestStopAndResume(t *testing.T) {
 				cancel()
 			}
 		}
-		sum, err := Run(ctx, o)
+		sum, err := runAll(ctx, o)
 		cancel()
 		now := must.Get(os.ReadFile(path))(t)
 		if !bytes.HasPrefix(now, before) {
@@ -138,7 +138,7 @@ func TestStopAndResume(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if resumable, ok := errors.AsType[*ResumableError](err); !ok || resumable.Lines != sum.Lines || !errors.Is(err, context.Canceled) {
+		if resumable, ok := errors.AsType[*resumableError](err); !ok || resumable.Lines != sum.Lines || !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		stops++
@@ -171,7 +171,7 @@ func TestResumeAfterCrash(t *testing.T) {
 			must.Do(t, os.WriteFile(path, []byte(tt.left), 0o600))
 			o := options(s, path, count)
 			o.Resume = true
-			sum := must.Get(Run(t.Context(), o))(t)
+			sum := must.Get(runAll(t.Context(), o))(t)
 			text := must.Get(os.ReadFile(path))(t)
 			rest, ok := bytes.CutPrefix(text, []byte(tt.want))
 			if !ok || sum.Resumed != count-2500 || sum.Lines != count {
@@ -193,31 +193,31 @@ func TestMistakes(t *testing.T) {
 	must.Do(t, os.Mkdir(folderName, 0o700))
 	s := serve(t)
 	for name, tt := range map[string]struct {
-		change func(*Options)
+		change func(*job)
 		want   string
 	}{
-		"exists":            {func(o *Options) { o.Output = existing }, "--resume"},
-		"not resumable":     {func(o *Options) { o.Output, o.Resume = existing, true }, "cannot be resumed: it is complete, or"},
-		"another biz type":  {func(o *Options) { o.Output, o.Resume, o.BizType = incomplete, true, "order" }, `is for numbers of "invite", not of "order"`},
-		"another count":     {func(o *Options) { o.Output, o.Resume, o.Count = incomplete, true, 200 }, "--count 100"},
-		"folder":            {func(o *Options) { o.Output = folderName }, "is a folder"},
-		"no output":         {func(o *Options) { o.Output = "" }, "output is missing"},
-		"no biz type":       {func(o *Options) { o.BizType = "" }, "biz type is missing"},
-		"count 0":           {func(o *Options) { o.Count = 0 }, "count is 0"},
-		"count -1":          {func(o *Options) { o.Count = -1 }, "count is -1"},
-		"batch":             {func(o *Options) { o.Batch = MostBatch + 1 }, "batch is"},
-		"memory":            {func(o *Options) { o.Batch, o.Parallel = MostBatch, 5 }, "batch times parallel is 5000000"},
-		"parallel":          {func(o *Options) { o.Parallel = -1 }, "parallel is"},
-		"patience":          {func(o *Options) { o.Patience = -1 }, "patience is"},
-		"resume and force":  {func(o *Options) { o.Resume, o.Force = true, true }, "use one of them"},
-		"resume the stream": {func(o *Options) { o.Output, o.Resume = Stdout, true }, "standard output"},
-		"force the stream":  {func(o *Options) { o.Output, o.Force = Stdout, true }, "standard output"},
+		"exists":            {func(o *job) { o.Output = existing }, "--resume"},
+		"not resumable":     {func(o *job) { o.Output, o.Resume = existing, true }, "cannot be resumed: it is complete, or"},
+		"another biz type":  {func(o *job) { o.Output, o.Resume, o.BizType = incomplete, true, "order" }, `is for numbers of "invite", not of "order"`},
+		"another count":     {func(o *job) { o.Output, o.Resume, o.Count = incomplete, true, 200 }, "--count 100"},
+		"folder":            {func(o *job) { o.Output = folderName }, "is a folder"},
+		"no output":         {func(o *job) { o.Output = "" }, "output is missing"},
+		"no biz type":       {func(o *job) { o.BizType = "" }, "biz type is missing"},
+		"count 0":           {func(o *job) { o.Count = 0 }, "count is 0"},
+		"count -1":          {func(o *job) { o.Count = -1 }, "count is -1"},
+		"batch":             {func(o *job) { o.Batch = mostBatch + 1 }, "batch is"},
+		"memory":            {func(o *job) { o.Batch, o.Parallel = mostBatch, 5 }, "batch times parallel is 5000000"},
+		"parallel":          {func(o *job) { o.Parallel = -1 }, "parallel is"},
+		"patience":          {func(o *job) { o.Patience = -1 }, "patience is"},
+		"resume and force":  {func(o *job) { o.Resume, o.Force = true, true }, "use one of them"},
+		"resume the stream": {func(o *job) { o.Output, o.Resume = stdout, true }, "standard output"},
+		"force the stream":  {func(o *job) { o.Output, o.Force = stdout, true }, "standard output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(s, filepath.Join(dir, "new"), 100)
 			tt.change(&o)
-			_, err := Run(t.Context(), o)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, ErrMistake) {
+			_, err := runAll(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, errMistake) {
 				t.Errorf("%v, want a mistake with %q", err, tt.want)
 			}
 		})
@@ -237,12 +237,12 @@ func TestRefused(t *testing.T) {
 	s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 	o := options(s, path, 5000)
 	o.BizType = "typo"
-	_, err := Run(t.Context(), o)
+	_, err := runAll(t.Context(), o)
 	must.Is(t, err, client.ErrUnknownBizType)
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	if n := s.requests.Load(); n > 2*DefaultParallel {
+	if n := s.requests.Load(); n > 2*defaultParallel {
 		t.Errorf("it asked %d times", n)
 	}
 }
@@ -259,13 +259,13 @@ func TestExhausted(t *testing.T) {
 	}
 	o := options(s, path, 50_000)
 	o.Parallel = 1
-	sum, err := Run(t.Context(), o)
-	if resumable, ok := errors.AsType[*ResumableError](err); !ok || resumable.Lines != 10_000 || sum.Lines != 10_000 {
+	sum, err := runAll(t.Context(), o)
+	if resumable, ok := errors.AsType[*resumableError](err); !ok || resumable.Lines != 10_000 || sum.Lines != 10_000 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	s.fault = nil
 	o.Resume = true
-	must.Get(Run(t.Context(), o))(t)
+	must.Get(runAll(t.Context(), o))(t)
 	checkFile(t, path, 50_000, s.next.Load())
 }
 
@@ -278,11 +278,11 @@ func TestPatience(t *testing.T) {
 	}
 	o := options(s, path, 5000)
 	o.Patience = 300 * time.Millisecond
-	_, err := Run(t.Context(), o)
+	_, err := runAll(t.Context(), o)
 	must.Is(t, err, client.ErrStarting)
 	s.CloseClientConnections()
 	s.Close()
-	if _, err = Run(t.Context(), o); !errors.Is(err, client.ErrUnreachable) {
+	if _, err = runAll(t.Context(), o); !errors.Is(err, client.ErrUnreachable) {
 		t.Error(err)
 	}
 }
@@ -300,7 +300,7 @@ func TestLimitIsLearned(t *testing.T) {
 			return true
 		}
 		o := options(s, path, 20_000)
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := runAll(t.Context(), o); err != nil {
 			t.Fatalf("%q: %v", detail, err)
 		}
 		checkFile(t, path, 20_000, s.next.Load())
@@ -310,9 +310,9 @@ func TestLimitIsLearned(t *testing.T) {
 func TestStdout(t *testing.T) {
 	s := serve(t)
 	var out bytes.Buffer
-	o := options(s, Stdout, 12_345)
+	o := options(s, stdout, 12_345)
 	o.Stdout = &out
-	sum, err := Run(t.Context(), o)
+	sum, err := runAll(t.Context(), o)
 	if err != nil || sum.Lines != 12_345 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
@@ -325,8 +325,8 @@ func TestFullDevice(t *testing.T) {
 		t.Skip("/dev/full is a file of Linux")
 	}
 	o := options(serve(t), "/dev/full", 100_000)
-	_, err := Run(t.Context(), o)
-	if _, ok := errors.AsType[*ResumableError](err); err == nil || ok || !strings.Contains(err.Error(), "no space left") {
+	_, err := runAll(t.Context(), o)
+	if _, ok := errors.AsType[*resumableError](err); err == nil || ok || !strings.Contains(err.Error(), "no space left") {
 		t.Error(err)
 	}
 }
@@ -343,7 +343,7 @@ func TestHalfAWrite(t *testing.T) {
 		out.w = &partly{out.file, room}
 		from, err := newSource(&o)
 		must.Do(t, err)
-		err = out.end((&generator{Options: o, out: out, source: from}).run(t.Context()))
+		err = out.end((&generator{job: o, out: out, source: from}).run(t.Context()))
 		if !errors.Is(err, errFull) {
 			t.Fatalf("room %d: %v", room, err)
 		}
@@ -355,7 +355,7 @@ func TestHalfAWrite(t *testing.T) {
 		} else if room > 20 {
 			t.Errorf("room %d: not resumable", room)
 		}
-		must.Get(Run(t.Context(), o))(t)
+		must.Get(runAll(t.Context(), o))(t)
 		checkFile(t, path, o.Count, s.next.Load())
 	}
 }
@@ -387,17 +387,17 @@ func TestTwoAtOnce(t *testing.T) {
 			return
 		}
 		tried = true
-		for _, change := range []func(*Options){func(*Options) {}, func(o *Options) { o.Resume = true }, func(o *Options) { o.Force = true }} {
+		for _, change := range []func(*job){func(*job) {}, func(o *job) { o.Resume = true }, func(o *job) { o.Force = true }} {
 			second := options(s, path, 50_000)
 			change(&second)
-			if _, err := Run(t.Context(), second); err == nil {
+			if _, err := runAll(t.Context(), second); err == nil {
 				t.Error("a second run was let in")
 			} else if !second.Resume && !second.Force != strings.Contains(err.Error(), "exists") {
 				t.Error(err)
 			}
 		}
 	}
-	if _, err := Run(t.Context(), o); err != nil || !tried {
+	if _, err := runAll(t.Context(), o); err != nil || !tried {
 		t.Fatal(err)
 	}
 	checkFile(t, path, o.Count, s.next.Load())
@@ -431,11 +431,11 @@ func TestFileTakenAway(t *testing.T) {
 				done = true
 				must.Report(t, harm(path))
 			}
-			_, err := Run(t.Context(), o)
+			_, err := runAll(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), path) || !done {
 				t.Fatalf("got %v", err)
 			}
-			if _, resumable := errors.AsType[*ResumableError](err); resumable != (name == "truncated" || name == "appended") {
+			if _, resumable := errors.AsType[*resumableError](err); resumable != (name == "truncated" || name == "appended") {
 				t.Errorf("resumable: %v: %v", resumable, err)
 			}
 		})
@@ -449,7 +449,7 @@ func TestForce(t *testing.T) {
 	must.Do(t, (note{noteFormat, "order", 7}).write(path))
 	o := options(s, path, 2000)
 	o.Force = true
-	must.Get(Run(t.Context(), o))(t)
+	must.Get(runAll(t.Context(), o))(t)
 	checkFile(t, path, 2000, s.next.Load())
 }
 
@@ -464,7 +464,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	o := Options{BizType: "invite", Count: 5_000_000, Output: filepath.Join(t.TempDir(), "codes.txt"), Client: client.Config{Addrs: []string{s.URL}, Transport: direct{s}}, Batch: 10_000}
+	o := job{BizType: "invite", Count: 5_000_000, Output: filepath.Join(t.TempDir(), "codes.txt"), Client: client.Config{Addrs: []string{s.URL}, Transport: direct{s}}, Batch: 10_000}
 	var early, late uint64
 	o.Progress = func(lines int64) {
 		switch {
@@ -474,7 +474,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			late = heap()
 		}
 	}
-	must.Get(Run(t.Context(), o))(t)
+	must.Get(runAll(t.Context(), o))(t)
 	if late > early+8<<20 {
 		t.Errorf("the heap grew from %d to %d bytes", early, late)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/seqd/seqd/internal/folder"
 )
 
-// NoteSuffix is added to the path of a file that is incomplete, for the note beside it that says
+// noteSuffix is added to the path of a file that is incomplete, for the note beside it that says
 // what belongs into it. The note is removed when the file is complete and on disk.
-const NoteSuffix = ".seqd"
+const noteSuffix = ".seqd"
 
 // noteFormat is the version of the notes that this build writes.
 const noteFormat = 1
@@ -35,11 +35,11 @@ func (n note) write(path string) error {
 	if err != nil {
 		return err
 	}
-	fresh := path + NoteSuffix + ".new"
+	fresh := path + noteSuffix + ".new"
 	if err := writeSynced(fresh, append(text, '\n')); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
-	if err := os.Rename(fresh, path+NoteSuffix); err != nil {
+	if err := os.Rename(fresh, path+noteSuffix); err != nil {
 		return errors.Join(err, os.Remove(fresh))
 	}
 	return folder.Sync(filepath.Dir(path))
@@ -56,20 +56,20 @@ func writeSynced(path string, text []byte) error {
 
 // same returns an error unless the note beside a file is this one.
 func (n note) same(path string) error {
-	text, err := os.ReadFile(path + NoteSuffix)
+	text, err := os.ReadFile(path + noteSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
-		return mistakef("%s cannot be resumed: %w %s", path, errNoNote, path+NoteSuffix)
+		return mistakef("%s cannot be resumed: %w %s", path, errNoNote, path+noteSuffix)
 	}
 	if err != nil {
 		return err
 	}
 	var found note
 	if err := json.Unmarshal(text, &found); err != nil {
-		return mistakef("%s is damaged: %w", path+NoteSuffix, err)
+		return mistakef("%s is damaged: %w", path+noteSuffix, err)
 	}
 	switch {
 	case found.Format != noteFormat:
-		return mistakef("%s has the format %d, and this version of seqd reads %d", path+NoteSuffix, found.Format, noteFormat)
+		return mistakef("%s has the format %d, and this version of seqd reads %d", path+noteSuffix, found.Format, noteFormat)
 	case found.BizType != n.BizType:
 		return mistakef("%s is for numbers of %q, not of %q: name another file", path, found.BizType, n.BizType)
 	case found.Count != n.Count:
@@ -80,7 +80,7 @@ func (n note) same(path string) error {
 
 // removeNote makes a file count as complete.
 func removeNote(path string) error {
-	if err := os.Remove(path + NoteSuffix); err != nil {
+	if err := os.Remove(path + noteSuffix); err != nil {
 		return fmt.Errorf("%s is complete, but its note cannot be removed: %w", path, err)
 	}
 	return folder.Sync(filepath.Dir(path))

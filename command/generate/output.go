@@ -37,8 +37,8 @@ func (out *output) lines() int64 { return out.written }
 func (out *output) resumable() bool { return out.file != nil && !out.removed }
 
 // open opens the output. A file is locked until the run ends.
-func open(o *Options) (*output, error) {
-	if o.Output == Stdout {
+func open(o *job) (*output, error) {
+	if o.Output == stdout {
 		return &output{w: o.Stdout, path: o.Output, count: o.Count}, nil
 	}
 	info, err := os.Stat(o.Output)
@@ -65,7 +65,7 @@ func open(o *Options) (*output, error) {
 }
 
 // openFile opens and locks the file.
-func openFile(o *Options) (*output, error) {
+func openFile(o *job) (*output, error) {
 	flags := os.O_RDWR | os.O_CREATE
 	if !o.Resume && !o.Force {
 		flags |= os.O_EXCL
@@ -125,7 +125,7 @@ func (out *output) whole() error {
 
 // begin brings the file to a point where it can grow: empty with a note that says what it is, or as
 // an earlier run left it, without a partial line.
-func (out *output) begin(o *Options) error {
+func (out *output) begin(o *job) error {
 	info, err := out.file.Stat()
 	if err != nil {
 		return err

@@ -29,12 +29,12 @@ type progress struct {
 // every is the time between two lines.
 const every = 5 * time.Second
 
-func newProgress(env *clitool.Env, o *Options) *progress {
+func newProgress(env *clitool.Env, o *job) *progress {
 	p := &progress{env: env, errs: env.Errs, name: o.Output, count: o.Count, first: -1, now: time.Now}
-	if o.Output == Stdout {
+	if o.Output == stdout {
 		p.name = o.BizType
 	}
-	if env.Terminal(env.Errs) && !(o.Output == Stdout && env.Terminal(env.Out)) {
+	if env.Terminal(env.Errs) && !(o.Output == stdout && env.Terminal(env.Out)) {
 		p.bar = progressbar.NewOptions64(o.Count,
 			progressbar.OptionSetWriter(clitool.Raw(env.Errs)), progressbar.OptionSetDescription(clitool.Escape(p.name)),
 			progressbar.OptionSetPredictTime(true), progressbar.OptionShowCount(),

@@ -21,7 +21,7 @@ type source struct {
 	issued  atomic.Int64 // numbers that may have been issued to this run
 }
 
-func newSource(o *Options) (*source, error) {
+func newSource(o *job) (*source, error) {
 	s := &source{bizType: o.BizType}
 	s.limit.Store(int64(o.Batch))
 	cfg := o.Client

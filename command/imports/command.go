@@ -18,8 +18,8 @@ import (
 	"github.com/seqd/seqd/internal/folder"
 )
 
-// EnvDSN is the environment variable of the DSN. Other users of the machine can see arguments.
-const EnvDSN = "SEQD_CLIENT_DSN"
+// envDSN is the environment variable of the DSN. Other users of the machine can see arguments.
+const envDSN = "SEQD_CLIENT_DSN"
 
 const long = `Read the tables of %[1]s, and make biz types that begin above all that it has issued.
 
@@ -49,8 +49,8 @@ func New(env *clitool.Env) *cobra.Command {
 		Example: "  seqd import leaf --dsn 'leaf:secret@tcp(db:3306)/leaf'\n  seqd help import leaf",
 	}
 	cmd.AddCommand(
-		newSource(env, Leaf, "Leaf", "leaf_alloc", ""),
-		newSource(env, Tinyid, "Tinyid", "tiny_id_info and tiny_id_token",
+		newSource(env, leaf, "Leaf", "leaf_alloc", ""),
+		newSource(env, tinyid, "Tinyid", "tiny_id_info and tiny_id_token",
 			"\n\nTokens are written by -o only, with the SHA-256 of their secrets, which stay valid."))
 	return cmd
 }
@@ -69,7 +69,7 @@ func newSource(env *clitool.Env, source, name, tables, more string) *cobra.Comma
 	}
 	env.AddConnection(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.dsn, "dsn", "", "`DSN` of the database: user:password@tcp(host:3306)/database (environment: "+EnvDSN+")")
+	fl.StringVar(&f.dsn, "dsn", "", "`DSN` of the database: user:password@tcp(host:3306)/database (environment: "+envDSN+")")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "let the service check what --apply would do, and change nothing")
 	fl.BoolVar(&f.apply, "apply", false, "create the biz types in the running service")
 	fl.StringVarP(&f.output, "output", "o", "", "write a part of a configuration to `FILE`, or to - for the standard output")
@@ -85,10 +85,10 @@ func newSource(env *clitool.Env, source, name, tables, more string) *cobra.Comma
 // report is the JSON of the command.
 type report struct {
 	Source   string   `json:"source"`
-	BizTypes []Item   `json:"bizTypes"`
-	Tokens   []Token  `json:"tokens,omitempty"`
+	BizTypes []taken  `json:"bizTypes"`
+	Tokens   []token  `json:"tokens,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// Moved says which biz types were allocated from while this ran.
+	// moved says which biz types were allocated from while this ran.
 	Moved []string `json:"moved,omitempty"`
 }
 
@@ -98,7 +98,7 @@ func (f *flags) run(ctx context.Context, env *clitool.Env) error {
 		return err
 	}
 	began := time.Now()
-	db, err := Open(f.source, f.dsn)
+	db, err := open(f.source, f.dsn)
 	if err != nil {
 		return clitool.AsUsage(err)
 	}
@@ -110,17 +110,17 @@ func (f *flags) run(ctx context.Context, env *clitool.Env) error {
 	if len(tables.Rows) == 0 {
 		return fmt.Errorf("the table of %s has no rows", f.source)
 	}
-	r := report{Source: f.source, BizTypes: Plan(tables.Rows, Options{Margin: f.margin, Rename: f.renamed}), Warnings: tables.Warnings}
+	r := report{Source: f.source, BizTypes: plan(tables.Rows, options{Margin: f.margin, Rename: f.renamed}), Warnings: tables.Warnings}
 	for old := range f.renamed {
 		if !has(tables.Rows, old) {
 			return clitool.Usage("--rename %s=%s: the table has no %q", old, f.renamed[old], old)
 		}
 	}
 	var refused []string
-	r.Tokens, refused = TokensOf(tables.Grants, r.BizTypes)
+	r.Tokens, refused = tokensOf(tables.Grants, r.BizTypes)
 	r.Warnings = append(r.Warnings, refused...)
 	if service != nil {
-		Apply(ctx, service, r.BizTypes, Applying{Raise: f.raise, DryRun: f.dryRun, Explain: env.Explain})
+		applyAll(ctx, service, r.BizTypes, applying{Raise: f.raise, DryRun: f.dryRun, Explain: env.Explain})
 	}
 	unsure := f.readAgain(ctx, db, began, tables.Rows, &r)
 	if unsure == nil && f.output != "" {
@@ -137,14 +137,14 @@ func (f *flags) run(ctx context.Context, env *clitool.Env) error {
 // check checks the flags, and returns the service, nil if none is asked.
 func (f *flags) check(env *clitool.Env) (*admin.Admin, error) {
 	if f.dsn == "" {
-		f.dsn = env.Getenv(EnvDSN)
+		f.dsn = env.Getenv(envDSN)
 	}
 	var err error
-	switch f.renamed, err = ParseRename(f.rename); {
+	switch f.renamed, err = parseRename(f.rename); {
 	case err != nil:
 		return nil, clitool.AsUsage(err)
 	case f.dsn == "":
-		return nil, clitool.Usage("--dsn or %s is missing: user:password@tcp(host:3306)/database", EnvDSN)
+		return nil, clitool.Usage("--dsn or %s is missing: user:password@tcp(host:3306)/database", envDSN)
 	case f.margin < 0 || f.margin > mostMargin:
 		return nil, clitool.Usage("--margin %d: want 0 to %d", f.margin, int64(mostMargin))
 	case f.recheck < 0:
@@ -167,7 +167,7 @@ func (f *flags) check(env *clitool.Env) (*admin.Admin, error) {
 const mostMargin = 1_000_000_000_000_000
 
 // readAgain reads the tables a second time and compares.
-func (f *flags) readAgain(ctx context.Context, db *Database, began time.Time, before []Row, r *report) error {
+func (f *flags) readAgain(ctx context.Context, db *database, began time.Time, before []counterRow, r *report) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -177,14 +177,14 @@ func (f *flags) readAgain(ctx context.Context, db *Database, began time.Time, be
 	if err != nil {
 		return err
 	}
-	r.Moved = Moved(before, again.Rows)
+	r.Moved = moved(before, again.Rows)
 	return nil
 }
 
 // write writes the fragment. It has digests of secrets, so only its owner can read a file.
 func (f *flags) write(env *clitool.Env, r *report) error {
 	if f.output == "-" {
-		return Fragment(env.Out, f.source, r.BizTypes, r.Tokens)
+		return fragment(env.Out, f.source, r.BizTypes, r.Tokens)
 	}
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if f.force {
@@ -197,7 +197,7 @@ func (f *flags) write(env *clitool.Env, r *report) error {
 	if err != nil {
 		return err
 	}
-	err = Fragment(file, f.source, r.BizTypes, r.Tokens)
+	err = fragment(file, f.source, r.BizTypes, r.Tokens)
 	return errors.Join(err, file.Sync(), file.Close(), folder.Sync(filepath.Dir(f.output)))
 }
 
@@ -205,7 +205,7 @@ func (f *flags) write(env *clitool.Env, r *report) error {
 func (f *flags) show(env *clitool.Env, r *report) error {
 	bad := len(r.Moved) > 0
 	for _, item := range r.BizTypes {
-		bad = bad || item.Result == Refused || item.Result == Failed
+		bad = bad || item.Result == unfit || item.Result == failed
 	}
 	if f.output != "-" {
 		if err := env.Show(r, func(w io.Writer) error { return f.table(w, r) }); err != nil {
@@ -237,7 +237,7 @@ func (f *flags) table(w io.Writer, r *report) error {
 			name += " as " + i.Name
 		}
 		result := string(i.Result)
-		if f.dryRun && (i.Result == Created || i.Result == Raised) {
+		if f.dryRun && (i.Result == created || i.Result == raised) {
 			result = "would be " + result
 		}
 		if i.Detail != "" {
@@ -266,7 +266,7 @@ func orDash(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func has(rows []Row, name string) bool {
+func has(rows []counterRow, name string) bool {
 	for _, row := range rows {
 		if row.Name == name {
 			return true

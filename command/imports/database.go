@@ -12,15 +12,15 @@ import (
 
 // Sources that can be read.
 const (
-	Leaf   = "leaf"
-	Tinyid = "tinyid"
+	leaf   = "leaf"
+	tinyid = "tinyid"
 )
 
 // timeout bounds one reading.
 const timeout = 30 * time.Second
 
-// Database reads the tables of Leaf or Tinyid. It only reads.
-type Database struct {
+// database reads the tables of Leaf or Tinyid. It only reads.
+type database struct {
 	source string
 	db     *sql.DB
 }
@@ -31,8 +31,8 @@ var (
 	errDatabase = errors.New("the DSN names no database; want user:password@tcp(host:3306)/database")
 )
 
-// Open prepares to read. It does not connect.
-func Open(source, dsn string) (*Database, error) {
+// open prepares to read. It does not connect.
+func open(source, dsn string) (*database, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	switch {
 	case err != nil:
@@ -48,29 +48,29 @@ func Open(source, dsn string) (*Database, error) {
 	if err != nil {
 		return nil, errDSN
 	}
-	return &Database{source: source, db: sql.OpenDB(connector)}, nil
+	return &database{source: source, db: sql.OpenDB(connector)}, nil
 }
 
 // Close ends the connections.
-func (d *Database) Close() error { return d.db.Close() }
+func (d *database) Close() error { return d.db.Close() }
 
-// Read implements [Reader]. Each table is read by one statement, so its rows belong together.
-func (d *Database) Read(ctx context.Context) (t Tables, err error) {
+// Read implements [reader]. Each table is read by one statement, so its rows belong together.
+func (d *database) Read(ctx context.Context) (t content, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if d.source == Leaf {
+	if d.source == leaf {
 		t.Rows, err = d.rows(ctx, "SELECT biz_tag, max_id, step, 1, 0 FROM leaf_alloc ORDER BY biz_tag")
 	} else {
 		t.Rows, err = d.rows(ctx, "SELECT biz_type, max_id, step, delta, remainder FROM tiny_id_info ORDER BY biz_type")
 	}
-	if err == nil && d.source == Tinyid {
+	if err == nil && d.source == tinyid {
 		t.Grants, err = d.grants(ctx)
 		if server, ok := errors.AsType[*mysql.MySQLError](err); ok && server.Number == errNoTable {
 			t.Warnings, err = append(t.Warnings, "there is no table tiny_id_token, so no tokens are imported"), nil
 		}
 	}
 	if err != nil {
-		return Tables{}, explain(err)
+		return content{}, explain(err)
 	}
 	var readOnly bool
 	if err := d.db.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&readOnly); err == nil && readOnly {
@@ -80,14 +80,14 @@ func (d *Database) Read(ctx context.Context) (t Tables, err error) {
 }
 
 // rows reads the counters.
-func (d *Database) rows(ctx context.Context, query string) (list []Row, err error) {
+func (d *database) rows(ctx context.Context, query string) (list []counterRow, err error) {
 	rows, err := d.db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var row Row
+		var row counterRow
 		var maxID, step, delta, remainder sql.NullInt64
 		if err := rows.Scan(&row.Name, &maxID, &step, &delta, &remainder); err != nil {
 			return nil, err
@@ -102,14 +102,14 @@ func (d *Database) rows(ctx context.Context, query string) (list []Row, err erro
 }
 
 // grants reads the tokens of Tinyid.
-func (d *Database) grants(ctx context.Context) (list []Grant, err error) {
+func (d *database) grants(ctx context.Context) (list []grant, err error) {
 	rows, err := d.db.QueryContext(ctx, "SELECT id, token, biz_type FROM tiny_id_token ORDER BY id")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var g Grant
+		var g grant
 		if err := rows.Scan(&g.ID, &g.Token.text, &g.BizType); err != nil {
 			return nil, err
 		}

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Fragment writes the biz types and tokens as a part of a configuration.
-func Fragment(w io.Writer, source string, items []Item, tokens []Token) error {
+// fragment writes the biz types and tokens as a part of a configuration.
+func fragment(w io.Writer, source string, items []taken, tokens []token) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made by seqd import %s. Biz types of the configuration are put into the store at the first start\n", source)
 	b.WriteString("# of a node; what the store has already stays as it is.\nbizTypes:\n")
 	for _, item := range items {
-		if item.Result == Refused {
+		if item.Result == unfit {
 			fmt.Fprintf(&b, "  # %s is left out: %s\n", oneLine(item.From), oneLine(item.Detail))
 			continue
 		}

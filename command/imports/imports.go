@@ -22,8 +22,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Row is what a table says of one biz type.
-type Row struct {
+// counterRow is what a table says of one biz type.
+type counterRow struct {
 	// Name is the name in the table.
 	Name string
 	// MaxID is the highest number that belongs to a segment of a server. Valid is false for NULL.
@@ -36,45 +36,45 @@ type Row struct {
 	Delta, Remainder int64
 }
 
-// Secret is a token of Tinyid. It does not print its value.
-type Secret struct{ text string }
+// hidden is a token of Tinyid. It does not print its value.
+type hidden struct{ text string }
 
 // String hides the secret.
-func (Secret) String() string { return "(secret)" }
+func (hidden) String() string { return "(secret)" }
 
 // GoString hides the secret.
-func (Secret) GoString() string { return "(secret)" }
+func (hidden) GoString() string { return "(secret)" }
 
-// Grant is a row of the tokens of Tinyid.
-type Grant struct {
+// grant is a row of the tokens of Tinyid.
+type grant struct {
 	ID      int64
-	Token   Secret
+	Token   hidden
 	BizType string
 }
 
-// Tables is what was read from a database at one time.
-type Tables struct {
-	Rows   []Row
-	Grants []Grant
+// content is what was read from a database at one time.
+type content struct {
+	Rows   []counterRow
+	Grants []grant
 	// Warnings say what may be wrong with the reading.
 	Warnings []string
 }
 
-// Reader reads the tables of a service.
-type Reader interface {
-	Read(ctx context.Context) (Tables, error)
+// reader reads the tables of a service.
+type reader interface {
+	Read(ctx context.Context) (content, error)
 }
 
-// Options say how definitions are made.
-type Options struct {
+// options say how definitions are made.
+type options struct {
 	// Margin is how many numbers are left free above max_id.
 	Margin int64
 	// Rename gives biz types another name, by their name in the table.
 	Rename map[string]string
 }
 
-// Item is a biz type of the plan, and what became of it.
-type Item struct {
+// taken is a biz type of the plan, and what became of it.
+type taken struct {
 	// From is the name in the table, and Name that of the biz type.
 	From string `json:"from"`
 	Name string `json:"name,omitempty"`
@@ -87,28 +87,28 @@ type Item struct {
 	Increment int64 `json:"increment,omitempty"`
 	Offset    int64 `json:"offset,omitempty"`
 	// Result is one of those below.
-	Result Result `json:"result"`
+	Result outcome `json:"result"`
 	// Detail says why.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Result is what became of a biz type.
-type Result string
+// outcome is what became of a biz type.
+type outcome string
 
 // Results.
 const (
-	// Planned means that nothing was done yet.
-	Planned Result = "planned"
-	// Refused means that the row cannot be imported.
-	Refused Result = "refused"
-	// Created means that the biz type was created, or would be by a dry run.
-	Created Result = "created"
-	// Raised means that the start of a biz type was raised, or would be.
-	Raised Result = "raised"
-	// Unchanged means that the biz type exists and begins above all.
-	Unchanged Result = "unchanged"
-	// Failed means that the service refused, or that it is not known what it did.
-	Failed Result = "failed"
+	// planned means that nothing was done yet.
+	planned outcome = "planned"
+	// unfit means that the row cannot be imported.
+	unfit outcome = "refused"
+	// created means that the biz type was created, or would be by a dry run.
+	created outcome = "created"
+	// raised means that the start of a biz type was raised, or would be.
+	raised outcome = "raised"
+	// unchanged means that the biz type exists and begins above all.
+	unchanged outcome = "unchanged"
+	// failed means that the service refused, or that it is not known what it did.
+	failed outcome = "failed"
 )
 
 // Bounds of what is imported.
@@ -121,14 +121,14 @@ const (
 	mostIncrement = 65_535
 )
 
-// Plan makes the definitions of rows. Rows that cannot be imported are refused, and say why. Of
+// plan makes the definitions of rows. Rows that cannot be imported are refused, and say why. Of
 // rows that would share a biz type none is imported: it would begin below what another of them
 // issued.
-func Plan(rows []Row, o Options) []Item {
-	items, sharing := make([]Item, 0, len(rows)), make(map[string][]string)
+func plan(rows []counterRow, o options) []taken {
+	items, sharing := make([]taken, 0, len(rows)), make(map[string][]string)
 	for _, row := range rows {
 		name := cmp.Or(o.Rename[row.Name], row.Name)
-		items = append(items, Item{From: row.Name, Name: name, MaxID: row.MaxID, Result: Planned})
+		items = append(items, taken{From: row.Name, Name: name, MaxID: row.MaxID, Result: planned})
 		sharing[name] = append(sharing[name], row.Name)
 	}
 	for i := range items {
@@ -138,7 +138,7 @@ func Plan(rows []Row, o Options) []Item {
 			err = alone(item.From, sharing[item.Name])
 		}
 		if err != nil {
-			item.Result, item.Detail, item.Start, item.Step, item.Increment, item.Offset = Refused, err.Error(), 0, 0, 0, 0
+			item.Result, item.Detail, item.Start, item.Step, item.Increment, item.Offset = unfit, err.Error(), 0, 0, 0, 0
 		}
 	}
 	return items
@@ -159,7 +159,7 @@ func alone(row string, sharing []string) error {
 
 // define sets start, step, increment and offset. The other databases of a biz type that several share
 // issue other remainders, so that they need not be known.
-func (i *Item) define(row Row, margin int64) error {
+func (i *taken) define(row counterRow, margin int64) error {
 	if err := seqd.CheckName(i.Name); err != nil {
 		text := err.Error()
 		if known, ok := errors.AsType[*seqd.Error](err); ok {
@@ -178,7 +178,7 @@ func (i *Item) define(row Row, margin int64) error {
 	if highest > seqd.MaxNumber-leastLeft*row.Delta-margin-1 {
 		return fmt.Errorf("its max_id is %d, and the largest number of a segment is %d: less than %d would be left above it", row.MaxID, int64(seqd.MaxNumber), leastLeft)
 	}
-	// Tinyid takes step numbers at a time and issues one in delta of them.
+	// tinyid takes step numbers at a time and issues one in delta of them.
 	i.Start, i.Step = highest+margin+1, min((max(row.Step, 0)+row.Delta-1)/row.Delta, mostStep)
 	if row.Delta > 1 {
 		i.Increment, i.Offset = row.Delta, row.Remainder
@@ -186,9 +186,9 @@ func (i *Item) define(row Row, margin int64) error {
 	return nil
 }
 
-// Moved compares two readings, and returns a text for each biz type that was allocated from between
+// moved compares two readings, and returns a text for each biz type that was allocated from between
 // them, was added or was removed.
-func Moved(before, after []Row) (texts []string) {
+func moved(before, after []counterRow) (texts []string) {
 	was, now := highest(before), highest(after)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		switch id, ok := now[name]; {
@@ -207,7 +207,7 @@ func Moved(before, after []Row) (texts []string) {
 }
 
 // highest returns the highest max_id of each name.
-func highest(rows []Row) map[string]int64 {
+func highest(rows []counterRow) map[string]int64 {
 	ids := make(map[string]int64)
 	for _, r := range rows {
 		if id, ok := ids[r.Name]; !ok || r.MaxID > id {
@@ -217,8 +217,8 @@ func highest(rows []Row) map[string]int64 {
 	return ids
 }
 
-// ParseRename reads a flag such as old=new.
-func ParseRename(texts []string) (map[string]string, error) {
+// parseRename reads a flag such as old=new.
+func parseRename(texts []string) (map[string]string, error) {
 	names := make(map[string]string, len(texts))
 	for _, text := range texts {
 		from, to, ok := strings.Cut(text, "=")

@@ -18,13 +18,13 @@ func TestSpacedRows(t *testing.T) {
 		r := row("order", random.Int64N(1_000_000), random.Int64N(5000))
 		r.Delta = 1 + random.Int64N(1+random.Int64N(mostIncrement))
 		r.Remainder = random.Int64N(r.Delta)
-		item := Plan([]Row{r}, Options{})[0]
+		item := plan([]counterRow{r}, options{})[0]
 		s := segment.DefaultSettings()
 		s.Start, s.Increment, s.Offset = item.Start, max(1, item.Increment), item.Offset
 		if item.Step > 0 {
 			s.Step = item.Step
 		}
-		if problems := s.Validate(); item.Result != Planned || problems != nil {
+		if problems := s.Validate(); item.Result != planned || problems != nil {
 			t.Fatalf("%+v: %+v, %v", r, item, problems)
 		}
 		first, last := s.Traits().First, s.Traits().Last
@@ -38,7 +38,7 @@ func TestSpacedFragment(t *testing.T) {
 	r := row("order", 1000, 300)
 	r.Delta, r.Remainder = 3, 2
 	var b strings.Builder
-	must.Do(t, Fragment(&b, "tinyid", Plan([]Row{r, row("user", 5, 10)}, Options{}), nil))
+	must.Do(t, fragment(&b, "tinyid", plan([]counterRow{r, row("user", 5, 10)}, options{}), nil))
 	for _, want := range []string{
 		`- {name: "order", strategy: segment, start: 1001, step: 100, increment: 3, offset: 2, reset: never}`,
 		`- {name: "user", strategy: segment, start: 6, step: 10, reset: never}`,

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Token is a token of the configuration. It has the SHA-256 of a secret, and not the secret.
-type Token struct {
+// token is a token of the configuration. It has the SHA-256 of a secret, and not the secret.
+type token struct {
 	Name   string   `json:"name"`
 	Sha256 string   `json:"-"`
 	Scopes []string `json:"scopes"`
@@ -20,19 +20,19 @@ const (
 	longestSecret = 256
 )
 
-// TokensOf makes tokens of grants. Each allows the biz types that are imported under their names. Its
+// tokensOf makes tokens of grants. Each allows the biz types that are imported under their names. Its
 // name is made of the lowest ID of its rows, so that it stays the same. refused says which rows have
 // no token, and why.
-func TokensOf(grants []Grant, items []Item) (tokens []Token, refused []string) {
+func tokensOf(grants []grant, items []taken) (tokens []token, refused []string) {
 	names := make(map[string]string)
 	for _, item := range items {
-		if item.Result != Refused {
+		if item.Result != unfit {
 			names[item.From] = item.Name
 		}
 	}
 	grants = slices.Clone(grants)
-	slices.SortFunc(grants, func(a, b Grant) int { return int(min(max(a.ID-b.ID, -1), 1)) })
-	index := make(map[Secret]int)
+	slices.SortFunc(grants, func(a, b grant) int { return int(min(max(a.ID-b.ID, -1), 1)) })
+	index := make(map[hidden]int)
 	for _, g := range grants {
 		name, known := names[g.BizType]
 		switch {
@@ -48,7 +48,7 @@ func TokensOf(grants []Grant, items []Item) (tokens []Token, refused []string) {
 			i = len(tokens)
 			index[g.Token] = i
 			digest := sha256.Sum256([]byte(g.Token.text))
-			tokens = append(tokens, Token{Name: fmt.Sprintf("tinyid-%d", g.ID), Sha256: hex.EncodeToString(digest[:])})
+			tokens = append(tokens, token{Name: fmt.Sprintf("tinyid-%d", g.ID), Sha256: hex.EncodeToString(digest[:])})
 		}
 		scope := "issue:" + name
 		if slices.Contains(tokens[i].Scopes, scope) {
@@ -64,7 +64,7 @@ func TokensOf(grants []Grant, items []Item) (tokens []Token, refused []string) {
 }
 
 // usable reports whether a secret can be sent in a header.
-func usable(s Secret) bool {
+func usable(s hidden) bool {
 	for _, c := range []byte(s.text) {
 		if c <= ' ' || c > '~' {
 			return false

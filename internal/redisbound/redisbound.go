@@ -37,18 +37,18 @@ const (
 	longestLine, longestMessage = 64 << 10, 4 << 10
 )
 
-// ErrAnswer is returned by a connection whose server sent what no answer of Redis is, or too much.
-var ErrAnswer = errors.New("the answer of Redis cannot be used")
+// errAnswer is returned by a connection whose server sent what no answer of Redis is, or too much.
+var errAnswer = errors.New("the answer of Redis cannot be used")
 
-// answerError is an ErrAnswer. It does not wrap ErrAnswer, because the client unwraps the first
+// answerError is an errAnswer. It does not wrap errAnswer, because the client unwraps the first
 // error of a connection, and what is wrong would be lost.
 type answerError string
 
 // Error implements [error].
-func (e answerError) Error() string { return ErrAnswer.Error() + ": " + string(e) }
+func (e answerError) Error() string { return errAnswer.Error() + ": " + string(e) }
 
-// Is makes it an ErrAnswer.
-func (e answerError) Is(target error) bool { return target == ErrAnswer }
+// Is makes it an errAnswer.
+func (e answerError) Is(target error) bool { return target == errAnswer }
 
 // ErrFull is returned by a connection that the server refuses because it has too many. The client
 // would take that for the answer to its HELLO, and go on. Nothing was run.

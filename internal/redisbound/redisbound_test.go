@@ -106,7 +106,7 @@ func TestOthersEnd(t *testing.T) {
 			if part == 1 && len(c.sent) > 1000 {
 				continue
 			}
-			if got, err := read(&b, c.sent, part, c.after); !errors.Is(err, ErrAnswer) {
+			if got, err := read(&b, c.sent, part, c.after); !errors.Is(err, errAnswer) {
 				t.Errorf("%s in parts of %d: %d bytes, %v", name, part, len(got), err)
 			}
 			if held := b.held.Load(); held != 0 {
@@ -133,7 +133,7 @@ func TestTogether(t *testing.T) {
 		}
 		first, firstEnded := begin()
 		second, secondEnded := begin()
-		if _, ended := begin(); !errors.Is(<-ended, ErrAnswer) {
+		if _, ended := begin(); !errors.Is(<-ended, errAnswer) {
 			t.Error("a third answer was not refused")
 		}
 		first.Close()

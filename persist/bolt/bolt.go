@@ -29,8 +29,8 @@ var (
 	documentsBucket = []byte("documents")
 )
 
-// Format is the format of the store's file. A file of another format is refused.
-const Format = 2
+// fileFormat is the format of the store's file. A file of another format is refused.
+const fileFormat = 2
 
 // content says what a data file holds.
 type content struct {
@@ -40,7 +40,7 @@ type content struct {
 }
 
 func storeContent() content {
-	return content{[][]byte{countersBucket, slotsBucket, documentsBucket}, Format, counterAdvice}
+	return content{[][]byte{countersBucket, slotsBucket, documentsBucket}, fileFormat, counterAdvice}
 }
 
 func formatValue(version int) []byte { return []byte(strconv.Itoa(version)) }

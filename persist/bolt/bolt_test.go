@@ -150,13 +150,13 @@ func TestOpenRefuses(t *testing.T) {
 		must.Do(t, errors.Join(s.writer.do(t.Context(), change), s.Close()))
 		return path
 	}
-	for format, why := range map[string]string{fmt.Sprint(Format + 1): "newer", "1": "start a build of November 2026", "0": "cannot be read", "x": "cannot be read"} {
+	for format, why := range map[string]string{fmt.Sprint(fileFormat + 1): "newer", "1": "start a build of November 2026", "0": "cannot be read", "x": "cannot be read"} {
 		t.Run("the format "+format, func(t *testing.T) {
 			path := changed(func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, []byte(format)) })
 			if err := refuses(t, path, why); errors.Is(err, persist.ErrNewer) != (why == "newer") || errors.Is(err, persist.ErrOlder) != (format == "1") {
 				t.Errorf("error %v", err)
 			}
-			if done, err := Compact(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); err == nil || len(done) != 0 {
+			if done, err := compactFile(Options{Path: path, LockTimeout: time.Second, Now: time.Now}); err == nil || len(done) != 0 {
 				t.Errorf("it was compacted: %v, %v", done, err)
 			}
 		})

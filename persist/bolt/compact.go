@@ -22,12 +22,12 @@ const compactSuffix = ".compact"
 // compactBatch is how many bytes are copied in one transaction.
 const compactBatch = 16 << 20
 
-// Compact replaces the store's file, and that of the history if there is one, by copies without
+// compactFile replaces the store's file, and that of the history if there is one, by copies without
 // free pages. Other processes are kept out meanwhile. It returns what it did, even with an error.
 //
 // A crash at any moment leaves the whole old file or the whole new one, and maybe a file whose name
 // ends in ".compact", which the next call replaces.
-func Compact(opts Options) (done []driver.Compacted, err error) {
+func compactFile(opts Options) (done []driver.Compacted, err error) {
 	files := []struct {
 		suffix  string
 		content content

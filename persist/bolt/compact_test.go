@@ -69,14 +69,14 @@ func TestCompact(t *testing.T) {
 	before := size()
 	linked := opts
 	linked.Path = link
-	done, err := Compact(linked)
+	done, err := compactFile(linked)
 	if err != nil || len(done) != 1 || done[0].Path != link || done[0].Before != before || done[0].After != size() || done[0].After > before/3 || done[0].Records != 4 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Error("the link has gone")
 	}
-	if done, err := Compact(opts); err != nil || len(done) != 2 || done[1].Path != opts.Path+historySuffix || done[1].Records != 2 {
+	if done, err := compactFile(opts); err != nil || len(done) != 2 || done[1].Path != opts.Path+historySuffix || done[1].Records != 2 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	if left, err := filepath.Glob(opts.Path + "*" + compactSuffix); err != nil || len(left) != 0 {
@@ -100,7 +100,7 @@ func TestCompactKilled(t *testing.T) {
 	for _, path := range left {
 		again := opts
 		again.Path = path
-		if _, err := Compact(again); err != nil { // also where a file was left
+		if _, err := compactFile(again); err != nil { // also where a file was left
 			t.Error(err)
 		}
 		holds(t, path)
@@ -111,7 +111,7 @@ func TestCompactKilled(t *testing.T) {
 func TestCompactedWithRottenMetaPage(t *testing.T) {
 	for _, page := range []int64{0, 1} {
 		opts := bloated(t)
-		must.Get(Compact(opts))(t)
+		must.Get(compactFile(opts))(t)
 		f, err := os.OpenFile(opts.Path, os.O_RDWR, 0)
 		must.Do(t, err)
 		_, err = f.WriteAt([]byte{0xff}, page*int64(os.Getpagesize())+16+40)
@@ -124,18 +124,18 @@ func TestCompactRefuses(t *testing.T) {
 	opts := bloated(t)
 	missing := opts
 	missing.Path += ".none"
-	if done, err := Compact(missing); !errors.Is(err, os.ErrNotExist) || len(done) != 0 || strings.Contains(err.Error(), "create") {
+	if done, err := compactFile(missing); !errors.Is(err, os.ErrNotExist) || len(done) != 0 || strings.Contains(err.Error(), "create") {
 		t.Errorf("a file that is not there: %v, %v", done, err)
 	}
 	must.Is(t, must.Err(os.Stat(missing.Path)), os.ErrNotExist, "it was made")
 	inTheWay := opts.Path + compactSuffix
 	must.Do(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
-	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "remove "+inTheWay) {
+	if done, err := compactFile(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "remove "+inTheWay) {
 		t.Errorf("a folder is in the way: %v, %v", done, err)
 	}
 	must.Do(t, os.RemoveAll(inTheWay))
 	s := open(t, opts.Path)
-	if done, err := Compact(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "another process is using it") {
+	if done, err := compactFile(opts); err == nil || len(done) != 0 || !strings.Contains(err.Error(), "another process is using it") {
 		t.Errorf("a file in use: %v, %v", done, err)
 	}
 	must.Do(t, s.Close())
@@ -162,7 +162,7 @@ func TestCompactRefuses(t *testing.T) {
 	must.Get(s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1}))(t)
 	newer := func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(formatKey, formatValue(99)) }
 	must.Do(t, errors.Join(s.writer.do(t.Context(), newer), s.history.writer.do(t.Context(), newer), s.Close()))
-	must.Is(t, must.Err(Compact(opts)), persist.ErrNewer)
+	must.Is(t, must.Err(compactFile(opts)), persist.ErrNewer)
 	s.history.closed, s.history.writer = false, nil
 	must.Is(t, must.Err(s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 1})), persist.ErrNewer)
 }

@@ -38,7 +38,7 @@ func (s *Settings) File() string { return s.Path }
 
 // Compact implements [driver.File].
 func (s *Settings) Compact() ([]driver.Compacted, error) {
-	return Compact(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: time.Now})
+	return compactFile(Options{Path: s.Path, LockTimeout: s.LockTimeout, Now: time.Now})
 }
 
 // Place implements [driver.Settings].
@@ -74,7 +74,7 @@ func (s *Settings) Examine(ctx context.Context, e driver.Examination) (readable 
 		e.Add(driver.Fail, e.Key, "restore a backup; see docs/OPERATIONS.md", "%v", e.Err)
 		return false
 	}
-	e.OK(e.Key, "%s is of format %d and no process has it", s.Path, Format)
+	e.OK(e.Key, "%s is of format %d and no process has it", s.Path, fileFormat)
 	switch files, answers, err := e.Store.(*Store).InspectAnswers(); {
 	case err != nil:
 		e.Add(driver.Fail, e.Key, "restore the folder, or remove it as a whole; see docs/IDEMPOTENCY.md",

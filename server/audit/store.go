@@ -18,8 +18,8 @@ import (
 const (
 	// kind is the kind of the documents, one for each line.
 	kind = "audit"
-	// Retention is how long a line is kept.
-	Retention = 30 * 24 * time.Hour
+	// retention is how long a line is kept.
+	retention = 30 * 24 * time.Hour
 	// batchPause is how long lines wait for others, to be written together. retryPause is the pause
 	// after a failure.
 	batchPause = 200 * time.Millisecond
@@ -144,7 +144,7 @@ func (l *Log) document(e *entry) persist.Document {
 	}
 	return persist.Document{
 		Kind: kind, Key: fmt.Sprintf("%013d.%08x.%s", latest-min(max(0, ms), latest), math.MaxUint32-e.number, s.ID),
-		Revision: 1, Body: string(body), Timestamp: ms, Expires: max(1, ms+Retention.Milliseconds()),
+		Revision: 1, Body: string(body), Timestamp: ms, Expires: max(1, ms+retention.Milliseconds()),
 	}
 }
 

@@ -19,8 +19,8 @@ const (
 	FromConfig = "config"
 )
 
-// Hidden is what the value of a secret setting reads as.
-const Hidden = "(secret)"
+// hidden is what the value of a secret setting reads as.
+const hidden = "(secret)"
 
 // definitionPath precedes the keys of a definition while it is decoded.
 const definitionPath = "definition"
@@ -99,17 +99,17 @@ func object(text []byte) (map[string]any, error) {
 
 var errNoObject = errors.New("it is not one JSON object")
 
-// Hide returns a definition with [Hidden] in place of every secret.
+// Hide returns a definition with [hidden] in place of every secret.
 func (c *Config) Hide(text []byte) ([]byte, error) {
 	tree, err := object(text)
 	if err != nil {
 		return nil, err
 	}
-	eachSecret(tree, func(_ string, section map[string]any, key string) { section[key] = Hidden })
+	eachSecret(tree, func(_ string, section map[string]any, key string) { section[key] = hidden })
 	return json.Marshal(tree)
 }
 
-// Reveal returns a definition in which every secret that reads [Hidden] has the value from the same
+// Reveal returns a definition in which every secret that reads [hidden] has the value from the same
 // place in before. A secret that has none there is an error with its path.
 func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	tree, err := object(text)
@@ -123,13 +123,13 @@ func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 			return nil, err
 		}
 		eachSecret(old, func(path string, section map[string]any, key string) {
-			known[path], section[key] = section[key], Hidden
+			known[path], section[key] = section[key], hidden
 		})
 		unclear = lookAlikes(tree, old)
 	}
 	var missing []string
 	eachSecret(tree, func(path string, section map[string]any, key string) {
-		if section[key] != Hidden {
+		if section[key] != hidden {
 			return
 		}
 		value, ok := known[path]
@@ -140,7 +140,7 @@ func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	})
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("%s reads %s, which means the stored value; but none is stored at this place, or it could be that of another item of the same name: "+
-			"give the value", strings.Join(missing, ", "), Hidden)
+			"give the value", strings.Join(missing, ", "), hidden)
 	}
 	return json.Marshal(tree)
 }

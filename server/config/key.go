@@ -15,15 +15,15 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// EnvPrefix begins the name of every environment variable that is read.
-const EnvPrefix = "SEQD_"
+// envPrefix begins the name of every environment variable that is read.
+const envPrefix = "SEQD_"
 
 // testPrefix begins variables that belong to the tests.
-const testPrefix = EnvPrefix + "TEST_"
+const testPrefix = envPrefix + "TEST_"
 
 // clientPrefix begins variables that belong to commands which talk to a running service, such as
 // SEQD_CLIENT_ADDR. They are no part of the configuration.
-const clientPrefix = EnvPrefix + "CLIENT_"
+const clientPrefix = envPrefix + "CLIENT_"
 
 // bizTypesKey is the one key of the outermost section that holds a list of sections.
 const bizTypesKey = "bizTypes"
@@ -70,7 +70,7 @@ func (k Key) assign(field reflect.Value, raw any) error {
 
 // Env is the environment variable that sets the key.
 func (k Key) Env() string {
-	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))
 }
 
 // Text is the default as it is written in a configuration.

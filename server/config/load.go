@@ -150,7 +150,7 @@ func (l *loader) environment(env []string) {
 	}
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, testPrefix) || strings.HasPrefix(name, clientPrefix) {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, testPrefix) || strings.HasPrefix(name, clientPrefix) {
 			continue
 		}
 		source := "environment variable " + name
@@ -171,7 +171,7 @@ func (l *loader) environment(env []string) {
 // listOf returns where the list goes that an environment variable gives as JSON, or nil if it gives
 // none.
 func (l *loader) listOf(env string) *any {
-	if env == EnvPrefix+strings.ToUpper(bizTypesKey) {
+	if env == envPrefix+strings.ToUpper(bizTypesKey) {
 		return &l.bizTypes
 	}
 	for i := range l.lists {

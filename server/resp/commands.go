@@ -167,7 +167,7 @@ func (c *conn) noteRefused(i int, token string, code seqd.Code) {
 // nameOf returns the name of the command with an index.
 func (t *table) nameOf(i int) string {
 	if i == len(t.list) {
-		return OtherCommands
+		return otherCommands
 	}
 	return t.list[i].name
 }

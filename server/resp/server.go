@@ -44,13 +44,13 @@ type Options struct {
 // Metrics counts commands. It is safe for concurrent use.
 type Metrics interface {
 	// Command returns the function that counts the answers to a command, such as INCR, or
-	// [OtherCommands]. code is "" for a good answer. It is called for each command, so it must be
+	// [otherCommands]. code is "" for a good answer. It is called for each command, so it must be
 	// fast.
 	Command(name string) (count func(code seqd.Code, n int))
 }
 
-// OtherCommands is the name of all commands that the package does not know.
-const OtherCommands = "other"
+// otherCommands is the name of all commands that the package does not know.
+const otherCommands = "other"
 
 // Server serves the Redis protocol: [New], [Server.Serve], [Server.Shutdown]. It is safe for
 // concurrent use.
@@ -77,7 +77,7 @@ type Server struct {
 func New(opts Options) *Server {
 	s := &Server{opts: opts, gate: opts.Gate, table: newTable(), linger: lingerTime, conns: make(map[*conn]struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	for _, name := range append(CommandNames(), OtherCommands) {
+	for _, name := range append(CommandNames(), otherCommands) {
 		count := func(seqd.Code, int) {}
 		if opts.Metrics != nil {
 			count = opts.Metrics.Command(name)
