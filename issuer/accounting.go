@@ -86,7 +86,7 @@ func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *seqd
 	if len(a.Gaps) == 0 || !i.reset.Fits(a.Period) || !slices.ContainsFunc(i.chain, func(plug *chainPlugin) bool { return plug.Rewrites }) {
 		return
 	}
-	w := &waits{patience: is.patience}
+	w := &waits{pluginTimeout: is.pluginTimeout}
 	show := func(made time.Time) []string {
 		call := &seqd.Call{BizType: i.name, Key: key, Replayed: true}
 		call.Sequence.In(a.Period)
@@ -143,7 +143,7 @@ func (is *Issuer) account(ctx context.Context, call *seqd.Call, f func(context.C
 			return nil
 		}
 		call.Replayed = true
-		return is.showAll(ctx, i, call, &waits{patience: is.patience})
+		return is.showAll(ctx, i, call, &waits{pluginTimeout: is.pluginTimeout})
 	})
 	if err != nil {
 		call.Sequence.Reset()
@@ -168,7 +168,7 @@ func (is *Issuer) withLedger(ctx context.Context, bizType, key string, f func(co
 // with calls f with the instance of a biz type, initialised. It calls it again if the instance was
 // stopped because another one replaces it.
 func (is *Issuer) with(ctx context.Context, bizType string, f func(context.Context, *instance) error) error {
-	w := waits{patience: is.patience}
+	w := waits{pluginTimeout: is.pluginTimeout}
 	for {
 		s, i, err := is.admit(ctx, bizType, &w, false)
 		if err != nil {

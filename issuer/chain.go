@@ -33,9 +33,9 @@ func newChain(plugins []seqd.BoundPlugin) []*chainPlugin {
 
 // waits is how long one call may still wait, for plugins and for its biz type.
 type waits struct {
-	patience time.Duration // with all plugins that may block
-	deadline time.Time     // for plugins that may block; zero before the first
-	until    time.Time     // deadline for the biz type to be initialised or changed; zero before
+	pluginTimeout time.Duration // for all plugins that may block
+	deadline      time.Time     // for plugins that may block; zero before the first
+	until         time.Time     // deadline for the biz type to be initialised or changed; zero before
 }
 
 func (w *waits) before(ctx context.Context, plug *chainPlugin, call *seqd.Call) error {
@@ -103,7 +103,7 @@ func (w *waits) apart(ctx context.Context, plug *chainPlugin, call *seqd.Call, f
 		return &seqd.Error{Code: seqd.CodeTimeout, Detail: "plugin " + plug.Name + " hangs", RetryAfter: time.Second}
 	}
 	if w.deadline.IsZero() {
-		w.deadline = time.Now().Add(w.patience)
+		w.deadline = time.Now().Add(w.pluginTimeout)
 	}
 	late, cancel := context.WithDeadline(ctx, w.deadline)
 	defer cancel()

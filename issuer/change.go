@@ -83,13 +83,13 @@ func (is *Issuer) settled(ctx context.Context, name string, w *waits) (s *slot, 
 
 // wait waits until a change has ended, or as long as requests do.
 func (is *Issuer) wait(ctx context.Context, c *change, w *waits) error {
-	patience := w.timer()
+	tooLong := w.timer()
 	select {
 	case <-c.ended:
 		return nil
 	case <-is.changes.ended:
 		return errStopping
-	case <-patience:
+	case <-tooLong:
 		return errChanging
 	case <-ctx.Done():
 		return seqd.AsError(ctx.Err())

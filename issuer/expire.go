@@ -35,7 +35,7 @@ func (is *Issuer) hearExpiries(i *instance) {
 
 // expired tells the rejection handlers of an instance that a reservation expired.
 func (is *Issuer) expired(i *instance, e seqd.Expiry) {
-	ctx, cancel := context.WithTimeout(context.Background(), is.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), is.pluginTimeout)
 	defer cancel()
 	call := &seqd.Call{
 		BizType: i.name, Count: e.Count, Key: e.Key, Want: seqd.ReservedNumbers,
@@ -46,7 +46,7 @@ func (is *Issuer) expired(i *instance, e seqd.Expiry) {
 		return // its handlers are closed
 	}
 	defer i.leave()
-	w := waits{patience: is.patience}
+	w := waits{pluginTimeout: is.pluginTimeout}
 	for _, plug := range i.chain {
 		if plug.rejected == nil {
 			continue

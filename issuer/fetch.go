@@ -69,13 +69,13 @@ func (is *Issuer) fetch(ctx context.Context, name string, w *waits) error {
 		return err
 	}
 	f := is.join(name)
-	patience := w.timer()
+	tooLong := w.timer()
 	select {
 	case <-f.done:
 		return f.err
 	case <-is.changes.ended:
 		return errStopping
-	case <-patience:
+	case <-tooLong:
 		return errFetching
 	case <-ctx.Done():
 		return seqd.AsError(ctx.Err())

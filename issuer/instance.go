@@ -17,17 +17,17 @@ import (
 // holds it until a change replaces it.
 type instance struct {
 	// First what issuing reads, in one cache line.
-	ready    atomic.Bool // phase is ready
-	used     atomic.Bool // since it was last asked whether it is idle
-	late     bool        // it was put, not given at the start
-	closes   bool        // some plugin is a Closer: calls are counted while they are in the chain
-	aside    bool        // see Definition
-	form     Form        // of its IDs
-	keyed    bool        // see [seqd.Traits]
-	reset    seqd.Reset  // see [seqd.Traits]
-	chain    []*chainPlugin
-	strategy seqd.Strategy // nil if there are only plugins, which show what they know
-	name     string
+	ready        atomic.Bool // phase is ready
+	used         atomic.Bool // since it was last asked whether it is idle
+	late         bool        // it was put, not given at the start
+	closes       bool        // some plugin is a Closer: calls are counted while they are in the chain
+	onlyDegrades bool        // see [Definition]
+	form         Form        // of its IDs
+	keyed        bool        // see [seqd.Traits]
+	reset        seqd.Reset  // see [seqd.Traits]
+	chain        []*chainPlugin
+	strategy     seqd.Strategy // nil if there are only plugins, which show what they know
+	name         string
 
 	can      issuing // of the strategy
 	most     int     // numbers of one call; see [seqd.CountLimiter]
@@ -60,7 +60,7 @@ type attempt struct {
 func (is *Issuer) newInstance(d Definition) *instance {
 	can, traits := abilitiesOf(d.Strategy, d.BizType.Settings), seqd.TraitsOf(d.BizType.Settings)
 	i := &instance{
-		aside: d.Aside, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
+		onlyDegrades: d.OnlyDegrades, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
 		can: can.issuing, most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows,
 		keyed: traits.Keyed, reset: traits.Calendar.Reset, increment: traits.Increment, offset: traits.Offset,
 	}

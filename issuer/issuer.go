@@ -20,10 +20,10 @@ type Definition struct {
 	BizType seqd.BizType
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected seqd.RejectedHandler
-	// Aside is true if the biz type was defined while nodes served. If its definition cannot be used
-	// here ([seqd.CodeConflict]), the node is degraded and not unready, because one mistake of an
-	// administrator must not take every node out of service.
-	Aside bool
+	// OnlyDegrades is true if the biz type was defined while nodes served. If its definition cannot
+	// be used here ([seqd.CodeConflict]), the node is degraded and not unready, because one mistake of
+	// an administrator must not take every node out of service.
+	OnlyDegrades bool
 	// Claim checks the definition against the record of the biz type in the store. strategy.NewClaim
 	// makes a Claim. Without one nothing checks that the definition fits the numbers that earlier
 	// processes issued, and a counter that the store has lost begins again. The log warns once.
@@ -59,20 +59,20 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// pluginTimeout is the default of [Options].PluginTimeout.
-const pluginTimeout = 5 * time.Second
+// defaultPluginTimeout is the default of [Options].PluginTimeout.
+const defaultPluginTimeout = 5 * time.Second
 
 // Issuer issues the numbers of many biz types. It is safe for concurrent use.
 type Issuer struct {
-	names    names
-	changes  changes
-	opener   opener
-	fetcher  fetcher
-	rejected seqd.RejectedHandler
-	observer seqd.Observer
-	latency  seqd.LatencyObserver // the observer, nil if it is none
-	log      *slog.Logger
-	patience time.Duration // with plugins
+	names         names
+	changes       changes
+	opener        opener
+	fetcher       fetcher
+	rejected      seqd.RejectedHandler
+	observer      seqd.Observer
+	latency       seqd.LatencyObserver // the observer, nil if it is none
+	log           *slog.Logger
+	pluginTimeout time.Duration // see [Options]
 	// unclaimed warns of the first biz type without a Claim.
 	unclaimed sync.Once
 }
@@ -81,7 +81,7 @@ type Issuer struct {
 // is wrong. New does no I/O: see [Issuer.Init].
 func New(definitions []Definition, opts Options) (*Issuer, error) {
 	is := &Issuer{
-		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, patience: cmp.Or(opts.PluginTimeout, pluginTimeout),
+		rejected: opts.Rejected, observer: opts.Observer, log: opts.Log, pluginTimeout: cmp.Or(opts.PluginTimeout, defaultPluginTimeout),
 		changes: changes{ended: make(chan struct{})},
 	}
 	if is.log == nil {
@@ -177,7 +177,7 @@ func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 // issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
 // instance first, it issues from the next one. It returns the slot that it has found last.
 func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, error) {
-	p := progress{call: call, waits: waits{patience: is.patience}}
+	p := progress{call: call, waits: waits{pluginTimeout: is.pluginTimeout}}
 	for {
 		i := s.enter()
 		if i == nil {

@@ -88,7 +88,7 @@ func (is *Issuer) abandoned(i *instance, m undelivered, why error) {
 	case m.kept: // a repeated request gets them
 	case m.reservation != "":
 		// not the caller's context: it may have ended
-		ctx, cancel := context.WithTimeout(context.Background(), is.patience)
+		ctx, cancel := context.WithTimeout(context.Background(), is.pluginTimeout)
 		defer cancel()
 		err = m.ledger.Release(ctx, seqd.Settlement{ID: m.reservation, Admin: true})
 	default:

@@ -84,7 +84,7 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*seqd.Call, errs []error
 	if valid == 0 {
 		return
 	}
-	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, waits: waits{patience: is.patience}}
+	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, waits: waits{pluginTimeout: is.pluginTimeout}}
 	if is.latency == nil {
 		p.run(ctx)
 		return
@@ -177,7 +177,7 @@ func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	}
 	m := &p.members[k]
 	m.resume()
-	*m = progress{call: p.calls[k], waits: waits{patience: p.patience, deadline: m.waits.deadline}}
+	*m = progress{call: p.calls[k], waits: waits{pluginTimeout: p.pluginTimeout, deadline: m.waits.deadline}}
 	err := m.before(ctx, i)
 	if err == nil {
 		m.pause()

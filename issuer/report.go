@@ -60,9 +60,9 @@ func (is *Issuer) cutOff() bool {
 
 // Serves reports whether the node should get requests: every biz type that the issuer was given had
 // its first chance to start, and not everything is unready. A biz type that is disabled, stands
-// still after a failover of the store, or is made bearable by [Definition].Aside does not keep
-// requests away by itself: callers get the reason from the node. Serves does no I/O and is safe for
-// concurrent use.
+// still after a failover of the store, or is made bearable by [Definition].OnlyDegrades does not
+// keep requests away by itself: callers get the reason from the node. Serves does no I/O and is
+// safe for concurrent use.
 func (is *Issuer) Serves() bool {
 	issues, unready := false, len(is.fetcher.unreadNow()) > 0
 	for _, s := range is.names.all() {
@@ -88,8 +88,8 @@ func (is *Issuer) Holds(name string) bool {
 
 // Look returns the state of one biz type, which counts as used. A biz type that the issuer does not
 // hold is fetched first, which takes at most 2 s. It is unready until it has been initialised, and,
-// if it is not disabled, also for the reasons that [Definition].Aside makes bearable for a node. An
-// error says that there is no such biz type: [seqd.CodeUnknownBizType] or
+// if it is not disabled, also for the reasons that [Definition].OnlyDegrades makes bearable for a
+// node. An error says that there is no such biz type: [seqd.CodeUnknownBizType] or
 // [seqd.CodeInvalidBizType]. Look is safe for concurrent use.
 func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 	_, c, err := is.settled(ctx, name, &waits{})
@@ -116,7 +116,7 @@ func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].Aside or [seqd.CodeStoreFailedOver] make bearable, and those that could not be
+// [Definition].OnlyDegrades or [seqd.CodeStoreFailedOver] make bearable, and those that could not be
 // fetched, sorted by name, at most that many; total is how many there are. It contains none that
 // [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {

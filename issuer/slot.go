@@ -182,10 +182,10 @@ func (c slotState) degraded() *seqd.Error {
 	return c.instance.degraded()
 }
 
-// bearable reports whether this only degrades a node: see [Definition].Aside. After a failover of
-// the store all nodes lack the same counters, and the others go on.
+// bearable reports whether this only degrades a node: see [Definition].OnlyDegrades. After a failover
+// of the store all nodes lack the same counters, and the others go on.
 func (c slotState) bearable(err *seqd.Error) bool {
-	return c.kind == serving && (err.Code == seqd.CodeStoreFailedOver || c.instance.aside && err.Code == seqd.CodeConflict)
+	return c.kind == serving && (err.Code == seqd.CodeStoreFailedOver || c.instance.onlyDegrades && err.Code == seqd.CodeConflict)
 }
 
 // trouble returns why nothing can be issued. A biz type that was removed or disabled is no trouble;

@@ -22,11 +22,11 @@ func TestStatesOfTrouble(t *testing.T) {
 	var definitions []issuer.Definition
 	for name, s := range map[string]*limping{
 		"well": {}, "limps": {why: away}, "ill": {why: away, counting: counting{health: away}}, "lost": {counting: counting{health: lost}},
-		"refused": {counting: counting{init: refused}}, "aside": {counting: counting{init: refused}}, "aside and ill": {counting: counting{health: away}},
+		"refused": {counting: counting{init: refused}}, "defined late": {counting: counting{init: refused}}, "defined late and ill": {counting: counting{health: away}},
 		"off": {},
 	} {
 		d := order(s)
-		d.BizType.Name, d.Aside = strings.ReplaceAll(name, " ", "-"), strings.HasPrefix(name, "aside")
+		d.BizType.Name, d.OnlyDegrades = strings.ReplaceAll(name, " ", "-"), strings.HasPrefix(name, "defined late")
 		if name == "off" {
 			d.Strategy, d.Disabled = nil, errOff
 		}
@@ -40,7 +40,7 @@ func TestStatesOfTrouble(t *testing.T) {
 	})
 	slices.Sort(got)
 	want := []string{
-		"aside false true", "aside-and-ill true false", "ill true false", "limps false true", "lost false true", "off false false",
+		"defined-late false true", "defined-late-and-ill true false", "ill true false", "limps false true", "lost false true", "off false false",
 		"refused true false", "well false false",
 	}
 	if !slices.Equal(got, want) {
@@ -60,11 +60,11 @@ func TestServes(t *testing.T) {
 	well, ill := &counting{}, &counting{health: code(seqd.CodeStoreUnavailable)}
 	still := &counting{health: code(seqd.CodeStoreFailedOver)}
 	for name, test := range map[string]struct {
-		strategies          []seqd.Strategy // the first one is looked at; nil is disabled
-		after               time.Duration
-		serves              bool
-		unready, degraded   seqd.Code
-		aside, neverStarted bool
+		strategies                 []seqd.Strategy // the first one is looked at; nil is disabled
+		after                      time.Duration
+		serves                     bool
+		unready, degraded          seqd.Code
+		onlyDegrades, neverStarted bool
 	}{
 		"all well":                        {strategies: []seqd.Strategy{well, well}, serves: true},
 		"one was up and cannot issue now": {strategies: []seqd.Strategy{ill, well}, serves: true, unready: seqd.CodeStoreUnavailable},
@@ -81,13 +81,13 @@ func TestServes(t *testing.T) {
 		"stands by":                       {strategies: []seqd.Strategy{fails(seqd.CodeNoMachineID), well}, serves: true, unready: seqd.CodeNoMachineID},
 		"is in conflict":                  {strategies: []seqd.Strategy{fails(seqd.CodeConflict), well}, serves: true, unready: seqd.CodeConflict},
 		"all are in conflict":             {strategies: []seqd.Strategy{fails(seqd.CodeConflict)}, unready: seqd.CodeConflict},
-		"one was put and is in conflict":  {strategies: []seqd.Strategy{fails(seqd.CodeConflict)}, aside: true, serves: true, unready: seqd.CodeConflict},
+		"one was put and is in conflict":  {strategies: []seqd.Strategy{fails(seqd.CodeConflict)}, onlyDegrades: true, serves: true, unready: seqd.CodeConflict},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var definitions []issuer.Definition
 			for n, s := range test.strategies {
 				d := order(s)
-				if d.BizType.Name, d.Aside = fmt.Sprint("b", n), test.aside; s == nil {
+				if d.BizType.Name, d.OnlyDegrades = fmt.Sprint("b", n), test.onlyDegrades; s == nil {
 					d.Disabled = errOff
 				}
 				definitions = append(definitions, d)

@@ -108,7 +108,7 @@ func (b *builder) buildStored(doc persist.Document) (state state, rejected []seq
 		made.BizType.Name, made.Strategy, made.Claim = name, unusable{err}, unusable{err}
 	}
 	_, state.unusable = made.Strategy.(unusable)
-	made.Aside = doc.Revision > 1 || said.Source != fromConfig
+	made.OnlyDegrades = doc.Revision > 1 || said.Source != fromConfig
 	return state, rejected, &made
 }
 
