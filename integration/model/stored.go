@@ -10,7 +10,7 @@ import (
 
 // What surrounds the machine of takes from the store in a node, as the strategy Stored in package
 // segment does in seqd. With the sequencer auto, a node follows the counter from one machine to the
-// other, as the strategy Following does.
+// other, as a counter with the sequencer auto does.
 
 // runStored starts the machine.
 func (n *node) runStored(known cursor.Known) {

@@ -10,7 +10,7 @@ import (
 // If a take does not bring what its batch needs, the machine mends the cursor while callers wait.
 
 // send implements [taker].
-func (s *Shared) send(b *batch) (more bool) {
+func (s *shared) send(b *batch) (more bool) {
 	sent, taken, err := time.Now(), rediscursor.Taken{}, errPanic
 	// also if the client panics: others wait for the batch
 	defer func() { more = s.took(b, sent, taken, err) }()
@@ -21,12 +21,12 @@ func (s *Shared) send(b *batch) (more bool) {
 		take, wait = s.machine.Send(sent, b.want)
 	}
 	s.mu.Unlock()
-	taken, err = s.cursor.Take(b.span.Context(), take)
+	taken, err = s.of.cursor.Take(b.span.Context(), take)
 	return more
 }
 
 // awaitResume waits until the machine lets the take be sent. mu is held, and released meanwhile.
-func (s *Shared) awaitResume(now time.Time) {
+func (s *shared) awaitResume(now time.Time) {
 	resumed := make(chan struct{})
 	s.resumed = resumed
 	then := s.execute(now)
@@ -37,7 +37,7 @@ func (s *Shared) awaitResume(now time.Time) {
 }
 
 // took passes what a take brought on to its batch.
-func (s *Shared) took(b *batch, sent time.Time, taken rediscursor.Taken, err error) (more bool) {
+func (s *shared) took(b *batch, sent time.Time, taken rediscursor.Taken, err error) (more bool) {
 	now := time.Now()
 	s.mu.Lock()
 	runs := s.machine.Took(now, sent, b.want, taken, err).Runs

@@ -19,7 +19,7 @@ import (
 // the others.
 func TestHugeCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, other := newBuffer(&source{size: 10}, 0.2), newBuffer(&source{size: 10}, 0.2)
+		b, other := newBuffer(&rangeGiver{size: 10}, 0.2), newBuffer(&rangeGiver{size: 10}, 0.2)
 		for range 2 {
 			for _, n := range []int{math.MaxInt, math.MaxInt - 5, math.MinInt, -1, 0, seqd.MaxCount + 1} {
 				must.Code(t, b.take(t.Context(), n, &seqd.Sequence{}), seqd.CodeInvalidCount)
@@ -43,7 +43,7 @@ func TestGuard(t *testing.T) {
 		"beyond all numbers":    {First: seqd.MaxNumber, Last: seqd.MaxNumber + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBuffer(&source{}, 0.2)
+			b := newBuffer(&rangeGiver{}, 0.2)
 			b.highest, b.refilling = 20, make(chan struct{})
 			if b.install(bad, nil, b.refilling); b.second != nil || b.highest != 20 {
 				t.Errorf("installed %+v", b.second)
@@ -54,10 +54,10 @@ func TestGuard(t *testing.T) {
 
 func TestNothingIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, fail: errors.New("away")}
+		s := &rangeGiver{size: 10, fail: errors.New("away")}
 		b := newBuffer(s, 0.2)
 		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
-		s.set(func(s *source) { s.fail, s.delay = nil, 100*time.Millisecond })
+		s.set(func(s *rangeGiver) { s.fail, s.delay = nil, 100*time.Millisecond })
 		take(t, b, 1)
 		take(t, b, 25)
 		time.Sleep(time.Second)
@@ -70,11 +70,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 func TestHealthyWhileThereAreNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 2)
 		synctest.Wait()
-		s.set(func(s *source) { s.fail = errors.New("away") })
+		s.set(func(s *rangeGiver) { s.fail = errors.New("away") })
 		take(t, b, 8) // buffer 1 is used up, buffer 2 is full
 		if err := b.health(); err != nil {
 			t.Errorf("buffer 2 is full, but: %v", err)
@@ -93,7 +93,7 @@ func TestHealthyWhileThereAreNumbers(t *testing.T) {
 // A store that hangs makes the biz type unhealthy, although it never said that anything is wrong.
 func TestHealthOfAHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, delay: time.Hour}
+		s := &rangeGiver{size: 10, delay: time.Hour}
 		b := newBuffer(s, 0.2)
 		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeTimeout)
 		if err := b.health(); err != nil {
@@ -112,7 +112,7 @@ func TestHealthOfAHangingStore(t *testing.T) {
 // The patience of a caller is one, however often it is woken in between.
 func TestPatienceDoesNotBeginAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBuffer(&source{size: 1, delay: 900 * time.Millisecond}, 0.2)
+		b := newBuffer(&rangeGiver{size: 1, delay: 900 * time.Millisecond}, 0.2)
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
@@ -132,18 +132,18 @@ func TestPatienceDoesNotBeginAgain(t *testing.T) {
 
 // floors is a source that writes down the floors it is given.
 type floors struct {
-	source
+	rangeGiver
 	floors []int64
 }
 
 func (f *floors) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
 	f.floors = append(f.floors, floor)
-	return f.source.fetch(want, floor, why)
+	return f.rangeGiver.fetch(want, floor, why)
 }
 
 func TestFloorIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &floors{source: source{size: 10, last: 41}}
+		s := &floors{rangeGiver: rangeGiver{size: 10, last: 41}}
 		b := &buffer{}
 		b.init(s, 0.2, time.Second, 41)
 		take(t, b, 2)
@@ -158,10 +158,10 @@ func TestFloorIsPassed(t *testing.T) {
 // nothing.
 func TestCloseWaitsForTheRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 1)
-		s.set(func(s *source) { s.delay = time.Second })
+		s.set(func(s *rangeGiver) { s.delay = time.Second })
 		take(t, b, 1)
 		synctest.Wait()
 		if rest := b.close(t.Context(), errStopping); !slices.Equal(rest, []persist.Range{{First: 11, Last: 20}, {First: 3, Last: 10}}) {
@@ -173,10 +173,10 @@ func TestCloseWaitsForTheRefill(t *testing.T) {
 // A refill that waits between two attempts ends with close, without another attempt.
 func TestCloseEndsThePauseOfARefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, fail: errors.New("away")}
+		s := &rangeGiver{size: 10, fail: errors.New("away")}
 		b := newBuffer(s, 0.2)
 		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
-		s.set(func(s *source) { s.fail = nil })
+		s.set(func(s *rangeGiver) { s.fail = nil })
 		began := time.Now()
 		if rest := b.close(t.Context(), errStopping); rest != nil || time.Since(began) != 0 || s.fetches() != 0 {
 			t.Errorf("the rest is %v after %s and %d fetches", rest, time.Since(began), s.fetches())
@@ -186,7 +186,7 @@ func TestCloseEndsThePauseOfARefill(t *testing.T) {
 
 // nosy is a source that asks back when it is told something.
 type nosy struct {
-	*source
+	*rangeGiver
 	buffer *buffer
 }
 
@@ -194,12 +194,12 @@ func (n *nosy) report(seqd.Event) { _ = n.buffer.health() }
 
 func TestWhoIsToldMayAskBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		b.source = &nosy{s, b}
 		take(t, b, 10)
 		synctest.Wait()
-		s.set(func(s *source) { s.last = 3 })
+		s.set(func(s *rangeGiver) { s.last = 3 })
 		take(t, b, 11)
 		b.close(t.Context(), errStopping)
 	})

@@ -18,8 +18,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// source is a store that tests steer: ranges of one size, one after another, each after a delay.
-type source struct {
+// rangeGiver is a store that tests steer: ranges of one size, one after another, each after a delay.
+type rangeGiver struct {
 	mu      sync.Mutex
 	size    int64
 	last    int64
@@ -30,7 +30,7 @@ type source struct {
 	events  []seqd.Event
 }
 
-func (s *source) fetch(want, _ int64, why cursor.Reason) (persist.Range, error) {
+func (s *rangeGiver) fetch(want, _ int64, why cursor.Reason) (persist.Range, error) {
 	s.mu.Lock()
 	delay := s.delay
 	s.mu.Unlock()
@@ -47,25 +47,25 @@ func (s *source) fetch(want, _ int64, why cursor.Reason) (persist.Range, error) 
 	return r, nil
 }
 
-func (s *source) report(e seqd.Event) {
+func (s *rangeGiver) report(e seqd.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, e)
 }
 
-func (s *source) set(f func(*source)) {
+func (s *rangeGiver) set(f func(*rangeGiver)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s)
 }
 
-func (s *source) fetches() int {
+func (s *rangeGiver) fetches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.fetched)
 }
 
-func newBuffer(s *source, threshold float64) *buffer {
+func newBuffer(s *rangeGiver, threshold float64) *buffer {
 	b := &buffer{}
 	b.init(s, threshold, 2*time.Second, 0)
 	return b
@@ -80,7 +80,7 @@ func take(t *testing.T, b *buffer, n int) []int64 {
 
 func TestBatchLargerThanSegments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 3)
 		synctest.Wait()
@@ -111,7 +111,7 @@ func TestSecondBufferOpensAtThreshold(t *testing.T) {
 	for _, test := range tests {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &source{size: test.size}
+				s := &rangeGiver{size: test.size}
 				b := newBuffer(s, test.threshold)
 				for i := 1; i <= test.mark; i++ {
 					take(t, b, 1)
@@ -131,7 +131,7 @@ func TestSecondBufferOpensAtThreshold(t *testing.T) {
 // With a store that answers in time, nobody waits at the joins.
 func TestJoinsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBuffer(&source{size: 100, delay: 50 * time.Millisecond}, 0.2)
+		b := newBuffer(&rangeGiver{size: 100, delay: 50 * time.Millisecond}, 0.2)
 		take(t, b, 1)
 		for range 1000 {
 			before := time.Now()
@@ -146,10 +146,10 @@ func TestJoinsDoNotWait(t *testing.T) {
 
 func TestWaitsForTheStoreAndThenRejects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, delay: 1900 * time.Millisecond}
+		s := &rangeGiver{size: 10, delay: 1900 * time.Millisecond}
 		b := newBuffer(s, 0.2)
 		take(t, b, 1) // waited 1.9s of 2s
-		s.set(func(s *source) { s.delay = time.Hour })
+		s.set(func(s *rangeGiver) { s.delay = time.Hour })
 		synctest.Wait()
 		before := time.Now()
 		take(t, b, 9)
@@ -168,7 +168,7 @@ func TestWaitsForTheStoreAndThenRejects(t *testing.T) {
 
 func TestCallerGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, delay: time.Hour}
+		s := &rangeGiver{size: 10, delay: time.Hour}
 		b := newBuffer(s, 0.2)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -184,13 +184,13 @@ func TestCallerGoesAway(t *testing.T) {
 // A store that fails is asked again until it answers, also when nobody calls, and not in a loop.
 func TestStoreComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, fail: errors.New("away")}
+		s := &rangeGiver{size: 10, fail: errors.New("away")}
 		b := newBuffer(s, 0.2)
 		var seq seqd.Sequence
 		must.Code(t, b.take(t.Context(), 1, &seq), seqd.CodeStoreUnavailable)
 		must.Code(t, b.health(), seqd.CodeStoreUnavailable)
 		time.Sleep(time.Hour)
-		s.set(func(s *source) { s.fail = nil })
+		s.set(func(s *rangeGiver) { s.fail = nil })
 		time.Sleep(cursor.LastPause)
 		synctest.Wait()
 		if err := b.health(); err != nil {
@@ -205,11 +205,11 @@ func TestStoreComesBack(t *testing.T) {
 
 func TestNumbersInHandCarryOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 2)
 		synctest.Wait()
-		s.set(func(s *source) { s.fail = errors.New("away") })
+		s.set(func(s *rangeGiver) { s.fail = errors.New("away") })
 		if got := take(t, b, 18); got[17] != 20 {
 			t.Errorf("got %v", got)
 		}
@@ -221,12 +221,12 @@ func TestNumbersInHandCarryOn(t *testing.T) {
 // What a batch had taken before it failed is skipped, and said to be.
 func TestFailedBatchSkips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 1)
 		take(t, b, 9)
-		s.set(func(s *source) { s.fail = errors.New("away") })
+		s.set(func(s *rangeGiver) { s.fail = errors.New("away") })
 		must.Code(t, b.take(t.Context(), 5, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
-		s.set(func(s *source) { s.fail = nil })
+		s.set(func(s *rangeGiver) { s.fail = nil })
 		if got := take(t, b, 1); got[0] != 11 {
 			t.Errorf("got %v, want 11: number 10 went to a call that failed", got)
 		}
@@ -247,11 +247,11 @@ func TestFinalFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &source{size: 10}
+				s := &rangeGiver{size: 10}
 				b := newBuffer(s, 0.2)
 				take(t, b, 5)
 				synctest.Wait()
-				s.set(func(s *source) { s.fail = test.err })
+				s.set(func(s *rangeGiver) { s.fail = test.err })
 				take(t, b, 15) // all that is in hand
 				before := time.Now()
 				for range 3 {
@@ -273,10 +273,10 @@ func TestFinalFailures(t *testing.T) {
 // for.
 func TestVanishedCounterComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10, fail: persist.ErrNotFound}
+		s := &rangeGiver{size: 10, fail: persist.ErrNotFound}
 		b := newBuffer(s, 0.2)
 		must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), seqd.CodeConflict)
-		s.set(func(s *source) { s.fail = nil })
+		s.set(func(s *rangeGiver) { s.fail = nil })
 		time.Sleep(2 * time.Second)
 		take(t, b, 1)
 		b.close(t.Context(), errStopping)
@@ -287,11 +287,11 @@ func TestVanishedCounterComesBack(t *testing.T) {
 // above all that was seen.
 func TestRangeBelowWhatWasSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 10)
 		synctest.Wait()
-		s.set(func(s *source) { s.last = 3 })
+		s.set(func(s *rangeGiver) { s.last = 3 })
 		got := take(t, b, 11)
 		if got[0] != 11 || got[9] != 20 || got[10] <= 20 {
 			t.Errorf("got %v", got)
@@ -305,7 +305,7 @@ func TestRangeBelowWhatWasSeen(t *testing.T) {
 
 func TestCloseReturnsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 4)
 		synctest.Wait()
@@ -323,7 +323,7 @@ func TestCloseReturnsTheRest(t *testing.T) {
 // Callers that wait when the buffer is closed are told at once.
 func TestCloseWakesWaitingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBuffer(&source{size: 10, delay: time.Hour}, 0.2)
+		b := newBuffer(&rangeGiver{size: 10, delay: time.Hour}, 0.2)
 		failed := make(chan error)
 		go func() { failed <- b.take(t.Context(), 1, &seqd.Sequence{}) }()
 		synctest.Wait()
@@ -340,10 +340,10 @@ func TestCloseWakesWaitingCallers(t *testing.T) {
 // A refill that answers after close gave up on it is abandoned: its range goes nowhere.
 func TestLateRefillIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &source{size: 10}
+		s := &rangeGiver{size: 10}
 		b := newBuffer(s, 0.2)
 		take(t, b, 1)
-		s.set(func(s *source) { s.delay = time.Minute })
+		s.set(func(s *rangeGiver) { s.delay = time.Minute })
 		take(t, b, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -371,7 +371,7 @@ func TestConcurrentCallers(t *testing.T) {
 }
 
 func concurrentCallers(t *testing.T, size int64) {
-	s := &source{size: size}
+	s := &rangeGiver{size: size}
 	b := newBuffer(s, 0.2)
 	h := ordercheck.New()
 	enough := make(chan struct{})
@@ -389,7 +389,7 @@ func concurrentCallers(t *testing.T, size int64) {
 					n += rng.IntN(40)
 				}
 				if rng.IntN(500) == 0 {
-					s.set(func(s *source) { s.delay = time.Duration(rng.IntN(300)) * time.Microsecond })
+					s.set(func(s *rangeGiver) { s.delay = time.Duration(rng.IntN(300)) * time.Microsecond })
 				}
 				seq.Reset()
 				start := h.Now()

@@ -9,7 +9,7 @@ import (
 )
 
 // happens passes an event on to the machine and executes the commands that follow from it.
-func (s *Shared) happens(event func(now time.Time)) {
+func (s *shared) happens(event func(now time.Time)) {
 	s.mu.Lock()
 	now := time.Now()
 	event(now)
@@ -26,7 +26,7 @@ func run(then []func()) {
 
 // execute begins the machine's commands and sets the timer. It returns functions that must be
 // called in order after mu is released, because an observer may call back. mu is held.
-func (s *Shared) execute(now time.Time) (then []func()) {
+func (s *shared) execute(now time.Time) (then []func()) {
 	for commands := s.machine.Commands(); commands != nil; commands = s.machine.Commands() {
 		for _, c := range commands {
 			if f := s.perform(now, c); f != nil {
@@ -39,7 +39,7 @@ func (s *Shared) execute(now time.Time) (then []func()) {
 }
 
 // perform begins a command, or returns a function to call after mu is released. mu is held.
-func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
+func (s *shared) perform(now time.Time, c cursor.Command) (then func()) {
 	switch c := c.(type) {
 	case cursor.Take:
 		s.work.Go(func() { s.look(c) })
@@ -70,14 +70,12 @@ func (s *Shared) perform(now time.Time, c cursor.Command) (then func()) {
 	case cursor.StoreAnswers:
 		return s.storeUnknown
 	case cursor.Yield:
-		if s.turn != nil {
-			return s.turn.follow
-		}
+		return func() { s.of.follow(s) }
 	}
 	return nil
 }
 
-func (s *Shared) resume() {
+func (s *shared) resume() {
 	if s.resumed != nil {
 		close(s.resumed)
 		s.resumed = nil
@@ -85,7 +83,7 @@ func (s *Shared) resume() {
 }
 
 // setTimer sets the timer that calls tick at the machine's deadline, if there is one. mu is held.
-func (s *Shared) setTimer(now time.Time) {
+func (s *shared) setTimer(now time.Time) {
 	due := s.machine.Deadline()
 	if due == s.due {
 		return
@@ -100,7 +98,7 @@ func (s *Shared) setTimer(now time.Time) {
 }
 
 // tick tells the machine that its deadline has come. Close waits for the commands that follow.
-func (s *Shared) tick() {
+func (s *shared) tick() {
 	s.mu.Lock()
 	if s.machine.Mode() == cursor.Closing {
 		s.mu.Unlock()
@@ -125,7 +123,7 @@ func within(timeout time.Duration) (context.Context, context.CancelFunc) {
 }
 
 // untilClose returns the channel that Close closes. mu is held.
-func (s *Shared) untilClose() <-chan struct{} {
+func (s *shared) untilClose() <-chan struct{} {
 	if s.stopping == nil {
 		s.stopping = make(chan struct{})
 	}
@@ -147,7 +145,7 @@ func cancelled(timeout time.Duration, stopping <-chan struct{}) (context.Context
 }
 
 // result passes on the result of a task's command.
-func (s *Shared) result(task cursor.Task, event func(now time.Time)) {
+func (s *shared) result(task cursor.Task, event func(now time.Time)) {
 	s.happens(func(now time.Time) {
 		if local := s.local.Load(); task == cursor.Comeback && local != nil {
 			s.machine.Local(local.issued(), local.top())
@@ -156,25 +154,25 @@ func (s *Shared) result(task cursor.Task, event func(now time.Time)) {
 	})
 }
 
-func (s *Shared) look(c cursor.Take) {
+func (s *shared) look(c cursor.Take) {
 	ctx, cancel := within(c.Timeout)
-	taken, err := s.cursor.Take(ctx, c.Take)
+	taken, err := s.of.cursor.Take(ctx, c.Take)
 	cancel()
 	s.result(c.Task, func(now time.Time) { s.machine.Looked(now, c.Task, taken, err) })
 }
 
 // install is never cancelled and never repeated (invariant U2).
-func (s *Shared) install(c cursor.Install) {
-	answer, err := s.cursor.Install(context.Background(), c.Install)
+func (s *shared) install(c cursor.Install) {
+	answer, err := s.of.cursor.Install(context.Background(), c.Install)
 	s.result(c.Task, func(now time.Time) { s.machine.Installed(now, c.Task, answer, err) })
 }
 
-func (s *Shared) allocateFor(c cursor.Allocate) {
+func (s *shared) allocateFor(c cursor.Allocate) {
 	r, err := s.fetchFor(c.To, c.Want, c.Floor, c.Why)
 	s.result(c.Task, func(now time.Time) { s.machine.Allocated(now, c.Task, r, err) })
 }
 
-func (s *Shared) question(c cursor.Question, stopping <-chan struct{}) {
+func (s *shared) question(c cursor.Question, stopping <-chan struct{}) {
 	ctx, cancel := cancelled(c.Timeout, stopping)
 	if c.Unhurried { // the store may delay it, so that it shares a query with others
 		ctx = persist.Unhurried(ctx)
@@ -184,18 +182,23 @@ func (s *Shared) question(c cursor.Question, stopping <-chan struct{}) {
 	s.result(c.Task, func(now time.Time) { s.machine.Asked(now, c.Task, epoch, err) })
 }
 
-func (s *Shared) readStore(c cursor.ReadStore, stopping <-chan struct{}) {
+func (s *shared) readStore(c cursor.ReadStore, stopping <-chan struct{}) {
 	ctx, cancel := cancelled(c.Timeout, stopping)
 	_, err := s.env.Store.Counters().Read(ctx, s.name)
 	cancel()
 	s.result(c.Task, func(now time.Time) { s.machine.Read(now, c.Task, err) })
 }
 
+// fetch implements [fetcher]. The range is beside the cursor.
+func (s *shared) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
+	return s.fetchFor(persist.Beside, want, floor, why)
+}
+
 // openLocal opens the local buffer. mu is held, so callers find the buffer as soon as the mode has
 // changed.
-func (s *Shared) openLocal(c cursor.OpenLocal) {
+func (s *shared) openLocal(c cursor.OpenLocal) {
 	local := &buffer{}
-	local.init(&s.ranges, s.settings.Threshold, s.settings.AcquireTimeout, c.Floor)
+	local.init(s, s.settings.Threshold, s.settings.AcquireTimeout, c.Floor)
 	for _, r := range c.Ranges {
 		local.adopt(r)
 	}
@@ -205,7 +208,7 @@ func (s *Shared) openLocal(c cursor.OpenLocal) {
 // closeLocal closes the local buffer, without waiting for its refill. It returns a function that
 // reports the numbers left in it. mu is held, so the machine learns at once what callers took out
 // of the buffer, and no observer can delay that.
-func (s *Shared) closeLocal(now time.Time) (then func()) {
+func (s *shared) closeLocal(now time.Time) (then func()) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	local := s.local.Swap(nil) // first: a caller that is sent away must not find it again
@@ -219,12 +222,12 @@ func (s *Shared) closeLocal(now time.Time) (then func()) {
 }
 
 // storeChanged passes on whether the store gives ranges.
-func (s *Shared) storeChanged() {
+func (s *shared) storeChanged() {
 	s.happens(func(now time.Time) { s.machine.Store(now, s.whyAway()) })
 }
 
 // passed returns the highest number that this process has issued from the cursor.
-func (s *Shared) passed() int64 {
+func (s *shared) passed() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.machine.Issued()

@@ -142,7 +142,7 @@ func settles(t *testing.T, count int, redisTakes, storeTakes time.Duration, how 
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), &redisModel{}
 		o := &observer{}
-		var nodes []*Shared
+		var nodes []*Counter
 		for range count {
 			nodes = append(nodes, node(t, store, slowCursor{redis, redisTakes}, o, func(s *Settings) { s.OnRedisDown = Degrade }))
 		}

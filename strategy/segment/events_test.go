@@ -126,7 +126,7 @@ func TestEventsOfRemovedPeriod(t *testing.T) {
 	s, o := newStrategy(t, memory.New(time.Now), small)
 	start(t, s, true)
 	s.watch(func(context.Context) error { return counters.ErrPurged })
-	must.Is(t, must.Err(s.fetch(0, 0, cursor.Filling)), counters.ErrPurged)
+	must.Is(t, must.Err(s.fetchFor(persist.Target{}, 0, 0, cursor.Filling)), counters.ErrPurged)
 	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {1, 10}, seqd.EventAbandoned: {1, 10}, seqd.EventRefillFailed: {1, 0}}, counters.ErrPurged)
 }
 

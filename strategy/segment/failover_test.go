@@ -206,7 +206,7 @@ func TestFailoverEndsTheCursor(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		for range 20 {
-			for _, s := range []*Shared{a, b} {
+			for _, s := range []*Counter{a, b} {
 				n := numbers(t, s, 1)[0]
 				if n <= last {
 					t.Fatalf("%d after %d", n, last)
@@ -297,7 +297,7 @@ func TestFailoverIsReportedOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, behind := newHooked(), newFailingOver()
 			store.Store = behind
-			open := func() (*Strategy, *observer) {
+			open := func() (*Counter, *observer) {
 				s, o := newStrategy(t, store, func(s *Settings) { small(s); s.RestoreGap = 500 })
 				start(t, s, true)
 				return s, o
@@ -323,7 +323,7 @@ func TestFailoverIsReportedOnce(t *testing.T) {
 				t.Errorf("got %d; events %v and %v", got[0], skips.counts, late.counts)
 			}
 			synctest.Wait()
-			for _, s := range []*Strategy{first, second, third} {
+			for _, s := range []*Counter{first, second, third} {
 				_ = s.Close(t.Context())
 			}
 		})

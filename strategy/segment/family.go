@@ -24,7 +24,7 @@ type family struct {
 	settings *Settings
 	open     opener
 	calendar counters.Calendar
-	set      *counters.Set[counting]
+	set      *counters.Set[*Counter]
 	memory   counters.Memory[known] // of counters that are not open, from closed ones and the previous strategy
 	purger   counters.Purger
 
@@ -50,32 +50,8 @@ var (
 	_ seqd.DetailReporter   = (*family)(nil)
 )
 
-// counting is the strategy of one counter.
-type counting interface {
-	seqd.Strategy
-	seqd.Ranger
-	seqd.CountLimiter
-	seqd.HealthReporter
-	seqd.DegradedReporter
-	seqd.Measurer
-	seqd.Idler
-	takesSome
-	knowing
-	// inherit takes over what another strategy knew. It is called before the strategy is used.
-	inherit(k known)
-	// watch sets alive, which is called after every allocation. It is called before anything else.
-	watch(alive func(ctx context.Context) error)
-	// begins opens the counter of a key, instead of Init, and creates it if it is new. If fresh is
-	// false, this process knows that it is not.
-	begins(ctx context.Context, fresh bool) error
-	// prepare fetches numbers before the first request.
-	prepare()
-	// forget removes what is kept outside the store after the end of the period.
-	forget(ctx context.Context) error
-}
-
 // opener is [count], or what a test has in its place.
-type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (counting, error)
+type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (*Counter, error)
 
 // newFamily makes the strategy of a biz type that has several counters. It does no I/O.
 func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *family {
@@ -84,7 +60,7 @@ func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open 
 	f.running, f.end = context.WithCancel(context.Background())
 	f.purger = counters.Purger{Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed}
 	f.memory.Least = knownPeriods
-	o := counters.Options[counting]{
+	o := counters.Options[*Counter]{
 		Most: mostSpans, Wait: settings.AcquireTimeout, Timeout: fetchDeadline, Context: f.running,
 		Open: f.openPeriod, Close: f.closeCounter,
 	}
@@ -114,7 +90,7 @@ func (f *family) Init(ctx context.Context, _ bool) error {
 
 // Generate adds n numbers of the key of seq, and of the period that is present when the call begins.
 func (f *family) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return f.ask(ctx, counting.Generate, n, seq)
+	return f.ask(ctx, (*Counter).Generate, n, seq)
 }
 
 // GenerateSome implements [seqd.PartialGenerator].
@@ -142,11 +118,11 @@ func (f *family) MostInCall() (most int, why string) { return f.settings.mostInC
 
 // some implements [takesSome].
 func (f *family) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return f.ask(ctx, counting.some, n, seq)
+	return f.ask(ctx, (*Counter).some, n, seq)
 }
 
 // ask gets numbers of a counter.
-func (f *family) ask(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
+func (f *family) ask(ctx context.Context, get func(*Counter, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	if f.settings.Keyed {
 		return f.askKey(ctx, get, n, seq)
 	}
@@ -171,8 +147,8 @@ func (f *family) present() *counters.Span {
 // resets reports whether there is a counter for each period.
 func (f *family) resets() bool { return f.calendar.Reset != seqd.ResetNever }
 
-// counter makes the strategy of one counter. It does no I/O.
-func (f *family) counter(name counters.Name, part *keyPart) (counting, error) {
+// counter makes one counter. It does no I/O.
+func (f *family) counter(name counters.Name, part *keyPart) (*Counter, error) {
 	named := f.bizType
 	named.Name = name.Counter(f.bizType.Name)
 	c, err := f.open(f.env, named, f.bizType.Name, part)
@@ -183,7 +159,7 @@ func (f *family) counter(name counters.Name, part *keyPart) (counting, error) {
 }
 
 // openCounter opens a counter, if its period was not removed. It creates a new one.
-func (f *family) openCounter(ctx context.Context, name counters.Name, by string) (counting, error) {
+func (f *family) openCounter(ctx context.Context, name counters.Name, by string) (*Counter, error) {
 	if err := name.Period.Check(); err != nil {
 		return nil, err
 	}
@@ -198,7 +174,7 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, by string)
 	k := f.memory.Of(name)
 	c.inherit(k)
 	if f.settings.Keyed {
-		err = c.begins(ctx, k == known{})
+		err = c.Init(ctx, k == known{})
 	} else {
 		err = f.beginsClaimed(ctx, name, c)
 	}
@@ -214,7 +190,7 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, by string)
 
 // beginsClaimed opens the counter of a period, and creates it unless it existed before: then it must
 // still exist. The claim of a period is recorded after its counter, as that of a biz type is.
-func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c counting) error {
+func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c *Counter) error {
 	documents := f.env.Store.Documents()
 	claim := persist.Document{
 		Kind: persist.PeriodKind, Key: name.Counter(f.bizType.Name), Revision: 1, Body: Name, Timestamp: f.env.Now().UnixMilli(),
@@ -240,7 +216,7 @@ func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c counti
 
 // closeCounter ends the use of a counter, and forgets it if its period is over. What is known of it
 // is kept.
-func (f *family) closeCounter(ctx context.Context, name counters.Name, c counting) error {
+func (f *family) closeCounter(ctx context.Context, name counters.Name, c *Counter) error {
 	defer func() { f.keep(name, c.knows()) }()
 	err := c.Close(ctx) // an event says what is skipped
 	if err == nil && name.Period != 0 && name.Period < f.calendar.Now(f.env.Now()) {
@@ -268,7 +244,7 @@ const looks = 16
 
 // shown returns counters that stand for all: some of the open keys, or the one of the present
 // period. If that is not open, it returns why; neither before the first request.
-func (f *family) shown() ([]counting, *seqd.Error) {
+func (f *family) shown() ([]*Counter, *seqd.Error) {
 	if f.settings.Keyed {
 		return f.set.Some(looks), nil
 	}
@@ -277,10 +253,10 @@ func (f *family) shown() ([]counting, *seqd.Error) {
 		return nil, seqd.AsError(err)
 	}
 	if c, ok := f.set.Peek(counters.Name{Period: p}); ok {
-		return []counting{c}, nil
+		return []*Counter{c}, nil
 	}
 	if v := f.view.Load(); v != nil && v.Period == p && f.isClosed() {
-		return []counting{v.counting}, nil
+		return []*Counter{v.Counter}, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -330,9 +306,7 @@ func (f *family) Details() map[string]any {
 		details["openKeys"], details["keys"], details["maxKeys"] = f.set.Len(), f.keys.Of(f.present().Period).places.Taken(), f.settings.MaxKeys
 	}
 	if shown, _ := f.shown(); len(shown) > 0 {
-		if d, ok := shown[0].(seqd.DetailReporter); ok {
-			maps.Copy(details, d.Details())
-		}
+		maps.Copy(details, shown[0].Details())
 	}
 	return details
 }

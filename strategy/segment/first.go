@@ -18,34 +18,6 @@ type keyPart struct {
 	by     string      // who has opened the key
 }
 
-// begins implements [counting]. The first range is in the buffer then.
-func (s *Strategy) begins(ctx context.Context, fresh bool) error {
-	r, err := s.first(ctx, fresh, s.buffer.top())
-	s.note(r, err)
-	if err != nil {
-		return storeError(err)
-	}
-	s.buffer.adopt(r)
-	return nil
-}
-
-// begins implements [counting].
-func (s *Shared) begins(ctx context.Context, fresh bool) error { return s.Init(ctx, fresh) }
-
-// begins implements [counting].
-func (f *Following) begins(ctx context.Context, fresh bool) error { return f.Init(ctx, fresh) }
-
-// begins implements [counting]. It does no I/O: the first take finds out whether there is a
-// counter, and creates it.
-func (s *Stored) begins(_ context.Context, fresh bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fresh.Store(fresh)
-	s.record.Step = s.settings.Step
-	s.machine.Guess()
-	return nil
-}
-
 // mostRaces is how often a node finds, by turns, that there is no such counter and that there is.
 const mostRaces = 3
 
@@ -166,7 +138,7 @@ func (s *ranges) unborn(ctx context.Context, r persist.Range, why error) {
 }
 
 // createFor creates the counter of a new key, if a take found none, with what the take wants.
-func (s *Stored) createFor(ctx context.Context, req persist.Request, none error) (persist.Range, error) {
+func (s *stored) createFor(ctx context.Context, req persist.Request, none error) (persist.Range, error) {
 	if req.Floor >= s.settings.Start {
 		return persist.Range{}, none
 	}
@@ -183,7 +155,7 @@ func (s *Stored) createFor(ctx context.Context, req persist.Request, none error)
 //
 // If the store sequences the counter, there is no cursor, and the store's next take begins above
 // all of that too. Then the epoch stays: without it the store would have to take over once more.
-func (s *Shared) retireBehind(ctx context.Context) error {
+func (s *shared) retireBehind(ctx context.Context) error {
 	k := s.knows()
 	if s.keyed() == nil || !k.behind() {
 		return nil

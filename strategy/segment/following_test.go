@@ -20,7 +20,7 @@ import (
 )
 
 // newFollower is a node with Redis whose sequencer is auto.
-func newFollower(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) *Following {
+func newFollower(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) *Counter {
 	t.Helper()
 	settings := usual()
 	if change != nil {
@@ -28,7 +28,7 @@ func newFollower(t testing.TB, store persist.Store, redis *redisModel, change fu
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
 	o := must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t)
-	f := newFollowing(o, redis)
+	f := overEither(o, redis)
 	must.Do(t, f.Init(t.Context(), true))
 	return f
 }
@@ -75,7 +75,7 @@ func TestFollowingOfBothKinds(t *testing.T) {
 				a, b := newFollower(t, store, redis, nil), newFollower(t, store, redis, nil)
 				plain, _ := newStored(t, store, nil, nil)
 				var wg sync.WaitGroup
-				for i, s := range []counting{a, b, plain} {
+				for i, s := range []*Counter{a, b, plain} {
 					first := time.Duration(random.IntN(20)) * time.Millisecond
 					wg.Go(func() {
 						time.Sleep(first)
@@ -89,7 +89,7 @@ func TestFollowingOfBothKinds(t *testing.T) {
 				if h.Numbers() < 100 {
 					t.Errorf("two nodes at least issue, and there are %d numbers", h.Numbers())
 				}
-				for _, s := range []counting{a, b, plain} {
+				for _, s := range []*Counter{a, b, plain} {
 					_ = s.Close(t.Context())
 				}
 			})
@@ -146,15 +146,15 @@ func TestFollowingCallersWait(t *testing.T) {
 		if err := h.Check(); err != nil || h.Highest() <= last {
 			t.Errorf("the highest number is %d after %d; %v", h.Highest(), last, err)
 		}
-		if f.present.Load().sequencer() != SequencerStore {
+		if f.source().sequencer() != SequencerStore {
 			t.Error("it did not follow")
 		}
 		_ = s.Close(t.Context())
 		// and back, although nobody asks this node
 		c := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })
 		last = numbers(t, c, 1)[0]
-		if got := numbers(t, f, 1)[0]; got <= last || f.present.Load().sequencer() != SequencerRedis {
-			t.Errorf("got %d after %d from %s", got, last, f.present.Load().sequencer())
+		if got := numbers(t, f, 1)[0]; got <= last || f.source().sequencer() != SequencerRedis {
+			t.Errorf("got %d after %d from %s", got, last, f.source().sequencer())
 		}
 		closeAll(t, c)
 		must.Report(t, f.Close(t.Context()))
@@ -190,7 +190,7 @@ func TestFollowingCallersKeepWhatTheyHave(t *testing.T) {
 				if err != nil || len(got) != 500 || got[0] <= last || !slices.IsSorted(got) {
 					t.Errorf("got %d numbers: %v", len(got), err)
 				}
-				if !taken || f.present.Load().sequencer() != SequencerStore {
+				if !taken || f.source().sequencer() != SequencerStore {
 					t.Error("it did not follow")
 				}
 				end(t, f)
@@ -215,9 +215,9 @@ func TestFollowingOpensLate(t *testing.T) {
 			last := numbers(t, s, 1)[0]
 			store.change(func(h *hookedStore) {
 				h.before = func(op string) error {
-					f.mu.Lock()
-					defer f.mu.Unlock()
-					if f.moves != nil && op == "read" {
+					f.following.mu.Lock()
+					defer f.following.mu.Unlock()
+					if f.following.stopping != nil && op == "read" {
 						return errDown
 					}
 					return nil

@@ -41,7 +41,7 @@ var shapes = map[string]func(t *testing.T, w *world, change func(*Settings)) (al
 	},
 	"following": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
 		f := newFollower(t, w.store, w.redis, change)
-		return f, f.present.Load().counter().env.Observer.(*observer)
+		return f, f.env.Observer.(*observer)
 	},
 }
 
@@ -70,17 +70,9 @@ func rangeOf(t testing.TB, s allKinds, n int64) persist.Range {
 
 // Every strategy that is well says so, tells where it stands, and leaves that to its heir.
 func TestEveryShape(t *testing.T) {
-	type full interface {
-		seqd.Idler
-		seqd.Measurer
-		seqd.HealthReporter
-		seqd.DegradedReporter
-		seqd.Learner
-		counting
-	}
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		made, _ := node(small)
-		s := made.(full)
+		s := made.(*Counter)
 		if left := s.Knowledge(); left != nil {
 			t.Errorf("it leaves %+v of nothing", left)
 		}
@@ -102,7 +94,7 @@ func TestEveryShape(t *testing.T) {
 			t.Error("the cursor is still there")
 		}
 		made, _ = node(small)
-		heir := made.(full)
+		heir := made.(*Counter)
 		if heir.Learn(left); heir.knows().issued != last {
 			t.Errorf("the heir knows %+v", heir.knows())
 		}
@@ -365,7 +357,7 @@ func TestStopWaitsForARange(t *testing.T) {
 		go func() { defer close(ended); end(t, s) }()
 		r := <-got
 		<-ended
-		if k := s.(knowing).knows(); k.beside != r.Last {
+		if k := s.(*Counter).knows(); k.beside != r.Last {
 			t.Errorf("it knows %+v of %v", k, r)
 		}
 	})

@@ -30,17 +30,7 @@ func (k known) with(other known) known {
 // behind reports whether the cursor may be below numbers that this process has issued.
 func (k known) behind() bool { return k.alone > k.ceil }
 
-// knowing is a strategy of one counter.
-type knowing interface {
-	// knows returns what is known of the counter. It may be asked at any time.
-	knows() known
-}
-
-var (
-	_ seqd.Learner = (*Strategy)(nil)
-	_ seqd.Learner = (*Shared)(nil)
-	_ seqd.Learner = (*family)(nil)
-)
+var _ seqd.Learner = (*family)(nil)
 
 // Knowledge implements [seqd.Learner].
 func (f *family) Knowledge() any { return counters.Knowledge(f.memos()) }
@@ -54,7 +44,7 @@ func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(
 // memos returns what is known of each counter. A counter that is still being opened has issued nothing.
 func (f *family) memos() []counters.Memo[known] {
 	var open []counters.Memo[known]
-	f.set.Each(func(name counters.Name, c counting) {
+	f.set.Each(func(name counters.Name, c *Counter) {
 		if k := c.knows(); k != (known{}) {
 			open = append(open, counters.Memo[known]{Name: name, Known: k})
 		}
@@ -66,50 +56,37 @@ func (f *family) memos() []counters.Memo[known] {
 	return all
 }
 
-// Knowledge implements [seqd.Learner].
-func (s *Strategy) Knowledge() any { return s.knows().knowledge() }
+// knows returns what is known of the counter, in numbers, so that one with another increment can
+// inherit it. It may be called at any time.
+func (c *Counter) knows() known {
+	k := c.source().knows()
+	k.beside = c.besides()
+	return k.convert(c.settings.places().number)
+}
+
+// inherit takes over what another counter knew. It is called before the counter is used.
+func (c *Counter) inherit(k known) {
+	k = k.convert(c.settings.places().upTo)
+	c.inheritBeside(k)
+	c.source().inherit(k)
+}
 
 // Knowledge implements [seqd.Learner].
-func (s *Shared) Knowledge() any { return s.knows().knowledge() }
-
-// knowledge returns k for [learn], nil if it is nothing.
-func (k known) knowledge() any {
-	if k == (known{}) {
-		return nil
+func (c *Counter) Knowledge() any {
+	if k := c.knows(); k != (known{}) {
+		return k
 	}
-	return k
+	return nil
 }
 
 // Learn implements [seqd.Learner].
-func (s *Strategy) Learn(from any) { learn(s, from) }
-
-// Learn implements [seqd.Learner].
-func (s *Shared) Learn(from any) { learn(s, from) }
-
-// learn lets s inherit the knowledge of an earlier strategy, if that had one counter too.
-func learn(s counting, from any) {
+func (c *Counter) Learn(from any) {
 	if k, ok := from.(known); ok {
-		s.inherit(k)
+		c.inherit(k)
 	}
 }
 
-// knows implements [knowing]. What is left in the buffer does not count: Close gives it back, and
-// then the store's maximum is what was issued.
-func (s *Strategy) knows() known {
-	k := s.heritage
-	k.issued = max(k.issued, s.buffer.issued())
-	k.alone, k.beside = k.issued, s.besides()
-	return k
-}
-
-func (s *Strategy) inherit(k known) {
-	s.heritage = k
-	s.inheritBeside(k)
-	s.buffer.highest = max(s.buffer.highest, k.issued, k.ceil)
-}
-
-// knows implements [knowing].
-func (s *Shared) knows() known {
+func (s *shared) knows() known {
 	var alone int64
 	if local := s.local.Load(); local != nil {
 		alone = local.issued()
@@ -117,12 +94,20 @@ func (s *Shared) knows() known {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.machine.Known(alone)
-	return known{issued: k.Issued, alone: k.Alone, ceil: k.Ceil, beside: s.besides()}
+	return known{issued: k.Issued, alone: k.Alone, ceil: k.Ceil}
 }
 
-func (s *Shared) inherit(k known) {
-	s.inheritBeside(k)
+func (s *shared) inherit(k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.machine.Inherit(cursor.Known{Issued: k.issued, Alone: k.alone, Ceil: k.ceil})
+}
+
+// Idle implements [seqd.Idler]. A key that is closed retires its cursor, if that may be behind.
+func (f *family) Idle() bool {
+	idle := true
+	if !f.settings.Keyed {
+		f.set.Each(func(_ counters.Name, c *Counter) { idle = idle && c.Idle() })
+	}
+	return idle
 }

@@ -155,9 +155,9 @@ func TestHeirKnowsTheSame(t *testing.T) {
 		numbers(t, first, 30)
 		synctest.Wait()
 		end(t, first)
-		want := first.(knowing).knows()
+		want := first.(*Counter).knows()
 		heir, _ := after.begin(t, store, redis, first)
-		if got := heir.(knowing).knows(); got.issued != want.issued || got.alone < want.alone || got.ceil < want.ceil {
+		if got := heir.(*Counter).knows(); got.issued != want.issued || got.alone < want.alone || got.ceil < want.ceil {
 			t.Errorf("the heir knows %+v, the strategy knew %+v", got, want)
 		}
 		end(t, heir)

@@ -1,14 +1,11 @@
 package segment
 
 import (
-	"log/slog"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
-	"github.com/seqd/seqd/strategy"
 )
 
 // A strategy from which another sequencer has taken over is not idle: one that is made anew would take
@@ -27,7 +24,7 @@ func TestNotIdleAfterATakeOver(t *testing.T) {
 			return // it is not dropped
 		}
 		_ = old.Close(t.Context())
-		again := must.Get(NewStored(strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}, seqd.BizType{Name: "order", Strategy: Name, Settings: old.settings}, redis.Drop))(t)
+		again := overStore(old.origin, redis)
 		again.Learn(old.Knowledge())
 		must.Do(t, again.Init(t.Context(), false))
 		if got, code := try(t, again, 1); code != seqd.CodeStarting {

@@ -37,7 +37,7 @@ func (f *family) away() error {
 }
 
 // askKey gets numbers of a key, and of the period that is present when the call begins.
-func (f *family) askKey(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
+func (f *family) askKey(ctx context.Context, get func(*Counter, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	name := counters.Name{Key: seq.Key(), Period: f.present().Period}
 	e, err := f.acquire(ctx, name, seq.Asker())
 	if err != nil {
@@ -61,8 +61,8 @@ func isHopeless(err error) bool {
 	return false
 }
 
-// acquire returns the strategy of a counter, open.
-func (f *family) acquire(ctx context.Context, name counters.Name, by string) (*counters.Entry[counting], error) {
+// acquire returns a counter, open.
+func (f *family) acquire(ctx context.Context, name counters.Name, by string) (*counters.Entry[*Counter], error) {
 	if f.settings.NewKeysPerCaller > 0 {
 		if err := f.keys.Of(name.Period).places.Check(ctx, by); err != nil && !f.exists(ctx, name) {
 			return nil, err

@@ -288,7 +288,7 @@ func TestRetiringFails(t *testing.T) {
 		must.Do(t, err)
 		synctest.Wait()
 		open, _ := s.set.Peek(counters.Name{Key: "t"})
-		c := open.(*Shared)
+		c := over(open)
 		for op, fails := range map[string]error{"read": errDown, "allocate": persist.ErrEpoch} {
 			store.change(func(h *hookedStore) {
 				h.calls = make(map[string]int)

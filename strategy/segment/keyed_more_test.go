@@ -481,7 +481,7 @@ func TestColdKeyThatIsGone(t *testing.T) {
 			wantOf(t, s, "a", 1, "[1]")
 			c := must.Get(s.counter(counters.Name{Key: "a"}, s.partOf(0, "")))(t)
 			c.watch(func(context.Context) error { return gone })
-			err := c.begins(t.Context(), false)
+			err := c.Init(t.Context(), false)
 			if err == nil {
 				err = c.Generate(t.Context(), 1, new(seqd.Sequence))
 			}

@@ -30,7 +30,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 	}
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
-	return newFamily(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *keyPart) (counting, error) {
+	return newFamily(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *keyPart) (*Counter, error) {
 		if redis == nil {
 			return count(env, b, "invoice", part)
 		}
@@ -41,7 +41,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 		}
 		o, err := originOf(env, b, "invoice")
 		o.member = &member{key: part}
-		return o.settings.places().spacing(shared(o, o.cursor(redis[b.Name]), nil)), err
+		return overCursor(o, o.cursor(redis[b.Name])), err
 	})
 }
 

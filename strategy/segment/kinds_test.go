@@ -20,10 +20,7 @@ type allKinds interface {
 }
 
 var (
-	_ allKinds = (*Strategy)(nil)
-	_ allKinds = (*Shared)(nil)
-	_ allKinds = (*Stored)(nil)
-	_ allKinds = (*Following)(nil)
+	_ allKinds = (*Counter)(nil)
 	_ allKinds = (*family)(nil)
 )
 

@@ -109,7 +109,7 @@ func TestNumbersOfCursorAddUp(t *testing.T) {
 				store, redis := newHooked(), &redisModel{}
 				l := &ledger{events: &observer{}}
 				settings := func(s *Settings) { s.Step, s.MaxStep, s.AcquireTimeout = 10, 40, 500*time.Millisecond }
-				nodes := []*Shared{node(t, store, redis, l.events, settings), node(t, store, redis, l.events, settings)}
+				nodes := []*Counter{node(t, store, redis, l.events, settings), node(t, store, redis, l.events, settings)}
 				for range 300 {
 					switch random.IntN(14) {
 					case 0:
@@ -213,8 +213,8 @@ func TestPartOfACursorIsSkipped(t *testing.T) {
 			}
 		})
 		l.ask(s, 500, time.Minute)
-		if l.issued.Load() != 1 || s.local.Load() == nil {
-			t.Errorf("%d numbers were issued; on its own: %t", l.issued.Load(), s.local.Load() != nil)
+		if l.issued.Load() != 1 || over(s).local.Load() == nil {
+			t.Errorf("%d numbers were issued; on its own: %t", l.issued.Load(), over(s).local.Load() != nil)
 		}
 		store.fails("read", nil)
 		redis.change(func(r *redisModel) { r.before = nil })
@@ -238,7 +238,7 @@ func TestStandbyOfRemovedPeriodIsAbandoned(t *testing.T) {
 		time.Sleep(time.Second)
 		l.ask(s, 1, time.Second) // so another one is allocated
 		synctest.Wait()
-		if got := s.machine.Measure().Standby; got > 0 {
+		if got := over(s).machine.Measure().Standby; got > 0 {
 			t.Errorf("%d numbers stand by", got)
 		}
 		closeAll(t, s)

@@ -1,14 +1,8 @@
 package segment
 
-import (
-	"github.com/seqd/seqd"
-)
+import "github.com/seqd/seqd"
 
-var (
-	_ seqd.Measurer = (*Strategy)(nil)
-	_ seqd.Measurer = (*Shared)(nil)
-	_ seqd.Measurer = (*family)(nil)
-)
+var _ seqd.Measurer = (*family)(nil)
 
 // values are what is in hand of one counter.
 type values struct {
@@ -31,10 +25,13 @@ func (s *ranges) tell(v values, tell func(seqd.Measurement)) {
 		tell(seqd.Measurement{Gauge: seqd.GaugeFill, Value: v.fill})
 	}
 	if v.highest >= s.settings.Start {
-		tell(seqd.Measurement{Gauge: seqd.GaugeHighest, Value: float64(v.highest)})
+		tell(seqd.Measurement{Gauge: seqd.GaugeHighest, Value: float64(s.shown(v.highest))})
 	}
 	tell(seqd.Measurement{Gauge: seqd.GaugeRate, Value: rate})
-	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(s.last())})
+	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(s.shown(s.last()))})
+	if p := s.settings.places(); !p.all() {
+		tell(seqd.Measurement{Gauge: seqd.GaugeIncrement, Value: float64(p.increment)})
+	}
 }
 
 // measure returns what the buffer holds.
@@ -56,16 +53,10 @@ func (b *buffer) measure() values {
 	return v
 }
 
-// Measure implements [seqd.Measurer]: what this node's own buffer holds. It does not include what
-// other nodes hold.
-func (s *Strategy) Measure(tell func(seqd.Measurement)) { s.tell(s.buffer.measure(), tell) }
-
-// Measure implements [seqd.Measurer]: what waited in the cursor when this node last took or looked,
+// measure implements [source]: what waited in the cursor when this node last took or looked,
 // and its standby range. Other nodes may have taken since, and gaps between ranges count as
 // waiting. While the node issues on its own, it is what its own buffer holds.
-func (s *Shared) Measure(tell func(seqd.Measurement)) { s.tell(s.measure(), tell) }
-
-func (s *Shared) measure() values {
+func (s *shared) measure() values {
 	local := s.local.Load()
 	s.mu.Lock()
 	seen := s.machine.Measure()

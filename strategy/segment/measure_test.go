@@ -139,7 +139,7 @@ func TestRate(t *testing.T) {
 func TestRateOverNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
-		var nodes []*Strategy
+		var nodes []*Counter
 		for i := range 3 {
 			s, _ := newStrategy(t, store, func(s *Settings) { s.MaxStep = 1000 })
 			start(t, s, i == 0)
@@ -197,7 +197,7 @@ func TestMeasureCursor(t *testing.T) {
 		wantGauges(t, a, map[seqd.Gauge]float64{seqd.GaugeInHand: 0, seqd.GaugeStep: 0, seqd.GaugeFill: missing, seqd.GaugeHighest: missing, seqd.GaugeRate: 0})
 		numbers(t, a, 20)
 		synctest.Wait() // buffer 2 and a standby range of 100 are there
-		standby := float64(a.machine.Measure().Standby)
+		standby := float64(over(a).machine.Measure().Standby)
 		if standby < 1 {
 			t.Fatal("there is no standby range")
 		}
@@ -213,10 +213,10 @@ func TestMeasureCursor(t *testing.T) {
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: 0}) // it has not looked yet
 		b.prepare()
 		synctest.Wait()
-		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30 - standby, seqd.GaugeHighest: float64(a.machine.Known(0).Ceil), seqd.GaugeStep: 0, seqd.GaugeFill: missing})
+		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: before[seqd.GaugeInHand] - 30 - standby, seqd.GaugeHighest: float64(over(a).machine.Known(0).Ceil), seqd.GaugeStep: 0, seqd.GaugeFill: missing})
 		redis.lose()
 		gone := must.Get(redis.Take(t.Context(), rediscursor.Take{}))(t)
-		b.machine.Took(time.Now(), time.Now(), 0, gone, nil)
+		over(b).machine.Took(time.Now(), time.Now(), 0, gone, nil)
 		wantGauges(t, b, map[seqd.Gauge]float64{seqd.GaugeInHand: 0})
 		closeAll(t, a, b)
 	})
@@ -232,7 +232,7 @@ func TestMeasureOnItsOwn(t *testing.T) {
 		redis.change(func(r *redisModel) { r.down = errDown })
 		numbers(t, s, 1)
 		synctest.Wait()
-		local := s.local.Load()
+		local := over(s).local.Load()
 		if local == nil {
 			t.Fatal("the node does not issue on its own")
 		}

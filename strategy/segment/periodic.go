@@ -20,7 +20,7 @@ import (
 // view is the present period, opened.
 type view struct {
 	*counters.Span
-	counting
+	*Counter
 	prepare atomic.Int64 // from when the next period is prepared, in ms since the Unix epoch
 }
 
@@ -39,14 +39,14 @@ const (
 )
 
 // askPeriod gets numbers of the present period.
-func (f *family) askPeriod(ctx context.Context, get func(counting, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
+func (f *family) askPeriod(ctx context.Context, get func(*Counter, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	before := seq.Len()
 	for attempt := 0; ; attempt++ {
 		v, err := f.now(ctx)
 		if err != nil {
 			return err
 		}
-		err = get(v.counting, ctx, n, seq)
+		err = get(v.Counter, ctx, n, seq)
 		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !f.isClosed() {
 			// the clock has jumped back to a period that was just closed
 			f.view.CompareAndSwap(v, nil)
@@ -88,7 +88,7 @@ func (f *family) turn(ctx context.Context) (*view, error) {
 		return nil, err
 	}
 	defer e.Release() // it stays open while it is the present one
-	v := &view{Span: span, counting: e.Counter()}
+	v := &view{Span: span, Counter: e.Counter()}
 	v.prepare.Store(span.Until - f.lead().Milliseconds())
 	f.view.Store(v)
 	return v, nil
@@ -131,7 +131,7 @@ func (f *family) prepareNext(v *view) {
 }
 
 // openPeriod opens a period, or leaves it to the next attempt.
-func (f *family) openPeriod(ctx context.Context, name counters.Name, by string) (counting, error) {
+func (f *family) openPeriod(ctx context.Context, name counters.Name, by string) (*Counter, error) {
 	c, err := f.openCounter(ctx, name, by)
 	f.mu.Lock()
 	defer f.mu.Unlock()

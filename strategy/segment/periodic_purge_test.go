@@ -79,14 +79,6 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 	})
 }
 
-// forgetful counts calls of forget.
-type forgetful struct {
-	counting
-	forgotten *atomic.Int64
-}
-
-func (f forgetful) forget(context.Context) error { f.forgotten.Add(1); return nil }
-
 // Nothing is removed unless periodRetention says so.
 func TestPeriodsAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -111,9 +103,10 @@ func TestPurgeThatFails(t *testing.T) {
 	var forgotten atomic.Int64
 	counted := func(f *family) {
 		open := f.open
-		f.open = func(env strategy.Env, b seqd.BizType, owner string, part *keyPart) (counting, error) {
+		f.open = func(env strategy.Env, b seqd.BizType, owner string, part *keyPart) (*Counter, error) {
 			c, err := open(env, b, owner, part)
-			return forgetful{c, &forgotten}, err
+			c.cursor = dropped(func(context.Context) error { forgotten.Add(1); return nil })
+			return c, err
 		}
 	}
 	purge := func(t *testing.T, store persist.Store, keys bool) (removed int, err error) {

@@ -52,7 +52,7 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 	change(&settings)
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
-	return newFamily(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, _ *keyPart) (counting, error) {
+	return newFamily(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, _ *keyPart) (*Counter, error) {
 		if redis == nil {
 			return New(env, b)
 		}
@@ -61,7 +61,8 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 		if redis[b.Name] == nil {
 			redis[b.Name] = &redisModel{}
 		}
-		return NewShared(env, b, redis[b.Name])
+		o, err := originOf(env, b, b.Name)
+		return overCursor(o, redis[b.Name]), err
 	})
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// With an increment above 1 only some numbers are issued. The strategies of this package do not
-// know that: they count in places, 1, 2, 3 and so on, and place j is the j-th of those numbers.
+// With an increment above 1 only some numbers are issued. The sources of a counter do not know
+// that: they count in places, 1, 2, 3 and so on, and place j is the j-th of those numbers.
 // What is outside them holds numbers, and is converted where they meet it: the store
-// ([placeStore]), the cursor in Redis ([placeCursor]), and callers, metrics and heirs ([spaced]).
+// ([placeStore]), the cursor in Redis ([placeCursor]), and callers, metrics and heirs ([Counter]).
 // So a counter can be raised, read and compared with others without knowing its increment, and even
 // if the increment is changed by force, no number leaves the store twice.
 //
@@ -64,6 +64,17 @@ func (p places) before(place int64) int64 { return min(p.number(place+1)-1, seqd
 
 // numbers returns how many numbers so many places take.
 func (p places) numbers(n int64) int64 { return min(n, seqd.MaxNumber/p.increment+1) * p.increment }
+
+// show makes numbers of runs of places. They have another stride then, so a sequence never joins the
+// two.
+func (p places) show(runs []seqd.Run) {
+	if p.all() {
+		return
+	}
+	for i := range runs {
+		runs[i].First, runs[i].Stride = p.number(runs[i].First), p.increment
+	}
+}
 
 // known converts what is known of a counter, each number with convert.
 func (k known) convert(convert func(int64) int64) known {
@@ -311,7 +322,7 @@ func (p places) begins(counter persist.Counter, req persist.Request) int64 {
 }
 
 // cursor returns a cursor for a strategy that counts in places.
-func (o *origin) cursor(of droppable) droppable {
+func (o *origin) cursor(of sharedCursor) sharedCursor {
 	if store, ok := o.env.Store.(placeStore); ok {
 		return placeCursor{of, store.places, store.allocated}
 	}
@@ -322,7 +333,7 @@ func (o *origin) cursor(of droppable) droppable {
 // none is above the store's maximum, and other increments can take them. Takes and ranges are
 // multiples of the increment, so a take of n places brings exactly n.
 type placeCursor struct {
-	droppable
+	sharedCursor
 	places    places
 	allocated *allocated
 }
@@ -331,7 +342,7 @@ type placeCursor struct {
 func (c placeCursor) Take(ctx context.Context, t rediscursor.Take) (rediscursor.Taken, error) {
 	wanted := t.Count
 	t.Count = c.places.numbers(wanted)
-	taken, err := c.droppable.Take(ctx, t)
+	taken, err := c.sharedCursor.Take(ctx, t)
 	if err != nil {
 		return taken, err
 	}
@@ -363,7 +374,7 @@ func (c placeCursor) Install(ctx context.Context, in rediscursor.Install) (redis
 		return rediscursor.Answer{}, err
 	}
 	in.Range = c.allocated.find(c.places, in.Range)
-	answer, err := c.droppable.Install(ctx, in)
+	answer, err := c.sharedCursor.Install(ctx, in)
 	answer.Ceil = c.places.upTo(answer.Ceil)
 	return answer, err
 }

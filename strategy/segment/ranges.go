@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -23,9 +24,9 @@ const fetchDeadline = cursor.FetchDeadline
 // It is safe for concurrent use.
 type ranges struct {
 	origin
-	// shared is set if the counter has a cursor. Then a floor may come from a cursor that does not
-	// count.
-	shared *Shared
+	// shared is the source if that is over a cursor, else nil. It is told whether the store gives
+	// ranges, and a floor may come from a cursor that does not count.
+	shared atomic.Pointer[shared]
 
 	noteMu  lockorder.Inner // guards what follows
 	failure string          // the failure that was logged last, "" after a success
@@ -93,7 +94,7 @@ func settingsOf(bizType seqd.BizType) (*Settings, error) {
 	return settings, nil
 }
 
-// watch implements [counting].
+// watch sets alive. It is called before anything else.
 func (o *origin) watch(alive func(context.Context) error) {
 	if o.member == nil {
 		o.member = &member{}
@@ -109,17 +110,7 @@ func (o *origin) exists(ctx context.Context) error {
 	return o.alive(ctx)
 }
 
-// counter implements [follower].
-func (o *origin) counter() *origin { return o }
-
-// Init makes sure that the counter exists. It allocates nothing, so an unused biz type costs no
-// numbers.
-func (s *ranges) Init(ctx context.Context, fresh bool) error {
-	_, _, err := s.begin(ctx, fresh)
-	return err
-}
-
-// begin is Init that also returns the counter. known is false if the counter exists but could not
+// begin makes sure that the counter exists, and returns it. known is false if the counter exists but could not
 // be read yet.
 func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter, known bool, err error) {
 	counters := s.env.Store.Counters()
@@ -179,16 +170,7 @@ func (s *ranges) giveBack(ctx context.Context, rest []persist.Range) error {
 	return nil
 }
 
-// fetch implements [fetcher]. If the counter has a cursor, the range is beside that.
-func (s *ranges) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
-	var to persist.Target
-	if s.shared != nil {
-		to = persist.Beside
-	}
-	return s.fetchFor(to, want, floor, why)
-}
-
-// fetchFor is fetch for a range that goes to a target.
+// fetchFor takes a range that goes to a target; see [fetcher].
 func (s *ranges) fetchFor(to persist.Target, want, floor int64, why cursor.Reason) (persist.Range, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchDeadline)
 	defer cancel()
@@ -219,8 +201,10 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		// An empty epoch is left by raise, by a new record and by per-node ordering. Each of them
 		// says where numbers continue. What an old cursor held is skipped, but it is no evidence
 		// that the store was restored.
-		if epoch, ok := to.Cursor(); ok && epoch == "" && s.shared != nil && counter.Max >= max(s.shared.passed(), besides) {
-			req.Gap = 0
+		if epoch, ok := to.Cursor(); ok && epoch == "" {
+			if over := s.shared.Load(); over != nil && counter.Max >= max(over.passed(), besides) {
+				req.Gap = 0
+			}
 		}
 		base := s.beginsAt(counter, req)
 		left := s.last() - base
@@ -340,8 +324,8 @@ func (s *ranges) noteStore(err error) {
 	before, wasAway := s.failure, s.away
 	s.failure, s.away = now, away
 	s.noteMu.Unlock()
-	if s.shared != nil && (away != nil || wasAway != nil) {
-		s.shared.storeChanged()
+	if over := s.shared.Load(); over != nil && (away != nil || wasAway != nil) {
+		over.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
 		key.family.keys.note(err)
@@ -383,8 +367,8 @@ func (s *ranges) storeUnknown() {
 	was := s.away
 	s.failure, s.away = "", nil
 	s.noteMu.Unlock()
-	if s.shared != nil {
-		s.shared.storeChanged()
+	if over := s.shared.Load(); over != nil {
+		over.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
 		key.family.keys.note(nil)

@@ -2,26 +2,24 @@
 // and issues their numbers in increasing order. An allocation costs one write to the store. Some
 // numbers are skipped, for example after a crash.
 //
-// Four strategies issue the numbers of one counter:
-//   - [Strategy] issues from a double buffer in the memory of the node (buffer.go). It serves an
-//     embedded store, and the ordering per-node.
-//   - [Shared] issues from a cursor in Redis, in strict order over all nodes. Package cursor has the
-//     state machine that decides what to do. Shared executes the commands of that machine (shared.go:
-//     callers; sharing.go, batch.go: takes that callers share; drive.go: commands).
-//   - [Stored] issues from the store itself, in strict order over all nodes. Package storetake has
-//     its state machine (stored.go; sharing.go).
-//   - [Following] issues through a Shared or a Stored, and changes to the other one if the sequencer
-//     epoch of the counter says so (following.go).
+// A [Counter] issues the numbers of one counter (counter.go). They come from a source:
+//   - local, a double buffer in the memory of the node (buffer.go), for an embedded store, and for the
+//     ordering per-node;
+//   - shared, a cursor in Redis, in strict order over all nodes. Package cursor has the state machine
+//     that decides what to do; shared executes its commands (shared.go: callers; sharing.go, batch.go:
+//     takes that callers share; drive.go: commands);
+//   - stored, the store itself, in strict order over all nodes. Package storetake has its state
+//     machine (stored.go; sharing.go).
 //
-// A family holds many counters, and has one of the four for each (family.go): a counter for each day,
-// month or year (periodic.go, reopen.go), for each key (keyed.go, first.go), or for each key and
-// period. Past periods are removed by package counters.
+// A counter moves from the cursor to the store, or back, if its sequencer epoch says so
+// (following.go). With an increment above 1, sources count in places (places.go).
+//
+// A family holds many counters (family.go): one for each day, month or year (periodic.go, reopen.go),
+// for each key (keyed.go, first.go), or for each key and period. Past periods are removed by package
+// counters.
 //
 // The function build chooses between a family and a single counter. The function count chooses the
-// strategy of one counter.
-//
-// With an increment above 1 all of them count in places. A spaced strategy converts places to numbers
-// for callers (places.go, spaced.go).
+// source.
 //
 // All ranges are allocated in ranges.go, in the sizes of the step rule in settings.go. Numbers are
 // unique because the store gives each range away once (invariant U1), and each range goes to one
@@ -29,7 +27,7 @@
 //
 // # Locks
 //
-// Locks have two ranks. The outer locks are sharing.mu, which guards a machine, and Following.mu. A
+// Locks have two ranks. The outer locks are sharing.mu, which guards a machine, and following.mu. A
 // goroutine locks an outer lock only while it holds no lock. All other locks are inner. A goroutine
 // locks nothing while it holds an inner lock. While a goroutine holds a lock it does not wait, and
 // does not call an observer, the store or Redis. A function that holds the lock of a machine returns
@@ -38,7 +36,6 @@
 package segment
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/seqd/seqd"
@@ -69,9 +66,9 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 	return count(env, bizType, bizType.Name, nil)
 }
 
-// count makes the strategy of the counter named bizType.Name, which belongs to the biz type owner.
+// count makes the counter named bizType.Name, which belongs to the biz type owner, with its source.
 // part is nil unless that is keyed.
-func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (counting, error) {
+func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (*Counter, error) {
 	o, err := originOf(env, bizType, owner)
 	if err != nil {
 		return nil, err
@@ -79,13 +76,10 @@ func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) 
 	if part != nil {
 		o.member = &member{key: part}
 	}
-	var made counting = buffered(o)
 	if o.settings.Strict() && env.Store.Shared() {
-		if made, err = sequenced(env, o); err != nil {
-			return nil, err
-		}
+		return sequenced(env, o)
 	}
-	return o.settings.places().spacing(made), nil
+	return buffered(o), nil
 }
 
 // shape returns what the numbers look like. If they are counted for each key, or are reset, or only
@@ -108,79 +102,12 @@ func shape(bizType seqd.BizType) string {
 	return text
 }
 
-// Strategy issues the numbers of one biz type from this node's own double buffer. It is safe for
-// concurrent use.
-type Strategy struct {
-	// The buffer is first: issuing touches little else, and with very many biz types every cache
-	// line counts.
-	buffer buffer
-	ranges
-	heritage known // from the previous strategy; not changed once issuing began
-}
-
-var (
-	_ seqd.Strategy       = (*Strategy)(nil)
-	_ seqd.HealthReporter = (*Strategy)(nil)
-)
-
-// New returns the strategy of one biz type, whose Settings must be of type *Settings with increment
-// 1. It does no I/O.
-func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
-	o, err := unspaced(env, bizType)
+// New returns a strategy that issues from the memory of this node, whatever the settings say, which
+// must be of type *Settings. It does no I/O.
+func New(env strategy.Env, bizType seqd.BizType) (*Counter, error) {
+	o, err := originOf(env, bizType, bizType.Name)
 	if err != nil {
 		return nil, err
 	}
 	return buffered(o), nil
-}
-
-// buffered returns the strategy of one counter.
-func buffered(o origin) *Strategy {
-	s := &Strategy{ranges: ranges{origin: o}}
-	s.buffer.init(s, o.settings.Threshold, o.settings.AcquireTimeout, o.settings.Start-1)
-	return s
-}
-
-// Generate adds n consecutive numbers to seq, or several runs of them if a segment ends in between.
-func (s *Strategy) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return s.buffer.take(ctx, n, seq)
-}
-
-// some implements [takesSome].
-func (s *Strategy) some(ctx context.Context, n int, seq *seqd.Sequence) error {
-	p := patience{wait: s.buffer.wait}
-	return s.buffer.takeWith(ctx, n, seq, &p)
-}
-
-// GenerateSome implements [seqd.PartialGenerator].
-func (s *Strategy) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateSome(ctx, n, seq, s)
-}
-
-// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
-func (s *Strategy) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateConsecutive(ctx, n, seq, s)
-}
-
-// GenerateRange implements [seqd.Ranger].
-func (s *Strategy) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
-	return s.handOut(ctx, n, s.buffer.top(), seq)
-}
-
-// Health returns why the next request would be refused.
-func (s *Strategy) Health() error { return s.buffer.health() }
-
-// Degraded implements [seqd.DegradedReporter].
-func (s *Strategy) Degraded() *seqd.Error { return s.storeAway() }
-
-// prepare implements [counting].
-func (s *Strategy) prepare() { s.buffer.prepare() }
-
-// forget implements [counting].
-func (s *Strategy) forget(context.Context) error { return nil }
-
-// Close returns the numbers that nobody got to the store, so that the next process continues where
-// this one stopped.
-func (s *Strategy) Close(ctx context.Context) error {
-	s.endHandOuts(ctx)
-	return s.giveBack(ctx, s.buffer.close(ctx, errStopping))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
@@ -17,20 +16,19 @@ import (
 type sharedCursor interface {
 	Take(context.Context, rediscursor.Take) (rediscursor.Taken, error)
 	Install(context.Context, rediscursor.Install) (rediscursor.Answer, error)
+	Drop(context.Context) error
 }
 
-// Shared issues the numbers of one biz type from a cursor that all nodes of the cluster share:
-// strictly increasing over all of them. It is safe for concurrent use.
+// shared is the source over a cursor that all nodes of the cluster share: numbers increase strictly
+// over all of them.
 //
 // It is a shell around a machine of package cursor, which decides what to do and has the modes
-// online, mending, alone and closing. Shared holds the lock around the machine, lets callers share
+// online, mending, alone and closing. It holds the lock around the machine, lets callers share
 // takes (sharing.go) and executes the machine's commands (drive.go). It keeps no state of the
 // protocol.
-type Shared struct {
-	ranges
-	cursor sharedCursor
-	// turn follows the store when that has taken over; nil if this node never does.
-	turn *turn
+type shared struct {
+	*ranges
+	of *Counter
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
 	sharing
@@ -45,40 +43,36 @@ type Shared struct {
 }
 
 var (
-	_ seqd.Strategy         = (*Shared)(nil)
-	_ seqd.HealthReporter   = (*Shared)(nil)
-	_ seqd.DegradedReporter = (*Shared)(nil)
+	_ source  = (*shared)(nil)
+	_ taker   = (*shared)(nil)
+	_ fetcher = (*shared)(nil)
 )
 
-// NewShared returns the strategy of one biz type over a cursor. The biz type's Settings must be of
-// type *Settings with increment 1. It does no I/O.
-func NewShared(env strategy.Env, bizType seqd.BizType, from sharedCursor) (*Shared, error) {
-	o, err := unspaced(env, bizType)
-	if err != nil {
-		return nil, err
-	}
-	return shared(o, from, nil), nil
+// overCursor returns a counter whose numbers come from a cursor. It does no I/O.
+func overCursor(o origin, from sharedCursor) *Counter {
+	c := &Counter{ranges: ranges{origin: o}, cursor: from}
+	c.become(c.fromCursor())
+	return c
 }
 
-// shared returns the strategy of one counter over a cursor. t may be nil.
-func shared(o origin, from sharedCursor, t *turn) *Shared {
-	settings := o.settings
-	s := &Shared{
-		ranges: ranges{origin: o},
-		cursor: from,
-		turn:   t,
+// fromCursor returns a source over the cursor.
+func (c *Counter) fromCursor() *shared {
+	settings := c.settings
+	s := &shared{
+		ranges: &c.ranges,
+		of:     c,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
-			Degrade: settings.OnRedisDown == Degrade, NoStandby: o.keyed() != nil, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
+			Degrade: settings.OnRedisDown == Degrade, NoStandby: c.keyed() != nil, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
 			Patience: settings.AcquireTimeout, Without: sabotaged(),
 		}),
 	}
-	s.ranges.shared, s.taker = s, s
+	s.taker = s
 	return s
 }
 
-// Init makes sure that the counter exists, and learns which cursor counts.
-func (s *Shared) Init(ctx context.Context, fresh bool) error {
+// open implements [source]. It learns which cursor counts.
+func (s *shared) open(ctx context.Context, fresh bool) error {
 	asked := time.Now()
 	counter, known, err := s.begin(ctx, fresh)
 	if known {
@@ -89,14 +83,20 @@ func (s *Shared) Init(ctx context.Context, fresh bool) error {
 	return err
 }
 
-// GenerateRange implements [seqd.Ranger].
-func (s *Shared) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
-	return s.handOut(ctx, n, s.measure().highest, seq)
+func (s *shared) openKey(ctx context.Context, fresh bool) error { return s.open(ctx, fresh) }
+
+func (s *shared) sequencer() string { return SequencerRedis }
+
+// idle implements [source]. A source that refuses is not idle: if another sequencer took over, a new
+// one would take over again. Nor is one that issues on its own, or whose cursor may be behind: only
+// this node can restore the order over nodes.
+func (s *shared) idle() bool {
+	return s.health() == nil && s.degraded() == nil && !s.knows().behind()
 }
 
-// some implements [takesSome]. Online it takes from the cursor, alone from the local buffer, and
+// some implements [source]. Online it takes from the cursor, alone from the local buffer, and
 // mending it waits.
-func (s *Shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+func (s *shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
 	for seq.Len() < goal {
 		missing := goal - seq.Len()
@@ -113,7 +113,7 @@ func (s *Shared) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 
 // admit implements [taker]. A caller that is neither admitted nor refused, and need not wait, finds
 // that the node is alone, and takes from the local buffer.
-func (s *Shared) admit(n int64) (wake <-chan struct{}, err error, ok bool) {
+func (s *shared) admit(n int64) (wake <-chan struct{}, err error, ok bool) {
 	switch mode, refusal := s.machine.Mode(), s.machine.Refusal(); {
 	case mode == cursor.Online && refusal == nil:
 		return nil, nil, true
@@ -129,7 +129,7 @@ func (s *Shared) admit(n int64) (wake <-chan struct{}, err error, ok bool) {
 }
 
 // gone implements [taker].
-func (s *Shared) gone(n int64, late bool) error {
+func (s *shared) gone(n int64, late bool) error {
 	s.machine.Gone(n)
 	if late {
 		return s.machine.Late()
@@ -137,8 +137,7 @@ func (s *Shared) gone(n int64, late bool) error {
 	return nil
 }
 
-// Health returns why the next request would be refused.
-func (s *Shared) Health() error {
+func (s *shared) health() error {
 	if local := s.local.Load(); local != nil {
 		return local.health()
 	}
@@ -148,8 +147,7 @@ func (s *Shared) Health() error {
 	return nil
 }
 
-// Degraded returns why the node issues, but not as it should.
-func (s *Shared) Degraded() *seqd.Error {
+func (s *shared) degraded() *seqd.Error {
 	if reason := s.ask((*cursor.Machine).Degraded); reason != nil {
 		return reason
 	}
@@ -157,7 +155,7 @@ func (s *Shared) Degraded() *seqd.Error {
 }
 
 // ask calls how, which is Health or Degraded, on the machine.
-func (s *Shared) ask(how func(*cursor.Machine, time.Time, cursor.RedisAway) *seqd.Error) (answer *seqd.Error) {
+func (s *shared) ask(how func(*cursor.Machine, time.Time, cursor.RedisAway) *seqd.Error) (answer *seqd.Error) {
 	var away cursor.RedisAway
 	if s.env.RedisAway != nil {
 		away.Since, away.Cause = s.env.RedisAway()
@@ -169,7 +167,7 @@ func (s *Shared) ask(how func(*cursor.Machine, time.Time, cursor.RedisAway) *seq
 // prepare mends the cursor ahead of the first request: the cursor is begun if there is none, and
 // filled if it is short. If a take is under way, the take does that, and mending must not overlap
 // with it.
-func (s *Shared) prepare() {
+func (s *shared) prepare() {
 	s.happens(func(now time.Time) {
 		if !s.taking {
 			s.machine.Prepare(now)
@@ -177,30 +175,20 @@ func (s *Shared) prepare() {
 	})
 }
 
-// forget removes the cursor.
-func (s *Shared) forget(ctx context.Context) error {
-	if c, ok := s.cursor.(interface{ Drop(context.Context) error }); ok {
-		return c.Drop(ctx)
-	}
-	return nil
-}
-
-// Close ends issuing and gives back the numbers that only this node had. It waits for takes and
-// commands under way until ctx ends. Only the first call does anything.
-func (s *Shared) Close(ctx context.Context) error {
-	closed := false
+func (s *shared) stop() (first bool) {
 	s.happens(func(now time.Time) {
-		if closed = s.machine.Mode() == cursor.Closing; !closed {
+		if first = s.machine.Mode() != cursor.Closing; first {
 			s.machine.Stop(now)
 			if s.stopping != nil {
 				close(s.stopping)
 			}
 		}
 	})
-	if closed {
-		return nil
-	}
-	s.endHandOuts(ctx)
+	return first
+}
+
+// close implements [source]. It waits for takes and commands.
+func (s *shared) close(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() { s.work.Wait(); close(ended) }()
 	select {

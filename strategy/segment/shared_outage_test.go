@@ -153,7 +153,7 @@ func TestSharedCloseWhileLeaving(t *testing.T) {
 // An observer that asks back.
 type asking struct {
 	seqd.NopObserver
-	s *Shared
+	s *Counter
 }
 
 func (a *asking) Event(e seqd.Event) {

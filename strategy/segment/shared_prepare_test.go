@@ -31,7 +31,7 @@ func hangable(redis *redisModel) (*rcursor, *atomic.Bool) {
 
 // wantAscending asks node s for one number after the other for a time. Each must be above the one
 // before.
-func wantAscending(t *testing.T, s *Shared, d time.Duration) {
+func wantAscending(t *testing.T, s *Counter, d time.Duration) {
 	t.Helper()
 	top := int64(0)
 	for began := time.Now(); time.Since(began) < d; time.Sleep(100 * time.Millisecond) {
@@ -82,7 +82,7 @@ func TestSharedPrepareOnItsOwn(t *testing.T) {
 		synctest.Wait()
 		cut.Store(true)
 		before := numbers(t, s, 3)[2]
-		if s.local.Load() == nil {
+		if over(s).local.Load() == nil {
 			t.Fatal("the node is not on its own")
 		}
 		s.prepare()

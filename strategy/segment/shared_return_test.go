@@ -43,12 +43,12 @@ func TestReturnDoesNotWaitForTheObserver(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		cut.Store(true)
 		alone := numbers(t, s, 25)[24]
-		if s.local.Load() == nil {
+		if over(s).local.Load() == nil {
 			t.Fatal("the node is not on its own")
 		}
 		cut.Store(false)
 		time.Sleep(2 * time.Second) // it goes back
-		if s.local.Load() != nil || o.count(seqd.EventAbandoned) == 0 {
+		if over(s).local.Load() != nil || o.count(seqd.EventAbandoned) == 0 {
 			t.Fatal("the node does not go back")
 		}
 		if k := s.knows(); k.issued < alone {
@@ -69,8 +69,8 @@ func TestReturnDoesNotWaitForTheObserver(t *testing.T) {
 	})
 }
 
-func newSharedHeir(t *testing.T, store persist.Store, redis *redisModel, from seqd.Strategy) (*Shared, *observer) {
+func newSharedHeir(t *testing.T, store persist.Store, redis *redisModel, from seqd.Strategy) (*Counter, *observer) {
 	t.Helper()
 	s, o := kinds["shared"].begin(t, store, redis, from)
-	return s.(*Shared), o
+	return s.(*Counter), o
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-func newShared(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) (*Shared, *observer) {
+func newShared(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) (*Counter, *observer) {
 	t.Helper()
 	o := &observer{}
 	return node(t, store, redis, o, change), o
 }
 
-func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, change func(*Settings)) *Shared {
+func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, change func(*Settings)) *Counter {
 	t.Helper()
 	settings := usual()
 	if change != nil {
@@ -34,7 +34,7 @@ func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, ch
 	}
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s := must.Get(NewShared(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, c))(t)
+	s := overCursor(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), c)
 	must.Do(t, s.Init(t.Context(), true))
 	return s
 }
@@ -58,7 +58,10 @@ func try(t testing.TB, s seqd.Strategy, n int) ([]int64, seqd.Code) {
 	return slices.Collect(seq.Numbers()), seqd.CodeOf(err)
 }
 
-func closeAll(t testing.TB, nodes ...*Shared) {
+// over returns the source of a counter over a cursor.
+func over(c *Counter) *shared { return c.source().(*shared) }
+
+func closeAll(t testing.TB, nodes ...*Counter) {
 	t.Helper()
 	for _, s := range nodes {
 		must.Report(t, s.Close(t.Context()))
@@ -154,7 +157,7 @@ func TestNumbersOfCallersThatLeaveAreSkipped(t *testing.T) {
 func TestOneNodeRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := memory.New(time.Now), &redisModel{}
-		var nodes []*Shared
+		var nodes []*Counter
 		var observers []*observer
 		for range 5 {
 			s, o := newShared(t, store, redis, func(s *Settings) { s.OnRedisDown = Reject; s.ReserveSegments = 0 })
@@ -231,7 +234,7 @@ func TestReturnWithoutAdvance(t *testing.T) {
 		defer cancel()
 		_ = s.Generate(ctx, 1, &seqd.Sequence{}) // gives up before the node leaves the cursor
 		time.Sleep(time.Second)
-		if s.local.Load() == nil {
+		if over(s).local.Load() == nil {
 			t.Fatal("the node did not leave the cursor")
 		}
 		redis.change(func(r *redisModel) { r.before = nil })
@@ -400,7 +403,7 @@ func TestFlapping(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute {
 			redis.change(func(r *redisModel) { r.down = errDown })
-			for s.local.Load() == nil {
+			for over(s).local.Load() == nil {
 				numbers(t, s, 1)
 				time.Sleep(10 * time.Millisecond)
 			}

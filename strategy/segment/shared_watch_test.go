@@ -26,14 +26,14 @@ func TestStoreAwayIsFoundLate(t *testing.T) {
 			}
 		})
 		numbers(t, s, 9) // its own buffer is filled meanwhile
-		if s.local.Load() == nil {
+		if over(s).local.Load() == nil {
 			t.Fatal("the node is not on its own")
 		}
 		synctest.Wait()
 		store.fails("", nil)
 		cut.Store(false)
 		time.Sleep(2 * time.Second) // it goes back
-		if s.local.Load() != nil {
+		if over(s).local.Load() != nil {
 			t.Fatal("the node does not go back")
 		}
 		close(release)

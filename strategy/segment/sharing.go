@@ -34,10 +34,11 @@ type sharing struct {
 	woken   chan struct{}   // closed when waiting callers shall look again; nil while none waits
 }
 
-// taker sends takes. [Shared] sends them to the cursor in Redis, [Stored] to the store. Another way
+// taker sends takes. [shared] sends them to the cursor in Redis, [stored] to the store. Another way
 // to take numbers is another taker.
 type taker interface {
-	takesSome
+	// skipped reports numbers that were taken and that nobody gets.
+	skipped(n int64, why error)
 	// admit reports whether a caller who lacks n numbers may take part in the next take. If not, it
 	// returns a channel to wait for, or the refusal, or neither: then the caller tries another way.
 	// mu is held.
@@ -48,22 +49,6 @@ type taker interface {
 	// gone notes that a caller who was not admitted waits for n numbers no longer, and returns the
 	// refusal of a caller whose patience ended. mu is held.
 	gone(n int64, late bool) error
-}
-
-// Generate adds n numbers to seq, as one run or, if a range ends in between, as several ascending
-// runs.
-func (s *sharing) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateAll(ctx, n, seq, s.taker)
-}
-
-// GenerateSome implements [seqd.PartialGenerator].
-func (s *sharing) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateSome(ctx, n, seq, s.taker)
-}
-
-// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
-func (s *sharing) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
-	return generateConsecutive(ctx, n, seq, s.taker)
 }
 
 // batch is callers that share one take.

@@ -11,7 +11,7 @@ import (
 // A Generate that fails skips what it had taken. GenerateSome leaves it to the caller, who shares it
 // out. GenerateConsecutive looks for one run in what GenerateSome takes.
 
-// takesSome is a strategy of this package.
+// takesSome is a [Counter] or a [family].
 type takesSome interface {
 	// some adds n numbers to seq. After an error, those that it added belong to the caller. n may be
 	// more than seqd.MaxCount.
@@ -21,10 +21,7 @@ type takesSome interface {
 }
 
 var (
-	_ takesSome = (*Strategy)(nil)
-	_ takesSome = (*Shared)(nil)
-	_ takesSome = (*Stored)(nil)
-	_ takesSome = (*Following)(nil)
+	_ takesSome = (*Counter)(nil)
 	_ takesSome = (*family)(nil)
 )
 

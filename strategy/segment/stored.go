@@ -9,25 +9,20 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
-// Stored issues the numbers of one biz type from the store itself, strictly increasing over all
-// nodes: each take is one Allocate for the callers who share it, and they get exactly the numbers
-// that it returned. There is no buffer, so nothing is skipped at a stop, and a crash skips what was
-// in flight. It is safe for concurrent use.
+// stored is the source over the store itself. Numbers increase strictly over all nodes: each take is
+// one Allocate for the callers who share it, and they get exactly the numbers that it returned. There
+// is no buffer, so nothing is skipped at a stop, and a crash skips what was in flight.
 //
 // It is a shell around a machine of package storetake, which decides when a take may be sent and
 // what an error means.
-type Stored struct {
-	ranges
+type stored struct {
+	*ranges
 	sharing
-	// retire removes the counter's cursor in Redis; nil without Redis.
-	retire func(context.Context) error
-	// turn follows a cursor in Redis that has taken over; nil if this node never does.
-	turn *turn
+	of *Counter
 
 	// fresh is whether the counter of a key may be new, before the first take.
 	fresh atomic.Bool
@@ -51,41 +46,32 @@ type Stored struct {
 const lateCallers = 100
 
 var (
-	_ counting              = (*Stored)(nil)
-	_ seqd.HealthReporter   = (*Stored)(nil)
-	_ seqd.DegradedReporter = (*Stored)(nil)
-	_ seqd.DetailReporter   = (*Stored)(nil)
-	_ seqd.Measurer         = (*Stored)(nil)
-	_ seqd.Learner          = (*Stored)(nil)
-	_ taker                 = (*Stored)(nil)
+	_ source = (*stored)(nil)
+	_ taker  = (*stored)(nil)
 )
 
-// NewStored returns the strategy of one biz type over a store. The biz type's Settings must be of
-// type *Settings with increment 1. retire removes the counter's cursor in Redis, and may be nil. It
-// does no I/O.
-func NewStored(env strategy.Env, bizType seqd.BizType, retire func(context.Context) error) (*Stored, error) {
-	o, err := unspaced(env, bizType)
-	if err != nil {
-		return nil, err
-	}
-	return stored(o, retire, nil), nil
+// overStore returns a counter whose numbers come from the store. retired is the cursor in Redis that
+// the store takes over from, nil without Redis. It does no I/O.
+func overStore(o origin, retired sharedCursor) *Counter {
+	c := &Counter{ranges: ranges{origin: o}, cursor: retired}
+	c.become(c.fromStore())
+	return c
 }
 
-// stored returns the strategy of one counter over the store. retire and t may be nil.
-func stored(o origin, retire func(context.Context) error, t *turn) *Stored {
+// fromStore returns a source over the store.
+func (c *Counter) fromStore() *stored {
 	policy := storetake.Refuse
 	switch {
-	case o.settings.Sequencer == SequencerStore:
+	case c.settings.Sequencer == SequencerStore:
 		policy = storetake.TakeOver
-	case retire != nil:
+	case c.cursor != nil:
 		policy = storetake.Follow
 	}
-	s := &Stored{
-		ranges: ranges{origin: o},
-		retire: retire,
-		turn:   t,
+	s := &stored{
+		ranges: &c.ranges,
+		of:     c,
 		machine: storetake.New(storetake.Config{
-			Start: o.settings.Start, Last: o.last(), Cursor: policy, Patience: o.settings.AcquireTimeout, Without: sabotagedTakes(),
+			Start: c.settings.Start, Last: c.last(), Cursor: policy, Patience: c.settings.AcquireTimeout, Without: sabotagedTakes(),
 		}),
 	}
 	s.taker = s
@@ -103,8 +89,8 @@ func sabotagedTakes() (set storetake.RuleSet) {
 	return set
 }
 
-// Init makes sure that the counter exists, and learns who sequences it.
-func (s *Stored) Init(ctx context.Context, fresh bool) error {
+// open implements [source]. It learns who sequences the counter.
+func (s *stored) open(ctx context.Context, fresh bool) error {
 	counter, known, err := s.begin(ctx, fresh)
 	if err == nil && !known { // another node has created it just now
 		counter, err = s.env.Store.Counters().Read(ctx, s.name)
@@ -117,17 +103,18 @@ func (s *Stored) Init(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// GenerateRange implements [seqd.Ranger]. The sequencer epoch stays as it is: if the store sequences
-// the counter, its next take begins above the range.
-func (s *Stored) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+// openKey implements [source]. It does no I/O: the first take finds out whether there is a counter,
+// and creates it.
+func (s *stored) openKey(_ context.Context, fresh bool) error {
 	s.mu.Lock()
-	seen := s.machine.Seen()
-	s.mu.Unlock()
-	return s.handOut(ctx, n, seen, seq)
+	defer s.mu.Unlock()
+	s.fresh.Store(fresh)
+	s.record.Step = s.settings.Step
+	s.machine.Guess()
+	return nil
 }
 
-// some implements [takesSome].
-func (s *Stored) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+func (s *stored) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	goal, p := seq.Len()+n, patience{wait: s.settings.AcquireTimeout}
 	for seq.Len() < goal {
 		if err := s.join(ctx, int64(goal-seq.Len()), seq, &p); err != nil {
@@ -138,7 +125,7 @@ func (s *Stored) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 }
 
 // admit implements [taker].
-func (s *Stored) admit(int64) (wake <-chan struct{}, err error, ok bool) {
+func (s *stored) admit(int64) (wake <-chan struct{}, err error, ok bool) {
 	switch mode, refusal := s.machine.Mode(), s.machine.Refusal(); {
 	case mode == storetake.Online:
 		return nil, nil, true
@@ -151,7 +138,7 @@ func (s *Stored) admit(int64) (wake <-chan struct{}, err error, ok bool) {
 }
 
 // gone implements [taker].
-func (s *Stored) gone(_ int64, late bool) error {
+func (s *stored) gone(_ int64, late bool) error {
 	if late {
 		return s.machine.Late()
 	}
@@ -159,7 +146,7 @@ func (s *Stored) gone(_ int64, late bool) error {
 }
 
 // send implements [taker].
-func (s *Stored) send(b *batch) (more bool) {
+func (s *stored) send(b *batch) (more bool) {
 	want := b.want
 	if sabotage.Off(sabotage.TakeAfterCallers) {
 		want += lateCallers
@@ -177,8 +164,8 @@ func (s *Stored) send(b *batch) (more bool) {
 	// deferred, so that it also runs if the driver panics: others wait for the batch
 	defer func() { more = s.took(b, take, req, r, err) }()
 	ctx := b.span.Context() // the store bounds the time of every operation
-	if take.Retire && s.retire != nil {
-		if err := s.retire(ctx); err != nil {
+	if take.Retire {
+		if err := s.of.forget(ctx); err != nil {
 			s.env.Log.Warn("the cursor in Redis could not be removed before the store took over; nodes that still take from it may issue lower numbers for some seconds",
 				"bizType", s.name, "error", err)
 		}
@@ -199,7 +186,7 @@ func (s *Stored) send(b *batch) (more bool) {
 }
 
 // took passes what a take brought on to its batch.
-func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r persist.Range, err error) (more bool) {
+func (s *stored) took(b *batch, take storetake.Take, req persist.Request, r persist.Range, err error) (more bool) {
 	now := time.Now()
 	s.mu.Lock()
 	out := s.machine.Took(now, take, r, err)
@@ -230,7 +217,7 @@ func (s *Stored) took(b *batch, take storetake.Take, req persist.Request, r pers
 }
 
 // tellTake logs and reports what a take brought. known is the counter as it was read before it.
-func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persist.Counter, r persist.Range, out storetake.Outcome, err error) {
+func (s *stored) tellTake(take storetake.Take, req persist.Request, known persist.Counter, r persist.Range, out storetake.Outcome, err error) {
 	switch {
 	case errors.Is(err, persist.ErrEpoch) || cursor.IsExhausted(err):
 		return // the counter is read now, and says why
@@ -257,7 +244,7 @@ func (s *Stored) tellTake(take storetake.Take, req persist.Request, known persis
 }
 
 // nearEnd reports, once, whether few numbers are left above one. mu is held.
-func (s *Stored) nearEnd(highest int64) bool {
+func (s *stored) nearEnd(highest int64) bool {
 	was := s.low
 	s.low = was || highest > s.last()-s.last()/100
 	return s.low && !was
@@ -268,7 +255,7 @@ func (s *Stored) nearEnd(highest int64) bool {
 // taken exactly as many numbers as the gap since this node's last take. That is very unlikely,
 // because the gap is odd and large ranges have round sizes, and the report is then wrong and does no
 // harm.
-func (s *Stored) tellBehind(req persist.Request, next int64) {
+func (s *stored) tellBehind(req persist.Request, next int64) {
 	s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
 		"bizType", s.name, "seen", s.shown(req.Floor), "next", s.shown(next))
 	s.report(seqd.Event{Kind: seqd.EventStoreBehind})
@@ -277,7 +264,7 @@ func (s *Stored) tellBehind(req persist.Request, next int64) {
 // consumed notes that a take succeeded. When this node has taken as many numbers as the counter's
 // step, it reads the counter in the background, and its next take records the step that the rule
 // gives. A take needs no step, but the gaps follow it ([Settings.gap]). mu is held.
-func (s *Stored) consumed(req persist.Request) {
+func (s *stored) consumed(req persist.Request) {
 	if req.Step > 0 {
 		s.record.Step, s.step = req.Step, 0
 	}
@@ -291,7 +278,7 @@ func (s *Stored) consumed(req persist.Request) {
 }
 
 // measureStep reads the counter to find the step that the next take records.
-func (s *Stored) measureStep(stopping <-chan struct{}) {
+func (s *stored) measureStep(stopping <-chan struct{}) {
 	ctx, cancel := cancelled(fetchDeadline, stopping)
 	defer cancel()
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)
@@ -305,7 +292,7 @@ func (s *Stored) measureStep(stopping <-chan struct{}) {
 }
 
 // untilClose returns the channel that Close closes. mu is held.
-func (s *Stored) untilClose() <-chan struct{} {
+func (s *stored) untilClose() <-chan struct{} {
 	if s.stopping == nil {
 		s.stopping = make(chan struct{})
 	}
@@ -313,7 +300,7 @@ func (s *Stored) untilClose() <-chan struct{} {
 }
 
 // setTimer sets the timer that reads the counter when the machine wants it. mu is held.
-func (s *Stored) setTimer(now time.Time) {
+func (s *stored) setTimer(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
@@ -324,7 +311,7 @@ func (s *Stored) setTimer(now time.Time) {
 }
 
 // tick reads the counter if that is due.
-func (s *Stored) tick() {
+func (s *stored) tick() {
 	s.mu.Lock()
 	if !s.machine.Tick(time.Now()) {
 		s.mu.Unlock()
@@ -348,7 +335,7 @@ func (s *Stored) tick() {
 
 // hasRead tells the machine what a read of the counter brought, and wakes callers if they can take
 // or are refused.
-func (s *Stored) hasRead(counter persist.Counter, err error) {
+func (s *stored) hasRead(counter persist.Counter, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	if err == nil {
@@ -368,8 +355,8 @@ func (s *Stored) hasRead(counter persist.Counter, err error) {
 	moved := s.machine.Moved()
 	s.setTimer(now)
 	s.mu.Unlock()
-	if moved && s.turn != nil {
-		s.turn.follow()
+	if moved {
+		s.of.follow(s)
 	}
 	if refusal != nil && refusal != before {
 		s.env.Log.Error("no numbers", "bizType", s.name, "error", refusal)
@@ -379,8 +366,7 @@ func (s *Stored) hasRead(counter persist.Counter, err error) {
 	}
 }
 
-// Health returns why the next request would be refused.
-func (s *Stored) Health() error {
+func (s *stored) health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.machine.Health(time.Now()); err != nil {
@@ -389,62 +375,45 @@ func (s *Stored) Health() error {
 	return nil
 }
 
-// Degraded returns nil: a node that cannot take refuses, and one that can takes in order.
-func (s *Stored) Degraded() *seqd.Error { return nil }
+// degraded returns nil: a node that cannot take refuses, and one that can takes in order.
+func (s *stored) degraded() *seqd.Error { return nil }
 
-// Measure implements [seqd.Measurer]: nothing is in hand.
-func (s *Stored) Measure(tell func(seqd.Measurement)) {
+// measure implements [source]: nothing is in hand.
+func (s *stored) measure() values {
 	s.mu.Lock()
-	highest := s.machine.Seen()
-	s.mu.Unlock()
-	s.ranges.tell(values{highest: highest}, tell)
+	defer s.mu.Unlock()
+	return values{highest: s.machine.Seen()}
 }
 
-// Details implements [seqd.DetailReporter].
-func (s *Stored) Details() map[string]any { return map[string]any{"sequencer": SequencerStore} }
+func (s *stored) sequencer() string { return SequencerStore }
 
-// prepare implements [counting]. There is nothing to fetch ahead.
-func (s *Stored) prepare() {}
+func (s *stored) idle() bool { return s.health() == nil }
 
-// forget implements [counting]. It removes what a cursor in Redis left.
-func (s *Stored) forget(ctx context.Context) error {
-	if s.retire != nil {
-		return s.retire(ctx)
-	}
-	return nil
-}
+// prepare does nothing: there is nothing to fetch ahead.
+func (s *stored) prepare() {}
 
-// knows implements [knowing]. What was issued did not come from a cursor in Redis.
-func (s *Stored) knows() known {
+// knows implements [source]. What was issued did not come from a cursor in Redis.
+func (s *stored) knows() known {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.heritage
 	k.issued = max(k.issued, s.machine.Issued())
-	k.alone, k.beside = k.issued, s.besides()
+	k.alone = k.issued
 	return k
 }
 
-func (s *Stored) inherit(k known) {
+func (s *stored) inherit(k known) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heritage = k
-	s.inheritBeside(k)
 	s.machine.Inherit(max(k.issued, k.alone, k.ceil))
 }
 
-// Learn implements [seqd.Learner].
-func (s *Stored) Learn(from any) { learn(s, from) }
-
-// Knowledge implements [seqd.Learner].
-func (s *Stored) Knowledge() any { return s.knows().knowledge() }
-
-// Close ends issuing. It waits for a take under way until ctx ends. Only the first call does
-// anything.
-func (s *Stored) Close(ctx context.Context) error {
+func (s *stored) stop() (first bool) {
 	s.mu.Lock()
 	if s.machine.Mode() == storetake.Closing {
 		s.mu.Unlock()
-		return nil
+		return false
 	}
 	s.machine.Stop()
 	s.setTimer(time.Now())
@@ -456,7 +425,11 @@ func (s *Stored) Close(ctx context.Context) error {
 	if then != nil {
 		then()
 	}
-	s.endHandOuts(ctx)
+	return true
+}
+
+// close implements [source]. It waits for the take under way.
+func (s *stored) close(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() { s.work.Wait(); close(ended) }()
 	select {

@@ -20,6 +20,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/segment/rediscursor"
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
@@ -112,14 +113,35 @@ func (c hookedShared) Create(ctx context.Context, counter persist.Counter) error
 }
 
 // newStored is a node that takes from the store. retire, if it is not nil, removes the cursor.
-func newStored(t testing.TB, store persist.Store, retire func(context.Context) error, change func(*Settings)) (*Stored, *observer) {
+// retired is the cursor that retire removes, nil if it is nil.
+func retired(retire func(context.Context) error) sharedCursor {
+	if retire == nil {
+		return nil
+	}
+	return dropped(retire)
+}
+
+// dropped is a cursor that can only be removed.
+type dropped func(context.Context) error
+
+func (d dropped) Drop(ctx context.Context) error { return d(ctx) }
+
+func (dropped) Take(context.Context, rediscursor.Take) (t rediscursor.Taken, err error) {
+	return t, errDown
+}
+
+func (dropped) Install(context.Context, rediscursor.Install) (a rediscursor.Answer, err error) {
+	return a, errDown
+}
+
+func newStored(t testing.TB, store persist.Store, retire func(context.Context) error, change func(*Settings)) (*Counter, *observer) {
 	t.Helper()
 	settings, o := usual(), &observer{}
 	if change != nil {
 		change(&settings)
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s := must.Get(NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, retire))(t)
+	s := overStore(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), retired(retire))
 	must.Do(t, s.Init(t.Context(), true))
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, o
@@ -135,7 +157,7 @@ func TestStoredNodesCountTogether(t *testing.T) {
 	b, _ := newStored(t, store, nil, from100)
 	next := int64(100)
 	for i := range 50 {
-		for _, s := range []*Stored{a, b} {
+		for _, s := range []*Counter{a, b} {
 			for _, n := range numbers(t, s, 1+i%3) {
 				if n != next {
 					t.Fatalf("got %d, want %d", n, next)
@@ -342,7 +364,7 @@ func TestStoredFindsACursor(t *testing.T) {
 		b, _ := newStored(t, store, redis.Drop, byStore)
 		last := issued
 		for range 3 {
-			for _, s := range []*Stored{a, b} {
+			for _, s := range []*Counter{a, b} {
 				got := numbers(t, s, 1)[0]
 				if got <= last {
 					t.Errorf("got %d after %d", got, last)
@@ -357,7 +379,7 @@ func TestStoredFindsACursor(t *testing.T) {
 		if got := numbers(t, auto, 1)[0]; got != last+1 {
 			t.Errorf("auto got %d after %d", got, last)
 		}
-		for _, s := range []*Stored{auto, a, b} {
+		for _, s := range []*Counter{auto, a, b} {
 			_ = s.Close(t.Context())
 		}
 	})
@@ -461,7 +483,7 @@ func TestStoredRandom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 7))
 				store, h := newHooked(), newBoth()
-				var nodes []*Stored
+				var nodes []*Counter
 				for range 3 {
 					s, _ := newStored(t, store, nil, func(s *Settings) { s.AcquireTimeout = 300 * time.Millisecond })
 					nodes = append(nodes, s)
@@ -546,7 +568,7 @@ func TestInitBesideAnother(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, settings := newHooked(), DefaultSettings()
 			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-			s := must.Get(NewStored(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, nil))(t)
+			s := overStore(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), nil)
 			created := false
 			store.before = func(op string) error {
 				if op == "create" {
@@ -579,13 +601,13 @@ func TestInitBesideAnother(t *testing.T) {
 // A stop cancels a read of the counter that is under way: after a take that failed, or for the
 // step.
 func TestStoredCloseCancelsReads(t *testing.T) {
-	for name, begin := range map[string]func(t *testing.T, s *Stored, store *hookedStore){
-		"after a failure": func(t *testing.T, s *Stored, store *hookedStore) {
+	for name, begin := range map[string]func(t *testing.T, s *Counter, store *hookedStore){
+		"after a failure": func(t *testing.T, s *Counter, store *hookedStore) {
 			store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
 			go func() { _, _ = try(t, s, 1) }()
 			time.Sleep(50 * time.Millisecond)
 		},
-		"for the step": func(t *testing.T, s *Stored, _ *hookedStore) {
+		"for the step": func(t *testing.T, s *Counter, _ *hookedStore) {
 			numbers(t, s, int(s.settings.Step))
 			synctest.Wait()
 		},
@@ -698,12 +720,13 @@ func TestStoredReadsAnother(t *testing.T) {
 		store.change(func(h *hookedStore) { h.before = nil })
 		for _, want := range []bool{false, true} {
 			time.Sleep(3 * time.Second)
-			s.mu.Lock()
-			if online := s.machine.Mode() == storetake.Online; online != want {
+			from := s.source().(*stored)
+			from.mu.Lock()
+			if online := from.machine.Mode() == storetake.Online; online != want {
 				t.Errorf("it takes: %t, want %t", online, want)
 			}
 			gone = nil
-			s.mu.Unlock()
+			from.mu.Unlock()
 		}
 	})
 }

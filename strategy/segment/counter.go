@@ -1,0 +1,272 @@
+package segment
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy/segment/cursor"
+)
+
+// Counter issues the numbers of one counter. A [source] gives them in places, and Counter converts
+// places to numbers for callers, metrics and heirs (places.go). It is safe for concurrent use.
+//
+// A Counter can be closed while nobody uses it and made anew later, as at a clean stop and a start:
+// Close gives back what is left, and what the process knows beyond the store is learnt (heir.go).
+type Counter struct {
+	ranges
+	// cursor is the counter's cursor in Redis, whether it counts or not; nil if there can be none.
+	cursor sharedCursor
+	// following lets the counter change its source; nil if it keeps the first one.
+	following *following
+	// buffer is the one of a local source if places are numbers: callers take from it directly. It is
+	// nil for others.
+	buffer  *buffer
+	present atomic.Pointer[source]
+}
+
+// source gives the places of one counter: from a buffer in the memory of the node ([local]), a cursor
+// in Redis ([shared]) or the store ([stored]).
+type source interface {
+	// open makes sure that the counter exists, and creates it if fresh says that it may be new.
+	open(ctx context.Context, fresh bool) error
+	// openKey is open for the counter of a key. If fresh is false, this process knows that the
+	// counter exists.
+	openKey(ctx context.Context, fresh bool) error
+	// some adds n places to seq. After an error, those that it added belong to the caller. n may be
+	// more than seqd.MaxCount.
+	some(ctx context.Context, n int, seq *seqd.Sequence) error
+	// prepare fetches numbers before the first request.
+	prepare()
+	// health returns why the next request would be refused, degraded why the node issues, but not as
+	// it should.
+	health() error
+	degraded() *seqd.Error
+	// idle reports whether a source that is made later would go on where this one stopped.
+	idle() bool
+	measure() values
+	// knows returns what is known of the counter, except of ranges that were handed out. It may be
+	// called at any time.
+	knows() known
+	// inherit takes over what another source knew. It is called before anything else.
+	inherit(k known)
+	// stop refuses callers from now on. It returns false if that was done before. close comes after
+	// it, returns numbers to the store, and waits for what is under way until ctx ends.
+	stop() (first bool)
+	close(ctx context.Context) error
+	// sequencer returns who keeps the order over nodes, "" if nobody does.
+	sequencer() string
+}
+
+var (
+	_ seqd.Strategy             = (*Counter)(nil)
+	_ seqd.PartialGenerator     = (*Counter)(nil)
+	_ seqd.ConsecutiveGenerator = (*Counter)(nil)
+	_ seqd.Ranger               = (*Counter)(nil)
+	_ seqd.CountLimiter         = (*Counter)(nil)
+	_ seqd.HealthReporter       = (*Counter)(nil)
+	_ seqd.DegradedReporter     = (*Counter)(nil)
+	_ seqd.DetailReporter       = (*Counter)(nil)
+	_ seqd.Measurer             = (*Counter)(nil)
+	_ seqd.Idler                = (*Counter)(nil)
+	_ seqd.Learner              = (*Counter)(nil)
+)
+
+// source returns what gives numbers now.
+func (c *Counter) source() source { return *c.present.Load() }
+
+// become makes a source the one that gives numbers.
+func (c *Counter) become(s source) {
+	over, _ := s.(*shared)
+	c.shared.Store(over)
+	c.present.Store(&s)
+}
+
+// Init makes sure that the counter exists, and learns who sequences it. It allocates nothing for a
+// biz type that is not keyed, so an unused one costs no numbers.
+func (c *Counter) Init(ctx context.Context, fresh bool) error {
+	open := source.open
+	if c.keyed() != nil {
+		open = source.openKey
+	}
+	if err := open(c.source(), ctx, fresh); err != nil {
+		return err
+	}
+	if s, ok := c.source().(*shared); ok && c.following != nil && s.yields() {
+		// It has issued nothing, so there is nothing to close.
+		next := c.successor(s)
+		next.inherit(s.knows())
+		if err := next.open(ctx, false); err != nil {
+			return err
+		}
+		c.become(next)
+	}
+	return nil
+}
+
+// Generate adds n numbers to seq, in as few ascending runs as the ranges allow.
+func (c *Counter) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
+	if c.buffer != nil {
+		return c.buffer.take(ctx, n, seq)
+	}
+	return generateAll(ctx, n, seq, c)
+}
+
+// GenerateSome implements [seqd.PartialGenerator].
+func (c *Counter) GenerateSome(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateSome(ctx, n, seq, c)
+}
+
+// GenerateConsecutive implements [seqd.ConsecutiveGenerator].
+func (c *Counter) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequence) error {
+	return generateConsecutive(ctx, n, seq, c)
+}
+
+// GenerateRange implements [seqd.Ranger]. If the store sequences the counter, the epoch stays, and
+// its next take begins above the range.
+func (c *Counter) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
+	before := len(seq.Runs())
+	err := c.handOut(ctx, n, c.source().measure().highest, seq)
+	c.settings.places().show(seq.Runs()[before:])
+	return err
+}
+
+// some implements [takesSome].
+func (c *Counter) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	before, goal := len(seq.Runs()), seq.Len()+n
+	from := c.source()
+	err := from.some(ctx, n, seq)
+	if c.following != nil && isMoved(err) {
+		err = c.someOn(ctx, goal, seq, from, err)
+	}
+	c.settings.places().show(seq.Runs()[before:])
+	return err
+}
+
+// Health returns why the next request would be refused.
+func (c *Counter) Health() error { return c.source().health() }
+
+// Degraded returns why the node issues, but not as it should.
+func (c *Counter) Degraded() *seqd.Error { return c.source().degraded() }
+
+// Idle implements [seqd.Idler].
+func (c *Counter) Idle() bool { return c.source().idle() }
+
+// Measure implements [seqd.Measurer]: what this node has in hand, not what other nodes have.
+func (c *Counter) Measure(tell func(seqd.Measurement)) { c.tell(c.source().measure(), tell) }
+
+// Details implements [seqd.DetailReporter].
+func (c *Counter) Details() map[string]any {
+	if c.source().sequencer() != SequencerStore {
+		return nil
+	}
+	return map[string]any{"sequencer": SequencerStore}
+}
+
+// prepare fetches numbers before the first request.
+func (c *Counter) prepare() { c.source().prepare() }
+
+// forget removes what is kept outside the store after the end of the period.
+func (c *Counter) forget(ctx context.Context) error {
+	if c.cursor == nil {
+		return nil
+	}
+	return c.cursor.Drop(ctx)
+}
+
+// Close ends issuing and returns the numbers that nobody got to the store, so that the next process
+// continues where this one stopped. Only the first call does anything.
+func (c *Counter) Close(ctx context.Context) error {
+	if c.following != nil {
+		c.following.close(ctx)
+	}
+	s := c.source()
+	first := s.stop()
+	c.endHandOuts(ctx)
+	if !first {
+		return nil
+	}
+	return s.close(ctx)
+}
+
+// local is the source of an embedded store, and of the ordering per-node: a double buffer in the
+// memory of the node.
+type local struct {
+	buffer buffer
+	*ranges
+	heritage known // from the previous strategy; not changed once issuing began
+}
+
+// buffered returns a counter with a local source.
+func buffered(o origin) *Counter {
+	// In one piece: with very many biz types every allocation and every cache line counts.
+	made := &struct {
+		Counter
+		local
+		source source
+	}{Counter: Counter{ranges: ranges{origin: o}}}
+	c, l := &made.Counter, &made.local
+	l.ranges = &c.ranges
+	l.buffer.init(l, o.settings.Threshold, o.settings.AcquireTimeout, o.settings.Start-1)
+	made.source = l
+	c.present.Store(&made.source)
+	if o.settings.places().all() {
+		c.buffer = &l.buffer
+	}
+	return c
+}
+
+func (l *local) open(ctx context.Context, fresh bool) error {
+	_, _, err := l.begin(ctx, fresh)
+	return err
+}
+
+// openKey implements [source]. The first range is in the buffer then.
+func (l *local) openKey(ctx context.Context, fresh bool) error {
+	r, err := l.first(ctx, fresh, l.buffer.top())
+	l.note(r, err)
+	if err != nil {
+		return storeError(err)
+	}
+	l.buffer.adopt(r)
+	return nil
+}
+
+func (l *local) some(ctx context.Context, n int, seq *seqd.Sequence) error {
+	p := patience{wait: l.buffer.wait}
+	return l.buffer.takeWith(ctx, n, seq, &p)
+}
+
+func (l *local) prepare()              { l.buffer.prepare() }
+func (l *local) health() error         { return l.buffer.health() }
+func (l *local) degraded() *seqd.Error { return l.storeAway() }
+func (l *local) idle() bool            { return true }
+func (l *local) measure() values       { return l.buffer.measure() }
+func (l *local) sequencer() string     { return "" }
+
+// knows implements [source]. What is left in the buffer does not count: close gives it back, and then
+// the store's maximum is what was issued.
+func (l *local) knows() known {
+	k := l.heritage
+	k.issued = max(k.issued, l.buffer.issued())
+	k.alone = k.issued
+	return k
+}
+
+func (l *local) inherit(k known) {
+	l.heritage = k
+	l.buffer.highest = max(l.buffer.highest, k.issued, k.ceil)
+}
+
+// stop implements [source]. Callers get numbers until close.
+func (l *local) stop() bool { return true }
+
+func (l *local) close(ctx context.Context) error {
+	return l.giveBack(ctx, l.buffer.close(ctx, errStopping))
+}
+
+// fetch implements [fetcher].
+func (l *local) fetch(want, floor int64, why cursor.Reason) (persist.Range, error) {
+	return l.fetchFor(persist.Target{}, want, floor, why)
+}
