@@ -8,7 +8,7 @@ import (
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
-// What surrounds the machine of takes from the store in a node, as the strategy Stored in package
+// What surrounds the machine of takes from the store in a node, as the source stored of package
 // segment does in seqd. With the sequencer auto, a node follows the counter from one machine to the
 // other, as a counter with the sequencer auto does.
 

@@ -48,10 +48,10 @@ func (s *shared) perform(now time.Time, c cursor.Command) (then func()) {
 	case cursor.Allocate:
 		s.work.Go(func() { s.allocateFor(c) })
 	case cursor.Question:
-		stopping := s.untilClose()
+		stopping := s.untilStop()
 		s.work.Go(func() { s.question(c, stopping) })
 	case cursor.ReadStore:
-		stopping := s.untilClose()
+		stopping := s.untilStop()
 		s.work.Go(func() { s.readStore(c, stopping) })
 	case cursor.OpenLocal:
 		s.openLocal(c)
@@ -120,14 +120,6 @@ func within(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.Background(), func() {}
 	}
 	return context.WithTimeout(context.Background(), timeout)
-}
-
-// untilClose returns the channel that Close closes. mu is held.
-func (s *shared) untilClose() <-chan struct{} {
-	if s.stopping == nil {
-		s.stopping = make(chan struct{})
-	}
-	return s.stopping
 }
 
 // cancelled returns a context for a call that lasts at most as long as timeout, which is not 0, or

@@ -344,15 +344,7 @@ func (f *family) Close(ctx context.Context) error {
 	f.closed = true
 	f.end()
 	f.mu.Unlock()
-	done := make(chan struct{})
-	go func() { f.work.Wait(); close(done) }()
-	var err error
-	select {
-	case <-done:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	err = errors.Join(err, f.set.Close(ctx))
+	err := errors.Join(ended(ctx, &f.work), f.set.Close(ctx))
 	if f.keys != nil {
 		for _, part := range f.keys.All() {
 			err = errors.Join(err, part.places.Close(ctx))

@@ -28,7 +28,7 @@ type sharedCursor interface {
 // protocol.
 type shared struct {
 	*ranges
-	of *Counter
+	of *Counter // whose cursor is taken from
 	// local is the node's own double buffer while it issues on its own, else nil.
 	local atomic.Pointer[buffer]
 	sharing
@@ -38,8 +38,6 @@ type shared struct {
 	resumed chan struct{} // closed when the take may be sent that waits; nil while none does
 	timer   *time.Timer   // calls tick at due; nil while the machine waits for no time
 	due     time.Time
-	// stopping is closed by Close; nil until something runs that Close cancels.
-	stopping chan struct{}
 }
 
 var (
@@ -179,9 +177,7 @@ func (s *shared) stop() (first bool) {
 	s.happens(func(now time.Time) {
 		if first = s.machine.Mode() != cursor.Closing; first {
 			s.machine.Stop(now)
-			if s.stopping != nil {
-				close(s.stopping)
-			}
+			s.cancel()
 		}
 	})
 	return first
@@ -189,12 +185,7 @@ func (s *shared) stop() (first bool) {
 
 // close implements [source]. It waits for takes and commands.
 func (s *shared) close(ctx context.Context) error {
-	ended := make(chan struct{})
-	go func() { s.work.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
+	_ = ended(ctx, &s.work)
 	var rest []persist.Range
 	if local := s.local.Load(); local != nil {
 		rest = local.close(ctx, errStopping)

@@ -32,6 +32,8 @@ type sharing struct {
 	forming *batch          // callers since the last take was sent; nil while there are none
 	taking  bool            // a take is under way
 	woken   chan struct{}   // closed when waiting callers shall look again; nil while none waits
+	// stopping is closed when the source stops; nil until something runs that this cancels.
+	stopping chan struct{}
 }
 
 // taker sends takes. [shared] sends them to the cursor in Redis, [stored] to the store. Another way
@@ -221,6 +223,33 @@ func (s *sharing) takeOnce() (more bool) {
 		s.forming = nil
 	}
 	return s.taker.send(b)
+}
+
+// untilStop returns the channel that cancel closes. mu is held.
+func (s *sharing) untilStop() <-chan struct{} {
+	if s.stopping == nil {
+		s.stopping = make(chan struct{})
+	}
+	return s.stopping
+}
+
+// cancel ends what runs until the source stops, once. mu is held.
+func (s *sharing) cancel() {
+	if s.stopping != nil {
+		close(s.stopping)
+	}
+}
+
+// ended waits until all work has ended, or ctx.
+func ended(ctx context.Context, work *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { work.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errPanic is the error of a take that panicked.

@@ -22,7 +22,7 @@ import (
 type stored struct {
 	*ranges
 	sharing
-	of *Counter
+	of *Counter // whose cursor is removed when the store takes over
 
 	// fresh is whether the counter of a key may be new, before the first take.
 	fresh atomic.Bool
@@ -32,8 +32,6 @@ type stored struct {
 	heritage known           // from the previous strategy
 	record   persist.Counter // the counter as it was read last
 	timer    *time.Timer     // begins a read of the counter; nil while none is due
-	// stopping is closed by Close; nil until something runs that Close cancels.
-	stopping chan struct{}
 	// taken is how many numbers were taken since the counter was read to record a step. step is
 	// what the next take records, 0 for nothing. measuring is whether that read is under way.
 	taken, step int64
@@ -273,7 +271,7 @@ func (s *stored) consumed(req persist.Request) {
 		return
 	}
 	s.taken, s.measuring = 0, true
-	stopping := s.untilClose()
+	stopping := s.untilStop()
 	s.work.Go(func() { s.measureStep(stopping) })
 }
 
@@ -289,14 +287,6 @@ func (s *stored) measureStep(stopping <-chan struct{}) {
 		s.record = counter
 		s.step = s.settings.step(counter.Step, counter.Timestamp, s.env.Now().UnixMilli())
 	}
-}
-
-// untilClose returns the channel that Close closes. mu is held.
-func (s *stored) untilClose() <-chan struct{} {
-	if s.stopping == nil {
-		s.stopping = make(chan struct{})
-	}
-	return s.stopping
 }
 
 // setTimer sets the timer that reads the counter when the machine wants it. mu is held.
@@ -319,7 +309,7 @@ func (s *stored) tick() {
 	}
 	s.work.Add(1) // not while closing: Close waits for it
 	defer s.work.Done()
-	stopping := s.untilClose()
+	stopping := s.untilStop()
 	s.mu.Unlock()
 	ctx, cancel := cancelled(fetchDeadline, stopping)
 	defer cancel()
@@ -417,9 +407,7 @@ func (s *stored) stop() (first bool) {
 	}
 	s.machine.Stop()
 	s.setTimer(time.Now())
-	if s.stopping != nil {
-		close(s.stopping)
-	}
+	s.cancel()
 	then := s.wake()
 	s.mu.Unlock()
 	if then != nil {
@@ -430,11 +418,6 @@ func (s *stored) stop() (first bool) {
 
 // close implements [source]. It waits for the take under way.
 func (s *stored) close(ctx context.Context) error {
-	ended := make(chan struct{})
-	go func() { s.work.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
+	_ = ended(ctx, &s.work)
 	return nil
 }
