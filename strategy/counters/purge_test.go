@@ -174,3 +174,33 @@ func TestTombstoneStandsBeforeKeysAreRemoved(t *testing.T) {
 		}
 	})
 }
+
+// withDocuments is a store with other documents.
+type withDocuments struct {
+	persist.Store
+	documents persist.Documents
+}
+
+func (s withDocuments) Documents() persist.Documents { return s.documents }
+
+// After a counter was created the tombstone is read, whatever the node relies on. If that fails, the
+// node relies on nothing any more.
+func TestTombstoneIsReadAfterACreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		relies, purges := purger(store, time.Now, seqd.ResetDaily), purger(store, time.Now, seqd.ResetDaily)
+		relies.Keyed = true
+		must.Do(t, relies.Check(t.Context(), 20000101))
+		must.Do(t, purges.bury(t.Context(), 20000101))
+		must.Do(t, relies.Check(t.Context(), 20000101)) // as it was read before
+		documents := &unread{Documents: store.Documents()}
+		relies.Env.Store = withDocuments{store, documents}
+		documents.away.Store(true)
+		must.Is(t, relies.CheckAnew(t.Context(), 20000101), persist.ErrUnavailable)
+		must.Is(t, relies.Check(t.Context(), 20000101), persist.ErrUnavailable)
+		documents.away.Store(false)
+		for _, check := range []func(context.Context, seqd.Period) error{relies.CheckAnew, relies.Check} {
+			must.Is(t, check(t.Context(), 20000101), ErrPurged)
+		}
+	})
+}

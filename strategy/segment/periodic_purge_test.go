@@ -67,6 +67,8 @@ func TestPurgedPeriodStaysGone(t *testing.T) {
 			must.Report(t, must.Err(right.purger.Purge(context.Background(), right.forget)))
 		}}, late, nil, short)
 		wantRefused(t, opening, seqd.CodeClockRollback)
+		claimed := must.Err(store.Documents().Read(t.Context(), persist.PeriodKind, counters.Name{Period: 20000101}.Counter("order")))
+		must.Is(t, claimed, persist.ErrNotFound, "the period is claimed again")
 
 		var seq seqd.Sequence
 		err := idle.Generate(t.Context(), 3, &seq)
