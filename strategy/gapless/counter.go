@@ -10,6 +10,7 @@ import (
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/bounded"
 	"github.com/seqd/seqd/internal/lockorder"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -63,7 +64,7 @@ func (s *Strategy) counter(name counters.Name) *counter {
 	c.turn <- struct{}{}
 	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
 	c.machine = ledger.New(ledger.Config{
-		Counter: c.key, Writer: c.writer, Without: sabotaged(),
+		Counter: c.key, Writer: c.writer, Without: sabotage.OfMachine(ledger.ParseRules),
 	}, c.policy)
 	c.timer = time.AfterFunc(commandTimeout, c.tick)
 	c.timer.Stop()

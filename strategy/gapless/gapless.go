@@ -357,13 +357,3 @@ func (s *Strategy) Close(ctx context.Context) error {
 	}
 	return err
 }
-
-// sabotaged returns the rules that are taken out of this build: none, unless it was made for tests.
-func sabotaged() (set ledger.RuleSet) {
-	for _, name := range sabotage.Names() {
-		if rule, err := ledger.ParseRules(name); err == nil { // otherwise it is a rule of something else
-			set |= rule
-		}
-	}
-	return set
-}

@@ -188,7 +188,7 @@ func (d *documents) alone(ctx context.Context, env strategy.Env, clock *storeclo
 	policy := doc.state.Policy()
 	policy.Keep = env.AnswerTTL.Milliseconds()
 	timed(&policy, t, env.Attendance)
-	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotaged()}, policy)
+	m := ledger.New(ledger.Config{Counter: doc.Key, Writer: newID(), Without: sabotage.OfMachine(ledger.ParseRules)}, policy)
 	req := &ledger.Request{Op: op}
 	m.Submit(req)
 	if err := d.drive(ctx, clock, m); err != nil {

@@ -110,7 +110,15 @@ func (c *Counter) Generate(ctx context.Context, n int, seq *seqd.Sequence) error
 	if c.buffer != nil {
 		return c.buffer.take(ctx, n, seq)
 	}
-	return generateAll(ctx, n, seq, c)
+	if err := checkCount(n); err != nil {
+		return err
+	}
+	before := seq.Len()
+	err := c.some(ctx, n, seq)
+	if err != nil {
+		c.skipped(int64(seq.Len()-before), err)
+	}
+	return err
 }
 
 // GenerateSome implements [seqd.PartialGenerator].

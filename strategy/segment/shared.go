@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -62,7 +63,7 @@ func (c *Counter) fromCursor() *shared {
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
 			Degrade: settings.OnRedisDown == Degrade, NoStandby: c.keyed() != nil, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
-			Patience: settings.AcquireTimeout, Without: sabotaged(),
+			Patience: settings.AcquireTimeout, Without: sabotage.OfMachine(cursor.ParseRules),
 		}),
 	}
 	s.taker = s

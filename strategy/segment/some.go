@@ -33,19 +33,6 @@ func checkCount(n int) error {
 	return nil
 }
 
-// generateAll implements Generate.
-func generateAll(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) error {
-	if err := checkCount(n); err != nil {
-		return err
-	}
-	before := seq.Len()
-	err := s.some(ctx, n, seq)
-	if err != nil {
-		s.skipped(int64(seq.Len()-before), err)
-	}
-	return err
-}
-
 // generateSome implements GenerateSome.
 func generateSome(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) error {
 	if err := checkCount(n); err != nil {

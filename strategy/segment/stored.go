@@ -69,22 +69,11 @@ func (c *Counter) fromStore() *stored {
 		ranges: &c.ranges,
 		of:     c,
 		machine: storetake.New(storetake.Config{
-			Start: c.settings.Start, Last: c.last(), Cursor: policy, Patience: c.settings.AcquireTimeout, Without: sabotagedTakes(),
+			Start: c.settings.Start, Last: c.last(), Cursor: policy, Patience: c.settings.AcquireTimeout, Without: sabotage.OfMachine(storetake.ParseRules),
 		}),
 	}
 	s.taker = s
 	return s
-}
-
-// sabotagedTakes returns the rules of takes that are taken out of this build: none, unless it was
-// made for tests.
-func sabotagedTakes() (set storetake.RuleSet) {
-	for _, name := range sabotage.Names() {
-		if rule, err := storetake.ParseRules(name); err == nil { // otherwise it is a rule of something else
-			set |= rule
-		}
-	}
-	return set
 }
 
 // open implements [source]. It learns who sequences the counter.
