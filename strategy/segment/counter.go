@@ -20,9 +20,7 @@ type Counter struct {
 	cursor sharedCursor
 	// following lets the counter change its source; nil if it keeps the first one.
 	following *following
-	// buffer is the one of a local source if places are numbers: callers take from it directly. It is
-	// nil for others.
-	buffer  *buffer
+	near    *local // the source if that is local, so that callers take from its buffer directly
 	present atomic.Pointer[source]
 }
 
@@ -107,8 +105,11 @@ func (c *Counter) Init(ctx context.Context, fresh bool) error {
 
 // Generate adds n numbers to seq, in as few ascending runs as the ranges allow.
 func (c *Counter) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
-	if c.buffer != nil {
-		return c.buffer.take(ctx, n, seq)
+	if l := c.near; l != nil {
+		before := len(seq.Runs())
+		err := l.buffer.take(ctx, n, seq)
+		l.places.show(seq.Runs()[before:])
+		return err
 	}
 	if err := checkCount(n); err != nil {
 		return err
@@ -201,6 +202,7 @@ func (c *Counter) Close(ctx context.Context) error {
 // local is the source of an embedded store, and of the ordering per-node: a double buffer in the
 // memory of the node.
 type local struct {
+	places places // beside the first field of the buffer
 	buffer buffer
 	*ranges
 	heritage known // from the previous strategy; not changed once issuing began
@@ -217,11 +219,9 @@ func buffered(o origin) *Counter {
 	c, l := &made.Counter, &made.local
 	l.ranges = &c.ranges
 	l.buffer.init(l, o.settings.Threshold, o.settings.AcquireTimeout, o.settings.Start-1)
-	made.source = l
+	l.places = o.settings.places()
+	made.source, c.near = l, l
 	c.present.Store(&made.source)
-	if o.settings.places().all() {
-		c.buffer = &l.buffer
-	}
 	return c
 }
 

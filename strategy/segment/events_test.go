@@ -133,9 +133,9 @@ func TestEventsOfRemovedPeriod(t *testing.T) {
 // A store that goes back loses the range that it gives.
 func TestEventsOfOldRange(t *testing.T) {
 	s, o := newStrategy(t, memory.New(time.Now), nil)
-	s.buffer.adopt(persist.Range{First: 100, Last: 199})
-	s.buffer.refilling = make(chan struct{})
-	s.buffer.install(persist.Range{First: 150, Last: 159}, nil, s.buffer.refilling)
+	s.near.buffer.adopt(persist.Range{First: 100, Last: 199})
+	s.near.buffer.refilling = make(chan struct{})
+	s.near.buffer.install(persist.Range{First: 150, Last: 159}, nil, s.near.buffer.refilling)
 	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventOutOfOrder: {1, 10}, seqd.EventAbandoned: {1, 10}}, nil)
 }
 

@@ -75,7 +75,7 @@ func TestNumbersOfOwnBufferAddUp(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				l.check(t, "in use", s.buffer.measure().inHand)
+				l.check(t, "in use", s.near.buffer.measure().inHand)
 				store.fails("read", nil)
 				must.Report(t, s.Close(t.Context()))
 				synctest.Wait()
