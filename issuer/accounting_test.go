@@ -196,7 +196,7 @@ func TestReserve(t *testing.T) {
 		"confirm": func(c *seqd.Call) error { return is.Confirm(ctx, c, "r1", false) },
 	} {
 		call := &seqd.Call{BizType: "order"}
-		if err := do(call); err != nil || !slices.Equal(call.Sequence.IDs(), []string{"INV-1", "INV-2"}) {
+		if err := do(call); err != nil || !call.Replayed || !slices.Equal(call.Sequence.IDs(), []string{"INV-1", "INV-2"}) {
 			t.Errorf("%s: %v, %q", name, err, call.Sequence.IDs())
 		}
 	}

@@ -1,9 +1,11 @@
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,5 +69,28 @@ func TestHome(t *testing.T) {
 		again := node(t.Context(), "right")
 		none = node(t.Context(), "")
 		after(time.Hour, map[*Home]error{wrong: nil, again: errNotHome, none: errNotHome})
+	})
+}
+
+// If nodes with two Redis servers begin at the same time, one of the servers is the home, and requests
+// with a key are refused at the other one.
+func TestHomeIsDecidedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(time.Now)
+		var homes [2]*Home
+		for i := range homes {
+			homes[i] = NewHome(store.Documents(), nil, "", time.Now)
+			homes[i].id = func(context.Context) (string, error) {
+				time.Sleep(time.Second) // both have read that there is no home
+				return strconv.Itoa(i), nil
+			}
+			go homes[i].Look(t.Context())
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		first, second := homes[0].refusal(), homes[1].refusal()
+		if (first == nil) == (second == nil) || !errors.Is(cmp.Or(first, second), errNotHome) {
+			t.Errorf("one is refused for %v, the other one for %v", first, second)
+		}
 	})
 }

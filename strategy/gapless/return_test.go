@@ -146,6 +146,8 @@ func recordsOf(t *testing.T, onRelease string) quota {
 	full := seqd.Caller{Owner: "full"}
 	_, _, err := order(node, "", seqd.Order{Count: 1, Reserve: true, Caller: full})
 	must.Code(t, err, seqd.CodeTooManyAnswers)
+	_, _, err = order(node, "", seqd.Order{Count: 1, Reserve: true, TTL: -1, Caller: seqd.Caller{Owner: "other"}})
+	must.Code(t, err, seqd.CodeInvalidTTL, "a quota does not make an order valid")
 	var seq seqd.Sequence
 	seq.AskedBy("full")
 	if err = node.Generate(t.Context(), 1, &seq); (onRelease == gapless.Void) != (seqd.CodeOf(err) == seqd.CodeTooManyAnswers) {

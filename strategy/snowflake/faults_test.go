@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -152,6 +153,42 @@ func TestPreparedLooksAtAll(t *testing.T) {
 			t.Errorf("%+v, %v", table, err)
 		}
 	})
+}
+
+// Nobody gets a machine ID from a registry that the store does not name, or if the store cannot say
+// which it names. Who holds one already renews it while the store is away, and only then.
+func TestPreparedIsNamed(t *testing.T) {
+	s := instance(t, newRegistry(true), "1", nil)
+	closes(t, s)
+	r := &s.held().registry
+	must.Get(r.prepared(t.Context()))(t)
+	documents := &brokenDocuments{Documents: memory.New(time.Now).Documents()}
+	other := naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
+	must.Do(t, other.force(t.Context(), named{drawn(), "elsewhere", ""}))
+	r.naming = &naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
+	for _, ids := range [][]int64{nil, {5}} {
+		documents.err = nil
+		if _, err := r.prepared(t.Context(), ids...); !errors.Is(err, errUnnamed) {
+			t.Errorf("IDs %v of another registry: %v", ids, err)
+		}
+		documents.err = persist.ErrUnavailable
+		if _, err := r.prepared(t.Context(), ids...); (err == nil) != (len(ids) > 0) {
+			t.Errorf("IDs %v without the store: %v", ids, err)
+		}
+	}
+}
+
+// brokenDocuments cannot be read while err is not nil.
+type brokenDocuments struct {
+	persist.Documents
+	err error
+}
+
+func (d *brokenDocuments) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	if d.err != nil {
+		return persist.Document{}, d.err
+	}
+	return d.Documents.Read(ctx, kind, key)
 }
 
 // Operators are warned if leases begin later because of a floor, and of nothing else that the

@@ -241,6 +241,8 @@ func TestLeaseBoundsTimes(t *testing.T) {
 	if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != time.Millisecond || !strings.Contains(e.Detail, "begins at "+at(someTime-999)) {
 		t.Errorf("%s, retry after %s", e.Detail, e.RetryAfter)
 	}
+	g.set(5, someTime-1000, someTime+10_000, true)
+	refused(t, g, 1, seqd.CodeStarting) // nobody has set a clock back
 	clock.ms.Store(someTime - 999)
 	numbers(t, g, 1)
 	clock.ms.Store(someTime + 10_000)
