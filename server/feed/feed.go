@@ -14,7 +14,6 @@ package feed
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -60,7 +59,7 @@ type Follower struct {
 	// Changed reads a document that may have changed, be gone, or be about to be written.
 	Changed func(ctx context.Context, key string) error
 	// Reload reads all documents of the kind that matter. With an error, left are those that it could
-	// not read; none stands for all of them.
+	// not read; none stands for all of them. They are read again at each poll until they can be read.
 	Reload func(ctx context.Context) (left []string, err error)
 }
 
@@ -191,16 +190,15 @@ func (f *Feed) Poll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := f.Number()
-	var unread []subject
-	if !f.watched.note(list, seen) {
-		if unread, err = f.reader.readAll(ctx); err != nil {
-			f.watched.setNumber(seen) // the next poll tries again
+	if !f.watched.note(list, f.Number()) {
+		for kind := range f.reader.followers {
+			f.watched.add(subject{kind, allKeys})
 		}
 	}
-	left, failed := f.reader.read(ctx, f.watched.all())
-	f.followed.note(began, append(left, unread...))
-	return errors.Join(err, failed)
+	left, err := f.reader.read(ctx, f.watched.all())
+	f.watched.leave(left)
+	f.followed.note(began, left)
+	return err
 }
 
 // listen reads what is published until ctx ends. The client reconnects by itself; the next poll
@@ -266,7 +264,7 @@ func (f *Feed) hear(ctx context.Context, message string) {
 		f.ignored.Add(1)
 		return
 	}
-	f.reader.start(ctx, s, func(error) { <-f.hearing })
+	f.reader.start(ctx, s, func([]subject, error) { <-f.hearing })
 }
 
 // understand returns the document that a message names. ok is false if no change that this node

@@ -309,14 +309,13 @@ func TestPollPastWhatHangs(t *testing.T) {
 	})
 }
 
-// A document that cannot be followed is the only one that counts as unfollowed, found by a poll or
-// when all are read again, until it can be. A kind whose documents cannot be listed counts as a
-// whole.
+// A document that cannot be followed is the only one that counts as unfollowed, and the only one
+// that is read again, until it can be. A kind whose documents cannot be listed counts as a whole.
 func TestUnfollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}
 		writer, r := newNode(t, store), newNode(t, store)
-		bad, left := true, []string{"bad"}
+		bad, left, reloads := true, []string{"bad"}, 0
 		failing := func() error {
 			if bad {
 				return persist.ErrNewer
@@ -330,11 +329,16 @@ func TestUnfollowed(t *testing.T) {
 				}
 				return nil
 			},
-			Reload: func(context.Context) ([]string, error) { return left, failing() },
+			Reload: func(context.Context) ([]string, error) { reloads++; return left, failing() },
 		})
-		poll := func(wanted map[string]time.Duration) {
+		poll := func(all int, wanted map[string]time.Duration) {
 			t.Helper()
-			_ = r.Poll(t.Context())
+			if err := r.Poll(t.Context()); (err != nil) != bad {
+				t.Errorf("the poll says %v", err)
+			}
+			if reloads != all {
+				t.Errorf("all were read %d times, want %d", reloads, all)
+			}
 			for key, want := range wanted {
 				kind, key, _ := strings.Cut(key, " ")
 				if got := r.Unfollowed(kind, key); got != want {
@@ -345,15 +349,24 @@ func TestUnfollowed(t *testing.T) {
 		}
 		time.Sleep(pollInterval)
 		putThing(t, writer.Feed, "bad", "here", 1)
-		poll(map[string]time.Duration{"thing bad": pollInterval, "thing good": 0, "token good": 0})
-		for i := range MostRecent + 1 {
-			putThing(t, writer.Feed, fmt.Sprint("many", i), "here", 1)
+		miss := func(round string) {
+			for i := range MostRecent + 1 {
+				putThing(t, writer.Feed, fmt.Sprint(round, i), "here", 1)
+			}
 		}
-		poll(map[string]time.Duration{"thing bad": 2 * pollInterval, "thing good": 0, "token good": 0})
+		poll(0, map[string]time.Duration{"thing bad": pollInterval, "thing good": 0, "token good": 0})
+		time.Sleep(WatchFor)
+		miss("many")
+		poll(1, map[string]time.Duration{"thing bad": 2*pollInterval + WatchFor, "thing good": 0, "token good": 0})
+		poll(1, map[string]time.Duration{"thing bad": 3*pollInterval + WatchFor, "thing good": 0, "token good": 0})
 		left = nil
-		poll(map[string]time.Duration{"thing bad": 3 * pollInterval, "thing good": pollInterval, "token good": 0})
+		miss("more")
+		poll(2, map[string]time.Duration{"thing bad": 4*pollInterval + WatchFor, "thing good": pollInterval, "token good": 0})
+		left = []string{"bad"}
+		poll(3, map[string]time.Duration{"thing bad": 5*pollInterval + WatchFor, "thing good": 0, "token good": 0})
+		poll(3, map[string]time.Duration{"thing bad": 6*pollInterval + WatchFor, "thing good": 0, "token good": 0})
 		bad = false
-		poll(map[string]time.Duration{"thing bad": 0, "thing good": 0})
+		poll(3, map[string]time.Duration{"thing bad": 0, "thing good": 0})
 	})
 }
 

@@ -21,11 +21,7 @@ func (f *followed) note(began time.Time, left []subject) {
 	defer f.mu.Unlock()
 	behind := make(map[subject]time.Time, len(left))
 	for _, s := range left {
-		since, was := f.behind[s]
-		if !was {
-			since = f.began
-		}
-		behind[s] = since
+		behind[s] = f.last(s)
 	}
 	f.began, f.behind = began, behind
 }
@@ -34,6 +30,11 @@ func (f *followed) note(began time.Time, left []subject) {
 func (f *followed) until(s subject) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.last(s)
+}
+
+// last is until for a caller who holds the lock.
+func (f *followed) last(s subject) time.Time {
 	last := f.began
 	for _, s := range [...]subject{s, {s.Kind, allKeys}} {
 		if since, behind := f.behind[s]; behind && since.Before(last) {

@@ -28,34 +28,6 @@ func (r *reader) init(done func(s subject, began time.Time)) {
 	r.followers, r.reading, r.done = make(map[string]Follower), make(map[subject]bool), done
 }
 
-// readAll reads all documents of every kind, and returns those that could not be read. The kinds
-// are read at the same time, so that a slow one does not delay the others.
-func (r *reader) readAll(ctx context.Context) (left []subject, err error) {
-	type outcome struct {
-		kind string
-		left []string
-		err  error
-	}
-	ended := make(chan outcome, len(r.followers))
-	for kind, to := range r.followers {
-		go func() {
-			left, err := to.Reload(ctx)
-			if err != nil && len(left) == 0 {
-				left = []string{allKeys}
-			}
-			ended <- outcome{kind, left, err}
-		}()
-	}
-	for range r.followers {
-		o := <-ended
-		for _, key := range o.left {
-			left = append(left, subject{o.kind, key})
-		}
-		err = errors.Join(err, o.err)
-	}
-	return left, err
-}
-
 // errUnderWay is for a document that is being read already.
 var errUnderWay = errors.New("the document is being read")
 
@@ -65,7 +37,8 @@ var errUnderWay = errors.New("the document is being read")
 func (r *reader) read(ctx context.Context, subjects []subject) (left []subject, err error) {
 	type outcome struct {
 		subject
-		err error
+		left []subject
+		err  error
 	}
 	patience := time.NewTimer(pollInterval)
 	defer patience.Stop()
@@ -84,12 +57,14 @@ func (r *reader) read(ctx context.Context, subjects []subject) (left []subject, 
 		case free <- struct{}{}:
 			s := subjects[next]
 			next++
-			r.start(ctx, s, func(err error) { <-slots; ended <- outcome{s, err} })
+			r.start(ctx, s, func(left []subject, err error) { <-slots; ended <- outcome{s, left, err} })
 		case o := <-ended:
 			done++
-			if o.err == nil {
-				delete(pending, o.subject)
-			} else if !errors.Is(o.err, errUnderWay) {
+			delete(pending, o.subject)
+			for _, s := range o.left {
+				pending[s] = true
+			}
+			if o.err != nil && !errors.Is(o.err, errUnderWay) {
 				failed = append(failed, o.err)
 			}
 		case <-patience.C:
@@ -101,27 +76,27 @@ func (r *reader) read(ctx context.Context, subjects []subject) (left []subject, 
 
 // start reads a document in the background and calls done with the outcome. If the document is
 // being read already, start calls done with errUnderWay at once, and the document is read once more
-// after that.
-func (r *reader) start(ctx context.Context, s subject, done func(error)) {
+// after that. left is what was not read of it.
+func (r *reader) start(ctx context.Context, s subject, done func(left []subject, err error)) {
 	r.mu.Lock()
 	_, under := r.reading[s]
 	r.reading[s] = under
 	r.mu.Unlock()
 	if under {
-		done(errUnderWay)
+		done([]subject{s}, errUnderWay)
 		return
 	}
 	go func() {
 		for {
 			began := time.Now()
-			err := r.follow(ctx, s)
+			left, err := r.follow(ctx, s)
 			if err == nil {
 				r.done(s, began)
 			}
 			if r.again(s) && ctx.Err() == nil {
 				continue
 			}
-			done(err)
+			done(left, err)
 			return
 		}
 	}()
@@ -139,15 +114,23 @@ func (r *reader) again(s subject) (again bool) {
 	return again
 }
 
-// follow calls the follower of a document.
-func (r *reader) follow(ctx context.Context, s subject) error {
+// follow calls the follower of a document. With an error, left is what it could not read.
+func (r *reader) follow(ctx context.Context, s subject) (left []subject, err error) {
 	to, ok := r.followers[s.Kind]
 	if !ok {
-		return nil // a kind of a newer version
+		return nil, nil // a kind of a newer version
 	}
+	var names []string
 	if s.Key == allKeys {
-		_, err := to.Reload(ctx)
-		return err
+		names, err = to.Reload(ctx)
+	} else {
+		err = to.Changed(ctx, s.Key)
 	}
-	return to.Changed(ctx, s.Key)
+	if err != nil && len(names) == 0 {
+		left = []subject{s}
+	}
+	for _, name := range names {
+		left = append(left, subject{s.Kind, name})
+	}
+	return left, err
 }

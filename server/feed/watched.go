@@ -8,7 +8,7 @@ import (
 )
 
 // watched are the documents that are read at each poll, because they were announced a short time
-// ago. It is safe for concurrent use.
+// ago, or could not be read. It is safe for concurrent use.
 type watched struct {
 	mu    sync.Mutex // guards what follows
 	seen  int64      // the number of the newest announcement that was read
@@ -39,11 +39,28 @@ func (w *watched) number() int64 {
 	return w.seen
 }
 
-// setNumber sets it.
-func (w *watched) setNumber(seen int64) {
+// add adds a document until it was read.
+func (w *watched) add(s subject) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen = seen
+	w.until[s] = time.Time{}
+}
+
+// leave notes which documents a poll could not read. They are watched from then on, instead of all
+// documents of a kind of which the others were read.
+func (w *watched) leave(left []subject) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.until {
+		if s.Key == allKeys {
+			delete(w.until, s)
+		}
+	}
+	for _, s := range left {
+		if _, ok := w.until[s]; !ok {
+			w.until[s] = time.Time{}
+		}
+	}
 }
 
 // all returns the documents.
