@@ -38,6 +38,7 @@ var rules = map[string]rule{
 
 	// Storage.
 	"persist": {
+		may: "internal/bounded",
 		why: "models and interfaces that drivers and strategies share depend on neither",
 	},
 	"persist/driver": {

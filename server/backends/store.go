@@ -112,7 +112,7 @@ func openReached(ctx context.Context, cfg config.Store, opts StoreOptions) (*Sto
 
 // opened returns a store that could be reached.
 func (o StoreOptions) opened(store persist.Store, cluster persist.Cluster) *Store {
-	s := &Store{Store: store, Cluster: cluster.ID, log: o.Log}
+	s := &Store{Store: persist.Guard(store), Cluster: cluster.ID, log: o.Log}
 	s.created.Store(cluster.Timestamp)
 	return s
 }
@@ -191,7 +191,7 @@ func (o StoreOptions) Await(ctx context.Context, attempt func(context.Context) e
 // store asks, until [Store.Confirm] has found that the store is that of the cluster.
 func Unconfirmed(store persist.Store, gate *Gate, cluster string, log *slog.Logger) *Store {
 	gate.shut.Store(true)
-	return &Store{Store: store, Cluster: cluster, gate: gate, beganWithout: true, log: log}
+	return &Store{Store: persist.Guard(store), Cluster: cluster, gate: gate, beganWithout: true, log: log}
 }
 
 // BeganWithout reports whether the store could not be reached at the start.

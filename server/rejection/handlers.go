@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -154,9 +153,18 @@ func (h *Handlers) Measure(tell func(handler string, m seqd.Measurement)) {
 	for key, known := range made {
 		if m, ok := known.RejectedHandler.(seqd.Measurer); ok {
 			handler := fmt.Sprintf("%s:%d", key.name, known.place)
-			m.Measure(func(value seqd.Measurement) { tell(handler, value) })
+			if err := measure(m, func(value seqd.Measurement) { tell(handler, value) }); err != nil {
+				h.opts.Log.Error("a rejection handler cannot be measured", "handler", handler, "error", err)
+			}
 		}
 	}
+}
+
+// measure turns a panic into an error: there is no request that recovers it.
+func measure(m seqd.Measurer, tell func(seqd.Measurement)) (err error) {
+	defer bounded.Recover("a rejection handler", &err)
+	m.Measure(tell)
+	return nil
 }
 
 // Close closes the handlers, all at once: one that hangs takes no time from the others.
@@ -188,20 +196,10 @@ func (s *shared) close(ctx context.Context, name string) error {
 	if !ok {
 		return nil
 	}
-	if err := bounded.Do(ctx, func(ctx context.Context) error { return guarded(ctx, c) }); err != nil {
+	if err := bounded.Do(ctx, c.Close); err != nil {
 		return fmt.Errorf("close rejection handler %s: %w", name, err)
 	}
 	return nil
-}
-
-// guarded closes a handler, and turns a panic into an error.
-func guarded(ctx context.Context, c seqd.Closer) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &seqd.Error{Code: seqd.CodePluginPanic, Detail: "it panicked", Err: fmt.Errorf("%v\n%s", p, debug.Stack())}
-		}
-	}()
-	return c.Close(ctx)
 }
 
 // several are the handlers of one biz type.

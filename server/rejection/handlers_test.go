@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -82,13 +83,15 @@ func TestHandlersAreClosedOnce(t *testing.T) {
 	}
 }
 
-// rude is a handler that panics when it is closed.
+// rude is a handler that panics when it is measured or closed.
 type rude struct{ seqd.RejectedHandler }
 
-func (rude) Close(context.Context) error { panic("never") }
+func (rude) Close(context.Context) error          { panic("never") }
+func (rude) Measure(func(value seqd.Measurement)) { panic("never") }
 
-// A handler that panics when it is closed ends neither the process nor the closing of others.
-func TestHandlerThatPanicsWhenItIsClosed(t *testing.T) {
+// A handler that panics when it is measured or closed ends neither the process nor what is done
+// with others.
+func TestHandlerThatPanics(t *testing.T) {
 	h := New(Options{CloseTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})
 	made := &closing{}
 	h.made = map[binding]*shared{
@@ -98,7 +101,10 @@ func TestHandlerThatPanicsWhenItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h.Release([]seqd.RejectedBinding{{Name: "unused"}})
 		synctest.Wait()
-		must.Code(t, h.Close(t.Context()), seqd.CodePluginPanic)
+		h.Measure(func(string, seqd.Measurement) {})
+		if err := h.Close(t.Context()); err == nil || !strings.Contains(err.Error(), "panicked") {
+			t.Errorf("error %v", err)
+		}
 	})
 	if n := made.closed.Load(); n != 1 {
 		t.Errorf("closed %d times", n)
