@@ -199,7 +199,7 @@ func (b *back) openIssuer(ctx context.Context) error {
 		Env: definitions.PluginEnv(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
 	})
 	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
-	opts := definitions.Options{Config: b.base.cfg, Env: env, Handlers: b.handlers, Feed: b.feed, Others: b.others, Present: b.present}
+	opts := definitions.Options{Config: b.base.cfg, Env: env, Clock: b.common.Now, Handlers: b.handlers, Feed: b.feed, Others: b.others, Present: b.present}
 	if b.store.BeganWithout() {
 		opts.Unreached, opts.Alone = b.store.Unreached, b.alone
 	}

@@ -69,7 +69,9 @@ type Options struct {
 	Config *config.Config
 	// Env is what strategies and plugins are built from. The catalogue uses its store, clock and
 	// log too.
-	Env      strategy.Env
+	Env strategy.Env
+	// Clock is the time that nodes have in common, which documents carry; nil means Env.Now.
+	Clock    func() time.Time
 	Handlers *rejection.Handlers
 	Feed     Feed
 	// Others returns the other nodes that use the store; nil if there are none.
@@ -113,10 +115,13 @@ type Catalogue struct {
 // New returns a Catalogue without biz types; see [Catalogue.Open].
 func New(opts Options) *Catalogue {
 	env, cfg := opts.Env, opts.Config
+	if opts.Clock == nil {
+		opts.Clock = env.Now
+	}
 	c := &Catalogue{
 		cfg: cfg, log: env.Log, locked: cfg.BizTypesFrom == config.FromConfig,
 		unreached: opts.Unreached, alone: opts.Alone,
-		records: records{env.Store.Documents(), env.Now},
+		records: records{env.Store.Documents(), opts.Clock},
 		sources: sources{opts.Others},
 		states:  newStates(),
 	}

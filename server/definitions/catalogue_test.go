@@ -107,8 +107,8 @@ func newNode(t testing.TB, store persist.Store) *node {
 	return newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: store, bizTypeFolder: "+os.TempDir()+"}"))
 }
 
-// newNodeOf returns a node with a configuration.
-func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
+// newNodeOf returns a node with a configuration. change, if there is any, changes its options.
+func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config, change ...func(*Options)) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	n := &node{feed: feed.New(feed.Options{Documents: store.Documents(), Shared: store.Shared(), Now: time.Now, Log: log})}
@@ -118,12 +118,16 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config) *node {
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
 	}
 	handlers := rejection.New(rejection.Options{Env: PluginEnv(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
-	catalogue := New(Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]admin.Node, error) {
+	opts := Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]admin.Node, error) {
 		if others := n.others.Load(); others != nil {
 			return *others, nil
 		}
 		return nil, nil
-	}, Present: func(context.Context) (int64, error) { return n.times.Load(), nil }})
+	}, Present: func(context.Context) (int64, error) { return n.times.Load(), nil }}
+	for _, f := range change {
+		f(&opts)
+	}
+	catalogue := New(opts)
 	n.times.Store(1)
 	follower, _ := catalogue.Follower()
 	n.feed.Add(Kind, follower)
