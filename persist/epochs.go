@@ -123,7 +123,7 @@ func (e *Epochs) send() {
 		q := e.forming[0]
 		e.forming = e.forming[1:]
 		e.mu.Unlock()
-		q.found, q.err = e.find(context.Background(), q.bizTags)
+		q.found, q.err = safely(func() (map[string]FoundEpoch, error) { return e.find(context.Background(), q.bizTags) })
 		close(q.done)
 	}
 }

@@ -175,3 +175,18 @@ func TestEveryReadEnds(t *testing.T) {
 		})
 	}
 }
+
+// A query that panics is an error for those who share it. The next one is sent.
+func TestQueryThatPanics(t *testing.T) {
+	a, calls := answering{}, 0
+	e := NewEpochs(func(ctx context.Context, bizTags []string) (map[string]FoundEpoch, error) {
+		if calls++; calls == 1 {
+			panic("a bug")
+		}
+		return a.find(ctx, bizTags)
+	})
+	if _, err := e.Read(t.Context(), "order"); err == nil {
+		t.Error("a query that panicked has an answer")
+	}
+	read(t, t.Context(), e, "order", 0, time.Hour)
+}
