@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -53,12 +54,26 @@ func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	})
 }
 
-// redisAway returns since when and why Redis cannot be used, or why it must not be for answers.
-func (b *back) redisAway() (since time.Time, cause error) {
-	if since, cause = b.redis.Away(); cause == nil {
-		cause = b.home.Cause()
+// usesRedis returns whether Redis is configured, or other nodes keep their answers in one, and why this
+// node cannot use it, "" if it can.
+func (b *back) usesRedis() (used bool, trouble string) {
+	if b.redis != nil {
+		if _, cause := b.redis.Away(); cause != nil {
+			return true, "Redis cannot be used"
+		}
 	}
-	return since, cause
+	cause := b.home.Cause()
+	if used = b.redis != nil || errors.Is(cause, idempotency.ErrNotHome); used && cause != nil {
+		trouble = cause.Error()
+	}
+	return used, trouble
+}
+
+// tellRedis tells whether Redis can be used, if it is used.
+func (b *back) tellRedis(tell func(name string, up bool)) {
+	if used, trouble := b.usesRedis(); used {
+		tell("redis", trouble == "")
+	}
 }
 
 // answersInStore returns the backend that keeps answers in a store, and its cleaner.

@@ -259,15 +259,11 @@ func (b *back) announce(ctx context.Context) error {
 func (b *back) openNodes(ctx context.Context) error {
 	store, opts := b.store.Store, &b.base.opts
 	clock := b.common
-	away := b.redisAway
-	if b.redis == nil {
-		away = nil
-	}
 	b.nodes = nodes.New(nodes.Options{
 		Documents: store.Documents(), Shared: store.Shared(), Now: opts.now, Log: b.base.log,
 		Clock: clock.Now, ClockKnown: clock.Known, Ask: clock.Ask, ClockOffset: func() (time.Duration, bool) { return b.clockOffset(clock) },
 		Addr: b.front.addr, Build: opts.build(), BizTypesFrom: b.base.cfg.BizTypesFrom,
-		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, RedisAway: away,
+		Changes: b.feed.Number, BizTypes: b.catalogue.Count, Details: b.issuer.Details, FailedOver: b.failedOver, Redis: b.usesRedis,
 	})
 	id, _ := b.nodes.Self()
 	options := figures.Options{
@@ -364,8 +360,5 @@ func (b *back) env() strategy.Env {
 // node uses counts as well until fetching fails.
 func (b *back) tellBackends(tell func(name string, up bool)) {
 	tell("store", !b.feed.Failing() && !b.base.telemetry.metrics.StoreAway() && !b.store.Unreached())
-	if b.redis != nil {
-		_, cause := b.redisAway()
-		tell("redis", cause == nil)
-	}
+	b.tellRedis(tell)
 }

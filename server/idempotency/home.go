@@ -38,11 +38,11 @@ const (
 	homeTries    = 4
 )
 
-var (
-	errNotHome = errors.New("other nodes of this cluster keep the answers to requests with an Idempotency-Key in another place: " +
-		"give all nodes the same redis.addrs, redis.db and redis.keyPrefix, or none of them a Redis")
-	errHomeUnknown = errors.New("it is not known yet where this cluster keeps its answers to requests with an Idempotency-Key")
-)
+// ErrNotHome is why answers must not be kept where a node keeps them: its cluster has another home.
+var ErrNotHome = errors.New("other nodes of this cluster keep the answers to requests with an Idempotency-Key in another place: " +
+	"give all nodes the same redis.addrs, redis.db and redis.keyPrefix, or none of them a Redis")
+
+var errHomeUnknown = errors.New("it is not known yet where this cluster keeps its answers to requests with an Idempotency-Key")
 
 // Home says whether a node keeps its answers where its cluster does. It is safe for concurrent use.
 type Home struct {
@@ -90,7 +90,7 @@ func Elsewhere(ctx context.Context, documents persist.Documents, client redis.Un
 	if err != nil && !errors.Is(err, redis.Nil) || id == doc.Body {
 		return nil, err
 	}
-	return errNotHome, nil
+	return ErrNotHome, nil
 }
 
 // homeIn returns the key of a Redis that has its ID.
@@ -211,7 +211,7 @@ func (h *Home) compare(ctx context.Context) (cause, err error) {
 	case err != nil:
 		id = h.known
 	case !missing && id != doc.Body && !uses && (!still || time.Since(h.since) < homeless):
-		return errNotHome, nil
+		return ErrNotHome, nil
 	}
 	if id != doc.Body || still {
 		if failed := h.write(ctx, doc, id); failed != nil {

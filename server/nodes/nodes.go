@@ -68,8 +68,9 @@ type Options struct {
 	Details  func(most int) []issuer.Details
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to.
 	FailedOver func() *seqd.Error
-	// RedisAway returns why Redis cannot be used; nil if none is configured.
-	RedisAway func() (since time.Time, cause error)
+	// Redis returns whether this node or the others use Redis, and why this one cannot, "" if it can.
+	// It may be nil.
+	Redis func() (used bool, trouble string)
 }
 
 // Nodes are the nodes of the cluster. It is safe for concurrent use.
@@ -123,15 +124,19 @@ func (n *Nodes) self(store error) admin.Node {
 			self.ClockOffsetMS = new(float64(offset) / float64(time.Millisecond))
 		}
 	}
-	self.Backends["store"] = backend(store, "the store does not answer")
+	self.Backends["store"] = backend("")
+	if store != nil {
+		self.Backends["store"] = backend("the store does not answer")
+	}
 	if o.FailedOver != nil && store == nil {
 		if why := o.FailedOver(); why != nil {
 			self.Backends["store"] = admin.Backend{State: "failed_over", Detail: why.Detail}
 		}
 	}
-	if o.RedisAway != nil {
-		_, cause := o.RedisAway()
-		self.Backends["redis"] = backend(cause, "Redis cannot be used")
+	if o.Redis != nil {
+		if used, trouble := o.Redis(); used {
+			self.Backends["redis"] = backend(trouble)
+		}
 	}
 	for _, of := range o.Details(mostListed) {
 		if id, ok := of.Values["machineId"].(int64); ok {
@@ -141,11 +146,11 @@ func (n *Nodes) self(store error) admin.Node {
 	return self
 }
 
-func backend(err error, detail string) admin.Backend {
-	if err == nil {
+func backend(trouble string) admin.Backend {
+	if trouble == "" {
 		return admin.Backend{State: "ok"}
 	}
-	return admin.Backend{State: "away", Detail: detail}
+	return admin.Backend{State: "away", Detail: trouble}
 }
 
 // Nodes implements [admin.Nodes].

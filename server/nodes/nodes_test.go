@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/server/admin"
 )
 
 // hoarder is a store that removes no documents while full is true.
@@ -67,11 +68,14 @@ func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A node says if the store failed over, but not while it cannot be asked.
+// A node says if the store failed over, but not while it cannot be asked. It says why Redis cannot be
+// used, also if only others use one.
 func TestFailoverIsTold(t *testing.T) {
 	var failedOver *seqd.Error
+	used, trouble := false, "others use one"
 	n := New(Options{
-		Now: time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
+		Redis: func() (bool, string) { return used, trouble },
+		Now:   time.Now, Changes: func() int64 { return 0 }, BizTypes: func() int { return 0 },
 		Details: func(int) []issuer.Details { return nil }, FailedOver: func() *seqd.Error { return failedOver },
 	})
 	for why, want := range map[*seqd.Error]string{nil: "ok", seqd.Errorf(seqd.CodeStoreFailedOver, "look"): "failed_over"} {
@@ -81,6 +85,14 @@ func TestFailoverIsTold(t *testing.T) {
 		}
 		if got := n.self(errors.New("away")).Backends["store"].State; got != "away" {
 			t.Errorf("a store that is away is %q", got)
+		}
+	}
+	for _, want := range []admin.Backend{{}, {State: "away", Detail: "others use one"}, {State: "ok"}} {
+		if got := n.self(nil).Backends["redis"]; got != want {
+			t.Errorf("Redis is %+v, want %+v", got, want)
+		}
+		if used, trouble = true, "others use one"; want.State == "away" {
+			trouble = ""
 		}
 	}
 }
