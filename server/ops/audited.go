@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/definitions"
@@ -32,6 +33,7 @@ type audited struct {
 	kind                     string    // of the document
 	made                     time.Time // when a token was created, zero if the log does not say
 	removed                  bool      // the document is gone since
+	forced                   []audited // the changes of a biz type that were forced, in the order of the log
 }
 
 // changesIn reads the logs of nodes, and returns the last change of each token and biz type, and
@@ -49,12 +51,14 @@ func changesIn(log io.Reader) (last map[string]audited, n int, err error) {
 		n++
 		id := c.kind + " " + c.target
 		before := last[id]
+		forced := slices.Concat(before.forced, c.forced)
 		if c.at.Before(before.at) {
 			c, before = before, c
 		}
 		if c.made.Before(before.made) {
 			c.made = before.made
 		}
+		c.forced = forced
 		last[id] = c
 	}
 	return last, n, lines.Err()
@@ -79,8 +83,14 @@ func changeIn(line string) (c audited, ok bool) {
 	}
 	// What a token has made is revoked under the name of its maker.
 	byMaker := strings.HasSuffix(c.path, "/made")
-	dry := slices.Contains(strings.Split(fields["query"], "&"), "dryRun=true")
-	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !dry && !byMaker
+	query := strings.Split(fields["query"], "&")
+	if dry := slices.Contains(query, "dryRun=true"); dry {
+		return c, false
+	}
+	if c.kind == definitions.Kind && slices.Contains(query, "force=true") {
+		c.forced = []audited{c}
+	}
+	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !byMaker
 }
 
 // fieldsOf reads a line of a log in either of the formats, also behind what a collector of logs
@@ -114,7 +124,7 @@ func fieldsOf(line string) map[string]string {
 
 // lacking reads a log, which may take long, and returns what finds the changes in it that a store
 // lacks.
-func lacking(log io.Reader) func(ctx context.Context, store persist.Store) ([]doctor.Finding, error) {
+func lacking(log io.Reader, now time.Time) func(ctx context.Context, store persist.Store) ([]doctor.Finding, error) {
 	last, n, wrong := changesIn(log)
 	return func(ctx context.Context, store persist.Store) (found []doctor.Finding, err error) {
 		if wrong != nil {
@@ -123,6 +133,7 @@ func lacking(log io.Reader) func(ctx context.Context, store persist.Store) ([]do
 		if n == 0 {
 			return []doctor.Finding{{Level: doctor.Warn, Subject: "changes", Found: "the log has no lines of the audit log", Change: "give the logs of all nodes since the backup"}}, nil
 		}
+		lacks := 0
 		for _, id := range slices.Sorted(maps.Keys(last)) {
 			c := last[id]
 			doc, err := store.Documents().Read(ctx, c.kind, c.target)
@@ -133,11 +144,17 @@ func lacking(log io.Reader) func(ctx context.Context, store persist.Store) ([]do
 				doc = persist.Document{}
 			}
 			if why, then := c.against(doc); why != "" {
+				lacks++
 				found = append(found, doctor.Finding{Level: doctor.Warn, Subject: c.subject(), Found: why, Change: then})
 			}
+			unforced, err := c.unforced(ctx, store, doc, now)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, unforced...)
 		}
 		return append(found, doctor.Finding{
-			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens and biz types are in the log, and the store lacks some of %d", n, len(last), len(found)),
+			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens and biz types are in the log, and the store lacks some of %d", n, len(last), lacks),
 		}), nil
 	}
 }
@@ -169,4 +186,49 @@ func (c *audited) against(doc persist.Document) (why, then string) {
 		return fmt.Sprintf("%s, which made version %d, and this is version %d", did, c.version, doc.Revision), "change it again before callers reach seqd"
 	}
 	return "", ""
+}
+
+// unforced names the forced changes that a store lacks, which has a document of the biz type, and the
+// counters that it lacks too and in which the biz type may have counted since.
+func (c *audited) unforced(ctx context.Context, store persist.Store, doc persist.Document, now time.Time) ([]doctor.Finding, error) {
+	var changes []string
+	for _, f := range c.forced {
+		if f.version > doc.Revision {
+			changes = append(changes, fmt.Sprintf("%s %s at %s (version %d)", f.method, f.path, f.at.UTC().Format(time.RFC3339), f.version))
+		}
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	names, err := absent(ctx, store, c.target, now)
+	if err != nil {
+		return nil, err
+	}
+	then := "before callers reach seqd, force the last one again: otherwise numbers may repeat, and a repeated Idempotency-Key may get other ones"
+	if len(names) > 0 {
+		then += fmt.Sprintf("; before that, raise with --yes those of %s in which it counted, and of other periods and keys since", strings.Join(names, ", "))
+	}
+	return []doctor.Finding{{Level: doctor.Warn, Subject: c.target, Found: "forced since the backup, in the log: " + strings.Join(changes, ", "), Change: then}}, nil
+}
+
+// absent returns the counters in which a biz type without keys would count now with each reset, and
+// which a store does not have.
+func absent(ctx context.Context, store persist.Store, bizType string, now time.Time) (names []string, err error) {
+	for _, reset := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
+		name := bizType
+		if reset != seqd.ResetNever {
+			name = reset.Of(now).Counter(bizType)
+		}
+		_, err := store.Counters().Read(ctx, name)
+		if errors.Is(err, persist.ErrNotFound) {
+			_, err = store.Documents().Read(ctx, persist.LedgerKind, name)
+		}
+		switch {
+		case errors.Is(err, persist.ErrNotFound):
+			names = append(names, name)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return names, nil
 }
