@@ -57,7 +57,7 @@ func newHolder(env strategy.Env, settings *Settings, l *layout) (*holder, error)
 	h := &holder{settings: settings, env: shared, users: newUsers(), worker: newWorker()}
 	h.registry = slotRegistry{member: newMember(env, settings, l), slots: slots, env: shared, name: registryName(l), title: settings.Registry + " " + l.text()}
 	h.registry.key = key
-	h.registry.naming = newNaming(env, settings, h.registry.name)
+	h.registry.naming = newNaming(env, settings, h.registry.name, slots)
 	if settings.Registry == registryRedis {
 		h.registry.check = func(ctx context.Context) error { return redisslots.Check(ctx, env.Redis) }
 	}

@@ -23,6 +23,9 @@ import (
 // registries, which are those of layouts.
 const namingKind = "registry"
 
+// mostLayouts is more than any cluster has.
+const mostLayouts = 1000
+
 // namingPatience limits one question to the store: a renewal must leave time for Redis.
 const namingPatience = time.Second
 
@@ -45,6 +48,7 @@ type named struct {
 // in the store needs no name.
 type naming struct {
 	documents persist.Documents
+	slots     persist.SlotStore
 	registry  string
 	place     string
 	now       func() time.Time
@@ -57,13 +61,13 @@ type naming struct {
 }
 
 // newNaming returns the naming of a registry, nil if it is in the store.
-func newNaming(env strategy.Env, settings *Settings, registry string) *naming {
+func newNaming(env strategy.Env, settings *Settings, registry string, slots persist.SlotStore) *naming {
 	if settings.Registry == registryStore {
 		return nil
 	}
 	place := redisslots.Place(env.Redis, env.RedisPrefix)
 	return &naming{
-		documents: env.Store.Documents(), registry: registry, place: place, now: env.Now,
+		documents: env.Store.Documents(), slots: slots, registry: registry, place: place, now: env.Now,
 		used: left[atomic.Pointer[string]](env, registry+" "+place),
 	}
 }
@@ -114,6 +118,9 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	next := named{has, t.Source, n.place}
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
+		if err := n.first(ctx); err != nil {
+			return "", false, err
+		}
 		if has == "" {
 			next.Incarnation = drawn()
 		}
@@ -127,9 +134,44 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	case n.hasUsed(is.Incarnation):
 		next.Incarnation = drawn()
 	default:
-		return "", false, errUnnamed
+		return "", false, unnamed(is)
 	}
 	return "", false, n.write(ctx, doc, next)
+}
+
+// unnamed returns an errUnnamed that says where the named registry is.
+func unnamed(is named) error {
+	return fmt.Errorf("%w. The store names the registry in %s of the Redis with the replication ID %s", errUnnamed, is.Place, is.Source)
+}
+
+// first returns errUnnamed if the store names registries of other layouts, and this Redis holds none of
+// them. Otherwise a node with a wrong Redis could be the first one with a new layout, and keep out all
+// nodes that have the right one.
+func (n *naming) first(ctx context.Context) (elsewhere error) {
+	docs, err := n.documents.List(ctx, namingKind, "", mostLayouts)
+	if err != nil {
+		return err
+	}
+	for _, doc := range docs {
+		is, err := parsed(doc)
+		if err != nil {
+			return err
+		}
+		t, err := n.slots.Look(ctx, doc.Key, 0) // the bootstrap part is enough
+		if err != nil {
+			return err
+		}
+		if n.holds(t, is) {
+			return nil
+		}
+		elsewhere = unnamed(is)
+	}
+	return elsewhere
+}
+
+// holds reports whether a table is that of the named registry.
+func (n *naming) holds(t persist.SlotTable, is named) bool {
+	return is.Source == t.Source && is.Place == n.place || t.Set != nil && t.Set.Incarnation == is.Incarnation
 }
 
 // read returns the document, whose revision is 0 with ErrNotFound, and what it says.
@@ -137,10 +179,18 @@ func (n *naming) read(ctx context.Context) (doc persist.Document, is named, err 
 	ctx, cancel := context.WithTimeout(ctx, namingPatience)
 	defer cancel()
 	doc, err = n.documents.Read(ctx, namingKind, n.registry)
-	if err == nil && (json.Unmarshal([]byte(doc.Body), &is) != nil || is.Incarnation == "") {
-		err = fmt.Errorf("%w: the document %s is damaged", persist.ErrInvalid, doc.PersistID())
+	if err == nil {
+		is, err = parsed(doc)
 	}
 	return doc, is, err
+}
+
+// parsed returns what a document says.
+func parsed(doc persist.Document) (is named, err error) {
+	if json.Unmarshal([]byte(doc.Body), &is) != nil || is.Incarnation == "" {
+		err = fmt.Errorf("%w: the document %s is damaged", persist.ErrInvalid, doc.PersistID())
+	}
+	return is, err
 }
 
 // write names a registry, unless another node has just named one.
@@ -201,7 +251,7 @@ func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cau
 	if err != nil {
 		return nil, err
 	}
-	return newNaming(env, settings, registryName(l)).elsewhere(ctx, t)
+	return newNaming(env, settings, registryName(l), registry).elsewhere(ctx, t)
 }
 
 // elsewhere returns errUnnamed if a process that has used no registry yet may not use this one.
@@ -209,11 +259,14 @@ func (n *naming) elsewhere(ctx context.Context, t persist.SlotTable) (cause, err
 	_, is, err := n.read(ctx)
 	switch {
 	case errors.Is(err, persist.ErrNotFound):
-		return nil, nil
-	case err != nil, is.Source == t.Source && is.Place == n.place, t.Set != nil && t.Set.Incarnation == is.Incarnation:
-		return nil, err
+		err = n.first(ctx)
+	case err == nil && !n.holds(t, is):
+		err = unnamed(is)
 	}
-	return errUnnamed, nil
+	if errors.Is(err, errUnnamed) {
+		return err, nil
+	}
+	return nil, err
 }
 
 // away reports whether an error means that the store did not answer.

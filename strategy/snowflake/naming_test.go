@@ -1,7 +1,9 @@
 package snowflake
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,4 +94,49 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	uses(runs, "put back") // until it looks at the store
 	runs.review(t.Context())
 	refused(runs, "put back")
+}
+
+// registries is a Redis with nothing but registries.
+type registries struct {
+	persist.SlotStore
+	source string
+	parts  map[string]*persist.SlotSet
+}
+
+func (r *registries) Look(_ context.Context, registry string, _ ...int64) (persist.SlotTable, error) {
+	return persist.SlotTable{Source: r.source, Set: r.parts[registry]}, nil
+}
+
+// A node with a wrong Redis does not name the registry of a layout that it is the first one with.
+func TestOneRedisHasTheRegistriesOfAllLayouts(t *testing.T) {
+	store := memory.New(time.Now)
+	// uses lets a new process use a registry, and returns why it must not, as doctor says it, too.
+	uses := func(r *registries, registry string) error {
+		n := &naming{documents: store.Documents(), slots: r, registry: registry, place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
+		table, _ := r.Look(t.Context(), registry)
+		told, err := n.elsewhere(t.Context(), table)
+		must.Do(t, err)
+		for {
+			table, _ := r.Look(t.Context(), registry)
+			incarnation, settled, err := n.settle(t.Context(), table)
+			if errors.Is(err, errUnnamed) != (told != nil) {
+				t.Errorf("%s: doctor says %v, and the node %v", registry, told, err)
+			}
+			if err != nil || settled && incarnation == "" {
+				return err
+			}
+			if settled {
+				r.parts[registry] = &persist.SlotSet{Incarnation: incarnation}
+			}
+		}
+	}
+	right, wrong := &registries{source: "right", parts: make(map[string]*persist.SlotSet)}, &registries{source: "wrong", parts: make(map[string]*persist.SlotSet)}
+	must.Do(t, uses(right, "wide"))
+	err := uses(wrong, "narrow")
+	if !errors.Is(err, errUnnamed) || !strings.Contains(err.Error(), "seqd restored") || !strings.Contains(err.Error(), "db 0 of the Redis with the replication ID right") {
+		t.Errorf("the wrong Redis gets the registry of another layout: %v", err)
+	}
+	right.source = "restarted" // with its data
+	must.Do(t, uses(right, "narrow"))
+	must.Do(t, uses(right, "wide"))
 }

@@ -103,7 +103,7 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	m := newMember(env, settings, l)
-	names := newNaming(env, settings, registryName(l))
+	names := newNaming(env, settings, registryName(l), registry)
 	for incarnation := ""; ; {
 		t, err := registry.Look(ctx, registryName(l))
 		if err != nil {
