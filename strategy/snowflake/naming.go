@@ -26,6 +26,10 @@ const namingKind = "registry"
 // mostLayouts is more than any cluster has.
 const mostLayouts = 1000
 
+// unusedFor is how old an unused name is before another one takes its place: whoever gave it needs
+// time. Only that depends on clocks.
+const unusedFor = 10 * time.Second
+
 // namingPatience limits one question to the store: a renewal must leave time for Redis.
 const namingPatience = time.Second
 
@@ -42,6 +46,9 @@ type named struct {
 	// is in that server.
 	Source string `json:"source"`
 	Place  string `json:"place"`
+	// Unused means that no lease has been granted under the name, and that none is before it says so.
+	// Another registry may take its place.
+	Unused bool `json:"unused,omitempty"`
 }
 
 // naming compares a registry with the one that the store names. A nil naming accepts any: a registry
@@ -105,7 +112,7 @@ func (n *naming) hasUsed(incarnation string) bool {
 // A registry that is new or was put back is the named one in two cases: if it has the source and the
 // place under which that was named; or if this process has used that one, by the same client. Then
 // it gets a new incarnation, which the store names before Redis has it. So no two servers ever have
-// the same.
+// the same. If Redis fails in between, and loses that, the name is unused, and any node may give another.
 func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
 	var has string
 	if t.Set != nil {
@@ -115,22 +122,26 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		return "", true, nil
 	}
 	doc, is, err := n.read(ctx)
-	next := named{has, t.Source, n.place}
+	if err != nil {
+		return "", false, err
+	}
+	next := named{Incarnation: has, Source: t.Source, Place: n.place}
 	switch {
-	case errors.Is(err, persist.ErrNotFound):
+	case is.Incarnation == has && has != "":
+		if !is.Unused {
+			n.learn(has)
+			return "", true, nil
+		}
+	case is.Source == t.Source && is.Place == n.place:
+		return is.Incarnation, true, nil
+	case is.Unused && n.now().UnixMilli()-doc.Timestamp > unusedFor.Milliseconds():
 		if err := n.first(ctx); err != nil {
 			return "", false, err
 		}
-		if has == "" {
-			next.Incarnation = drawn()
+		// a registry that no document has ever named may have granted leases before it had to be named
+		if has == "" || is.Incarnation != "" {
+			next.Incarnation, next.Unused = drawn(), true
 		}
-	case err != nil:
-		return "", false, err
-	case is.Incarnation == has:
-		n.learn(has)
-		return "", true, nil
-	case is.Source == t.Source && is.Place == n.place:
-		return is.Incarnation, true, nil
 	case n.hasUsed(is.Incarnation):
 		next.Incarnation = drawn()
 	default:
@@ -157,6 +168,9 @@ func (n *naming) first(ctx context.Context) (elsewhere error) {
 		if err != nil {
 			return err
 		}
+		if is.Unused {
+			continue
+		}
 		t, err := n.slots.Look(ctx, doc.Key, 0) // the bootstrap part is enough
 		if err != nil {
 			return err
@@ -174,13 +188,16 @@ func (n *naming) holds(t persist.SlotTable, is named) bool {
 	return is.Source == t.Source && is.Place == n.place || t.Set != nil && t.Set.Incarnation == is.Incarnation
 }
 
-// read returns the document, whose revision is 0 with ErrNotFound, and what it says.
+// read returns the document and what it says. If there is none, its revision is 0, and the name unused.
 func (n *naming) read(ctx context.Context) (doc persist.Document, is named, err error) {
 	ctx, cancel := context.WithTimeout(ctx, namingPatience)
 	defer cancel()
 	doc, err = n.documents.Read(ctx, namingKind, n.registry)
-	if err == nil {
+	switch {
+	case err == nil:
 		is, err = parsed(doc)
+	case errors.Is(err, persist.ErrNotFound):
+		return persist.Document{}, named{Unused: true}, nil
 	}
 	return doc, is, err
 }
@@ -203,7 +220,7 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 	if persist.Overtaken(err) {
 		return nil // see what it named
 	}
-	if err == nil {
+	if err == nil && !next.Unused {
 		n.learn(next.Incarnation)
 	}
 	return err
@@ -213,7 +230,7 @@ func (n *naming) write(ctx context.Context, doc persist.Document, next named) er
 func (n *naming) force(ctx context.Context, next named) error {
 	for n.last() != next.Incarnation {
 		doc, _, err := n.read(ctx)
-		if err != nil && !errors.Is(err, persist.ErrNotFound) {
+		if err != nil {
 			return err
 		}
 		if err := n.write(ctx, doc, next); err != nil {
@@ -228,7 +245,7 @@ func (n *naming) review(ctx context.Context) {
 	if n == nil {
 		return
 	}
-	if _, is, err := n.read(ctx); err == nil && is.Incarnation != n.last() {
+	if _, is, err := n.read(ctx); err == nil && is.Incarnation != "" && (is.Unused || is.Incarnation != n.last()) {
 		n.forget()
 	}
 }
@@ -258,9 +275,10 @@ func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cau
 func (n *naming) elsewhere(ctx context.Context, t persist.SlotTable) (cause, err error) {
 	_, is, err := n.read(ctx)
 	switch {
-	case errors.Is(err, persist.ErrNotFound):
+	case err != nil, n.holds(t, is):
+	case is.Unused:
 		err = n.first(ctx)
-	case err == nil && !n.holds(t, is):
+	default:
 		err = unnamed(is)
 	}
 	if errors.Is(err, errUnnamed) {

@@ -89,7 +89,7 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	runs.used = process().used
 
 	operator := process()
-	must.Do(t, operator.force(t.Context(), named{drawn(), wrong, "db 0"}))
+	must.Do(t, operator.force(t.Context(), named{Incarnation: drawn(), Source: wrong, Place: "db 0"}))
 	uses(process(), wrong)
 	uses(runs, "put back") // until it looks at the store
 	runs.review(t.Context())
@@ -139,4 +139,53 @@ func TestOneRedisHasTheRegistriesOfAllLayouts(t *testing.T) {
 	right.source = "restarted" // with its data
 	must.Do(t, uses(right, "narrow"))
 	must.Do(t, uses(right, "wide"))
+}
+
+// A name that its Redis lost before any lease was granted gives way to another one, and never counts again.
+func TestAnUnusedName(t *testing.T) {
+	store, now := memory.New(time.Now), time.Now()
+	process := func() *naming {
+		return &naming{documents: store.Documents(), registry: "machineIds", place: "db 0", now: func() time.Time { return now }, used: new(atomic.Pointer[string])}
+	}
+	const refused, again, done = "refused", "look again", "may lease"
+	// step settles once with a registry that has an incarnation, "" for none. It returns what comes of it,
+	// or the incarnation that the registry must get.
+	step := func(n *naming, source, has string) string {
+		t.Helper()
+		table := persist.SlotTable{Source: source}
+		if has != "" {
+			table.Set = &persist.SlotSet{Incarnation: has}
+		}
+		incarnation, settled, err := n.settle(t.Context(), table)
+		switch {
+		case errors.Is(err, errUnnamed):
+			return refused
+		case !settled:
+			return again
+		case incarnation == "":
+			return done
+		}
+		return incarnation
+	}
+	is := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Fatalf("%q instead of %q", got, want)
+		}
+	}
+	early, late := process(), process()
+	is(step(early, "one", ""), again)
+	first := step(early, "one", "") // early fails before its Redis has it
+	is(step(late, "restarted", ""), refused)
+	now = now.Add(unusedFor + time.Millisecond)
+	is(step(late, "restarted", ""), again)
+	second := step(late, "restarted", "")
+	if len(first) != len(drawn()) || len(second) != len(first) || second == first {
+		t.Fatalf("two names are %q and %q", first, second)
+	}
+	is(step(early, "one", first), refused) // it has it after all
+	is(step(late, "restarted", second), again)
+	now = now.Add(time.Hour)
+	is(step(early, "one", first), refused) // the other one is used now
+	is(step(late, "restarted", second), done)
 }

@@ -113,7 +113,7 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 			// What other registries granted until the store names this one is below the floor that
 			// the next look leads to.
 			incarnation = drawn()
-			if err := names.force(ctx, named{incarnation, t.Source, names.place}); err != nil {
+			if err := names.force(ctx, named{Incarnation: incarnation, Source: t.Source, Place: names.place}); err != nil {
 				return "", err
 			}
 			continue
