@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 )
@@ -37,14 +36,5 @@ func TestContestAlternates(t *testing.T) {
 	delete(s, oldBinary)
 	if old := s.withOld([]result{r}, "what"); len(old) != 1 {
 		t.Errorf("%d lines without an old binary", len(old))
-	}
-}
-
-func TestContestStops(t *testing.T) {
-	c, broken := contest{rounds: 5}, errors.New("broken")
-	calls := 0
-	c.add("a", func() (sample, error) { calls++; return sample{}, broken })
-	if _, err := c.run(context.Background()); !errors.Is(err, broken) || calls != 1 {
-		t.Errorf("%v after %d calls", err, calls)
 	}
 }

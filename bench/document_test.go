@@ -88,29 +88,6 @@ func TestDocumentIsReplacedBetweenItsComments(t *testing.T) {
 	}
 }
 
-func TestChosen(t *testing.T) {
-	for _, c := range []struct {
-		o    options
-		want int // -1 for an error
-	}{
-		{options{}, len(figures)},
-		{options{only: "single,growth"}, 4},
-		{options{only: "growth.nodes"}, 1},
-		{options{only: "singel"}, -1},
-		{options{only: "single,strict", oldBinary: "x"}, 2},
-		{options{only: "single,growth", oldBinary: "x"}, -1},
-	} {
-		list, err := chosen(c.o)
-		if c.want < 0 && err == nil || c.want >= 0 && (err != nil || len(list) != c.want) {
-			t.Errorf("%+v chooses %d figures, %v; want %d", c.o, len(list), err, c.want)
-		}
-	}
-	all, err := chosen(options{oldBinary: "x"})
-	if err != nil || len(all) == 0 || len(all) == len(figures) {
-		t.Errorf("with an old binary %d figures are chosen, %v", len(all), err)
-	}
-}
-
 func TestFiguresFitTheTime(t *testing.T) {
 	var sum time.Duration
 	seen := make(map[string]bool)
@@ -123,25 +100,5 @@ func TestFiguresFitTheTime(t *testing.T) {
 	}
 	if sum > mostTime {
 		t.Errorf("the budgets are %s together", sum)
-	}
-}
-
-func TestRoundsOf(t *testing.T) {
-	for _, c := range []struct {
-		f       figure
-		in, out int
-	}{{figure{}, 9, 9}, {figure{twice: true}, 9, 18}, {figure{most: 3}, 9, 3}, {figure{most: 3}, 1, 1}} {
-		if got := c.f.roundsOf(c.in); got != c.out {
-			t.Errorf("%+v of %d rounds are %d, want %d", c.f, c.in, got, c.out)
-		}
-	}
-}
-
-func TestRounded(t *testing.T) {
-	format := rounded(1000, "ms")
-	for n, want := range map[float64]string{100.00000000000001: "0.1 ms", 2500: "2.5 ms", 1e6: "1000 ms", 1e8: "100000 ms"} {
-		if got := format(n); got != want {
-			t.Errorf("%v is %q, want %q", n, got, want)
-		}
 	}
 }

@@ -34,16 +34,6 @@ func TestOtherRedises(t *testing.T) {
 	}
 }
 
-func TestAllNodesAreTried(t *testing.T) {
-	l := &laboratory{world: &world{seqds: []*seqd{{}, {}, {}}}}
-	oops := errors.New("oops")
-	tried := make(chan *seqd, 3)
-	err := l.onAll(func(n *seqd) error { tried <- n; return oops })
-	if !errors.Is(err, oops) || len(tried) != 3 {
-		t.Errorf("%v, %d nodes", err, len(tried))
-	}
-}
-
 // A restore brings back the state of the backup: changed, deleted and new documents.
 func TestBackup(t *testing.T) {
 	m := testenv.StartMongo(t)

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,28 +32,6 @@ func TestPlanIsTheSeeds(t *testing.T) {
 	}
 	if describe(plan(whole, 1, duration, nil)) == describe(plan(whole, 2, duration, nil)) {
 		t.Error("two seeds have one schedule")
-	}
-}
-
-func TestRunsWithoutRoomHaveNoFaults(t *testing.T) {
-	for seed := range int64(200) {
-		if Faults(whole, seed, 0, nil) != 0 || Faults(whole, seed, -time.Hour, nil) != 0 {
-			t.Errorf("seed %d has faults in no time", seed)
-		}
-		if Faults(whole, seed, 30*time.Second, nil) == 0 {
-			t.Errorf("seed %d has no fault in 30 s", seed)
-		}
-	}
-}
-
-func TestVacant(t *testing.T) {
-	dir := t.TempDir()
-	for _, free := range []string{"", dir, filepath.Join(dir, "new")} {
-		must.Report(t, Vacant(free))
-	}
-	must.Do(t, os.WriteFile(filepath.Join(dir, "record"), nil, 0o600))
-	if Vacant(dir) == nil {
-		t.Error("the record of another run is not noticed")
 	}
 }
 
@@ -98,67 +75,6 @@ func withinHalfAnHour(seed int64) (all []placed) {
 		all = append(all, placed{p, beside})
 	}
 	return all
-}
-
-// Slow faults leave time for the others, occur with most seeds, and never more often than their
-// class allows.
-func TestSlowFaultsHaveTheirShare(t *testing.T) {
-	seeds := longtest.Or(40, 200)
-	for _, duration := range []time.Duration{2 * time.Minute, 30 * time.Minute} {
-		with := map[string]int{}
-		for seed := range int64(seeds) {
-			var slow time.Duration
-			times := map[string]int{}
-			for _, p := range plan(whole, seed, duration, nil) {
-				if p.class.after > 0 {
-					slow += p.length + p.class.after
-					times[p.class.name]++
-				}
-				if p.class.times > 0 && times[p.class.name] > p.class.times {
-					t.Errorf("seed %d: %s comes %d times", seed, p.class.name, times[p.class.name])
-				}
-			}
-			if slow*slowShare > duration {
-				t.Errorf("seed %d: %v of %v are slow", seed, slow, duration)
-			}
-			for name := range times {
-				with[name]++
-			}
-		}
-		for i := range classes {
-			if c := &classes[i]; c.after > 0 && with[c.name] < seeds/20 {
-				t.Errorf("%v: only %d of %d seeds have %s", duration, with[c.name], seeds, c.name)
-			}
-		}
-	}
-}
-
-func TestShortRunsHaveNoSlowFaults(t *testing.T) {
-	for seed := range int64(200) {
-		for _, p := range plan(whole, seed, time.Minute, nil) {
-			if p.class.after > 0 {
-				t.Errorf("seed %d: %v", seed, p)
-			}
-		}
-	}
-}
-
-func TestOnly(t *testing.T) {
-	for i := range classes {
-		name := classes[i].name
-		all := plan(whole, 3, 3*time.Minute, []string{name})
-		if len(all) < 2 || slices.ContainsFunc(all, func(p planned) bool { return p.class.name != name }) {
-			t.Errorf("only %s: %s", name, describe(all))
-		}
-	}
-	pair := []string{"restore", "redis-kill"}
-	if all := plan(whole, 3, 10*time.Minute, pair); !slices.ContainsFunc(all, func(p planned) bool { return p.class.name == pair[0] }) ||
-		!slices.ContainsFunc(all, func(p planned) bool { return p.class.name == pair[1] }) {
-		t.Errorf("of two: %s", describe(all))
-	}
-	if Faults(whole, 3, 20*time.Second, []string{"restore"}) != 0 {
-		t.Error("a restore within 20 s")
-	}
 }
 
 func TestClasses(t *testing.T) {

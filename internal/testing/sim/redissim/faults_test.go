@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/redissim"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -167,18 +166,6 @@ func TestHang(t *testing.T) {
 		if cur := do(t, s, "hget", rediscursor.Key("seqd:", "order"), "cur"); cur != "0" {
 			t.Errorf("cur is %v", cur)
 		}
-	})
-}
-
-// A rule that is taken out of the scripts is out at this server.
-func TestWithout(t *testing.T) {
-	off := func(r sabotage.Rule) bool { return r == "fence" }
-	bubble(t, redissim.Options{Without: off}, func(t *testing.T, d *redissim.Deployment) {
-		c := open(t, d.Server(0), "order")
-		c.seed("e", 1, 100)
-		c.takes(10, 1)
-		d.Server(0).NewID()
-		c.takes(10, 11)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seqd/seqd/internal/sabotage"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 	"github.com/seqd/seqd/persist"
@@ -272,50 +271,4 @@ func TestUnreached(t *testing.T) {
 		w.must(err)
 		must.Is(w, must.Err(w.take(s, 10)), refused)
 	})
-}
-
-// Each rule that is taken out lets two nodes get the same number.
-func TestWithout(t *testing.T) {
-	take := func(w *world, s persist.Store) persist.Range {
-		r, err := w.take(s, 10)
-		w.must(err)
-		return r
-	}
-	broken := map[sabotage.Rule]func(*world) bool{
-		sabotage.RangeOnce: func(w *world) bool {
-			var first persist.Range
-			go func() { first = take(w, w.store) }()
-			second := take(w, w.well)
-			synctest.Wait()
-			return first == second
-		},
-		sabotage.EpochHeld: func(w *world) bool {
-			_, err := w.store.Counters().Allocate(w.Context(), persist.Request{BizTag: "order", Size: 1, To: persist.ToCursor(persist.NewEpoch())})
-			return err == nil
-		},
-		sabotage.GiveBackSwap: func(w *world) bool {
-			first := take(w, w.store)
-			take(w, w.well)
-			given, err := w.store.Counters().GiveBack(w.Context(), "order", first)
-			w.must(err)
-			return given
-		},
-		sabotage.FenceCompared: func(w *world) bool {
-			w.c.SetLag(100)
-			first := take(w, w.store)
-			w.c.Failover(false)
-			return take(w, w.store) == first
-		},
-	}
-	for rule, happens := range broken {
-		t.Run(string(rule), func(t *testing.T) {
-			for _, out := range [][]sabotage.Rule{nil, {rule}} {
-				simulate(t, storesim.Options{Mode: storesim.Lossy, Without: out}, func(w *world) {
-					if got := happens(w); got != (out != nil) {
-						w.Errorf("without %v: %t", out, got)
-					}
-				})
-			}
-		})
-	}
 }
