@@ -21,7 +21,6 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/cdproto/systeminfo"
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
@@ -435,35 +434,4 @@ func (p *Page) Download(f func()) (name, content string) {
 		return err == nil
 	})
 	return name, content
-}
-
-// BeforePages runs a script in every page that is opened from now on, before those of the page.
-func (p *Page) BeforePages(script string) {
-	p.t.Helper()
-	p.run("add a script", chromedp.ActionFunc(func(ctx context.Context) error {
-		_, err := page.AddScriptToEvaluateOnNewDocument(script).Do(ctx)
-		return err
-	}))
-}
-
-// Cache switches the browser's cache on or off.
-func (p *Page) Cache(on bool) {
-	p.t.Helper()
-	p.run("switch the cache", network.SetCacheDisabled(!on))
-}
-
-// CPU returns the processor time that the browser's processes have used, by kind: browser, renderer,
-// GPU and others. Renderers of all pages are one kind.
-func (p *Page) CPU() map[string]time.Duration {
-	p.t.Helper()
-	control := cdp.WithExecutor(p.ctx, chromedp.FromContext(p.ctx).Browser)
-	processes, err := systeminfo.GetProcessInfo().Do(control)
-	if err != nil {
-		p.fatalf("ask for the processor time: %v", err)
-	}
-	used := map[string]time.Duration{}
-	for _, one := range processes {
-		used[one.Type] += time.Duration(one.CPUTime * float64(time.Second)).Round(time.Millisecond)
-	}
-	return used
 }
