@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/Shopify/toxiproxy/v2/toxics"
@@ -28,7 +27,6 @@ const (
 	faultHangUp   = "hang requests"
 	faultHangDown = "hang replies"
 	faultDrop     = "drop replies"
-	faultLatency  = "latency"
 )
 
 // hold is a toxic that holds back everything, data and the end of a connection, until it is
@@ -106,19 +104,10 @@ func (l *Link) DropReplies() {
 	l.add(faultDrop, "timeout", "downstream", 1, map[string]int64{"timeout": 0})
 }
 
-// Latency delays every reply, until Restore or Latency(0).
-func (l *Link) Latency(d time.Duration) {
-	l.t.Helper()
-	l.end(faultLatency)
-	if d > 0 {
-		l.add(faultLatency, "latency", "downstream", 1, map[string]int64{"latency": d.Milliseconds()})
-	}
-}
-
 // Restore ends all faults. The address stays the same.
 func (l *Link) Restore() {
 	l.t.Helper()
-	l.end(faultHangDown, faultHangUp, faultDrop, faultLatency)
+	l.end(faultHangDown, faultHangUp, faultDrop)
 	eventually(l.t, "restore a link", func(context.Context) error {
 		// The closed listener of Cut may still hold the port for a moment.
 		if err := l.proxy.Start(); !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
