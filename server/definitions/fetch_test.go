@@ -387,6 +387,26 @@ func dropsOnThreeNodes(t *testing.T) {
 	}
 }
 
+// converged wants a node to do what the store says.
+func converged(t *testing.T, node *node, name string) {
+	t.Helper()
+	_, said, err := node.records.read(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := seqd.Code("")
+	switch {
+	case said.Deleted || said.Definition == nil:
+		want = seqd.CodeUnknownBizType
+	case !said.Enabled:
+		want = seqd.CodeDisabled
+	}
+	must.Code(t, must.Err(node.issuer.Next(t.Context(), name, 1)), want, "%s: error", name)
+	if k, _ := node.catalogue.states.get(name); k.said != said.digest() {
+		t.Errorf("%s: the node has %+v, the store says %+v", name, k, said)
+	}
+}
+
 // Only what is configured is read at the start, however much there is.
 func TestBuildReadsWhatIsConfigured(t *testing.T) {
 	store := newFaulty(true)
