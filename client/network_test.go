@@ -223,10 +223,26 @@ func TestSlowNode(t *testing.T) {
 	}
 }
 
+// late is a context whose deadline passes when over is closed.
+type late struct {
+	context.Context
+	over chan struct{}
+}
+
+func (l late) Done() <-chan struct{} { return l.over }
+
+func (l late) Err() error {
+	select {
+	case <-l.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // Of connections that a network has swallowed only one is waited for.
 func TestSwallowedConnections(t *testing.T) {
 	noLeaks(t)
-	const brief = 50 * time.Millisecond
 	given := newTransport(time.Hour)
 	defer given.CloseIdleConnections()
 	for name, test := range map[string]struct {
@@ -242,6 +258,8 @@ func TestSwallowedConnections(t *testing.T) {
 			var seen sync.Map // addresses of connections
 			var swallows atomic.Bool
 			var swallowed atomic.Int64
+			patience := late{t.Context(), make(chan struct{})}
+			over := sync.OnceFunc(func() { close(patience.over) })
 			node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch _, old := seen.LoadOrStore(r.RemoteAddr, nil); {
 				case !swallows.Load():
@@ -249,6 +267,7 @@ func TestSwallowedConnections(t *testing.T) {
 					asked.Wait()
 				case old:
 					swallowed.Add(1)
+					over()
 					<-r.Context().Done()
 					return
 				}
@@ -266,11 +285,9 @@ func TestSwallowedConnections(t *testing.T) {
 			answered.Wait()
 			swallows.Store(true)
 			if test.caller {
-				ctx, cancel := context.WithTimeout(t.Context(), brief)
-				defer cancel()
-				_, _ = c.Next(ctx, "order")
+				_, _ = c.Next(patience, "order")
 			} else {
-				c.timeout = brief
+				c.timeout = 50 * time.Millisecond
 			}
 			if _, err := c.Next(t.Context(), "order", IdempotencyKey("k")); err != nil || swallowed.Load() > 1 {
 				t.Errorf("%d requests on swallowed connections, then %v", swallowed.Load(), err)
