@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/node"
 )
@@ -20,7 +21,7 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	n := node.StartReady(t, t.TempDir(), `SEQD_BIZTYPES=[{"name":"ticket","keyed":true,"maxKeys":2},{"name":"bill","strategy":"gapless"}]`)
 	ctx := context.Background()
-	c := must.Get(client.New(client.Config{Addrs: []string{n.URL}, Wait: -1}))(t)
+	c := must.Get(client.New(client.Config{Addrs: []string{n.URL}, Wait: -1, Timeout: await.Patience}))(t)
 	t.Cleanup(c.CloseIdleConnections)
 	a, b := client.Key("a"), client.Key("b.B_-9")
 	for _, key := range []client.Option{a, b} {
