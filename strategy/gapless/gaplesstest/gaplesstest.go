@@ -2,6 +2,7 @@
 package gaplesstest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -199,11 +200,10 @@ func (w *world) expire() {
 	want(w, "told of", w.expired.all(), []string{id})
 }
 
-// lostAnswers lets writes fail before or after they were made. What callers were told is issued,
-// and what nobody was told is released at last.
+// lostAnswers lets writes fail before or after they were made, and callers leave who wait for long. What
+// callers were told is issued, and what nobody was told is released at last.
 func (w *world) lostAnswers() {
 	w.faults = []*faults{{}, {}}
-	w.settings.AcquireTimeout = 300 * time.Millisecond
 	nodes := []*gapless.Strategy{w.node(0), w.node(1)}
 	for _, f := range w.faults {
 		f.set(4)
@@ -214,9 +214,11 @@ func (w *world) lostAnswers() {
 		callers.Go(func() {
 			for range 40 {
 				var seq seqd.Sequence
-				if nodes[i%2].Generate(w.Context(), 1, &seq) == nil {
+				ctx, leave := context.WithTimeout(w.Context(), 300*time.Millisecond)
+				if nodes[i%2].Generate(ctx, 1, &seq) == nil {
 					told.add(numbers(&seq)...)
 				}
+				leave()
 			}
 		})
 	}
