@@ -25,7 +25,7 @@ func TestSentinelFailover(t *testing.T) {
 	c.cutOff(b) // Sentinel repairs that only after five seconds
 	c.more(c.members...)
 	a.Kill()
-	if heir := s.AwaitMaster(a); heir != b {
+	if heir := s.Failover(a); heir != b {
 		t.Fatalf("the master is %s", heir.Addr())
 	}
 	c.awaitTakes(b)
@@ -76,7 +76,7 @@ func TestRedisCluster(t *testing.T) {
 	c.more(c.members...)
 	master := servers.Master(key)
 	master.Kill()
-	c.awaitTakes(servers.AwaitMaster(key, master))
+	c.awaitTakes(servers.Failover(key, master))
 	c.more(c.members...)
 	c.finish()
 }

@@ -76,7 +76,7 @@ func TestSentinelHangs(t *testing.T) {
 	n.AwaitLog("Redis cannot be used now")
 	subscribed(t, sentinels).Pause()
 	master.Kill()
-	sentinels.AwaitMaster(master)
+	sentinels.Failover(master)
 	n.AwaitLog("Redis is well")
 	n.Stop()
 }

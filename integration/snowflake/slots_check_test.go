@@ -131,7 +131,7 @@ func TestSentinels(t *testing.T) {
 		return nil
 	})
 	master.Kill()
-	sentinels.AwaitMaster(master)
+	sentinels.Failover(master)
 	var table persist.SlotTable
 	await.Eventually(t, "the client finds the new primary", func() (err error) {
 		table, err = s.Look(t.Context(), tableName)
