@@ -110,20 +110,6 @@ func TestRejectionsAndKeys(t *testing.T) {
 	}
 }
 
-func TestWarmUpDoesNotCount(t *testing.T) {
-	_, h := load(t, Job{Rate: 100, Warm: 500 * time.Millisecond})
-	if r := h.report(); r.Sent != 120 || r.All != 170 {
-		t.Errorf("%d requests of %d count, want 120 without the 50 of the warm-up", r.Sent, r.All)
-	}
-}
-
-func TestInOrder(t *testing.T) {
-	s, h := load(t, Job{URL: "/type000000", Spread: 50, InOrder: true, Most: 100})
-	if r := h.report(); r.All != 100 || len(s.paths) != 50 || s.paths["/type000000"] != 2 || s.paths["/type000049"] != 2 {
-		t.Errorf("%d requests asked for %v; want 100 for 50 paths in order", r.All, s.paths)
-	}
-}
-
 // An answer may arrive in any pieces.
 func TestPieces(t *testing.T) {
 	const answer = "HTTP/1.1 503 Service Unavailable\r\nX: y\r\nContent-Length: 5\r\n\r\nhello"
