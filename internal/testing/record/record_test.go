@@ -1,11 +1,9 @@
 package record
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 
@@ -56,17 +54,6 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-func TestLongLinesAndManyFrames(t *testing.T) {
-	var want []Entry
-	for i := range 30 {
-		want = append(want, Entry{Call: &Call{Start: int64(i), BizType: "text", Texts: []string{strings.Repeat("x", 100_000*(i%4)) + "y"}}})
-	}
-	got, torn, err := read(write(t, want))
-	if err != nil || torn || !reflect.DeepEqual(got, want) {
-		t.Errorf("torn %v, %v: %d entries of %d", torn, err, len(got), len(want))
-	}
-}
-
 // Frames are written whole. The test cuts the file at every length that a crash may leave.
 func TestATornEndIsTheEnd(t *testing.T) {
 	path := write(t, entries())
@@ -93,31 +80,6 @@ func TestDamageIsAnError(t *testing.T) {
 	must.Do(t, os.WriteFile(path, doubled, 0o600))
 	if _, torn, err := read(path); err == nil || torn {
 		t.Errorf("torn %v, %v", torn, err)
-	}
-}
-
-func TestLinesThatAreNoEntries(t *testing.T) {
-	for _, line := range []string{
-		`{}`, `{"call":{},"done":{}}`, `{"call":{"colour":"red"}}`, `{"call":{"r":[[1,0,1]]}}`, `{"call":{"r":[[1,1,-1]]}}`, `[]`, `{"done":{}`, ``,
-	} {
-		if _, err := readLines(strings.NewReader(line+"\n"), func(*Entry) error { return nil }); err == nil {
-			t.Errorf("%q is read", line)
-		}
-	}
-	if _, err := readLines(strings.NewReader(`{"done":{}}`), func(*Entry) error { return nil }); err == nil {
-		t.Error("a line without end is read")
-	}
-}
-
-func TestReadingEndsWhenAsked(t *testing.T) {
-	enough := errors.New("enough")
-	n := 0
-	_, err := Read(write(t, entries()), func(*Entry) error {
-		n++
-		return enough
-	})
-	if !errors.Is(err, enough) || n != 1 {
-		t.Errorf("%v after %d", err, n)
 	}
 }
 
