@@ -143,27 +143,3 @@ func table(old string) string {
 func failures(string) string {
 	return join(func(m seqd.Meaning) bool { return m.Status >= 500 }, "|", codeName)
 }
-
-// TestListsAreMended takes codes out of each list, and wants them back.
-func TestListsAreMended(t *testing.T) {
-	for _, l := range lists {
-		text := read(t, "../../"+l.file)
-		found := regexp.MustCompile(l.pattern).FindStringSubmatchIndex(text)
-		old := strings.NewReplacer("invalid_count", "invalid", "timeout", "late").Replace(text[found[2]:found[3]])
-		if mend(t, l.file, text[:found[2]]+old+text[found[3]:], l.pattern, l.write) != text {
-			t.Errorf("%s: the list %s is not mended", l.file, old)
-		}
-	}
-}
-
-func TestTableOfCodes(t *testing.T) {
-	codes := seqd.Codes()
-	for _, m := range codes {
-		if m.Status < 400 || m.Status > 599 || m.Code == "" || m.Who == "" || m.What == "" || m.Todo == "" || m.Console == "" {
-			t.Errorf("something is missing: %+v", m)
-		}
-	}
-	if last := codes[len(codes)-1].Code; last != seqd.CodeInternal {
-		t.Errorf("the last code is %s, want the one of foreign codes", last)
-	}
-}

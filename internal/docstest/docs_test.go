@@ -43,23 +43,6 @@ func TestMap(t *testing.T) {
 	}
 }
 
-func TestMapChecker(t *testing.T) {
-	repo := fstest.MapFS{
-		design:             {Data: []byte("## 9. Packages\n\n```\n.       the domain\n        of it\ngone    is not there\n```\n")},
-		"a.go":             {},
-		"store/store.go":   {},
-		"store/a_test.go":  {},
-		"tests/a_test.go":  {},
-		"other/go.mod":     {},
-		"other/in/main.go": {},
-	}
-	c := must.Get(newChecker(repo))(t)
-	got := strings.Join(c.checkMap(), "\n")
-	if want := "gone: no such folder\nstore: it is not on the map"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
 // Each kind of reference is reported if its target is missing, and only then.
 func TestChecker(t *testing.T) {
 	repo := map[string]string{
