@@ -36,25 +36,6 @@ func (s *service) post(path, key string) (status int, body string, replayed bool
 	return resp.StatusCode, strings.TrimSuffix(string(data), "\n"), resp.Header.Get("Idempotent-Replayed") == "true"
 }
 
-func TestAnswersSurviveARestart(t *testing.T) {
-	cfg := load(t, fmt.Sprintf("store: {bolt: {path: %s}}\nbizTypes: [{name: order, start: 100}, {name: invite}]", filepath.Join(t.TempDir(), "seqd.db")))
-	for round := range 3 {
-		s := start(t, cfg)
-		s.await("/readyz", http.StatusOK)
-		for path, want := range map[string]string{"/seq/order": `{"bizType":"order","id":"100"}`, "/seq/invite": `{"bizType":"invite","id":"1"}`} {
-			if status, body, replayed := s.post(path, "k"); status != http.StatusOK || body != want || replayed != (round > 0) {
-				t.Errorf("round %d: got %d %s, replayed %v", round, status, body, replayed)
-			}
-		}
-		status, body, _ := s.post("/seq/order?count=2", "k")
-		if status != http.StatusUnprocessableEntity {
-			t.Errorf("another count got %d", status)
-		}
-		wantCode(t, body, seqd.CodeIdempotencyKeyReused)
-		must.Do(t, s.stop())
-	}
-}
-
 // A request with a key during the start is rejected like any other.
 func TestAnswersWhileStarting(t *testing.T) {
 	s := start(t, load(t, "store: {driver: mongo, mongo: {uri: \"mongodb://127.0.0.1:1\", timeout: 100ms}}\nsegment: {ordering: per-node}\nbizTypes: [{name: order}]"))
