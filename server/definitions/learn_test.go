@@ -53,3 +53,21 @@ func (c *node) awaitTurns(t *testing.T, name string, n int) {
 		return own != nil && own.users == n
 	})
 }
+
+// A biz type that does not exist cannot be changed. A node that learns of changes there and back knows the
+// newest document.
+func TestChangedThereAndBack(t *testing.T) {
+	store := newFaulty(true)
+	c, other := newNode(t, store), newNode(t, store)
+	must.Code(t, must.Err(c.Patch(t.Context(), "order", []byte(`{}`), always)), seqd.CodeUnknownBizType)
+	c.mustPut(t, "order", `{}`, always)
+	c.mustIssue(t, "order")
+	before, _ := c.catalogue.states.get("order")
+	for _, enabled := range []bool{false, true} {
+		must.Get(other.Enable(t.Context(), "order", enabled, always))(t)
+	}
+	must.Do(t, c.feed.Poll(t.Context()))
+	if k, _ := c.catalogue.states.get("order"); k.revision != before.revision+2 || k.said != before.said {
+		t.Errorf("%+v became %+v", before, k)
+	}
+}
