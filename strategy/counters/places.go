@@ -136,7 +136,7 @@ func (p *Places) take(ctx context.Context) error {
 		return err
 	}
 	n, err := p.fetch(ctx)
-	if n == 0 && err == nil && wait(ctx, 2*soon) { // other nodes may have places that they do not need
+	if n == 0 && err == nil && Pause(ctx, 2*soon) { // other nodes may have places that they do not need
 		n, err = p.fetch(ctx)
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func (p *Places) recountLocked() {
 
 // recount counts until the places are right, or the strategy is closed.
 func (p *Places) recount() {
-	for pause := inHand; wait(p.c.Running, pause) && p.stillInDoubt(); {
+	for pause := inHand; Pause(p.c.Running, pause) && p.stillInDoubt(); {
 		right, took, err := p.compare()
 		if err != nil {
 			p.c.Log.Debug("the keys of a biz type cannot be counted", "bizType", p.c.BizType, "counter", p.c.Name, "error", err)
@@ -64,23 +64,13 @@ func (p *Places) stillInDoubt() bool {
 	return p.counts
 }
 
-// wait waits, and reports false if ctx ends.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // compare is one recount. It reports whether nothing was wrong, and how long it took to count.
 func (p *Places) compare() (right bool, took time.Duration, err error) {
 	before, err := p.read(p.c.Running)
 	if errors.Is(err, persist.ErrNotFound) { // the period was purged, or no key is new
 		return true, 0, nil
 	}
-	if err != nil || !wait(p.c.Running, settle) {
+	if err != nil || !Pause(p.c.Running, settle) {
 		return false, 0, err
 	}
 	began := time.Now()

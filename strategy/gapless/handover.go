@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/seqd/seqd/persist"
@@ -87,24 +86,9 @@ func (d *documents) each(ctx context.Context, bizType string, f func(persist.Doc
 		return unavailable(err)
 	}
 	for _, prefix := range []string{bizType + "/", bizType + "@"} {
-		if err := d.eachFrom(ctx, prefix, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// eachFrom calls f with the ledgers whose names begin with a prefix and are longer.
-func (d *documents) eachFrom(ctx context.Context, prefix string, f func(persist.Document) error) error {
-	for from, more := prefix, true; more; {
-		docs, err := d.List(ctx, persist.LedgerKind, from, keysPage)
-		if err != nil {
-			return unavailable(err)
-		}
-		more = len(docs) == keysPage
-		for _, doc := range docs {
-			if from = doc.Key; !strings.HasPrefix(from, prefix) {
-				return nil
+		for doc, err := range persist.DocumentsUnder(ctx, d, persist.LedgerKind, prefix) {
+			if err != nil {
+				return unavailable(err)
 			}
 			if err := f(doc); err != nil {
 				return err

@@ -46,14 +46,13 @@ func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err e
 		return ok && name.Key != "" && name.Period == p
 	}
 	prefix := s.name + "/"
-	err = s.eachFrom(ctx, prefix, func(doc persist.Document) error {
+	for doc, err := range persist.DocumentsUnder(ctx, s, persist.LedgerKind, prefix) {
+		if err != nil {
+			return n, err
+		}
 		if counts(doc.Key) {
 			n++
 		}
-		return nil
-	})
-	if err != nil {
-		return n, err
 	}
 	for c, err := range persist.CountersUnder(ctx, s.documents.counters, prefix) {
 		if err == nil && counts(c.BizTag) {
