@@ -370,7 +370,7 @@ func TestPlugins(t *testing.T) {
 func TestOptionsAreUsed(t *testing.T) {
 	var rejected seqd.Code
 	o := &counting{}
-	s := start(t, load(t, "segment: {acquireTimeout: 0s}\nstore: {driver: memory}\nbizTypes: [{name: order, start: 9007199254740991}]"),
+	s := start(t, load(t, "segment: {acquireTimeout: 10ms}\nstore: {driver: memory}\nbizTypes: [{name: order, start: 9007199254740991}]"),
 		server.WithObserver(o), server.WithClock(time.Now),
 		server.WithRejected(seqd.RejectedHandlerFunc(func(_ context.Context, _ *seqd.Call, err *seqd.Error) { rejected = err.Code })))
 	s.await("/seq/order", http.StatusOK)

@@ -130,9 +130,9 @@ func refuses(at int, k config.Key, value string) bool {
 	settings := allSettings()[at]
 	field := reflect.ValueOf(settings).Elem()
 	for name := range strings.SplitSeq(k.Path, ".") {
-		for i := range field.NumField() {
-			if field.Type().Field(i).Tag.Get("config") == name {
-				field = field.Field(i)
+		for _, f := range reflect.VisibleFields(field.Type()) {
+			if f.Tag.Get("config") == name {
+				field = field.FieldByIndex(f.Index)
 				break
 			}
 		}

@@ -15,13 +15,13 @@ func TestBizTypesOverrideTheirSection(t *testing.T) {
 segment: {start: 50, step: 10, threshold: 0.5, acquireTimeout: 1s}
 bizTypes:
   - {name: plain}
-  - {name: own, strategy: segment, start: 7, threshold: 1, acquireTimeout: 0s}
+  - {name: own, strategy: segment, start: 7, threshold: 1, acquireTimeout: 10ms}
   - {name: after, step: 20}
 `, config.Sources{})
 	plain := segment.DefaultSettings()
 	plain.Start, plain.Step, plain.Threshold, plain.AcquireTimeout = 50, 10, 0.5, time.Second
 	own, after := plain, plain
-	own.Start, own.Threshold, own.AcquireTimeout = 7, 1, 0
+	own.Start, own.Threshold, own.AcquireTimeout = 7, 1, 10*time.Millisecond
 	after.Step = 20
 	for i, want := range []segment.Settings{plain, own, after} {
 		if got := settingsOf(t, c, i); got != want {

@@ -63,7 +63,7 @@ func TestValuesOutOfRange(t *testing.T) {
 		"segment.maxStep":               {"0", "-1", "1000000000001"},
 		"segment.threshold":             {"0", "-0.1", "1.1"},
 		"segment.targetDuration":        {"0s", "999ms", "-1h"},
-		"segment.acquireTimeout":        {"-1s", "1m1s"},
+		"segment.acquireTimeout":        {"-1s", "0", "9ms", "1m1s"},
 	} {
 		for _, value := range values {
 			quoted := value
@@ -155,7 +155,8 @@ func TestValuesAtTheEnds(t *testing.T) {
 		"segment.maxStep":          {"1000", "1000000000000"},
 		"segment.threshold":        {"0.0001", "1", "1.0"},
 		"segment.targetDuration":   {"1s", "1000h"},
-		"segment.acquireTimeout":   {"0s", "0", "27s"}, // 1m without the writeTimeout of 30s
+		"segment.acquireTimeout":   {"10ms", "27s"}, // 1m without the writeTimeout of 30s
+		"segment.periodRetention":  {"0s", "0", "48h"},
 	} {
 		for _, value := range values {
 			t.Run(key+"="+value, func(t *testing.T) { mustLoad(t, someBizType+nested(key, value), config.Sources{}) })

@@ -17,7 +17,7 @@ func TestWrittenAnywhere(t *testing.T) {
 		"size":           {"server.maxBodyBytes", "5 1000 0 90"},
 		"number or word": {"segment.restoreGap", "auto 5 1000 0 90"},
 		"number":         {"segment.threshold", "0.5 5e-1"},
-		"duration":       {"segment.acquireTimeout", "0 10s 1s500ms"},
+		"duration":       {"segment.acquireTimeout", "10s 1s500ms"},
 		"switch":         {"segment.keyed", "true false"},
 		"zone":           {"segment.timeZone", "UTC Asia/Shanghai"},
 		"time":           {"snowflake.epoch", "2024-01-01T00:00:00Z"},

@@ -8,6 +8,7 @@
 // those that nobody uses. A counter is opened again only after closing it ended, so what it gives
 // back or leaves behind is there by then.
 //
+//   - settings.go: which counters there are, and how many
 //   - name.go: the names of counters, and which keys have one
 //   - set.go: counters are opened, used and closed one by one
 //   - room.go: which ones are closed to make room

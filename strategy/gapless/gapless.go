@@ -140,7 +140,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
 		bare: make(map[counters.Name]struct{}),
 	}
-	s.calendar.Calendar = settings.calendar()
+	s.calendar.Calendar = settings.Traits().Calendar
 	s.documents.follows = env.Follows
 	s.places.New = s.newPlaces
 	s.lifetime, s.end = context.WithCancel(context.Background())

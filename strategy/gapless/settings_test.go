@@ -19,9 +19,6 @@ func TestValidate(t *testing.T) {
 	if s, err := New(strategy.Env{}, seqd.BizType{Name: "invoice", Settings: 5}); err == nil {
 		t.Errorf("settings that are a number make %v", s)
 	}
-	if zone := (&Settings{TimeZone: "nowhere"}).calendar().Zone; zone != time.UTC {
-		t.Errorf("the zone of wrong settings is %s", zone)
-	}
 	good := DefaultSettings()
 	if problems := good.Validate(); len(problems) > 0 {
 		t.Errorf("the defaults: %v", problems)
@@ -35,10 +32,6 @@ func TestValidate(t *testing.T) {
 		"maxReserved":          {1, 5000, func(s *Settings, n int64) { s.MaxReserved = int(n) }},
 		"maxReservedPerCaller": {0, 5000, func(s *Settings, n int64) { s.MaxReservedPerCaller = int(n) }},
 		"maxKeys":              {1, 1e9, func(s *Settings, n int64) { s.MaxKeys = n }},
-		"newKeysPerCaller":     {0, 1e9, func(s *Settings, n int64) { s.NewKeysPerCaller = n }},
-		"liveKeysPerCaller":    {0, 1e6, func(s *Settings, n int64) { s.LiveKeysPerCaller = int(n) }},
-		"liveKeys":             {1, 1e6, func(s *Settings, n int64) { s.LiveKeys = int(n) }},
-		"acquireTimeout":       {int64(10 * time.Millisecond), int64(time.Minute), func(s *Settings, n int64) { s.AcquireTimeout = time.Duration(n) }},
 	} {
 		for n, want := range map[int64][]string{c.least - 1: {key}, c.least: nil, c.most: nil, c.most + 1: {key}} {
 			s := good
@@ -47,12 +40,9 @@ func TestValidate(t *testing.T) {
 			}
 		}
 	}
-	for _, zone := range []string{"", "Local"} {
-		s := good
-		s.Reset, s.TimeZone, s.OnRelease = "x", zone, "x"
-		if keys := problems(&s); !slices.Equal(keys, []string{"reset", "timeZone", "onRelease"}) {
-			t.Errorf("time zone %q: problems of %q", zone, keys)
-		}
+	s := good
+	if s.OnRelease = "x"; !slices.Equal(problems(&s), []string{"onRelease"}) {
+		t.Errorf("problems of %q", problems(&s))
 	}
 }
 

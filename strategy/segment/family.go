@@ -56,7 +56,7 @@ type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *key
 // newFamily makes the strategy of a biz type that has several counters. It does no I/O.
 func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *family {
 	f := &family{env: env, bizType: bizType, settings: settings, open: open}
-	f.calendar.Calendar = settings.calendar()
+	f.calendar.Calendar = settings.Traits().Calendar
 	f.running, f.end = context.WithCancel(context.Background())
 	f.purger = counters.Purger{Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed}
 	f.memory.Least = knownPeriods

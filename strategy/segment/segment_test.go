@@ -345,24 +345,18 @@ func TestSettingsAreChecked(t *testing.T) {
 		return list
 	}
 	for key, changes := range map[string][]func(*Settings){
-		"start":             outside(func(s *Settings) *int64 { return &s.Start }, 0, seqd.MaxNumber+1),
-		"ordering":          {func(s *Settings) { s.Ordering = "loose" }},
-		"sequencer":         {func(s *Settings) { s.Sequencer = "me" }},
-		"step":              outside(func(s *Settings) *int64 { return &s.Step }, 0, DefaultSettings().MaxStep+1),
-		"maxStep":           append(outside(func(s *Settings) *int64 { return &s.MaxStep }, mostStep+1), func(s *Settings) { s.Step, s.MaxStep = 1, 0 }),
-		"threshold":         {func(s *Settings) { s.Threshold = 0 }, func(s *Settings) { s.Threshold = 1.1 }},
-		"targetDuration":    {func(s *Settings) { s.TargetDuration = 999 * time.Millisecond }},
-		"acquireTimeout":    {func(s *Settings) { s.AcquireTimeout = -1 }, func(s *Settings) { s.AcquireTimeout = time.Minute + 1 }},
-		"onRedisDown":       {func(s *Settings) { s.OnRedisDown = "wait" }},
-		"reserveSegments":   {func(s *Settings) { s.ReserveSegments = -1 }, func(s *Settings) { s.ReserveSegments = mostReserve + 1 }},
-		"restoreGap":        {func(s *Settings) { s.RestoreGap = -2 }, func(s *Settings) { s.RestoreGap = mostStep + 1 }},
-		"reset":             {func(s *Settings) { s.Reset = "hourly" }},
-		"timeZone":          {func(s *Settings) { s.TimeZone = "Mars" }},
-		"periodRetention":   {func(s *Settings) { s.PeriodRetention = leastRetention - 1 }, func(s *Settings) { s.PeriodRetention = mostRetention + 1 }},
-		"maxKeys":           outside(func(s *Settings) *int64 { return &s.MaxKeys }, 0, mostKeys+1),
-		"newKeysPerCaller":  outside(func(s *Settings) *int64 { return &s.NewKeysPerCaller }, -1, mostKeys+1),
-		"liveKeys":          {func(s *Settings) { s.LiveKeys = 0 }, func(s *Settings) { s.LiveKeys = mostLive + 1 }},
-		"liveKeysPerCaller": {func(s *Settings) { s.LiveKeysPerCaller = -1 }, func(s *Settings) { s.LiveKeysPerCaller = mostLive + 1 }},
+		"start":           outside(func(s *Settings) *int64 { return &s.Start }, 0, seqd.MaxNumber+1),
+		"ordering":        {func(s *Settings) { s.Ordering = "loose" }},
+		"sequencer":       {func(s *Settings) { s.Sequencer = "me" }},
+		"step":            outside(func(s *Settings) *int64 { return &s.Step }, 0, DefaultSettings().MaxStep+1),
+		"maxStep":         append(outside(func(s *Settings) *int64 { return &s.MaxStep }, mostStep+1), func(s *Settings) { s.Step, s.MaxStep = 1, 0 }),
+		"threshold":       {func(s *Settings) { s.Threshold = 0 }, func(s *Settings) { s.Threshold = 1.1 }},
+		"targetDuration":  {func(s *Settings) { s.TargetDuration = 999 * time.Millisecond }},
+		"onRedisDown":     {func(s *Settings) { s.OnRedisDown = "wait" }},
+		"reserveSegments": {func(s *Settings) { s.ReserveSegments = -1 }, func(s *Settings) { s.ReserveSegments = mostReserve + 1 }},
+		"restoreGap":      {func(s *Settings) { s.RestoreGap = -2 }, func(s *Settings) { s.RestoreGap = mostStep + 1 }},
+		"periodRetention": {func(s *Settings) { s.PeriodRetention = leastRetention - 1 }, func(s *Settings) { s.PeriodRetention = mostRetention + 1 }},
+		"maxKeys":         outside(func(s *Settings) *int64 { return &s.MaxKeys }, 0),
 	} {
 		for i, change := range changes {
 			s := DefaultSettings()
@@ -373,11 +367,10 @@ func TestSettingsAreChecked(t *testing.T) {
 		}
 	}
 	least, most := DefaultSettings(), DefaultSettings()
-	least.Step, least.MaxStep, least.TargetDuration, least.AcquireTimeout, least.ReserveSegments, least.RestoreGap = 1, 1, time.Second, 0, 0, AutoGap
-	least.PeriodRetention, least.MaxKeys, least.LiveKeys = leastRetention, 1, 1
-	most.Start, most.MaxStep, most.Step, most.Threshold, most.AcquireTimeout = seqd.MaxNumber, mostStep, mostStep, 1, time.Minute
+	least.Step, least.MaxStep, least.TargetDuration, least.ReserveSegments, least.RestoreGap = 1, 1, time.Second, 0, AutoGap
+	least.PeriodRetention = leastRetention
+	most.Start, most.MaxStep, most.Step, most.Threshold = seqd.MaxNumber, mostStep, mostStep, 1
 	most.ReserveSegments, most.RestoreGap, most.PeriodRetention = mostReserve, mostStep, mostRetention
-	most.MaxKeys, most.NewKeysPerCaller, most.LiveKeys, most.LiveKeysPerCaller = mostKeys, mostKeys, mostLive, mostLive
 	none := DefaultSettings()
 	none.RestoreGap, none.PeriodRetention = 0, 0
 	for _, good := range []Settings{DefaultSettings(), least, most, none} {

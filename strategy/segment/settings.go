@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/literal"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // Settings are the settings of one biz type; the section "segment" of the configuration gives their
@@ -31,7 +31,8 @@ type Settings struct {
 	// wait on a node. `auto`: what the counter has already; for a new one Redis if `redis.addrs` is
 	// set, else the store.
 	Sequencer string `config:"sequencer" range:"auto, redis, store"`
-	// Step is how many numbers leave the store at a time, at least.
+	// Step is how many numbers leave the store at a time, at least. With keys it holds for each, so
+	// make it small: a crash skips what a node holds of every open key.
 	Step int64 `config:"step" range:"1 to segment.maxStep"`
 	// MaxStep is how many numbers leave the store at a time, at most. A batch that waits may ask for
 	// more.
@@ -41,8 +42,6 @@ type Settings struct {
 	// TargetDuration is how long a segment should last. One that lasted less than half as long
 	// doubles the step, one that lasted more than twice as long halves it.
 	TargetDuration time.Duration `config:"targetDuration" range:"at least 1s"`
-	// AcquireTimeout is how long a request waits if no numbers are in hand.
-	AcquireTimeout time.Duration `config:"acquireTimeout" range:"0s to 1m" zero:"does not wait"`
 	// OnRedisDown is what a node does under `strict` while Redis is away. `degrade`: it issues from
 	// ranges of its own, and order over the nodes is suspended until Redis is back. `reject`: it
 	// answers 503.
@@ -54,35 +53,15 @@ type Settings struct {
 	// because it is older than numbers that were seen, or because it failed over. `auto`: ten
 	// steps, at least 500. A number: that many; ten steps if that is more.
 	RestoreGap Gap `config:"restoreGap" range:"0 to 1,000,000,000,000, or auto" zero:"ten steps"`
-	// Reset is when numbers begin at `start` again: at midnight in `timeZone`, UTC unless you name
-	// another.
-	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`
-	// TimeZone is where days begin and end: a name of the IANA database, such as `Asia/Shanghai`.
-	TimeZone string `config:"timeZone"`
+	counters.Settings
 	// PeriodRetention is how long the counter of a period is kept after the period's end.
 	PeriodRetention time.Duration `config:"periodRetention" range:"0s, or 48h to 87600h" zero:"keeps it for ever"`
-	// Keyed counts for each key on its own: every request names one, such as a tenant. The counter of
-	// a key begins at `start` when it is used first. `step` holds for each key, so make it small: a
-	// crash skips what a node holds of every open key.
-	Keyed bool `config:"keyed"`
-	// MaxKeys is how many keys a keyed biz type may have; if its numbers reset, in each period.
-	MaxKeys int64 `config:"maxKeys" range:"1 to 100,000,000"`
-	// NewKeysPerCaller is how many keys one token may create in a day (UTC), on all nodes, so that it
-	// cannot use up `maxKeys`. Nodes tell each other about once a second, so it may be exceeded by
-	// what the others create meanwhile. While nobody needs a token, all callers are one.
-	NewKeysPerCaller int64 `config:"newKeysPerCaller" range:"0 to 100,000,000" unit:"keys" zero:"one may create all of maxKeys"`
-	// LiveKeys is how many keys a node keeps open, at about 2 KB each. The one that was used longest
-	// ago gives its numbers back, and so does one that was not used for 10 minutes.
-	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000"`
-	// LiveKeysPerCaller is how many keys a node keeps in memory that one token has opened, so that it
-	// cannot push out those of all others: to open another, the node closes one of these. While
-	// nobody needs a token, all callers are one.
-	LiveKeysPerCaller int `config:"liveKeysPerCaller" range:"0 to 1,000,000" unit:"keys" zero:"one may open all of liveKeys"`
 }
 
 // DefaultSettings returns the settings of a biz type that sets none.
 func DefaultSettings() Settings {
 	return Settings{
+		Settings:       counters.DefaultSettings(),
 		Start:          1,
 		Increment:      1,
 		Ordering:       Strict,
@@ -91,19 +70,12 @@ func DefaultSettings() Settings {
 		MaxStep:        100_000_000,
 		Threshold:      0.2,
 		TargetDuration: 30 * time.Minute,
-		AcquireTimeout: 2 * time.Second,
 
 		OnRedisDown:     Degrade,
 		ReserveSegments: 1,
 		RestoreGap:      1_000_000,
 
-		Reset:    seqd.ResetNever,
-		TimeZone: "UTC",
-
 		PeriodRetention: 90 * 24 * time.Hour,
-
-		MaxKeys:  1_000_000,
-		LiveKeys: 10_000,
 	}
 }
 
@@ -136,12 +108,6 @@ const (
 
 const mostStep = 1_000_000_000_000
 
-// Bounds of keyed biz types.
-const (
-	mostKeys = 100_000_000
-	mostLive = 1_000_000
-)
-
 // mostIncrement is that of MySQL's auto_increment_increment.
 const mostIncrement = 65_535
 
@@ -171,20 +137,12 @@ func (s *Settings) Validate() []seqd.Problem {
 	check(s.Step >= 1 && s.Step <= max(1, s.MaxStep), "step", "%d is outside 1 to maxStep, which is %d", s.Step, s.MaxStep)
 	check(s.Threshold > 0 && s.Threshold <= 1, "threshold", "%v is not above 0 and at most 1", s.Threshold)
 	check(s.TargetDuration >= time.Second, "targetDuration", "%s is less than 1s", s.TargetDuration)
-	check(s.AcquireTimeout >= 0 && s.AcquireTimeout <= time.Minute, "acquireTimeout", "%s is outside 0s to 1m", s.AcquireTimeout)
 	check(s.OnRedisDown == Degrade || s.OnRedisDown == Reject, "onRedisDown", "%q is not one of %q", s.OnRedisDown, []string{Degrade, Reject})
 	check(s.ReserveSegments >= 0 && s.ReserveSegments <= mostReserve, "reserveSegments", "%d is outside 0 to %d", s.ReserveSegments, mostReserve)
 	check(s.RestoreGap == AutoGap || s.RestoreGap >= 0 && s.RestoreGap <= mostStep, "restoreGap", "%s is neither auto nor from 0 to %d", s.RestoreGap, int64(mostStep))
-	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
-	_, err := literal.Zone(s.TimeZone)
 	check(s.PeriodRetention == 0 || s.PeriodRetention >= leastRetention && s.PeriodRetention <= mostRetention, "periodRetention",
 		"%s is neither 0s nor from %s to %s", s.PeriodRetention, leastRetention, mostRetention)
-	check(s.MaxKeys >= 1 && s.MaxKeys <= mostKeys, "maxKeys", "%d is outside 1 to %d", s.MaxKeys, mostKeys)
-	check(s.NewKeysPerCaller >= 0 && s.NewKeysPerCaller <= mostKeys, "newKeysPerCaller", "%d is outside 0 to %d", s.NewKeysPerCaller, mostKeys)
-	check(s.LiveKeys >= 1 && s.LiveKeys <= mostLive, "liveKeys", "%d is outside 1 to %d", s.LiveKeys, mostLive)
-	check(s.LiveKeysPerCaller >= 0 && s.LiveKeysPerCaller <= mostLive, "liveKeysPerCaller", "%d is outside 0 to %d", s.LiveKeysPerCaller, mostLive)
-	check(err == nil, "timeZone", "%v", err)
-	return problems
+	return append(problems, s.Settings.Validate()...)
 }
 
 // Strict reports whether numbers increase over all nodes.
@@ -192,23 +150,12 @@ func (s *Settings) Strict() bool { return s.Ordering == Strict }
 
 // Traits implements [seqd.HasTraits].
 func (s *Settings) Traits() seqd.Traits {
-	p := s.places()
-	t := seqd.Traits{
-		Keyed: s.Keyed, Calendar: s.calendar(), First: p.number(p.from(s.Start)), Last: p.number(p.last()),
-		Increment: s.Increment, Offset: s.Offset, MaxWait: s.AcquireTimeout,
-	}
+	p, t := s.places(), s.Settings.Traits()
+	t.First, t.Last, t.Increment, t.Offset = p.number(p.from(s.Start)), p.number(p.last()), s.Increment, s.Offset
 	if s.Strict() {
 		t.Sequencer = seqd.Sequencer(s.Sequencer)
 	}
 	return t
-}
-
-func (s *Settings) calendar() seqd.Calendar {
-	zone, err := literal.Zone(s.TimeZone)
-	if err != nil {
-		zone = time.UTC // not after Validate
-	}
-	return seqd.Calendar{Reset: s.Reset, Zone: zone}
 }
 
 var (
