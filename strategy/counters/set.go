@@ -18,6 +18,7 @@
 //   - memory.go: what is known of counters that were closed
 //   - periods.go: what the counters of a period share
 //   - purge.go: counters of past periods are removed
+//   - reach.go: whether the store can be used
 //   - places.go, recount.go, share.go: how many keys there are, and how many there may be
 package counters
 

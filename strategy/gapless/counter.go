@@ -331,7 +331,7 @@ func (c *counter) execute(command *ledger.Command) (out outcome) {
 			out.Err = err
 		}
 	}
-	c.reach.note(c.Strategy, out.Err)
+	c.reach.Note(out.Err)
 	return out
 }
 

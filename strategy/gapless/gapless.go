@@ -84,7 +84,7 @@ type Strategy struct {
 	counters *counters.Set[*counter]
 	documents
 	totals  totals
-	reach   reach
+	reach   counters.Reach
 	looks   chan struct{}     // has an element for each counter that is being read to be measured
 	expired func(seqd.Expiry) // nil if nobody wants to know
 	reopen  atomic.Bool       // the biz type had another calendar before
@@ -144,6 +144,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	s.documents.follows = env.Follows
 	s.places.New = s.newPlaces
 	s.lifetime, s.end = context.WithCancel(context.Background())
+	s.reach.Env, s.reach.BizType, s.reach.IsAway, s.reach.Look, s.reach.Running = &s.env, s.name, isAway, s.lookAtStore, s.lifetime
 	s.seen.Least = max(counters.Remembered, settings.LiveKeys)
 	opts := counters.Options[*counter]{
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
@@ -181,10 +182,16 @@ func (s *Strategy) look(ctx context.Context) {
 	e.Counter().refresh()
 }
 
+// lookAtStore asks the store whether it can be used.
+func (s *Strategy) lookAtStore(ctx context.Context) error {
+	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
+	return err
+}
+
 // begin is Init without looking at what there is.
 func (s *Strategy) begin(ctx context.Context, fresh bool) error {
 	if _, err := s.clock.Now(ctx); err != nil {
-		return s.reach.noted(s, err)
+		return s.noted(err)
 	}
 	if fresh {
 		if err := s.takeOver(ctx); err != nil {
@@ -199,7 +206,7 @@ func (s *Strategy) begin(ctx context.Context, fresh bool) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, persist.ErrNotFound):
-		return s.reach.noted(s, err)
+		return s.noted(err)
 	case !fresh:
 		return seqd.Errorf(seqd.CodeConflict,
 			"the store has lost the ledger of %s, and which numbers were issued: restore it, or name the highest number with seqd raise", s.name)
@@ -214,13 +221,13 @@ func (s *Strategy) create(ctx context.Context) (err error) {
 		return unraised(s.name)
 	}
 	if err != nil {
-		return s.reach.noted(s, err)
+		return s.noted(err)
 	}
 	write := ledger.Command{Action: ledger.Write}
 	if write.Fenced = s.fenced != nil; write.Fenced {
 		fence, err := s.fenced.Fence(ctx)
 		if err != nil {
-			return s.reach.noted(s, err)
+			return s.noted(err)
 		}
 		if write.Fence = fence.Current; fence.FailedOver() {
 			return failedOver(s.name)
@@ -235,7 +242,7 @@ func (s *Strategy) create(ctx context.Context) (err error) {
 	case errors.Is(err, persist.ErrFailedOver):
 		return failedOver(s.name)
 	}
-	return s.reach.noted(s, err)
+	return s.noted(err)
 }
 
 // failedOver is why a ledger that is missing is not created.
@@ -350,7 +357,6 @@ func (s *Strategy) Idle() bool { return true }
 // Close ends issuing. It waits for writes under way until ctx ends.
 func (s *Strategy) Close(ctx context.Context) error {
 	err := s.counters.Close(ctx)
-	s.reach.end()
 	s.end()
 	for _, places := range s.places.All() {
 		err = errors.Join(err, places.Close(ctx))

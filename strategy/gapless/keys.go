@@ -99,7 +99,7 @@ func (c *counter) admit(ctx context.Context, by string) (leave func(), err error
 	if errors.Is(err, persist.ErrFailedOver) {
 		return nil, failedOver(c.key)
 	}
-	return nil, c.reach.noted(c.Strategy, err)
+	return nil, c.noted(err)
 }
 
 // bornElsewhere reads the document again, and reports whether another node has created it.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/gapless/ledger"
@@ -24,14 +23,6 @@ func (c *counter) tally(now ledger.Stats) {
 	c.totals.reserved.Add(now.Reserved - was.Reserved)
 	c.totals.released.Add(now.Released - was.Released)
 	c.totals.voids.Add(now.Voids - was.Voids)
-}
-
-// reach is whether the store can be used.
-type reach struct {
-	mu      lockorder.Inner // guards what follows
-	away    error           // why not, nil if it can
-	probing bool
-	over    bool
 }
 
 // isAway reports whether an error means that the store cannot be used.
@@ -50,79 +41,16 @@ func isAway(err error) bool {
 	return err != nil
 }
 
-// note notes what an operation of the store returned.
-func (r *reach) note(s *Strategy, err error) {
-	away := isAway(err)
-	r.mu.Lock()
-	was := r.away
-	if r.away = nil; away {
-		r.away = err
-	}
-	if away && !r.probing && !r.over {
-		r.probing = true
-		go r.probe(s)
-	}
-	r.mu.Unlock()
-	switch {
-	case away && was == nil:
-		s.env.Log.Error("the store gives no numbers", "bizType", s.name, "error", err)
-		s.env.Observer.Event(seqd.Event{BizType: s.name, Kind: seqd.EventStoreAway, Err: err})
-	case !away && was != nil:
-		s.env.Log.Info("the store gives numbers again", "bizType", s.name)
-		s.env.Observer.Event(seqd.Event{BizType: s.name, Kind: seqd.EventStoreBack})
-	}
-}
-
-// noted notes an error, and returns what a caller gets.
-func (r *reach) noted(s *Strategy, err error) error {
-	r.note(s, err)
+// noted notes an error of the store, and returns what a caller gets.
+func (s *Strategy) noted(err error) error {
+	s.reach.Note(err)
 	return unavailable(err)
-}
-
-// Pauses between two looks at a store that is away.
-const (
-	firstLook = 200 * time.Millisecond
-	lastLook  = 5 * time.Second
-)
-
-// probe looks at the store until it can be used: a node that was taken out of rotation gets no
-// requests, and must find out by itself.
-func (r *reach) probe(s *Strategy) {
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		time.Sleep(pause)
-		r.mu.Lock()
-		if r.probing = r.away != nil && !r.over; !r.probing {
-			r.mu.Unlock()
-			return
-		}
-		r.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
-		_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
-		cancel()
-		if !isAway(err) {
-			r.note(s, nil)
-		}
-	}
-}
-
-// end ends looking.
-func (r *reach) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.over = true
-}
-
-// why returns why the store cannot be used.
-func (r *reach) why() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.away
 }
 
 // Health returns why the next request would be refused. If the biz type has keys, a new one gets
 // numbers while the store can be used.
 func (s *Strategy) Health() error {
-	if away := s.reach.why(); away != nil {
+	if away := s.reach.Why(); away != nil {
 		return unavailable(away)
 	}
 	if c := s.present(); c != nil {

@@ -35,7 +35,7 @@ func (s *Strategy) recall(ctx context.Context, name counters.Name, op ledger.Op)
 			err = s.lookIfBare(ctx, before, doc)
 		}
 		if err != nil {
-			return before, res, s.reach.noted(s, err)
+			return before, res, s.noted(err)
 		}
 		if e == nil && (doc == nil && (ended > lateWrite || sabotage.Off(sabotage.LateWrite)) || doc != nil && doc.state.Closed) {
 			continue

@@ -49,7 +49,7 @@ func (s *Strategy) raise(ctx context.Context, name counters.Name, state *ledger.
 		return s.raisedSince(ctx, key, state)
 	}
 	if err != nil {
-		return s.reach.noted(s, err)
+		return s.noted(err)
 	}
 	if state.Last >= floor {
 		return nil
@@ -101,7 +101,7 @@ func (s *Strategy) raisedSince(ctx context.Context, name string, state *ledger.S
 	present, err := s.fenced.Fence(ctx)
 	switch {
 	case err != nil:
-		return s.reach.noted(s, err)
+		return s.noted(err)
 	case state.Fence != present.Current:
 		return unraised(name)
 	}

@@ -77,27 +77,18 @@ func TestEventsOfCursor(t *testing.T) {
 func TestEventsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, own := newStrategy(t, memory.New(time.Now), nil)
-		keys, watchers := &observer{}, 0
-		p := pulse{tell: func(err error) { keys.Event(seqd.Event{Err: err}) }, watch: func() { watchers++ }}
 		for i, step := range []struct {
-			err      error
-			p, s     error // what is said then
-			told     int   // how many events, of keys and then of one counter
-			toldOwn  int
-			watching bool
+			err, away error // what the store answers, and what is said then
+			told      int   // how many events
 		}{
-			{nil, nil, nil, 0, 0, false}, {persist.ErrExhausted, nil, nil, 0, 0, false}, {errDown, errDown, errDown, 1, 1, true},
-			{errBehind, errBehind, errBehind, 1, 1, true}, {persist.ErrExhausted, errBehind, nil, 1, 2, true}, {nil, nil, nil, 2, 2, false},
+			{nil, nil, 0}, {persist.ErrExhausted, nil, 0}, {errDown, errDown, 1}, {errBehind, errBehind, 1}, {persist.ErrExhausted, nil, 2}, {nil, nil, 2},
 		} {
-			p.note(step.err)
 			s.noteStore(step.err)
-			if p.why() != step.p || s.whyAway() != step.s || len(keys.events) != step.told || len(own.events) != step.toldOwn {
-				t.Errorf("after %d answers: %v and %v, events %v and %v", i+1, p.why(), s.whyAway(), keys.events, own.events)
-			}
-			if began := watchers; (began == 1) != (i >= 2) || p.watches() != step.watching {
-				t.Errorf("after %d answers: %d watchers began", i+1, began)
+			if s.whyAway() != step.away || len(own.events) != step.told {
+				t.Errorf("after %d answers: %v, events %v", i+1, s.whyAway(), own.events)
 			}
 		}
+		p := new(keys)
 		for _, pause := range []time.Duration{0, lookPause} {
 			if time.Sleep(pause); !p.looks() || p.looks() {
 				t.Errorf("after %v no counter, or two, are read", pause)

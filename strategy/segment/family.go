@@ -66,7 +66,7 @@ func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open 
 	}
 	if settings.Keyed {
 		f.memory.Least = max(counters.Remembered, settings.LiveKeys)
-		f.keys = &keys{pulse: pulse{tell: f.tellStore, watch: func() { f.start(f.watchStore) }}}
+		f.keys = &keys{Reach: counters.Reach{Env: &f.env, BizType: bizType.Name, IsAway: isAway, Look: f.lookAtStore, Running: f.running}}
 		f.keys.New = f.newPart
 		o.Most, o.MostEach, o.Idle, o.Open = settings.LiveKeys, settings.LiveKeysPerCaller, idleKey, f.openCounter
 	}

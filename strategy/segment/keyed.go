@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/strategy/counters"
+	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
 // With keys, every key has a counter, and, if numbers reset, one for each period. A counter is open
@@ -24,8 +26,11 @@ const idleKey = 10 * time.Minute
 
 // keys is what a family has only with keys.
 type keys struct {
-	pulse
+	counters.Reach
 	counters.Periods[*keyPart] // what the keys of a period share
+
+	mu     lockorder.Inner // guards looked
+	looked time.Time       // when a counter was last read to find out whether the store failed over
 }
 
 // away returns why the store gives no ranges to any key, nil if it does.
@@ -33,7 +38,7 @@ func (f *family) away() error {
 	if f.keys == nil {
 		return nil
 	}
-	return f.keys.why()
+	return f.keys.Why()
 }
 
 // askKey gets numbers of a key, and of the period that is present when the call begins.
@@ -116,27 +121,30 @@ func (f *family) newPart(p seqd.Period) *keyPart {
 	})}
 }
 
-// tellStore logs and reports that the store gives ranges again (nil), or why it gives none.
-func (f *family) tellStore(err error) {
-	kind := seqd.EventStoreBack
-	if err != nil {
-		kind = seqd.EventStoreAway
-		f.env.Log.Error("no ranges from the store", "bizType", f.bizType.Name, "error", err)
-	} else {
-		f.env.Log.Info("the store gives ranges again", "bizType", f.bizType.Name)
-	}
-	f.env.Observer.Event(seqd.Event{BizType: f.bizType.Name, Kind: kind, Err: err})
+// lookAtStore asks the store whether it gives ranges.
+func (f *family) lookAtStore(ctx context.Context) error {
+	_, err := f.env.Store.Counters().Read(ctx, counters.PlacesName(f.bizType.Name, f.present().Period))
+	return err
 }
 
-// watchStore asks the store again and again, while it is away: a node that was taken out of
-// rotation must find out by itself that it can issue again.
-func (f *family) watchStore() {
-	for counters.Pause(f.running, time.Second) && f.keys.watches() {
-		ctx, cancel := context.WithTimeout(f.running, fetchDeadline)
-		_, err := f.env.Store.Counters().Read(ctx, counters.PlacesName(f.bizType.Name, f.present().Period))
-		cancel()
-		if err == nil || isNotFound(err) {
-			f.keys.note(nil)
-		}
+// isAway reports whether an error says that the store cannot be used now.
+func isAway(err error) bool {
+	return !cursor.IsFinal(err) && cursor.StoreError(err).Code == seqd.CodeStoreUnavailable
+}
+
+// lookPause is the shortest pause between two keys that are read to report a failover.
+const lookPause = time.Second
+
+// looks reports whether a counter is to be read to find out whether the store failed over. Every
+// cold key skips a gap then, so it is reported for some of them: reading each would double what a
+// cold key costs.
+func (k *keys) looks() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	if !k.looked.IsZero() && now.Sub(k.looked) < lookPause {
+		return false
 	}
+	k.looked = now
+	return true
 }

@@ -241,8 +241,8 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 		s := keyed(t, store, time.Now, nil, nil)
 		store.change(func(h *hookedStore) { h.before = func(string) error { return persist.ErrUnavailable } })
 		for range 1000 {
-			s.keys.note(nil)
-			s.keys.note(persist.ErrUnavailable)
+			s.keys.Note(nil)
+			s.keys.Note(persist.ErrUnavailable)
 		}
 		for second := range 3 {
 			store.change(func(h *hookedStore) { clear(h.calls) })
@@ -257,7 +257,7 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 			t.Errorf("the store is back, and the health is %v", err)
 		}
 		// The next outage is watched too.
-		s.keys.note(persist.ErrUnavailable)
+		s.keys.Note(persist.ErrUnavailable)
 		time.Sleep(2 * time.Second)
 		if err := s.Health(); err != nil {
 			t.Errorf("the store is back again, and the health is %v", err)

@@ -328,7 +328,7 @@ func (s *ranges) noteStore(err error) {
 		over.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
-		key.family.keys.note(err)
+		key.family.keys.Note(err)
 		return
 	}
 	switch {
@@ -371,7 +371,7 @@ func (s *ranges) storeUnknown() {
 		over.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
-		key.family.keys.note(nil)
+		key.family.keys.Note(nil)
 		return
 	}
 	if was != nil {
