@@ -53,10 +53,12 @@ func TestReach(t *testing.T) {
 		if time.Sleep(time.Minute); looks.Load() != 4 {
 			t.Errorf("%d looks at a store that answers", looks.Load())
 		}
+		r.Look = func(ctx context.Context) error { looks.Add(1); <-ctx.Done(); return ctx.Err() }
 		r.Note(away)
-		end()
-		if time.Sleep(time.Minute); looks.Load() != 4 || r.Why() != away {
-			t.Errorf("after the end %d looks, %v", looks.Load(), r.Why())
+		time.Sleep(lookPause + 1)
+		end() // a look that is cut off says nothing
+		if time.Sleep(time.Minute); looks.Load() != 5 || r.Why() != away || o.n.Load() != 5 {
+			t.Errorf("after the end %d looks, %v, %d events", looks.Load(), r.Why(), o.n.Load())
 		}
 	})
 }
