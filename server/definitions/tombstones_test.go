@@ -34,7 +34,7 @@ func TestHistoryOfDeleted(t *testing.T) {
 			t.Helper()
 			c.mustPut(t, name, fmt.Sprintf(`{"plugins":[{"name":"history","retention":"%s"}]}`, retention), always)
 			c.mustIssue(t, name)
-			time.Sleep(time.Second) // longer than flushInterval
+			time.Sleep(time.Second)                              // longer than flushInterval
 			must.Get(wrong.Delete(t.Context(), name, always))(t) // its own clock is behind
 			must.Do(t, c.feed.Poll(t.Context()))
 		}

@@ -89,7 +89,7 @@ func TestHomeIsDecidedOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		first, second := homes[0].refusal(), homes[1].refusal()
-		if (first == nil) == (second == nil) || !errors.Is(cmp.Or(first, second), errNotHome) {
+		if (first == nil) == (second == nil) || !errors.Is(cmp.Or(first, second), ErrNotHome) {
 			t.Errorf("one is refused for %v, the other one for %v", first, second)
 		}
 	})

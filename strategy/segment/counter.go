@@ -20,8 +20,8 @@ type Counter struct {
 	cursor sharedCursor
 	// following lets the counter change its source; nil if it keeps the first one.
 	following *following
-	near    *local // the source if that is local, so that callers take from its buffer directly
-	present atomic.Pointer[source]
+	near      *local // the source if that is local, so that callers take from its buffer directly
+	present   atomic.Pointer[source]
 }
 
 // source gives the places of one counter: from a buffer in the memory of the node ([local]), a cursor

@@ -164,7 +164,7 @@ func TestPreparedIsNamed(t *testing.T) {
 	must.Get(r.prepared(t.Context()))(t)
 	documents := &brokenDocuments{Documents: memory.New(time.Now).Documents()}
 	other := naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
-	must.Do(t, other.force(t.Context(), named{drawn(), "elsewhere", ""}))
+	must.Do(t, other.force(t.Context(), named{Incarnation: drawn(), Source: "elsewhere"}))
 	r.naming = &naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
 	for _, ids := range [][]int64{nil, {5}} {
 		documents.err = nil
