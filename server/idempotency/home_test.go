@@ -88,9 +88,26 @@ func TestHomeIsDecidedOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		first, second := homes[0].refusal(), homes[1].refusal()
-		if (first == nil) == (second == nil) || !errors.Is(cmp.Or(first, second), ErrNotHome) {
+		var refused [2]error
+		for i, home := range homes {
+			answers := New(Options{Home: home, Backend: claims{}})
+			_, claim := answers.opts.Backend.Claim(t.Context(), "id", "text", time.Minute)
+			_, refused[i] = answers.opts.Backend.Swap(t.Context(), "id", "", "text", time.Minute)
+			if !errors.Is(claim, refused[i]) && !errors.Is(claim, ErrNotHome) {
+				t.Errorf("a claim is refused for %v, and an answer for %v", claim, refused[i])
+			}
+		}
+		if first, second := refused[0], refused[1]; (first == nil) == (second == nil) || !errors.Is(cmp.Or(first, second), ErrNotHome) {
 			t.Errorf("one is refused for %v, the other one for %v", first, second)
 		}
 	})
+}
+
+// claims is a backend that keeps everything.
+type claims struct{ Backend }
+
+func (claims) Claim(context.Context, string, string, time.Duration) (string, error) { return "", nil }
+
+func (claims) Swap(context.Context, string, string, string, time.Duration) (string, error) {
+	return "", nil
 }
