@@ -106,6 +106,9 @@ func (c *Counter) Init(ctx context.Context, fresh bool) error {
 // Generate adds n numbers to seq, in as few ascending runs as the ranges allow.
 func (c *Counter) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	if l := c.near; l != nil {
+		if l.places.all() {
+			return l.buffer.take(ctx, n, seq)
+		}
 		before := len(seq.Runs())
 		err := l.buffer.take(ctx, n, seq)
 		l.places.show(seq.Runs()[before:])
