@@ -12,7 +12,6 @@ package imports
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,11 +57,6 @@ type content struct {
 	Grants []grant
 	// Warnings say what may be wrong with the reading.
 	Warnings []string
-}
-
-// reader reads the tables of a service.
-type reader interface {
-	Read(ctx context.Context) (content, error)
 }
 
 // options say how definitions are made.
