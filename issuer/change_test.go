@@ -194,22 +194,6 @@ func TestRemoveWhatWasNeverThere(t *testing.T) {
 	shut(t, is)
 }
 
-// What a strategy knew outlives one that knows nothing of it, such as that of a definition that
-// this node could not build.
-func TestKnowledgeOutlivesAnother(t *testing.T) {
-	is := newIssuer(t, issuer.Options{})
-	first, third := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
-	put(t, is, first)
-	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not a learner
-	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}})
-	must.Report(t, is.Remove(t.Context(), "order", nil))
-	put(t, is, third)
-	if third.learned != first {
-		t.Errorf("learned %v", third.learned)
-	}
-	shut(t, is)
-}
-
 // Issuing allocates nothing after a change either, whatever way calls take.
 func TestAllocationsAfterAChange(t *testing.T) {
 	for _, plugins := range [][]seqd.BoundPlugin{nil, {{Name: "p", Quick: true, Plugin: &closing{hooks{close: func(context.Context) error { return nil }}}}}} {

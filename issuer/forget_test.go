@@ -40,7 +40,8 @@ func (w *willing) Knowledge() any {
 	return w.left
 }
 
-// Knowledge outlives several removals, and strategies that learn nothing.
+// Knowledge outlives several removals, strategies that learn nothing, such as that of a definition
+// that this node could not build, and a definition that is disabled and has no strategy.
 func TestKnowledge(t *testing.T) {
 	is := newIssuer(t, issuer.Options{})
 	left, heir := &lasting{shelf: &shelf{}}, &lasting{shelf: &shelf{}}
@@ -48,7 +49,11 @@ func TestKnowledge(t *testing.T) {
 		must.Report(t, is.Remove(t.Context(), "order", why))
 	}
 	put(t, is, &willing{lasting: lasting{shelf: &shelf{}}, left: left})
-	remove(seqd.Errorf(seqd.CodeDisabled, "off"))
+	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not a learner
+	must.Do(t, is.Put(t.Context(), "order", func() (issuer.Definition, error) {
+		return issuer.Definition{BizType: seqd.BizType{Name: "order"}, Disabled: errOff}, nil
+	}))
+	remove(errOff)
 	remove(nil)
 	put(t, is, struct{ seqd.Strategy }{&lasting{shelf: &shelf{}}}) // not a learner
 	remove(nil)

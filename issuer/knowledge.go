@@ -36,12 +36,9 @@ func (k knowledge) condense() (condensed knowledge) {
 // teach lets the strategy of i learn. It returns what is left for the next one to learn, beside what
 // the strategy of i knows.
 func (k knowledge) teach(i *instance) (left knowledge) {
-	if i.strategy == nil {
-		return k.condense()
-	}
 	learner := abilitiesOf(i.strategy, nil).learner
 	if learner == nil {
-		return k
+		return k.condense()
 	}
 	if k != nil {
 		if known := k(); known != nil {
