@@ -65,7 +65,7 @@ type Traits struct {
 
 // HasTraits is implemented by settings of strategies and plugins.
 type HasTraits interface {
-	// Traits returns the traits. It does no I/O, and does not panic if the settings are not valid.
+	// Traits returns the traits. It is quick, and does not panic if the settings are not valid.
 	Traits() Traits
 }
 

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // a container without the database has all time zones too
 )
@@ -112,9 +113,15 @@ var zones = regexp.MustCompile(`^(UTC|Etc/UTC|` +
 	`(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|Brazil|Canada|Chile|Mexico|US)` +
 	`(/[A-Z][A-Za-z_-]+)+)$`)
 
+// known are zones by their names, because [time.LoadLocation] reads a file each time.
+var known sync.Map
+
 // Zone returns the time zone with a name of the IANA database, in the spelling of the database,
 // such as Asia/Shanghai or UTC.
 func Zone(name string) (*time.Location, error) {
+	if zone, ok := known.Load(name); ok {
+		return zone.(*time.Location), nil
+	}
 	if !zones.MatchString(name) {
 		return nil, fmt.Errorf("%.100q is not the name of a time zone: a region and a city, such as Asia/Shanghai, or UTC", name)
 	}
@@ -122,5 +129,6 @@ func Zone(name string) (*time.Location, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%.100q is not the name of a time zone, such as Asia/Shanghai or UTC", name)
 	}
+	known.Store(name, zone)
 	return zone, nil
 }

@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+// A zone is read from its file once, because a million biz types may ask for it several times each.
+func TestZoneIsReadOnce(t *testing.T) {
+	first, _ := Zone("Asia/Shanghai")
+	if again, _ := Zone("Asia/Shanghai"); again == nil || again != first {
+		t.Error("it was read twice")
+	}
+}
+
 // Texts that other programs read in another way are refused, by every reader.
 func TestScalars(t *testing.T) {
 	readers := map[string]func(text string) bool{
