@@ -155,7 +155,7 @@ var codeIndex = func() map[Code]int {
 	return index
 }()
 
-// Codes returns what each code means. [CodeInternal] is the last.
+// Codes returns what each code means.
 func Codes() [len(codes)]Meaning { return codes }
 
 // Meaning returns what a code means. A code that is not known comes from foreign code, and means
@@ -170,7 +170,7 @@ func (c Code) Index() int {
 	if i, known := codeIndex[c]; known {
 		return i
 	}
-	return len(codes) - 1
+	return codeIndex[CodeInternal]
 }
 
 // Defect reports whether a code means a defect of the program or of a plugin.
