@@ -151,7 +151,7 @@ type NumberGap struct {
 	ExpiresAt   time.Time
 }
 
-// KeyLister is implemented by strategies that are [Keyed].
+// KeyLister is implemented by strategies that can count for each key.
 type KeyLister interface {
 	// Keys returns at most limit keys that have a counter, in byte order, or if numbers reset in that
 	// of the names of counters. They begin behind after.

@@ -79,14 +79,14 @@ func (s *Sequence) For(key string) {
 	}
 }
 
-// Key returns the key that the numbers are counted for, "" if the biz type is not [Keyed].
+// Key returns the key that the numbers are counted for, "" if the biz type is not keyed.
 func (s *Sequence) Key() string { return s.about.key }
 
 // AskedBy sets the [Caller.OwnerID] of the caller who asks for numbers of a key or of a [Ledger]. It
 // is called after [Sequence.For].
 func (s *Sequence) AskedBy(caller string) { s.mark().asker = caller }
 
-// Asker returns what [Sequence.AskedBy] set, "" if the biz type is neither [Keyed] nor of a [Ledger].
+// Asker returns what [Sequence.AskedBy] set, "" if the biz type is neither keyed nor of a [Ledger].
 func (s *Sequence) Asker() string { return s.about.asker }
 
 // MadeAt sets when the numbers were made, so that they are shown with the same time again.
