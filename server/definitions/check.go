@@ -225,9 +225,9 @@ func keyOf(text []byte, name string) json.RawMessage {
 // start warns of a start that can have no effect. The store knows which numbers were given to
 // nodes, not how many of them were issued.
 func (c *checker) start(ctx context.Context, b seqd.BizType) ([]seqd.Problem, error) {
-	first := seqd.TraitsOf(b.Settings).First
-	of := b.Name
-	if calendar := seqd.TraitsOf(b.Settings).Calendar; calendar.Reset != seqd.ResetNever {
+	traits, of := seqd.TraitsOf(b.Settings), b.Name
+	first := max(1, traits.First)
+	if calendar := traits.Calendar; calendar.Reset != seqd.ResetNever {
 		of = calendar.Now(c.now()).Counter(b.Name)
 	}
 	counter, err := c.counters.Read(ctx, of)

@@ -122,7 +122,7 @@ func (f *repair) planCounter(ctx context.Context, j job) (p plan, err error) {
 // slip returns why it looks like a slip to raise a counter that stands at stands to number, "" if
 // it does not.
 func slip(j job, stands, number, most int64) string {
-	if last := cmp.Or(seqd.TraitsOf(j.Settings).Last, seqd.MaxNumber); last > 0 && number > last && stands <= last {
+	if last := cmp.Or(seqd.TraitsOf(j.Settings).Last, seqd.MaxNumber); number > last && stands <= last {
 		return fmt.Sprintf("%s ends at %d, and %d is above that", j.counter, last, number)
 	}
 	if number-stands <= max(most, stands) {
