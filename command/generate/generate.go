@@ -28,7 +28,7 @@ type job struct {
 	Count int64
 	// Output is the path of the file, or [stdout].
 	Output string
-	// stdout takes the lines if Output is [stdout].
+	// Stdout takes the lines if Output is [stdout].
 	Stdout io.Writer
 	// Resume continues a file that an earlier run with the same BizType and Count left incomplete. If
 	// there is no file, it begins one.

@@ -88,7 +88,7 @@ type report struct {
 	BizTypes []taken  `json:"bizTypes"`
 	Tokens   []token  `json:"tokens,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	// moved says which biz types were allocated from while this ran.
+	// Moved says which biz types were allocated from while this ran.
 	Moved []string `json:"moved,omitempty"`
 }
 

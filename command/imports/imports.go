@@ -172,7 +172,7 @@ func (i *taken) define(row counterRow, margin int64) error {
 	if highest > seqd.MaxNumber-leastLeft*row.Delta-margin-1 {
 		return fmt.Errorf("its max_id is %d, and the largest number of a segment is %d: less than %d would be left above it", row.MaxID, int64(seqd.MaxNumber), leastLeft)
 	}
-	// tinyid takes step numbers at a time and issues one in delta of them.
+	// Tinyid takes step numbers at a time and issues one in delta of them.
 	i.Start, i.Step = highest+margin+1, min((max(row.Step, 0)+row.Delta-1)/row.Delta, mostStep)
 	if row.Delta > 1 {
 		i.Increment, i.Offset = row.Delta, row.Remainder

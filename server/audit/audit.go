@@ -1,5 +1,5 @@
 // Package audit keeps the audit log: who changed what, or tried to. Each line is logged, and the
-// log is the authority. Besides, lines are kept in the store for [retention], for GET /audit, so
+// log is the authority. Besides, lines are kept in the store for 30 days, for GET /audit, so
 // that an administrator can look them up on any node.
 //
 //   - audit.go: [Log.Write], and which lines are kept

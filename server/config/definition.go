@@ -99,7 +99,7 @@ func object(text []byte) (map[string]any, error) {
 
 var errNoObject = errors.New("it is not one JSON object")
 
-// Hide returns a definition with [hidden] in place of every secret.
+// Hide returns a definition with (secret) in place of every secret.
 func (c *Config) Hide(text []byte) ([]byte, error) {
 	tree, err := object(text)
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *Config) Hide(text []byte) ([]byte, error) {
 	return json.Marshal(tree)
 }
 
-// Reveal returns a definition in which every secret that reads [hidden] has the value from the same
+// Reveal returns a definition in which every secret that reads (secret) has the value from the same
 // place in before. A secret that has none there is an error with its path.
 func (c *Config) Reveal(text, before []byte) ([]byte, error) {
 	tree, err := object(text)

@@ -44,7 +44,7 @@ type Options struct {
 // Metrics counts commands. It is safe for concurrent use.
 type Metrics interface {
 	// Command returns the function that counts the answers to a command, such as INCR, or
-	// [otherCommands]. code is "" for a good answer. It is called for each command, so it must be
+	// "other". code is "" for a good answer. It is called for each command, so it must be
 	// fast.
 	Command(name string) (count func(code seqd.Code, n int))
 }
