@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// pageSize is how many records one call of List reads.
-const pageSize = 1000
+// pageSize is how many records one call of List reads, and ledgerPage how many of [LedgerKind], which
+// may have a megabyte each.
+const pageSize, ledgerPage = 1000, 100
 
 // EveryCounter yields all counters in byte order of their names, and at last an error if there is
 // one. They are read in pages: what is created or deleted meanwhile may be among them or not.
@@ -17,7 +18,7 @@ func EveryCounter(ctx context.Context, from Counters) iter.Seq2[Counter, error] 
 
 // CountersUnder is [EveryCounter] for the counters whose names begin with a prefix and are longer.
 func CountersUnder(ctx context.Context, from Counters, prefix string) iter.Seq2[Counter, error] {
-	return pages(prefix, func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
+	return pages(prefix, pageSize, func(after string) ([]Counter, error) { return from.List(ctx, after, pageSize) }, Counter.PersistID)
 }
 
 // EveryDocument is [EveryCounter] for the documents of one kind, in byte order of their keys.
@@ -28,12 +29,16 @@ func EveryDocument(ctx context.Context, from Documents, kind string) iter.Seq2[D
 // DocumentsUnder is [EveryDocument] for the documents whose keys begin with a prefix and are
 // longer.
 func DocumentsUnder(ctx context.Context, from Documents, kind, prefix string) iter.Seq2[Document, error] {
-	return pages(prefix, func(after string) ([]Document, error) { return from.List(ctx, kind, after, pageSize) }, func(d Document) string { return d.Key })
+	size := pageSize
+	if kind == LedgerKind {
+		size = ledgerPage
+	}
+	return pages(prefix, size, func(after string) ([]Document, error) { return from.List(ctx, kind, after, size) }, func(d Document) string { return d.Key })
 }
 
 // pages yields the records whose keys begin with a prefix, page after page, until a page is not
 // full.
-func pages[T any](prefix string, list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
+func pages[T any](prefix string, size int, list func(after string) ([]T, error), key func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for after := prefix; ; {
 			page, err := list(after)
@@ -48,7 +53,7 @@ func pages[T any](prefix string, list func(after string) ([]T, error), key func(
 					return
 				}
 			}
-			if len(page) < pageSize {
+			if len(page) < size {
 				return
 			}
 		}

@@ -51,15 +51,17 @@ func (f *failing) List(_ context.Context, _, _ string, limit int) ([]persist.Doc
 
 // An error comes last, after all that was read, and who stops has no further page read.
 func TestEveryEnds(t *testing.T) {
-	pages, seen := &failing{}, 0
-	var last error
-	for _, err := range persist.EveryDocument(t.Context(), pages, "k") {
-		if last = err; err == nil {
-			seen++
+	for kind, page := range map[string]int{"k": 1000, persist.LedgerKind: 100} { // a ledger may be large
+		seen := 0
+		var last error
+		for _, err := range persist.EveryDocument(t.Context(), &failing{}, kind) {
+			if last = err; err == nil {
+				seen++
+			}
 		}
-	}
-	if seen != 1000 || !errors.Is(last, errPage) {
-		t.Errorf("%d came, and then %v", seen, last)
+		if seen != page || !errors.Is(last, errPage) {
+			t.Errorf("%d came of %s, and then %v", seen, kind, last)
+		}
 	}
 	stopped := &failing{}
 	for range persist.EveryDocument(t.Context(), stopped, "k") {
