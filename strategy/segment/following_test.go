@@ -60,6 +60,13 @@ func TestFollowingFindsTheSequencer(t *testing.T) {
 			t.Errorf("health %v, degraded %v, knows %+v", f.Health(), f.Degraded(), f.knows())
 		}
 		_ = f.Close(t.Context())
+		// A counter whose ordering is per-node has no sequencer: what a cursor has left is skipped.
+		local, _ := newStrategy(t, store, nil)
+		generate(t, local, 1)
+		if epoch := counter(t, store).Epoch; epoch != "" {
+			t.Errorf("per-node the epoch is %q", epoch)
+		}
+		_ = local.Close(t.Context())
 	})
 }
 
@@ -157,6 +164,12 @@ func TestFollowingCallersWait(t *testing.T) {
 			t.Errorf("got %d after %d from %s", got, last, f.source().sequencer())
 		}
 		closeAll(t, c)
+		last = numbers(t, f, 1)[0]
+		f.noteStore(errDown)
+		// a move reads the store, and the next source knows what the one before it has issued
+		if <-f.move(f.source()); f.whyAway() != nil || f.shared.Load() != nil || f.source().knows().issued != last {
+			t.Errorf("the store is away: %v; the cursor is still told: %t; known are %+v, and %d was issued", f.whyAway(), f.shared.Load() != nil, f.source().knows(), last)
+		}
 		must.Report(t, f.Close(t.Context()))
 		if _, code := try(t, f, 1); code != seqd.CodeStopping {
 			t.Errorf("code %q", code)
