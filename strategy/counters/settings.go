@@ -32,7 +32,8 @@ type Settings struct {
 	// cannot push out those of all others: to open another, the node closes one of these. While
 	// nobody needs a token, all callers are one.
 	LiveKeysPerCaller int `config:"liveKeysPerCaller" range:"0 to 1,000,000" unit:"keys" zero:"one may open all of liveKeys"`
-	// AcquireTimeout is how long a request waits for numbers that the node does not have in hand.
+	// AcquireTimeout is how long a request waits for the store or Redis; with segment it does so only
+	// if the node has no numbers in hand.
 	AcquireTimeout time.Duration `config:"acquireTimeout" range:"10ms to 1m"`
 }
 
