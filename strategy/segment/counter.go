@@ -47,10 +47,10 @@ type source interface {
 	// knows returns what is known of the counter, except of ranges that were handed out. It may be
 	// called at any time.
 	knows() known
-	// inherit takes over what another source knew. It is called before anything else.
+	// inherit takes over what another source knew. It is called before callers come.
 	inherit(k known)
-	// stop refuses callers from now on. It returns false if that was done before. close comes after
-	// it, returns numbers to the store, and waits for what is under way until ctx ends.
+	// stop refuses callers, or leaves that to close. It returns false if that was done before. close
+	// comes after it, returns numbers to the store, and waits for what is under way until ctx ends.
 	stop() (first bool)
 	close(ctx context.Context) error
 	// sequencer returns who keeps the order over nodes, "" if nobody does.

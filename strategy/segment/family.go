@@ -17,7 +17,7 @@ import (
 )
 
 // family issues the numbers of a biz type that has several counters: one for each period, each key,
-// or both. Each of them has a strategy of its own while it is open. It is safe for concurrent use.
+// or both. Each is a [Counter] while it is open. It is safe for concurrent use.
 type family struct {
 	env      strategy.Env
 	bizType  seqd.BizType

@@ -86,7 +86,7 @@ func (k known) convert(convert func(int64) int64) known {
 	return k
 }
 
-// inPlaces returns the settings for a strategy that counts in places.
+// inPlaces returns the settings for sources, which count in places.
 func (s *Settings) inPlaces() *Settings {
 	if s.places().all() {
 		return s
@@ -96,7 +96,7 @@ func (s *Settings) inPlaces() *Settings {
 	return &counts
 }
 
-// store returns a store for a strategy that counts in places.
+// store returns a store for sources, which count in places.
 func (p places) store(of persist.Store) persist.Store {
 	if p.all() {
 		return of
@@ -321,7 +321,7 @@ func (p places) begins(counter persist.Counter, req persist.Request) int64 {
 	return p.upTo(counter.Max)
 }
 
-// cursor returns a cursor for a strategy that counts in places.
+// cursor returns a cursor for sources, which count in places.
 func (o *origin) cursor(of sharedCursor) sharedCursor {
 	if store, ok := o.env.Store.(placeStore); ok {
 		return placeCursor{of, store.places, store.allocated}

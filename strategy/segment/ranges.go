@@ -35,7 +35,7 @@ type ranges struct {
 	beside  beside          // ranges that callers issue from later
 }
 
-// origin is the counter that numbers come from, and what its strategies use of the node. Its store and
+// origin is the counter that numbers come from, and what its sources use of the node. Its store and
 // settings are in places: see places.go.
 type origin struct {
 	env      env
@@ -75,23 +75,14 @@ type env struct {
 // originOf returns the counter that has the name of bizType and belongs to the biz type owner. The
 // Settings must be of type *Settings.
 func originOf(e strategy.Env, bizType seqd.BizType, owner string) (origin, error) {
-	settings, err := settingsOf(bizType)
-	if err != nil {
-		return origin{}, err
+	settings, ok := bizType.Settings.(*Settings)
+	if !ok {
+		return origin{}, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
 	return origin{
 		env:  env{Store: settings.places().store(followed(e)), Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
 		name: bizType.Name, bizType: owner, settings: settings.inPlaces(),
 	}, nil
-}
-
-// settingsOf returns the settings of a biz type of this strategy.
-func settingsOf(bizType seqd.BizType) (*Settings, error) {
-	settings, ok := bizType.Settings.(*Settings)
-	if !ok {
-		return nil, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
-	}
-	return settings, nil
 }
 
 // watch sets alive. It is called before anything else.
@@ -110,8 +101,8 @@ func (o *origin) exists(ctx context.Context) error {
 	return o.alive(ctx)
 }
 
-// begin makes sure that the counter exists, and returns it. known is false if the counter exists but could not
-// be read yet.
+// begin makes sure that the counter exists, and returns it. known is false if the counter exists but
+// could not be read yet.
 func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter, known bool, err error) {
 	counters := s.env.Store.Counters()
 	counter, err = counters.Read(ctx, s.name)

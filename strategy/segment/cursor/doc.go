@@ -3,7 +3,7 @@
 //
 // A [Machine] is pure: it has no goroutine, no lock, no clock and does no I/O. Methods tell it what
 // happened and when, and [Machine.Commands] returns what to do about it. The shell around it
-// (Shared in package segment) holds the lock, lets callers share takes and executes the commands.
+// (shared in package segment) holds the lock, lets callers share takes and executes the commands.
 // Tests and the model of integration/model drive the same machine with other shells.
 //
 // # Modes

@@ -3,7 +3,7 @@
 // is [persist.StoreEpoch], and each take is one Allocate for the callers who share it.
 //
 // Like that of package cursor, a [Machine] is pure: it has no goroutine, no lock, no clock and does
-// no I/O. Methods tell it what happened and when. The shell around it (Stored in package segment)
+// no I/O. Methods tell it what happened and when. The shell around it (stored in package segment)
 // holds the lock, lets callers share takes, and executes takes and reads.
 //
 // # Modes
