@@ -151,13 +151,17 @@ func (c *Counter) moveOn(from source, stopping <-chan struct{}) {
 	}
 	f := c.following
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err == nil {
-		c.become(next) // also after Close, which closes it
+	late := f.closed && err == nil
+	if !f.closed && err == nil {
+		c.become(next)
 		c.env.Log.Info("the sequencer of the counter has changed; the node follows", "bizType", c.name, "sequencer", next.sequencer())
 	}
 	close(f.over)
 	f.over = nil
+	f.mu.Unlock()
+	if late {
+		next.stop() // Close may not have waited for it
+	}
 }
 
 // openOther makes the source over the other sequencer ready to issue. It tries again until it can,

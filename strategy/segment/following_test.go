@@ -257,3 +257,31 @@ func TestFollowingOpensLate(t *testing.T) {
 		})
 	}
 }
+
+// slowly observes what the strategy waits for.
+type slowly struct{ seqd.NopObserver }
+
+func (slowly) Event(seqd.Event) { time.Sleep(time.Second) }
+
+// A counter that is not closed in time issues nothing any more, also if it moves at that moment.
+func TestFollowingClosesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, redis := newHooked(), &redisModel{}
+		f := newFollower(t, store, redis, nil)
+		last := numbers(t, f, 10)[9]
+		synctest.Wait()
+		s, _ := newStored(t, store, redis.Drop, byStore)
+		_ = numbers(t, s, 1)
+		end(t, s)
+		f.env.Observer = slowly{}
+		over := f.move(f.source())
+		synctest.Wait() // the cursor is being closed
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = f.Close(ended)
+		<-over
+		if got, code := try(t, f, 1); code != seqd.CodeStopping || f.knows().issued != last {
+			t.Errorf("after Close: %v %q; known are %+v, and %d was issued", got, code, f.knows(), last)
+		}
+	})
+}
