@@ -233,6 +233,12 @@ func TestHealth(t *testing.T) {
 				t.Errorf("with the store: %v", err)
 			}
 		}
+		rival := s.begun(false) // what it writes is a conflict for the other one, and says nothing of the store
+		for _, n := range []*gapless.Strategy{node, rival, node} {
+			_, _, err := order(n, "", seqd.Order{Count: 1})
+			must.Do(t, err)
+		}
+		must.Do(t, rival.Close(t.Context()))
 		want := []seqd.EventKind{seqd.EventStoreAway, seqd.EventStoreBack, seqd.EventStoreAway, seqd.EventStoreBack}
 		if got := h.heard(); !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
