@@ -94,8 +94,8 @@ func (q quota) Kept(owner string, _ int, life time.Duration) { q[owner] = append
 func TestRecordsAreCounted(t *testing.T) {
 	day := 24 * time.Hour
 	for onRelease, want := range map[string]quota{
-		gapless.Reuse: {"repeats": {time.Hour}, "reserves": {day, day}, "both": {time.Hour, day}},
-		gapless.Void:  {"issues": {day, day}, "repeats": {time.Hour}, "reserves": {day, day, day, day}, "both": {time.Hour, day, day}},
+		gapless.Reuse: {"repeats": {time.Hour}, "reserves": {day, day}, "both": {time.Hour, day}, "confirms": {day}},
+		gapless.Void:  {"issues": {day, day}, "repeats": {time.Hour}, "reserves": {day, day, day, day}, "both": {time.Hour, day, day}, "confirms": {day}},
 	} {
 		t.Run(onRelease, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -116,10 +116,10 @@ func recordsOf(t *testing.T, onRelease string) quota {
 	settings.OnRelease = onRelease
 	node := newNode(t, strategy.Env{Store: store, Now: time.Now, AnswerTTL: time.Hour, Quota: kept}, settings)
 	must.Do(t, node.Init(t.Context(), true))
-	leaves := func(o seqd.Order) {
+	leaves := func(call func(context.Context)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		store.Lock()
-		go func() { _, _, _ = node.HandOut(ctx, o, new(seqd.Sequence)) }()
+		go call(ctx)
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -128,7 +128,7 @@ func recordsOf(t *testing.T, onRelease string) quota {
 	}
 	for name, o := range map[string]seqd.Order{"issues": {}, "repeats": {Once: "a"}, "reserves": {Reserve: true}, "both": {Reserve: true, Once: "b"}} {
 		o.Count, o.Caller = 1, seqd.Caller{Owner: name}
-		leaves(o)
+		leaves(func(ctx context.Context) { _, _, _ = node.HandOut(ctx, o, new(seqd.Sequence)) })
 		var seq seqd.Sequence
 		seq.AskedBy(name)
 		r, _, err := node.HandOut(t.Context(), o, &seq)
@@ -141,10 +141,16 @@ func recordsOf(t *testing.T, onRelease string) quota {
 		}
 		synctest.Wait()
 	}
+	confirms := seqd.Caller{Owner: "confirms"}
+	r, _, err := node.HandOut(t.Context(), seqd.Order{Count: 1, Reserve: true, Caller: confirms}, new(seqd.Sequence))
+	must.Do(t, err)
+	leaves(func(ctx context.Context) {
+		_, _ = node.Confirm(ctx, seqd.Settlement{ID: r.ID, Caller: confirms}, new(seqd.Sequence))
+	})
 	time.Sleep(time.Hour) // longer than the reservation of both
 	must.Do(t, node.Reclaim(t.Context(), "", 0))
 	full := seqd.Caller{Owner: "full"}
-	_, _, err := order(node, "", seqd.Order{Count: 1, Reserve: true, Caller: full})
+	_, _, err = order(node, "", seqd.Order{Count: 1, Reserve: true, Caller: full})
 	must.Code(t, err, seqd.CodeTooManyAnswers)
 	_, _, err = order(node, "", seqd.Order{Count: 1, Reserve: true, TTL: -1, Caller: seqd.Caller{Owner: "other"}})
 	must.Code(t, err, seqd.CodeInvalidTTL, "a quota does not make an order valid")

@@ -36,10 +36,10 @@ type Request struct {
 	internal bool   // the machine made it
 }
 
-// Undone reports whether the machine undoes a request that is finished: nobody waits for it, and
-// nobody can ask for the same again.
+// Undone reports whether the machine undoes a request that is finished: it handed out numbers, nobody
+// waits for it, and nobody can ask for the same again.
 func (r *Request) Undone() bool {
-	return r.gone && r.Err == nil && r.Op.Once == "" && !r.Result.Replayed
+	return r.Op.Kind <= Reserve && r.gone && r.Err == nil && r.Op.Once == "" && !r.Result.Replayed
 }
 
 // Machine is one counter on one node. It is not safe for concurrent use.
