@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -367,6 +368,39 @@ func TestUnfollowed(t *testing.T) {
 		poll(3, map[string]time.Duration{"thing bad": 6*pollInterval + WatchFor, "thing good": 0, "token good": 0})
 		bad = false
 		poll(3, map[string]time.Duration{"thing bad": 0, "thing good": 0})
+	})
+}
+
+// Announcements that were missed while all documents were being read are read about after that, also
+// if it fails at first.
+func TestMissedWhileReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{memory.New(time.Now)}
+		writer, r := newNode(t, store), newNode(t, store)
+		reloads := 0
+		r.Add("thing", Follower{
+			Changed: func(context.Context, string) error { return nil },
+			Reload: func(context.Context) ([]string, error) {
+				switch reloads++; reloads {
+				case 1:
+					time.Sleep(2*pollInterval + 2*time.Second)
+				case 2:
+					return nil, persist.ErrUnavailable
+				}
+				return nil, nil
+			},
+		})
+		for poll := range 3 {
+			if poll < 2 {
+				must.Do(t, writer.AnnounceAll(t.Context(), "thing", slices.Repeat([]string{"many"}, MostRecent)))
+				must.Do(t, writer.Announce(t.Context(), "thing", "one more"))
+			}
+			must.Report(t, r.Poll(t.Context()))
+			time.Sleep(pollInterval + time.Second)
+		}
+		if reloads != 3 {
+			t.Errorf("all were read %d times", reloads)
+		}
 	})
 }
 

@@ -39,11 +39,11 @@ func (w *watched) number() int64 {
 	return w.seen
 }
 
-// add adds a document until it was read.
+// add adds a document until a read of it that begins after now.
 func (w *watched) add(s subject) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.until[s] = time.Time{}
+	w.until[s] = time.Now()
 }
 
 // leave notes which documents a poll could not read. They are watched from then on, instead of all
@@ -58,7 +58,7 @@ func (w *watched) leave(left []subject) {
 	}
 	for _, s := range left {
 		if _, ok := w.until[s]; !ok {
-			w.until[s] = time.Time{}
+			w.until[s] = time.Now()
 		}
 	}
 }
