@@ -33,7 +33,7 @@ type audited struct {
 	kind                     string    // of the document
 	made                     time.Time // when a token was created, zero if the log does not say
 	removed                  bool      // the document is gone since
-	forced                   []audited // the changes of a biz type that were forced, in the order of the log
+	forced                   []audited // the changes of a biz type that were forced, in the order of the logs
 }
 
 // changesIn reads the logs of nodes, and returns the last change of each token and biz type, and
@@ -192,6 +192,7 @@ func (c *audited) against(doc persist.Document) (why, then string) {
 // counters that it lacks too and in which the biz type may have counted since.
 func (c *audited) unforced(ctx context.Context, store persist.Store, doc persist.Document, now time.Time) ([]doctor.Finding, error) {
 	var changes []string
+	slices.SortFunc(c.forced, func(a, b audited) int { return cmp.Compare(a.version, b.version) }) // of several nodes
 	for _, f := range c.forced {
 		if f.version > doc.Revision {
 			changes = append(changes, fmt.Sprintf("%s %s at %s (version %d)", f.method, f.path, f.at.UTC().Format(time.RFC3339), f.version))

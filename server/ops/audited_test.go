@@ -41,6 +41,7 @@ func TestLacking(t *testing.T) {
 	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 1}))
 	must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: "order@202611", Revision: 1, Body: "{}", Timestamp: 1}))
 	lines := []admin.Attempt{
+		{Method: "PUT", Path: "/biz-types/order", Query: "force=true", Target: "order", Status: 200, Version: 4},
 		{Method: "PUT", Path: "/biz-types/order", Query: "force=true", Target: "order", Status: 200, Version: 2},
 		{Method: "PATCH", Path: "/biz-types/order", Query: "force=true&dryRun=true", Target: "order", Status: 200, Version: 9},
 		{Method: "PATCH", Path: "/biz-types/order", Query: "a=b&force=true", Target: "order", Status: 200, Version: 3},
@@ -52,7 +53,6 @@ func TestLacking(t *testing.T) {
 		{Method: "POST", Path: "/tokens", Target: "made", Status: 201, Version: 1},
 		{Method: "DELETE", Path: "/tokens/again", Target: "again", Status: 204, Version: 3},
 		{Method: "POST", Path: "/tokens", Target: "again", Status: 201, Version: 1},
-		{Method: "PUT", Path: "/biz-types/order", Query: "force=true", Target: "order", Status: 200, Version: 4},
 		{Method: "DELETE", Path: "/biz-types/old", Target: "old", Status: 204, Version: 2},
 		{Method: "PUT", Path: "/biz-types/same", Target: "same", Status: 200, Version: 3},
 		{Method: "PUT", Path: "/biz-types/same", Target: "same", Status: 412},

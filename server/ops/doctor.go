@@ -42,7 +42,7 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 		Ask:       func(ctx context.Context) (string, error) { return Healthcheck(ctx, cfg) },
 	}
 	if log != nil {
-		d.Lacking = lacking(log, time.Now())
+		d.Lacking = lacking(log, time.Now().UTC())
 	}
 	return d.Examine(ctx)
 }
