@@ -278,7 +278,7 @@ var rules = map[string]rule{
 		why: "it counts what the domain reports, and depends neither on HTTP nor on back ends",
 	},
 	"server/nodes": {
-		may: ". issuer persist persist/storeclock server/admin server/logging",
+		may: ". internal/longlock issuer persist persist/storeclock server/admin server/logging",
 		why: "it keeps what nodes report of themselves, and gets it from functions",
 	},
 	"server/openapi": {

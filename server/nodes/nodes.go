@@ -15,11 +15,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
@@ -79,7 +79,7 @@ type Nodes struct {
 	id      string
 	host    string
 	started time.Time
-	mu      sync.Mutex // guards own
+	mu      longlock.Lock // guards own; held while it is written
 	own     Own
 	counted counted
 	mixed   atomic.Pointer[seqd.Error] // what Mixed returns
