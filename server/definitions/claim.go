@@ -26,6 +26,8 @@ type shapes struct {
 	// unfit are the shapes of the biz types that are refused because the store has another one on
 	// record, by name.
 	unfit sync.Map
+	// followed are the Follows of the definitions of this node's own, by name: see [Catalogue.Mend].
+	followed sync.Map
 }
 
 // read returns the shape that a biz type has on record, "" if it has none.

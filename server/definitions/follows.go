@@ -25,6 +25,7 @@ func (b *builder) following(name string, built state) *builder {
 	case b.present != nil && b.env.Store.Shared():
 		f.agreed = new(agreed)
 		f.env.Follows = b.stillAgreed(name, built, f.agreed)
+		b.shapes.followed.Store(name, f.env.Follows)
 	}
 	return &f
 }

@@ -16,12 +16,17 @@ const mendPause = 5 * time.Second
 
 // Mend builds biz types again that this process could not build, or that it built in another shape
 // than the store has on record, until ctx ends: a file may be there by now, or be another one, a
-// folder writable, or a clock right.
+// folder writable, or a clock right. A definition of this node's own may have another shape on record
+// by now, and its strategy may get nothing from the store, which would notice that.
 func (c *Catalogue) Mend(ctx context.Context) {
 	every(ctx, mendPause, func() {
 		for _, name := range c.states.broken() {
 			c.guarded(name, func() { c.mend(ctx, name) })
 		}
+		c.builder.shapes.followed.Range(func(_, follows any) bool {
+			err := follows.(func(context.Context) error)(ctx) // with another shape it is broken from now on
+			return seqd.CodeOf(err) != seqd.CodeStoreUnavailable
+		})
 		c.builder.shapes.unfit.Range(func(name, shape any) bool {
 			c.guarded(name.(string), func() { c.refit(ctx, name.(string), shape.(string)) })
 			return true

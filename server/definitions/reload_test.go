@@ -148,12 +148,14 @@ func TestHeldUpWhileTheStrategyChanges(t *testing.T) {
 
 // A node with definitions of its own was held up, so that the others did not count it any more,
 // while they gave the biz type another strategy. It gives none of the numbers that it gets from then
-// on, and refuses the biz type.
+// on, and refuses the biz type, also if its strategy gets none from the store.
 func TestHeldUpWithDefinitionsOfItsOwn(t *testing.T) {
-	for _, own := range []string{`{name: order, sequencer: store}`, `{name: order, sequencer: store, ordering: per-node, step: 1, maxStep: 1}`} {
+	for _, own := range []string{`"sequencer":"store"`, `"sequencer":"store","ordering":"per-node","step":1,"maxStep":1`, `"strategy":"snowflake"`} {
 		onFakeClock(t, func(t *testing.T) {
 			store := newFaulty(true)
-			late := newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: config, bizTypes: ["+own+"]}"))
+			late := newNodeOf(t, store, configuredWith(t, `{bizTypesFrom: config, bizTypes: [{"name":"order",`+own+`}]}`))
+			_, _ = late.issuer.Next(t.Context(), "order", 1)
+			time.Sleep(10 * time.Second) // a new registry of machine IDs waits
 			here, given := newNode(t, store), map[string]bool{late.mustIssue(t, "order"): true}
 			note := func(id string) {
 				if given[id] {
@@ -161,14 +163,14 @@ func TestHeldUpWithDefinitionsOfItsOwn(t *testing.T) {
 				}
 				given[id] = true
 			}
-			here.mustPut(t, "order", `{}`, always)
+			here.mustPut(t, "order", "{"+own+"}", always)
 			must.Get(here.Enable(t.Context(), "order", false, always))(t)
 			time.Sleep(settleTime + time.Second)
 			here.mustPut(t, "order", `{"strategy":"gapless"}`, forced())
 			must.Get(here.Enable(t.Context(), "order", true, always))(t)
 			late.times.Add(1) // it writes that it is there
 			go late.catalogue.Mend(t.Context())
-			for range 10 {
+			for range 12 {
 				note(here.mustIssue(t, "order"))
 				if seq, err := late.issuer.Next(t.Context(), "order", 1); err == nil {
 					note(seq.IDs()[0])
