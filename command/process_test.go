@@ -58,10 +58,10 @@ func TestSignals(t *testing.T) {
 	get(t, url+"/seq/order")
 	send(syscall.SIGHUP)
 	send(syscall.SIGTERM)
-	await.True(t, "the node stops", func() bool {
+	await.True(t, "the node has taken the first signal", func() bool { // which the second one is added to otherwise
 		ready := must.Get(http.Get(url + "/readyz"))(t)
 		defer ready.Body.Close()
-		return ready.StatusCode == http.StatusServiceUnavailable
+		return strings.Contains(string(must.Get(io.ReadAll(ready.Body))(t)), `"stopping"`)
 	})
 	if body := get(t, url+"/seq/order"); body != `{"bizType":"order","id":"101"}` {
 		t.Errorf("after a hangup, while it stops, it answers %s", body)
