@@ -13,6 +13,7 @@ import (
 
 	"github.com/seqd/seqd/integration/testenv"
 	"github.com/seqd/seqd/internal/redisbatch"
+	"github.com/seqd/seqd/internal/testing/await"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -38,10 +39,11 @@ func batchers(t testing.TB, client redis.UniversalClient, counters int) (all []b
 
 // takers takes from counters at random, with many callers, until done is closed. It checks that
 // every reply belongs to its counter, that no number comes twice, and that a call that begins after
-// another ended gets a larger number. It returns how many takes were answered, and how many failed.
-func takers(t testing.TB, all []batcher, done <-chan struct{}) (answered, failed int64) {
+// another ended gets a larger number. It counts the takes that are answered in ok, and returns how
+// many failed.
+func takers(t testing.TB, all []batcher, ok *atomic.Int64, done <-chan struct{}) (failed int64) {
 	const callers = 32
-	var ok, no atomic.Int64
+	var no atomic.Int64
 	last := make([]atomic.Int64, len(all)) // the highest number of the calls that have ended
 	ledger := newLedger(t)
 	var wg sync.WaitGroup
@@ -73,7 +75,7 @@ func takers(t testing.TB, all []batcher, done <-chan struct{}) (answered, failed
 		})
 	}
 	wg.Wait()
-	return ok.Load(), no.Load()
+	return no.Load()
 }
 
 // Takes of many counters share round trips, on connections that break and on a server that forgets
@@ -85,11 +87,15 @@ func TestBatchedTakes(t *testing.T) {
 	client := connect(t, link.Addr(), second)
 	all := batchers(t, client, 16)
 	before, trips := writes(t, server.Client()), stat(t, server.Client(), `total_reads_processed:(\d+)`)
+	var ok atomic.Int64
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		patience := time.Now().Add(await.Patience)
 		for i := range 12 {
-			time.Sleep(20 * time.Millisecond) // lets them run; nothing depends on how far they get
+			for goal := ok.Load() + 100; ok.Load() < goal && time.Now().Before(patience); {
+				time.Sleep(time.Millisecond)
+			}
 			switch i % 3 {
 			case 0:
 				command(t, server.Client(), "SCRIPT", "FLUSH")
@@ -101,7 +107,8 @@ func TestBatchedTakes(t *testing.T) {
 			}
 		}
 	}()
-	answered, failed := takers(t, all, done)
+	failed := takers(t, all, &ok, done)
+	answered := ok.Load()
 	// what was sent and not answered may still run
 	ran := int64(0)
 	eventually(t, "they have run", func() error {
