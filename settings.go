@@ -2,6 +2,7 @@ package seqd
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 )
 
@@ -11,6 +12,16 @@ type Problem struct {
 	Key string
 	// Text says what is wrong and what is allowed.
 	Text string
+}
+
+// Problems is a list of them. It helps to write a [Validator].
+type Problems []Problem
+
+// Check adds a problem with a setting unless ok. The text is formatted as by [fmt.Sprintf].
+func (p *Problems) Check(ok bool, key, format string, args ...any) {
+	if !ok {
+		*p = append(*p, Problem{Key: key, Text: fmt.Sprintf(format, args...)})
+	}
 }
 
 // Validator is implemented by settings of strategies and plugins that check themselves.

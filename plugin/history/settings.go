@@ -1,7 +1,6 @@
 package history
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -81,12 +80,8 @@ const (
 
 // Validate returns every setting that is out of range.
 func (s *Settings) Validate() []seqd.Problem {
-	var problems []seqd.Problem
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+	var problems seqd.Problems
+	check := problems.Check
 	within := func(d, least, most time.Duration) bool { return d >= least && d <= most }
 	check(s.To == ToStore || s.To == ToFile, "to", "%q is not one of %q", s.To, []string{ToStore, ToFile})
 	check(s.Queue >= 1 && s.Queue <= mostQueue, "queue", "%d is outside 1 to %d", s.Queue, mostQueue)

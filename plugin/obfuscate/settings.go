@@ -82,12 +82,9 @@ var (
 )
 
 // Validate implements [seqd.Validator]. It reads neither the environment nor a file.
-func (s *Settings) Validate() (problems []seqd.Problem) {
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+func (s *Settings) Validate() []seqd.Problem {
+	var problems seqd.Problems
+	check := problems.Check
 	switch {
 	case s.Digits != 0 && s.Bits != 0:
 		check(false, "bits", "it is %d and digits is %d: set only one of them", s.Bits, s.Digits)

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -49,12 +48,8 @@ var (
 
 // Validate implements [seqd.Validator].
 func (s *Settings) Validate() []seqd.Problem {
-	var problems []seqd.Problem
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+	var problems seqd.Problems
+	check := problems.Check
 	rated := s.Rate > 0 && s.Rate <= most
 	check(rated, "rate", "%v is not above 0 and at most %d; it is in tokens per second", s.Rate, most)
 	bounded := s.Burst >= 0 && s.Burst <= most

@@ -34,12 +34,8 @@ var _ seqd.Validator = (*Settings)(nil)
 
 // Validate implements [seqd.Validator]. Its problems contain neither the URL nor the secret.
 func (s *Settings) Validate() []seqd.Problem {
-	var problems []seqd.Problem
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+	var problems seqd.Problems
+	check := problems.Check
 	check(s.URL != "", "url", "it must be set")
 	_, err := parseURL(s.URL)
 	check(s.URL == "" || err == nil, "url", "%v; it is not shown, as it may hold a secret", err)

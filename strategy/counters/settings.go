@@ -1,7 +1,6 @@
 package counters
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -54,12 +53,8 @@ const (
 
 // Validate returns every setting that is out of its range.
 func (s *Settings) Validate() []seqd.Problem {
-	var problems []seqd.Problem
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+	var problems seqd.Problems
+	check := problems.Check
 	check(s.Reset.Valid(), "reset", "%q is not one of %q", s.Reset, []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly})
 	_, err := literal.Zone(s.TimeZone)
 	check(err == nil, "timeZone", "%v", err)

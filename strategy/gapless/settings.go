@@ -1,7 +1,6 @@
 package gapless
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -54,12 +53,8 @@ const (
 
 // Validate returns every setting that is out of its range.
 func (s *Settings) Validate() []seqd.Problem {
-	var problems []seqd.Problem
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+	var problems seqd.Problems
+	check := problems.Check
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
 	check(validTTL(s.ReservationTTL), "reservationTTL", "%s is outside %s to %s", s.ReservationTTL, leastTTL, mostTTL)
 	check(s.MaxReserved >= 1 && s.MaxReserved <= mostReserved, "maxReserved", "%d is outside 1 to %d", s.MaxReserved, mostReserved)

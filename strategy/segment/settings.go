@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -113,12 +112,8 @@ const mostIncrement = 65_535
 
 // Validate returns every setting that is out of its range.
 func (s *Settings) Validate() []seqd.Problem {
-	var problems []seqd.Problem
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+	var problems seqd.Problems
+	check := problems.Check
 	check(s.Start >= 1 && s.Start <= seqd.MaxNumber, "start", "%d is outside 1 to %d", s.Start, seqd.MaxNumber)
 	check(s.Increment >= 1 && s.Increment <= mostIncrement, "increment", "%d is outside 1 to %d", s.Increment, mostIncrement)
 	if s.Increment == 1 {

@@ -106,12 +106,9 @@ var appNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // Validate implements [seqd.Validator]. An epoch in the future is wrong, unless the clock cannot
 // be right.
-func (s *Settings) Validate() (problems []seqd.Problem) {
-	check := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
+func (s *Settings) Validate() []seqd.Problem {
+	var problems seqd.Problems
+	check := problems.Check
 	duration := func(key string, value, least, most time.Duration) {
 		check(value >= least && value <= most, key, "%s is outside %s to %s", value, least, most)
 	}
