@@ -54,8 +54,9 @@ type ConsecutiveGenerator interface {
 // Ranger is implemented by strategies that can hand out a range of numbers beside those of
 // Generate.
 type Ranger interface {
-	// GenerateRange adds a range of n numbers, 1 to [MaxCount], as one run, to seq, which is empty, or returns
-	// an error. The stride is [Traits].Increment. n = 0 asks for as many as the strategy takes at a time.
+	// GenerateRange adds a range of n numbers, 1 to [MaxCount], as one run, to seq, which is empty,
+	// or returns an error. The stride is [Traits].Increment. n = 0 asks for as many as the strategy
+	// takes at a time.
 	// No other call of any process gets these numbers. They are not in order with those of Generate.
 	GenerateRange(ctx context.Context, n int64, seq *Sequence) error
 }

@@ -36,7 +36,8 @@ func documentTree(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// document writes one command, without the flags of a connection unless it is the first that has them.
+// document writes one command, without the flags of a connection unless it is the first that has
+// them.
 func document(w io.Writer, cmd *cobra.Command) {
 	var help strings.Builder
 	writeHelp(&help, cmd)

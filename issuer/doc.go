@@ -28,8 +28,8 @@
 //
 // [Issuer.Put], [Issuer.Remove], [Issuer.Disable] and [Issuer.Drop] change what a slot holds, while
 // all other slots serve. A change closes the old strategy before it builds the new one, and passes
-// on what the old one knows (knowledge.go). Callers wait for a change for at most 2 s. An instance is
-// initialised by its first call, or earlier by [Issuer.Init] or Put (open.go).
+// on what the old one knows (knowledge.go). Callers wait for a change for at most 2 s. An instance
+// is initialised by its first call, or earlier by [Issuer.Init] or Put (open.go).
 //
 // If the Issuer holds no slot for a name, it lets its [Source] fetch the definition (fetch.go).
 //

@@ -21,8 +21,8 @@ type Definition struct {
 	// Rejected overrides the issuer's rejection handler; nil leaves it.
 	Rejected seqd.RejectedHandler
 	// OnlyDegrades is true if the biz type was defined while nodes served. If its definition cannot
-	// be used here ([seqd.CodeConflict]), the node is degraded and not unready, because one mistake of
-	// an administrator must not take every node out of service.
+	// be used here ([seqd.CodeConflict]), the node is degraded and not unready, because one mistake
+	// of an administrator must not take every node out of service.
 	OnlyDegrades bool
 	// Claim checks the definition against the record of the biz type in the store. strategy.NewClaim
 	// makes a Claim. Without one nothing checks that the definition fits the numbers that earlier

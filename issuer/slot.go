@@ -27,8 +27,8 @@ type slot struct {
 type record struct {
 	mu sync.Mutex // guards what follows
 	slotState
-	// known is what earlier strategies left to learn, unless the strategy of this instance has learned
-	// it. Only the change under way uses it.
+	// known is what earlier strategies left to learn, unless the strategy of this instance has
+	// learned it. Only the change under way uses it.
 	known knowledge
 }
 
@@ -182,8 +182,8 @@ func (c slotState) degraded() *seqd.Error {
 	return c.instance.degraded()
 }
 
-// bearable reports whether this only degrades a node: see [Definition].OnlyDegrades. After a failover
-// of the store all nodes lack the same counters, and the others go on.
+// bearable reports whether this only degrades a node: see [Definition].OnlyDegrades. After a
+// failover of the store all nodes lack the same counters, and the others go on.
 func (c slotState) bearable(err *seqd.Error) bool {
 	return c.kind == serving && (err.Code == seqd.CodeStoreFailedOver || c.instance.onlyDegrades && err.Code == seqd.CodeConflict)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// pageSize is how many records one call of List reads, and ledgerPage how many of [LedgerKind], which
-// may have a megabyte each.
+// pageSize is how many records one call of List reads, and ledgerPage how many of [LedgerKind],
+// which may have a megabyte each.
 const pageSize, ledgerPage = 1000, 100
 
 // EveryCounter yields all counters in byte order of their names, and at last an error if there is

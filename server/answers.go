@@ -54,19 +54,22 @@ func (b *back) openAnswers(ctx context.Context) *idempotency.Answers {
 	})
 }
 
-// usesRedis returns whether Redis is configured, or other nodes keep their answers in one, and why this
-// node cannot use it, "" if it can.
+// usesRedis returns whether Redis is configured, or other nodes keep their answers in one, and why
+// this node cannot use it, "" if it can.
 func (b *back) usesRedis() (used bool, trouble string) {
+	elsewhere := b.home.Cause()
+	if b.redis == nil && !errors.Is(elsewhere, idempotency.ErrNotHome) {
+		return false, ""
+	}
 	if b.redis != nil {
 		if _, cause := b.redis.Away(); cause != nil {
 			return true, "Redis cannot be used"
 		}
 	}
-	cause := b.home.Cause()
-	if used = b.redis != nil || errors.Is(cause, idempotency.ErrNotHome); used && cause != nil {
-		trouble = cause.Error()
+	if elsewhere != nil {
+		return true, elsewhere.Error()
 	}
-	return used, trouble
+	return true, ""
 }
 
 // tellRedis tells whether Redis can be used, if it is used.

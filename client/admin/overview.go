@@ -7,11 +7,12 @@ import (
 	"github.com/seqd/seqd/client"
 )
 
-// Overview is what happens in the cluster. Lists by interval begin with the oldest interval; nil means that
-// nobody has told anything.
+// Overview is what happens in the cluster. Lists by interval begin with the oldest interval; nil
+// means that nobody has told anything.
 type Overview struct {
 	At time.Time `json:"at"`
-	// Until is the end of the newest interval, and IntervalMS the length of an interval in milliseconds.
+	// Until is the end of the newest interval, and IntervalMS the length of an interval in
+	// milliseconds.
 	Until      time.Time `json:"until"`
 	IntervalMS int       `json:"intervalMs"`
 	// Complete is false if the store is away, and the figures are those of the node that answers.
@@ -105,8 +106,8 @@ type OverviewReason struct {
 // OverviewFigures are the figures of a node. Those that are nil are not known.
 type OverviewFigures struct {
 	At time.Time `json:"at"`
-	// NumbersPerSecond and RefusedPerSecond are those of the newest interval, P50MS and P99MS those of the
-	// last minute, in milliseconds.
+	// NumbersPerSecond and RefusedPerSecond are those of the newest interval, P50MS and P99MS those
+	// of the last minute, in milliseconds.
 	NumbersPerSecond *float64 `json:"numbersPerSecond"`
 	RefusedPerSecond *float64 `json:"refusedPerSecond"`
 	P50MS            *float64 `json:"p50Ms"`

@@ -21,10 +21,10 @@ type applying struct {
 	Explain func(error) error
 }
 
-// applyAll brings the biz types of a plan to a running service, and sets Result and Detail of each. It
-// creates those that are missing. One that exists keeps its definition: if its start is below that
-// of the plan it is refused, or raised. Nothing is ever lowered, so a plan can be applied again.
-// After an error that would meet every biz type, the rest is not tried.
+// applyAll brings the biz types of a plan to a running service, and sets Result and Detail of each.
+// It creates those that are missing. One that exists keeps its definition: if its start is below
+// that of the plan it is refused, or raised. Nothing is ever lowered, so a plan can be applied
+// again. After an error that would meet every biz type, the rest is not tried.
 func applyAll(ctx context.Context, service *admin.Admin, items []taken, how applying) {
 	var broken error
 	for i := range items {

@@ -20,9 +20,9 @@ const (
 	longestSecret = 256
 )
 
-// tokensOf makes tokens of grants. Each allows the biz types that are imported under their names. Its
-// name is made of the lowest ID of its rows, so that it stays the same. refused says which rows have
-// no token, and why.
+// tokensOf makes tokens of grants. Each allows the biz types that are imported under their names.
+// Its name is made of the lowest ID of its rows, so that it stays the same. refused says which rows
+// have no token, and why.
 func tokensOf(grants []grant, items []taken) (tokens []token, refused []string) {
 	names := make(map[string]string)
 	for _, item := range items {

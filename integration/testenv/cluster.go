@@ -28,8 +28,8 @@ type Cluster struct {
 	buses map[*Redis]int    // ports of the cluster bus
 }
 
-// StartCluster starts a cluster and waits until all nodes agree on it. No node ever counts as dead by
-// itself, because a machine that stalls looks like one: see [Cluster.Failover].
+// StartCluster starts a cluster and waits until all nodes agree on it. No node ever counts as dead
+// by itself, because a machine that stalls looks like one: see [Cluster.Failover].
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, ids: map[*Redis]string{}, buses: map[*Redis]int{}}
@@ -230,8 +230,8 @@ func (c *Cluster) slot(key string) int {
 	return 0
 }
 
-// Failover makes the replica of a master that was killed take over without asking anybody, waits until
-// all nodes know, and returns the new master of a key.
+// Failover makes the replica of a master that was killed take over without asking anybody, waits
+// until all nodes know, and returns the new master of a key.
 func (c *Cluster) Failover(key string, dead *Redis) (heir *Redis) {
 	c.t.Helper()
 	slot := c.slot(key)

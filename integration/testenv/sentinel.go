@@ -22,8 +22,8 @@ type Sentinels struct {
 }
 
 // StartSentinels starts three Sentinels with a quorum of two, and waits until they know each other
-// and all the replicas. No master ever counts as dead by itself, because a machine that stalls looks like
-// one: see [Sentinels.Failover]. Nor does a failover end because of a stall.
+// and all the replicas. No master ever counts as dead by itself, because a machine that stalls
+// looks like one: see [Sentinels.Failover]. Nor does a failover end because of a stall.
 func StartSentinels(t testing.TB, master *Redis, replicas ...*Redis) *Sentinels {
 	t.Helper()
 	const never = 3_600_000 // ms
@@ -80,8 +80,8 @@ func (s *Sentinels) Client() *redis.Client {
 	return client
 }
 
-// master returns the server that all Sentinels name, or an error if it is the dead one or does not have
-// the role yet.
+// master returns the server that all Sentinels name, or an error if it is the dead one or does not
+// have the role yet.
 func (s *Sentinels) master(ctx context.Context, dead *Redis) (*Redis, error) {
 	var agreed *Redis
 	for _, sentinel := range s.Trio {
@@ -124,8 +124,8 @@ func (s *Sentinels) named(ctx context.Context, sentinel *Redis) (*Redis, error) 
 	return s.nodes[at], nil
 }
 
-// Failover makes the Sentinels promote a replica of a master that was killed, waits until all of them
-// know, and returns the new master.
+// Failover makes the Sentinels promote a replica of a master that was killed, waits until all of
+// them know, and returns the new master.
 func (s *Sentinels) Failover(dead *Redis) (heir *Redis) {
 	s.t.Helper()
 	ask := again(s.forceFailover)

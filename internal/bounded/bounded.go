@@ -18,8 +18,8 @@ func Recover(what string, err *error) {
 // grace is how long a call may continue after its context has ended.
 const grace = 200 * time.Millisecond
 
-// Do calls f and returns its error, also if it panics. If f has not returned soon after ctx has ended, Do leaves it
-// running and returns the error of ctx.
+// Do calls f and returns its error, also if it panics. If f has not returned soon after ctx has
+// ended, Do leaves it running and returns the error of ctx.
 func Do(ctx context.Context, f func(context.Context) error) error {
 	done := make(chan error, 1)
 	go func() {

@@ -95,8 +95,8 @@ func RulesOf(script string) (rules []Rule) {
 	return rules
 }
 
-// OfMachine returns the rules of one machine that are taken out. parse returns the rule that has a name,
-// and an error for one of another machine.
+// OfMachine returns the rules of one machine that are taken out. parse returns the rule that has a
+// name, and an error for one of another machine.
 func OfMachine[S ~uint32](parse func(name string) (S, error)) (set S) {
 	for _, name := range Names() {
 		if rule, err := parse(name); err == nil {

@@ -38,8 +38,8 @@ var (
 
 // New returns the plugin for a biz type with this calendar, or what is wrong with the settings.
 // width is how many digits the numbers that it receives have, 0 if they have no leading zeros; see
-// [seqd.Traits].Digits. now is the clock, for dates if numbers never reset. A template with {key} needs a
-// biz type that is keyed.
+// [seqd.Traits].Digits. now is the clock, for dates if numbers never reset. A template with {key}
+// needs a biz type that is keyed.
 func New(s Settings, calendar seqd.Calendar, width int, now func() time.Time) (*Plugin, error) {
 	for _, problem := range s.Validate() {
 		return nil, fmt.Errorf("%s: %s", problem.Key, problem.Text)

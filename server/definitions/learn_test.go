@@ -54,8 +54,8 @@ func (c *node) awaitTurns(t *testing.T, name string, n int) {
 	})
 }
 
-// A biz type that does not exist cannot be changed. A node that learns of changes there and back knows the
-// newest document.
+// A biz type that does not exist cannot be changed. A node that learns of changes there and back
+// knows the newest document.
 func TestChangedThereAndBack(t *testing.T) {
 	store := newFaulty(true)
 	c, other := newNode(t, store), newNode(t, store)

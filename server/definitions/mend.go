@@ -16,8 +16,8 @@ const mendPause = 5 * time.Second
 
 // Mend builds biz types again that this process could not build, or that it built in another shape
 // than the store has on record, until ctx ends: a file may be there by now, or be another one, a
-// folder writable, or a clock right. A definition of this node's own may have another shape on record
-// by now, and its strategy may get nothing from the store, which would notice that.
+// folder writable, or a clock right. A definition of this node's own may have another shape on
+// record by now, and its strategy may get nothing from the store, which would notice that.
 func (c *Catalogue) Mend(ctx context.Context) {
 	every(ctx, mendPause, func() {
 		for _, name := range c.states.broken() {

@@ -58,8 +58,9 @@ type Feed struct {
 type Follower struct {
 	// Changed reads a document that may have changed, be gone, or be about to be written.
 	Changed func(ctx context.Context, key string) error
-	// Reload reads all documents of the kind that matter. With an error, left are those that it could
-	// not read; none stands for all of them. They are read again at each poll until they can be read.
+	// Reload reads all documents of the kind that matter. With an error, left are those that it
+	// could not read; none stands for all of them. They are read again at each poll until they can
+	// be read.
 	Reload func(ctx context.Context) (left []string, err error)
 }
 

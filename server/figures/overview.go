@@ -122,8 +122,8 @@ const (
 // nodeFigures are the figures of one node.
 type nodeFigures struct {
 	At string `json:"at"`
-	// NumbersPerSecond and RefusedPerSecond are those of the newest interval, P50 and P99 those of the
-	// last minute.
+	// NumbersPerSecond and RefusedPerSecond are those of the newest interval, P50 and P99 those of
+	// the last minute.
 	NumbersPerSecond amount `json:"numbersPerSecond"`
 	RefusedPerSecond amount `json:"refusedPerSecond"`
 	P50              amount `json:"p50Ms"`

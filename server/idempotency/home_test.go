@@ -72,8 +72,8 @@ func TestHome(t *testing.T) {
 	})
 }
 
-// If nodes with two Redis servers begin at the same time, one of the servers is the home, and requests
-// with a key are refused at the other one.
+// If nodes with two Redis servers begin at the same time, one of the servers is the home, and
+// requests with a key are refused at the other one.
 func TestHomeIsDecidedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)

@@ -68,8 +68,8 @@ type Options struct {
 	Details  func(most int) []issuer.Details
 	// FailedOver returns why an operator has to look at the store, nil if nobody has to.
 	FailedOver func() *seqd.Error
-	// Redis returns whether this node or the others use Redis, and why this one cannot, "" if it can.
-	// It may be nil.
+	// Redis returns whether this node or the others use Redis, and why this one cannot, "" if it
+	// can. It may be nil.
 	Redis func() (used bool, trouble string)
 }
 

@@ -68,8 +68,8 @@ func TestFailingPurgeIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A node says if the store failed over, but not while it cannot be asked. It says why Redis cannot be
-// used, also if only others use one.
+// A node says if the store failed over, but not while it cannot be asked. It says why Redis cannot
+// be used, also if only others use one.
 func TestFailoverIsTold(t *testing.T) {
 	var failedOver *seqd.Error
 	used, trouble := false, "others use one"

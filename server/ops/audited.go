@@ -188,8 +188,8 @@ func (c *audited) against(doc persist.Document) (why, then string) {
 	return "", ""
 }
 
-// unforced names the forced changes that a store lacks, which has a document of the biz type, and the
-// counters that it lacks too and in which the biz type may have counted since.
+// unforced names the forced changes that a store lacks, which has a document of the biz type, and
+// the counters that it lacks too and in which the biz type may have counted since.
 func (c *audited) unforced(ctx context.Context, store persist.Store, doc persist.Document, now time.Time) ([]doctor.Finding, error) {
 	var changes []string
 	slices.SortFunc(c.forced, func(a, b audited) int { return cmp.Compare(a.version, b.version) }) // of several nodes

@@ -87,8 +87,8 @@ func (m *Memory[V]) Learn(from any) {
 	}
 }
 
-// Knowledge returns memos for [Memory.Learn], nil if there are none. What must be forgotten last is at
-// the end, and of two memos of one counter the later one counts.
+// Knowledge returns memos for [Memory.Learn], nil if there are none. What must be forgotten last is
+// at the end, and of two memos of one counter the later one counts.
 func Knowledge[V Known](memos []Memo[V]) any {
 	if len(memos) == 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 type Reach struct {
 	Env     *strategy.Env
 	BizType string
-	// IsAway reports whether an error of the store says that it cannot be used now. Other errors, such
-	// as that a counter is exhausted, say nothing.
+	// IsAway reports whether an error of the store says that it cannot be used now. Other errors,
+	// such as that a counter is exhausted, say nothing.
 	IsAway func(error) bool
 	// Look asks the store.
 	Look func(context.Context) error

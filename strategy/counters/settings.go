@@ -14,25 +14,25 @@ type Settings struct {
 	Reset seqd.Reset `config:"reset" range:"never, daily, monthly, yearly"`
 	// TimeZone is where days begin and end: a name of the IANA database, such as `Asia/Shanghai`.
 	TimeZone string `config:"timeZone"`
-	// Keyed counts for each key on its own: every request names one, such as a tenant. The counter of
-	// a key begins at `start` when it is used first.
+	// Keyed counts for each key on its own: every request names one, such as a tenant. The counter
+	// of a key begins at `start` when it is used first.
 	Keyed bool `config:"keyed"`
 	// MaxKeys is how many keys a keyed biz type may have; if its numbers reset, in each period.
 	MaxKeys int64 `config:"maxKeys" range:"1 to 1,000,000,000" unit:"keys"`
-	// NewKeysPerCaller is how many keys one token may create in a day (UTC), on all nodes, so that it
-	// cannot use up `maxKeys`. Nodes tell each other about once a second, so it may be exceeded by
-	// what the others create meanwhile. While nobody needs a token, all callers are one.
+	// NewKeysPerCaller is how many keys one token may create in a day (UTC), on all nodes, so that
+	// it cannot use up `maxKeys`. Nodes tell each other about once a second, so it may be exceeded
+	// by what the others create meanwhile. While nobody needs a token, all callers are one.
 	NewKeysPerCaller int64 `config:"newKeysPerCaller" range:"0 to 1,000,000,000" unit:"keys" zero:"one may create all of maxKeys"`
 	// LiveKeys is how many keys a node keeps open; with segment each takes about 2 KB. The node
 	// closes the one that was used longest ago to open another, and one that was not used for 10
 	// minutes.
 	LiveKeys int `config:"liveKeys" range:"1 to 1,000,000" unit:"keys"`
-	// LiveKeysPerCaller is how many keys a node keeps in memory that one token has opened, so that it
-	// cannot push out those of all others: to open another, the node closes one of these. While
+	// LiveKeysPerCaller is how many keys a node keeps in memory that one token has opened, so that
+	// it cannot push out those of all others: to open another, the node closes one of these. While
 	// nobody needs a token, all callers are one.
 	LiveKeysPerCaller int `config:"liveKeysPerCaller" range:"0 to 1,000,000" unit:"keys" zero:"one may open all of liveKeys"`
-	// AcquireTimeout is how long a request waits for the store or Redis; with segment it does so only
-	// if the node has no numbers in hand.
+	// AcquireTimeout is how long a request waits for the store or Redis; with segment it does so
+	// only if the node has no numbers in hand.
 	AcquireTimeout time.Duration `config:"acquireTimeout" range:"10ms to 1m"`
 }
 

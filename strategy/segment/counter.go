@@ -24,8 +24,8 @@ type Counter struct {
 	present   atomic.Pointer[source]
 }
 
-// source gives the places of one counter: from a buffer in the memory of the node ([local]), a cursor
-// in Redis ([shared]) or the store ([stored]).
+// source gives the places of one counter: from a buffer in the memory of the node ([local]), a
+// cursor in Redis ([shared]) or the store ([stored]).
 type source interface {
 	// open makes sure that the counter exists, and creates it if fresh says that it may be new.
 	open(ctx context.Context, fresh bool) error
@@ -256,8 +256,8 @@ func (l *local) idle() bool            { return true }
 func (l *local) measure() values       { return l.buffer.measure() }
 func (l *local) sequencer() string     { return "" }
 
-// knows implements [source]. What is left in the buffer does not count: close gives it back, and then
-// the store's maximum is what was issued.
+// knows implements [source]. What is left in the buffer does not count: close gives it back, and
+// then the store's maximum is what was issued.
 func (l *local) knows() known {
 	k := l.heritage
 	k.issued = max(k.issued, l.buffer.issued())

@@ -35,11 +35,11 @@ func sequenced(env strategy.Env, o origin) (*Counter, error) {
 	return overEither(o, from), nil
 }
 
-// following lets a counter change its source. It belongs to a counter whose sequencer is `auto`, on a
-// node that has Redis. The counter's sequencer epoch says where it takes numbers: from the store
+// following lets a counter change its source. It belongs to a counter whose sequencer is `auto`, on
+// a node that has Redis. The counter's sequencer epoch says where it takes numbers: from the store
 // ([stored]) or from a cursor in Redis ([shared]). If the epoch changes, the counter moves to the
-// other one: it opens that, closes the present one, and hands over what that knows. So the numbers of
-// this node keep increasing.
+// other one: it opens that, closes the present one, and hands over what that knows. So the numbers
+// of this node keep increasing.
 type following struct {
 	mu       lockorder.Outer // guards what follows
 	closed   bool

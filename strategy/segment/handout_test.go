@@ -240,7 +240,8 @@ func TestRangeThenRestoredStoreWithoutEpoch(t *testing.T) {
 	})
 }
 
-// A range that a failover may lose is no larger than the gap, so that no other node issues its numbers.
+// A range that a failover may lose is no larger than the gap, so that no other node issues its
+// numbers.
 func TestRangeThatAFailoverLoses(t *testing.T) {
 	for name, make := range shapes {
 		t.Run(name, func(t *testing.T) {

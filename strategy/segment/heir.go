@@ -35,13 +35,15 @@ var _ seqd.Learner = (*family)(nil)
 // Knowledge implements [seqd.Learner].
 func (f *family) Knowledge() any { return counters.Knowledge(f.memos()) }
 
-// Learn implements [seqd.Learner]. If numbers were reset at other times, periods have other counters.
+// Learn implements [seqd.Learner]. If numbers were reset at other times, periods have other
+// counters.
 func (f *family) Learn(from any) { f.memory.Learn(from) }
 
 // keep adds to what is known of a counter that is not open.
 func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(f.memory.Of(name))) }
 
-// memos returns what is known of each counter. A counter that is still being opened has issued nothing.
+// memos returns what is known of each counter. A counter that is still being opened has issued
+// nothing.
 func (f *family) memos() []counters.Memo[known] {
 	var open []counters.Memo[known]
 	f.set.Each(func(name counters.Name, c *Counter) {

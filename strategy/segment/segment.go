@@ -14,9 +14,9 @@
 // A counter moves from the cursor to the store, or back, if its sequencer epoch says so
 // (following.go). With an increment above 1, sources count in places (places.go).
 //
-// A family holds many counters (family.go): one for each day, month or year (periodic.go, reopen.go),
-// for each key (keyed.go, first.go), or for each key and period. Past periods are removed by package
-// counters.
+// A family holds many counters (family.go): one for each day, month or year (periodic.go,
+// reopen.go), for each key (keyed.go, first.go), or for each key and period. Past periods are
+// removed by package counters.
 //
 // The function build chooses between a family and a single counter. The function count chooses the
 // source.

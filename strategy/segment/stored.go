@@ -13,9 +13,9 @@ import (
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
-// stored is the source over the store itself. Numbers increase strictly over all nodes: each take is
-// one Allocate for the callers who share it, and they get exactly the numbers that it returned. There
-// is no buffer, so nothing is skipped at a stop, and a crash skips what was in flight.
+// stored is the source over the store itself. Numbers increase strictly over all nodes: each take
+// is one Allocate for the callers who share it, and they get exactly the numbers that it returned.
+// There is no buffer, so nothing is skipped at a stop, and a crash skips what was in flight.
 //
 // It is a shell around a machine of package storetake, which decides when a take may be sent and
 // what an error means.

@@ -46,8 +46,8 @@ type named struct {
 	// is in that server.
 	Source string `json:"source"`
 	Place  string `json:"place"`
-	// Unused means that no lease has been granted under the name, and that none is before it says so.
-	// Another registry may take its place.
+	// Unused means that no lease has been granted under the name, and that none is before it says
+	// so. Another registry may take its place.
 	Unused bool `json:"unused,omitempty"`
 }
 
@@ -109,10 +109,11 @@ func (n *naming) hasUsed(incarnation string) bool {
 // bootstrap part must get, "" if it has that, and errUnnamed if the store names another registry. If
 // settled is false, settle has changed what the store names, and the registry must be read again.
 //
-// A registry that is new or was put back is the named one in two cases: if it has the source and the
-// place under which that was named; or if this process has used that one, by the same client. Then
-// it gets a new incarnation, which the store names before Redis has it. So no two servers ever have
-// the same. If Redis fails in between, and loses that, the name is unused, and any node may give another.
+// A registry that is new or was put back is the named one in two cases: if it has the source and
+// the place under which that was named; or if this process has used that one, by the same client.
+// Then it gets a new incarnation, which the store names before Redis has it. So no two servers ever
+// have the same. If Redis fails in between, and loses that, the name is unused, and any node may
+// give another.
 func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
 	var has string
 	if t.Set != nil {
@@ -138,7 +139,8 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		if err := n.first(ctx); err != nil {
 			return "", false, err
 		}
-		// a registry that no document has ever named may have granted leases before it had to be named
+		// a registry that no document has ever named may have granted leases before it had to be
+		// named
 		if has == "" || is.Incarnation != "" {
 			next.Incarnation, next.Unused = drawn(), true
 		}
@@ -155,9 +157,9 @@ func unnamed(is named) error {
 	return fmt.Errorf("%w. The store names the registry in %s of the Redis with the replication ID %s", errUnnamed, is.Place, is.Source)
 }
 
-// first returns errUnnamed if the store names registries of other layouts, and this Redis holds none of
-// them. Otherwise a node with a wrong Redis could be the first one with a new layout, and keep out all
-// nodes that have the right one.
+// first returns errUnnamed if the store names registries of other layouts, and this Redis holds
+// none of them. Otherwise a node with a wrong Redis could be the first one with a new layout, and
+// keep out all nodes that have the right one.
 func (n *naming) first(ctx context.Context) (elsewhere error) {
 	docs, err := n.documents.List(ctx, namingKind, "", mostLayouts)
 	if err != nil {
@@ -188,7 +190,8 @@ func (n *naming) holds(t persist.SlotTable, is named) bool {
 	return is.Source == t.Source && is.Place == n.place || t.Set != nil && t.Set.Incarnation == is.Incarnation
 }
 
-// read returns the document and what it says. If there is none, its revision is 0, and the name unused.
+// read returns the document and what it says. If there is none, its revision is 0, and the name
+// unused.
 func (n *naming) read(ctx context.Context) (doc persist.Document, is named, err error) {
 	ctx, cancel := context.WithTimeout(ctx, namingPatience)
 	defer cancel()

@@ -141,15 +141,16 @@ func TestOneRedisHasTheRegistriesOfAllLayouts(t *testing.T) {
 	must.Do(t, uses(right, "wide"))
 }
 
-// A name that its Redis lost before any lease was granted gives way to another one, and never counts again.
+// A name that its Redis lost before any lease was granted gives way to another one, and never
+// counts again.
 func TestAnUnusedName(t *testing.T) {
 	store, now := memory.New(time.Now), time.Now()
 	process := func() *naming {
 		return &naming{documents: store.Documents(), registry: "machineIds", place: "db 0", now: func() time.Time { return now }, used: new(atomic.Pointer[string])}
 	}
 	const refused, again, done = "refused", "look again", "may lease"
-	// step settles once with a registry that has an incarnation, "" for none. It returns what comes of it,
-	// or the incarnation that the registry must get.
+	// step settles once with a registry that has an incarnation, "" for none. It returns what comes
+	// of it, or the incarnation that the registry must get.
 	step := func(n *naming, source, has string) string {
 		t.Helper()
 		table := persist.SlotTable{Source: source}

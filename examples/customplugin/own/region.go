@@ -2,7 +2,6 @@ package own
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/seqd/seqd"
@@ -37,13 +36,10 @@ type regionSettings struct {
 }
 
 // Validate is asked when the configuration is read; every problem it finds names its key.
-func (s *regionSettings) Validate() (problems []seqd.Problem) {
-	if len(s.Code) != 2 || strings.Trim(s.Code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		problems = append(problems, seqd.Problem{Key: "code", Text: fmt.Sprintf("%q is not two capital letters", s.Code)})
-	}
-	if s.MaxBatch < 1 {
-		problems = append(problems, seqd.Problem{Key: "maxBatch", Text: fmt.Sprintf("%d is less than 1", s.MaxBatch)})
-	}
+func (s *regionSettings) Validate() []seqd.Problem {
+	var problems seqd.Problems
+	problems.Check(len(s.Code) == 2 && strings.Trim(s.Code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "code", "%q is not two capital letters", s.Code)
+	problems.Check(s.MaxBatch >= 1, "maxBatch", "%d is less than 1", s.MaxBatch)
 	return problems
 }
 

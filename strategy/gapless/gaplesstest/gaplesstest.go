@@ -200,8 +200,8 @@ func (w *world) expire() {
 	want(w, "told of", w.expired.all(), []string{id})
 }
 
-// lostAnswers lets writes fail before or after they were made, and callers leave who wait for long. What
-// callers were told is issued, and what nobody was told is released at last.
+// lostAnswers lets writes fail before or after they were made, and callers leave who wait for long.
+// What callers were told is issued, and what nobody was told is released at last.
 func (w *world) lostAnswers() {
 	w.faults = []*faults{{}, {}}
 	nodes := []*gapless.Strategy{w.node(0), w.node(1)}

@@ -36,8 +36,8 @@ type Request struct {
 	internal bool   // the machine made it
 }
 
-// Undone reports whether the machine undoes a request that is finished: it handed out numbers, nobody
-// waits for it, and nobody can ask for the same again.
+// Undone reports whether the machine undoes a request that is finished: it handed out numbers,
+// nobody waits for it, and nobody can ask for the same again.
 func (r *Request) Undone() bool {
 	return r.Op.Kind <= Reserve && r.gone && r.Err == nil && r.Op.Once == "" && !r.Result.Replayed
 }
