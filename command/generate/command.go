@@ -59,7 +59,7 @@ func run(ctx context.Context, env *clitool.Env, o job) error {
 	o.Client = client.Config{Addrs: conn.Addrs, Token: conn.Token, Timeout: conn.Timeout}
 	shown := newProgress(env, &o)
 	o.Progress, o.Waiting = shown.report, shown.waiting
-	sum, err := runAll(ctx, o)
+	sum, err := generate(ctx, o)
 	shown.end()
 	if err != nil {
 		return failed(env, &o, err)

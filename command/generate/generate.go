@@ -99,7 +99,7 @@ type mistake struct{ error }
 
 func (m mistake) Unwrap() []error { return []error{m.error, errMistake} }
 
-// resumableError is returned if runAll ended early and the file can be continued.
+// resumableError is returned if generate ended early and the file can be continued.
 type resumableError struct {
 	// Lines is how many lines the file has.
 	Lines int64
@@ -110,9 +110,9 @@ type resumableError struct {
 func (e *resumableError) Error() string { return e.Err.Error() }
 func (e *resumableError) Unwrap() error { return e.Err }
 
-// runAll generates the file. It returns after the file is complete and on disk, or with an error. If
+// generate generates the file. It returns after the file is complete and on disk, or with an error. If
 // the file can be continued later, the error is a [*resumableError]. The end of ctx stops it.
-func runAll(ctx context.Context, o job) (summary, error) {
+func generate(ctx context.Context, o job) (summary, error) {
 	sum := summary{BizType: o.BizType, Output: o.Output}
 	if err := o.complete(); err != nil {
 		return sum, err

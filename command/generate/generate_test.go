@@ -37,7 +37,7 @@ func TestGenerate(t *testing.T) {
 			}
 			last = lines
 		}
-		sum := must.Get(runAll(t.Context(), o))(t)
+		sum := must.Get(generate(t.Context(), o))(t)
 		checkFile(t, path, count, s.next.Load())
 		if sum.Lines != count || sum.Skipped != 0 || sum.Resumed != 0 || last != count || s.next.Load() != count {
 			t.Errorf("%d: %+v, the last progress %d, issued %d", count, sum, last, s.next.Load())
@@ -66,7 +66,7 @@ func TestOrderOfBatches(t *testing.T) {
 	}
 	o := options(s, path, 5000)
 	o.Batch, o.Parallel = 100, 1
-	must.Get(runAll(t.Context(), o))(t)
+	must.Get(generate(t.Context(), o))(t)
 	text := must.Get(os.ReadFile(path))(t)
 	lines := strings.Fields(string(text))
 	if !slices.IsSortedFunc(lines, func(a, b string) int { return len(a) - len(b) }) {
@@ -86,7 +86,7 @@ func TestRandomFaults(t *testing.T) {
 		o.Resume = true
 		var added int64
 		for range 100 { // several damaged answers in a row end a run
-			sum, err := runAll(t.Context(), o)
+			sum, err := generate(t.Context(), o)
 			added += sum.Lines - sum.Resumed
 			if err == nil {
 				break
@@ -125,7 +125,7 @@ func TestStopAndResume(t *testing.T) {
 				cancel()
 			}
 		}
-		sum, err := runAll(ctx, o)
+		sum, err := generate(ctx, o)
 		cancel()
 		now := must.Get(os.ReadFile(path))(t)
 		if !bytes.HasPrefix(now, before) {
@@ -171,7 +171,7 @@ func TestResumeAfterCrash(t *testing.T) {
 			must.Do(t, os.WriteFile(path, []byte(tt.left), 0o600))
 			o := options(s, path, count)
 			o.Resume = true
-			sum := must.Get(runAll(t.Context(), o))(t)
+			sum := must.Get(generate(t.Context(), o))(t)
 			text := must.Get(os.ReadFile(path))(t)
 			rest, ok := bytes.CutPrefix(text, []byte(tt.want))
 			if !ok || sum.Resumed != count-2500 || sum.Lines != count {
@@ -216,7 +216,7 @@ func TestMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := options(s, filepath.Join(dir, "new"), 100)
 			tt.change(&o)
-			_, err := runAll(t.Context(), o)
+			_, err := generate(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, errMistake) {
 				t.Errorf("%v, want a mistake with %q", err, tt.want)
 			}
@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 	s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 	o := options(s, path, 5000)
 	o.BizType = "typo"
-	_, err := runAll(t.Context(), o)
+	_, err := generate(t.Context(), o)
 	must.Is(t, err, client.ErrUnknownBizType)
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
@@ -259,13 +259,13 @@ func TestExhausted(t *testing.T) {
 	}
 	o := options(s, path, 50_000)
 	o.Parallel = 1
-	sum, err := runAll(t.Context(), o)
+	sum, err := generate(t.Context(), o)
 	if resumable, ok := errors.AsType[*resumableError](err); !ok || resumable.Lines != 10_000 || sum.Lines != 10_000 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	s.fault = nil
 	o.Resume = true
-	must.Get(runAll(t.Context(), o))(t)
+	must.Get(generate(t.Context(), o))(t)
 	checkFile(t, path, 50_000, s.next.Load())
 }
 
@@ -278,11 +278,11 @@ func TestPatience(t *testing.T) {
 	}
 	o := options(s, path, 5000)
 	o.Patience = 300 * time.Millisecond
-	_, err := runAll(t.Context(), o)
+	_, err := generate(t.Context(), o)
 	must.Is(t, err, client.ErrStarting)
 	s.CloseClientConnections()
 	s.Close()
-	if _, err = runAll(t.Context(), o); !errors.Is(err, client.ErrUnreachable) {
+	if _, err = generate(t.Context(), o); !errors.Is(err, client.ErrUnreachable) {
 		t.Error(err)
 	}
 }
@@ -300,7 +300,7 @@ func TestLimitIsLearned(t *testing.T) {
 			return true
 		}
 		o := options(s, path, 20_000)
-		if _, err := runAll(t.Context(), o); err != nil {
+		if _, err := generate(t.Context(), o); err != nil {
 			t.Fatalf("%q: %v", detail, err)
 		}
 		checkFile(t, path, 20_000, s.next.Load())
@@ -312,7 +312,7 @@ func TestStdout(t *testing.T) {
 	var out bytes.Buffer
 	o := options(s, stdout, 12_345)
 	o.Stdout = &out
-	sum, err := runAll(t.Context(), o)
+	sum, err := generate(t.Context(), o)
 	if err != nil || sum.Lines != 12_345 {
 		t.Fatalf("%+v, %v", sum, err)
 	}
@@ -325,7 +325,7 @@ func TestFullDevice(t *testing.T) {
 		t.Skip("/dev/full is a file of Linux")
 	}
 	o := options(serve(t), "/dev/full", 100_000)
-	_, err := runAll(t.Context(), o)
+	_, err := generate(t.Context(), o)
 	if _, ok := errors.AsType[*resumableError](err); err == nil || ok || !strings.Contains(err.Error(), "no space left") {
 		t.Error(err)
 	}
@@ -355,7 +355,7 @@ func TestHalfAWrite(t *testing.T) {
 		} else if room > 20 {
 			t.Errorf("room %d: not resumable", room)
 		}
-		must.Get(runAll(t.Context(), o))(t)
+		must.Get(generate(t.Context(), o))(t)
 		checkFile(t, path, o.Count, s.next.Load())
 	}
 }
@@ -390,14 +390,14 @@ func TestTwoAtOnce(t *testing.T) {
 		for _, change := range []func(*job){func(*job) {}, func(o *job) { o.Resume = true }, func(o *job) { o.Force = true }} {
 			second := options(s, path, 50_000)
 			change(&second)
-			if _, err := runAll(t.Context(), second); err == nil {
+			if _, err := generate(t.Context(), second); err == nil {
 				t.Error("a second run was let in")
 			} else if !second.Resume && !second.Force != strings.Contains(err.Error(), "exists") {
 				t.Error(err)
 			}
 		}
 	}
-	if _, err := runAll(t.Context(), o); err != nil || !tried {
+	if _, err := generate(t.Context(), o); err != nil || !tried {
 		t.Fatal(err)
 	}
 	checkFile(t, path, o.Count, s.next.Load())
@@ -431,7 +431,7 @@ func TestFileTakenAway(t *testing.T) {
 				done = true
 				must.Report(t, harm(path))
 			}
-			_, err := runAll(t.Context(), o)
+			_, err := generate(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), path) || !done {
 				t.Fatalf("got %v", err)
 			}
@@ -449,7 +449,7 @@ func TestForce(t *testing.T) {
 	must.Do(t, (note{noteFormat, "order", 7}).write(path))
 	o := options(s, path, 2000)
 	o.Force = true
-	must.Get(runAll(t.Context(), o))(t)
+	must.Get(generate(t.Context(), o))(t)
 	checkFile(t, path, 2000, s.next.Load())
 }
 
@@ -474,7 +474,7 @@ func TestMemoryIsFlat(t *testing.T) {
 			late = heap()
 		}
 	}
-	must.Get(runAll(t.Context(), o))(t)
+	must.Get(generate(t.Context(), o))(t)
 	if late > early+8<<20 {
 		t.Errorf("the heap grew from %d to %d bytes", early, late)
 	}

@@ -25,7 +25,7 @@ type applying struct {
 // It creates those that are missing. One that exists keeps its definition: if its start is below
 // that of the plan it is refused, or raised. Nothing is ever lowered, so a plan can be applied
 // again. After an error that would meet every biz type, the rest is not tried.
-func applyAll(ctx context.Context, service *admin.Admin, items []taken, how applying) {
+func applyAll(ctx context.Context, service *admin.Admin, items []entry, how applying) {
 	var broken error
 	for i := range items {
 		if items[i].Result == unfit {
@@ -46,7 +46,7 @@ func applyAll(ctx context.Context, service *admin.Admin, items []taken, how appl
 	}
 }
 
-func apply(ctx context.Context, service *admin.Admin, item *taken, how applying) error {
+func apply(ctx context.Context, service *admin.Admin, item *entry, how applying) error {
 	b, err := service.BizType(ctx, item.Name)
 	if errors.Is(err, client.ErrUnknownBizType) || errors.Is(err, client.ErrNotFound) {
 		return create(ctx, service, item, how)
@@ -69,7 +69,7 @@ type definition struct {
 }
 
 // create makes a biz type that does not exist. If another client makes it meanwhile, this fails.
-func create(ctx context.Context, service *admin.Admin, item *taken, how applying) error {
+func create(ctx context.Context, service *admin.Admin, item *entry, how applying) error {
 	text, err := json.Marshal(definition{
 		Strategy: "segment", Start: item.Start, Step: item.Step, Increment: item.Increment, Offset: item.Offset, Reset: "never",
 	})
@@ -85,7 +85,7 @@ func create(ctx context.Context, service *admin.Admin, item *taken, how applying
 }
 
 // existing looks whether a biz type that exists begins above all that was issued elsewhere.
-func existing(ctx context.Context, service *admin.Admin, item *taken, b admin.BizType, how applying) error {
+func existing(ctx context.Context, service *admin.Admin, item *entry, b admin.BizType, how applying) error {
 	has := definition{Strategy: "segment", Start: 1, Increment: 1, Reset: "never"} // the defaults
 	if err := json.Unmarshal(b.Definition, &has); err != nil {
 		return fmt.Errorf("its definition cannot be read: %w", err)

@@ -85,7 +85,7 @@ func newSource(env *clitool.Env, source, name, tables, more string) *cobra.Comma
 // report is the JSON of the command.
 type report struct {
 	Source   string   `json:"source"`
-	BizTypes []taken  `json:"bizTypes"`
+	BizTypes []entry  `json:"bizTypes"`
 	Tokens   []token  `json:"tokens,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	// Moved says which biz types were allocated from while this ran.

@@ -55,7 +55,7 @@ func open(source, dsn string) (*database, error) {
 func (d *database) Close() error { return d.db.Close() }
 
 // Read implements [reader]. Each table is read by one statement, so its rows belong together.
-func (d *database) Read(ctx context.Context) (t content, err error) {
+func (d *database) Read(ctx context.Context) (t reading, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if d.source == leaf {
@@ -70,7 +70,7 @@ func (d *database) Read(ctx context.Context) (t content, err error) {
 		}
 	}
 	if err != nil {
-		return content{}, explain(err)
+		return reading{}, explain(err)
 	}
 	var readOnly bool
 	if err := d.db.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&readOnly); err == nil && readOnly {

@@ -8,7 +8,7 @@ import (
 )
 
 // fragment writes the biz types and tokens as a part of a configuration.
-func fragment(w io.Writer, source string, items []taken, tokens []token) error {
+func fragment(w io.Writer, source string, items []entry, tokens []token) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Made by seqd import %s. Biz types of the configuration are put into the store at the first start\n", source)
 	b.WriteString("# of a node; what the store has already stays as it is.\nbizTypes:\n")

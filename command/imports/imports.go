@@ -51,8 +51,8 @@ type grant struct {
 	BizType string
 }
 
-// content is what was read from a database at one time.
-type content struct {
+// reading is what was read from a database at one time.
+type reading struct {
 	Rows   []counterRow
 	Grants []grant
 	// Warnings say what may be wrong with the reading.
@@ -67,8 +67,8 @@ type options struct {
 	Rename map[string]string
 }
 
-// taken is a biz type of the plan, and what became of it.
-type taken struct {
+// entry is a biz type of the plan, and what became of it.
+type entry struct {
 	// From is the name in the table, and Name that of the biz type.
 	From string `json:"from"`
 	Name string `json:"name,omitempty"`
@@ -118,11 +118,11 @@ const (
 // plan makes the definitions of rows. Rows that cannot be imported are refused, and say why. Of
 // rows that would share a biz type none is imported: it would begin below what another of them
 // issued.
-func plan(rows []counterRow, o options) []taken {
-	items, sharing := make([]taken, 0, len(rows)), make(map[string][]string)
+func plan(rows []counterRow, o options) []entry {
+	items, sharing := make([]entry, 0, len(rows)), make(map[string][]string)
 	for _, row := range rows {
 		name := cmp.Or(o.Rename[row.Name], row.Name)
-		items = append(items, taken{From: row.Name, Name: name, MaxID: row.MaxID, Result: planned})
+		items = append(items, entry{From: row.Name, Name: name, MaxID: row.MaxID, Result: planned})
 		sharing[name] = append(sharing[name], row.Name)
 	}
 	for i := range items {
@@ -153,7 +153,7 @@ func alone(row string, sharing []string) error {
 
 // define sets start, step, increment and offset. The other databases of a biz type that several share
 // issue other remainders, so that they need not be known.
-func (i *taken) define(row counterRow, margin int64) error {
+func (i *entry) define(row counterRow, margin int64) error {
 	if err := seqd.CheckName(i.Name); err != nil {
 		text := err.Error()
 		if known, ok := errors.AsType[*seqd.Error](err); ok {

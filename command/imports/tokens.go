@@ -23,7 +23,7 @@ const (
 // tokensOf makes tokens of grants. Each allows the biz types that are imported under their names.
 // Its name is made of the lowest ID of its rows, so that it stays the same. refused says which rows
 // have no token, and why.
-func tokensOf(grants []grant, items []taken) (tokens []token, refused []string) {
+func tokensOf(grants []grant, items []entry) (tokens []token, refused []string) {
 	names := make(map[string]string)
 	for _, item := range items {
 		if item.Result != unfit {

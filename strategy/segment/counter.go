@@ -10,10 +10,10 @@ import (
 )
 
 // Counter issues the numbers of one counter. A [source] gives them in places, and Counter converts
-// places to numbers for callers, metrics and heirs (places.go). It is safe for concurrent use.
+// places to numbers for callers, metrics and knowledge (places.go). It is safe for concurrent use.
 //
 // A Counter can be closed while nobody uses it and made anew later, as at a clean stop and a start:
-// Close gives back what is left, and what the process knows beyond the store is learnt (heir.go).
+// Close gives back what is left, and what the process knows beyond the store is learnt (knowledge.go).
 type Counter struct {
 	ranges
 	// cursor is the counter's cursor in Redis, whether it counts or not; nil if there can be none.

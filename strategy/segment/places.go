@@ -15,7 +15,7 @@ import (
 // With an increment above 1 only some numbers are issued. The sources of a counter do not know
 // that: they count in places, 1, 2, 3 and so on, and place j is the j-th of those numbers.
 // What is outside them holds numbers, and is converted where they meet it: the store
-// ([placeStore]), the cursor in Redis ([placeCursor]), and callers, metrics and heirs ([Counter]).
+// ([placeStore]), the cursor in Redis ([placeCursor]), and callers, metrics and knowledge ([Counter]).
 // So a counter can be raised, read and compared with others without knowing its increment, and even
 // if the increment is changed by force, no number leaves the store twice.
 //
