@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,4 +263,13 @@ func TestPreferences(t *testing.T) {
 			t.Errorf("%q wants OpenMetrics: %v", accept, !want)
 		}
 	}
+}
+
+// Services in one process may start at the same time.
+func TestEnginesAtOnce(t *testing.T) {
+	var engines sync.WaitGroup
+	for range 2 {
+		engines.Go(func() { newEngine() })
+	}
+	engines.Wait()
 }

@@ -13,6 +13,7 @@ package httpapi
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -80,9 +81,12 @@ func New(g *gate.Gate, opts Options) (*API, error) {
 	return a, nil
 }
 
+// release lets gin print nothing. The mode is a global of gin without a lock.
+var release = sync.OnceFunc(func() { gin.SetMode(gin.ReleaseMode) })
+
 // newEngine returns gin's router without routes.
 func newEngine() *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
+	release()
 	e := gin.New()
 	e.RedirectTrailingSlash = false
 	e.HandleMethodNotAllowed = true
