@@ -35,7 +35,7 @@ func (p *progress) before(ctx context.Context, i *instance) error {
 	if p.entered = 0; len(i.chain) > 0 {
 		p.asked = requestOf(p.call)
 	}
-	if err := i.takes(p.call); err != nil {
+	if err := i.checkAllowed(p.call); err != nil {
 		return err
 	}
 	for _, plug := range i.chain {
@@ -134,14 +134,14 @@ func (i *instance) reshaped() bool {
 // hasAllAnswers reports whether an answer to a repeated request is nowhere but with the strategy.
 func (i *instance) hasAllAnswers() bool { return i.keepsAnswers() && i.ready.Load() && !i.reshaped() }
 
-// takes returns why the definition of a biz type does not allow a call.
-func (i *instance) takes(call *seqd.Call) error {
+// checkAllowed returns why the definition of a biz type does not allow a call.
+func (i *instance) checkAllowed(call *seqd.Call) error {
 	if i.keyed || call.Key != "" {
 		if err := i.checkKey(call.Key); err != nil {
 			return err
 		}
 	}
-	return i.allows(call.Want, call.Count)
+	return i.checkWant(call.Want, call.Count)
 }
 
 func (i *instance) keepsAnswers() bool { return i.can.ledger != nil }
@@ -174,8 +174,8 @@ func checkCall(call *seqd.Call) *seqd.Error {
 	return nil
 }
 
-// allows returns why the definition of a biz type does not allow what a call wants.
-func (i *instance) allows(want seqd.Want, count int) error {
+// checkWant returns why the definition of a biz type does not allow what a call wants.
+func (i *instance) checkWant(want seqd.Want, count int) error {
 	if count > i.most && want != seqd.OneRange {
 		_, why := abilitiesOf(i.strategy, nil).limiter.MostInCall()
 		return seqd.Errorf(seqd.CodeInvalidCount, "%d numbers are more than the %d that one call of %s gets: %s", count, i.most, i.name, why)
@@ -206,7 +206,7 @@ func (i *instance) allows(want seqd.Want, count int) error {
 	return nil
 }
 
-// generateOne makes the numbers of a call that wants one run. allows has agreed.
+// generateOne makes the numbers of a call that wants one run. checkWant has agreed.
 func generateOne(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) (err error) {
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
 	switch {

@@ -56,10 +56,10 @@ func (c *changes) end(ctx context.Context) {
 	}
 }
 
-// settled returns the slot of a name and what it holds, after the change under way, and why nothing
+// settled returns the seat of a name and what it holds, after the change under way, and why nothing
 // may issue, if so. A biz type that the issuer does not hold is fetched first. s is nil if there is
 // none.
-func (is *Issuer) settled(ctx context.Context, name string, w *waits) (s *slot, c slotState, err error) {
+func (is *Issuer) settled(ctx context.Context, name string, w *waits) (s *seat, c seatState, err error) {
 	for {
 		if s = is.names.find(name); s != nil {
 			c = s.look()
@@ -67,7 +67,7 @@ func (is *Issuer) settled(ctx context.Context, name string, w *waits) (s *slot, 
 		switch {
 		case s == nil || c.kind == vacant || c.kind == dropped:
 			if err := is.fetch(ctx, name, w); err != nil {
-				return nil, slotState{}, err
+				return nil, seatState{}, err
 			}
 		case c.kind == serving:
 			return s, c, nil
@@ -114,7 +114,7 @@ func unknown(name string) *seqd.Error {
 // Close it is [seqd.CodeStopping], and nothing has changed.
 func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition, error)) error {
 	var next *instance
-	err := is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (slotState, knowledge) {
+	err := is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (seatState, knowledge) {
 		if is.changes.over() {
 			return refuse(errStopping, nil), nil
 		}
@@ -138,9 +138,9 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 	return err
 }
 
-// build makes what a slot holds from a definition that is still to be built, and lets its strategy
+// build makes what a seat holds from a definition that is still to be built, and lets its strategy
 // learn. With an error comes what was built and is not wanted.
-func (is *Issuer) build(name string, build func() (Definition, error), known knowledge) (c slotState, left knowledge, err error) {
+func (is *Issuer) build(name string, build func() (Definition, error), known knowledge) (c seatState, left knowledge, err error) {
 	defer recoverFrom(seqd.CodeInternal, "biz type", name, &err)
 	d, err := build()
 	if err != nil {
@@ -166,9 +166,9 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 	if gone && seqd.CheckName(name) == nil && !is.Holds(name) {
 		return nil
 	}
-	return is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (slotState, knowledge) {
+	return is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (seatState, knowledge) {
 		if gone {
-			return slotState{}, known.condense()
+			return seatState{}, known.condense()
 		}
 		return refuse(why, nil), known.condense()
 	})
@@ -178,7 +178,7 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 // still shows what they know. From then on callers get why. [Issuer.Put] ends this. To disable a
 // biz type with other plugins, use Put with a definition that is Disabled.
 func (is *Issuer) Disable(ctx context.Context, name string, why *seqd.Error) error {
-	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, known knowledge) (slotState, knowledge) {
+	return is.change(ctx, name, (*instance).closeForRest, func(before *instance, known knowledge) (seatState, knowledge) {
 		if before == nil {
 			before = &instance{name: name}
 		}
@@ -186,12 +186,12 @@ func (is *Issuer) Disable(ctx context.Context, name string, why *seqd.Error) err
 	})
 }
 
-// change claims the slot of a name, ends the instance in it, and settles the slot with what next
-// returns: the state, and what a later strategy learns.
+// change begins a change of a name, ends the instance in its seat, and settles the seat with what
+// next returns: the state, and what a later strategy learns.
 func (is *Issuer) change(
 	ctx context.Context, name string,
 	end func(before *instance, ctx context.Context) error,
-	next func(before *instance, known knowledge) (slotState, knowledge),
+	next func(before *instance, known knowledge) (seatState, knowledge),
 ) error {
 	if err := seqd.CheckName(name); err != nil {
 		return err
@@ -200,19 +200,19 @@ func (is *Issuer) change(
 		return errStopping
 	}
 	defer is.changes.done()
-	s, c := is.names.claim(name)
+	s, c := is.names.beginChange(name)
 	return is.replace(ctx, name, s, c, end, next)
 }
 
-// replace is change for a caller who has claimed the slot.
+// replace is change for a caller who has begun the change.
 func (is *Issuer) replace(
-	ctx context.Context, name string, s *slot, c *change,
+	ctx context.Context, name string, s *seat, c *change,
 	end func(before *instance, ctx context.Context) error,
-	next func(before *instance, known knowledge) (slotState, knowledge),
+	next func(before *instance, known knowledge) (seatState, knowledge),
 ) (err error) {
 	before := c.before.instance
 	if before != nil {
-		before.stop() // after the claim: a call that it turns away finds the slot changing
+		before.stop() // after beginChange: a call that it turns away finds the seat changing
 		err = end(before, ctx)
 	}
 	after, left := next(before, knowledgeAfter(before, c.record.known))
@@ -223,17 +223,17 @@ func (is *Issuer) replace(
 	return nil
 }
 
-// finish settles a slot, and closes what Close did not wait for.
-func (is *Issuer) finish(ctx context.Context, name string, s *slot, c *change, after slotState) error {
+// finish settles a seat, and closes what Close did not wait for.
+func (is *Issuer) finish(ctx context.Context, name string, s *seat, c *change, after seatState) error {
 	if unwanted := is.settle(name, s, c, after); unwanted != nil {
 		return unwanted.close(ctx)
 	}
 	return nil
 }
 
-// settle ends a change of a slot. If Close did not wait for that, the slot refuses, and what it was
+// settle ends a change of a seat. If Close did not wait for that, the seat refuses, and what it was
 // to hold is stopped and returned to be closed.
-func (is *Issuer) settle(name string, s *slot, c *change, after slotState) (unwanted *instance) {
+func (is *Issuer) settle(name string, s *seat, c *change, after seatState) (unwanted *instance) {
 	is.changes.mu.Lock()
 	defer is.changes.mu.Unlock()
 	if is.changes.over() {

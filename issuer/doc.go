@@ -3,8 +3,8 @@
 //
 // # From a call to its numbers
 //
-// [Issuer.Issue] issues one call. It finds the slot of the biz type, enters the instance in that
-// slot, and makes these steps:
+// [Issuer.Issue] issues one call. It finds the seat of the biz type, enters the instance in that
+// seat, and makes these steps:
 //
 //	Before of each plugin → Generate of the strategy → After of each plugin
 //
@@ -22,16 +22,16 @@
 // # What an Issuer holds
 //
 //	Issuer              the names of its biz types                       names.go
-//	└─ slot             one for each name; it outlives changes           slot.go
+//	└─ seat             one for each name; it outlives changes           seat.go
 //	   └─ instance      one definition at work: strategy and plugins     instance.go, lifecycle.go
 //	      └─ chainPlugin   one plugin of the instance                   chain.go
 //
-// [Issuer.Put], [Issuer.Remove], [Issuer.Disable] and [Issuer.Drop] change what a slot holds, while
-// all other slots serve. A change closes the old strategy before it builds the new one, and passes
+// [Issuer.Put], [Issuer.Remove], [Issuer.Disable] and [Issuer.Drop] change what a seat holds, while
+// all other seats serve. A change closes the old strategy before it builds the new one, and passes
 // on what the old one knows (knowledge.go). Callers wait for a change for at most 2 s. An instance
 // is initialised by its first call, or earlier by [Issuer.Init] or Put (open.go).
 //
-// If the Issuer holds no slot for a name, it lets its [Source] fetch the definition (fetch.go).
+// If the Issuer holds no seat for a name, it lets its [Source] fetch the definition (fetch.go).
 //
 // # Locks
 //

@@ -21,7 +21,7 @@ type Source interface {
 // fetcher is what an issuer does for biz types that it does not hold.
 type fetcher struct {
 	source Source        // nil if there is none
-	slots  chan struct{} // one for each Fetch under way
+	busy   chan struct{} // one for each Fetch under way
 
 	mu       sync.Mutex // guards what follows
 	fetches  map[string]*fetch
@@ -46,11 +46,11 @@ type unread struct {
 const mostUnread = 1000
 
 func (c *fetcher) init(source Source) {
-	c.source, c.slots = source, make(chan struct{}, parallel)
+	c.source, c.busy = source, make(chan struct{}, parallel)
 	c.fetches, c.unread = make(map[string]*fetch), make(map[string]unread)
 }
 
-// absent returns why a name without a slot has none, nil if the source has to be asked. Only here
+// absent returns why a name without a seat has none, nil if the source has to be asked. Only here
 // is a name checked.
 func (c *fetcher) absent(name string) error {
 	if err := seqd.CheckName(name); err != nil {
@@ -117,9 +117,9 @@ func (is *Issuer) join(name string) *fetch {
 // runFetch calls Fetch, and notes its outcome.
 func (is *Issuer) runFetch(name string, f *fetch) {
 	c := &is.fetcher
-	c.slots <- struct{}{}
+	c.busy <- struct{}{}
 	f.err = is.callFetch(name)
-	<-c.slots
+	<-c.busy
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fetches, name)
@@ -229,12 +229,12 @@ func (is *Issuer) Drop(ctx context.Context, name string) (dropped bool, err erro
 		return false, errStopping
 	}
 	defer is.changes.done()
-	s, c := is.names.claim(name) // from here on callers wait
+	s, c := is.names.beginChange(name) // from here on callers wait
 	if i := c.before.instance; i != nil && !i.idle() {
 		return false, is.finish(ctx, name, s, c, c.before)
 	}
-	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, known knowledge) (slotState, knowledge) {
-		return slotState{}, known.condense()
+	return true, is.replace(ctx, name, s, c, (*instance).close, func(_ *instance, known knowledge) (seatState, knowledge) {
+		return seatState{}, known.condense()
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// An instance is one definition at work: a strategy with its chain of plugins. The slot of its name
+// An instance is one definition at work: a strategy with its chain of plugins. The seat of its name
 // holds it until a change replaces it.
 type instance struct {
 	// First what issuing reads, in one cache line.

@@ -96,8 +96,8 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 	}
 	is.fetcher.init(opts.Source)
 	is.opener.more = make(chan struct{}, 1)
-	is.names.first = make(map[string]*slot, len(definitions))
-	slots := make([]slot, len(definitions))
+	is.names.first = make(map[string]*seat, len(definitions))
+	seats := make([]seat, len(definitions))
 	for n, d := range definitions {
 		if _, twice := is.names.first[d.BizType.Name]; twice {
 			return nil, fmt.Errorf("biz type %s is defined twice", d.BizType.Name)
@@ -105,14 +105,14 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
-		slots[n].fill(is.stateOf(d))
-		is.names.first[d.BizType.Name] = &slots[n]
+		seats[n].fill(is.stateOf(d))
+		is.names.first[d.BizType.Name] = &seats[n]
 	}
 	return is, nil
 }
 
-// stateOf returns what the slot of a definition holds.
-func (is *Issuer) stateOf(d Definition) slotState {
+// stateOf returns what the seat of a definition holds.
+func (is *Issuer) stateOf(d Definition) seatState {
 	if d.Disabled != nil {
 		return refuse(d.Disabled, is.newInstance(d).atRest())
 	}
@@ -174,9 +174,9 @@ func (is *Issuer) Issue(ctx context.Context, call *seqd.Call) error {
 	return err
 }
 
-// issue issues from the instance in a slot, nil if there is none yet. If a change replaces that
-// instance first, it issues from the next one. It returns the slot that it has found last.
-func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, error) {
+// issue issues from the instance in a seat, nil if there is none yet. If a change replaces that
+// instance first, it issues from the next one. It returns the seat that it has found last.
+func (is *Issuer) issue(ctx context.Context, s *seat, call *seqd.Call) (*seat, error) {
 	p := progress{call: call, waits: waits{pluginTimeout: is.pluginTimeout}}
 	for {
 		i := s.enter()
@@ -202,7 +202,7 @@ func (is *Issuer) issue(ctx context.Context, s *slot, call *seqd.Call) (*slot, e
 }
 
 // replaced reports whether an error of an instance came because another one replaces it.
-func (is *Issuer) replaced(s *slot, i *instance, err error) bool {
+func (is *Issuer) replaced(s *seat, i *instance, err error) bool {
 	return seqd.CodeOf(err) == seqd.CodeStopping && s.serving.Load() != i && !is.changes.over()
 }
 
@@ -223,10 +223,10 @@ func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, 
 	return i, err
 }
 
-// admit returns the slot of a name and the instance in it, after the change under way, and enters
+// admit returns the seat of a name and the instance in it, after the change under way, and enters
 // the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
 // that the issuer does not hold is fetched first. s is nil if there is none.
-func (is *Issuer) admit(ctx context.Context, name string, w *waits, show bool) (s *slot, i *instance, err error) {
+func (is *Issuer) admit(ctx context.Context, name string, w *waits, show bool) (s *seat, i *instance, err error) {
 	for {
 		s, c, err := is.settled(ctx, name, w)
 		switch {
@@ -292,7 +292,7 @@ func (is *Issuer) after(ctx context.Context, i *instance, call *seqd.Call, w *wa
 	m := i.undelivered(call) // before plugins can change it
 	err := is.showAll(ctx, i, call, w)
 	if err != nil {
-		is.abandoned(i, m, err)
+		is.giveBack(i, m, err)
 	}
 	return err
 }
@@ -333,7 +333,7 @@ func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, c
 		}
 		return makeNumbers(ctx, i, want, o.Count, &call.Sequence)
 	}
-	call.Reservation, call.Replayed, err = i.can.ledger.HandOut(ctx, o, &call.Sequence) // takes has allowed it
+	call.Reservation, call.Replayed, err = i.can.ledger.HandOut(ctx, o, &call.Sequence) // checkAllowed has agreed
 	if err == nil {
 		call.AnswerKept = false
 	}
@@ -386,7 +386,7 @@ func (is *Issuer) logDefect(call *seqd.Call, refusal *seqd.Error) {
 	}
 }
 
-// refuse refuses a call to a slot that does not serve.
+// refuse refuses a call to a seat that does not serve.
 func (is *Issuer) refuse(ctx context.Context, call *seqd.Call, refusal *seqd.Error) error {
 	if refusal.Code == seqd.CodeUnknownBizType {
 		return refusal

@@ -5,51 +5,50 @@ import (
 	"sync"
 )
 
-// names finds the slot of a name. Names that the issuer began with are in a plain map that nobody
-// writes to again. Names that came later are in a [sync.Map], which is slower, until the next
-// start; so adding one name to a million copies nothing. A name that is gone takes no slot, so that
-// whoever looks at all slots does not see it: only what the next strategy of the name learns
-// is kept.
+// names finds the seat of a name. The names that the issuer began with are in first, a plain map
+// that nobody writes to again. The names that came later are in a [sync.Map], which is slower. So
+// adding one name to a million copies nothing. A name that is removed loses its seat if the seat is
+// in the [sync.Map]. Then left keeps what the next strategy of the name learns.
 type names struct {
-	first map[string]*slot
-	later sync.Map // of string to *slot
+	first map[string]*seat
+	later sync.Map // of string to *seat
 
 	mu   sync.Mutex // guards left
 	left map[string]knowledge
 }
 
-// find returns the slot of a name, or nil.
-func (n *names) find(name string) *slot {
+// find returns the seat of a name, or nil.
+func (n *names) find(name string) *seat {
 	if s := n.first[name]; s != nil {
 		return s
 	}
 	return n.findLater(name)
 }
 
-func (n *names) findLater(name string) *slot {
+func (n *names) findLater(name string) *seat {
 	if s, ok := n.later.Load(name); ok {
-		return s.(*slot)
+		return s.(*seat)
 	}
 	return nil
 }
 
-// claim begins a change of a name. If there is no slot, it makes one. It waits until no other
+// beginChange begins a change of a name. If there is no seat, it makes one. It waits until no other
 // change of the name is under way.
-func (n *names) claim(name string) (*slot, *change) {
+func (n *names) beginChange(name string) (*seat, *change) {
 	for {
 		s := n.find(name)
 		if s == nil {
-			added, _ := n.later.LoadOrStore(name, new(slot))
-			s = added.(*slot)
+			added, _ := n.later.LoadOrStore(name, new(seat))
+			s = added.(*seat)
 		}
-		if c := s.claim(); c != nil {
+		if c := s.beginChange(); c != nil {
 			n.remind(name, c.record)
 			return s, c
 		}
 	}
 }
 
-// remind gives the record of a name what was left of the name, if anything was.
+// remind moves what left keeps of a name into the record of its seat.
 func (n *names) remind(name string, to *record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,9 +58,8 @@ func (n *names) remind(name string, to *record) {
 	}
 }
 
-// drop forgets a slot, if it can: the first map keeps its slots. It keeps what is left of the name,
-// nil for nothing.
-func (n *names) drop(name string, s *slot, left knowledge) (dropped bool) {
+// drop removes the seat of a name, unless it is in first, and keeps left, which may be nil.
+func (n *names) drop(name string, s *seat, left knowledge) (dropped bool) {
 	if n.findLater(name) != s {
 		return false
 	}
@@ -76,14 +74,14 @@ func (n *names) drop(name string, s *slot, left knowledge) (dropped bool) {
 	return n.later.CompareAndDelete(name, s)
 }
 
-// all returns every slot by name, in no order.
-func (n *names) all() iter.Seq2[string, *slot] {
-	return func(yield func(string, *slot) bool) {
+// all returns every seat by name, in no order.
+func (n *names) all() iter.Seq2[string, *seat] {
+	return func(yield func(string, *seat) bool) {
 		for name, s := range n.first {
 			if !yield(name, s) {
 				return
 			}
 		}
-		n.later.Range(func(name, s any) bool { return yield(name.(string), s.(*slot)) })
+		n.later.Range(func(name, s any) bool { return yield(name.(string), s.(*seat)) })
 	}
 }

@@ -72,9 +72,9 @@ func (i *instance) undeliveredOf(numbers *seqd.Sequence) undelivered {
 	return m
 }
 
-// abandoned gives numbers back whose call failed after the strategy made them, or, if the strategy
+// giveBack gives numbers back whose call failed after the strategy made them, or, if the strategy
 // accounts for no numbers, reports that they are skipped.
-func (is *Issuer) abandoned(i *instance, m undelivered, why error) {
+func (is *Issuer) giveBack(i *instance, m undelivered, why error) {
 	var err error
 	defer func() {
 		if err != nil {

@@ -185,11 +185,11 @@ const parallel = 256
 // each calls f for every instance, several at a time, and returns when all calls have returned.
 func each(instances []*instance, f func(*instance)) {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, parallel)
+	busy := make(chan struct{}, parallel)
 	for _, i := range instances {
-		slots <- struct{}{}
+		busy <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-busy }()
 			f(i)
 		})
 	}

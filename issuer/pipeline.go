@@ -49,7 +49,7 @@ func together(calls []*seqd.Call) (n int) {
 // pipeline is calls of one biz type that share a Generate.
 type pipeline struct {
 	*Issuer
-	slot  *slot
+	seat  *seat
 	calls []*seqd.Call
 	// errs is why calls were refused. A call without an error is done, or it is still to be issued.
 	errs    []error
@@ -84,30 +84,30 @@ func (is *Issuer) issueAll(ctx context.Context, calls []*seqd.Call, errs []error
 	if valid == 0 {
 		return
 	}
-	p := pipeline{Issuer: is, slot: s, calls: calls, errs: errs, waits: waits{pluginTimeout: is.pluginTimeout}}
+	p := pipeline{Issuer: is, seat: s, calls: calls, errs: errs, waits: waits{pluginTimeout: is.pluginTimeout}}
 	if is.latency == nil {
 		p.run(ctx)
 		return
 	}
 	began := time.Now()
 	p.run(ctx)
-	if p.slot == nil {
+	if p.seat == nil {
 		return
 	}
-	took, strategy := int64(time.Since(began)), p.slot.strategy()
+	took, strategy := int64(time.Since(began)), p.seat.strategy()
 	for range valid {
 		is.latency.Took(strategy, took)
 	}
 }
 
-// run issues from the instance in the slot. If a change replaces that instance, it issues from the
+// run issues from the instance in the seat. If a change replaces that instance, it issues from the
 // next one what is left.
 func (p *pipeline) run(ctx context.Context) {
 	for from := 0; from < len(p.calls); {
-		i := p.slot.enter()
+		i := p.seat.enter()
 		if i == nil {
 			var err error
-			if p.slot, i, err = p.admit(ctx, p.calls[0].BizType, &p.waits, false); err != nil {
+			if p.seat, i, err = p.admit(ctx, p.calls[0].BizType, &p.waits, false); err != nil {
 				for k := range p.pending(from, len(p.calls)) {
 					p.errs[k] = p.refuse(ctx, p.calls[k], seqd.AsError(err))
 				}
@@ -135,14 +135,14 @@ func (p *pipeline) issueFrom(ctx context.Context, i *instance, from int) (next i
 	to := p.before(ctx, i, from)
 	supplied, err := p.generate(ctx, i, from, to)
 	for k := range p.pending(from, supplied) {
-		if err := p.deliver(ctx, i, k); err != nil && p.replaced(p.slot, i, err) {
+		if err := p.deliver(ctx, i, k); err != nil && p.replaced(p.seat, i, err) {
 			p.undo(ctx, i, k, to, err) // not only this one: the order of calls is that of numbers
 			return k
 		} else if err != nil {
 			p.refuseAt(ctx, i, k, err)
 		}
 	}
-	if err != nil && p.replaced(p.slot, i, err) {
+	if err != nil && p.replaced(p.seat, i, err) {
 		p.undo(ctx, i, supplied, to, err)
 		return supplied
 	}
@@ -160,7 +160,7 @@ func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
 	}
 	for k := range p.pending(from, len(p.calls)) {
 		err := p.beforeAt(ctx, i, k)
-		if err != nil && p.replaced(p.slot, i, err) {
+		if err != nil && p.replaced(p.seat, i, err) {
 			p.undo(ctx, i, k, k+1, err)
 			return k
 		} else if err != nil {
@@ -173,7 +173,7 @@ func (p *pipeline) before(ctx context.Context, i *instance, from int) (to int) {
 // beforeAt calls Before of the plugins for one call.
 func (p *pipeline) beforeAt(ctx context.Context, i *instance, k int) error {
 	if p.members == nil {
-		return i.takes(p.calls[k])
+		return i.checkAllowed(p.calls[k])
 	}
 	m := &p.members[k]
 	m.resume()
@@ -254,7 +254,7 @@ func (p *pipeline) generateSome(ctx context.Context, i *instance, from, to int, 
 	}
 	keeps, err := generateShared(ctx, i, total, numbers)
 	if err != nil && !keeps {
-		if p.singly || ctx.Err() != nil || p.replaced(p.slot, i, err) {
+		if p.singly || ctx.Err() != nil || p.replaced(p.seat, i, err) {
 			return from, err
 		}
 		p.singly = true
@@ -328,7 +328,7 @@ func (p *pipeline) share(i *instance, numbers *seqd.Sequence, from, to int) (sup
 
 // skip gives numbers back that no call got.
 func (p *pipeline) skip(i *instance, numbers *seqd.Sequence) {
-	p.abandoned(i, i.undeliveredOf(numbers), errBroken)
+	p.giveBack(i, i.undeliveredOf(numbers), errBroken)
 }
 
 // deliver calls After of the plugins for a call that has its numbers.
@@ -346,7 +346,7 @@ func (p *pipeline) undo(ctx context.Context, i *instance, from, to int, err erro
 	for k := range p.pending(from, to) {
 		call, m := p.calls[k], p.at(k)
 		if call.Sequence.Len() > 0 && k > from {
-			p.abandoned(i, i.undelivered(call), err)
+			p.giveBack(i, i.undelivered(call), err)
 		}
 		p.Issuer.undo(ctx, i, m, seqd.AsError(err))
 		call.Limit = seqd.Limit{}

@@ -45,7 +45,7 @@ func (is *Issuer) Health(most int) (unready []Unready, total int) {
 	if !is.cutOff() {
 		unread = nil
 	}
-	return is.list(most, slotState.health, unread)
+	return is.list(most, seatState.health, unread)
 }
 
 // cutOff reports whether the issuer holds no biz type beside those that could not be fetched. If it
@@ -124,7 +124,7 @@ func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	if is.cutOff() {
 		unread = nil
 	}
-	return is.list(most, slotState.degraded, unread)
+	return is.list(most, seatState.degraded, unread)
 }
 
 // State is the state of a biz type. At most one field besides BizType is set.
@@ -165,7 +165,7 @@ func (is *Issuer) States(tell func(State)) {
 
 // list returns the biz types that there is a reason to list, with others, sorted by name, at most
 // that many, and how many there are.
-func (is *Issuer) list(most int, reason func(slotState) *seqd.Error, others []Unready) (list []Unready, total int) {
+func (is *Issuer) list(most int, reason func(seatState) *seqd.Error, others []Unready) (list []Unready, total int) {
 	list, total = others, len(others)
 	first := func() {
 		slices.SortFunc(list, func(a, b Unready) int { return cmp.Compare(a.BizType, b.BizType) })

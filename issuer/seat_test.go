@@ -49,8 +49,8 @@ func (s *scripted) Close(context.Context) error      { s.closed++; return nil }
 // TestInstance: what callers and closers of an instance meet in each phase, and how often its
 // strategy is closed.
 func TestInstance(t *testing.T) {
-	if c := new(slot).look(); c.exists() {
-		t.Errorf("a slot that nothing was put into holds %+v", c)
+	if c := new(seat).look(); c.exists() {
+		t.Errorf("a seat that nothing was put into holds %+v", c)
 	}
 	away := errors.New("away")
 	for name, test := range map[string]struct {
@@ -151,23 +151,23 @@ func wantPhase(t *testing.T, i *instance, want phase) {
 	}
 }
 
-// TestSlot goes from every state to every other: a change claims the slot, and settles it.
-func TestSlot(t *testing.T) {
+// TestSeat goes from every state to every other: a change begins, and settles the seat.
+func TestSeat(t *testing.T) {
 	why, i := seqd.Errorf(seqd.CodeDisabled, "off"), &instance{}
-	states := map[string]slotState{
+	states := map[string]seatState{
 		"vacant": {}, "serving": serve(i), "refusing": refuse(why, nil), "at rest": refuse(why, i.atRest()),
 	}
 	for from, before := range states {
 		for to, after := range states {
-			s := new(slot)
+			s := new(seat)
 			s.fill(before)
 			wantHeld(t, from, s, before)
-			c := s.claim()
+			c := s.beginChange()
 			if c.before != before {
 				t.Errorf("%s: the change found %+v", from, c.before)
 			}
-			wantHeld(t, from+", changing", s, slotState{kind: changing, change: c})
-			if other, ours := s.tryClaim(); ours || other != c {
+			wantHeld(t, from+", changing", s, seatState{kind: changing, change: c})
+			if other, ours := s.tryBegin(); ours || other != c {
 				t.Errorf("%s: two changes at once", from)
 			}
 			s.settle(c, after)
@@ -179,14 +179,14 @@ func TestSlot(t *testing.T) {
 			}
 		}
 	}
-	s := new(slot)
-	s.settle(s.claim(), slotState{kind: dropped})
-	if c := s.claim(); c != nil {
-		t.Error("a dropped slot was claimed")
+	s := new(seat)
+	s.settle(s.beginChange(), seatState{kind: dropped})
+	if c := s.beginChange(); c != nil {
+		t.Error("a change of a dropped seat began")
 	}
 }
 
-func wantHeld(t *testing.T, what string, s *slot, want slotState) {
+func wantHeld(t *testing.T, what string, s *seat, want seatState) {
 	t.Helper()
 	if got := s.look(); got != want {
 		t.Errorf("%s: it holds %+v, want %+v", what, got, want)
@@ -196,13 +196,13 @@ func wantHeld(t *testing.T, what string, s *slot, want slotState) {
 	}
 }
 
-// TestDroppedSlot: a name that is removed leaves no slot behind, unless the issuer began with it;
-// what there is to learn stays; and who waits to change it gets the slot that is there then.
-func TestDroppedSlot(t *testing.T) {
+// TestDroppedSeat: a name that is removed leaves no seat behind, unless the issuer began with it;
+// what there is to learn stays; and who waits to change it gets the seat that is there then.
+func TestDroppedSeat(t *testing.T) {
 	for name, test := range map[string]struct {
 		known   bool // at the start
 		learner bool
-		want    slotKind
+		want    seatKind
 		kept    bool
 	}{
 		"added":                {want: dropped},
@@ -220,20 +220,20 @@ func TestDroppedSlot(t *testing.T) {
 			}
 			is := must.Get(New(first, Options{Log: slog.New(slog.DiscardHandler)}))(t)
 			if !test.known {
-				s, c := is.names.claim("order")
+				s, c := is.names.beginChange("order")
 				s.settle(c, is.stateOf(d))
 			}
 			s := is.names.find("order")
 			must.Do(t, is.Remove(t.Context(), "order", nil))
 			if got := s.look().kind; got != test.want {
-				t.Errorf("the slot is of kind %d, want %d", got, test.want)
+				t.Errorf("the seat is of kind %d, want %d", got, test.want)
 			}
 			if kept := is.names.find("order") == s; kept != test.kept {
-				t.Errorf("the slot is kept: %v", kept)
+				t.Errorf("the seat is kept: %v", kept)
 			}
-			again, c := is.names.claim("order")
+			again, c := is.names.beginChange("order")
 			if (again == s) != test.kept {
-				t.Error("the next change gets another slot than callers")
+				t.Error("the next change gets another seat than callers")
 			}
 			if learns := c.record.known != nil; learns != test.learner {
 				t.Errorf("the next strategy learns: %v", learns)
@@ -252,10 +252,10 @@ func (learned) Learn(any) {}
 
 func (learned) Knowledge() any { return 1 }
 
-// A name that the issuer began with keeps its slot, and with it what there is to learn.
+// A name that the issuer began with keeps its seat, and with it what there is to learn.
 func TestNamesFromTheStart(t *testing.T) {
-	s := new(slot)
-	n := names{first: map[string]*slot{"order": s}}
+	s := new(seat)
+	n := names{first: map[string]*seat{"order": s}}
 	if n.drop("order", s, func() any { return 1 }) || len(n.left) > 0 {
 		t.Errorf("dropped, and %v is left", n.left)
 	}
