@@ -12,8 +12,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// closedBy is added to a block's cursor when it is closed: far above any last number, far below
-// overflow.
+// closedBy is added to next of a block when the block is closed: far above any last number, far
+// below overflow.
 const closedBy = int64(1) << 61
 
 // block is one range that callers take numbers from. Taking is one atomic add, for callers and for

@@ -9,8 +9,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// Counter issues the numbers of one counter. A [source] gives them in places, and Counter converts
-// places to numbers for callers, metrics and knowledge (places.go). It is safe for concurrent use.
+// Counter issues the numbers of one counter. A [source] gives them in ordinals, and Counter converts
+// these to numbers for callers, metrics and knowledge (ordinals.go). It is safe for concurrent use.
 //
 // A Counter can be closed while nobody uses it and made anew later, as at a clean stop and a start:
 // Close gives back what is left, and what the process knows beyond the store is learnt (knowledge.go).
@@ -18,13 +18,13 @@ type Counter struct {
 	ranges
 	// cursor is the counter's cursor in Redis, whether it counts or not; nil if there can be none.
 	cursor sharedCursor
-	// following lets the counter change its source; nil if it keeps the first one.
-	following *following
-	near      *local // the source if that is local, so that callers take from its buffer directly
-	present   atomic.Pointer[source]
+	// moves lets the counter change its source; nil if it keeps the first one.
+	moves   *moves
+	near    *local // the source if that is local, so that callers take from its buffer directly
+	present atomic.Pointer[source]
 }
 
-// source gives the places of one counter: from a buffer in the memory of the node ([local]), a
+// source gives the ordinals of one counter: from a buffer in the memory of the node ([local]), a
 // cursor in Redis ([shared]) or the store ([stored]).
 type source interface {
 	// open makes sure that the counter exists, and creates it if fresh says that it may be new.
@@ -32,7 +32,7 @@ type source interface {
 	// openKey is open for the counter of a key. If fresh is false, this process knows that the
 	// counter exists.
 	openKey(ctx context.Context, fresh bool) error
-	// some adds n places to seq. After an error, those that it added belong to the caller. n may be
+	// some adds n ordinals to seq. After an error, those that it added belong to the caller. n may be
 	// more than seqd.MaxCount.
 	some(ctx context.Context, n int, seq *seqd.Sequence) error
 	// prepare fetches numbers before the first request.
@@ -91,7 +91,7 @@ func (c *Counter) Init(ctx context.Context, fresh bool) error {
 	if err := open(c.source(), ctx, fresh); err != nil {
 		return err
 	}
-	if s, ok := c.source().(*shared); ok && c.following != nil && s.yields() {
+	if s, ok := c.source().(*shared); ok && c.moves != nil && s.yields() {
 		// It has issued nothing, so there is nothing to close.
 		next := c.successor(s)
 		next.inherit(s.knows())
@@ -106,12 +106,12 @@ func (c *Counter) Init(ctx context.Context, fresh bool) error {
 // Generate adds n numbers to seq, in as few ascending runs as the ranges allow.
 func (c *Counter) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	if l := c.near; l != nil {
-		if l.places.all() {
+		if l.ordinals.all() {
 			return l.buffer.take(ctx, n, seq)
 		}
 		before := len(seq.Runs())
 		err := l.buffer.take(ctx, n, seq)
-		l.places.show(seq.Runs()[before:])
+		l.ordinals.show(seq.Runs()[before:])
 		return err
 	}
 	if err := checkCount(n); err != nil {
@@ -140,7 +140,7 @@ func (c *Counter) GenerateConsecutive(ctx context.Context, n int, seq *seqd.Sequ
 func (c *Counter) GenerateRange(ctx context.Context, n int64, seq *seqd.Sequence) error {
 	before := len(seq.Runs())
 	err := c.handOut(ctx, n, c.source().measure().highest, seq)
-	c.settings.places().show(seq.Runs()[before:])
+	c.settings.ordinals().show(seq.Runs()[before:])
 	return err
 }
 
@@ -149,10 +149,10 @@ func (c *Counter) some(ctx context.Context, n int, seq *seqd.Sequence) error {
 	before, goal := len(seq.Runs()), seq.Len()+n
 	from := c.source()
 	err := from.some(ctx, n, seq)
-	if c.following != nil && isMoved(err) {
+	if c.moves != nil && isMoved(err) {
 		err = c.someOn(ctx, goal, seq, from, err)
 	}
-	c.settings.places().show(seq.Runs()[before:])
+	c.settings.ordinals().show(seq.Runs()[before:])
 	return err
 }
 
@@ -190,8 +190,8 @@ func (c *Counter) forget(ctx context.Context) error {
 // Close ends issuing and returns the numbers that nobody got to the store, so that the next process
 // continues where this one stopped. Only the first call does anything.
 func (c *Counter) Close(ctx context.Context) error {
-	if c.following != nil {
-		c.following.close(ctx)
+	if c.moves != nil {
+		c.moves.close(ctx)
 	}
 	s := c.source()
 	first := s.stop()
@@ -205,8 +205,8 @@ func (c *Counter) Close(ctx context.Context) error {
 // local is the source of an embedded store, and of the ordering per-node: a double buffer in the
 // memory of the node.
 type local struct {
-	places places // beside the first field of the buffer
-	buffer buffer
+	ordinals ordinals // beside the first field of the buffer
+	buffer   buffer
 	*ranges
 	heritage known // from the previous strategy; not changed once issuing began
 }
@@ -222,7 +222,7 @@ func buffered(o origin) *Counter {
 	c, l := &made.Counter, &made.local
 	l.ranges = &c.ranges
 	l.buffer.init(l, o.settings.Threshold, o.settings.AcquireTimeout, o.settings.Start-1)
-	l.places = o.settings.places()
+	l.ordinals = o.settings.ordinals()
 	made.source, c.near = l, l
 	c.present.Store(&made.source)
 	return c

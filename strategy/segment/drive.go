@@ -65,12 +65,12 @@ func (s *shared) perform(now time.Time, c cursor.Command) (then func()) {
 		return func() { s.report(c.Event) }
 	case cursor.Log:
 		return func() {
-			s.env.Log.Log(context.Background(), c.Level, c.Text, append([]any{"bizType", s.name}, s.settings.places().args(c.Args)...)...)
+			s.env.Log.Log(context.Background(), c.Level, c.Text, append([]any{"bizType", s.name}, s.settings.ordinals().args(c.Args)...)...)
 		}
 	case cursor.StoreAnswers:
 		return s.storeUnknown
 	case cursor.Yield:
-		return func() { s.of.follow(s) }
+		return func() { s.of.startMove(s) }
 	}
 	return nil
 }

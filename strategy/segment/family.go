@@ -81,7 +81,7 @@ func (f *family) Init(ctx context.Context, _ bool) error {
 	if f.settings.Keyed {
 		return storeError(f.keys.Of(f.present().Period).places.Look(ctx))
 	}
-	_, err := f.turn(ctx)
+	_, err := f.openPresent(ctx)
 	if seqd.CodeOf(err) == seqd.CodeConflict {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (s *Settings) gap(recorded int64) int64 {
 // LostGap returns how many numbers of a counter nodes may hold that a failover of the store has
 // lost. step is the counter's step as it was read last, 0 if it is not known.
 func (s *Settings) LostGap(step int64) int64 {
-	return min(s.places().numbers(s.gap(step)), seqd.MaxNumber)
+	return min(s.ordinals().numbers(s.gap(step)), seqd.MaxNumber)
 }
 
 // mostInCall returns how many numbers one caller gets at most, and why: if a failover of the store
@@ -84,7 +84,7 @@ func (s *Settings) withGaps(req persist.Request, recorded int64) persist.Request
 		req.FailoverGap, req.FailoverSteps = gap, gapSteps
 	}
 	if req.Floor >= s.Start { // otherwise nothing was seen yet
-		req.Gap = min(gap, max(0, s.places().last()-req.Floor)/2)
+		req.Gap = min(gap, max(0, s.ordinals().last()-req.Floor)/2)
 	}
 	return req
 }

@@ -17,7 +17,7 @@ type beside struct {
 	// was restored.
 	highest int64
 	closed  bool
-	told    bool          // the heir may know highest already, so that nothing may be added to it
+	told    bool          // the next strategy may know highest already, so it must not grow
 	under   int32         // hand-outs that are under way
 	idle    chan struct{} // closed when the last of them ends; nil while nobody waits
 }
@@ -85,8 +85,8 @@ func (s *ranges) handOut(ctx context.Context, n, seen int64, seq *seqd.Sequence)
 	return nil
 }
 
-// holds notes that a caller is about to get a range. It returns false if that is too late: the heir
-// would not know of the range.
+// holds notes that a caller is about to get a range. It returns false if that is too late: the
+// next strategy would not know of the range.
 func (s *ranges) holds(r persist.Range) bool {
 	s.noteMu.Lock()
 	defer s.noteMu.Unlock()

@@ -26,7 +26,7 @@ type world struct {
 	redis *redisModel
 }
 
-// shapes make a node of each strategy. A follower is one over the cursor.
+// shapes make a node of each strategy. A mover is one over the cursor.
 var shapes = map[string]func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer){
 	"alone": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
 		s, o := newStrategy(t, w.store, change)
@@ -39,8 +39,8 @@ var shapes = map[string]func(t *testing.T, w *world, change func(*Settings)) (al
 	"store": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
 		return newStored(t, w.store, nil, change)
 	},
-	"following": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
-		f := newFollower(t, w.store, w.redis, change)
+	"moving": func(t *testing.T, w *world, change func(*Settings)) (allKinds, *observer) {
+		f := newMover(t, w.store, w.redis, change)
 		return f, f.env.Observer.(*observer)
 	},
 }
@@ -179,7 +179,7 @@ func TestRangeAtTheEndOfAllNumbers(t *testing.T) {
 // process and by its heir: numbers begin a gap above the range (U1).
 func TestRangeThenRestoredStore(t *testing.T) {
 	pairs := [][2]string{{"alone", ""}, {"alone", "cursor"}, {"alone", "store"}, {"cursor", ""}, {"cursor", "cursor"}, {"cursor", "alone"},
-		{"store", ""}, {"store", "store"}, {"store", "alone"}, {"store", "following"}, {"following", ""}, {"following", "cursor"}}
+		{"store", ""}, {"store", "store"}, {"store", "alone"}, {"store", "moving"}, {"moving", ""}, {"moving", "cursor"}}
 	for _, pair := range pairs {
 		t.Run(pair[0]+" then "+pair[1], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

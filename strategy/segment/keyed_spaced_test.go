@@ -11,7 +11,7 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// The counter of a key that is created near the end of all numbers has no place above the last.
+// The counter of a key that is created near the end of all numbers has no ordinal above the last.
 func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 	for _, name := range []string{"per-node", "store"} {
 		for _, left := range []int64{1, 2, 7} {
@@ -20,7 +20,7 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 					s := keyed(t, perNode{memory.New(time.Now)}, time.Now, nil, func(s *Settings) {
 						orderings[name](s)
 						s.Increment = 100
-						s.Start = s.places().number(s.places().last() - left + 1)
+						s.Start = s.ordinals().number(s.ordinals().last() - left + 1)
 					})
 					last := s.settings.Traits().Last
 					for range left {
@@ -41,8 +41,8 @@ func TestKeyAtTheEndOfSpacedNumbers(t *testing.T) {
 	}
 }
 
-// A node gives back its places while nodes with another increment take the numbers between them: those
-// do not come back.
+// A node gives back its ordinals while nodes with another increment take the numbers between them:
+// those do not come back.
 func TestGiveBackAmongIncrements(t *testing.T) {
 	store := perNode{memory.New(time.Now)}
 	node := func(increment int64) *family {
@@ -64,7 +64,7 @@ func TestGiveBackAmongIncrements(t *testing.T) {
 	}
 	take(one, 1)
 	take(hundreds, 1)
-	take(one, 12) // above the last place of the other node, and below its next one
+	take(one, 12) // above the last ordinal of the other node, and below its next one
 	closed(t, hundreds)
 	another := node(1)
 	for range 20 {
@@ -74,9 +74,9 @@ func TestGiveBackAmongIncrements(t *testing.T) {
 	closed(t, another)
 }
 
-// A cursor has numbers left of another increment, too few for a place: they are taken, so that the
-// cursor gets a range of the node's own.
-func TestCursorWithLessThanOnePlace(t *testing.T) {
+// A cursor has numbers left of another increment, too few for an ordinal: they are taken, so that
+// the cursor gets a range of the node's own.
+func TestCursorWithLessThanOneOrdinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := perNode{memory.New(time.Now)}, map[string]*redisModel{}
 		node := func(increment int64) *family {

@@ -63,12 +63,12 @@ func (f *family) memos() []counters.Memo[known] {
 func (c *Counter) knows() known {
 	k := c.source().knows()
 	k.beside = c.besides()
-	return k.convert(c.settings.places().number)
+	return k.convert(c.settings.ordinals().number)
 }
 
 // inherit takes over what another counter knew. It is called before the counter is used.
 func (c *Counter) inherit(k known) {
-	k = k.convert(c.settings.places().upTo)
+	k = k.convert(c.settings.ordinals().upTo)
 	c.inheritBeside(k)
 	c.source().inherit(k)
 }

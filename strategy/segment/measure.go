@@ -29,7 +29,7 @@ func (s *ranges) tell(v values, tell func(seqd.Measurement)) {
 	}
 	tell(seqd.Measurement{Gauge: seqd.GaugeRate, Value: rate})
 	tell(seqd.Measurement{Gauge: seqd.GaugeLimit, Value: float64(s.shown(s.last()))})
-	if p := s.settings.places(); !p.all() {
+	if p := s.settings.ordinals(); !p.all() {
 		tell(seqd.Measurement{Gauge: seqd.GaugeIncrement, Value: float64(p.increment)})
 	}
 }

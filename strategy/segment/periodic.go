@@ -65,7 +65,7 @@ func (f *family) askPeriod(ctx context.Context, get func(*Counter, context.Conte
 func (f *family) now(ctx context.Context) (*view, error) {
 	v, now := f.view.Load(), f.env.Now().UnixMilli()
 	if v == nil || !v.Holds(now) {
-		return f.turn(ctx)
+		return f.openPresent(ctx)
 	}
 	if from := v.prepare.Load(); now >= from && v.prepare.CompareAndSwap(from, math.MaxInt64) {
 		f.prepareNext(v)
@@ -73,8 +73,8 @@ func (f *family) now(ctx context.Context) (*view, error) {
 	return v, nil
 }
 
-// turn asks the calendar for the present period and opens it.
-func (f *family) turn(ctx context.Context) (*view, error) {
+// openPresent asks the calendar for the present period and opens it.
+func (f *family) openPresent(ctx context.Context) (*view, error) {
 	span := f.present()
 	p := span.Period
 	if err := f.mayOpen(p); err != nil {

@@ -387,7 +387,7 @@ func TestPeriodThatHangs(t *testing.T) {
 		if waited := time.Since(began); waited != s.settings.AcquireTimeout {
 			t.Errorf("waited %s", waited)
 		}
-		if _, err := s.turn(t.Context()); err == nil || !strings.Contains(err.Error(), "the period 2000-01-01 did not begin") {
+		if _, err := s.openPresent(t.Context()); err == nil || !strings.Contains(err.Error(), "the period 2000-01-01 did not begin") {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -24,8 +24,8 @@ const fetchDeadline = cursor.FetchDeadline
 // It is safe for concurrent use.
 type ranges struct {
 	origin
-	// shared is the source if that is over a cursor, else nil. It is told whether the store gives
-	// ranges, and a floor may come from a cursor that does not count.
+	// shared is the source if that is a cursor in Redis, else nil. ranges tells it whether the store
+	// gives ranges, and asks it for the highest number that the process issued from the cursor.
 	shared atomic.Pointer[shared]
 
 	noteMu  lockorder.Inner // guards what follows
@@ -36,7 +36,7 @@ type ranges struct {
 }
 
 // origin is the counter that numbers come from, and what its sources use of the node. Its store and
-// settings are in places: see places.go.
+// settings are in ordinals: see ordinals.go.
 type origin struct {
 	env      env
 	name     string // of the counter
@@ -80,8 +80,8 @@ func originOf(e strategy.Env, bizType seqd.BizType, owner string) (origin, error
 		return origin{}, fmt.Errorf("biz type %s: settings of type %T are not *segment.Settings", bizType.Name, bizType.Settings)
 	}
 	return origin{
-		env:  env{Store: settings.places().store(followed(e)), Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
-		name: bizType.Name, bizType: owner, settings: settings.inPlaces(),
+		env:  env{Store: settings.ordinals().store(followed(e)), Now: e.Now, Log: e.Log, Observer: e.Observer, RedisAway: e.RedisAway},
+		name: bizType.Name, bizType: owner, settings: settings.inOrdinals(),
 	}, nil
 }
 
@@ -234,14 +234,14 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 
 // beginsAt returns the number above which the store would allocate the range of a request now.
 func (o *origin) beginsAt(counter persist.Counter, req persist.Request) int64 {
-	return o.settings.places().begins(counter, req)
+	return o.settings.ordinals().begins(counter, req)
 }
 
-// last returns the highest number, as a place.
-func (o *origin) last() int64 { return o.settings.places().last() }
+// last returns the highest number, as an ordinal.
+func (o *origin) last() int64 { return o.settings.ordinals().last() }
 
-// shown returns the number of a place, for a log.
-func (o *origin) shown(place int64) int64 { return max(0, o.settings.places().number(place)) }
+// shown returns the number of an ordinal, for a log.
+func (o *origin) shown(ordinal int64) int64 { return max(0, o.settings.ordinals().number(ordinal)) }
 
 // tellGap logs and reports why the range of a request, which begins with next, is above a gap. The
 // counter is as it was before.

@@ -3,31 +3,32 @@
 // numbers are skipped, for example after a crash.
 //
 // A [Counter] issues the numbers of one counter (counter.go). They come from a source:
-//   - local, a double buffer in the memory of the node (buffer.go), for an embedded store, and for the
-//     ordering per-node;
-//   - shared, a cursor in Redis, in strict order over all nodes. Package cursor has the state machine
-//     that decides what to do; shared executes its commands (shared.go: callers; sharing.go, batch.go:
-//     takes that callers share; drive.go: commands);
+//   - local, a double buffer in the memory of the node (buffer.go), for an embedded store, and for
+//     the ordering per-node;
+//   - shared, a cursor in Redis, in strict order over all nodes. Package cursor has the state
+//     machine that decides what to do. shared.go serves callers, sharing.go lets them share takes,
+//     and drive.go executes the commands of the machine;
 //   - stored, the store itself, in strict order over all nodes. Package storetake has its state
 //     machine (stored.go; sharing.go).
 //
-// A counter moves from the cursor to the store, or back, if its sequencer epoch says so
-// (following.go). With an increment above 1, sources count in places (places.go).
+// A counter moves from the cursor to the store, or back, if its sequencer epoch says so (moves.go).
+// With an increment above 1, sources count in ordinals (ordinals.go).
 //
 // A family holds many counters (family.go): one for each day, month or year (periodic.go,
-// reopen.go), for each key (keyed.go, first.go), or for each key and period. Past periods are
-// removed by package counters.
+// reopen.go), for each key (keyed.go), or for each key and period. firstrange.go creates the counter
+// of a new key and takes its first range. Past periods are removed by package counters.
 //
 // The function build chooses between a family and a single counter. The function count chooses the
 // source.
 //
-// All ranges are allocated in ranges.go, in the sizes of the step rule in settings.go. Numbers are
-// unique because the store gives each range away once (invariant U1), and each range goes to one
-// place (U2).
+// Ranges are allocated in ranges.go, the first one of a key in firstrange.go, one that a caller issues
+// from later in handout.go, and one for a take from the store in stored.go. settings.go has the step
+// rule. Numbers are unique because the store gives each range away once (invariant U1), and each range
+// goes to one target (U2).
 //
 // # Locks
 //
-// Locks have two ranks. The outer locks are sharing.mu, which guards a machine, and following.mu. A
+// Locks have two ranks. The outer locks are sharing.mu, which guards a machine, and moves.mu. A
 // goroutine locks an outer lock only while it holds no lock. All other locks are inner. A goroutine
 // locks nothing while it holds an inner lock. While a goroutine holds a lock it does not wait, and
 // does not call an observer, the store or Redis. A function that holds the lock of a machine returns

@@ -122,7 +122,7 @@ func (s *Settings) Validate() []seqd.Problem {
 		check(s.Offset >= 0 && s.Offset < max(1, s.Increment), "offset", "%d is outside 0 to %d, which is increment - 1", s.Offset, max(1, s.Increment)-1)
 	}
 	if len(problems) == 0 {
-		p := s.places()
+		p := s.ordinals()
 		check(p.from(s.Start) <= p.last(), "start", "%d leaves no number of increment %d and offset %d", s.Start, s.Increment, s.Offset)
 	}
 	check(s.Ordering == Strict || s.Ordering == PerNode, "ordering", "%q is not one of %q", s.Ordering, []string{Strict, PerNode})
@@ -145,7 +145,7 @@ func (s *Settings) Strict() bool { return s.Ordering == Strict }
 
 // Traits implements [seqd.HasTraits].
 func (s *Settings) Traits() seqd.Traits {
-	p, t := s.places(), s.Settings.Traits()
+	p, t := s.ordinals(), s.Settings.Traits()
 	t.First, t.Last, t.Increment, t.Offset = p.number(p.from(s.Start)), p.number(p.last()), s.Increment, s.Offset
 	if s.Strict() {
 		t.Sequencer = seqd.Sequencer(s.Sequencer)

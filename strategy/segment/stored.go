@@ -335,7 +335,7 @@ func (s *stored) hasRead(counter persist.Counter, err error) {
 	s.setTimer(now)
 	s.mu.Unlock()
 	if moved {
-		s.of.follow(s)
+		s.of.startMove(s)
 	}
 	if refusal != nil && refusal != before {
 		s.env.Log.Error("no numbers", "bizType", s.name, "error", refusal)

@@ -40,7 +40,7 @@
 //
 //   - U1: a range leaves the store once. The store keeps this. The machine names the floor that the
 //     range must begin above ([RuleFloor]).
-//   - U2: a range goes to one place and is offered there once. It is abandoned if it is refused or
+//   - U2: a range goes to one target and is offered there once. It is abandoned if it is refused or
 //     if the outcome is unknown ([RuleAbandonUnknown]).
 //   - U3: Redis is trusted only under the replication ID that the cursor was written under. The
 //     scripts keep this. The machine installs a range only under the gen of the cursor that was

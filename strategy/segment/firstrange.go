@@ -18,7 +18,8 @@ type keyPart struct {
 	by     string      // who has opened the key
 }
 
-// mostRaces is how often a node finds, by turns, that there is no such counter and that there is.
+// mostRaces is how often a node tries again because another node changed the counter
+// meanwhile.
 const mostRaces = 3
 
 // first takes the first range of a key's counter in this process: the smallest step, because
@@ -31,7 +32,7 @@ func (s *ranges) first(ctx context.Context, fresh bool, floor int64) (persist.Ra
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchDeadline)
 	defer cancel()
 	exists := true
-	if !s.env.Store.Shared() { // where to look costs little, and to write in vain as much as to write
+	if !s.env.Store.Shared() { // a read costs little there, and a write in vain as much as any write
 		_, err := s.env.Store.Counters().Read(ctx, s.name)
 		exists = !isNotFound(err) // or the allocation says what is wrong
 	}

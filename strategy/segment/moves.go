@@ -35,21 +35,21 @@ func sequenced(env strategy.Env, o origin) (*Counter, error) {
 	return overEither(o, from), nil
 }
 
-// following lets a counter change its source. It belongs to a counter whose sequencer is `auto`, on
-// a node that has Redis. The counter's sequencer epoch says where it takes numbers: from the store
+// moves lets a counter change its source. It belongs to a counter whose sequencer is `auto`, on a
+// node that has Redis. The counter's sequencer epoch says where it takes numbers: from the store
 // ([stored]) or from a cursor in Redis ([shared]). If the epoch changes, the counter moves to the
 // other one: it opens that, closes the present one, and hands over what that knows. So the numbers
 // of this node keep increasing.
-type following struct {
+type moves struct {
 	mu       lockorder.Outer // guards what follows
 	closed   bool
 	stopping chan struct{} // closed by close; nil before the first move
 	over     chan struct{} // closed when the move under way ends; nil while there is none
 }
 
-// overEither returns a counter that follows the sequencer. It does no I/O.
+// overEither returns a counter that moves to its sequencer. It does no I/O.
 func overEither(o origin, from sharedCursor) *Counter {
-	c := &Counter{ranges: ranges{origin: o}, cursor: from, following: &following{}}
+	c := &Counter{ranges: ranges{origin: o}, cursor: from, moves: &moves{}}
 	c.become(c.successor(nil))
 	return c
 }
@@ -70,7 +70,7 @@ func (s *shared) yields() bool {
 	return s.machine.Yields()
 }
 
-// someOn continues some, which took places from a source until another one had to take its place:
+// someOn continues some, which took ordinals from a source until another one had to take its place:
 // why says so. It waits for the move to that, and takes there what is missing up to the goal.
 func (c *Counter) someOn(ctx context.Context, goal int, seq *seqd.Sequence, from source, why error) error {
 	late := time.NewTimer(c.settings.AcquireTimeout)
@@ -101,10 +101,10 @@ func isMoved(err error) bool {
 // done is a channel that is closed.
 var done = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// follow begins the move from a source whose sequencer has lost the counter, if the counter follows.
-// The caller holds no lock, because following.mu is an outer lock.
-func (c *Counter) follow(from source) {
-	if c.following != nil {
+// startMove begins the move from a source whose sequencer has lost the counter, if the counter can
+// move. The caller holds no lock, because moves.mu is an outer lock.
+func (c *Counter) startMove(from source) {
+	if c.moves != nil {
 		c.move(from)
 	}
 }
@@ -113,7 +113,7 @@ func (c *Counter) follow(from source) {
 // under way or is done. It returns a channel that is closed when the move ends. After Close it
 // returns nil.
 func (c *Counter) move(from source) (over <-chan struct{}) {
-	f := c.following
+	f := c.moves
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -149,7 +149,7 @@ func (c *Counter) moveOn(from source, stopping <-chan struct{}) {
 			c.storeUnknown() // the other source has just read it
 		}
 	}
-	f := c.following
+	f := c.moves
 	f.mu.Lock()
 	late := f.closed && err == nil
 	if !f.closed && err == nil {
@@ -184,7 +184,7 @@ func (c *Counter) openOther(from source, stopping <-chan struct{}) (source, erro
 }
 
 // close ends moves, and waits for the one under way until ctx ends.
-func (f *following) close(ctx context.Context) {
+func (f *moves) close(ctx context.Context) {
 	f.mu.Lock()
 	if f.stopping != nil && !f.closed {
 		close(f.stopping)

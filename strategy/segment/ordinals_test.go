@@ -65,37 +65,37 @@ var orderings = map[string]func(*Settings){
 	"auto":     func(*Settings) {},
 }
 
-// TestPlaces compares the conversion with counting.
-func TestPlaces(t *testing.T) {
+// TestOrdinals compares the conversion with counting.
+func TestOrdinals(t *testing.T) {
 	for increment := int64(1); increment <= 12; increment++ {
 		for offset := range increment {
-			p := (&Settings{Increment: increment, Offset: offset}).places()
-			place := int64(0)
+			p := (&Settings{Increment: increment, Offset: offset}).ordinals()
+			ordinal := int64(0)
 			for n := int64(0); n < 200; n++ {
 				if n > 0 && n%increment == offset {
-					place++
-					if p.number(place) != n {
-						t.Fatalf("%d mod %d: place %d is %d, want %d", offset, increment, place, p.number(place), n)
+					ordinal++
+					if p.number(ordinal) != n {
+						t.Fatalf("%d mod %d: ordinal %d is %d, want %d", offset, increment, ordinal, p.number(ordinal), n)
 					}
 				}
-				if p.upTo(n) != place {
-					t.Fatalf("%d mod %d: %d places up to %d, want %d", offset, increment, p.upTo(n), n, place)
+				if p.upTo(n) != ordinal {
+					t.Fatalf("%d mod %d: %d ordinals up to %d, want %d", offset, increment, p.upTo(n), n, ordinal)
 				}
-				if from := p.from(n + 1); from != place+1 {
-					t.Fatalf("%d mod %d: from %d on it is place %d, want %d", offset, increment, n+1, from, place+1)
+				if from := p.from(n + 1); from != ordinal+1 {
+					t.Fatalf("%d mod %d: from %d on it is ordinal %d, want %d", offset, increment, n+1, from, ordinal+1)
 				}
-				for size := range int64(5) { // so many places are in any range of that size
-					if r := p.rangeOf(persist.Range{First: n + 1, Last: n + p.numbers(size)}); r.Size() != size || r.First != place+1 {
-						t.Fatalf("%d mod %d: %d places from %d on are %+v", offset, increment, size, n+1, r)
+				for size := range int64(5) { // so many ordinals are in any range of that size
+					if r := p.rangeOf(persist.Range{First: n + 1, Last: n + p.numbers(size)}); r.Size() != size || r.First != ordinal+1 {
+						t.Fatalf("%d mod %d: %d ordinals from %d on are %+v", offset, increment, size, n+1, r)
 					}
 				}
 			}
 			last := p.last()
 			if end := p.number(last); end > seqd.MaxNumber || end <= seqd.MaxNumber-increment {
-				t.Fatalf("%d mod %d: the last place %d is %d", offset, increment, last, p.number(last))
+				t.Fatalf("%d mod %d: the last ordinal %d is %d", offset, increment, last, p.number(last))
 			}
 			if n := p.before(last); p.upTo(n) != last || n > seqd.MaxNumber || p.before(0) < 0 || p.upTo(p.before(0)) != 0 || p.upTo(p.before(0)+1) != 1 {
-				t.Fatalf("%d mod %d: %d is before the place after the last", offset, increment, n)
+				t.Fatalf("%d mod %d: %d is before the ordinal after the last", offset, increment, n)
 			}
 		}
 	}
@@ -184,8 +184,8 @@ func someOf(t testing.TB, s *Counter, random *rand.Rand, n int) []int64 {
 }
 
 // TestLikeEveryNumber compares an installation, in every ordering, with one that issues every
-// number: what the one issues is at the places that the other issues, also if nodes stop and start.
-// With Redis it is only in order.
+// number: the one issues the numbers of the ordinals that the other issues, also if nodes stop and
+// start. With Redis it is only in order.
 func TestLikeEveryNumber(t *testing.T) {
 	for name, ordering := range orderings {
 		for offset := range int64(3) {
@@ -212,16 +212,16 @@ func TestLikeEveryNumber(t *testing.T) {
 				}
 				every := issue(func(s *Settings) { s.Start = 34 })
 				got := issue(func(s *Settings) { s.Start = 100 - (3-offset)%3; thirds(offset)(s) })
-				p := (&Settings{Increment: 3, Offset: offset}).places()
-				for i, place := range every {
+				p := (&Settings{Increment: 3, Offset: offset}).ordinals()
+				for i, ordinal := range every {
 					if name == "redis" || name == "auto" { // which range goes to the cursor first is a matter of time
 						if got[i]%3 != offset || got[i] < 100-(3-offset)%3 || i > 0 && got[i] <= got[i-1] {
 							t.Fatalf("%d after %v", got[i], got[:i])
 						}
 						continue
 					}
-					if want := p.number(place); got[i] != want {
-						t.Fatalf("number %d is %d, want %d, which is at place %d", i, got[i], want, place)
+					if want := p.number(ordinal); got[i] != want {
+						t.Fatalf("number %d is %d, want %d, which is at ordinal %d", i, got[i], want, ordinal)
 					}
 				}
 			})
@@ -326,7 +326,7 @@ func TestSpacedHeirs(t *testing.T) {
 		// the store is restored: only the heir knows better
 		must.Do(t, store.Counters().Delete(t.Context(), "order"))
 		must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 10}))
-		p := (&Settings{Increment: increments[1], Offset: increments[1] - 1}).places()
+		p := (&Settings{Increment: increments[1], Offset: increments[1] - 1}).ordinals()
 		gap := int64(DefaultSettings().RestoreGap)
 		if got, want := numbers(t, next, 1)[0], p.number(p.upTo(highest)+gap+1); got != want {
 			t.Errorf("%v: %d after %d, want %d", increments, got, highest, want)
@@ -430,20 +430,20 @@ func TestOffsetProblems(t *testing.T) {
 	}
 }
 
-// Operators see numbers and not places.
+// Operators see numbers and not ordinals.
 func TestArgs(t *testing.T) {
 	settings := Settings{Increment: 3, Offset: 1}
 	args := []any{"first", int64(2), "step", int64(2), "last", int64(4), "above", int64(0), "error", nil}
-	if got, want := fmt.Sprint(settings.places().args(args)), "[first 4 step 2 last 10 above -2 error <nil>]"; got != want {
+	if got, want := fmt.Sprint(settings.ordinals().args(args)), "[first 4 step 2 last 10 above -2 error <nil>]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := (&Settings{Increment: 1}).places().args(args); got[1] != int64(2) {
+	if got := (&Settings{Increment: 1}).ordinals().args(args); got[1] != int64(2) {
 		t.Errorf("got %v", got)
 	}
 }
 
-// A store and a cursor in places pass on what fails, and a list is in places too.
-func TestPlacesPassOnFailures(t *testing.T) {
+// A store and a cursor in ordinals pass on what fails, and a list is in ordinals too.
+func TestOrdinalsPassOnFailures(t *testing.T) {
 	store, redis := newHooked(), &redisModel{down: errDown}
 	s := spacedNode(t, store, redis, &observer{}, func(s *Settings) { thirds(1)(s); s.Sequencer = SequencerRedis })
 	shared := over(s)

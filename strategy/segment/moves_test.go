@@ -19,8 +19,8 @@ import (
 	"github.com/seqd/seqd/strategy"
 )
 
-// newFollower is a node with Redis whose sequencer is auto.
-func newFollower(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) *Counter {
+// newMover is a node with Redis whose sequencer is auto.
+func newMover(t testing.TB, store persist.Store, redis *redisModel, change func(*Settings)) *Counter {
 	t.Helper()
 	settings := usual()
 	if change != nil {
@@ -38,7 +38,7 @@ func newFollower(t testing.TB, store persist.Store, redis *redisModel, change fu
 func TestFollowingFindsTheSequencer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), &redisModel{}
-		f := newFollower(t, store, redis, nil)
+		f := newMover(t, store, redis, nil)
 		last := numbers(t, f, 10)[9]
 		if epoch := counter(t, store).Epoch; len(epoch) != 32 {
 			t.Errorf("the epoch is %q", epoch)
@@ -48,7 +48,7 @@ func TestFollowingFindsTheSequencer(t *testing.T) {
 		s, _ := newStored(t, store, redis.Drop, byStore)
 		last = max(last, numbers(t, s, 1)[0])
 		_ = s.Close(t.Context())
-		f = newFollower(t, store, redis, nil)
+		f = newMover(t, store, redis, nil)
 		redis.change(func(r *redisModel) { r.down = errDown })
 		if got := numbers(t, f, 1)[0]; got != last+1 {
 			t.Errorf("got %d after %d", got, last)
@@ -79,7 +79,7 @@ func TestFollowingOfBothKinds(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 3))
 				store, redis, h := newHooked(), &redisModel{}, ordercheck.New()
 				slow(store, redis, seed)
-				a, b := newFollower(t, store, redis, nil), newFollower(t, store, redis, nil)
+				a, b := newMover(t, store, redis, nil), newMover(t, store, redis, nil)
 				plain, _ := newStored(t, store, nil, nil)
 				var wg sync.WaitGroup
 				for i, s := range []*Counter{a, b, plain} {
@@ -135,7 +135,7 @@ func askOne(t testing.TB, h *ordercheck.Record, s seqd.Strategy, who string) (ok
 func TestFollowingCallersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), &redisModel{}
-		f := newFollower(t, store, redis, nil)
+		f := newMover(t, store, redis, nil)
 		last := numbers(t, f, 10)[9]
 		synctest.Wait()
 		s, _ := newStored(t, store, redis.Drop, byStore)
@@ -184,7 +184,7 @@ func TestFollowingCallersKeepWhatTheyHave(t *testing.T) {
 		t.Run(fmt.Sprint("kind ", k), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, redis := newHooked(), &redisModel{}
-				f := newFollower(t, store, redis, func(s *Settings) { s.Step, s.MaxStep = 10, 10 })
+				f := newMover(t, store, redis, func(s *Settings) { s.Step, s.MaxStep = 10, 10 })
 				last := numbers(t, f, 3)[2]
 				synctest.Wait()
 				taken := false
@@ -218,7 +218,7 @@ func TestFollowingOpensLate(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			store, redis := newHooked(), &redisModel{}
-			f := newFollower(t, store, redis, func(s *Settings) { s.AcquireTimeout = 1500 * time.Millisecond })
+			f := newMover(t, store, redis, func(s *Settings) { s.AcquireTimeout = 1500 * time.Millisecond })
 			numbers(t, f, 10)
 			synctest.Wait()
 			if !f.Idle() || f.Details() != nil {
@@ -228,9 +228,9 @@ func TestFollowingOpensLate(t *testing.T) {
 			last := numbers(t, s, 1)[0]
 			store.change(func(h *hookedStore) {
 				h.before = func(op string) error {
-					f.following.mu.Lock()
-					defer f.following.mu.Unlock()
-					if f.following.stopping != nil && op == "read" {
+					f.moves.mu.Lock()
+					defer f.moves.mu.Unlock()
+					if f.moves.stopping != nil && op == "read" {
 						return errDown
 					}
 					return nil
@@ -267,7 +267,7 @@ func (slowly) Event(seqd.Event) { time.Sleep(time.Second) }
 func TestFollowingClosesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, redis := newHooked(), &redisModel{}
-		f := newFollower(t, store, redis, nil)
+		f := newMover(t, store, redis, nil)
 		last := numbers(t, f, 10)[9]
 		synctest.Wait()
 		s, _ := newStored(t, store, redis.Drop, byStore)

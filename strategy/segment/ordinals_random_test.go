@@ -14,10 +14,10 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// TestPlaceCursor takes from a cursor with many increments in turn, at random: what is taken is
+// TestOrdinalCursor takes from a cursor with many increments in turn, at random: what is taken is
 // never taken again, has the right remainder, is as much as was wanted while there is enough, and
 // the ceil in Redis is never above what was installed.
-func TestPlaceCursor(t *testing.T) {
+func TestOrdinalCursor(t *testing.T) {
 	for seed := range uint64(longtest.Or(200, 20_000)) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		redis, increments := &redisModel{}, []int64{1 + random.Int64N(5), 1 + random.Int64N(70)}
@@ -29,8 +29,8 @@ func TestPlaceCursor(t *testing.T) {
 		allocations, forgotten := make([]allocated, 2), false
 		for step := range 200 {
 			k := step * len(increments) / 200
-			p := (&Settings{Increment: increments[k], Offset: int64(seed) % increments[k]}).places()
-			c := placeCursor{redis, p, &allocations[k]}
+			p := (&Settings{Increment: increments[k], Offset: int64(seed) % increments[k]}).ordinals()
+			c := ordinalCursor{redis, p, &allocations[k]}
 			if gen != "" && random.IntN(3) == 0 {
 				size := 1 + random.Int64N(20)
 				from := store + 1
@@ -68,9 +68,9 @@ func TestPlaceCursor(t *testing.T) {
 			var got int64
 			for _, r := range taken.Runs {
 				got += r.Size()
-				for place := r.First; place <= r.Last; place++ {
-					n := p.number(place)
-					if seen[n] || n > store || place > taken.Ceil {
+				for ordinal := r.First; ordinal <= r.Last; ordinal++ {
+					n := p.number(ordinal)
+					if seen[n] || n > store || ordinal > taken.Ceil {
 						t.Fatalf("seed %d: %d is taken again, or above %d or %d", seed, n, store, p.number(taken.Ceil))
 					}
 					seen[n] = true
@@ -92,21 +92,21 @@ func TestPlaceCursor(t *testing.T) {
 	}
 }
 
-// TestPlaceCounters runs operations at random on a counter in places and on its model: how many
-// places were given away.
-func TestPlaceCounters(t *testing.T) {
+// TestOrdinalCounters runs operations at random on a counter in ordinals and on its model: how many
+// ordinals were given away.
+func TestOrdinalCounters(t *testing.T) {
 	for seed := range uint64(longtest.Or(300, 20_000)) {
 		random := rand.New(rand.NewPCG(seed, 18))
 		increment := 1 + random.Int64N(9)
 		settings := Settings{Increment: increment, Offset: random.Int64N(increment)}
-		p, raw := settings.places(), memory.New(time.Now)
-		counters := placeStore{raw, p, &allocated{}}.Counters()
-		model := random.Int64N(3) * random.Int64N(50) // the highest place that is gone
+		p, raw := settings.ordinals(), memory.New(time.Now)
+		counters := ordinalStore{raw, p, &allocated{}}.Counters()
+		model := random.Int64N(3) * random.Int64N(50) // the highest ordinal that is gone
 		// what is given back is from first on, and nobody has raised the counter since
 		first, raised := int64(1), false
 		must.Do(t, counters.Create(t.Context(), persist.Counter{BizTag: "order", Max: model, Step: 7}))
 		if c, err := raw.Counters().Read(t.Context(), "order"); err != nil || c.Max != p.number(model+1)-1 {
-			t.Fatalf("%d mod %d: place %d is gone at %d, %v", settings.Offset, increment, model, c.Max, err)
+			t.Fatalf("%d mod %d: ordinal %d is gone at %d, %v", settings.Offset, increment, model, c.Max, err)
 		}
 		for range 60 {
 			switch random.IntN(5) {
@@ -160,25 +160,25 @@ func TestPlaceCounters(t *testing.T) {
 
 // Near the end of all numbers, nodes with any increments take what is left and give it back: no
 // number is taken twice, and the last one of an increment is issued.
-func TestPlacesAtTheEnd(t *testing.T) {
+func TestOrdinalsAtTheEnd(t *testing.T) {
 	for seed := range uint64(longtest.Or(2000, 50_000)) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		store := memory.New(time.Now)
 		ctx, taken := t.Context(), make(map[int64]bool)
 		must.Do(t, store.Counters().Create(ctx, persist.Counter{BizTag: "order", Step: 1, Max: seqd.MaxNumber - random.Int64N(60)}))
-		nodes := make([]placeCounters, 2)
+		nodes := make([]ordinalCounters, 2)
 		for i := range nodes {
 			increment := 2 + random.Int64N(6)
-			nodes[i] = placeCounters{store.Counters(), (&Settings{Increment: increment, Offset: random.Int64N(increment)}).places(), &allocated{}}
+			nodes[i] = ordinalCounters{store.Counters(), (&Settings{Increment: increment, Offset: random.Int64N(increment)}).ordinals(), &allocated{}}
 		}
 		for range 40 {
 			c := nodes[random.IntN(len(nodes))]
 			before := must.Get(c.Read(ctx, "order"))(t)
-			left := c.places.last() - before.Max
+			left := c.ordinals.last() - before.Max
 			size := 1 + random.Int64N(5)
 			r, err := c.Allocate(ctx, persist.Request{BizTag: "order", Size: size})
 			if exhausted := errors.Is(err, persist.ErrExhausted); exhausted != (left < size) || err == nil && r.Size() != size {
-				t.Fatalf("seed %d: %d of %d places are %+v, %v", seed, size, left, r, err)
+				t.Fatalf("seed %d: %d of %d ordinals are %+v, %v", seed, size, left, r, err)
 			}
 			if err != nil {
 				continue
@@ -189,8 +189,8 @@ func TestPlacesAtTheEnd(t *testing.T) {
 				given, err = c.GiveBack(ctx, "order", back)
 			}
 			must.Do(t, err)
-			for place := r.First; place <= r.Last && !(given && place >= back.First); place++ {
-				n := c.places.number(place)
+			for ordinal := r.First; ordinal <= r.Last && !(given && ordinal >= back.First); ordinal++ {
+				n := c.ordinals.number(ordinal)
 				if taken[n] || n > seqd.MaxNumber {
 					t.Fatalf("seed %d: %d is taken again", seed, n)
 				}
