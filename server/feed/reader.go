@@ -46,18 +46,18 @@ func (r *reader) read(ctx context.Context, subjects []subject) (left []subject, 
 	for _, s := range subjects {
 		pending[s] = true
 	}
-	slots, ended := make(chan struct{}, parallelReads), make(chan outcome, len(subjects))
+	busy, ended := make(chan struct{}, parallelReads), make(chan outcome, len(subjects))
 	var failed []error
 	for next, done := 0, 0; done < len(subjects); {
 		var free chan struct{}
 		if next < len(subjects) {
-			free = slots
+			free = busy
 		}
 		select {
 		case free <- struct{}{}:
 			s := subjects[next]
 			next++
-			r.start(ctx, s, func(left []subject, err error) { <-slots; ended <- outcome{s, left, err} })
+			r.start(ctx, s, func(left []subject, err error) { <-busy; ended <- outcome{s, left, err} })
 		case o := <-ended:
 			done++
 			delete(pending, o.subject)

@@ -56,11 +56,11 @@ func (s *Set[C]) closeAll(ctx context.Context, all []*Entry[C]) error {
 		total  int
 		wg     sync.WaitGroup
 	)
-	slots := make(chan struct{}, parallel)
+	busy := make(chan struct{}, parallel)
 	for _, e := range all {
-		slots <- struct{}{}
+		busy <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-busy }()
 			if err := s.shut(ctx, e); err != nil {
 				mu.Lock()
 				defer mu.Unlock()

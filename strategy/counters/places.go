@@ -111,12 +111,12 @@ func (p *Places) read(ctx context.Context) (persist.Counter, error) {
 // Take's caller calls Spare if it has not created the counter, and Doubt if it does not know. by is
 // who asks for the key: see [Places.Check].
 func (p *Places) Take(ctx context.Context, by string) (Place, error) {
-	place, err := p.claim(by)
+	place, err := p.countNew(by)
 	if err != nil {
 		return place, err
 	}
 	if err = p.take(ctx); err != nil {
-		p.unclaim(place)
+		p.uncountNew(place)
 	}
 	return place, err
 }
@@ -225,7 +225,7 @@ func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 // Spare takes back the place of a key whose counter another node has created, or that got none.
 // Another key gets it, or the store does in the background.
 func (p *Places) Spare(place Place) {
-	p.unclaim(place)
+	p.uncountNew(place)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keep(1)

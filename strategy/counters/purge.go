@@ -259,7 +259,7 @@ func (p *Purger) removeBefore(ctx context.Context, keep seqd.Period, names iter.
 		removed, err = removed+n, cmp.Or(err, failed)
 		return err == nil
 	}
-	slots := make(chan struct{}, purgeParallel)
+	busy := make(chan struct{}, purgeParallel)
 	for counter, failed := range names {
 		if of, ok := p.periodOf(counter); failed == nil && (!ok || of >= keep) {
 			continue
@@ -270,9 +270,9 @@ func (p *Purger) removeBefore(ctx context.Context, keep seqd.Period, names iter.
 		if !done(0, failed) {
 			break
 		}
-		slots <- struct{}{}
+		busy <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-busy }()
 			done(p.remove(ctx, counter, forget))
 		})
 	}

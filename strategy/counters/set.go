@@ -71,7 +71,7 @@ type Set[C any] struct {
 	count atomic.Int64 // counters that are open
 
 	endOpening context.CancelFunc // nil if Options.Context was given
-	slots      chan struct{}      // one for each counter that is being opened or closed
+	busy       chan struct{}      // one for each counter that is being opened or closed
 
 	mu   lockorder.Inner // guards what follows
 	open []*Entry[C]     // open counters, in no order
@@ -85,12 +85,12 @@ type Set[C any] struct {
 
 // parallel is how many counters are opened and closed at once. The store merges what comes
 // together, so more of them need fewer syncs. A counter that is opened waits for its turn, and
-// keeps it until the one that had to make room is closed: so no more than that are closed late.
+// keeps the turn until the counter that makes room is closed. So at most parallel closes are pending.
 const parallel = 256
 
 // NewSet returns a set without counters.
 func NewSet[C any](o Options[C]) *Set[C] {
-	s := &Set[C]{o: o, slots: make(chan struct{}, parallel)}
+	s := &Set[C]{o: o, busy: make(chan struct{}, parallel)}
 	if o.Context == nil {
 		s.o.Context, s.endOpening = context.WithCancel(context.Background())
 	}
@@ -253,8 +253,8 @@ func (s *Set[C]) leave(e *Entry[C]) {
 
 // begin opens a counter, and closes others that have to make room.
 func (s *Set[C]) begin(e *Entry[C]) {
-	s.slots <- struct{}{}
-	defer func() { <-s.slots }()
+	s.busy <- struct{}{}
+	defer func() { <-s.busy }()
 	ctx, cancel := context.WithTimeout(s.o.Context, s.o.Timeout)
 	counter, err := s.o.Open(ctx, e.name, e.by)
 	cancel()
@@ -357,9 +357,9 @@ func (s *Set[C]) idle(since uint64) (idle []*Entry[C], more bool) {
 func (s *Set[C]) finishAll(all []*Entry[C]) {
 	var wg sync.WaitGroup
 	for _, e := range all {
-		s.slots <- struct{}{}
+		s.busy <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-s.slots }()
+			defer func() { <-s.busy }()
 			s.finish(e)
 		})
 	}
@@ -375,8 +375,8 @@ func (s *Set[C]) Forget(name Name) {
 		return
 	}
 	s.work.Go(func() {
-		s.slots <- struct{}{}
-		defer func() { <-s.slots }()
+		s.busy <- struct{}{}
+		defer func() { <-s.busy }()
 		s.finish(e)
 	})
 }

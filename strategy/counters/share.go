@@ -97,8 +97,8 @@ func (p *Places) refusal(s *share, today int64) error {
 	}
 }
 
-// claim notes that a caller creates a key, unless it may not.
-func (p *Places) claim(by string) (Place, error) {
+// countNew notes that a caller creates a key, unless it may not.
+func (p *Places) countNew(by string) (Place, error) {
 	if p.c.MostNew == 0 {
 		return Place{}, nil
 	}
@@ -113,9 +113,9 @@ func (p *Places) claim(by string) (Place, error) {
 	return Place{by, today}, nil
 }
 
-// unclaim notes that a caller has not created the key of claim. If that was on another day, it does
-// not matter any more.
-func (p *Places) unclaim(place Place) {
+// uncountNew takes back what countNew noted, because the key was not created. If that was on another
+// day, it does not matter any more.
+func (p *Places) uncountNew(place Place) {
 	if p.c.MostNew == 0 {
 		return
 	}
