@@ -40,7 +40,7 @@ func (s *Settings) Validate() (list []seqd.Problem) {
 }
 
 // Place implements [driver.Settings].
-func (s *Settings) Place() string { return "the database " + s.Database + " at " + placeOf(s.URI) }
+func (s *Settings) Place() string { return "the database " + s.Database + " at " + serverOf(s.URI) }
 
 // Open implements [driver.Settings].
 func (s *Settings) Open(ctx context.Context, how driver.How) (persist.Store, error) {

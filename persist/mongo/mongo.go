@@ -69,9 +69,9 @@ func CheckURI(uri string) error {
 	return err
 }
 
-// placeOf returns the addresses that a URI names, "" if it cannot be read. It does not use the
+// serverOf returns the addresses that a URI names, "" if it cannot be read. It does not use the
 // network.
-func placeOf(uri string) string {
+func serverOf(uri string) string {
 	if CheckURI(uri) != nil {
 		return ""
 	}

@@ -28,7 +28,7 @@ func (s *Settings) Validate() []seqd.Problem { return s.Check("dsn", checkDSN(s.
 
 // Place implements [driver.Settings].
 func (s *Settings) Place() string {
-	addrs, database := placeOf(s.DSN)
+	addrs, database := serverOf(s.DSN)
 	return "the database " + database + " at " + addrs
 }
 

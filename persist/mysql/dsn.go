@@ -85,9 +85,9 @@ func twice(dsn string) bool {
 	return false
 }
 
-// placeOf returns the address of the server that a data source name names, and the database; both
+// serverOf returns the address of the server that a data source name names, and the database; both
 // are "" if it cannot be read.
-func placeOf(dsn string) (addr, database string) {
+func serverOf(dsn string) (addr, database string) {
 	cfg, err := parseDSN(dsn)
 	if err != nil {
 		return "", ""

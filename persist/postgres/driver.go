@@ -28,7 +28,7 @@ func (s *Settings) Validate() []seqd.Problem { return s.Check("url", CheckURL(s.
 
 // Place implements [driver.Settings].
 func (s *Settings) Place() string {
-	addrs, database := placeOf(s.URL)
+	addrs, database := serverOf(s.URL)
 	return "the database " + database + " at " + addrs
 }
 

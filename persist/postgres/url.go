@@ -95,9 +95,9 @@ func twice(text string) bool {
 	return false
 }
 
-// placeOf returns the addresses of the servers that a connection string names, and the database;
+// serverOf returns the addresses of the servers that a connection string names, and the database;
 // both are "" if it cannot be read.
-func placeOf(text string) (addrs, database string) {
+func serverOf(text string) (addrs, database string) {
 	parsed, err := parseURL(text)
 	if err != nil {
 		return "", ""

@@ -49,10 +49,10 @@ type shared struct {
 	down   bool       // the last request was answered by standIn
 }
 
-func newShared(env plugin.Env, bizType string, place int, settings Settings) *shared {
+func newShared(env plugin.Env, bizType string, index int, settings Settings) *shared {
 	return &shared{
 		client: env.Redis, away: env.RedisAway, cluster: env.Cluster,
-		prefix: env.RedisPrefix + "{" + bizType + "}:limit:" + strconv.Itoa(place) + ":",
+		prefix: env.RedisPrefix + "{" + bizType + "}:limit:" + strconv.Itoa(index) + ":",
 		rate:   strconv.FormatFloat(settings.Rate, 'g', -1, 64), size: strconv.FormatInt(settings.size(), 10),
 		standIn: newLocal(settings, env.Now), now: env.Now, log: env.Log.With("bizType", bizType, "plugin", name),
 	}

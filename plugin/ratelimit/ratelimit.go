@@ -46,13 +46,13 @@ func newPlugin(env plugin.Env, bizType seqd.BizType, binding seqd.PluginBinding)
 		if env.Redis == nil {
 			return nil, fmt.Errorf("scope %s needs Redis", Cluster)
 		}
-		return &Limiter{settings: *settings, buckets: newShared(env, bizType.Name, place(bizType, binding), *settings)}, nil
+		return &Limiter{settings: *settings, buckets: newShared(env, bizType.Name, indexOf(bizType, binding), *settings)}, nil
 	}
 	return New(*settings, env.Now), nil
 }
 
-// place returns the index of a binding among the rate limits of its biz type.
-func place(bizType seqd.BizType, binding seqd.PluginBinding) (n int) {
+// indexOf returns the index of a binding among the rate limits of its biz type.
+func indexOf(bizType seqd.BizType, binding seqd.PluginBinding) (n int) {
 	at := slices.IndexFunc(bizType.Plugins, func(b seqd.PluginBinding) bool { return b.Settings == binding.Settings })
 	for _, b := range bizType.Plugins[:max(at, 0)] {
 		if b.Name == name {

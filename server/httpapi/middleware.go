@@ -19,7 +19,7 @@ type middleware struct {
 	access   accessLog
 	audit    auditLog
 	limits   limits
-	places   *places
+	inFlight *inFlightLimits
 	errors   *errorWriter
 	extras   *extras
 	noPlace  *busyReply
@@ -31,10 +31,10 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 	tracing, extras := &tracing{opts.Tracer}, newExtras(opts.Extra)
 	return &middleware{
 		gate: g, tracing: tracing,
-		access: accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},
-		audit:  auditLog{opts.Audit, opts.Proxies},
-		limits: limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
-		places: newPlaces(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
+		access:   accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},
+		audit:    auditLog{opts.Audit, opts.Proxies},
+		limits:   limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
+		inFlight: newInFlightLimits(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
 		extras: extras, encrypted: opts.TLS,
 		noPlace: newBusyReply(gate.NewEpisodes("requests were refused: so many connections are open that only probes are answered on new ones", g.Log), gate.NoPlace()),
 	}
@@ -51,7 +51,7 @@ var (
 // access log. A request counts as in flight only once its body has arrived. Otherwise a client that
 // sends its body byte by byte would take a place.
 func (m *middleware) around(c *gin.Context) {
-	id, places, place := idOf(c.Request, m.gate.IDs), m.places.of(c), placeOf(c.Request)
+	id, limit, place := idOf(c.Request, m.gate.IDs), m.inFlight.of(c), placeOf(c.Request)
 	header := c.Writer.Header()
 	header["X-Request-Id"], header["X-Content-Type-Options"] = id, noSniff
 	if m.encrypted {
@@ -64,7 +64,7 @@ func (m *middleware) around(c *gin.Context) {
 		defer m.counters.count(c)
 	}
 	// probes and scrapes are frequent and say nothing about issuing, so they are not traced
-	if m.tracing.tracer != nil && places == m.places.requests {
+	if m.tracing.tracer != nil && limit == m.inFlight.requests {
 		if span := m.tracing.begin(c); span != nil {
 			defer endSpan(c, span, id[0])
 		}
@@ -96,16 +96,16 @@ func (m *middleware) around(c *gin.Context) {
 		c.AbortWithStatus(http.StatusServiceUnavailable)
 		return
 	}
-	if place.Spare() && places != nil {
+	if place.Spare() && limit != nil {
 		m.errors.refuse(c, m.noPlace)
 		return
 	}
-	if places != nil {
-		if !places.Enter() {
-			m.errors.refuse(c, places.busy)
+	if limit != nil {
+		if !limit.Enter() {
+			m.errors.refuse(c, limit.busy)
 			return
 		}
-		defer places.Leave()
+		defer limit.Leave()
 	}
 	c.Next()
 	if !audit && m.gate.Guard != nil && m.extras.of(c) != nil { // it has checked the token itself

@@ -108,8 +108,8 @@ func (f *busyReply) count(c *gin.Context) {
 	}
 }
 
-// places are the limits of requests.
-type places struct {
+// inFlightLimits are the limits of how many requests are answered at once.
+type inFlightLimits struct {
 	requests *inFlight
 	scrapes  *inFlight // of /metrics; nil without metrics
 }
@@ -124,8 +124,8 @@ func newInFlight(p *gate.Places) *inFlight {
 	return &inFlight{Places: p, busy: newBusyReply(p.Refused, p.Refusal())}
 }
 
-func newPlaces(g *gate.Gate, opts Options) *places {
-	p := &places{requests: newInFlight(g.Requests)}
+func newInFlightLimits(g *gate.Gate, opts Options) *inFlightLimits {
+	p := &inFlightLimits{requests: newInFlight(g.Requests)}
 	if opts.Metrics != nil {
 		p.scrapes = newInFlight(gate.NewPlaces(mostScrapes, "the most requests for metrics", g.Log))
 	}
@@ -136,7 +136,7 @@ func newPlaces(g *gate.Gate, opts Options) *places {
 // orchestrators must be answered under overload too: otherwise the process would be killed, and its
 // load would fall on the others. Scrapes of Prometheus must be answered as well, because they show
 // the overload. They have places of their own, so that they cannot be used to exceed the limit.
-func (p *places) of(c *gin.Context) *inFlight {
+func (p *inFlightLimits) of(c *gin.Context) *inFlight {
 	switch c.FullPath() {
 	case "/healthz", "/readyz":
 		return nil

@@ -49,7 +49,7 @@ func (m *Metrics) collectState(to chan<- prometheus.Metric, s Source) {
 		l.conclude()
 	}
 	if s.Handlers != nil {
-		s.Handlers(func(handler string, v seqd.Measurement) { l.beside("", l.place(l.handlers, handler), v) })
+		s.Handlers(func(handler string, v seqd.Measurement) { l.beside("", l.labelOf(l.handlers, handler), v) })
 	}
 }
 
@@ -142,7 +142,7 @@ func (l *look) told(bizType, plugin string, v seqd.Measurement) {
 	}
 	switch {
 	case registries[v.Gauge] != nil:
-		l.put(registries[v.Gauge], v.Value, l.place(l.registries, v.Of), "")
+		l.put(registries[v.Gauge], v.Value, l.labelOf(l.registries, v.Of), "")
 	case v.Gauge == seqd.GaugeLimit:
 		l.subject.limits[plugin] = v.Value
 	case besides[v.Gauge] != nil:
@@ -159,9 +159,9 @@ func (l *look) beside(label, plugin string, v seqd.Measurement) {
 	}
 }
 
-// place returns the label of a registry or a handler. As many have their own as biz types may have,
+// labelOf returns the label of a registry or a handler. As many have their own as biz types may have,
 // but at least one.
-func (l *look) place(known map[string]bool, name string) string {
+func (l *look) labelOf(known map[string]bool, name string) string {
 	name = strings.ToValidUTF8(name, "?")
 	if !known[name] {
 		if len(known) >= max(1, l.opts.MaxBizTypes) {

@@ -47,7 +47,7 @@ type binding struct {
 type shared struct {
 	seqd.RejectedHandler
 	users int // biz types
-	place int // among the handlers of its name, from 1 on
+	index int // among the handlers of its name, from 1 on
 }
 
 // New returns Handlers without any.
@@ -94,26 +94,26 @@ func (h *Handlers) use(b seqd.RejectedBinding) (seqd.RejectedHandler, error) {
 		if h.made == nil { // closed
 			h.made = make(map[binding]*shared)
 		}
-		known = &shared{RejectedHandler: made, place: h.place(b.Name)}
+		known = &shared{RejectedHandler: made, index: h.freeIndex(b.Name)}
 		h.made[key] = known
 	}
 	known.users++
 	return known.RejectedHandler, nil
 }
 
-// place returns the first place that no handler of a name has. mu is held.
-func (h *Handlers) place(name string) int {
+// freeIndex returns the first index that no handler of a name has. mu is held.
+func (h *Handlers) freeIndex(name string) int {
 	taken := make(map[int]bool)
 	for key, known := range h.made {
 		if key.name == name {
-			taken[known.place] = true
+			taken[known.index] = true
 		}
 	}
-	place := 1
-	for taken[place] {
-		place++
+	index := 1
+	for taken[index] {
+		index++
 	}
-	return place
+	return index
 }
 
 // Release ends the use of the handlers of a biz type. Handlers that nobody uses any more are closed
@@ -143,8 +143,8 @@ func (h *Handlers) closeUnused(name string, unused *shared) {
 	}
 }
 
-// Measure tells what the handlers in use measure. A handler is named by its name and its place
-// among the handlers of that name, such as webhook:1. The place of a handler that is gone goes to
+// Measure tells what the handlers in use measure. A handler is named by its name and its index
+// among the handlers of that name, such as webhook:1. The index of a handler that is gone goes to
 // the next new one.
 func (h *Handlers) Measure(tell func(handler string, m seqd.Measurement)) {
 	h.mu.Lock()
@@ -152,7 +152,7 @@ func (h *Handlers) Measure(tell func(handler string, m seqd.Measurement)) {
 	h.mu.Unlock()
 	for key, known := range made {
 		if m, ok := known.RejectedHandler.(seqd.Measurer); ok {
-			handler := fmt.Sprintf("%s:%d", key.name, known.place)
+			handler := fmt.Sprintf("%s:%d", key.name, known.index)
 			if err := measure(m, func(value seqd.Measurement) { tell(handler, value) }); err != nil {
 				h.opts.Log.Error("a rejection handler cannot be measured", "handler", handler, "error", err)
 			}
