@@ -21,7 +21,7 @@ type settled struct {
 	upTo   atomic.Int64 // the ID of the last transaction that readers may see
 	synced atomic.Int64 // the ID of the last one that is on disk
 
-	mu    sync.Mutex
+	mu    sync.Mutex    // guards ended, and raises of upTo
 	ended chan struct{} // closed when the batch under way has ended; nil if none is
 }
 

@@ -90,7 +90,7 @@ func (s *Store) Close() error {
 
 // lock lets one operation through at a time, and none after close.
 type lock struct {
-	mu     sync.Mutex
+	mu     sync.Mutex // guards closed, and what the operation uses
 	closed bool
 }
 

@@ -19,8 +19,8 @@ type limiter struct {
 	first bool
 	// most is how many attempts there are with the first ones; 0 is no limit.
 	most     int
-	mu       sync.Mutex
-	attempts []attempt // of the last minute, the oldest first
+	mu       sync.Mutex // guards attempts
+	attempts []attempt  // of the last minute, the oldest first
 }
 
 type attempt struct {

@@ -38,7 +38,7 @@ type sessions struct {
 	// exist.
 	strangers *limiter
 
-	mu     sync.Mutex
+	mu     sync.Mutex      // guards what follows
 	seen   map[string]seen // by key
 	ends   int             // how many sessions ended by a sign-out here
 	failed time.Time       // when the store last did not answer

@@ -16,7 +16,7 @@ type clocksCheck struct{ d *Doctor }
 
 // clocks are the clocks of the servers that answered. It is safe for concurrent use.
 type clocks struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards list
 	list []clock
 }
 

@@ -60,7 +60,7 @@ type Section struct {
 
 // findings collects the findings of a check. It is safe for concurrent use.
 type findings struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // guards list
 	list []Finding
 }
 

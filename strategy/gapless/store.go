@@ -27,7 +27,7 @@ type documents struct {
 // it stood still after it was raised: so nothing is refused before the fence was read anew
 // ([ledger.Command].Anew).
 type fence struct {
-	mu    lockorder.Inner
+	mu    lockorder.Inner // guards what follows
 	last  persist.Fence
 	known bool
 }

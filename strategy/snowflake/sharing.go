@@ -16,8 +16,8 @@ type holderKey struct {
 
 // registered is the holders, and how many strategies use each.
 type registered struct {
-	sync.Mutex
-	of map[holderKey]*sharedHolder
+	sync.Mutex // guards of
+	of         map[holderKey]*sharedHolder
 }
 
 // holders are the holders of this process.
