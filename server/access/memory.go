@@ -8,12 +8,11 @@ import (
 
 // memory is what a process knows of the tokens. It is safe for concurrent use.
 //
-// Nothing is asked of the store under its lock, so a store that is slow, and whoever makes this
-// process read it, delays no change. An older reading never overwrites a newer one nevertheless:
-// whoever reads the store, or writes to it, calls begin before, and settle after that. If memory
-// has moved for the same token in between, settle does nothing, because nobody knows which of the
-// two is newer. Then the store is read again: what it says after memory has moved is not older than
-// memory.
+// No caller asks the store under its lock, so a slow store delays no change. Nevertheless an older
+// reading never overwrites a newer one. A caller that reads the store, or writes to it, calls begin
+// before, and settle after that. If memory has moved for the same token in between, settle does
+// nothing, because nobody knows which of the two is newer. Then the caller reads the store again: what
+// it reads after memory has moved is not older than memory.
 type memory struct {
 	known atomic.Pointer[set]
 

@@ -26,8 +26,8 @@ type residents struct {
 }
 
 const (
-	// parallelCloses bounds how many biz types are dropped at once. Whoever fetches another one
-	// waits for it, so there are no more than that many too many.
+	// parallelCloses bounds how many biz types are dropped at once. A fetch that has to make room
+	// waits for its turn, so at most parallelCloses drops are pending.
 	parallelCloses = 64
 	// mostLooks is how many biz types are looked at to find one that is idle.
 	mostLooks = 16

@@ -18,9 +18,9 @@ import (
 	"github.com/seqd/seqd/server/logging"
 )
 
-// A cluster keeps its answers in one place, its home: a Redis, or the store. Nodes that kept them in
-// two would answer a repeated request twice. So each Redis gets an ID, in a key that does not expire,
-// and a document of the store names the place that counts: docs/adr/0065-the-store-names-the-redis.md.
+// A cluster keeps its answers in one home: a Redis, or the store. Nodes that kept them in two would
+// answer a repeated request twice. So each Redis gets an ID, in a key that does not expire, and a
+// document of the store names the home that counts: docs/adr/0065-the-store-names-the-redis.md.
 
 const (
 	// homeKind is the kind of the document, and homeKey its key.
@@ -47,7 +47,7 @@ var errHomeUnknown = errors.New("it is not known yet where this cluster keeps it
 // Home says whether a node keeps its answers where its cluster does. It is safe for concurrent use.
 type Home struct {
 	documents persist.Documents
-	// id returns the ID of the place where this node keeps answers. It gives a Redis one if it has none.
+	// id returns the ID of the home where this node keeps answers. It gives a Redis one if it has none.
 	id  func(context.Context) (string, error)
 	now func() time.Time
 	// refused is the code of a request with a key while answers must not be kept.
@@ -190,8 +190,9 @@ func (h *Home) Look(ctx context.Context) {
 	h.cause = cause
 }
 
-// compare compares the place with the one that counts. The revision of the document is the sign that
-// somebody uses that one: whoever does writes it, unless somebody else has done so since the last look.
+// compare compares the home of this node with the one that the store names. A new revision of the
+// document shows that a node uses the named home: such a node writes the document at each look, unless
+// another one has written it since.
 func (h *Home) compare(ctx context.Context) (cause, err error) {
 	doc, err := h.documents.Read(ctx, homeKind, homeKey)
 	missing := errors.Is(err, persist.ErrNotFound)
