@@ -142,9 +142,9 @@ const voidForm = (it, query, ctx, done) => {
 };
 
 /** Shows the tab Account of a biz type. */
-export const showAccount = (slot, it, ctx) => {
+export const showAccount = (pane, it, ctx) => {
   const { select, form, missing } = selection(it, "account", ctx);
-  put(slot, form, missing);
+  put(pane, form, missing);
   if (missing) return;
   const body = h("div");
   const trouble = h("div");
@@ -157,7 +157,7 @@ export const showAccount = (slot, it, ctx) => {
     return h("div", { class: "stack" }, total, gaps);
   }, { keep });
   const refresh = () => show(true);
-  slot.append(
+  pane.append(
     section("Account", {
       lead: "What became of each number.",
       actions: [button("Refresh", { click: refresh }),

@@ -18,7 +18,7 @@ import {
 import { meaning, rate, sentence, time } from "./words.js";
 
 /**
- * The tabs: name in the address, title, show(slot, it, ctx), and which biz types have it. A new one
+ * The tabs: name in the address, title, show(pane, it, ctx), and which biz types have it. A new one
  * needs a line here and its module.
  */
 const allTabs = [
@@ -43,16 +43,16 @@ export async function show(main, { parts: [name, tab], query }, ctx) {
     const its = allTabs.filter(([, , , has]) => has(it));
     const found = tab ? its.find(([id]) => id === tab) : its[0];
     const [current, , showTab] = found ?? ["", "", showNothing];
-    const slot = h("div", { class: "tab" });
+    const pane = h("div", { class: "tab" });
     put(lead, it.known && [status(...(it.enabled ? ["good", "enabled"] : ["off", "disabled"])),
       ` · ${it.strategy} · version ${it.version}`]);
     put(actions, current === "overview" && actionsOf(it, ctx));
-    showTab(slot, it, ctx);
+    showTab(pane, it, ctx);
     return [
       it.known || notice("info", `${ctx.why("read")} You can only take and parse numbers.`),
       tabs(`Pages of ${name}`, its.map(([id, text]) => ({ name: id, text, href: hash(name, id) })),
         current),
-      slot,
+      pane,
     ];
   };
   await fill(body, () => readBizType(name, query, ctx), render, { signal: ctx.signal });
@@ -94,8 +94,8 @@ const nothing = (name) => empty(`There is no biz type ${name}.`,
   h("p", "It may be deleted, or so new that this node does not know it yet."),
   h("p", linkButton("All biz types", "#/biz-types")));
 
-function showNothing(slot) {
-  put(slot, empty("There is no such page.", h("p", "Account and Reservations need the strategy "
+function showNothing(pane) {
+  put(pane, empty("There is no such page.", h("p", "Account and Reservations need the strategy "
     + "gapless, Keys the setting keyed, and History and Stats the plugins history and stats.")));
 }
 
@@ -110,11 +110,11 @@ function actionsOf(it, ctx) {
 }
 
 /** Shows the tab Overview: the state of the biz type, its figures, and what it is. */
-function showOverview(slot, it, ctx) {
+function showOverview(pane, it, ctx) {
   const changed = h("div", { role: "status" });
   const state = h("div");
   const figures = h("div");
-  put(slot, changed, section("State", {}, state, figures), section("What it is", {}, terms([
+  put(pane, changed, section("State", {}, state, figures), section("What it is", {}, terms([
     ...describe(it.strategy, it.get, it.plugins),
     ["Changed", [time(it.updatedAt, "full"), ", ", time(it.updatedAt, "ago")]],
     ["Source", it.source === "config" ? "The configuration." : "The API or this console."],

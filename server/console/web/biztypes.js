@@ -22,12 +22,12 @@ export async function show(main, { query }, ctx) {
   }
   const list = {
     ctx, match: query.get("match") ?? "", after: query.get("after") ?? "", earlier: [], stop: null,
-    slot: h("div", busy()), said: h("p", { class: "soft", role: "status" }),
+    pane: h("div", busy()), said: h("p", { class: "soft", role: "status" }),
   };
   put(main, page("Biz types", {
     actions: ctx.may("admin") ? linkButton("New biz type", "#/new", { kind: "primary" })
       : button("New biz type", { why: ctx.why("admin") }),
-  }, h("div", { class: "list-head" }, searchField(list).element, list.said), list.slot));
+  }, h("div", { class: "list-head" }, searchField(list).element, list.said), list.pane));
   ctx.onLeave(() => list.stop?.abort());
   await showPage(list);
 }
@@ -63,7 +63,7 @@ function showPage(list) {
   list.stop = new AbortController();
   const { signal } = list.stop;
   put(list.said);
-  return fill(list.slot, () => Promise.all([search(list, signal), findTroubles(signal)]),
+  return fill(list.pane, () => Promise.all([search(list, signal), findTroubles(signal)]),
     ([found, troubles]) => render(list, found, troubles), { keep: true, signal });
 }
 
@@ -92,7 +92,7 @@ function render(list, { rows, next }, troubles) {
   const { match, after, earlier } = list;
   const to = async (where) => {
     await turn(list, where);
-    list.slot.querySelector(".wide")?.focus();
+    list.pane.querySelector(".wide")?.focus();
     scrollTo(0, 0);
   };
   put(list.said, count(rows.length, "biz type"),

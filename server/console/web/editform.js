@@ -31,7 +31,7 @@ function rich(text = "") {
 /** Returns the place for problems and warnings that concern no single field. */
 function spot(fields, key, input) {
   const [problem, warning] = ["problem", "warning"].map((kind) => h("p", { class: `field-${kind}` }));
-  const say = (slot, kind) => (text) => put(slot, text && [sign(kind), h("span", text)]);
+  const say = (pane, kind) => (text) => put(pane, text && [sign(kind), h("span", text)]);
   fields.set(key, { input, problem: say(problem, "bad"), warning: say(warning, "warn") });
   return [problem, warning];
 }
@@ -135,10 +135,10 @@ function items(edit, fields, list) {
     return section(title, { lead }, notice("warn", "This is not a list of sections: change it as JSON."));
   }
   const names = select(edit.settings[list].map(({ name }) => name), { aria: { label: `The ${what} to add` } });
-  const slot = h("div", { tabindex: -1 });
+  const pane = h("div", { tabindex: -1 });
   const use = (all, options) =>
     edit.replace(write(edit.definition, [list], all.length > 0 ? all : undefined), options);
-  return section(title, { lead }, add(slot, spot(fields, list, slot)),
+  return section(title, { lead }, add(pane, spot(fields, list, pane)),
     value?.length > 0 ? h("ol", { class: "items" }, value.map((item, i) =>
       h("li", card(edit, fields, { list, item, i, all: value, use }))))
       : soft(value ? "An empty list: not even the default." : none),

@@ -24,11 +24,11 @@ const fromConfig = "Biz types are in the configuration of every node (bizTypesFr
 /** Shows the form of a new biz type, or of the one in the address. */
 export async function show(main, { name: route, parts }, ctx) {
   const name = route === "new" ? "" : parts[0];
-  const slot = h("div");
+  const pane = h("div");
   put(main, page(name ? `Edit ${name}` : "New biz type", {
     crumbs: [["Biz types", "#/biz-types"], name && [name, link("biz-types", name, "overview")]].filter(Boolean),
-  }, slot));
-  await fill(slot, () => begin(name, ctx), render, { signal: ctx.signal, lines: 8 });
+  }, pane));
+  await fill(pane, () => begin(name, ctx), render, { signal: ctx.signal, lines: 8 });
 }
 
 /** Reads what the form needs, and returns its state. */
@@ -40,7 +40,7 @@ async function begin(name, ctx) {
     ctx, name, base, settings, definition: base?.definition ?? {}, aside: {}, fields: new Map(),
     readOnly: ctx.why("admin") || (base?.version === 0 && fromConfig), asJSON: false,
     wrongJSON: null, result: null, timer: 0, checking: null, nameField: null, tried: false,
-    slots: Object.fromEntries(["head", "top", "name", "body"].map((slot) => [slot, h("div")])),
+    panes: Object.fromEntries(["head", "top", "name", "body"].map((pane) => [pane, h("div")])),
   };
   edit.set = (path, value) => {
     edit.definition = write(edit.definition, path, value);
@@ -60,23 +60,23 @@ async function begin(name, ctx) {
 const changeCount = ({ base, definition }) => changes(base?.definition ?? {}, definition).length;
 
 function render(edit) {
-  const { base, ctx, readOnly, slots } = edit;
-  slots.views = h("div", { role: "group", class: "actions views", aria: { label: "View" } });
-  slots.status = h("div", { class: "save-status", role: "status" });
+  const { base, ctx, readOnly, panes } = edit;
+  panes.views = h("div", { role: "group", class: "actions views", aria: { label: "View" } });
+  panes.status = h("div", { class: "save-status", role: "status" });
   ctx.unsaved(() => !readOnly && (edit.wrongJSON || edit.nameField?.value() || changeCount(edit) > 0));
   ctx.onLeave(() => {
     clearTimeout(edit.timer);
     edit.checking?.abort();
   });
-  put(slots.name, base ? null : nameField(edit));
+  put(panes.name, base ? null : nameField(edit));
   renderHead(edit);
   renderBody(edit);
   schedule(edit);
   return [
-    slots.head,
+    panes.head,
     readOnly && notice("info", h("strong", "You can only look. "), readOnly),
-    slots.top, slots.name, slots.views, slots.body,
-    !readOnly && h("div", { class: "save-bar", role: "region", aria: { label: "Save" } }, slots.status,
+    panes.top, panes.name, panes.views, panes.body,
+    !readOnly && h("div", { class: "save-bar", role: "region", aria: { label: "Save" } }, panes.status,
       h("div", { class: "actions" },
         linkButton("Cancel", base ? link("biz-types", base.name, "overview") : "#/biz-types"),
         button(base ? "Save…" : "Create…", { kind: "primary", click: () => save(edit) }))),
@@ -84,8 +84,8 @@ function render(edit) {
 }
 
 /** Says on what version the form is based. */
-function renderHead({ base, slots }) {
-  put(slots.head, base && h("p", { class: "soft" }, `Version ${base.version}, changed `,
+function renderHead({ base, panes }) {
+  put(panes.head, base && h("p", { class: "soft" }, `Version ${base.version}, changed `,
     time(base.updatedAt, "ago"), base.enabled ? "." : ". It is disabled."));
 }
 
@@ -103,18 +103,18 @@ function nameField(edit) {
 }
 
 function renderBody(edit) {
-  const { asJSON, nameField: named, slots } = edit;
+  const { asJSON, nameField: named, panes } = edit;
   const view = (text, is) => button(text, {
     kind: "small", aria: { pressed: asJSON === is }, click: () => turn(edit, is),
   });
-  put(slots.views, view("Form", false), view("JSON", true));
+  put(panes.views, view("Form", false), view("JSON", true));
   const { element, fields } = (asJSON ? jsonView : form)(edit);
   if (named) {
     fields.set("name", named);
   }
   Object.assign(edit, { fields, wrongJSON: null });
   // A form, so that browsers know what its password fields are. Nothing submits it.
-  put(slots.body, h("form", { autocomplete: "off", on: { submit: (event) => event.preventDefault() } }, element));
+  put(panes.body, h("form", { autocomplete: "off", on: { submit: (event) => event.preventDefault() } }, element));
 }
 
 function turn(edit, asJSON) {
@@ -125,7 +125,7 @@ function turn(edit, asJSON) {
   edit.asJSON = asJSON;
   renderBody(edit);
   showResult(edit);
-  edit.slots.views.querySelector("[aria-pressed=true]").focus();
+  edit.panes.views.querySelector("[aria-pressed=true]").focus();
 }
 
 function jsonView(edit) {
@@ -151,7 +151,7 @@ function jsonView(edit) {
 /** Moves the focus to where a key is set, or to what is said on top. */
 function lead(edit, key) {
   if (!key || !focusField(edit, key) && !focusField(edit, "json")) {
-    const { top } = edit.slots;
+    const { top } = edit.panes;
     top.scrollIntoView({ block: "center" });
     top.querySelector("button")?.focus();
   }
@@ -239,7 +239,7 @@ function showResult(edit) {
     one.problem(wrong.beside.get(key));
     one.warning(doubtful.beside.get(key));
   }
-  put(edit.slots.top,
+  put(edit.panes.top,
     [...wrong.others, ...doubtful.others].map(({ key, text }) => notice("warn", key && [h("code", key), ": "], text)),
     conflict && conflictNotice(conflict), theirs !== undefined && meanwhile(edit, theirs));
   renderStatus(edit);
@@ -267,7 +267,7 @@ function rebase(edit, base, definition) {
   renderHead(edit);
   if (base) {
     edit.nameField = null;
-    put(edit.slots.name);
+    put(edit.panes.name);
   }
   edit.replace(definition);
 }
@@ -276,7 +276,7 @@ function rebase(edit, base, definition) {
 function renderStatus(edit) {
   const state = edit.base ? count(changeCount(edit), "setting changed", "settings changed") : "Not created yet";
   const example = sample(edit);
-  refill(edit.slots.status, h("p", state, " · ", found(edit), example && [". ", example]));
+  refill(edit.panes.status, h("p", state, " · ", found(edit), example && [". ", example]));
 }
 
 function found(edit) {
@@ -316,7 +316,7 @@ async function save(edit) {
   if (error) {
     edit.result = await refusal(edit, error);
     showResult(edit);
-    edit.slots.top.scrollIntoView({ block: "center" });
+    edit.panes.top.scrollIntoView({ block: "center" });
   } else if (saved) {
     ctx.unsaved(() => false);
     ctx.announce(`${saved.name} is saved as version ${saved.version}.`);

@@ -16,15 +16,15 @@ export const hash = (name, tab, query = {}) => {
 export const read = async (ctx, path, query) => (await get(path, { query, signal: ctx.signal })).data;
 
 /**
- * Shows render(data) of a GET in slot, and looks every 5 s. failed(error) says what is shown
+ * Shows render(data) of a GET in pane, and looks every 5 s. failed(error) says what is shown
  * instead. What did not change stays as it is, with focus and selection.
  */
-export const live = (ctx, slot, path, render, failed = errorNotice) => {
+export const live = (ctx, pane, path, render, failed = errorNotice) => {
   ctx.every(5000, async () => {
     try {
-      refill(slot, render((await get(path, { background: true, signal: ctx.signal })).data));
+      refill(pane, render((await get(path, { background: true, signal: ctx.signal })).data));
     } catch (error) {
-      if (!ctx.signal.aborted) refill(slot, failed(error));
+      if (!ctx.signal.aborted) refill(pane, failed(error));
     }
   });
 };
@@ -53,13 +53,13 @@ export const keyField = (it, required = it.known, label = "Key") => (it.known &&
     required, value: it.query.get("key") ?? "", help: it.known ? "" : "If the biz type counts for each key.",
   }));
 
-/** Runs f. If it fails, slot shows what failed makes of the error. */
-export const attempt = async (slot, f, failed = errorNotice) => {
-  put(slot);
+/** Runs f. If it fails, pane shows what failed makes of the error. */
+export const attempt = async (pane, f, failed = errorNotice) => {
+  put(pane);
   try {
     await f();
   } catch (error) {
-    put(slot, await failed(error));
+    put(pane, await failed(error));
   }
 };
 
@@ -86,15 +86,15 @@ export const askAndDo = ({ title, text, yes, no = "Cancel", kind = "primary", wi
  * click while f runs does nothing. A field may be null.
  */
 export const rowForm = (f, submit, fields, failed) => {
-  const slot = h("div");
+  const pane = h("div");
   const there = fields.filter(Boolean);
   const send = (event) => {
     event.preventDefault();
     there.forEach((one) => one.problem(""));
-    whileBusy(submit, () => attempt(slot, f, failed));
+    whileBusy(submit, () => attempt(pane, f, failed));
   };
   return [h("form", { class: "row-form", on: { submit: send } },
-    there.map((one) => one.element), h("div", { class: "form-action" }, submit)), slot];
+    there.map((one) => one.element), h("div", { class: "form-action" }, submit)), pane];
 };
 
 /** Returns a form that shows a tab again, with what its fields say in the address. */
@@ -150,17 +150,17 @@ export const terms = (pairs) => h("dl", { class: "terms" },
 export const soft = (...text) => h("p", { class: "soft" }, text);
 
 /**
- * Fills slot with pages of a list: page(after) returns a page of the API, render(page) its nodes.
+ * Fills pane with pages of a list: page(after) returns a page of the API, render(page) its nodes.
  * start is what the first page comes behind. The answer is a function that shows the page again;
  * with true it shows the first one.
  */
-export const pages = (slot, page, render, start = "") => {
+export const pages = (pane, page, render, start = "") => {
   const behind = [start];
-  const load = (keep) => fill(slot, () => page(behind.at(-1)), (data) => {
+  const load = (keep) => fill(pane, () => page(behind.at(-1)), (data) => {
     const go = (change) => async ({ target }) => {
       change();
       await load(true);
-      [...slot.querySelectorAll(".pager button")].find((one) => one.textContent === target.textContent)?.focus();
+      [...pane.querySelectorAll(".pager button")].find((one) => one.textContent === target.textContent)?.focus();
     };
     const later = behind.length > 1;
     return [render(data), (later || data.next) && pager({

@@ -34,7 +34,7 @@ const recordTable = (it, rows) => table({
 });
 
 /** Shows the tab History of a biz type. */
-export const showHistory = (slot, it, ctx) => {
+export const showHistory = (pane, it, ctx) => {
   const [from, to, key] = ["from", "to", "key"].map((name) => it.query.get(name) ?? "");
   const records = h("div");
   const again = pages(records, (after) => read(ctx, path`/biz-types/${it.name}/history`,
@@ -42,7 +42,7 @@ export const showHistory = (slot, it, ctx) => {
   const search = queryForm(it, "history", ctx, [
     timeField("From", "from", from), timeField("To", "to", to), keyField(it, false),
   ]);
-  put(slot, section("History", {
+  put(pane, section("History", {
     lead: `Newest first. Times are in your time zone, ${zone()}.`,
     actions: button("Refresh", { click: () => again(true) }),
   }, search, records));

@@ -26,7 +26,7 @@ const keyTable = (it, keys) => {
 };
 
 /** Shows the tab Keys of a biz type. */
-export const showKeys = (slot, it, ctx) => {
+export const showKeys = (pane, it, ctx) => {
   const prefix = it.query.get("prefix") ?? "";
   const search = plain("Begins with", "prefix", { type: "search", value: prefix });
   const list = h("div");
@@ -35,7 +35,7 @@ export const showKeys = (slot, it, ctx) => {
     const fit = keys.filter((key) => key.startsWith(prefix));
     return { keys: fit, next: fit.length === keys.length && next };
   };
-  put(slot, section("Keys", { lead: "In byte order: digits, capital letters, small letters." },
+  put(pane, section("Keys", { lead: "In byte order: digits, capital letters, small letters." },
     queryForm(it, "keys", ctx, [search], "Search"), list));
   pages(list, page, ({ keys }) => keyTable(it, keys), before(prefix));
 };

@@ -62,11 +62,11 @@ const parseForm = (it, ctx) => {
 };
 
 /** Shows the tab Numbers of a biz type. */
-export const showNumbers = (slot, it, ctx) => {
+export const showNumbers = (pane, it, ctx) => {
   const results = h("div");
   const take = takeForm(it, ctx, "Take", path`/seq/${it.name}`, null,
     (data, query) => results.prepend(taken(data, query)));
-  put(slot,
+  put(pane,
     section("Take test numbers", {
       lead: it.strategy === "gapless"
         ? "These are real numbers: make those void that nobody uses. To try out, reserve some."

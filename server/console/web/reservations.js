@@ -91,7 +91,7 @@ const openTable = (it, rows) => table({
 });
 
 /** Shows the tab Reservations of a biz type. */
-export const showReservations = (slot, it, ctx) => {
+export const showReservations = (pane, it, ctx) => {
   const { select, form, missing } = selection(it, "reservations", ctx);
   const instead = !ctx.may("read") ? notice("info", ctx.why("read"))
     : it.enabled ? missing : h("p", "Not shown while the biz type is disabled.");
@@ -104,7 +104,7 @@ export const showReservations = (slot, it, ctx) => {
     hint: "optional", help: "1s to 24h, such as 90s or 1h30m.",
     placeholder: it.get("reservationTTL") ?? "10m",
   });
-  put(slot,
+  put(pane,
     it.enabled || notice("warn", "The biz type is disabled. Reservations expire all the same."),
     section("Reserve", {
       lead: "Numbers are yours for a while. Confirm them once they are used, or release them.",

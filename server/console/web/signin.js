@@ -77,15 +77,15 @@ async function attempt(token, trouble, done) {
 }
 
 /** Fills the corner of the header: who is signed in, until when, and sign-out. */
-export function header(slot) {
+export function header(pane) {
   const { signedIn, tokensAskedFor, caller, expires } = session;
   if (!signedIn) {
-    refill(slot, !tokensAskedFor && h("span", { class: "soft" }, "No tokens asked for"));
+    refill(pane, !tokensAskedFor && h("span", { class: "soft" }, "No tokens asked for"));
     return;
   }
   const until = Date.parse(expires) <= Date.now() ? "ended"
     : `until ${shortTime(expires).slice(0, -3)}`;
-  refill(slot, h("strong", caller), h("span", { class: "soft until" }, until),
+  refill(pane, h("strong", caller), h("span", { class: "soft until" }, until),
     button("Sign out", { kind: "quiet small", click: leave }));
 }
 

@@ -37,9 +37,9 @@ const stats = ({ issued, requests, lastAt, since, rates, refused }) => {
 };
 
 /** Shows the tab Stats of a biz type. */
-export const showStats = (slot, it, ctx) => {
+export const showStats = (pane, it, ctx) => {
   const figures = h("div", { class: "stack" }, busy());
-  put(slot, section("Stats", {
+  put(pane, section("Stats", {
     lead: "Of the node that answers, since it started or got the present definition. Behind a "
       + "balancer that is another one each time.",
   }, figures));

@@ -117,30 +117,30 @@ export function busy() {
     [1, 2, 3, 4].map(() => h("span", { class: "bone" })));
 }
 
-const turns = new WeakMap(); // the newest fill of each slot: answers of older ones are dropped
+const turns = new WeakMap(); // the newest fill of each pane: answers of older ones are dropped
 
 /**
- * Fills slot with render(data of load()). Before that it shows busy(), or what was there if keep;
+ * Fills pane with render(data of load()). Before that it shows busy(), or what was there if keep;
  * after an error the explanation, with a button that tries again.
  */
-export async function fill(slot, load, render, { keep = false, signal } = {}) {
+export async function fill(pane, load, render, { keep = false, signal } = {}) {
   if (!keep) {
-    put(slot, busy());
+    put(pane, busy());
   }
-  slot.setAttribute("aria-busy", "true");
+  pane.setAttribute("aria-busy", "true");
   const turn = {};
-  turns.set(slot, turn);
+  turns.set(pane, turn);
   const show = (made) => {
-    if (turns.get(slot) === turn && !signal?.aborted) {
-      slot.removeAttribute("aria-busy");
-      put(slot, made());
+    if (turns.get(pane) === turn && !signal?.aborted) {
+      pane.removeAttribute("aria-busy");
+      put(pane, made());
     }
   };
   try {
     const data = await load();
     show(() => render(data));
   } catch (error) {
-    const retry = () => fill(slot, load, render, { keep: true, signal });
+    const retry = () => fill(pane, load, render, { keep: true, signal });
     show(() => errorNotice(error, { retry }));
   }
 }
