@@ -25,9 +25,9 @@ type pool struct {
 
 // checkDuplicates requires that no number is issued twice, over all nodes, processes, faults and
 // changes of a biz type, even after it was deleted and created again. The same holds for display
-// forms, and for answers that were cut off (DESIGN §2: unique always; U1, U2, U5, U6;
-// docs/PROMISES.md). Nothing excuses a duplicate. If a counter resets with each period, equal
-// numbers of two periods are different. Biz types that share machine IDs share numbers.
+// forms, and for answers that were cut off (U1, U2, U5, U6; docs/PROMISES.md). Nothing
+// excuses a duplicate. If a counter resets with each period, equal numbers of two periods are
+// different. Biz types that share machine IDs share numbers.
 func (h *evidence) checkDuplicates(r *Report, issues []issue) {
 	issues = slices.Concat(issues, h.halves)
 	for p, all := range h.intervals(issues) {

@@ -35,7 +35,7 @@ func (h *evidence) checkOrder(r *Report, issues []issue) {
 	}
 }
 
-// checkInCall requires that the numbers of one answer increase (DESIGN §2: "increasing"; a batch is
+// checkInCall requires that the numbers of one answer increase (PROMISES "increasing"; a batch is
 // one call, and a caller's number its first plus an index). Nothing excuses a violation.
 func (h *evidence) checkInCall(r *Report, all []*issue) {
 	for _, i := range all {
@@ -80,7 +80,7 @@ func (h *evidence) checkPerProcess(r *Report, all []*issue) {
 }
 
 // checkPerNode requires the same of all processes of a node together, if the ordering is per-node
-// (DESIGN §2 "increasing per node"). Unused numbers of a process are returned to the store only if
+// (PROMISES "increasing on each node"). Unused numbers of a process are returned to the store only if
 // nothing above them has been allocated.
 func (h *evidence) checkPerNode(r *Report, all []*issue) {
 	parts := make(map[string][]*issue)
@@ -95,10 +95,9 @@ func (h *evidence) checkPerNode(r *Report, all []*issue) {
 }
 
 // checkOverNodes requires that a call that starts after another one has ended, on any node, gets
-// only larger numbers (DESIGN §2: "strictly increasing over all nodes and linearizable"; "after a
-// loss it continues higher"; docs/CLUSTER.md). A call that overlaps a time in which order is
-// suspended (see suspended) is excused. Calls that start after it must still get larger numbers
-// than it got.
+// only larger numbers (PROMISES "strict over all nodes"; docs/CLUSTER.md). A call that overlaps a
+// time in which order is suspended (see suspended) is excused. Calls that start after it must still
+// get larger numbers than it got.
 func (h *evidence) checkOverNodes(r *Report, c counter, all []*issue) {
 	owns, splits := h.owns(c.bizType, c.String()), h.splits()
 	if c.bizType.Sequencer == record.Store {

@@ -7,7 +7,7 @@ import (
 )
 
 // refusals are the codes with which a node may reject requests of the load, and their statuses
-// (DESIGN §7, docs/API.md "Errors"). Other codes are defects, such as internal and plugin_panic, or
+// (docs/API.md "Errors"). Other codes are defects, such as internal and plugin_panic, or
 // reject a correct request as invalid.
 var refusals = map[string]int{
 	"starting": 503, "stopping": 503, "overloaded": 503, "store_unavailable": 503, "redis_unavailable": 503, "clock_rollback": 503, "no_machine_id": 503, "timeout": 503,
@@ -18,8 +18,8 @@ var refusals = map[string]int{
 var administered = map[string]bool{"disabled": true, "unknown_biz_type": true}
 
 // checkRefusals requires that each error answer has a code of the closed set with its status
-// (DESIGN §7), that none is a defect of the service, and that only biz types that an administrator
-// changed are disabled or unknown. IDs that are rejected as invalid are left to checkParse.
+// (docs/API.md "Errors"), that none is a defect of the service, and that only biz types that an
+// administrator changed are disabled or unknown. IDs that are rejected as invalid are left to checkParse.
 func (h *evidence) checkRefusals(r *Report) {
 	changed := make(map[*bizType]bool)
 	for i := range h.admins {

@@ -62,8 +62,8 @@ func (h *evidence) checkSnowflake(r *Report, issues []issue) {
 	}
 }
 
-// checkTime requires that the node's clock showed the time in a number during the call (DESIGN §2
-// "by time, k-sorted", §4: numbers use the node's clock, and no time that it has not reached). So
+// checkTime requires that the node's clock showed the time in a number during the call (PROMISES
+// "by time", DESIGN §4: numbers use the node's clock, and no time that it has not reached). So
 // if the clocks of nodes agree, their numbers are in order to the millisecond. The node's clock is
 // the wall clock plus an offset; Options say how exactly it is known.
 func (h *evidence) checkTime(r *Report, i *issue) {
