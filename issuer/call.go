@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -204,21 +203,4 @@ func (i *instance) checkWant(want seqd.Want, count int) error {
 		}
 	}
 	return nil
-}
-
-// generateOne makes the numbers of a call that wants one run. checkWant has agreed.
-func generateOne(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) (err error) {
-	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	switch {
-	case want == seqd.OneRange:
-		err = i.can.ranges.GenerateRange(ctx, int64(n), seq)
-	case n == 1:
-		err = i.strategy.Generate(ctx, n, seq)
-	default:
-		err = i.can.consecutive.GenerateConsecutive(ctx, n, seq)
-	}
-	if err == nil && (len(seq.Runs()) != 1 || want == seqd.Consecutive && !seq.Consecutive()) {
-		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.Runs()))
-	}
-	return err
 }

@@ -201,46 +201,6 @@ func (is *Issuer) issue(ctx context.Context, s *seat, call *seqd.Call) (*seat, e
 	}
 }
 
-// replaced reports whether an error of an instance came because another one replaces it.
-func (is *Issuer) replaced(s *seat, i *instance, err error) bool {
-	return seqd.CodeOf(err) == seqd.CodeStopping && s.serving.Load() != i && !is.changes.over()
-}
-
-// undo takes a call back to before its plugins, and calls OnError of those that were entered.
-func (is *Issuer) undo(ctx context.Context, i *instance, p *progress, refusal *seqd.Error) {
-	p.restore(i)
-	p.call.Sequence.Reset()
-	for _, plug := range i.chain[:p.entered] {
-		if err := p.waits.onError(ctx, plug, p.call, refusal); err != nil {
-			is.log.Error("OnError failed", "bizType", i.name, "error", err)
-		}
-	}
-}
-
-// find returns the instance of a name, as admit does.
-func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
-	_, i, err := is.admit(ctx, name, &waits{}, show)
-	return i, err
-}
-
-// admit returns the seat of a name and the instance in it, after the change under way, and enters
-// the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
-// that the issuer does not hold is fetched first. s is nil if there is none.
-func (is *Issuer) admit(ctx context.Context, name string, w *waits, show bool) (s *seat, i *instance, err error) {
-	for {
-		s, c, err := is.settled(ctx, name, w)
-		switch {
-		case err != nil && (!show || c.instance == nil):
-			return s, nil, err
-		case c.instance.enter():
-			return s, c.instance, nil
-		case is.changes.over():
-			c.instance.calls.force() // nothing replaces it, and it can still read old IDs
-			return s, c.instance, nil
-		}
-	}
-}
-
 // run calls the plugins and the strategy.
 func (is *Issuer) run(ctx context.Context, i *instance, p *progress) (err error) {
 	call := p.call
@@ -270,6 +230,36 @@ func (is *Issuer) run(ctx context.Context, i *instance, p *progress) (err error)
 		return fmt.Errorf("strategy %s returned %d numbers instead of %d", i.kind, got, count)
 	}
 	return is.deliver(ctx, i, p)
+}
+
+// makeNumbers generates numbers of the kind that a caller wants.
+func makeNumbers(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) error {
+	if want == seqd.AnyNumbers {
+		return generate(ctx, i, n, seq)
+	}
+	return generateOne(ctx, i, want, n, seq)
+}
+
+func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err error) {
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	return i.strategy.Generate(ctx, n, seq)
+}
+
+// generateOne makes the numbers of a call that wants one run. checkWant has agreed.
+func generateOne(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) (err error) {
+	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
+	switch {
+	case want == seqd.OneRange:
+		err = i.can.ranges.GenerateRange(ctx, int64(n), seq)
+	case n == 1:
+		err = i.strategy.Generate(ctx, n, seq)
+	default:
+		err = i.can.consecutive.GenerateConsecutive(ctx, n, seq)
+	}
+	if err == nil && (len(seq.Runs()) != 1 || want == seqd.Consecutive && !seq.Consecutive()) {
+		return fmt.Errorf("strategy %s returned %d runs instead of one", i.kind, len(seq.Runs()))
+	}
+	return err
 }
 
 // deliver calls After of the plugins for a call that has its numbers.
@@ -340,17 +330,44 @@ func (i *instance) carryOut(ctx context.Context, o seqd.Order, want seqd.Want, c
 	return err
 }
 
-// makeNumbers generates numbers of the kind that a caller wants.
-func makeNumbers(ctx context.Context, i *instance, want seqd.Want, n int, seq *seqd.Sequence) error {
-	if want == seqd.AnyNumbers {
-		return generate(ctx, i, n, seq)
-	}
-	return generateOne(ctx, i, want, n, seq)
+// replaced reports whether an error of an instance came because another one replaces it.
+func (is *Issuer) replaced(s *seat, i *instance, err error) bool {
+	return seqd.CodeOf(err) == seqd.CodeStopping && s.serving.Load() != i && !is.changes.over()
 }
 
-func generate(ctx context.Context, i *instance, n int, seq *seqd.Sequence) (err error) {
-	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
-	return i.strategy.Generate(ctx, n, seq)
+// undo takes a call back to before its plugins, and calls OnError of those that were entered.
+func (is *Issuer) undo(ctx context.Context, i *instance, p *progress, refusal *seqd.Error) {
+	p.restore(i)
+	p.call.Sequence.Reset()
+	for _, plug := range i.chain[:p.entered] {
+		if err := p.waits.onError(ctx, plug, p.call, refusal); err != nil {
+			is.log.Error("OnError failed", "bizType", i.name, "error", err)
+		}
+	}
+}
+
+// find returns the instance of a name, as admit does.
+func (is *Issuer) find(ctx context.Context, name string, show bool) (*instance, error) {
+	_, i, err := is.admit(ctx, name, &waits{}, show)
+	return i, err
+}
+
+// admit returns the seat of a name and the instance in it, after the change under way, and enters
+// the instance; the caller must leave it. If show is set, it may be an instance at rest. A biz type
+// that the issuer does not hold is fetched first. s is nil if there is none.
+func (is *Issuer) admit(ctx context.Context, name string, w *waits, show bool) (s *seat, i *instance, err error) {
+	for {
+		s, c, err := is.settled(ctx, name, w)
+		switch {
+		case err != nil && (!show || c.instance == nil):
+			return s, nil, err
+		case c.instance.enter():
+			return s, c.instance, nil
+		case is.changes.over():
+			c.instance.calls.force() // nothing replaces it, and it can still read old IDs
+			return s, c.instance, nil
+		}
+	}
 }
 
 // reject calls OnError of the plugins that were entered, the plugins that are a

@@ -3,8 +3,8 @@
 // numbers are skipped, for example after a crash.
 //
 // A [Counter] issues the numbers of one counter (counter.go). They come from a source:
-//   - local, a double buffer in the memory of the node (buffer.go), for an embedded store, and for
-//     the ordering per-node;
+//   - local, a double buffer in the memory of the node (local.go, buffer.go), for an embedded store,
+//     and for the ordering per-node;
 //   - shared, a cursor in Redis, in strict order over all nodes. Package cursor has the state
 //     machine that decides what to do. shared.go serves callers, sharing.go lets them share takes,
 //     and drive.go executes the commands of the machine;
