@@ -116,7 +116,7 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 	var next *instance
 	err := is.change(ctx, name, (*instance).close, func(_ *instance, known knowledge) (seatState, knowledge) {
 		if is.changes.over() {
-			return refuse(errStopping, nil), nil
+			return refusingState(errStopping, nil), nil
 		}
 		after, left, err := is.build(name, build, known)
 		if err == nil {
@@ -130,7 +130,7 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 			after.instance.stop()
 			_ = after.instance.close(ctx) // its plugins
 		}
-		return refuse(seqd.AsError(err), nil), known
+		return refusingState(seqd.AsError(err), nil), known
 	})
 	if next != nil {
 		is.openSoon(next)
@@ -170,7 +170,7 @@ func (is *Issuer) Remove(ctx context.Context, name string, why *seqd.Error) erro
 		if gone {
 			return seatState{}, known.condense()
 		}
-		return refuse(why, nil), known.condense()
+		return refusingState(why, nil), known.condense()
 	})
 }
 
@@ -182,7 +182,7 @@ func (is *Issuer) Disable(ctx context.Context, name string, why *seqd.Error) err
 		if before == nil {
 			before = &instance{name: name}
 		}
-		return refuse(why, before.atRest()), known.condense()
+		return refusingState(why, before.atRest()), known.condense()
 	})
 }
 
@@ -240,7 +240,7 @@ func (is *Issuer) settle(name string, s *seat, c *change, after seatState) (unwa
 		if unwanted = after.instance; unwanted != nil {
 			unwanted.stop()
 		}
-		after = refuse(errStopping, nil)
+		after = refusingState(errStopping, nil)
 	}
 	if after.kind == vacant && is.names.drop(name, s, c.record.known) {
 		after.kind, c.record.known = dropped, nil

@@ -114,7 +114,7 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 // stateOf returns what the seat of a definition holds.
 func (is *Issuer) stateOf(d Definition) seatState {
 	if d.Disabled != nil {
-		return refuse(d.Disabled, is.newInstance(d).atRest())
+		return refusingState(d.Disabled, is.newInstance(d).atRest())
 	}
 	if d.Claim == nil {
 		is.unclaimed.Do(func() {
@@ -122,7 +122,7 @@ func (is *Issuer) stateOf(d Definition) seatState {
 				"bizType", d.BizType.Name)
 		})
 	}
-	return serve(is.newInstance(d))
+	return servingState(is.newInstance(d))
 }
 
 // check returns what is wrong with a definition.

@@ -59,11 +59,11 @@ type change struct {
 	ended  chan struct{}
 }
 
-// serve is the state of a seat whose instance issues.
-func serve(i *instance) seatState { return seatState{kind: serving, instance: i} }
+// servingState is the state of a seat whose instance issues.
+func servingState(i *instance) seatState { return seatState{kind: serving, instance: i} }
 
-// refuse is the state of a seat that refuses. i may be nil.
-func refuse(why *seqd.Error, i *instance) seatState {
+// refusingState is the state of a seat that refuses. i may be nil.
+func refusingState(why *seqd.Error, i *instance) seatState {
 	return seatState{kind: refusing, why: why, instance: i}
 }
 
@@ -93,7 +93,7 @@ func unchanged(i *instance) seatState {
 	if i == nil {
 		return seatState{kind: vacant}
 	}
-	return serve(i)
+	return servingState(i)
 }
 
 // recorded returns the record of the seat, and makes it if there is none.

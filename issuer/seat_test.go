@@ -155,7 +155,7 @@ func wantPhase(t *testing.T, i *instance, want phase) {
 func TestSeat(t *testing.T) {
 	why, i := seqd.Errorf(seqd.CodeDisabled, "off"), &instance{}
 	states := map[string]seatState{
-		"vacant": {}, "serving": serve(i), "refusing": refuse(why, nil), "at rest": refuse(why, i.atRest()),
+		"vacant": {}, "serving": servingState(i), "refusing": refusingState(why, nil), "at rest": refusingState(why, i.atRest()),
 	}
 	for from, before := range states {
 		for to, after := range states {

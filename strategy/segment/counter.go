@@ -75,7 +75,7 @@ func (c *Counter) source() source { return *c.present.Load() }
 // become makes a source the one that gives numbers.
 func (c *Counter) become(s source) {
 	over, _ := s.(*shared)
-	c.shared.Store(over)
+	c.redisSource.Store(over)
 	c.present.Store(&s)
 }
 

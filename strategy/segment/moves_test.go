@@ -167,8 +167,8 @@ func TestFollowingCallersWait(t *testing.T) {
 		last = numbers(t, f, 1)[0]
 		f.noteStore(errDown)
 		// a move reads the store, and the next source knows what the one before it has issued
-		if <-f.move(f.source()); f.whyAway() != nil || f.shared.Load() != nil || f.source().knows().issued != last {
-			t.Errorf("the store is away: %v; the cursor is still told: %t; known are %+v, and %d was issued", f.whyAway(), f.shared.Load() != nil, f.source().knows(), last)
+		if <-f.move(f.source()); f.whyAway() != nil || f.redisSource.Load() != nil || f.source().knows().issued != last {
+			t.Errorf("the store is away: %v; the cursor is still told: %t; known are %+v, and %d was issued", f.whyAway(), f.redisSource.Load() != nil, f.source().knows(), last)
 		}
 		must.Report(t, f.Close(t.Context()))
 		if _, code := try(t, f, 1); code != seqd.CodeStopping {

@@ -24,9 +24,9 @@ const fetchDeadline = cursor.FetchDeadline
 // It is safe for concurrent use.
 type ranges struct {
 	origin
-	// shared is the source if that is a cursor in Redis, else nil. ranges tells it whether the store
+	// redisSource is the source if that is a cursor in Redis, else nil. ranges tells it whether the store
 	// gives ranges, and asks it for the highest number that the process issued from the cursor.
-	shared atomic.Pointer[shared]
+	redisSource atomic.Pointer[shared]
 
 	noteMu  lockorder.Inner // guards what follows
 	failure string          // the failure that was logged last, "" after a success
@@ -193,7 +193,7 @@ func (s *ranges) allocate(ctx context.Context, to persist.Target, want, floor in
 		// says where numbers continue. What an old cursor held is skipped, but it is no evidence
 		// that the store was restored.
 		if epoch, ok := to.Cursor(); ok && epoch == "" {
-			if over := s.shared.Load(); over != nil && counter.Max >= max(over.passed(), besides) {
+			if over := s.redisSource.Load(); over != nil && counter.Max >= max(over.passed(), besides) {
 				req.Gap = 0
 			}
 		}
@@ -315,7 +315,7 @@ func (s *ranges) noteStore(err error) {
 	before, wasAway := s.failure, s.away
 	s.failure, s.away = now, away
 	s.noteMu.Unlock()
-	if over := s.shared.Load(); over != nil && (away != nil || wasAway != nil) {
+	if over := s.redisSource.Load(); over != nil && (away != nil || wasAway != nil) {
 		over.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
@@ -358,7 +358,7 @@ func (s *ranges) storeUnknown() {
 	was := s.away
 	s.failure, s.away = "", nil
 	s.noteMu.Unlock()
-	if over := s.shared.Load(); over != nil {
+	if over := s.redisSource.Load(); over != nil {
 		over.storeChanged()
 	}
 	if key := s.keyed(); key != nil {
