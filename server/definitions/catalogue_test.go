@@ -220,6 +220,30 @@ func TestForcedAtTheSameTime(t *testing.T) {
 	}
 }
 
+// A node whose section gives a biz type another shape than the one that was forced refuses it at once,
+// and not only when another node has put that on record: nobody would tell it that. Then it would issue
+// the same IDs as the others, if the numbers of one of them reset.
+func TestForcedShapeThatANodeDoesNotMake(t *testing.T) {
+	const template = `{"plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`
+	store := newFaulty(true)
+	never, daily := newNode(t, store), newNodeOf(t, store, configuredWith(t, "{bizTypesFrom: store, segment: {reset: daily}}"))
+	never.mustPut(t, "order", template, always)
+	never.mustIssue(t, "order")
+	_, err := daily.issuer.Next(t.Context(), "order", 1)
+	must.Code(t, err, seqd.CodeConflict)
+	shape := must.Get(Shape(must.Get(daily.catalogue.builder.decode("order", []byte(template)))(t), ""))(t)
+	said := stored{Definition: []byte(template), Enabled: true, Source: fromAPI, Reshaped: 2, Shape: shape}
+	doc := daily.records.document("order", 2, said)
+	must.Do(t, store.docs.Update(t.Context(), doc))
+	never.catalogue.follow(t.Context(), doc) // the first one
+	_, err = never.issuer.Next(t.Context(), "order", 1)
+	must.Code(t, err, seqd.CodeConflict)
+	daily.catalogue.follow(t.Context(), doc)
+	daily.mustIssue(t, "order")
+	_, err = never.issuer.Next(t.Context(), "order", 1)
+	must.Code(t, err, seqd.CodeConflict)
+}
+
 // A strategy that a biz type never had starts from the beginning when it is forced. One that it had
 // before continues.
 func TestForceAnotherStrategy(t *testing.T) {

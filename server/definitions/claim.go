@@ -63,6 +63,9 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	if like, ok := c.like(err); ok {
 		return like.Check(ctx)
 	}
+	if err == nil && c.forced != "" && c.forced != c.Shape {
+		fresh, err = false, c.unlike()
+	}
 	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced != c.Shape {
 		c.shapes.unfit.Store(c.BizType, mismatch.Said)
 	}
@@ -83,6 +86,18 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 		return false, nil // it has issued in this shape before; Confirm compares it later
 	}
 	return fresh, err
+}
+
+// unlike returns why this node must not issue in the shape on record: another one was forced upon the
+// definition, and whichever node makes that puts it on record. This node would go on beside it.
+func (c claim) unlike() error {
+	c.Remember("")
+	return &seqd.Error{
+		Code: seqd.CodeConflict,
+		Detail: c.BizType + " was given another shape by force than the configuration and the files of this node give it: " +
+			"make them the same on every node",
+		Err: &strategy.OtherShape{Known: persist.Shape{Shape: c.forced}, Said: c.Shape},
+	}
 }
 
 // mayBegin returns why the biz type must not get its first shape: the definition leaves it open.
