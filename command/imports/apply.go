@@ -66,6 +66,7 @@ type definition struct {
 	Increment int64  `json:"increment,omitempty"`
 	Offset    int64  `json:"offset,omitempty"`
 	Reset     string `json:"reset"`
+	Keyed     bool   `json:"keyed"`
 }
 
 // create makes a biz type that does not exist. If another client makes it meanwhile, this fails.
@@ -96,6 +97,9 @@ func existing(ctx context.Context, service *admin.Admin, item *entry, b admin.Bi
 		return nil
 	case has.Reset != "never":
 		item.Result, item.Detail = unfit, "it exists and resets "+has.Reset+": use another name with --rename"
+		return nil
+	case has.Keyed:
+		item.Result, item.Detail = unfit, "it exists and counts for each key on its own: use another name with --rename"
 		return nil
 	case has.Increment != max(1, item.Increment) || has.Offset != item.Offset:
 		item.Result = unfit

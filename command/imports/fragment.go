@@ -24,7 +24,7 @@ func fragment(w io.Writer, source string, items []entry, tokens []token) error {
 		if item.Increment > 0 {
 			fmt.Fprintf(&b, ", increment: %d, offset: %d", item.Increment, item.Offset)
 		}
-		b.WriteString(", reset: never}\n")
+		b.WriteString(", reset: never, keyed: false}\n")
 	}
 	if len(tokens) > 0 {
 		b.WriteString("auth:\n  tokens:\n")

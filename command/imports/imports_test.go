@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
@@ -177,6 +178,15 @@ func TestFragment(t *testing.T) {
 	}
 	if len(got.Auth.Tokens) != 1 || got.Auth.Tokens[0].Scopes[0] != "issue:on" {
 		t.Errorf("%+v", got.Auth)
+	}
+}
+
+// A biz type that counts for each key would issue each number once for every key.
+func TestKeyedBizTypeExists(t *testing.T) {
+	item := entry{Name: "order", Start: 5}
+	must.Do(t, existing(t.Context(), nil, &item, admin.BizType{Definition: []byte(`{"keyed":true,"start":9000}`)}, applying{}))
+	if item.Result != unfit {
+		t.Errorf("%+v", item)
 	}
 }
 

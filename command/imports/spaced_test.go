@@ -40,8 +40,8 @@ func TestSpacedFragment(t *testing.T) {
 	var b strings.Builder
 	must.Do(t, fragment(&b, "tinyid", plan([]counterRow{r, row("user", 5, 10)}, options{}), nil))
 	for _, want := range []string{
-		`- {name: "order", strategy: segment, start: 1001, step: 100, increment: 3, offset: 2, reset: never}`,
-		`- {name: "user", strategy: segment, start: 6, step: 10, reset: never}`,
+		`- {name: "order", strategy: segment, start: 1001, step: 100, increment: 3, offset: 2, reset: never, keyed: false}`,
+		`- {name: "user", strategy: segment, start: 6, step: 10, reset: never, keyed: false}`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s\nlacks %s", b.String(), want)

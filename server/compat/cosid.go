@@ -113,7 +113,7 @@ func (s cosid) make(v *httpapi.Visit, issuer *issuer.Issuer, bizType string, off
 		}
 		return err
 	}
-	definition, err := json.Marshal(map[string]any{"strategy": "segment", "start": offset + 1, "reset": "never"})
+	definition, err := json.Marshal(map[string]any{"strategy": "segment", "start": offset + 1, "reset": "never", "keyed": false})
 	if err != nil {
 		return err
 	}
