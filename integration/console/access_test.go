@@ -89,11 +89,17 @@ func TestTokens(t *testing.T) {
 	w.curl(http.StatusOK, "GET", "/biz-types", "", "Authorization", "Bearer "+secret)
 
 	secret = rotate(p, w, secret)
+	p.Find("link", "Edit till-7")
+	w.curl(http.StatusOK, "PATCH", "/tokens/till-7", `{"expires":"2031-01-01T00:00:00Z"}`) // after the list was read
 	p.Click("button", "Delete till-7")
 	dialog = p.In("dialog", "Delete the token till-7?")
 	dialog.Type("Type till-7*", "till-7")
 	p.Axe("delete token")
 	p.Shot("token-delete-light")
+	expectStatus(p, "412")
+	dialog.Click("button", "Delete")
+	dialog.See("The token till-7 is version")
+	w.curl(http.StatusOK, "GET", "/seq/order", "", "Authorization", "Bearer "+secret)
 	dialog.Click("button", "Delete")
 	p.AwaitNone("dialog", "*")
 	p.AwaitNone("link", "Edit till-7")

@@ -1,6 +1,6 @@
 // Access: tokens, and the latest audit lines.
 
-import { del, path } from "./api.js";
+import { del, get, path } from "./api.js";
 import { auditSection } from "./audit.js";
 import { h, put } from "./dom.js";
 import { pages, read } from "./forms.js";
@@ -69,20 +69,37 @@ const tokenTable = (rows, ctx, changed) => table({
 const actionsOf = (token, ctx, changed) => {
   const { name } = token;
   if (token.source === "config") return under("Changed only in the configuration.");
-  const remove = async () => { if (await deleteToken(token, ctx)) await changed(); };
+  const remove = async () => { if (await deleteToken(token, ctx, changed)) await changed(); };
   return h("span", { class: "actions" },
     linkButton("Edit", link("access", name), { kind: "small", "aria-label": `Edit ${name}` }),
     button("Delete…", { kind: "danger small", "aria-label": `Delete ${name}`, click: remove }));
 };
 
-const deleteToken = (token, ctx) => confirmByName({
+/**
+ * Deletes a token in the version that is shown. If that is not the present one, shows that one: the
+ * next try deletes it.
+ */
+const deleteShown = async (token, show) => {
+  const at = path`/tokens/${token.name}`;
+  try {
+    await del(at, { headers: { "If-Match": `"${token.version}"` } });
+  } catch (error) {
+    if (error.code === "not_found") return; // somebody else deleted it
+    if (error.status === 412) {
+      token.version = (await get(at)).data.version;
+      error.detail = `The token ${token.name} is version ${token.version} now`;
+      show();
+    }
+    throw error;
+  }
+};
+
+const deleteToken = (token, ctx, changed) => confirmByName({
   title: `Delete the token ${token.name}?`, name: token.name, yes: "Delete",
   text: [
     isMine(token, ctx) && notice("warn", "This session uses it: you are signed out at once."),
     h("p", "Within 5 seconds all nodes refuse callers that show it. To stop them for a while, "
       + "disable it."),
   ],
-  action: () => del(path`/tokens/${token.name}`).catch((error) => {
-    if (error.code !== "not_found") throw error; // somebody else deleted it
-  }),
+  action: () => deleteShown(token, changed),
 });

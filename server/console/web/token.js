@@ -23,7 +23,7 @@ export const showToken = (main, name, ctx) => {
   const load = () => get(path`/tokens/${name}`, { signal: ctx.signal });
   return fill(body, load, ({ data, etag }) => (data.source === "config"
     ? notice("info", "It is changed in the configuration of the nodes, not here.")
-    : [tokenForm({ ...data, etag }, ctx), secretsSection(data, ctx)]), { signal: ctx.signal });
+    : [tokenForm({ ...data, etag }, ctx), secretsSection({ ...data, etag }, ctx)]), { signal: ctx.signal });
 };
 
 /** Returns the field for the expiry. */
@@ -84,10 +84,11 @@ const notCreated = (name) => atField({ name, conflict: name }, "If the token was
   + "secret is lost. Create it again: if the name is taken then, delete that token first.");
 
 /** Shows the secrets of a token, and how to get a caller from one to another. */
-const secretsSection = ({ name, secrets }, ctx) => {
+const secretsSection = ({ name, secrets, etag }, ctx) => {
   const trouble = h("div");
   const add = button("New secret", { click: () => attempt(trouble, async () => {
-    const { data } = await post(path`/tokens/${name}/secrets`, {});
+    const made = { headers: { "If-Match": etag } }; // a token made again with this name is another owner
+    const { data } = await post(path`/tokens/${name}/secrets`, {}, made);
     await showSecret({ name, secret: data.secret });
     ctx.reload();
   }) });
