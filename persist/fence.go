@@ -25,9 +25,10 @@ func (f Fence) FailedOver() bool { return f.Current != f.Confirmed }
 // that counter looks new. So no counter is created (ErrFailedOver) until an operator has raised
 // what may be missing and confirmed the current fence.
 //
-// If the driver is told that no failover loses anything, Current is the fence of the server that
-// answers, and Confirmed is always equal to it. Current may then change at any time, and of several
-// servers that take writes each has its own: keep it, but draw no conclusion from it.
+// If the driver is told that no failover loses anything, Current stays what it was when it was told so,
+// whatever server takes the writes. What was written under another fence may have been followed by
+// something that an earlier failover has lost. If that one was not confirmed, Current is the fence of the
+// server that answers until it is.
 type Fenced interface {
 	// Fence reads the present fence.
 	Fence(ctx context.Context) (Fence, error)
@@ -40,9 +41,8 @@ type Fenced interface {
 	CreateLost(ctx context.Context, c Counter) error
 	// CreateFenced does what Create of [Documents] does, if fence is the current fence when the
 	// document is written: the statement that writes it compares the fence. Otherwise it stores
-	// nothing and returns ErrFailedOver. If the driver is told that no failover loses anything, it
-	// does not compare. Whoever creates what a failover may have lost gives a fence that is
-	// confirmed.
+	// nothing and returns ErrFailedOver. Whoever creates what a failover may have lost gives a fence
+	// that is confirmed.
 	CreateFenced(ctx context.Context, d Document, fence string) error
 	// UpdateFenced does what Update of [Documents] does, under the condition of CreateFenced. If
 	// the document has another revision, it may return ErrConflict although the fence differs too.

@@ -237,8 +237,8 @@ func TestMySQLLooksAtNewServer(t *testing.T) {
 	}
 }
 
-// If a failover loses nothing, the fence is written and not compared, and nobody is put on record:
-// several servers may take writes at once.
+// If a failover loses nothing, the fence stays, and nobody is put on record: several servers may take
+// writes at once.
 func TestMySQLLosslessIgnoresRecord(t *testing.T) {
 	longtest.Only(t)
 	primary, _ := startPair(t)
@@ -260,11 +260,32 @@ func TestMySQLLosslessIgnoresRecord(t *testing.T) {
 		}
 	}
 	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
-	if fences := askMySQL(t, db, "SELECT GROUP_CONCAT(DISTINCT SUBSTRING_INDEX(fence, '/', -1)) FROM seqd_counters"); fences != "7" {
+	if fences := askMySQL(t, db, "SELECT GROUP_CONCAT(DISTINCT SUBSTRING_INDEX(fence, '/', -1)) FROM seqd_counters"); fences != "1" {
 		t.Errorf("counters were written in the generations %s", fences)
 	}
 	if writer := askMySQL(t, db, "SELECT CONCAT(writer, '/', generation) FROM seqd_schema"); writer != "another/7" {
 		t.Errorf("%s is on record", writer)
+	}
+}
+
+// As TestPostgresLosslessAfterALoss. The counter lacks nothing here, and another server wrote it.
+func TestMySQLLosslessAfterALoss(t *testing.T) {
+	longtest.Only(t)
+	primary, _ := startPair(t)
+	o := newMySQL(t, primary)
+	losesRange(t, openMySQL(t, o), func() {})
+	db := connectMySQL(t, o.DSN)
+	failOver := func(generation string) {
+		execMySQL(t, db, "UPDATE seqd_schema SET writer = 'another', generation = "+generation)
+	}
+	failOver("7")
+	o.Lossless, o.Timeout = true, 20*time.Second
+	goesOnAbove(t, openMySQL(t, o))
+	failOver("9")
+	goesOnAtOnce(t, openMySQL(t, o))
+	o.Lossless = false
+	if fence, err := openMySQL(t, o).Fence(t.Context()); err != nil || !fence.FailedOver() {
+		t.Errorf("told that failovers lose something, it is %+v, %v", fence, err)
 	}
 }
 

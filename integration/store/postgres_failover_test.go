@@ -133,8 +133,8 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 	}
 }
 
-// With a synchronous standby and failover lossless nothing is skipped, and the fence is not
-// compared: a ledger continues on the new server.
+// With a synchronous standby and failover lossless nothing is skipped, and the fence stays: a ledger
+// continues on the new server.
 func TestPostgresLosslessFailover(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestPostgresLosslessFailover(t *testing.T) {
 	standby.Synchronous()
 
 	awaitStore(t, s)
-	if fence := fencedBy(t, s); fence.FailedOver() || fence.Current == before {
+	if fence := fencedBy(t, s); fence.FailedOver() || fence.Current != before {
 		t.Errorf("it is %+v, before %s", fence, before)
 	}
 	must.Do(t, s.UpdateFenced(t.Context(), ledgerDocument("invoice", 2), before))
@@ -162,6 +162,76 @@ func TestPostgresLosslessFailover(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", r, err, want)
 	}
 	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
+}
+
+// What a failover lost before nodes were told that none loses anything is lost nevertheless: the next
+// range of a counter that nobody has used since begins a gap higher.
+func TestPostgresLosslessAfterALoss(t *testing.T) {
+	longtest.Only(t)
+	t.Parallel()
+	open := func(server *testenv.Postgres, lossless bool) *postgres.Store {
+		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = lossless, 5*time.Second })
+	}
+	first := testenv.StartPostgres(t)
+	second := testenv.StartStandby(t, first)
+	lossy := open(first, false)
+	losesRange(t, lossy, func() { first.AwaitStandby(second); second.Detach() })
+	first.Kill()
+	second.Promote()
+	third := synchronous(t, second)
+	goesOnAbove(t, open(second, true))
+	second.Kill()
+	third.Promote()
+	testenv.StartStandby(t, third)
+	third.Synchronous()
+	goesOnAtOnce(t, open(third, true))
+	if fence := fencedBy(t, open(third, false)); !fence.FailedOver() {
+		t.Errorf("told that failovers lose something, it is %+v", fence)
+	}
+}
+
+// losesRange takes a range from a store, and another one that is lost after cut was called.
+func losesRange(t *testing.T, s persist.Store, cut func()) {
+	t.Helper()
+	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	must.Get(allocate(t.Context(), s))(t)
+	cut()
+	if r, err := allocate(t.Context(), s); err != nil || r.Last != 20 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+// goesOnAbove checks a lossless store that has lost a range before it was that.
+func goesOnAbove(t *testing.T, s interface {
+	persist.Store
+	persist.Fenced
+}) {
+	t.Helper()
+	ctx, fence := t.Context(), must.Get(s.Fence(t.Context()))(t)
+	if c, err := s.Counters().Read(ctx, "order"); err != nil || !c.FailedOver || !fence.FailedOver() {
+		t.Errorf("the counter is %+v, %v, and the fence %+v", c, err, fence)
+	}
+	wants(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 10}), persist.ErrFailedOver)
+	if r, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000}); err != nil || r.First <= 1000 {
+		t.Errorf("%+v, %v, want it above a gap", r, err)
+	}
+	must.Do(t, s.ConfirmFence(ctx, fence.Current))
+	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "new", Step: 10}))
+}
+
+// goesOnAtOnce checks the same store after a failover that lost nothing.
+func goesOnAtOnce(t *testing.T, s interface {
+	persist.Store
+	persist.Fenced
+}) {
+	t.Helper()
+	ctx := t.Context()
+	before := must.Get(s.Counters().Read(ctx, "order"))(t)
+	r, err := s.Counters().Allocate(ctx, persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000})
+	if fence := must.Get(s.Fence(ctx))(t); err != nil || r.First != before.Max+1 || fence.FailedOver() {
+		t.Errorf("%+v, %v, above %d; the fence is %+v", r, err, before.Max, fence)
+	}
+	must.Do(t, s.Counters().Create(ctx, persist.Counter{BizTag: "newer", Step: 10}))
 }
 
 // A commit that did not wait for the standby is not acknowledged, and what it wrote is not shown as

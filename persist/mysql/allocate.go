@@ -15,7 +15,7 @@ import (
 // isolation level. MySQL has no UPDATE … RETURNING. LAST_INSERT_ID(expr) makes the server return
 // the value in its answer to the UPDATE, so there is one round trip.
 func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (highest int64, err error) {
-	statement, params := allocation(req, now, d.lossless, d.fence)
+	statement, params := allocation(req, now, d.fence)
 	var result sql.Result
 	err = d.unlocked(ctx, func() error {
 		result, err = d.exec(ctx, d.pool, "allocate", statement, params)
@@ -40,15 +40,14 @@ func (d *db) Allocate(ctx context.Context, req persist.Request, now int64) (high
 // the maximum, which depends on the step, comes first, and the fence, which the others compare,
 // last. The condition is evaluated before all of them. If the present fence is NULL, nothing
 // changes.
-func allocation(req persist.Request, now int64, lossless bool, fence string) (string, []any) {
-	failedOver := "fence <> " + fence
-	lossless = lossless || sabotage.Off(sabotage.FenceCompared)
+func allocation(req persist.Request, now int64, fence string) (string, []any) {
+	failedOver, compares := "fence <> "+fence, !sabotage.Off(sabotage.FenceCompared)
 	base := "highest"
 	if req.Floor > 0 {
 		above := req.Floor + min(req.Gap, persist.MaxNumber-req.Floor)
 		base = fmt.Sprintf("IF(highest < %d, %d, highest)", req.Floor, above)
 	}
-	if (req.FailoverGap > 0 || req.FailoverSteps > 0) && !lossless {
+	if (req.FailoverGap > 0 || req.FailoverSteps > 0) && compares {
 		gap := fmt.Sprintf("GREATEST(%d, LEAST(step, %d) * %d)", req.FailoverGap, req.MostFailoverStep(), req.FailoverSteps)
 		base = fmt.Sprintf("%s + IF(%s, LEAST(%s * %s, (%d - %s) DIV 2), 0)", base, failedOver, gap, failovers, persist.MaxNumber, base)
 	}
@@ -60,12 +59,12 @@ func allocation(req persist.Request, now int64, lossless bool, fence string) (st
 	switch {
 	case !req.To.Keeps():
 		set = append(set, "epoch = '"+req.To.Epoch()+"'") // it is "", "store" or hexadecimal digits
-	case !lossless:
+	case compares:
 		set = append(set, "epoch = IF("+failedOver+", '', epoch)")
 	}
 	set = append(set, "fence = "+fence)
 	params := []any{[]byte(req.BizTag)}
-	believed, epoch := believing(req, lossless, fence)
+	believed, epoch := believing(req, compares, fence)
 	if believed != "" {
 		params = append(params, epoch)
 	}
@@ -76,13 +75,13 @@ func allocation(req persist.Request, now int64, lossless bool, fence string) (st
 
 // believing returns the condition that the counter has the epoch that a request needs, and its
 // parameter. After a failover every counter has none.
-func believing(req persist.Request, lossless bool, fence string) (condition string, epoch []byte) {
+func believing(req persist.Request, compares bool, fence string) (condition string, epoch []byte) {
 	needed, ok := req.To.Needs()
 	epoch = []byte(needed)
 	switch {
 	case !ok || sabotage.Off(sabotage.EpochHeld):
 		return "", nil
-	case lossless:
+	case !compares:
 		return " AND epoch = ?", epoch
 	case needed == "":
 		return " AND (epoch = ? OR fence <> " + fence + ")", epoch

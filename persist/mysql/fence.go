@@ -9,6 +9,7 @@ import (
 	library "github.com/go-sql-driver/mysql"
 
 	"github.com/seqd/seqd/internal/sabotage"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 // A fence is the identity of the server that takes the writes, and a generation, which says how
@@ -21,16 +22,16 @@ import (
 
 // fenceOf returns an expression for the fence, in a statement that reads the row of seqd_schema.
 //
-// If a failover loses nothing, the fence is only written and nobody is put on record: the nodes of
-// a cluster may all take writes at once. A store that is only looked at puts nobody on record
-// either. It has the fence that the server will have.
+// If a failover loses nothing, the fence is the one of [sqlstore.LosslessMark] and nobody is put on
+// record: the nodes of a cluster may all take writes at once. A store that is only looked at puts nobody
+// on record either. It has the fence that the server will have.
 //
 // A server whose settings became unsafe has no fence. A new connection is refused by the name of the
 // setting.
 func fenceOf(opts Options) string {
 	switch {
 	case opts.Lossless:
-		return "IF(" + safeNow + ", CONCAT(" + identity + ", '/', generation), NULL)"
+		return "IF(" + safeNow + ", IF(LEFT(fence, 1) = '" + sqlstore.LosslessMark + "', SUBSTR(fence, 2), CONCAT(" + identity + ", '/', generation)), NULL)"
 	case opts.ReadOnly:
 		return "CONCAT(" + identity + ", '/', generation + IF(writer = " + identity + ", 0, 1))"
 	}
@@ -42,7 +43,7 @@ const safeNow = "@@GLOBAL.innodb_flush_log_at_trx_commit IN (1, 3) AND (@@GLOBAL
 
 // holds returns the condition that a text is the present fence. It is not met while that is NULL.
 func holds(opts Options, fence string) string {
-	if opts.Lossless || sabotage.Off(sabotage.FenceCompared) {
+	if sabotage.Off(sabotage.FenceCompared) {
 		return "? IS NOT NULL AND " + fence + " IS NOT NULL"
 	}
 	return fence + " = ?"

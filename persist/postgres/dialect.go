@@ -20,9 +20,18 @@ var schema string
 // changes with each promotion. pg_control_checkpoint() would show the former timeline until the
 // first checkpoint. On a standby pg_current_wal_lsn() fails. It is NULL if the settings of the server
 // are unsafe: they change without a new connection by a reload, and behind a pooler by a restart too.
-var fence = "(SELECT CASE WHEN " + safeNow + " THEN system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END FROM pg_control_system())"
+//
+// If nothing is lost, it is the one of [sqlstore.LosslessMark].
+func fenceOf(lossless bool) string {
+	now, from := "system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)", ""
+	if lossless {
+		now, from = "CASE WHEN LEFT(s.fence, 1) = '"+sqlstore.LosslessMark+"' THEN substr(s.fence, 2) ELSE "+now+" END", ", seqd_schema s"
+	}
+	return "(SELECT CASE WHEN " + safeNow + " THEN " + now + " END FROM pg_control_system()" + from + ")"
+}
 
 func dialect(d *db) sqlstore.Dialect {
+	fence := fenceOf(d.lossless)
 	return sqlstore.Dialect{
 		Fence:       fence,
 		SchemaFence: fence,
@@ -50,11 +59,11 @@ func holds(lossless bool) string {
 	same := "f.present = ?::text"
 	switch {
 	case lossless:
-		same = "?::text IS NOT NULL AND f.present IS NOT NULL AND " + standbyNamed
+		same += " AND " + standbyNamed
 	case sabotage.Off(sabotage.FenceCompared):
 		same = "?::text IS NOT NULL AND f.present IS NOT NULL"
 	}
-	return "(SELECT " + same + " FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f)"
+	return "(SELECT " + same + " FROM (SELECT " + fenceOf(lossless) + " AS present, " + durably(lossless) + ") f)"
 }
 
 // promotions is how many promotions there were since a counter was written, at least 1. The gap is
@@ -102,7 +111,7 @@ func (d *db) makeDurable(ctx context.Context, c *pgx.Conn) error {
 func allocateStatement(lossless bool) string {
 	failedOver, waits := "c.fence <> f.present", ""
 	if lossless {
-		failedOver, waits = "false", " AND "+standbyNamed
+		waits = " AND " + standbyNamed
 	}
 	if sabotage.Off(sabotage.FenceCompared) {
 		failedOver = "false"
@@ -118,7 +127,7 @@ func allocateStatement(lossless bool) string {
 	}
 	return "UPDATE seqd_counters c SET highest = " + above + " + $2::bigint, fence = f.present, epoch = COALESCE($8::text, " + epoch + "), " +
 		"step = CASE WHEN $6::bigint > 0 THEN $6 ELSE c.step END, step_at = CASE WHEN $6 > 0 THEN $7::bigint ELSE c.step_at END " +
-		"FROM (SELECT " + fence + " AS present, " + durably(lossless) + ") f " +
+		"FROM (SELECT " + fenceOf(lossless) + " AS present, " + durably(lossless) + ") f " +
 		"WHERE c.name = $1::bytea AND c.version = " + strconv.Itoa(persist.FormatVersion) + " AND c.highest >= 0 " +
 		"AND f.present IS NOT NULL AND " + above + " <= " + most + " - $2 AND " + held + waits + " RETURNING c.highest"
 }

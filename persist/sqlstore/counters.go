@@ -20,12 +20,12 @@ type counters struct {
 
 var _ persist.Counters = (*counters)(nil)
 
-// newCounters builds the statements. With a lossless failover the fence is written, but not
-// compared.
+// newCounters builds the statements.
 func newCounters(l *link) counters {
 	fence := l.dialect.Fence
-	confirmed, failedOver, same := "EXISTS (SELECT 1 FROM seqd_schema WHERE fence = f.present)", "fence <> "+fence, "fence = "+fence
-	if l.opts.Lossless || sabotage.Off(sabotage.FenceCompared) {
+	confirmed := "EXISTS (SELECT 1 FROM seqd_schema WHERE TRIM(LEADING '" + LosslessMark + "' FROM fence) = f.present)"
+	failedOver, same := "fence <> "+fence, "fence = "+fence
+	if sabotage.Off(sabotage.FenceCompared) {
 		confirmed, failedOver, same = "1 = 1", "1 = 0", "1 = 1"
 	}
 	if sabotage.Off(sabotage.GiveBackSwap) {

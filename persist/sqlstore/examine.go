@@ -129,11 +129,11 @@ func (j judge) failover() {
 		known = "no standby is connected"
 	}
 	switch {
-	case j.named.Failover == Lossless:
-		j.e.OK(key, "lossless: commits wait for a standby. %s", known)
 	case j.s.Fence.FailedOver():
 		j.e.Add(driver.Fail, key, "raise what may be missing, then run seqd failover --confirm; see docs/OPERATIONS.md",
 			"the store has failed over and nobody has confirmed that (now %s, confirmed %s): it may have lost counters, and none is created", j.s.Fence.Current, j.s.Fence.Confirmed)
+	case j.named.Failover == Lossless:
+		j.e.OK(key, "lossless: commits wait for a standby. %s", known)
 	case j.s.Fence.Current != "":
 		j.e.OK(key, "lossy: after a failover counters continue above a gap, and none is created until seqd failover --confirm. The server is %s. %s", j.s.Fence.Current, known)
 	default:

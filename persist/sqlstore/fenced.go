@@ -63,7 +63,7 @@ func (s *Store) whyNotHeld(ctx context.Context, fence string) error {
 	switch {
 	case err != nil:
 		return err
-	case !s.opts.Lossless && now.Current != fence:
+	case now.Current != fence:
 		return persist.ErrFailedOver
 	}
 	return fmt.Errorf("%w: the server changes, or commits wait for no standby now", persist.ErrUnavailable)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/seqd/seqd/persist"
 )
@@ -56,8 +57,31 @@ func (l *link) version(ctx context.Context, c Conn) (int, error) {
 // upgrade runs the steps that are missing. Another process may have run them meanwhile.
 func (l *link) upgrade(ctx context.Context, c Conn) error {
 	version, err := l.version(ctx, c)
+	made := version == 0
 	for ; err == nil && version < len(l.dialect.Steps); version++ {
 		_, err = c.Exec(ctx, "upgrade schema", l.dialect.Steps[version])
+	}
+	if err == nil && made && l.opts.Lossless { // the next answer may come from another server
+		_, err = c.Exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = CONCAT('"+LosslessMark+"', fence)")
+	}
+	return err
+}
+
+// LosslessMark begins the fence in seqd_schema while nodes are told that no failover loses anything. For
+// them [Dialect.Fence] is then that fence without the mark, whatever server answers: it stands for the time
+// since when nothing is lost. Each counter and ledger has the fence under which it was written last, so
+// those are noticed that nobody has used since a failover of before.
+const LosslessMark = "+"
+
+// mark lets the mark say what this node is told, if the server is the confirmed one: then no counter is
+// affected. Otherwise [Store.ConfirmFence] does. known is the fence in seqd_schema.
+func (s *Store) mark(ctx context.Context, known, present string) (err error) {
+	switch {
+	case s.opts.ReadOnly:
+	case known == LosslessMark+present && !s.opts.Lossless:
+		_, err = s.db.Exec(ctx, "end lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ?", present, known)
+	case known == present && s.opts.Lossless:
+		_, err = s.db.Exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ?", LosslessMark+known, known)
 	}
 	return err
 }
@@ -76,9 +100,10 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 		}
 		return err
 	})
-	if s.opts.Lossless {
-		f.Confirmed = f.Current
+	if err == nil {
+		err = s.mark(ctx, f.Confirmed, f.Current)
 	}
+	f.Confirmed = strings.TrimPrefix(f.Confirmed, LosslessMark)
 	return f, err
 }
 
@@ -89,7 +114,11 @@ func (s *Store) ConfirmFence(ctx context.Context, current string) error {
 	if err != nil {
 		return err
 	}
-	err = one(s.db.Exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", current, current))
+	confirmed := current
+	if s.opts.Lossless {
+		confirmed = LosslessMark + current
+	}
+	err = one(s.db.Exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", confirmed, current))
 	if errors.Is(err, persist.ErrNotFound) {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}

@@ -79,11 +79,9 @@ func (l *ledgersCheck) prepare(ctx context.Context, store persist.Store) (err er
 	if l.now, err = store.Now(ctx); err != nil {
 		return err
 	}
-	fenced, ok := store.(persist.Fenced)
-	if lossy, says := store.(persist.Lossy); !ok || says && !lossy.Lossy() {
-		return nil
+	if fenced, ok := store.(persist.Fenced); ok {
+		l.fence, err = fenced.Fence(ctx)
 	}
-	l.fence, err = fenced.Fence(ctx)
 	return err
 }
 

@@ -129,8 +129,6 @@ func writeLedger(ctx context.Context, store persist.Store, doc persist.Document,
 // presentFence is the fence of the server that takes the writes of a store now.
 type presentFence struct {
 	text string
-	// compared is whether another fence in a ledger says that something may be lost.
-	compared bool
 	// failedOver is whether the store failed over, and nobody has confirmed that.
 	failedOver bool
 }
@@ -142,12 +140,11 @@ func fenceOf(ctx context.Context, store persist.Store) (presentFence, error) {
 		return presentFence{}, nil
 	}
 	f, err := fenced.Fence(ctx)
-	lossy, says := store.(persist.Lossy)
-	return presentFence{f.Current, !says || lossy.Lossy(), f.FailedOver()}, err
+	return presentFence{f.Current, f.FailedOver()}, err
 }
 
 // stops reports whether a ledger stands still until an operator has raised it.
-func (f presentFence) stops(s *ledger.State) bool { return f.compared && s.Fence != f.text }
+func (f presentFence) stops(s *ledger.State) bool { return f.text != "" && s.Fence != f.text }
 
 // namedLedger is a gapless counter.
 type namedLedger struct {

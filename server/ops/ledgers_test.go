@@ -17,11 +17,6 @@ import (
 	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
-// lossless is a store whose failovers lose nothing.
-type lossless struct{ *failingOver }
-
-func (lossless) Lossy() bool { return false }
-
 // newStopped returns a store that failed over, with a ledger that was changed since, and two that
 // were not.
 func newStopped(t *testing.T) (*failingOver, *config.Config) {
@@ -190,18 +185,4 @@ func TestRaiseLostLedger(t *testing.T) {
 	if c, err := store.Store.Counters().Read(t.Context(), "account/"); err != nil || c.Max != 1 {
 		t.Errorf("the key takes no place: %+v, %v", c, err)
 	}
-}
-
-// If a failover loses nothing, no ledger stands still.
-func TestLosslessLedgers(t *testing.T) {
-	store, cfg := newStopped(t)
-	f := &repair{cfg: cfg, store: lossless{store}, known: map[string]seqd.BizType{}}
-	names, err := f.ledgerNames(t.Context(), true)
-	if err != nil || len(names) != 0 {
-		t.Errorf("%v, %v", names, err)
-	}
-	if names, err = f.ledgerNames(t.Context(), false); err != nil || len(names) != 3 {
-		t.Errorf("%v, %v", names, err)
-	}
-	var _ persist.Lossy = lossless{}
 }

@@ -16,7 +16,7 @@ import (
 type documents struct {
 	persist.Documents
 	counters persist.Counters
-	fenced   persist.Fenced // nil unless a failover can lose what the store has acknowledged
+	fenced   persist.Fenced // nil if the store has no fences
 	fence    *fence
 	follows  func(context.Context) error // see [strategy.Env]; nil for nothing
 }
@@ -35,11 +35,7 @@ type fence struct {
 // documentsOf returns the documents of a store.
 func documentsOf(store persist.Store) documents {
 	d := documents{Documents: store.Documents(), counters: store.Counters(), fence: new(fence)}
-	if fenced, ok := store.(persist.Fenced); ok {
-		if l, ok := store.(persist.Lossy); !ok || l.Lossy() {
-			d.fenced = fenced
-		}
-	}
+	d.fenced, _ = store.(persist.Fenced)
 	return d
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
@@ -285,6 +286,31 @@ var bugs = []schedule{
 					w.each(func(n string) { w.ask(n, load.Question{BizType: "bulk", Count: 1000}) })
 				}
 			})
+		}},
+	},
+	{
+		name: "lossless after a loss", was: "A failover lost numbers, and then nodes were told that failovers lose nothing, or had been told so before: counters that nobody had used since went on as if nothing was lost.", found: "a review",
+		world: Options{Mode: storesim.Lossy, BizTypes: only("order", "bill"), Script: func(w *World) {
+			w.restartAs(storesim.Lossless, (*node).stop)
+			w.each(func(n string) { w.issue(n, "order", 10); w.issue(n, "bill", 1) })
+			w.restartAs(storesim.Lossy, (*node).stop)
+			for _, next := range []storesim.Mode{storesim.Lossy, storesim.Lossless, storesim.Lossless} {
+				w.while("failover", record.Fault{Store: true, StoreLost: true}, func(f *fault) {
+					w.store.SetLag(mayLack)
+					for range 5 {
+						w.each(func(n string) { w.issue(n, "order", 10); w.issue(n, "bill", 1) })
+					}
+					lost := len(w.store.Failover(false))
+					w.restartAs(next, func(n *node) { n.kill(false) })
+					w.each(func(n string) { w.issue(n, "order", 10) })
+					if got := w.ask("a", load.Question{BizType: "bill"}); lost > 0 && got.Code != string(seqd.CodeStoreFailedOver) {
+						w.journal.Find("a gapless counter that may have lost numbers answers %d %s", got.Status, got.Code)
+					}
+					w.raiseAll(f, map[string]int64{"bill": w.journal.Highest()["bill"]})
+					w.confirm(f)
+				})
+				w.each(func(n string) { w.issue(n, "order", 10); w.issue(n, "bill", 1) })
+			}
 		}},
 	},
 	{
@@ -904,6 +930,13 @@ func (w *World) reshape(bizType, body string, then func()) {
 		w.changeStrategy(f, body)
 		then()
 	})
+}
+
+// restartAs ends all nodes, and starts them on a store whose failovers lose something, or nothing.
+func (w *World) restartAs(m storesim.Mode, end func(*node)) {
+	w.onAll(end)
+	w.store.SetMode(m)
+	w.onAll((*node).start)
 }
 
 // smallGap is a biz type of small ranges, with a small gap above a failover.

@@ -46,8 +46,8 @@ type Outcome struct {
 	Err error
 	// Doc is what was read.
 	Doc persist.Document
-	// Fenced is whether the store is fenced and a failover can lose something. Fence is then the
-	// present fence; it is set also if there is no document.
+	// Fenced is whether the store has fences. Fence is then the present one; it is set also if there is
+	// no document.
 	Fenced bool
 	Fence  persist.Fence
 	// Docs are what was looked up.
@@ -59,8 +59,7 @@ type fence struct {
 	persist.Fence
 }
 
-// Execute executes a command. fenced is nil unless the store is fenced and a failover can lose
-// something.
+// Execute executes a command. fenced is nil if the store has no fences.
 func (c *Command) Execute(ctx context.Context, documents persist.Documents, fenced persist.Fenced) (out Outcome) {
 	out.Fenced = fenced != nil
 	switch c.Action {

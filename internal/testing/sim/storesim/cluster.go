@@ -80,7 +80,7 @@ func (c *Cluster) rules() rules {
 	off := func(r sabotage.Rule) bool { return slices.Contains(c.opts.Without, r) || sabotage.Off(r) }
 	return rules{
 		mode:     c.opts.Mode,
-		compares: c.opts.Mode == Lossy && !off(sabotage.FenceCompared),
+		compares: c.opts.Mode != Unfenced && !off(sabotage.FenceCompared),
 		once:     !off(sabotage.RangeOnce), epochHeld: !off(sabotage.EpochHeld), giveBackSwap: !off(sabotage.GiveBackSwap),
 	}
 }
@@ -152,6 +152,16 @@ func (c *Cluster) SetLag(n int) {
 	if c.standby != nil {
 		c.replicate(c.mayLack())
 	}
+}
+
+// SetMode changes what the nodes are told that a failover loses. None may run.
+func (c *Cluster) SetMode(m Mode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Mode = m
+	c.primary.rules = c.rules()
+	c.primary.told()
+	c.follow()
 }
 
 // Unheard is a range that the database gave, and of which the node that asked never heard.
@@ -249,8 +259,7 @@ func (c *Cluster) Confirm() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, _ = c.apply(Call{Op: "confirm fence", Write: true}, func(db *database) (any, error) {
-		db.confirmed = db.current
-		return nil, nil
+		return nil, db.confirm(fence(db.present()))
 	})
 }
 

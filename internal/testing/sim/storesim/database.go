@@ -1,6 +1,7 @@
 package storesim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -29,12 +30,32 @@ type database struct {
 
 	written                    map[string]int // the timeline that each counter was written on
 	current, confirmed, origin int            // timelines
+	since                      int            // on which it was told that it loses nothing; 0 if it was not
 }
 
 func newDatabase(r rules) *database {
 	db := &database{rules: r, written: make(map[string]int), current: 1, confirmed: 1, origin: 1}
 	db.store = memory.New(db.now)
+	db.told()
 	return db
+}
+
+// told notes what the database is told of what a failover loses, as package sqlstore does.
+func (db *database) told() {
+	switch {
+	case db.mode == Lossless && db.since == 0 && db.confirmed == db.current:
+		db.since = db.current
+	case db.mode == Lossy && db.since == db.current:
+		db.since = 0
+	}
+}
+
+// present is the timeline that is compared.
+func (db *database) present() int {
+	if db.mode != Lossless {
+		return db.current
+	}
+	return cmp.Or(db.since, db.current)
 }
 
 func (db *database) now() time.Time { return db.at }
@@ -54,11 +75,11 @@ var background = context.Background()
 func fence(timeline int) string { return fmt.Sprintf("7000000000000000001/%08X", timeline) }
 
 // holds reports whether a text is the present fence, if that counts.
-func (db *database) holds(text string) bool { return !db.compares || text == fence(db.current) }
+func (db *database) holds(text string) bool { return !db.compares || text == fence(db.present()) }
 
 // seen returns a counter as clients see it.
 func (db *database) seen(m persist.Counter) persist.Counter {
-	if db.compares && db.written[m.BizTag] != db.current {
+	if db.compares && db.written[m.BizTag] != db.present() {
 		m.FailedOver, m.Epoch = true, ""
 	}
 	return m
@@ -94,14 +115,14 @@ func (db *database) list(after string, limit int) ([]persist.Counter, error) {
 // create stores a counter, unless the database failed over and lost says nothing about it.
 func (db *database) create(m persist.Counter, lost bool) error {
 	_, err := db.store.Counters().Read(background, m.BizTag)
-	if err != nil && m.Validate() == nil && !lost && db.compares && db.confirmed != db.current {
+	if err != nil && m.Validate() == nil && !lost && db.compares && db.confirmed != db.present() {
 		return fmt.Errorf("%q: %w", m.BizTag, persist.ErrFailedOver)
 	}
 	m.FailedOver = false
 	if err := db.store.Counters().Create(background, m); err != nil {
 		return err
 	}
-	db.written[m.BizTag] = db.current
+	db.written[m.BizTag] = db.present()
 	return nil
 }
 
@@ -127,7 +148,7 @@ func (db *database) next(req persist.Request, now int64) (persist.Counter, persi
 	}
 	if m.FailedOver {
 		gap := max(req.FailoverGap, min(m.Step, req.MostFailoverStep())*req.FailoverSteps)
-		failovers := min(1000, max(1, int64(db.current-db.written[req.BizTag])))
+		failovers := min(1000, max(1, int64(db.present()-db.written[req.BizTag])))
 		req.FailoverGap, req.FailoverSteps = min(gap, persist.MaxNumber/failovers)*failovers, 0
 	}
 	if needed, ok := req.To.Needs(); ok && !db.epochHeld {
@@ -138,7 +159,7 @@ func (db *database) next(req persist.Request, now int64) (persist.Counter, persi
 
 // allocated stores a counter that next returned.
 func (db *database) allocated(m persist.Counter) error {
-	db.written[m.BizTag] = db.current
+	db.written[m.BizTag] = db.present()
 	return db.put(m)
 }
 
@@ -192,20 +213,20 @@ func (db *database) updateFenced(doc persist.Document, under string) error {
 }
 
 func (db *database) confirm(current string) error {
-	if current != fence(db.current) {
+	if current != fence(db.present()) {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}
-	db.confirmed = db.current
+	db.confirmed = db.present()
+	if db.mode == Lossy {
+		db.since = 0
+	}
+	db.told()
 	return nil
 }
 
 // fences returns the fences as clients see them.
 func (db *database) fences() persist.Fence {
-	f := persist.Fence{Current: fence(db.current), Confirmed: fence(db.confirmed)}
-	if db.mode == Lossless {
-		f.Confirmed = f.Current
-	}
-	return f
+	return persist.Fence{Current: fence(db.present()), Confirmed: fence(db.confirmed)}
 }
 
 // look adds to a registry what a database that can lose writes says of itself. An empty registry in a
