@@ -22,7 +22,7 @@ func TestMySQLAllocatesAsTheRule(t *testing.T) {
 			}
 			seed := time.Now().UnixNano()
 			t.Logf("seed %d", seed)
-			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), lossless: lossless}
+			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0))}
 			o := newMySQL(t, server)
 			o.Now, o.Lossless = func() time.Time { return time.UnixMilli(d.now) }, lossless
 			d.store = openMySQL(t, o)

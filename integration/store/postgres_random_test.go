@@ -24,7 +24,7 @@ func TestPostgresAllocatesAsTheRule(t *testing.T) {
 			dropTables(server)
 			seed := time.Now().UnixNano()
 			t.Logf("seed %d", seed)
-			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0)), lossless: lossless}
+			d := differential{T: t, random: rand.New(rand.NewPCG(uint64(seed), 0))}
 			admin := server.Connect()
 			d.foreign = func(name []byte) error {
 				_, err := admin.Exec(t.Context(), "UPDATE seqd_counters SET fence = 'another' WHERE name = $1", name)
@@ -46,13 +46,12 @@ func TestPostgresAllocatesAsTheRule(t *testing.T) {
 // differential does random things with a store and with the rule.
 type differential struct {
 	*testing.T
-	random   *rand.Rand
-	lossless bool
-	store    persist.Store
-	foreign  func(name []byte) error // makes a row one that another server wrote
-	known    persist.Counter         // the rule's; no BizTag if there is none
-	now      int64
-	created  int
+	random  *rand.Rand
+	store   persist.Store
+	foreign func(name []byte) error // makes a row one that another server wrote
+	known   persist.Counter         // the rule's; no BizTag if there is none
+	now     int64
+	created int
 }
 
 // epochs are few, so that requests often meet.
@@ -94,7 +93,7 @@ func (d *differential) create() {
 // failOver makes the row one that another server wrote.
 func (d *differential) failOver() {
 	must.Do(d, d.foreign([]byte(d.known.BizTag)))
-	if d.known.BizTag != "" && !d.lossless {
+	if d.known.BizTag != "" {
 		d.known.FailedOver, d.known.Epoch = true, ""
 	}
 	d.same()
