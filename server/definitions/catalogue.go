@@ -44,7 +44,6 @@ type Feed interface {
 	Announce(ctx context.Context, kind, key string) error
 	AnnounceAll(ctx context.Context, kind string, keys []string) error
 	Publish(ctx context.Context, kind, key string)
-	PublishAll(ctx context.Context, kind string)
 	Unfollowed(kind, key string) time.Duration
 }
 

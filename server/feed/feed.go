@@ -45,9 +45,8 @@ type Feed struct {
 	watched watched
 	reader  reader
 
-	hearing  chan struct{}        // a place for each document that is read because of a message
-	reloaded map[string]time.Time // when a message last made this node read all documents of a kind; only listen uses it
-	ignored  atomic.Int64         // messages
+	hearing chan struct{} // a place for each document that is read because of a message
+	ignored atomic.Int64  // messages
 
 	failures atomic.Int64 // polls that failed
 	failed   atomic.Bool  // the last poll failed
@@ -77,7 +76,7 @@ const (
 	// WatchFor is for how long an announced document is read again at each poll: longer than a
 	// write to the store can take.
 	WatchFor = 30 * time.Second
-	// allKeys stands for every document of a kind in what is published.
+	// allKeys stands for every document of a kind. Only a poll reads so much, and no message.
 	allKeys = ""
 
 	// mostHeard is how many messages are followed within a poll interval.
@@ -93,7 +92,7 @@ const (
 
 // New returns a Feed that follows nothing yet.
 func New(opts Options) *Feed {
-	f := &Feed{opts: opts, journal: journal{opts.Documents, opts.Now, opts.Log}, hearing: make(chan struct{}, parallelHeard), reloaded: make(map[string]time.Time)}
+	f := &Feed{opts: opts, journal: journal{opts.Documents, opts.Now, opts.Log}, hearing: make(chan struct{}, parallelHeard)}
 	f.watched.until = make(map[subject]time.Time)
 	f.reader.init(f.watched.remove)
 	return f
@@ -269,23 +268,13 @@ func (f *Feed) hear(ctx context.Context, message string) {
 }
 
 // understand returns the document that a message names. ok is false if no change that this node
-// follows is published so, or if it would read everything again too soon.
+// follows is published so.
 func (f *Feed) understand(message string) (s subject, ok bool) {
 	if len(message) > longestMessage || json.Unmarshal([]byte(message), &s) != nil {
 		return s, false
 	}
-	if _, known := f.reader.followers[s.Kind]; !known { // or a kind of a newer version
-		return s, false
-	}
-	if s.Key != allKeys {
-		return s, seqd.CheckName(s.Key) == nil
-	}
-	now := time.Now()
-	if now.Sub(f.reloaded[s.Kind]) < pollInterval {
-		return s, false
-	}
-	f.reloaded[s.Kind] = now
-	return s, true
+	_, known := f.reader.followers[s.Kind] // or it is a kind of a newer version
+	return s, known && seqd.CheckName(s.Key) == nil
 }
 
 // Announce says that a document is about to change. The caller may change it only after Announce
@@ -317,6 +306,3 @@ func (f *Feed) Publish(ctx context.Context, kind, key string) {
 			"kind", kind, "name", key, "error", err)
 	}
 }
-
-// PublishAll tells the other nodes that any document of a kind may have changed.
-func (f *Feed) PublishAll(ctx context.Context, kind string) { f.Publish(ctx, kind, allKeys) }
