@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -137,25 +136,25 @@ func cut(text string, most int) string {
 // shownParams are the query parameters that are logged.
 var shownParams = []string{"count", "key", "ttl", "period", "after", "limit", "from", "to", "dryRun", "force"}
 
-// shownQuery returns a query as it is logged: the known parameters that have plausible values.
-// Nothing is shown after a token: Tinyid's client does not escape its token, so what looks like
-// another parameter may be a part of it.
+// shownQuery returns a query as it is logged: the known parameters that have plausible values, as
+// handlers read them, whatever was escaped. Nothing is shown after a token: Tinyid's client does not
+// escape its token, so what looks like another parameter may be a part of it.
 func shownQuery(query string) string {
-	if query == "" {
-		return ""
-	}
-	pairs := strings.SplitN(query, "&", len(shownParams)+1) // the rest means nothing
-	for i, pair := range pairs {
-		name, value, _ := strings.Cut(pair, "=")
-		if name == "token" {
-			return strings.Join(append(pairs[:i], notShown), "&")
+	var shown []string
+	p := params{rest: query}
+	for len(shown) <= len(shownParams) && p.next() { // no change has more of them
+		pair := p.name + "=" + p.value
+		if !slices.Contains(shownParams, p.name) || !plainValue(p.value) || discreet(p.value) != p.value {
+			pair = notShown
 		}
-		value, err := url.QueryUnescape(value)
-		if !slices.Contains(shownParams, name) || err != nil || !plainValue(value) || discreet(value) != value {
-			pairs[i] = notShown
+		if shown = append(shown, pair); p.name == "token" {
+			break
 		}
 	}
-	return strings.Join(pairs, "&")
+	if p.err != nil {
+		shown = append(shown, notShown)
+	}
+	return strings.Join(shown, "&")
 }
 
 // plainValue reports whether a value is a number, a name, true, false or a time.

@@ -37,8 +37,8 @@ func TestAuditRoute(t *testing.T) {
 	api := newGuarded(t, func(o *options) { o.Audit = log })
 	for i, step := range []struct{ method, target, by, body string }{
 		{"PUT", "/biz-types/order?force=true&note=hunter2", "ops", `{}`},
-		{"PUT", "/biz-types/order?force=true", "ops", `{"key":"hunter2"}`},
-		{"PUT", "/biz-types/order?dryRun=true", "ops", `{}`},
+		{"PUT", "/biz-types/order?" + strings.Repeat("&", 20) + "f%6Frce=%74rue", "ops", `{"key":"hunter2"}`},
+		{"PUT", "/biz-types/order?dryR%75n=tru%65", "ops", `{}`},
 		{"PUT", "/biz-types/order?dryRun=true", "nobody", `{}`},
 		{"DELETE", "/tokens/seqd_hunter2", "ops", ""},
 		{"POST", "/tokens?token=hunter2", "reader", `{"name":"x","scopes":["read"]}`},

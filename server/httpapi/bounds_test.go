@@ -62,6 +62,9 @@ func TestDiscreet(t *testing.T) {
 	for query, want := range map[string]string{
 		"": "", "count=5": "count=5", "count=a%20b": "(not shown)", "x=1&limit=2": "(not shown)&limit=2", "count=1&token=a&count=2": "count=1&(not shown)", "key=%zz": "(not shown)",
 		"key=seqd_abc": "(not shown)", "from=2026-01-01T00:00:00Z": "from=2026-01-01T00:00:00Z",
+		// as the handlers read it
+		"f%6Frce=%74rue&to=2026-01-01T00:00:00%2B08:00": "force=true&to=2026-01-01T00:00:00+08:00", strings.Repeat("&", 20) + "force=true": "force=true",
+		"%74oken=a&count=2": "(not shown)",
 	} {
 		if got := shownQuery(query); got != want {
 			t.Errorf("%s is shown as %s, want %s", query, got, want)

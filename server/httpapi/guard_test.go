@@ -326,7 +326,7 @@ func TestAudit(t *testing.T) {
 		{"PATCH", "/tokens/new", "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Caller: "ops", Path: "/tokens/new", Target: "new", Status: 204, Version: 2}},
 		{"DELETE", "/tokens/new", "ops", "", auditLine{Caller: "ops", Path: "/tokens/new", Target: "new", Status: 404}},
-		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Query: strings.Repeat("(not shown)&", 10) + "(not shown)", Target: "new", Status: 401}},
+		{"PATCH", "/tokens/new?" + strings.Repeat("&", 3000), "nobody", `{}`, auditLine{Path: "/tokens/new", Target: "new", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("x", 3000), "nobody", "", auditLine{Path: "/tokens/" + strings.Repeat("x", 248) + "…", Target: strings.Repeat("x", 256) + "…", Status: 401}},
 		{"DELETE", "/tokens/" + strings.Repeat("seqd_hunter%20", 200), "nobody", "", auditLine{
 			Path: ("/tokens/" + strings.Repeat("(not shown) ", 200))[:256] + "…", Target: strings.Repeat("(not shown) ", 200)[:256] + "…", Status: 401,
