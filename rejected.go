@@ -15,8 +15,8 @@ const episodeGap = time.Minute
 // LogRejected returns the default rejection handler. It logs the first refusal of an episode (one
 // biz type, one code) and then one line per minute with the number of refusals since the last line,
 // so that a store that is down for an hour does not write a million lines. It does not log callers
-// that went away, nor defects ([CodeInternal], [CodePluginPanic]): the issuer logs each defect with
-// its cause, whatever the handler.
+// that went away, nor defects ([CodeInternal], [CodePluginPanic]): the issuer logs them with
+// their causes, whatever the handler.
 func LogRejected(log *slog.Logger) RejectedHandler {
 	return &logRejected{log: log, now: time.Now, episodes: make(map[episodeKey]*episode)}
 }

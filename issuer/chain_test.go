@@ -235,6 +235,33 @@ func TestPanicIsLoggedOnce(t *testing.T) {
 	}
 }
 
+// However often callers repeat a request that panics, the log has room for other lines.
+func TestPanicsDoNotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		broken := seqd.BoundPlugin{Name: "broken", Quick: true, Plugin: &hooks{before: func(context.Context, *seqd.Call) error { panic("boom") }}}
+		definition := order(&counting{}, broken)
+		definition.Claim = &claims{}
+		is := must.Get(issuer.New([]issuer.Definition{definition}, issuer.Options{Log: slog.New(slog.NewTextHandler(&text, nil))}))(t)
+		lines := func(calls, want int) {
+			t.Helper()
+			text.Reset()
+			for range calls {
+				must.Code(t, is.Issue(t.Context(), &seqd.Call{BizType: "order", Count: 1}), seqd.CodePluginPanic)
+			}
+			if got := strings.Count(text.String(), "\n"); got != want {
+				t.Errorf("%d calls leave %d lines, want %d", calls, got, want)
+			}
+		}
+		lines(1000, 100)
+		time.Sleep(time.Second)
+		lines(10, 1)
+		if !strings.Contains(text.String(), "leftOut=900") {
+			t.Errorf("the log does not say how many were left out: %s", &text)
+		}
+	})
+}
+
 // IDs are read back through the chain, the last plugin first.
 func TestParseThroughPlugins(t *testing.T) {
 	cut := func(text string, r seqd.Reading) *reading {

@@ -52,10 +52,10 @@ func (is *Issuer) expired(i *instance, e seqd.Expiry) {
 			continue
 		}
 		if err := w.rejected(ctx, plug, call, refusal); err != nil {
-			is.log.Error("plugin failed to handle an expiry", "bizType", i.name, "error", err)
+			is.failures.note("plugin failed to handle an expiry", i.name, err)
 		}
 	}
 	if err := tell(ctx, i.rejected, call, refusal); err != nil {
-		is.log.Error("rejection handler failed", "bizType", i.name, "error", err)
+		is.failures.note("rejection handler failed", i.name, err)
 	}
 }

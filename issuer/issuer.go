@@ -72,6 +72,7 @@ type Issuer struct {
 	observer      seqd.Observer
 	latency       seqd.LatencyObserver // the observer, nil if it is none
 	log           *slog.Logger
+	failures      *failures
 	pluginTimeout time.Duration // see [Options]
 	// unclaimed warns of the first biz type without a Claim.
 	unclaimed sync.Once
@@ -90,6 +91,7 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 	if is.observer == nil {
 		is.observer = seqd.NopObserver{}
 	}
+	is.failures = newFailures(is.log)
 	is.latency, _ = is.observer.(seqd.LatencyObserver)
 	if is.rejected == nil {
 		is.rejected = seqd.LogRejected(is.log)
@@ -341,7 +343,7 @@ func (is *Issuer) undo(ctx context.Context, i *instance, p *progress, refusal *s
 	p.call.Sequence.Reset()
 	for _, plug := range i.chain[:p.entered] {
 		if err := p.waits.onError(ctx, plug, p.call, refusal); err != nil {
-			is.log.Error("OnError failed", "bizType", i.name, "error", err)
+			is.failures.note("OnError failed", i.name, err)
 		}
 	}
 }
@@ -381,7 +383,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err erro
 			continue
 		}
 		if err := p.waits.rejected(ctx, plug, call, refusal); err != nil {
-			is.log.Error("plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
+			is.failures.note("plugin failed to handle a refusal", call.BizType, err)
 		}
 	}
 	return is.conclude(ctx, i.rejected, call, refusal)
@@ -390,7 +392,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err erro
 // conclude calls the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, call *seqd.Call, refusal *seqd.Error) error {
 	if err := tell(ctx, handler, call, refusal); err != nil {
-		is.log.Error("rejection handler failed", "bizType", call.BizType, "error", err)
+		is.failures.note("rejection handler failed", call.BizType, err)
 	}
 	is.observer.Rejected(call.BizType, refusal.Code)
 	return refusal
@@ -399,7 +401,7 @@ func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, ca
 // logDefect logs a refusal that a defect caused.
 func (is *Issuer) logDefect(call *seqd.Call, refusal *seqd.Error) {
 	if refusal.Code.Defect() {
-		is.log.Error("request failed", "bizType", call.BizType, "requestId", call.Caller.RequestID, "error", refusal)
+		is.failures.note("request failed", call.BizType, refusal, "requestId", call.Caller.RequestID)
 	}
 }
 

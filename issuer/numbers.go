@@ -78,7 +78,7 @@ func (is *Issuer) giveBack(i *instance, m undelivered, why error) {
 	var err error
 	defer func() {
 		if err != nil {
-			is.log.Error("numbers of a failed request could not be given back", "bizType", i.name, "error", err)
+			is.failures.note("numbers of a failed request could not be given back", i.name, err)
 		}
 	}()
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)
