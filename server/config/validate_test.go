@@ -76,7 +76,7 @@ func TestValuesOutOfRange(t *testing.T) {
 	fromEachSource(t, "store.bolt.path", "", `""`, "store.bolt.path: ")
 	fromEachSource(t, "server.addr", "", `""`, "server.addr: ")
 	// gin knows no zones
-	for _, proxy := range []string{"nobody", "10.0.0.0/33", "10.0.0", "::1%lo"} {
+	for _, proxy := range []string{"10.0.0.1/8", "::ffff:10.0.0.1/104", "nobody", "10.0.0.0/33", "10.0.0", "::1%lo"} {
 		fromEachSource(t, "server.trustedProxies", "10.0.0.1,"+proxy, `["10.0.0.1", "`+proxy+`"]`, "server.trustedProxies[1]: ")
 	}
 	for _, host := range []string{

@@ -46,8 +46,8 @@ func New(header string, proxies []string) (p Proxies, err error) {
 	return p, nil
 }
 
-// Network reads an address, without a zone, or a network, as the one that requests come from: an
-// IPv6 form of an IPv4 network is that.
+// Network reads an address, without a zone, or a network, as the one that requests come from: an IPv6
+// form of an IPv4 network is that. Nobody knows which of the two an address in a network means.
 func Network(text string) (netip.Prefix, error) {
 	net, err := netip.ParsePrefix(text)
 	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
@@ -59,7 +59,10 @@ func Network(text string) (netip.Prefix, error) {
 	if mapped := net.Addr().Is4In6(); mapped && net.Bits() >= 96 {
 		net = netip.PrefixFrom(net.Addr().Unmap(), net.Bits()-96)
 	}
-	return net.Masked(), nil
+	if network := net.Masked(); network != net { // one address was meant, or all of them
+		return net, fmt.Errorf("%q is an address in the network %s: write one of the two", text, network)
+	}
+	return net, nil
 }
 
 func (p *Proxies) trust(addr netip.Addr) bool {
