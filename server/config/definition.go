@@ -68,6 +68,7 @@ func (c *Config) DecodeDefinition(name string, text []byte) (seqd.BizType, []seq
 	if err != nil {
 		return b, []seqd.Problem{{Text: err.Error()}}
 	}
+	tree = l.once(definitionPath+".", tree)
 	if given, ok := takeKey(tree, "name"); ok {
 		text, isText := given.(string)
 		if !isText {

@@ -30,11 +30,12 @@ func TestDefinitionsAreJSON(t *testing.T) {
 func TestNameInDefinition(t *testing.T) {
 	cfg := config.Default()
 	for text, want := range map[string]string{
-		`{"name": "order"}`: "",
-		`{"name": "user"}`:  `name: it is "user", and the biz type is called "order"`,
-		`{"name": null}`:    "name: it has no value; text is needed",
-		`{"name": 7}`:       "name: 7 is not text",
-		`{"name": {}}`:      "name: a section is not text",
+		`{"name": "order"}`:                  "",
+		`{"name": "user"}`:                   `name: it is "user", and the biz type is called "order"`,
+		`{"name": null}`:                     "name: it has no value; text is needed",
+		`{"name": 7}`:                        "name: 7 is not text",
+		`{"name": {}}`:                       "name: a section is not text",
+		`{"name": "order", "NAME": "order"}`: "name: it appears twice, also as NAME",
 	} {
 		_, problems := cfg.DecodeDefinition("order", []byte(text))
 		var got string

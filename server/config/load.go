@@ -332,7 +332,10 @@ func (l *loader) flatten(values map[string]any, path string, keys []Key) {
 			l.add(path+"."+section, wrongKind("a section", raw))
 		}
 		for key, value := range l.once(path+"."+section+".", inner) {
-			values[section+"."+key] = value
+			name := section + "." + key
+			_, twice := takeKey(values, name)
+			l.check(!twice, path+"."+name, "it appears twice, also with a dot")
+			values[name] = value
 		}
 	}
 }
