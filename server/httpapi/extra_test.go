@@ -88,7 +88,12 @@ func TestExtra(t *testing.T) {
 	}
 	failedExtra(t, post("POST", form, "%zz"), "invalid_request")
 	failedExtra(t, post("POST", form, strings.Repeat("x", 1025)), "body_too_large")
+	large := newStarting(t, withExtra, func(o *options) { o.MaxBodyBytes = 1 << 20 })
+	failedExtra(t, send(t, large, "POST", "/extra/x", strings.Repeat("x", 4097), "Content-Type: "+form), "body_too_large")
 	failedExtra(t, do(t, api, "GET", "/extra/x?%zz"), "invalid_request")
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		failedExtra(t, do(t, api, "POST", "/extra/x", name+": k1"), "invalid_request")
+	}
 	failedExtra(t, do(t, api, "GET", "/extra/panic"), "internal")
 	failedExtra(t, do(t, api, "GET", "/extra/x?"+strings.Repeat("x", 5000)), "uri_too_long")
 	failedExtra(t, do(t, api, "GET", "/extra/x", "Origin: http://elsewhere"), "forbidden")

@@ -130,3 +130,18 @@ func appendReplayed(dst []byte, bizType, lines string, batch, text bool) []byte 
 	}
 	return append(dst, '}')
 }
+
+// checkKeyless returns an error for an Idempotency-Key, or a header that somebody takes for one, if
+// the answer is not kept and cannot be made again. If it were ignored, a repeated request would make
+// another secret, or take another number by a drop-in.
+func (l *limits) checkKeyless(c *gin.Context) error {
+	route := c.FullPath()
+	makesSecret := c.Request.Method == http.MethodPost && (route == "/tokens" || route == secretsRoute)
+	if !makesSecret && l.extras.of(c) == nil {
+		return nil
+	}
+	if len(c.Request.Header["Idempotency-Key"]) > 0 {
+		return seqd.Errorf(seqd.CodeInvalidRequest, "Idempotency-Key is for POST /seq/{bizType} and its reservations; the answer to this request is not kept, so a repeated one gets another")
+	}
+	return checkKeyHeader(c.Request.Header)
+}

@@ -150,15 +150,22 @@ type limits struct {
 // maxURIBytes is the longest request target. A longer one is answered with 414.
 const maxURIBytes = 4096
 
-// check returns an error if the target is too long, the caller may not make the request, or the
-// body is too large, or the route has none. The body of a caller without permission is not read. A
-// body that means nothing is read too, so that a caller with a too large one gets an answer instead
-// of a reset. A body that means something is kept for the handler.
+// maxFormBytes is the largest form: its parameters could be in the query.
+const maxFormBytes = maxURIBytes
+
+// check returns an error if the target is too long, the caller may not make the request, its
+// Idempotency-Key would be ignored, the body is too large, or the route has none. The body of a
+// caller without permission is not read. A body that means nothing is read too, so that a caller
+// with a too large one gets an answer instead of a reset. A body that means something is kept for
+// the handler.
 func (l *limits) check(c *gin.Context) error {
 	if len(c.Request.RequestURI) > maxURIBytes {
 		return seqd.Errorf(seqd.CodeURITooLong, "the request target has more than %d bytes", maxURIBytes)
 	}
 	if err := l.admission.allow(c); err != nil {
+		return err
+	}
+	if err := l.checkKeyless(c); err != nil {
 		return err
 	}
 	media := mediaOf(c)
@@ -168,8 +175,8 @@ func (l *limits) check(c *gin.Context) error {
 	switch {
 	case c.Request.ContentLength == 0:
 		return nil
-	case l.extras.readsForm(c):
-		return l.bodies.hold(c, mediaForm)
+	case l.extras.readsForm(c): // of somebody who has shown no token yet
+		return bodyReader{most: min(l.bodies.most, maxFormBytes)}.hold(c, mediaForm)
 	case l.extras.object(c) > 0:
 		return bodyReader{most: l.extras.object(c)}.hold(c, mediaJSON)
 	case l.extras.of(c) == nil && c.FullPath() != "":

@@ -420,6 +420,8 @@ func TestSecretsByAPI(t *testing.T) {
 		{"GET /tokens/a%20b/made", "", "", 400, "invalid_request"},
 		{"DELETE /tokens/new/secrets/x?x", "", "", 400, "invalid_request"},
 		{"POST /tokens/new/secrets", "", "If-Match: x", 400, "invalid_request"},
+		{"POST /tokens/new/secrets", "", "Idempotency-Key: k1", 400, "invalid_request"},
+		{"POST /tokens", `{"name":"once","scopes":["read"]}`, "Idempotency-Key: k1", 400, "invalid_request"},
 		{"POST /tokens/new/secrets", "", `If-Match: "7"`, 412, "precondition_failed"},
 		{"POST /tokens/new/secrets", `{"expires":5}`, "", 400, "invalid_request"},
 		{"POST /tokens/new/secrets", `{"name":"x"}`, "", 400, "invalid_request"},
