@@ -197,7 +197,12 @@ func (f *flags) write(env *clitool.Env, r *report) error {
 	if err != nil {
 		return err
 	}
-	err = fragment(file, f.source, r.BizTypes, r.Tokens)
+	if info, _ := file.Stat(); info != nil && info.Mode().IsRegular() { // it may have been there, for everybody
+		err = file.Chmod(0o600)
+	}
+	if err == nil {
+		err = fragment(file, f.source, r.BizTypes, r.Tokens)
+	}
 	return errors.Join(err, file.Sync(), file.Close(), folder.Sync(filepath.Dir(f.output)))
 }
 

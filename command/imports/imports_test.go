@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/client/admin"
+	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/internal/testing/must"
 )
 
@@ -215,5 +219,17 @@ func TestOpen(t *testing.T) {
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", dsn, err)
 		}
+	}
+}
+
+// The file of -o is only for its owner, also if --force replaces one that everybody can read.
+func TestForceProtects(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "tinyid.yaml")
+	must.Do(t, os.WriteFile(name, []byte("old"), 0o600))
+	must.Do(t, os.Chmod(name, 0o644))
+	f := flags{source: tinyid, output: name, force: true}
+	must.Do(t, f.write(clitool.New(nil, io.Discard, io.Discard, nil), &report{}))
+	if info := must.Get(os.Stat(name))(t); info.Mode().Perm() != 0o600 || info.Size() <= int64(len("old")) {
+		t.Errorf("the file has the mode %#o and %d bytes", info.Mode().Perm(), info.Size())
 	}
 }
