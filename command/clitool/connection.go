@@ -12,10 +12,13 @@ import (
 )
 
 // The environment variables of commands that talk to a running service. package config ignores
-// every variable that begins with SEQD_CLIENT_.
+// every variable that begins with envPrefix.
 const (
-	envAddr  = "SEQD_CLIENT_ADDR"
-	envToken = "SEQD_CLIENT_TOKEN"
+	envPrefix = "SEQD_CLIENT_"
+	envAddr   = envPrefix + "ADDR"
+	envToken  = envPrefix + "TOKEN"
+	// EnvDSN is the DSN of seqd import. Other users of the machine can see arguments.
+	EnvDSN = envPrefix + "DSN"
 )
 
 // defaultAddr is the address of the service if none is given: the default of server.addr.
@@ -60,6 +63,12 @@ func (e *Env) AddConnection(cmd *cobra.Command) {
 // Connection returns what the flags of [Env.AddConnection] and the environment say. An error wraps
 // [ErrUsage].
 func (e *Env) Connection() (Connection, error) {
+	for _, pair := range e.Environ {
+		name, _, _ := strings.Cut(pair, "=")
+		if known := []string{envAddr, envToken, EnvDSN}; strings.HasPrefix(name, envPrefix) && !slices.Contains(known, name) {
+			return Connection{}, Usage("environment variable %s: there is none of this name; there are %s", name, strings.Join(known, ", "))
+		}
+	}
 	c := Connection{Addrs: e.connection.addrs, Token: e.connection.token, Timeout: e.connection.timeout}
 	source := "--addr"
 	if len(c.Addrs) == 0 {

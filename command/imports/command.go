@@ -18,9 +18,6 @@ import (
 	"github.com/seqd/seqd/internal/folder"
 )
 
-// envDSN is the environment variable of the DSN. Other users of the machine can see arguments.
-const envDSN = "SEQD_CLIENT_DSN"
-
 const long = `Read the tables of %[1]s, and make biz types that begin above all that it has issued.
 
 Stop the servers of %[1]s first, then import, then let callers use seqd: what their servers
@@ -69,7 +66,7 @@ func newSource(env *clitool.Env, source, name, tables, more string) *cobra.Comma
 	}
 	env.AddConnection(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.dsn, "dsn", "", "`DSN` of the database: user:password@tcp(host:3306)/database (environment: "+envDSN+")")
+	fl.StringVar(&f.dsn, "dsn", "", "`DSN` of the database: user:password@tcp(host:3306)/database (environment: "+clitool.EnvDSN+")")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "let the service check what --apply would do, and change nothing")
 	fl.BoolVar(&f.apply, "apply", false, "create the biz types in the running service")
 	fl.StringVarP(&f.output, "output", "o", "", "write a part of a configuration to `FILE`, or to - for the standard output")
@@ -137,14 +134,14 @@ func (f *flags) run(ctx context.Context, env *clitool.Env) error {
 // check checks the flags, and returns the service, nil if none is asked.
 func (f *flags) check(env *clitool.Env) (*admin.Admin, error) {
 	if f.dsn == "" {
-		f.dsn = env.Getenv(envDSN)
+		f.dsn = env.Getenv(clitool.EnvDSN)
 	}
 	var err error
 	switch f.renamed, err = parseRename(f.rename); {
 	case err != nil:
 		return nil, clitool.AsUsage(err)
 	case f.dsn == "":
-		return nil, clitool.Usage("--dsn or %s is missing: user:password@tcp(host:3306)/database", envDSN)
+		return nil, clitool.Usage("--dsn or %s is missing: user:password@tcp(host:3306)/database", clitool.EnvDSN)
 	case f.margin < 0 || f.margin > mostMargin:
 		return nil, clitool.Usage("--margin %d: want 0 to %d", f.margin, int64(mostMargin))
 	case f.recheck < 0:

@@ -26,7 +26,7 @@ type outcome struct {
 }
 
 // patient lets commands wait for an answer for as long as a slow machine needs.
-const patient = "SEQD_CLIENT_TIMEOUT=10m"
+const patient = "--timeout=10m"
 
 // line runs a command line against a service.
 type line struct {
@@ -38,6 +38,9 @@ type line struct {
 func (l line) run(args ...string) outcome {
 	l.t.Helper()
 	var out, errs strings.Builder
+	if reads := strings.HasPrefix(args[0], "__") || args[0] == "help" || args[0] == "completion"; l.env != nil && !reads && !slices.Contains(args, "--timeout") {
+		args = append(slices.Clone(args), patient)
+	}
 	code := command.Run(l.t.Context(), args, &out, &errs, command.WithEnv(l.env), command.WithInput(strings.NewReader(l.in)))
 	return outcome{code, out.String(), errs.String()}
 }
@@ -88,7 +91,7 @@ func answering(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)
 }
 
 func (f *fake) line(t *testing.T) line {
-	return line{t: t, env: []string{"SEQD_CLIENT_ADDR=" + f.url, patient}}
+	return line{t: t, env: []string{"SEQD_CLIENT_ADDR=" + f.url}}
 }
 
 // targets returns what was asked.
@@ -308,6 +311,15 @@ func TestFailsOver(t *testing.T) {
 	}
 }
 
+// A variable that no command reads is refused: else a mistyped SEQD_CLIENT_ADDR would lead to another
+// service.
+func TestUnknownVariable(t *testing.T) {
+	f := answering(t, answerJSON(200, `{"bizType":"order","id":"1"}`))
+	l := f.line(t)
+	l.env = append(l.env, "SEQD_CLIENT_ADDRS=http://b")
+	l.wantError(78, "environment variable SEQD_CLIENT_ADDRS: there is none of this name; there are SEQD_CLIENT_ADDR, SEQD_CLIENT_TOKEN, SEQD_CLIENT_DSN", "next", "order")
+}
+
 // The token is sent, and shown nowhere.
 func TestToken(t *testing.T) {
 	f := answering(t, problem(401, "unauthorized", "a token is needed"))
@@ -340,7 +352,7 @@ func TestOutputEnds(t *testing.T) {
 	} {
 		out := &endingWriter{left: 2, err: test.err}
 		var errs strings.Builder
-		code := command.Run(t.Context(), []string{"next", "order", "-n", "1000000"}, out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url, patient}))
+		code := command.Run(t.Context(), []string{patient, "next", "order", "-n", "1000000"}, out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url}))
 		if code != test.code || errs.String() != test.errs {
 			t.Errorf("%v: exit code %d, %q", test.err, code, errs.String())
 		}
@@ -372,7 +384,7 @@ func TestInterrupted(t *testing.T) {
 		<-r.Context().Done()
 	})
 	var out, errs strings.Builder
-	code := command.Run(ctx, []string{"next", "order"}, &out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url, patient}))
+	code := command.Run(ctx, []string{patient, "next", "order"}, &out, &errs, command.WithEnv([]string{"SEQD_CLIENT_ADDR=" + f.url}))
 	if code != 1 || errs.String() != "seqd: interrupted\n" || out.String() != "" {
 		t.Errorf("exit code %d, %q", code, errs.String())
 	}

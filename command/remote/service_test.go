@@ -35,7 +35,7 @@ func serving(t *testing.T, config string) line {
 	})
 	select {
 	case addr := <-listening:
-		return line{t: t, env: []string{"SEQD_CLIENT_ADDR=http://" + addr, patient}}
+		return line{t: t, env: []string{"SEQD_CLIENT_ADDR=http://" + addr}}
 	case code := <-ended:
 		ended <- code
 		t.Fatalf("the service ended with %d", code)
@@ -132,7 +132,7 @@ func TestAgainstAServiceWithTokens(t *testing.T) {
 	}
 	l := serving(t, "store: {driver: memory}\nbizTypes: [{name: order}]\nauth: {tokens: [{name: ops, sha256: \""+made.Sha256+"\", scopes: [admin]}]}\n")
 	anybody := l
-	l.env = append(l.env[:2:2], "SEQD_CLIENT_TOKEN="+made.Secret)
+	l.env = append(l.env[:1:1], "SEQD_CLIENT_TOKEN="+made.Secret)
 	if got := l.until("tokens", "list"); got.code != 0 || !strings.Contains(got.out, "ops") || strings.Contains(got.out, made.Sha256) {
 		t.Fatalf("%+v", got)
 	}
@@ -141,7 +141,7 @@ func TestAgainstAServiceWithTokens(t *testing.T) {
 	var till struct{ Secret string }
 	must.Do(t, json.Unmarshal([]byte(l.run("tokens", "create", "till", "--scope", "issue:order", "--json").out), &till))
 	caller := l
-	caller.env = append(l.env[:2:2], "SEQD_CLIENT_TOKEN="+till.Secret)
+	caller.env = append(l.env[:1:1], "SEQD_CLIENT_TOKEN="+till.Secret)
 	caller.want("1\n", "next", "order")
 	caller.wantError(1, "forbidden: ", "biz-types", "list")
 	if got := l.run("tokens", "change", "till", "--scope", "issue:order,read", "--expires", "24h", "--if-match", "1"); got.code != 0 || !strings.Contains(got.out, "scopes issue:order,read, expires 2") {
