@@ -101,7 +101,7 @@ func TestWrongPlugins(t *testing.T) {
 		`[{name: stamp, digits: 0}]`:        "bizTypes[0].plugins[0].digits: must be at least 1",
 		`[{name: stamp, text: 5}]`:          "bizTypes[0].plugins[0].text: 5 is not text",
 		`[{name: stamp, text: a, TEXT: b}]`: "twice",
-		`[{name: stamp, ink: {colour: a}, Ink.colour: b}]`: "bizTypes[0].plugins[0].ink.colour: it appears twice",
+		`[{name: stamp, ink: {colour: a}, ink.colour: b}]`: "bizTypes[0].plugins[0].ink.colour: it appears twice",
 		`[{name: stamp, text: order}]`:                     "bizTypes[0].plugins[0].text: is the name of the biz type",
 		`[{name: history}, {name: history}]`:               "bizTypes[0].plugins[0].name: history appears twice",
 		`[{name: history, file: {size: 1}}]`:               "bizTypes[0].plugins[0].file.size: there is no such key for the plugin history",
