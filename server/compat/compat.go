@@ -82,13 +82,14 @@ func (g *guests) enter(v *httpapi.Visit, bizType string) (*issuer.Issuer, error)
 		v.As(access.Identity{}, bizType)
 		return g.gate.Issuer()
 	}
-	v.As(access.Identity{Name: g.token}, bizType)
 	if err := g.named.AllowNamed(g.token, access.ScopeIssue, bizType); err != nil {
+		v.As(access.Identity{}, bizType) // anybody can cause the audit line
 		if seqd.CodeOf(err) == seqd.CodeUnauthorized {
 			g.refused.Count()
 		}
 		return nil, err
 	}
+	v.As(access.Identity{Name: g.token}, bizType)
 	return g.gate.Issuer()
 }
 

@@ -115,6 +115,9 @@ func TestGuests(t *testing.T) {
 	n.leafFails("/api/segment/get/other", -3, seqd.CodeForbidden, "Host", "rebound.example")
 	n.leafFails("/api/segment/get/other", -3, seqd.CodeForbidden, "Origin", "http://elsewhere.example")
 	n.cosIDFails("PATCH", "/segments/other/x?step=1", 403, seqd.CodeForbidden, "Sec-Fetch-Site", "cross-site")
+	if log := n.log.String(); !strings.Contains(log, `"msg":"audit"`) || strings.Contains(log, `"msg":"audit","caller":"other"`) {
+		t.Error("audit lines of guests without a right count against the lines of the token that stands for them")
+	}
 	nobody := newNode(t, setup{yaml: tokensOn + "compat: {leaf: true, cosid: create, token: later}\n"})
 	nobody.leafFails("/api/segment/get/order", -3, seqd.CodeUnauthorized)
 	nobody.do("POST", "/segments/distributor/a/b?offset=0&step=1", "").failed(t, seqd.CodeUnauthorized)
