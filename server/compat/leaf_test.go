@@ -17,6 +17,9 @@ func TestLeafNumbers(t *testing.T) {
 	for i, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		n.do(method, "/api/segment/get/order", "").want(t, 200, textType, strconv.Itoa(i+1))
 	}
+	if a := n.do("OPTIONS", "/api/segment/get/order", ""); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("OPTIONS: %+v", a)
+	}
 	n.do("POST", "/api/segment/get/order?x=1", "a=b").want(t, 200, textType, "6")
 	n.do("HEAD", "/api/segment/get/order", "").want(t, 200, textType, "")
 	// the key of the snowflake route means nothing
