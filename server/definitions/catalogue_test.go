@@ -422,6 +422,16 @@ func TestPatchWithAKeyTwice(t *testing.T) {
 	}
 }
 
+// Who removes a key that is not there, such as a mistyped one, is told.
+func TestPatchRemovesNothing(t *testing.T) {
+	c := newNode(t, newFaulty(true))
+	c.mustPut(t, "order", `{"Step":1,"start":5}`, always)
+	b, err := c.Patch(t.Context(), "order", []byte(`{"step":null,"strat":null,"maxStep":null}`), always)
+	if err != nil || !slices.Equal(b.Warnings, []string{"the patch removes what is not there: maxStep, strat"}) || string(b.Definition) != `{"start":5}` {
+		t.Errorf("%s, warnings %q, error %v", b.Definition, b.Warnings, err)
+	}
+}
+
 // A body of 60 KB costs little, whatever it has in it: it is not read to an unusual depth, a key of
 // a patch is not compared with all others, and problems are not listed without end.
 func TestLargeDefinitions(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"strings"
@@ -115,7 +116,8 @@ func (e *Editor) Put(ctx context.Context, name string, definition []byte, change
 
 // Patch implements [admin.Catalogue].
 func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change admin.Change) (admin.BizType, error) {
-	return e.change(ctx, name, change, existing(name, func(said *stored) error {
+	var without []string
+	b, err := e.change(ctx, name, change, existing(name, func(said *stored) error {
 		if _, err := e.cfg.Hide(patch); err != nil { // such as a duplicate key
 			return &seqd.Error{Code: seqd.CodeInvalidDefinition, Detail: "the patch: " + err.Error()}
 		}
@@ -123,9 +125,14 @@ func (e *Editor) Patch(ctx context.Context, name string, patch []byte, change ad
 		if err != nil {
 			return err
 		}
+		without = removesNothing(said.Definition, patch)
 		said.Definition, err = reveal(e.cfg, merged, said.Definition)
 		return err
 	}))
+	if err == nil && without != nil {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("the patch removes what is not there: %.200s", strings.Join(without, ", ")))
+	}
+	return b, err
 }
 
 // Enable implements [admin.Catalogue].

@@ -87,3 +87,20 @@ func folded(key string) string {
 		return least
 	}, key)
 }
+
+// removesNothing returns the keys that a patch removes from a definition which does not have them: a
+// mistyped one is not what was meant. Both are JSON objects.
+func removesNothing(text, patch []byte) (keys []string) {
+	var fields, removes map[string]json.RawMessage
+	_, _ = json.Unmarshal(text, &fields), json.Unmarshal(patch, &removes)
+	there := make(map[string]bool, len(fields))
+	for key := range fields {
+		there[folded(key)] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(removes)) {
+		if string(removes[key]) == "null" && !there[folded(key)] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
