@@ -142,7 +142,8 @@ func (l *loader) key(path string) (Key, bool) {
 	return l.keys[i], true
 }
 
-// environment applies the variables that begin with SEQD_. One that sets nothing is an error.
+// environment applies the variables that begin with SEQD_. One that sets nothing is an error, and so is
+// one that would set something in upper case.
 func (l *loader) environment(env []string) {
 	byName := make(map[string]Key, len(l.keys))
 	for _, k := range l.keys {
@@ -150,10 +151,14 @@ func (l *loader) environment(env []string) {
 	}
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
+		source, meant := "environment variable "+name, strings.ToUpper(name)
+		if _, known := byName[meant]; name != meant && (known || l.listOf(meant) != nil) {
+			l.check(false, source, "it is called %s", meant)
+			continue
+		}
 		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, testPrefix) || strings.HasPrefix(name, clientPrefix) {
 			continue
 		}
-		source := "environment variable " + name
 		if list := l.listOf(name); list != nil {
 			items, err := jsonList(text)
 			l.add(source, err)

@@ -326,16 +326,20 @@ func TestTextOfDefaults(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Run("other programs' variables", func(t *testing.T) {
-		mustLoad(t, someBizType, config.Sources{Env: []string{"PATH=/bin", "SEQ_X=1", "XSEQD_X=1", "SEQD=1", "seqd_server_addr=x", "=", "", "NOVALUE"}})
+		mustLoad(t, someBizType, config.Sources{Env: []string{"PATH=/bin", "SEQ_X=1", "XSEQD_X=1", "SEQD=1", "seqd_x=1", "=", "", "NOVALUE"}})
 	})
 	t.Run("variables of the tests", func(t *testing.T) {
 		mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_TEST_MONGO=x", "SEQD_TEST_=", "SEQD_TEST_SERVER_ADDR", "SEQD_CLIENT_ADDR=http://a:8080", "SEQD_CLIENT_TOKEN=x"}})
 	})
-	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_CLIENT", "SEQD_CLIENTS", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_server_addr", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
+	for _, name := range []string{"SEQD_NOPE", "SEQD_", "SEQD_TEST", "SEQD_TESTING", "SEQD_CLIENT", "SEQD_CLIENTS", "SEQD_SERVER", "SEQD_SERVER_", "SEQD_SERVER_ADDR_", "SEQD_SERVER.ADDR", "SEQD_BIZTYPE"} {
 		t.Run(name, func(t *testing.T) {
 			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Env: []string{name + "=127.0.0.1:80"}})
 			wantError(t, err, "environment variable "+name+": no key has this name")
 		})
+	}
+	for _, name := range []string{"seqd_server_addr", "Seqd_Server_Addr", "seqd_auth_tokens"} {
+		_, err := config.LoadYAML([]byte(someBizType), config.Sources{Env: []string{name + "=127.0.0.1:80"}})
+		wantError(t, err, "environment variable "+name+": it is called "+strings.ToUpper(name))
 	}
 	t.Run("a value with an equals sign", func(t *testing.T) {
 		if got := mustLoad(t, someBizType, config.Sources{Env: []string{"SEQD_STORE_BOLT_PATH=a=b"}}).Store.Settings["bolt"].(*bolt.Settings).Path; got != "a=b" {
