@@ -65,7 +65,7 @@ func (t *table) option(cmd int, arg []byte) string {
 // ttlOf reads how long numbers are to be reserved, in milliseconds.
 func ttlOf(arg []byte) (time.Duration, error) {
 	const least, most = time.Second, 24 * time.Hour
-	n, ok := number(arg)
+	n, ok := literal.Int(string(arg))
 	if !ok || n < least.Milliseconds() || n > most.Milliseconds() {
 		return 0, seqd.Errorf(seqd.CodeInvalidTTL, "TTL is %.40q and must be milliseconds from %d to %d", arg, least.Milliseconds(), most.Milliseconds())
 	}
@@ -74,7 +74,7 @@ func ttlOf(arg []byte) (time.Duration, error) {
 
 // count reads how many numbers a client wants.
 func (c *conn) count(arg []byte) (int, error) {
-	n, ok := number(arg)
+	n, ok := literal.Int(string(arg))
 	if !ok {
 		return 0, seqd.Errorf(seqd.CodeInvalidCount, "the count is %.40q and must be a whole number from 1 to %d", arg, c.server.gate.MaxCount)
 	}
@@ -82,12 +82,4 @@ func (c *conn) count(arg []byte) (int, error) {
 		return 0, err
 	}
 	return int(n), nil
-}
-
-// number reads a decimal number. ok is false if it is none, or not in the range of an int64.
-func number(arg []byte) (n int64, ok bool) {
-	if len(arg) > 20 {
-		return 0, false
-	}
-	return literal.Int(string(arg))
 }
