@@ -49,6 +49,7 @@ func TestWrongBizTypes(t *testing.T) {
 		{"an empty strategy", `bizTypes: [{name: a, strategy: ""}]`, `bizTypes[0].strategy: "" is not one of`},
 		{"null as strategy", "bizTypes: [{name: a, strategy: null}]", "bizTypes[0].strategy: it has no value"},
 		{"an unknown key", "bizTypes: [{name: a, colour: blue}]", "bizTypes[0].colour: there is no such key"},
+		{"a key that looks like one", "server: {conſole: false}\nbizTypes: [{name: a, ſtep: 5}]", "server.conſole: there is no such key"},
 		{"an unknown empty key", "bizTypes: [{name: a, colours: []}]", "bizTypes[0].colours: there is no such key"},
 		{"a key of the program", "bizTypes: [{name: a, maxCount: 5}]", "bizTypes[0].maxCount: there is no such key"},
 		{"text for a number", `bizTypes: [{name: a, start: "5"}]`, `bizTypes[0].start: "5" is not a whole number`},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seqd/seqd/internal/literal"
 )
@@ -109,11 +110,16 @@ func (l *loader) unknown(path string, raw any) {
 	l.check(len(inner) > 0, path, "there is no such key")
 }
 
-// once returns a copy without keys that appear twice in different case, which are reported.
+// once returns a copy without keys that appear twice in different case or are not ASCII, which are
+// reported.
 func (l *loader) once(prefix string, tree map[string]any) map[string]any {
 	kept := make(map[string]any, len(tree))
 	seen := make(map[string]string, len(tree))
 	for _, name := range sortedKeys(tree) {
+		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			l.check(false, prefix+name, "there is no such key") // though ſ is an s in some comparisons
+			continue
+		}
 		lower := strings.ToLower(name)
 		if first, twice := seen[lower]; twice {
 			l.check(false, prefix+name, "it appears twice, also as %s", first)

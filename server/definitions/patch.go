@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/literal"
@@ -37,7 +36,7 @@ func twice(in any) string {
 	fields, _ := in.(map[string]any)
 	seen := make(map[string]bool, len(fields))
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		same := folded(key)
+		same := strings.ToLower(key)
 		if seen[same] {
 			return key
 		}
@@ -59,11 +58,11 @@ func merged(to, with any) any {
 	result, known := make(map[string]any), make(map[string]string)
 	if fields, ok := to.(map[string]any); ok {
 		for key, value := range fields {
-			result[key], known[folded(key)] = value, key
+			result[key], known[strings.ToLower(key)] = value, key
 		}
 	}
 	for key, value := range changes {
-		if before, there := known[folded(key)]; there && before != key { // keys of a configuration ignore case
+		if before, there := known[strings.ToLower(key)]; there && before != key { // keys of a configuration ignore case
 			result[key] = result[before]
 			delete(result, before)
 		}
@@ -76,18 +75,6 @@ func merged(to, with any) any {
 	return result
 }
 
-// folded returns a text that two keys share if and only if [strings.EqualFold] says that they are
-// the same.
-func folded(key string) string {
-	return strings.Map(func(r rune) rune {
-		least := r
-		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
-			least = min(least, other)
-		}
-		return least
-	}, key)
-}
-
 // removesNothing returns the keys that a patch removes from a definition which does not have them: a
 // mistyped one is not what was meant. Both are JSON objects.
 func removesNothing(text, patch []byte) (keys []string) {
@@ -95,10 +82,10 @@ func removesNothing(text, patch []byte) (keys []string) {
 	_, _ = json.Unmarshal(text, &fields), json.Unmarshal(patch, &removes)
 	there := make(map[string]bool, len(fields))
 	for key := range fields {
-		there[folded(key)] = true
+		there[strings.ToLower(key)] = true
 	}
 	for _, key := range slices.Sorted(maps.Keys(removes)) {
-		if string(removes[key]) == "null" && !there[folded(key)] {
+		if string(removes[key]) == "null" && !there[strings.ToLower(key)] {
 			keys = append(keys, key)
 		}
 	}
