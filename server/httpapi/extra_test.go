@@ -24,6 +24,9 @@ func extraRoutes() []httpapi.Extra {
 		if err != nil {
 			return err
 		}
+		if v.Param("name") == "stranger" {
+			return seqd.Errorf(seqd.CodeForbidden, "no")
+		}
 		v.As(access.Identity{Name: "shop"}, strings.TrimPrefix(v.Param("name"), "a-"))
 		v.Changed(7)
 		switch v.Param("name") {
@@ -48,7 +51,7 @@ func extraRoutes() []httpapi.Extra {
 	}
 	return []httpapi.Extra{
 		{Methods: []string{"GET", "POST", "PATCH", "PUT"}, Path: "/extra/:name", Form: true, Serve: serve, Fail: fail},
-		{Methods: []string{"POST"}, Path: "/change/:name", Changes: true, Guests: true, Serve: serve, Fail: fail},
+		{Methods: []string{"GET", "POST"}, Path: "/change/:name", Changes: true, Guests: true, Serve: serve, Fail: fail},
 	}
 }
 
@@ -283,4 +286,20 @@ func TestExtraLinked(t *testing.T) {
 	foreign := httptest.NewRecorder()
 	api.ServeHTTP(foreign, r)
 	wantProblem(t, foreign, 403, "forbidden")
+}
+
+// TestRefusedGuestsAreStrangers checks that a connection is known only once a guest may do
+// something: those that may do nothing must not take the places of callers with a token.
+func TestRefusedGuestsAreStrangers(t *testing.T) {
+	const most = 8
+	api := newGuarded(t, withExtra, func(o *options) { o.MaxConnections = most })
+	addr, ask := served(t, api)
+	for i, path := range []string{"/change/stranger", "/change/x"} {
+		for range most {
+			ask(dial(t, addr), path)
+		}
+		if crowded := api.Gate().Connections.Crowded(); crowded != (i == 1) {
+			t.Errorf("connections that asked for %s crowd out others: %t", path, crowded)
+		}
+	}
 }

@@ -108,20 +108,21 @@ func (m *middleware) around(c *gin.Context) {
 		defer limit.Leave()
 	}
 	c.Next()
-	if !audit && m.gate.Guard != nil && m.extras.of(c) != nil { // it has checked the token itself
-		m.audit.writeRefused(c, id[0], seqd.Code(c.Writer.Header().Get("Seqd-Error")))
+	if m.gate.Guard == nil || m.extras.of(c) == nil {
+		return
+	}
+	code := seqd.Code(c.Writer.Header().Get("Seqd-Error")) // the route has checked the token itself
+	answered = code != seqd.CodeUnauthorized && code != seqd.CodeForbidden
+	if !audit {
+		m.audit.writeRefused(c, id[0], code)
 	}
 }
 
 // shown says that the caller of a request is known, if it is or need not be. It returns false if
-// the connection has been closed to make room for others.
+// the connection has been closed to make room for others. Probes leave a stranger what it is, and
+// extra routes say themselves who is known: see [Visit.As].
 func (m *middleware) shown(c *gin.Context, place *connections.Place) bool {
-	if m.gate.Guard != nil && callerName(c) == "" {
-		if x := m.extras.of(c); x == nil || !x.Guests {
-			return true // such as a probe
-		}
-	}
-	return place.Show()
+	return m.gate.Guard != nil && callerName(c) == "" || place.Show()
 }
 
 // ends reports whether the answer to a request ends the connection.
