@@ -7,9 +7,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// failures writes the lines about defects that requests run into. Callers repeat such requests, and a
-// line can have a stack: without a bound they would push the other lines out of the log. It is safe
-// for concurrent use.
+// failures writes the lines about defects that requests run into. Callers repeat such requests, and
+// a line can have a stack: without a bound they would push the other lines out of the log. It is
+// safe for concurrent use.
 type failures struct {
 	log     *slog.Logger
 	limit   *rate.Limiter

@@ -9,9 +9,9 @@ import (
 	"github.com/seqd/seqd/server/httpapi"
 )
 
-// leaf answers as Leaf's server does (github.com/Meituan-Dianping/Leaf), to any method except OPTIONS,
-// which takes no number there either. Leaf has no client of its own: its callers read the body as a
-// number if the status is 200.
+// leaf answers as Leaf's server does (github.com/Meituan-Dianping/Leaf), to any method
+// except OPTIONS, which takes no number there either. Leaf has no client of its own: its callers
+// read the body as a number if the status is 200.
 //
 // Its snowflake routes ignore their key, so they issue from one biz type.
 //

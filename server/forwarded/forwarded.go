@@ -46,8 +46,8 @@ func New(header string, proxies []string) (p Proxies, err error) {
 	return p, nil
 }
 
-// Network reads an address, without a zone, or a network, as the one that requests come from: an IPv6
-// form of an IPv4 network is that. Nobody knows which of the two an address in a network means.
+// Network reads an address, without a zone, or a network, as the one that requests come from: an
+// IPv6 form of an IPv4 network is that. An address in a network has two readings, and is neither.
 func Network(text string) (netip.Prefix, error) {
 	net, err := netip.ParsePrefix(text)
 	if addr, addrErr := netip.ParseAddr(text); addrErr == nil && addr.Zone() == "" {
