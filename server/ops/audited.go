@@ -36,6 +36,10 @@ type audited struct {
 	forced                   []audited // the changes of a biz type that were forced, in the order of the logs
 }
 
+// revokedKind is the kind of what a token has made and somebody revoked: the line names the maker,
+// and none of the tokens.
+const revokedKind = "made"
+
 // changesIn reads the logs of nodes, and returns the last change of each token and biz type, and
 // how many there were. Lines of other kinds, or in another form than log.format makes, are left
 // out.
@@ -81,8 +85,9 @@ func changeIn(line string) (c audited, ok bool) {
 			c.made = c.at
 		}
 	}
-	// What a token has made is revoked under the name of its maker.
-	byMaker := strings.HasSuffix(c.path, "/made")
+	if c.path == "/tokens/"+c.target+"/made" {
+		c.kind = revokedKind
+	}
 	query := strings.Split(fields["query"], "&")
 	if dry := slices.Contains(query, "dryRun=true"); dry {
 		return c, false
@@ -90,7 +95,8 @@ func changeIn(line string) (c audited, ok bool) {
 	if c.kind == definitions.Kind && slices.Contains(query, "force=true") {
 		c.forced = []audited{c}
 	}
-	return c, fields["msg"] == "audit" && status/100 == 2 && c.version > 0 && c.target != "" && !c.at.IsZero() && !byMaker
+	changes := c.version > 0 || c.kind == revokedKind && c.method == "DELETE"
+	return c, fields["msg"] == "audit" && status/100 == 2 && changes && c.target != "" && !c.at.IsZero()
 }
 
 // fieldsOf reads a line of a log in either of the formats, also behind what a collector of logs
@@ -136,6 +142,15 @@ func lacking(log io.Reader, now time.Time) func(ctx context.Context, store persi
 		lacks := 0
 		for _, id := range slices.Sorted(maps.Keys(last)) {
 			c := last[id]
+			if c.kind == revokedKind {
+				valid, err := c.unrevoked(ctx, store)
+				if err != nil {
+					return nil, err
+				}
+				lacks += len(valid)
+				found = append(found, valid...)
+				continue
+			}
 			doc, err := store.Documents().Read(ctx, c.kind, c.target)
 			if err != nil && !errors.Is(err, persist.ErrNotFound) {
 				return nil, err
@@ -157,6 +172,22 @@ func lacking(log io.Reader, now time.Time) func(ctx context.Context, store persi
 			Level: doctor.OK, Subject: "changes", Found: fmt.Sprintf("%d changes of %d tokens and biz types are in the log, and the store lacks some of %d", n, len(last), lacks),
 		}), nil
 	}
+}
+
+// unrevoked names the tokens that have a secret which was revoked with all that a token had made.
+func (c *audited) unrevoked(ctx context.Context, store persist.Store) (found []doctor.Finding, err error) {
+	tokens := access.New(access.Options{})
+	tokens.Use(access.Backing{Documents: store.Documents()})
+	made, err := tokens.Made(ctx, c.target)
+	for _, m := range made {
+		if m.Secret.Made.Before(c.at) {
+			found = append(found, doctor.Finding{
+				Level: doctor.Warn, Subject: "token " + m.Token, Change: "revoke again what " + c.target + " has made before callers reach seqd",
+				Found: fmt.Sprintf("the log has %s %s at %s by %s, and the secret %s that %s had made is there", c.method, c.path, c.at.UTC().Format(time.RFC3339), cmp.Or(c.by, "somebody without a token"), m.ID(), c.target),
+			})
+		}
+	}
+	return found, err
 }
 
 func (c *audited) subject() string {

@@ -40,6 +40,14 @@ func TestLacking(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 1, Step: 1}))
 	must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: persist.LedgerKind, Key: "order@202611", Revision: 1, Body: "{}", Timestamp: 1}))
+	for name, made := range map[string]time.Time{"stolen": time.Now().Add(-time.Hour), "since": time.Now().Add(time.Hour)} {
+		tokens := access.New(access.Options{Now: func() time.Time { return made }})
+		tokens.Use(access.Backing{Documents: store.Documents()})
+		for _, by := range []string{"boss", "shop"} {
+			_, _, err := tokens.Create(t.Context(), access.Token{Name: name + "-by-" + by, Scopes: []string{access.ScopeAdmin}, Enabled: true}, by)
+			must.Do(t, err)
+		}
+	}
 	lines := []admin.Attempt{
 		{Method: "PUT", Path: "/biz-types/order", Query: "force=true", Target: "order", Status: 200, Version: 4},
 		{Method: "PUT", Path: "/biz-types/order", Query: "force=true", Target: "order", Status: 200, Version: 2},
@@ -51,6 +59,9 @@ func TestLacking(t *testing.T) {
 		{Method: "PATCH", Path: "/tokens/kept", Target: "kept", Status: 200, Version: 2},
 		{Method: "DELETE", Path: "/tokens/gone", Target: "gone", Status: 204, Version: 7},
 		{Method: "POST", Path: "/tokens", Target: "made", Status: 201, Version: 1},
+		{Method: "PATCH", Path: "/tokens/made", Target: "made", Status: 200, Version: 2},
+		{Method: "DELETE", Path: "/tokens/boss/made", Target: "boss", Status: 200},
+		{Method: "GET", Path: "/tokens/shop/made", Target: "shop", Status: 200, Read: true},
 		{Method: "DELETE", Path: "/tokens/again", Target: "again", Status: 204, Version: 3},
 		{Method: "POST", Path: "/tokens", Target: "again", Status: 201, Version: 1},
 		{Method: "DELETE", Path: "/biz-types/old", Target: "old", Status: 204, Version: 2},
@@ -80,12 +91,13 @@ func TestLacking(t *testing.T) {
 				"old: change it again before callers reach seqd", "order: change it again before callers reach seqd",
 				"order: before callers reach seqd, force the last one again: otherwise numbers may repeat, and a repeated Idempotency-Key may get other ones; " +
 					"before that, raise with --yes those of order@20261120, order@2026 in which it counted, and of other periods and keys since",
+				"token stolen-by-boss: revoke again what boss has made before callers reach seqd",
 				"token again: delete it, and make it again before callers reach seqd",
 				"token made: make it again before callers reach seqd", "token shop: delete it again before callers reach seqd",
 				"token till: change it again before callers reach seqd", "changes: ",
 			}
 			forced := "forced since the backup, in the log: PATCH /biz-types/order at "
-			if !slices.Equal(got, want) || !strings.HasPrefix(found[2].Found, forced) || strings.Count(found[2].Found, "version") != 2 {
+			if !slices.Equal(got, want) || !strings.HasPrefix(found[2].Found, forced) || strings.Count(found[2].Found, "version") != 2 || !strings.Contains(found[5].Found, "PATCH /tokens/made") {
 				t.Errorf("%s behind %q: %q\n%+v", name, before, got, found)
 			}
 		}
