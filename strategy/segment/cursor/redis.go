@@ -13,7 +13,7 @@ type redisHealth struct {
 	failing  instant // when Redis began to fail, zero while it does not
 	failed   instant // when a call failed last
 	failures int32   // takes and installs that failed since failing
-	spoiled  bool    // the last install failed: the next range may be lost likewise
+	spoiled  bool    // the last install failed or met another cursor: the next range may be lost likewise
 	// served is when the last take that brought numbers was sent, or a Check that was answered.
 	served  instant
 	checked instant // when the last Check began
@@ -52,7 +52,7 @@ func (w *work) install(now instant, in *rediscursor.Install) {
 // installs counts as away all the same.
 func (w *work) installResult(now instant, in *rediscursor.Install, answer rediscursor.Answer, err error) {
 	r := in.Range
-	if w.redis.spoiled = err != nil; err != nil {
+	if w.redis.spoiled = err != nil || answer.Verdict == rediscursor.Moved; err != nil {
 		w.callFailed(now, w.sent)
 		if w.mode == Mending {
 			w.failure = RedisError(err)

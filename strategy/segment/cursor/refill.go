@@ -69,13 +69,17 @@ func (t *refill) allocated(now instant, r persist.Range, err error) {
 
 func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 	t.installResult(now, &t.in, answer, err)
-	if err != nil || answer.Verdict == rediscursor.Moved || answer.Verdict == rediscursor.Full {
+	switch {
+	case err != nil || answer.Verdict == rediscursor.Full:
 		t.end(now, &t.work)
 		return
-	}
-	if t.failed = false; answer.Verdict == rediscursor.Installed {
+	case answer.Verdict == rediscursor.Moved:
+		t.later(now) // a look tells whether the cursor is another one now
+		return
+	case answer.Verdict == rediscursor.Installed:
 		t.brought, t.free = true, answer.Free
 	}
+	t.failed = false
 	t.bring(now)
 }
 

@@ -56,9 +56,10 @@ func (l listener) Fatal(args ...any) { l.Fatalf("%s", fmt.Sprint(args...)) }
 //	     [epoch=e] [max=n] [issued=n] [alone=n] [ceil=n]
 //	    begins a node, whose predecessor knew issued, alone and ceil, on a store that holds epoch
 //	    and max. With unread the store could not be read at the start.
-//	redis [down | up | takes-fail | takes-work | lost] [says=e] [epoch=e] [replaced=e] [cur=n]
-//	      [last=n] [low=n] [room=n]
-//	    changes Redis or the cursor in it. With epoch another node begins the cursor anew.
+//	redis [down | up | takes-fail | takes-work | elsewhere | here | lost] [says=e] [epoch=e]
+//	      [replaced=e] [cur=n] [last=n] [low=n] [room=n]
+//	    changes Redis or the cursor in it. With epoch another node begins the cursor anew. With
+//	    elsewhere installs reach another server than takes.
 //	store [down | up] [says=e] [max=n] [epoch=e]
 //	    changes the store
 //	take n=n
@@ -268,6 +269,8 @@ func (s *story) changeRedis(t *testing.T, step *scenario.Step) {
 		r.down = step.HasArg("down")
 	case step.HasArg("takes-fail"), step.HasArg("takes-work"):
 		r.takesDown = step.HasArg("takes-fail")
+	case step.HasArg("elsewhere"), step.HasArg("here"):
+		r.elsewhere = step.HasArg("elsewhere")
 	}
 	r.err = failures[scenario.Arg(t, step, "says", "")]
 	if step.HasArg("epoch") {
@@ -282,6 +285,8 @@ func (s *story) changeRedis(t *testing.T, step *scenario.Step) {
 		s.tell("Redis: down")
 	case r.err != nil:
 		s.tell("Redis: %v", r.err)
+	case r.elsewhere:
+		s.tell("Redis: installs reach another server")
 	case r.epoch == "":
 		s.tell("Redis: empty, or a stub")
 	default:

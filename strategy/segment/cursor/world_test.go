@@ -54,6 +54,7 @@ var allowed = map[Mode][]Mode{
 // redis holds one cursor, without a queue.
 type redis struct {
 	down, takesDown bool
+	elsewhere       bool  // installs reach another server, which has another cursor
 	err             error // of every take
 	gen, ceil       int64
 	epoch, replaced string // no epoch: a stub
@@ -310,7 +311,7 @@ func (w *world) install(in rediscursor.Install, how outcome) (answer rediscursor
 		defer func() { answer, err = rediscursor.Answer{}, errUnknown }()
 	}
 	switch {
-	case in.Gen != fmt.Sprint(r.gen) || (in.Mode == rediscursor.Seed) == (in.Epoch == r.epoch):
+	case r.elsewhere || in.Gen != fmt.Sprint(r.gen) || (in.Mode == rediscursor.Seed) == (in.Epoch == r.epoch):
 		return rediscursor.Answer{Verdict: rediscursor.Moved}, nil
 	case in.Range.First <= r.ceil:
 		return rediscursor.Answer{Verdict: rediscursor.Stale, Ceil: r.ceil}, nil
