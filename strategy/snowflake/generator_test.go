@@ -381,10 +381,11 @@ func TestRandomStart(t *testing.T) {
 // be made twice, those of each caller must increase, and all must be in a lease.
 func TestManyCallers(t *testing.T) {
 	const callers = 8
-	g, clock := testGenerator(t, generatorOptions{maxWait: 2 * time.Millisecond})
+	clock := &hands{}
+	clock.ms.Store(someTime)
+	g := newGenerator(testLayout(t, 10, 4), generatorOptions{now: clock.now, maxWait: 2 * time.Millisecond})
 	type interval struct{ machine, lower, bound int64 }
 	var (
-		mu     sync.Mutex
 		leases []interval
 		wg     sync.WaitGroup
 		done   atomic.Bool
@@ -398,11 +399,14 @@ func TestManyCallers(t *testing.T) {
 			dice := rand.New(rand.NewPCG(seed, uint64(i)))
 			for !done.Load() {
 				var seq seqd.Sequence
-				n := 1 + dice.IntN(6000)
+				n := 1 + dice.IntN(24) // a millisecond has 16
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 				err := g.take(ctx, n, &seq)
 				cancel()
 				made.Add(int64(seq.Len()))
+				if seq.Len() == 0 {
+					time.Sleep(100 * time.Microsecond)
+				}
 				if err == nil && seq.Len() != n {
 					t.Errorf("%d numbers instead of %d", seq.Len(), n)
 				}
@@ -426,20 +430,17 @@ func TestManyCallers(t *testing.T) {
 		case 1:
 			l := interval{machine, highest, max(highest, clock.ms.Load()) + dice.Int64N(50)}
 			highest = l.bound
-			mu.Lock()
 			leases = append(leases, l)
-			mu.Unlock()
 			g.set(l.machine, l.lower, l.bound, false)
 		case 2:
 			clock.ms.Add(-dice.Int64N(20))
 		default:
-			clock.ms.Add(dice.Int64N(8))
+			clock.ms.Add(dice.Int64N(30)) // it overtakes the leases, so that the next one is for it
 		}
 		time.Sleep(100 * time.Microsecond)
 	}
 	done.Store(true)
 	wg.Wait()
-	leases = append(leases, interval{5, someTime - 1000, someTime + 10_000})
 	seen := make(map[int64]bool)
 	for _, list := range lists {
 		before := int64(0)
