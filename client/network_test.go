@@ -215,7 +215,7 @@ func TestSlowNode(t *testing.T) {
 	quick := httptest.NewServer(s)
 	defer quick.Close()
 	defer slow.Close()
-	c := dial(t, Config{Addrs: []string{slow.URL, quick.URL}, Timeout: 50 * time.Millisecond})
+	c := dial(t, Config{Addrs: []string{slow.URL, quick.URL}, Timeout: 50 * time.Millisecond, Wait: patience})
 	defer c.CloseIdleConnections()
 	// the quick one may be late too, and is then asked again
 	if id, err := c.Next(context.Background(), "order", IdempotencyKey("k")); err != nil || id != "0" {
@@ -309,7 +309,7 @@ func TestSwallowedHTTP2(t *testing.T) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return &mortal{c, &era, era.Load()}, err
 	}
-	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Second, Transport: transport})
+	c := dial(t, Config{Addrs: []string{node.URL}, Timeout: time.Second, Wait: patience, Transport: transport})
 	defer transport.CloseIdleConnections()
 	for range 2 {
 		if _, err := c.Next(t.Context(), "order", IdempotencyKey(NewIdempotencyKey())); err != nil {
