@@ -47,26 +47,30 @@ func drip(c net.Conn, begin string) error {
 	return err
 }
 
-// meanwhile asks for numbers, each time over a new connection, until wait returns. It returns how
-// many requests were served: on a machine that stalls a time-out may end these connections too.
-func (s *service) meanwhile(wait func()) (served int) {
+// meanwhile lets slow clients enter, and asks for numbers, each time over a new connection, until all of
+// them are cut off. Others must be served before that. If a machine stalls until the time-outs of all
+// have passed, clients enter again.
+func (s *service) meanwhile(enter func(crowd *sync.WaitGroup)) {
 	s.t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); wait() }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for {
-		if resp, err := client.Get(s.url + "/seq/order"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				served++
+	await.True(s.t, "somebody else is served beside slow clients", func() (served bool) {
+		var crowd sync.WaitGroup
+		enter(&crowd)
+		left := make(chan struct{})
+		go func() { defer close(left); crowd.Wait() }()
+		for {
+			resp, err := client.Get(s.url + "/seq/order")
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			select {
+			case <-left:
+				return served
+			case <-time.After(20 * time.Millisecond):
+				served = served || err == nil && resp.StatusCode == http.StatusOK
 			}
 		}
-		select {
-		case <-done:
-			return served
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	})
 }
 
 func TestSlowClientsAreCutOff(t *testing.T) {
@@ -74,34 +78,32 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	const each = 8
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
-	var crowd sync.WaitGroup
-	for name, begin := range map[string]string{
-		"nothing at all":       "",
-		"request line":         "G",
-		"headers byte by byte": "GET /seq/order HTTP/1.1\r\nHost: localhost\r\nX: ",
-		"body byte by byte":    "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n",
-		"chunk byte by byte":   "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n",
-		"chunk size":           "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0000",
-		"trailers":             "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
-	} {
-		for range each {
-			c := s.connect()
-			crowd.Go(func() {
-				var err error
-				if begin == "" {
-					_, err = c.Read(make([]byte, 1)) // returns when the server closes
-				} else {
-					err = drip(c, begin)
-				}
-				if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-					t.Errorf("%s: still connected after %s", name, await.Patience)
-				}
-			})
+	s.meanwhile(func(crowd *sync.WaitGroup) {
+		for name, begin := range map[string]string{
+			"nothing at all":       "",
+			"request line":         "G",
+			"headers byte by byte": "GET /seq/order HTTP/1.1\r\nHost: localhost\r\nX: ",
+			"body byte by byte":    "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n",
+			"chunk byte by byte":   "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nea60\r\n",
+			"chunk size":           "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0000",
+			"trailers":             "POST /seq/order HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+		} {
+			for range each {
+				c := s.connect()
+				crowd.Go(func() {
+					var err error
+					if begin == "" {
+						_, err = c.Read(make([]byte, 1)) // returns when the server closes
+					} else {
+						err = drip(c, begin)
+					}
+					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+						t.Errorf("%s: still connected after %s", name, await.Patience)
+					}
+				})
+			}
 		}
-	}
-	if n := s.meanwhile(crowd.Wait); n == 0 {
-		t.Error("nobody else was served")
-	}
+	})
 }
 
 // A client that does not read its answers loses its connection after writeTimeout.
@@ -109,27 +111,25 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, load(t, impatient))
 	s.await("/readyz", http.StatusOK)
-	var crowd sync.WaitGroup
-	for range 3 {
-		c := s.connect()
-		must.Do(t, c.(*net.TCPConn).SetReadBuffer(4096))
-		crowd.Go(func() {
-			// Several requests are needed, because the system buffers some answers. When the
-			// buffers are full the server stops reading, and this waits until the server closes the
-			// connection.
-			for {
-				if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
-						t.Errorf("still connected after %s", await.Patience)
+	s.meanwhile(func(crowd *sync.WaitGroup) {
+		for range 3 {
+			c := s.connect()
+			must.Do(t, c.(*net.TCPConn).SetReadBuffer(4096))
+			crowd.Go(func() {
+				// Several requests are needed, because the system buffers some answers. When the
+				// buffers are full the server stops reading, and this waits until the server closes the
+				// connection.
+				for {
+					if _, err := io.WriteString(c, "GET /seq/order?count=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+						if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+							t.Errorf("still connected after %s", await.Patience)
+						}
+						return
 					}
-					return
 				}
-			}
-		})
-	}
-	if n := s.meanwhile(crowd.Wait); n == 0 {
-		t.Error("nobody else was served")
-	}
+			})
+		}
+	})
 }
 
 // Connections above server.maxConnections are closed at once. The next client is served as soon as
