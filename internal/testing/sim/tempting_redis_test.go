@@ -92,7 +92,7 @@ var redisTemptations = []schedule{
 	},
 	{
 		name: "a seed that comes late", was: "A range begins a cursor that another node has begun meanwhile, and lost.",
-		rules: []string{"seed-gen"},
+		rules: []string{"seed-gen", "gen"},
 		world: Options{Redis: true, BizTypes: only("order"), Settings: slowRedis, Script: func(w *World) {
 			w.each(func(n string) { w.issue(n, "order", 1) })
 			time.Sleep(5 * time.Second)
@@ -131,6 +131,45 @@ var redisTemptations = []schedule{
 			w.begin("redis-flush", "", "", 0)()
 			time.Sleep(2 * time.Second)
 			w.issue("a", "order", 1)
+		}},
+	},
+	{
+		name: "a range that comes late", was: "A range comes into the cursor behind a higher one, which another node has allocated since.",
+		rules: []string{"ceil"},
+		world: Options{Redis: true, BizTypes: map[string]load.Settings{"order": {"step": 100, "maxStep": 100, "reserveSegments": 3}}, Settings: slowRedis, Script: func(w *World) {
+			w.wantRange("a")
+			atOnce := w.slow(w.named("a").host, redisHost(0), 4*time.Second)
+			time.Sleep(100 * time.Millisecond)
+			atOnce()
+			for range 5 {
+				w.issue("b", "order", 50) // the last ones are of a range that b has allocated
+			}
+			time.Sleep(3 * time.Second)
+			w.meet("b", allocates, storesim.Fate{Send: 1500 * time.Millisecond})
+			for range 3 {
+				w.issue("b", "order", 100) // there is room for two ranges, the late one and a higher one
+			}
+			time.Sleep(2 * time.Second)
+			for range 20 {
+				w.issue("b", "order", 50)
+			}
+		}},
+	},
+	{
+		name: "a range whose answer was lost", was: "A node issues on its own from a range that is in the cursor, too.",
+		rules: []string{"abandon-unknown"},
+		world: Options{Redis: true, BizTypes: hundreds("order"), Script: func(w *World) {
+			w.wantRange("a")
+			w.while("cut off", redisAway, func(*fault) {
+				w.primaryRedis().LoseReplies(1)
+				time.Sleep(60 * time.Millisecond)
+				mend := w.cutOff(w.named("a"))
+				w.issue("a", "order", 1)
+				mend()
+			})
+			for range 10 {
+				w.issue("b", "order", 50)
+			}
 		}},
 	},
 	{
@@ -263,6 +302,17 @@ func (w *World) alone(node string) (back func()) {
 func (w *World) returns(node, counter string, mend func()) {
 	w.meet(node, "allocate "+counter, storesim.Fate{Reply: 500 * time.Millisecond})
 	mend()
+	w.met(node)
+	time.Sleep(450 * time.Millisecond)
+}
+
+// wantRange lets a node take so many numbers for order that it allocates another range for the cursor. It
+// ends when that range is about to come.
+func (w *World) wantRange(node string) {
+	w.issue(node, "order", 1)
+	time.Sleep(time.Second) // there are three ranges, up to 300
+	w.meet(node, allocates, storesim.Fate{Reply: 500 * time.Millisecond})
+	w.issue(node, "order", 99)
 	w.met(node)
 	time.Sleep(450 * time.Millisecond)
 }
