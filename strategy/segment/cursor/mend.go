@@ -296,12 +296,12 @@ func (t *mend) bring(now instant, mode rediscursor.Mode) {
 func (t *mend) installed(now instant, answer rediscursor.Answer, err error) {
 	spoiled := t.redis.spoiled
 	t.installResult(now, &t.in, answer, err)
-	switch {
-	case err == nil && answer.Verdict != rediscursor.Installed && !spoiled:
-		t.again(now) // another node was faster
-		return
-	case err != nil || answer.Verdict != rediscursor.Installed:
+	switch refused := answer.Verdict != rediscursor.Installed; {
+	case err != nil || refused && spoiled:
 		t.later(now) // whether the range is in the cursor, the next look will tell
+		return
+	case refused:
+		t.again(now) // another node was faster
 		return
 	case t.in.Mode == rediscursor.Advance:
 		t.skipped(t.look.Hand, ErrBelow) // what the range replaced

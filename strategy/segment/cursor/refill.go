@@ -72,15 +72,14 @@ func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 	switch {
 	case err != nil || answer.Verdict == rediscursor.Full:
 		t.end(now, &t.work)
-		return
 	case answer.Verdict == rediscursor.Moved:
 		t.later(now) // a look tells whether the cursor is another one now
-		return
-	case answer.Verdict == rediscursor.Installed:
-		t.brought, t.free = true, answer.Free
+	default:
+		if t.failed = false; answer.Verdict == rediscursor.Installed {
+			t.brought, t.free = true, answer.Free
+		}
+		t.bring(now)
 	}
-	t.failed = false
-	t.bring(now)
 }
 
 // later looks again, after a pause that grows, whether a range is still wanted.
