@@ -12,7 +12,6 @@ import (
 // gives up its local buffer: if the store gives none, the node continues on its own.
 type comeback struct {
 	work
-	pause   time.Duration
 	began   instant // when the present attempt did
 	look    rediscursor.Taken
 	inquiry inquiry
@@ -23,14 +22,9 @@ type comeback struct {
 }
 
 func (m *Machine) startComeback(now instant) {
-	if t := (&comeback{pause: firstReturn}); m.begin(Comeback, t) {
+	if t := (&comeback{work: work{pause: firstReturn}}); m.begin(Comeback, t) {
 		t.later(now)
 	}
-}
-
-func (t *comeback) later(now instant) {
-	t.pauses(now, pausing, t.pause)
-	t.pause = min(2*t.pause, LastPause)
 }
 
 func (t *comeback) tick(now instant) {

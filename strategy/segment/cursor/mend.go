@@ -27,8 +27,8 @@ type mend struct {
 	yielding bool
 	// slow is set if Redis answers, but takes longer than PeekTimeout.
 	slow bool
-	// pause is the next pause, idle the last wait for another task of this node.
-	pause, idle time.Duration
+	// idle is the last wait for another task of this node.
+	idle time.Duration
 	// failures is how many calls to Redis had failed when the wait for the refill began.
 	failures int32
 }
@@ -106,8 +106,7 @@ func (t *mend) soon(now instant) {
 // later looks again after a pause that grows.
 func (t *mend) later(now instant) {
 	t.look = nil
-	t.pauses(now, pausing, t.pause)
-	t.pause = min(2*t.pause, LastPause)
+	t.work.later(now)
 }
 
 // awaits waits for another task of this node, longer each time.

@@ -2,7 +2,6 @@ package cursor
 
 import (
 	"errors"
-	"time"
 
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
@@ -16,14 +15,12 @@ type refill struct {
 	in      rediscursor.Install // that is under way, or the next
 	free    int                 // for how many ranges there is room
 	brought bool                // a range was installed
-	// failed is whether the last allocation did, and pause the pause after the next failure.
-	failed bool
-	pause  time.Duration
+	failed  bool                // the last allocation failed
 }
 
 // startRefill fills the queue of the cursor that a look saw, unless that is under way.
 func (m *Machine) startRefill(now instant, look *rediscursor.Taken) {
-	t := &refill{began: now, free: look.Free, pause: FirstPause}
+	t := &refill{work: work{pause: FirstPause}, began: now, free: look.Free}
 	t.in = rediscursor.Install{Mode: rediscursor.Append, Gen: look.Gen, Epoch: look.Epoch}
 	if m.begin(Refill, t) {
 		t.bring(now)
@@ -82,12 +79,7 @@ func (t *refill) installed(now instant, answer rediscursor.Answer, err error) {
 	}
 }
 
-// later looks again, after a pause that grows, whether a range is still wanted.
-func (t *refill) later(now instant) {
-	t.pauses(now, pausing, t.pause)
-	t.pause = min(2*t.pause, LastPause)
-}
-
+// tick looks whether a range is still wanted.
 func (t *refill) tick(now instant) { t.peek(now, true, 0) }
 
 func (t *refill) looked(now instant, look rediscursor.Taken, err error) {

@@ -69,8 +69,9 @@ type work struct {
 	*Machine
 	id    Task
 	state state
-	sent  instant // since when the task waits, such as for its command under way
-	wake  instant // when tick is due, zero for never
+	sent  instant       // since when the task waits, such as for its command under way
+	wake  instant       // when tick is due, zero for never
+	pause time.Duration // the next one of later
 	// to is where the range goes that is being allocated.
 	to persist.Target
 	// refused is set while the store is asked why it gave no range for a cursor.
@@ -144,6 +145,12 @@ func (w *work) pauses(now instant, s state, d time.Duration) {
 	if w.sends(now, s) {
 		w.wake = now.add(d)
 	}
+}
+
+// later lets a task continue after a pause that grows.
+func (w *work) later(now instant) {
+	w.pauses(now, pausing, w.pause)
+	w.pause = min(2*w.pause, LastPause)
 }
 
 // peek looks at the cursor. With claim, the look also claims the refill, if one is wanted, for this
