@@ -105,7 +105,7 @@ var rules = []rule{
 	{name: "due", script: true},
 	{name: "awake", script: true},
 	{name: "not-early"},
-	{name: "suspect", lossy: true, only: ofFails},
+	{name: "suspect", script: true},
 	{name: "period-end", script: true},
 	{name: "on-release", script: true},
 	{name: "above-others", script: true},
