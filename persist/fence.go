@@ -56,9 +56,3 @@ func PutFenced(ctx context.Context, fenced Fenced, d Document, fence string) err
 	}
 	return fenced.UpdateFenced(ctx, d, fence)
 }
-
-// Lossy is implemented by a [Fenced] store that may have been told that no failover loses anything.
-type Lossy interface {
-	// Lossy reports whether a failover can lose changes that the store has acknowledged.
-	Lossy() bool
-}

@@ -50,12 +50,6 @@ func do(f func() error) (err error) {
 	return f()
 }
 
-// Lossy implements [Lossy].
-func (g guardedFenced) Lossy() bool {
-	l, says := g.Store.(Lossy)
-	return !says || l.Lossy()
-}
-
 func (g guarded) Counters() Counters       { return guardedCounters{g.Store.Counters()} }
 func (g guarded) Documents() Documents     { return guardedDocuments{g.Store.Documents()} }
 func (g guarded) Slots() SlotStore         { return guardedSlots{g.Store.Slots()} }

@@ -64,9 +64,6 @@ func TestGuard(t *testing.T) {
 	if _, ok := plain.(persist.Fenced); ok {
 		t.Error("a store without a fence has one")
 	}
-	if l, ok := fenced.(persist.Lossy); !ok || !l.Lossy() {
-		t.Error("a store that does not say that it loses nothing loses nothing")
-	}
 	if err := plain.Close(); err == nil {
 		t.Error("closing it does not fail")
 	}

@@ -187,6 +187,9 @@ func (s *Store) Answers() persist.Answers { return &s.answers }
 // Shared is false: the file lock keeps other processes out.
 func (s *Store) Shared() bool { return false }
 
+// Lossy is false: nothing fails over.
+func (s *Store) Lossy() bool { return false }
+
 // Describe says what bolt promises.
 func (s *Store) Describe() string {
 	if s.created {

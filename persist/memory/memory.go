@@ -74,6 +74,9 @@ func (s *Store) Documents() persist.Documents { return &s.documents }
 // Shared is false: no other process sees the memory.
 func (s *Store) Shared() bool { return false }
 
+// Lossy is false: nothing fails over.
+func (s *Store) Lossy() bool { return false }
+
 // Describe says what memory promises.
 func (s *Store) Describe() string {
 	return "memory: numbers are unique for the life of this process only and begin again after a restart"

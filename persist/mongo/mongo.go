@@ -234,6 +234,9 @@ func (s *Store) Documents() persist.Documents { return &s.documents }
 // Shared is true: any number of processes can use one database.
 func (s *Store) Shared() bool { return true }
 
+// Lossy is false: a majority has what it acknowledges.
+func (s *Store) Lossy() bool { return false }
+
 // Describe says what mongo promises.
 func (s *Store) Describe() string { return s.describe }
 

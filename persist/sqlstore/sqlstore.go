@@ -163,7 +163,6 @@ type Store struct {
 var (
 	_ persist.Store  = (*Store)(nil)
 	_ persist.Fenced = (*Store)(nil)
-	_ persist.Lossy  = (*Store)(nil)
 )
 
 // Open creates or upgrades the schema, and returns the store, whose Describe returns promise. It
@@ -202,7 +201,7 @@ func (s *Store) History() persist.HistoryStore { return &s.history }
 // Shared is true: any number of processes can use one database.
 func (s *Store) Shared() bool { return true }
 
-// Lossy implements [persist.Lossy].
+// Lossy is true unless the driver was told that a failover loses nothing.
 func (s *Store) Lossy() bool { return !s.opts.Lossless }
 
 // Describe says what the store promises.

@@ -23,6 +23,8 @@ type failingOver struct {
 
 func (f *failingOver) Counters() persist.Counters { return failedCounters{f.Store.Counters(), f} }
 
+func (f *failingOver) Lossy() bool { return true }
+
 func (f *failingOver) Fence(context.Context) (persist.Fence, error) { return f.fence, nil }
 
 func (f *failingOver) ConfirmFence(_ context.Context, current string) error {

@@ -21,6 +21,7 @@ type failingOver struct {
 	fence atomic.Pointer[persist.Fence]
 }
 
+func (f *failingOver) Lossy() bool                                       { return true }
 func (f *failingOver) Fence(context.Context) (persist.Fence, error)      { return *f.fence.Load(), nil }
 func (f *failingOver) ConfirmFence(context.Context, string) error        { return nil }
 func (f *failingOver) CreateLost(context.Context, persist.Counter) error { return nil }

@@ -82,7 +82,7 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 // have to be reported and none of the biz type's keys was read for that in the last second. The
 // zero Counter says that nothing is known. No number depends on it.
 func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
-	if !lossy(s.env.Store) || !s.key.family.keys.looks() {
+	if !s.env.Store.Lossy() || !s.key.family.keys.looks() {
 		return persist.Counter{}
 	}
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)

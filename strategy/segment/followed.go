@@ -21,24 +21,11 @@ type followedStore struct {
 	follows func(context.Context) error
 }
 
-var (
-	_ persist.Store = followedStore{}
-	_ persist.Lossy = followedStore{}
-)
+var _ persist.Store = followedStore{}
 
 // Counters implements [persist.Store].
 func (s followedStore) Counters() persist.Counters {
 	return followedCounters{s.Store.Counters(), s.follows}
-}
-
-// Lossy implements [persist.Lossy].
-func (s followedStore) Lossy() bool { return lossy(s.Store) }
-
-// lossy reports whether a failover of a store can lose a range that was handed out. Then other
-// nodes continue a gap higher (S2).
-func lossy(store persist.Store) bool {
-	l, ok := store.(persist.Lossy)
-	return ok && l.Lossy()
 }
 
 // followedCounters are the counters of a followedStore. What they allocated in vain is skipped.

@@ -65,7 +65,7 @@ func (s *Settings) LostGap(step int64) int64 {
 // lost more, the nodes that continue a gap higher would issue some of them again.
 func (s *Settings) mostInCall(store persist.Store) (most int, why string) {
 	gap := s.gap(0)
-	if gap >= seqd.MaxCount || !lossy(store) {
+	if gap >= seqd.MaxCount || !store.Lossy() {
 		return seqd.MaxCount, ""
 	}
 	return int(gap), "numbers continue above a gap of as many if a failover of the store loses some: ask for fewer, or raise segment.restoreGap"

@@ -115,7 +115,7 @@ func (s *ranges) allocateBeside(ctx context.Context, n, seen int64) (persist.Ran
 		if left := s.last() - base; left < req.Size {
 			return persist.Range{}, refuseRange(seqd.CodeExhausted, "%d numbers are left, fewer than the range of %d", max(0, left), req.Size)
 		}
-		if gap := s.settings.gap(counter.Step); req.Size > gap && lossy(s.env.Store) {
+		if gap := s.settings.gap(counter.Step); req.Size > gap && s.env.Store.Lossy() {
 			return persist.Range{}, refuseRange(seqd.CodeInvalidCount,
 				"a range of %d numbers is more than the gap of %d above which they continue if a failover of the store loses it: "+
 					"ask for fewer, or set segment.restoreGap to at least as many", req.Size, gap)

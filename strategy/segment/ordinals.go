@@ -112,8 +112,6 @@ type ordinalStore struct {
 	allocated *allocated
 }
 
-var _ persist.Lossy = ordinalStore{}
-
 // allocated are the ranges that were allocated last, so that the cursor can get the same numbers,
 // and the store gets them back. It is safe for concurrent use.
 type allocated struct {
@@ -194,9 +192,6 @@ func (a *allocated) find(p ordinals, of persist.Range) persist.Range {
 func (s ordinalStore) Counters() persist.Counters {
 	return ordinalCounters{s.Store.Counters(), s.ordinals, s.allocated}
 }
-
-// Lossy implements [persist.Lossy].
-func (s ordinalStore) Lossy() bool { return lossy(s.Store) }
 
 // ordinalCounters are counters in ordinals. The step of a counter is in ordinals in the store too: it
 // is how many numbers are issued of a range.

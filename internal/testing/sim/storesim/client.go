@@ -117,7 +117,6 @@ type fenced struct{ *store }
 var (
 	_ persist.Store  = (*store)(nil)
 	_ persist.Fenced = (*fenced)(nil)
-	_ persist.Lossy  = (*fenced)(nil)
 )
 
 // ask does an operation that returns something.

@@ -23,6 +23,9 @@ func (s *store) History() persist.HistoryStore { return history{s} }
 // Shared implements [persist.Store].
 func (s *store) Shared() bool { return true }
 
+// Lossy implements [persist.Store].
+func (s *store) Lossy() bool { return s.view.c.opts.Mode == Lossy }
+
 // Describe implements [persist.Store].
 func (s *store) Describe() string { return "storesim: a simulated database that nodes share" }
 
@@ -30,9 +33,6 @@ func (s *store) Describe() string { return "storesim: a simulated database that 
 func (s *store) Now(ctx context.Context) (time.Time, error) {
 	return ask(ctx, s, Call{Op: "read clock"}, func(db *database) (time.Time, error) { return time.UnixMilli(db.at.UnixMilli()), nil })
 }
-
-// Lossy implements [persist.Lossy].
-func (f *fenced) Lossy() bool { return f.view.c.opts.Mode == Lossy }
 
 // Fence implements [persist.Fenced].
 func (f *fenced) Fence(ctx context.Context) (persist.Fence, error) {
