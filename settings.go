@@ -1,7 +1,6 @@
 package seqd
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 )
@@ -79,15 +78,4 @@ type Traits struct {
 type HasTraits interface {
 	// Traits returns the traits. It is quick, and does not panic if the settings are not valid.
 	Traits() Traits
-}
-
-// TraitsOf returns the traits of settings, which may be of any type.
-func TraitsOf(settings any) (t Traits) {
-	if s, ok := settings.(HasTraits); ok {
-		t = s.Traits()
-	}
-	t.Increment = max(1, t.Increment)
-	t.Calendar.Reset = cmp.Or(t.Calendar.Reset, ResetNever)
-	t.Calendar.Zone = cmp.Or(t.Calendar.Zone, time.UTC)
-	return t
 }

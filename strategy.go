@@ -61,29 +61,16 @@ type Ranger interface {
 	GenerateRange(ctx context.Context, n int64, seq *Sequence) error
 }
 
-// HealthReporter is implemented by strategies that can tell, without a request, that they could not
-// issue a number.
-type HealthReporter interface {
+// Reporter is implemented by strategies that can tell without a request how they are. Its methods do
+// no I/O and are safe for concurrent use. What Degraded and Details return is shown to callers that
+// may see the details of readiness.
+type Reporter interface {
 	// Health returns why no number can be issued now because of this node or its back ends, or nil.
-	// It does no I/O and is safe for concurrent use. An exhausted biz type is healthy: no other
-	// node could issue either.
+	// An exhausted biz type is healthy: no other node could issue either.
 	Health() error
-}
-
-// DegradedReporter is implemented by strategies that can tell that they issue, but not as they
-// should.
-type DegradedReporter interface {
-	// Degraded returns what is wrong although numbers can be issued, or nil. It does no I/O and is
-	// safe for concurrent use. Code and Detail are shown to callers that may see the details of
-	// readiness.
+	// Degraded returns what is wrong although numbers can be issued, or nil.
 	Degraded() *Error
-}
-
-// DetailReporter is implemented by strategies that report more to operators than whether they can
-// issue.
-type DetailReporter interface {
-	// Details returns values that can be encoded as JSON, by name, nil for none. They are shown to
-	// callers that may see the details of readiness. It does no I/O and is safe for concurrent use.
+	// Details returns values that can be encoded as JSON, by name, nil for none.
 	Details() map[string]any
 }
 

@@ -2,10 +2,15 @@ package issuer
 
 import "github.com/seqd/seqd"
 
-// This file alone asks strategies and plugins what they can do.
+// ask returns a strategy or plugin as a type that not every one has, nil if it has not. of may be nil.
+// Beside what ask is called for here, abilities.go of package seqd asks strategies and plugins.
+func ask[Ability any](of any) (a Ability) {
+	a, _ = of.(Ability)
+	return a
+}
 
 // issuing is what a strategy can do for calls beyond [seqd.Strategy]. Each field is the strategy, nil
-// if it cannot.
+// if it cannot. Nothing else is kept in an instance, because there may be very many biz types.
 type issuing struct {
 	some        seqd.PartialGenerator
 	consecutive seqd.ConsecutiveGenerator
@@ -14,57 +19,13 @@ type issuing struct {
 	parser      seqd.Parser // or the settings, which can read IDs without the strategy
 }
 
-// abilities is all that a strategy can do. An instance keeps only its first part, because there may
-// be very many biz types.
-type abilities struct {
-	issuing
-	limiter  seqd.CountLimiter
-	keys     seqd.KeyLister
-	health   seqd.HealthReporter
-	degraded seqd.DegradedReporter
-	details  seqd.DetailReporter
-	measurer seqd.Measurer
-	idler    seqd.Idler
-	learner  seqd.Learner
-}
-
-// abilitiesOf returns what the strategy of a biz type can do. s may be nil.
-func abilitiesOf(s seqd.Strategy, settings any) (a abilities) {
-	a.some, _ = s.(seqd.PartialGenerator)
-	a.consecutive, _ = s.(seqd.ConsecutiveGenerator)
-	a.ranges, _ = s.(seqd.Ranger)
-	a.ledger, _ = s.(seqd.Ledger)
-	a.limiter, _ = s.(seqd.CountLimiter)
-	a.keys, _ = s.(seqd.KeyLister)
-	if a.parser, _ = s.(seqd.Parser); a.parser == nil {
-		a.parser, _ = settings.(seqd.Parser)
+// issuingOf returns what the strategy of a biz type can do for calls. s may be nil.
+func issuingOf(s seqd.Strategy, settings any) issuing {
+	can := issuing{
+		ask[seqd.PartialGenerator](s), ask[seqd.ConsecutiveGenerator](s), ask[seqd.Ranger](s), ask[seqd.Ledger](s), ask[seqd.Parser](s),
 	}
-	a.health, _ = s.(seqd.HealthReporter)
-	a.degraded, _ = s.(seqd.DegradedReporter)
-	a.details, _ = s.(seqd.DetailReporter)
-	a.measurer, _ = s.(seqd.Measurer)
-	a.idler, _ = s.(seqd.Idler)
-	a.learner, _ = s.(seqd.Learner)
-	return a
-}
-
-// skills is what a plugin can do beyond [seqd.Plugin]. Each field is the plugin, nil if it cannot.
-type skills struct {
-	rejected seqd.RejectedHandler
-	reader   seqd.Reader
-	resource seqd.Resource
-	measurer seqd.Measurer
-	idler    seqd.Idler
-	closer   seqd.Closer
-}
-
-// skillsOf returns what a plugin can do.
-func skillsOf(p seqd.Plugin) (s skills) {
-	s.rejected, _ = p.(seqd.RejectedHandler)
-	s.reader, _ = p.(seqd.Reader)
-	s.resource, _ = p.(seqd.Resource)
-	s.measurer, _ = p.(seqd.Measurer)
-	s.idler, _ = p.(seqd.Idler)
-	s.closer, _ = p.(seqd.Closer)
-	return s
+	if can.parser == nil {
+		can.parser = ask[seqd.Parser](settings)
+	}
+	return can
 }

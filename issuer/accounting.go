@@ -115,7 +115,7 @@ func (is *Issuer) showGaps(ctx context.Context, i *instance, key string, a *seqd
 // in the order of [seqd.KeyLister].
 func (is *Issuer) Keys(ctx context.Context, bizType, after string, limit int) (keys []string, err error) {
 	err = is.with(ctx, bizType, func(ctx context.Context, i *instance) error {
-		lister := abilitiesOf(i.strategy, nil).keys
+		lister := ask[seqd.KeyLister](i.strategy)
 		if lister == nil || !i.keyed {
 			return seqd.Errorf(seqd.CodeInvalidRequest, "%s has one counter for all callers, and no keys", bizType)
 		}

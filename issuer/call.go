@@ -176,7 +176,7 @@ func checkCall(call *seqd.Call) *seqd.Error {
 // checkWant returns why the definition of a biz type does not allow what a call wants.
 func (i *instance) checkWant(want seqd.Want, count int) error {
 	if count > i.most && want != seqd.OneRange {
-		_, why := abilitiesOf(i.strategy, nil).limiter.MostInCall()
+		_, why := ask[seqd.CountLimiter](i.strategy).MostInCall()
 		return seqd.Errorf(seqd.CodeInvalidCount, "%d numbers are more than the %d that one call of %s gets: %s", count, i.most, i.name, why)
 	}
 	switch want {

@@ -26,7 +26,7 @@ const mostAbandoned = 100
 func newChain(plugins []seqd.BoundPlugin) []*chainPlugin {
 	chain := make([]*chainPlugin, len(plugins))
 	for i, p := range slices.SortedStableFunc(slices.Values(plugins), func(a, b seqd.BoundPlugin) int { return cmp.Compare(a.Order, b.Order) }) {
-		chain[i] = &chainPlugin{BoundPlugin: p, rejected: skillsOf(p.Plugin).rejected}
+		chain[i] = &chainPlugin{BoundPlugin: p, rejected: ask[seqd.RejectedHandler](p.Plugin)}
 	}
 	return chain
 }
@@ -138,7 +138,7 @@ func (w *waits) apart(ctx context.Context, plug *chainPlugin, call *seqd.Call, f
 
 // close closes a plugin. It returns when ctx has ended, even if the plugin does not.
 func (plug *chainPlugin) close(ctx context.Context) error {
-	closer := skillsOf(plug.Plugin).closer
+	closer := ask[seqd.Closer](plug.Plugin)
 	if closer == nil {
 		return nil
 	}

@@ -77,6 +77,8 @@ func (l *lasting) Learn(from any) { l.learned = from }
 
 func (l *lasting) Knowledge() any { return l }
 
+func (l *lasting) Health() error           { return nil }
+func (l *lasting) Degraded() *seqd.Error   { return nil }
 func (l *lasting) Details() map[string]any { return l.details }
 
 // put puts a definition of the biz type order.

@@ -245,11 +245,11 @@ func (i *instance) idle() (idle bool) {
 			idle = false
 		}
 	}()
-	if i.used.Swap(false) || i.strategy != nil && !isIdle(abilitiesOf(i.strategy, nil).idler) {
+	if i.used.Swap(false) || i.strategy != nil && !isIdle(ask[seqd.Idler](i.strategy)) {
 		return false
 	}
 	for _, plug := range i.chain {
-		if !isIdle(skillsOf(plug.Plugin).idler) {
+		if !isIdle(ask[seqd.Idler](plug.Plugin)) {
 			return false
 		}
 	}

@@ -58,14 +58,14 @@ type attempt struct {
 
 // newInstance returns the instance of a definition.
 func (is *Issuer) newInstance(d Definition) *instance {
-	can, traits := abilitiesOf(d.Strategy, d.BizType.Settings), seqd.TraitsOf(d.BizType.Settings)
+	traits := seqd.TraitsOf(d.BizType.Settings)
 	i := &instance{
 		onlyDegrades: d.OnlyDegrades, chain: newChain(d.Plugins), strategy: d.Strategy, name: d.BizType.Name, kind: d.BizType.Strategy,
-		can: can.issuing, most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows,
+		can: issuingOf(d.Strategy, d.BizType.Settings), most: seqd.MaxCount, rejected: d.Rejected, claim: d.Claim, recaller: d.Recall, follows: d.Follows,
 		keyed: traits.Keyed, reset: traits.Calendar.Reset, increment: traits.Increment, offset: traits.Offset,
 	}
-	if can.limiter != nil {
-		i.most, _ = can.limiter.MostInCall()
+	if limiter := ask[seqd.CountLimiter](d.Strategy); limiter != nil {
+		i.most, _ = limiter.MostInCall()
 	}
 	i.reads = d.Strategy != nil || d.BizType.Settings != nil
 	i.form = Form{Plain: true, Exact: traits.Last <= seqd.MaxNumber}
@@ -73,7 +73,7 @@ func (is *Issuer) newInstance(d Definition) *instance {
 		i.rejected = is.rejected
 	}
 	for _, plug := range i.chain {
-		i.closes = i.closes || skillsOf(plug.Plugin).closer != nil
+		i.closes = i.closes || ask[seqd.Closer](plug.Plugin) != nil
 		i.form.Plain = i.form.Plain && !plug.Rewrites
 	}
 	is.hearExpiries(i)
@@ -349,7 +349,7 @@ func (i *instance) starts() bool {
 
 // health is what the strategy says of its health, nil if it is no reporter.
 func (i *instance) health() (err error) {
-	reporter := abilitiesOf(i.strategy, nil).health
+	reporter := ask[seqd.Reporter](i.strategy)
 	if reporter == nil {
 		return nil
 	}
@@ -359,7 +359,7 @@ func (i *instance) health() (err error) {
 
 // degraded is what the strategy says of being degraded, nil if it is no reporter.
 func (i *instance) degraded() (why *seqd.Error) {
-	reporter := abilitiesOf(i.strategy, nil).degraded
+	reporter := ask[seqd.Reporter](i.strategy)
 	if reporter == nil {
 		return nil
 	}
@@ -375,7 +375,7 @@ func (i *instance) degraded() (why *seqd.Error) {
 
 // details is what the strategy reports to operators. ok is false if it reports nothing.
 func (i *instance) details() (values map[string]any, ok bool, err error) {
-	reporter := abilitiesOf(i.strategy, nil).details
+	reporter := ask[seqd.Reporter](i.strategy)
 	if reporter == nil {
 		return nil, false, nil
 	}

@@ -53,6 +53,8 @@ func (c *counting) Generate(_ context.Context, n int, seq *seqd.Sequence) error 
 
 func (c *counting) Close(context.Context) error { c.closed.Add(1); return nil }
 func (c *counting) Health() error               { return c.health }
+func (c *counting) Degraded() *seqd.Error       { return nil }
+func (c *counting) Details() map[string]any     { return nil }
 
 // tracing is a plugin that writes down what happens to it.
 type tracing struct {

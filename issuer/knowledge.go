@@ -1,5 +1,7 @@
 package issuer
 
+import "github.com/seqd/seqd"
+
 // knowledge returns what the next strategy of a biz type learns (see [seqd.Learner]). It is nil if
 // there is nothing to learn.
 type knowledge func() any
@@ -9,7 +11,7 @@ func knowledgeAfter(i *instance, earlier knowledge) knowledge {
 	if i == nil {
 		return earlier
 	}
-	if learner := abilitiesOf(i.strategy, nil).learner; learner != nil {
+	if learner := ask[seqd.Learner](i.strategy); learner != nil {
 		return learner.Knowledge
 	}
 	return earlier
@@ -36,7 +38,7 @@ func (k knowledge) condense() (condensed knowledge) {
 // teach lets the strategy of i learn. It returns what is left for the next one to learn, beside what
 // the strategy of i knows.
 func (k knowledge) teach(i *instance) (left knowledge) {
-	learner := abilitiesOf(i.strategy, nil).learner
+	learner := ask[seqd.Learner](i.strategy)
 	if learner == nil {
 		return k.condense()
 	}

@@ -7,19 +7,15 @@ import "github.com/seqd/seqd"
 // types is not defined. Measure is safe for concurrent use. tell is called by one goroutine.
 func (is *Issuer) Measure(tell func(bizType, plugin string, m seqd.Measurement)) {
 	for i := range is.serving() {
-		if m := abilitiesOf(i.strategy, nil).measurer; m != nil {
-			is.measure(i, "", m, tell)
-		}
+		is.measure(i, "", i.strategy, tell)
 		for _, plug := range i.chain {
-			if m := skillsOf(plug.Plugin).measurer; m != nil {
-				is.measure(i, plug.Name, m, tell)
-			}
+			is.measure(i, plug.Name, plug.Plugin, tell)
 		}
 	}
 }
 
-// measure calls one Measurer. A panic is logged and has no other effect.
-func (is *Issuer) measure(i *instance, plugin string, m seqd.Measurer, tell func(bizType, plugin string, m seqd.Measurement)) {
+// measure measures a strategy or plugin. A panic is logged and has no other effect.
+func (is *Issuer) measure(i *instance, plugin string, of any, tell func(bizType, plugin string, m seqd.Measurement)) {
 	var err error
 	defer func() {
 		if err != nil {
@@ -27,5 +23,5 @@ func (is *Issuer) measure(i *instance, plugin string, m seqd.Measurer, tell func
 		}
 	}()
 	defer recoverFrom(seqd.CodeInternal, "measuring", i.name, &err)
-	m.Measure(func(value seqd.Measurement) { tell(i.name, plugin, value) })
+	seqd.Measure(of, func(value seqd.Measurement) { tell(i.name, plugin, value) })
 }

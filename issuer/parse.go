@@ -81,7 +81,7 @@ func (is *Issuer) reader(ctx context.Context, bizType string) (*instance, error)
 func (i *instance) read(ctx context.Context, id, key string) (p seqd.Parsed, shown string, err error) {
 	p.Valid, shown = true, id
 	for _, plug := range slices.Backward(i.chain) {
-		reader := skillsOf(plug.Plugin).reader
+		reader := ask[seqd.Reader](plug.Plugin)
 		switch {
 		case reader != nil:
 			reading, err := plug.read(ctx, reader, shown, seqd.Counter{Period: p.Period, Key: cmp.Or(p.Key, key)})
@@ -115,7 +115,7 @@ func (is *Issuer) Resource(ctx context.Context, bizType, name string, query url.
 	}
 	defer i.leave()
 	for _, plug := range i.chain {
-		if r := skillsOf(plug.Plugin).resource; r != nil && r.ResourceName() == name {
+		if r := ask[seqd.Resource](plug.Plugin); r != nil && r.ResourceName() == name {
 			defer recoverFrom(seqd.CodePluginPanic, "plugin", plug.Name, &err)
 			return r.Show(ctx, query)
 		}

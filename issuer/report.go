@@ -14,7 +14,7 @@ type Unready struct {
 	Reason  *seqd.Error
 }
 
-// Details is what a strategy reports to operators. See [seqd.DetailReporter].
+// Details is what a strategy reports to operators. See [seqd.Reporter].
 type Details struct {
 	BizType string
 	Values  map[string]any

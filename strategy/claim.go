@@ -26,6 +26,8 @@ type Claim struct {
 	BizType, Shape string
 	// Keeper is the strategy, nil if it keeps no copy of the shape.
 	Keeper ShapeKeeper
+	// Reopener is the strategy, nil if it closes no periods.
+	Reopener Reopener
 	// Since is when the shape on record replaced another one, in ms since the Unix epoch; 0 if it
 	// replaced none, or if that is not known yet. If it is nil, nobody looks for answers of that
 	// time.
@@ -94,8 +96,10 @@ func NewClaim(env Env, bizType seqd.BizType, s seqd.Strategy, plugins ...string)
 	for _, text := range plugins {
 		shape += " " + text
 	}
-	keeper, _ := s.(ShapeKeeper)
-	return Claim{persist.ShapesIn(env.Store.Documents()), env.Now, bizType.Name, shape, keeper, new(atomic.Int64), env.Clock}, nil
+	c := Claim{Shapes: persist.ShapesIn(env.Store.Documents()), Now: env.Now, BizType: bizType.Name, Shape: shape, Since: new(atomic.Int64), Clock: env.Clock}
+	c.Keeper, _ = s.(ShapeKeeper)
+	c.Reopener, _ = s.(Reopener)
+	return c, nil
 }
 
 // Check implements [seqd.Claim]. A conflict wraps an [OtherShape].

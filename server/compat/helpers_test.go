@@ -236,7 +236,6 @@ type failing struct{ err error }
 func (f failing) Init(context.Context, bool) error                           { return nil }
 func (f failing) Generate(context.Context, int, *seqd.Sequence) error        { return f.err }
 func (f failing) GenerateRange(context.Context, int64, *seqd.Sequence) error { return f.err }
-func (f failing) Health() error                                              { return nil }
 func (f failing) Close(context.Context) error                                { return nil }
 
 // breaks makes a node fail every request for numbers of broken and a.broken.

@@ -56,22 +56,19 @@ type Config struct {
 	definitions map[string]definition // what the configuration says of each biz type
 	defaults    []defaults            // the sections of the strategies
 	repair      bool                  // see [Config.ForRepair]
-	reach       *seqd.Reach           // see [Config.Reach]
+	reach       *seqd.Reach           // what definitions may name
 	file        string                // the configuration was read from; "" for none
 }
 
-// Reach returns what definitions of biz types may name.
-func (c *Config) Reach() *seqd.Reach {
-	if c.reach == nil {
-		tls, redis := &c.Server.TLS, &c.Redis.TLS
-		own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile},
-			func(path string) bool { return path == "" })
-		beside := Store{Driver: DefaultDriver, Settings: c.Store.Settings}
-		path, _ := beside.File()
-		c.reach = &seqd.Reach{Folder: cmp.Or(c.BizTypeFolder, filepath.Dir(path)), Variables: c.BizTypeVariables, Own: own}
-		c.reach.Store, _ = c.Store.File()
-	}
-	return c.reach
+// newReach returns what definitions of biz types may name.
+func (c *Config) newReach() *seqd.Reach {
+	tls, redis := &c.Server.TLS, &c.Redis.TLS
+	own := slices.DeleteFunc([]string{c.file, tls.CertFile, tls.KeyFile, redis.CAFile, redis.CertFile, redis.KeyFile},
+		func(path string) bool { return path == "" })
+	beside := Store{Driver: DefaultDriver, Settings: c.Store.Settings}
+	path, _ := beside.File()
+	store, _ := c.Store.File()
+	return &seqd.Reach{Folder: cmp.Or(c.BizTypeFolder, filepath.Dir(path)), Variables: c.BizTypeVariables, Own: own, Store: store}
 }
 
 // ForRepair returns the configuration for a command that issues nothing. It accepts definitions of

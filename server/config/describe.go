@@ -178,10 +178,8 @@ func (s *DescribedSetting) shorten(section string) {
 
 // wrongKeys returns the keys whose defaults are wrong: those have to be given.
 func wrongKeys(settings any) (keys []string) {
-	if checked, ok := settings.(seqd.Validator); ok {
-		for _, problem := range checked.Validate() {
-			keys = append(keys, problem.Key)
-		}
+	for _, problem := range seqd.ProblemsOf(settings) {
+		keys = append(keys, problem.Key)
 	}
 	return keys
 }

@@ -109,6 +109,7 @@ func load(tree map[string]any, src Sources) (*Config, error) {
 	for _, s := range strategies {
 		c.defaults = append(c.defaults, defaults{s.factory.Name, s.settings, s.rejected})
 	}
+	c.reach = c.newReach()
 	c.validate(&l.problems)
 	l.missing(c.BizTypes)
 	l.check(len(c.BizTypes) > 0 || l.viper.IsSet("bizTypesFrom"), bizTypesKey, noBizTypes)

@@ -51,10 +51,8 @@ func (p *problems) add(key string, err error) {
 
 // settings adds what a strategy or plugin finds wrong with its settings.
 func (p *problems) settings(prefix string, settings any) {
-	if v, ok := settings.(seqd.Validator); ok {
-		for _, problem := range v.Validate() {
-			p.check(false, prefix+problem.Key, "%s", problem.Text)
-		}
+	for _, problem := range seqd.ProblemsOf(settings) {
+		p.check(false, prefix+problem.Key, "%s", problem.Text)
 	}
 }
 
@@ -192,10 +190,8 @@ func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
 // those that they do.
 func (c *Config) confine(p *problems, path string, b seqd.BizType) {
 	confined := func(path string, settings any) {
-		if s, ok := settings.(seqd.Confined); ok {
-			for _, problem := range s.Confine(c.Reach()) {
-				p.check(c.repair, path+"."+problem.Key, "%s", problem.Text)
-			}
+		for _, problem := range seqd.Confine(settings, c.reach) {
+			p.check(c.repair, path+"."+problem.Key, "%s", problem.Text)
 		}
 	}
 	confined(path, b.Settings)

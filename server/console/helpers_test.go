@@ -244,7 +244,6 @@ func (c *counter) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 	return nil
 }
 
-func (c *counter) Health() error               { return nil }
 func (c *counter) Close(context.Context) error { return nil }
 
 // request reads a request as net/http does, so that a test can send every target that reaches a

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/seqd/seqd"
@@ -52,12 +51,12 @@ func (b *builder) build(bizType seqd.BizType, forced string) (d issuer.Definitio
 	if d.Rejected, err = b.handlers.Use(bizType.Rejected); err != nil {
 		return d, err
 	}
-	c := claim{shapes: b.shapes, bizType: bizType, forced: forced, Claim: strategy.Claim{Shapes: b.shapes.onRecord, Now: b.shapes.now, BizType: bizType.Name, Since: new(atomic.Int64), Clock: b.env.Clock}}
+	var shape string
 	if err = b.mayMake(bizType); err == nil {
 		d.Plugins, err = b.plugins(bizType, forced)
 	}
 	if err == nil {
-		c.Shape, err = Shape(bizType, forced)
+		shape, err = Shape(bizType, forced)
 	}
 	if err != nil {
 		d.Strategy, d.Claim = unusable{err}, unusable{err}
@@ -70,13 +69,16 @@ func (b *builder) build(bizType seqd.BizType, forced string) (d issuer.Definitio
 	if d.Strategy, err = factory.New(b.env, bizType); err != nil {
 		return d, err
 	}
-	c.own = factory.Shape(bizType)
-	c.Keeper, _ = d.Strategy.(strategy.ShapeKeeper)
+	made, err := strategy.NewClaim(b.env, bizType, d.Strategy)
+	if err != nil {
+		return d, err
+	}
+	c := claim{Claim: made, shapes: b.shapes, bizType: bizType, own: made.Shape, forced: forced}
+	c.Shape = shape
 	if b.agreed != nil {
 		b.agreed.keeper = c.Keeper
 		c.Keeper = b.agreed
 	}
-	c.opens, _ = d.Strategy.(strategy.Reopener)
 	d.Claim, d.Recall, d.Follows = c, strategy.Recall(b.env, bizType.Name), b.env.Follows
 	return d, nil
 }

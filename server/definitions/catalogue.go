@@ -133,7 +133,7 @@ func New(opts Options) *Catalogue {
 	c.builder = &builder{
 		cfg: cfg, env: env, handlers: opts.Handlers, log: env.Log, records: c.records, unfollowed: opts.Feed.Unfollowed, present: opts.Present,
 		shapes: &shapes{
-			onRecord: persist.ShapesIn(env.Store.Documents()), now: env.Now, said: c.records.read, sources: c.sources, alone: c.isAlone, env: env,
+			onRecord: persist.ShapesIn(env.Store.Documents()), said: c.records.read, sources: c.sources, alone: c.isAlone, env: env,
 		},
 	}
 	return c

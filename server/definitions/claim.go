@@ -16,7 +16,6 @@ import (
 // shapes are the shapes on record in the store, and what decides whether one counts.
 type shapes struct {
 	onRecord persist.Shapes
-	now      func() time.Time
 	// said returns what the store says of a biz type.
 	said    func(ctx context.Context, name string) (persist.Document, stored, error)
 	sources sources
@@ -50,9 +49,8 @@ type claim struct {
 	strategy.Claim
 	shapes  *shapes
 	bizType seqd.BizType
-	own     string            // the strategy's part of the shape
-	opens   strategy.Reopener // nil if the strategy closes no periods
-	forced  string            // the shape that was forced upon the definition, "" for none
+	own     string // the strategy's part of the shape
+	forced  string // the shape that was forced upon the definition, "" for none
 }
 
 var _ seqd.Claim = claim{}
@@ -71,8 +69,8 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	}
 	if mismatch, ok := errors.AsType[*strategy.OtherShape](err); ok && c.forced == c.Shape {
 		if !c.sameStrategy(mismatch.Known.Shape) {
-			if c.opens != nil {
-				c.opens.Reopen()
+			if c.Reopener != nil {
+				c.Reopener.Reopen()
 			}
 			// The strategy may have nothing in the store yet. Record comes after it has.
 			return true, c.handOver(ctx, mismatch.Known.Shape, c.own)

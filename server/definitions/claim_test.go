@@ -27,7 +27,7 @@ func (unreadDocuments) Read(context.Context, string, string) (persist.Document, 
 }
 
 func newClaim(store persist.Store, shape string) claim {
-	shapes := &shapes{onRecord: persist.ShapesIn(store.Documents()), now: time.Now, alone: func(string) bool { return false }}
+	shapes := &shapes{onRecord: persist.ShapesIn(store.Documents()), alone: func(string) bool { return false }}
 	return claim{shapes: shapes, Claim: strategy.Claim{Shapes: shapes.onRecord, Now: time.Now, BizType: "order", Shape: shape}}
 }
 
@@ -114,8 +114,8 @@ func TestReshapedWhileAClockIsWrong(t *testing.T) {
 		store := memory.New(func() time.Time { return now })
 		claimAt := func(off time.Duration) claim {
 			c := newClaim(store, "gapless")
-			c.shapes.now = func() time.Time { return now.Add(off) }
-			c.Now, c.Since, c.forced = c.shapes.now, new(atomic.Int64), "gapless"
+			c.Now = func() time.Time { return now.Add(off) }
+			c.Since, c.forced = new(atomic.Int64), "gapless"
 			c.Clock = storeclock.New(store, c.Now, func() time.Duration { return now.Sub(truth) })
 			c.shapes.said = func(context.Context, string) (persist.Document, stored, error) {
 				return persist.Document{}, stored{Shape: "gapless"}, nil

@@ -148,10 +148,8 @@ func (c *Catalogue) known(ctx context.Context, name string, before state) (b seq
 // discard closes what could be built of a biz type that cannot be used.
 func (c *Catalogue) discard(ctx context.Context, d *issuer.Definition) {
 	for _, p := range d.Plugins {
-		if closer, ok := p.Plugin.(seqd.Closer); ok {
-			if err := closer.Close(ctx); err != nil {
-				c.log.Warn("a plugin of a biz type that cannot be used did not close well", "bizType", d.BizType.Name, "plugin", p.Name, "error", err)
-			}
+		if err := seqd.Close(ctx, p.Plugin); err != nil {
+			c.log.Warn("a plugin of a biz type that cannot be used did not close well", "bizType", d.BizType.Name, "plugin", p.Name, "error", err)
 		}
 	}
 }

@@ -73,6 +73,7 @@ func (c *counter) Generate(_ context.Context, n int, seq *seqd.Sequence) error {
 
 func (c *counter) Health() error               { return c.health }
 func (c *counter) Degraded() *seqd.Error       { return c.degraded }
+func (c *counter) Details() map[string]any     { return nil }
 func (c *counter) Close(context.Context) error { return nil }
 
 // plugin is a plugin made of functions; nil functions do nothing.

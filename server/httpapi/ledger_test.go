@@ -62,7 +62,6 @@ func newBook(keyed bool) *book {
 func (b *book) Traits() seqd.Traits { return seqd.Traits{Keyed: b.keyed} }
 
 func (b *book) Init(context.Context, bool) error                   { return nil }
-func (b *book) Health() error                                      { return nil }
 func (b *book) OnExpired(func(seqd.Expiry))                        {}
 func (b *book) Reclaim(context.Context, string, seqd.Period) error { return nil }
 func (b *book) Close(context.Context) error                        { return nil }

@@ -84,7 +84,8 @@ func (f *fake) Health() error {
 	}
 	return f.health
 }
-func (f *fake) Degraded() *seqd.Error { return f.degraded }
+func (f *fake) Degraded() *seqd.Error   { return f.degraded }
+func (f *fake) Details() map[string]any { return nil }
 func (f *fake) Measure(tell func(seqd.Measurement)) {
 	for _, v := range f.values {
 		tell(v)

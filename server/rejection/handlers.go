@@ -151,19 +151,17 @@ func (h *Handlers) Measure(tell func(handler string, m seqd.Measurement)) {
 	made := maps.Clone(h.made)
 	h.mu.Unlock()
 	for key, known := range made {
-		if m, ok := known.RejectedHandler.(seqd.Measurer); ok {
-			handler := fmt.Sprintf("%s:%d", key.name, known.index)
-			if err := measure(m, func(value seqd.Measurement) { tell(handler, value) }); err != nil {
-				h.opts.Log.Error("a rejection handler cannot be measured", "handler", handler, "error", err)
-			}
+		handler := fmt.Sprintf("%s:%d", key.name, known.index)
+		if err := measure(known.RejectedHandler, func(value seqd.Measurement) { tell(handler, value) }); err != nil {
+			h.opts.Log.Error("a rejection handler cannot be measured", "handler", handler, "error", err)
 		}
 	}
 }
 
 // measure turns a panic into an error: there is no request that recovers it.
-func measure(m seqd.Measurer, tell func(seqd.Measurement)) (err error) {
+func measure(of seqd.RejectedHandler, tell func(seqd.Measurement)) (err error) {
 	defer bounded.Recover("a rejection handler", &err)
-	m.Measure(tell)
+	seqd.Measure(of, tell)
 	return nil
 }
 
@@ -192,11 +190,8 @@ func (h *Handlers) Close(ctx context.Context) error {
 
 // close closes the handler. It leaves one that hangs soon after ctx has ended.
 func (s *shared) close(ctx context.Context, name string) error {
-	c, ok := s.RejectedHandler.(seqd.Closer)
-	if !ok {
-		return nil
-	}
-	if err := bounded.Do(ctx, c.Close); err != nil {
+	err := bounded.Do(ctx, func(ctx context.Context) error { return seqd.Close(ctx, s.RejectedHandler) })
+	if err != nil {
 		return fmt.Errorf("close rejection handler %s: %w", name, err)
 	}
 	return nil

@@ -103,14 +103,12 @@ type Strategy struct {
 }
 
 var (
-	_ seqd.Ledger           = (*Strategy)(nil)
-	_ seqd.KeyLister        = (*Strategy)(nil)
-	_ seqd.HealthReporter   = (*Strategy)(nil)
-	_ seqd.DegradedReporter = (*Strategy)(nil)
-	_ seqd.DetailReporter   = (*Strategy)(nil)
-	_ seqd.Measurer         = (*Strategy)(nil)
-	_ seqd.Learner          = (*Strategy)(nil)
-	_ strategy.Reopener     = (*Strategy)(nil)
+	_ seqd.Ledger       = (*Strategy)(nil)
+	_ seqd.KeyLister    = (*Strategy)(nil)
+	_ seqd.Reporter     = (*Strategy)(nil)
+	_ seqd.Measurer     = (*Strategy)(nil)
+	_ seqd.Learner      = (*Strategy)(nil)
+	_ strategy.Reopener = (*Strategy)(nil)
 )
 
 const (

@@ -87,7 +87,7 @@ func (c *counter) refusal() *seqd.Error {
 	return nil
 }
 
-// Details implements [seqd.DetailReporter]: sums over the counters that are open here.
+// Details implements [seqd.Reporter]: sums over the counters that are open here.
 func (s *Strategy) Details() map[string]any {
 	details := map[string]any{"maxReserved": s.settings.MaxReserved}
 	if s.counters.Len() > 0 { // before a node has opened a counter it knows nothing, and zeros would lie

@@ -61,9 +61,7 @@ var (
 	_ seqd.ConsecutiveGenerator = (*Counter)(nil)
 	_ seqd.Ranger               = (*Counter)(nil)
 	_ seqd.CountLimiter         = (*Counter)(nil)
-	_ seqd.HealthReporter       = (*Counter)(nil)
-	_ seqd.DegradedReporter     = (*Counter)(nil)
-	_ seqd.DetailReporter       = (*Counter)(nil)
+	_ seqd.Reporter             = (*Counter)(nil)
 	_ seqd.Measurer             = (*Counter)(nil)
 	_ seqd.Idler                = (*Counter)(nil)
 	_ seqd.Learner              = (*Counter)(nil)
@@ -166,7 +164,7 @@ func (c *Counter) Idle() bool { return c.source().idle() }
 // Measure implements [seqd.Measurer]: what this node has in hand, not what other nodes have.
 func (c *Counter) Measure(tell func(seqd.Measurement)) { c.tell(c.source().measure(), tell) }
 
-// Details implements [seqd.DetailReporter].
+// Details implements [seqd.Reporter].
 func (c *Counter) Details() map[string]any {
 	if c.source().sequencer() != SequencerStore {
 		return nil

@@ -42,12 +42,10 @@ type family struct {
 }
 
 var (
-	_ seqd.Strategy         = (*family)(nil)
-	_ seqd.CountLimiter     = (*family)(nil)
-	_ seqd.KeyLister        = (*family)(nil)
-	_ seqd.HealthReporter   = (*family)(nil)
-	_ seqd.DegradedReporter = (*family)(nil)
-	_ seqd.DetailReporter   = (*family)(nil)
+	_ seqd.Strategy     = (*family)(nil)
+	_ seqd.CountLimiter = (*family)(nil)
+	_ seqd.KeyLister    = (*family)(nil)
+	_ seqd.Reporter     = (*family)(nil)
 )
 
 // opener is [count], or what a test has in its place.
@@ -296,7 +294,7 @@ func (f *family) Degraded() *seqd.Error {
 	return nil
 }
 
-// Details implements [seqd.DetailReporter].
+// Details implements [seqd.Reporter].
 func (f *family) Details() map[string]any {
 	details := make(map[string]any)
 	if f.resets() {

@@ -332,7 +332,7 @@ func TestRangeFailsOnce(t *testing.T) {
 		must.Code(t, s.GenerateRange(t.Context(), 50, &seqd.Sequence{}), seqd.CodeStoreUnavailable)
 		store.change(func(h *hookedStore) { h.before = nil })
 		time.Sleep(time.Minute)
-		if why := s.(seqd.DegradedReporter).Degraded(); why != nil {
+		if why := s.(seqd.Reporter).Degraded(); why != nil {
 			t.Errorf("the node is degraded: %v", why)
 		}
 		if away, back := o.count(seqd.EventStoreAway), o.count(seqd.EventStoreBack); away != back {

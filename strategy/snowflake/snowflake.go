@@ -142,12 +142,10 @@ type Strategy struct {
 }
 
 var (
-	_ seqd.Strategy         = (*Strategy)(nil)
-	_ seqd.HealthReporter   = (*Strategy)(nil)
-	_ seqd.DegradedReporter = (*Strategy)(nil)
-	_ seqd.DetailReporter   = (*Strategy)(nil)
-	_ seqd.Parser           = (*Strategy)(nil)
-	_ strategy.ShapeKeeper  = (*Strategy)(nil)
+	_ seqd.Strategy        = (*Strategy)(nil)
+	_ seqd.Reporter        = (*Strategy)(nil)
+	_ seqd.Parser          = (*Strategy)(nil)
+	_ strategy.ShapeKeeper = (*Strategy)(nil)
 )
 
 // held returns the holder.
@@ -215,7 +213,7 @@ func (s *Strategy) Health() error {
 // Degraded returns why the machine ID is not renewed.
 func (s *Strategy) Degraded() *seqd.Error { return s.held().tenure.degraded() }
 
-// Details implements [seqd.DetailReporter].
+// Details implements [seqd.Reporter].
 func (s *Strategy) Details() map[string]any { return s.held().tenure.details() }
 
 // Parse implements [seqd.Parser].
