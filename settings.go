@@ -23,6 +23,9 @@ func (p *Problems) Check(ok bool, key, format string, args ...any) {
 	}
 }
 
+// Add adds a problem with a setting unless err is nil.
+func (p *Problems) Add(key string, err error) { p.Check(err == nil, key, "%v", err) }
+
 // Validator is implemented by settings of strategies and plugins that check themselves.
 type Validator interface {
 	// Validate returns all problems.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
 )
@@ -30,7 +31,9 @@ var _ driver.File = (*Settings)(nil)
 
 // Validate implements [seqd.Validator].
 func (s *Settings) Validate() []seqd.Problem {
-	return driver.Within(nil, "lockTimeout", s.LockTimeout, time.Millisecond, time.Minute)
+	var problems seqd.Problems
+	problems.Add("lockTimeout", literal.Within(s.LockTimeout, time.Millisecond, time.Minute))
+	return problems
 }
 
 // File implements [driver.File].

@@ -2,11 +2,11 @@ package mongo
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
 )
@@ -29,14 +29,12 @@ type Settings struct {
 }
 
 // Validate implements [seqd.Validator].
-func (s *Settings) Validate() (list []seqd.Problem) {
-	if err := CheckURI(s.URI); err != nil {
-		list = append(list, seqd.Problem{Key: "uri", Text: err.Error()})
-	}
-	if s.Database == "" || strings.ContainsAny(s.Database, "/\\. \"$\x00") || len(s.Database) >= 64 {
-		list = append(list, seqd.Problem{Key: "database", Text: fmt.Sprintf("%q cannot be the name of a database", s.Database)})
-	}
-	return driver.Within(list, "timeout", s.Timeout, 100*time.Millisecond, 10*time.Second)
+func (s *Settings) Validate() []seqd.Problem {
+	var problems seqd.Problems
+	problems.Add("uri", CheckURI(s.URI))
+	problems.Check(s.Database != "" && !strings.ContainsAny(s.Database, "/\\. \"$\x00") && len(s.Database) < 64, "database", "%q cannot be the name of a database", s.Database)
+	problems.Add("timeout", literal.Within(s.Timeout, 100*time.Millisecond, 10*time.Second))
+	return problems
 }
 
 // Place implements [driver.Settings].

@@ -3,10 +3,10 @@ package sqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/literal"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/driver"
 )
@@ -36,17 +36,13 @@ func DefaultSettings() Settings {
 
 // Check returns what is wrong with the settings. err is what is wrong with the connection string,
 // whose key is given.
-func (s *Settings) Check(key string, err error) (list []seqd.Problem) {
-	add := func(ok bool, key, format string, args ...any) {
-		if !ok {
-			list = append(list, seqd.Problem{Key: key, Text: fmt.Sprintf(format, args...)})
-		}
-	}
-	add(err == nil, key, "%v", err)
-	list = driver.Within(list, "timeout", s.Timeout, 100*time.Millisecond, 10*time.Second)
-	add(s.MaxConnections >= 1 && s.MaxConnections <= 1000, "maxConnections", "%d is outside 1 to 1000", s.MaxConnections)
-	add(s.Failover == Lossy || s.Failover == Lossless, "failover", "%q is not one of %q", s.Failover, []string{Lossy, Lossless})
-	return list
+func (s *Settings) Check(key string, err error) []seqd.Problem {
+	var problems seqd.Problems
+	problems.Add(key, err)
+	problems.Add("timeout", literal.Within(s.Timeout, 100*time.Millisecond, 10*time.Second))
+	problems.Check(s.MaxConnections >= 1 && s.MaxConnections <= 1000, "maxConnections", "%d is outside 1 to 1000", s.MaxConnections)
+	problems.Check(s.Failover == Lossy || s.Failover == Lossless, "failover", "%q is not one of %q", s.Failover, []string{Lossy, Lossless})
+	return problems
 }
 
 // Options returns the options of a store with these settings. system is what OpenTelemetry calls

@@ -99,7 +99,8 @@ func (s *Settings) Validate() []seqd.Problem {
 }
 
 // fits returns what is wrong with valid settings at this place in the chain.
-func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
+func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) []seqd.Problem {
+	var problems seqd.Problems
 	bound := 0
 	for _, other := range b.Plugins {
 		if other.Name == name {
@@ -110,24 +111,21 @@ func (s *Settings) fits(b seqd.BizType, binding seqd.PluginBinding) (problems []
 		return []seqd.Problem{{Key: "name", Text: "a biz type can have one template, but format is bound more than once"}}
 	}
 	if previous, ok := rewriter(b, binding); ok {
-		if !seqd.TraitsOf(previous.Settings).Decimal {
-			problems = append(problems, seqd.Problem{Key: "order", Text: fmt.Sprintf(
-				"it is %d, so format runs after %s, which does not promise to show decimal digits: format needs a number", binding.Order, previous.Name)})
-		}
+		problems.Check(seqd.TraitsOf(previous.Settings).Decimal, "order",
+			"it is %d, so format runs after %s, which does not promise to show decimal digits: format needs a number", binding.Order, previous.Name)
 	}
 	if t, err := parse(s.Template); err == nil {
 		d, wrong := newDates(t.layouts(), seqd.TraitsOf(b.Settings).Calendar)
 		at := t.find(key)
 		switch {
 		case wrong != nil && len(t.layouts()) > 0:
-			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf("byte %d: %s", t.dateAt(wrong.index), wrong)})
+			problems.Check(false, "template", "byte %d: %s", t.dateAt(wrong.index), wrong)
 		case at >= 0 && !seqd.TraitsOf(b.Settings).Keyed:
-			problems = append(problems, seqd.Problem{Key: "template", Text: fmt.Sprintf(
-				"byte %d: {key} has nothing to show, because %s is not keyed: set keyed: true for it, or leave {key} out", t[at].at, b.Name)})
+			problems.Check(false, "template",
+				"byte %d: {key} has nothing to show, because %s is not keyed: set keyed: true for it, or leave {key} out", t[at].at, b.Name)
 		case at >= 0 && wrong == nil:
-			if _, err := newCut(t, d, lookupAlgorithm(s.Check)); err != nil {
-				problems = append(problems, seqd.Problem{Key: "template", Text: err.Error()})
-			}
+			_, err := newCut(t, d, lookupAlgorithm(s.Check))
+			problems.Add("template", err)
 		}
 	}
 	return problems

@@ -124,37 +124,23 @@ func (t *Token) Identity() Identity {
 
 // Validate implements [seqd.Validator]. Its problems never contain a value, because people put
 // secrets into wrong places.
-func (t Token) Validate() (problems []seqd.Problem) {
-	wrong := func(key, text string) { problems = append(problems, seqd.Problem{Key: key, Text: text}) }
-	if seqd.CheckName(t.Name) != nil {
-		wrong("name", "it is not a letter followed by at most 63 letters, digits, '.', '_' or '-'")
-	}
-	if len(t.Secrets) == 0 || slices.ContainsFunc(t.Secrets, func(s Secret) bool { return s.Sha256 == Digest{} }) {
-		wrong("sha256", "there is none: it is the SHA-256 of the secret; seqd token makes both")
-	}
-	if len(t.Secrets) > mostSecrets {
-		wrong("secrets", fmt.Sprintf("there are %d, more than %d", len(t.Secrets), mostSecrets))
-	}
-	switch {
-	case len(t.Scopes) == 0:
-		wrong("scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, issue:<biz type>/<key>, read or admin")
-	case len(t.Scopes) > mostScopes:
-		wrong("scopes", fmt.Sprintf("there are %d, more than %d", len(t.Scopes), mostScopes))
-	default:
+func (t Token) Validate() []seqd.Problem {
+	var problems seqd.Problems
+	check := problems.Check
+	check(seqd.CheckName(t.Name) == nil, "name", "it is not a letter followed by at most 63 letters, digits, '.', '_' or '-'")
+	check(len(t.Secrets) > 0 && !slices.ContainsFunc(t.Secrets, func(s Secret) bool { return s.Sha256 == Digest{} }),
+		"sha256", "there is none: it is the SHA-256 of the secret; seqd token makes both")
+	check(len(t.Secrets) <= mostSecrets, "secrets", "there are %d, more than %d", len(t.Secrets), mostSecrets)
+	check(len(t.Scopes) > 0, "scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, issue:<biz type>/<key>, read or admin")
+	if check(len(t.Scopes) <= mostScopes, "scopes", "there are %d, more than %d", len(t.Scopes), mostScopes); len(t.Scopes) <= mostScopes {
 		for i, scope := range t.Scopes {
-			if err := CheckScope(scope); err != nil {
-				wrong(fmt.Sprintf("scopes[%d]", i), err.Error())
-			}
+			problems.Add(fmt.Sprintf("scopes[%d]", i), CheckScope(scope))
 		}
 	}
 	for _, s := range t.Secrets {
-		if !s.Expires.IsZero() && !inYears(s.Expires) {
-			wrong("secrets", errYear.Error())
-		}
+		check(s.Expires.IsZero() || inYears(s.Expires), "secrets", "%v", errYear)
 	}
-	if !t.Expires.IsZero() && !inYears(t.Expires) {
-		wrong("expires", errYear.Error())
-	}
+	check(t.Expires.IsZero() || inYears(t.Expires), "expires", "%v", errYear)
 	return problems
 }
 

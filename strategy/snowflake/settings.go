@@ -128,9 +128,8 @@ func (s *Settings) Validate() []seqd.Problem {
 		default:
 			check(false, "rack", "%v", rackErr)
 		}
-		if _, err := s.MachineID.number(auto, int64(1)<<(s.BitsMachine-s.BitsRack)-1); err != nil {
-			check(false, "machineId", "%v", err)
-		}
+		_, err := s.MachineID.number(auto, int64(1)<<(s.BitsMachine-s.BitsRack)-1)
+		problems.Add("machineId", err)
 	}
 	duration("horizon", s.Horizon, 500*time.Millisecond, time.Hour)
 	check(s.RenewInterval >= 50*time.Millisecond && s.RenewInterval <= s.Horizon/3, "renewInterval",
