@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,8 +132,8 @@ var rules = map[string]rule{
 
 	// Plugins and rejection handlers. They do not depend on strategies, nor on each other.
 	"plugin": {
-		may: ". internal/registry persist",
-		why: "the registry of plugins names none of them",
+		may: ". internal/registry strategy",
+		why: "the registry of plugins names none of them; plugins and strategies are built from the same",
 	},
 	"plugin/format": {
 		may: ". plugin",
@@ -513,17 +514,8 @@ var rules = map[string]rule{
 
 func TestImports(t *testing.T) {
 	seen := make(map[string]bool)
-	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isModule(file)) {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		folder := path.Dir(filepath.ToSlash(file))
+	eachProductFile(t, func(file string) error {
+		folder := path.Dir(file)
 		rule, known := rules[folder]
 		if !known && !seen[folder] {
 			t.Errorf("%s has no rule: add one to rules", folder)
@@ -540,14 +532,34 @@ func TestImports(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for folder := range rules {
 		if !seen[folder] {
 			t.Errorf("%s has a rule and no package: delete the rule", folder)
 		}
 	}
+}
+
+// askers are the files that ask what a strategy, a plugin, a rejection handler or settings can do.
+// Package issuer asks too, by its function ask. If others did, it would be hard to find what an ability
+// is for, and a wrapper could hide it from some of them.
+var askers = []string{"abilities.go", "strategy/claim.go"}
+
+func TestAbilities(t *testing.T) {
+	asked, askedInside := regexp.MustCompile(`\.\((?:seqd|strategy|plugin)\.([A-Z]\w*)\)`), regexp.MustCompile(`\.\(([A-Z]\w*)\)`)
+	eachProductFile(t, func(file string) error {
+		text, err := os.ReadFile(file)
+		found := asked.FindAllSubmatch(text, -1)
+		if slices.Contains([]string{".", "strategy", "plugin"}, path.Dir(file)) {
+			found = append(found, askedInside.FindAllSubmatch(text, -1)...)
+		}
+		for _, ability := range found {
+			// An observer is asked where it comes in.
+			if name := string(ability[1]); !slices.Contains(askers, file) && !strings.HasSuffix(name, "Observer") {
+				t.Errorf("%s asks for a %s: only %q ask", file, name, askers)
+			}
+		}
+		return err
+	})
 }
 
 // The client is a module that other programs depend on. It needs the standard library and itself,
@@ -581,6 +593,26 @@ func TestClientStandsAlone(t *testing.T) {
 	text, err := os.ReadFile("client/go.mod")
 	if err != nil || strings.Contains(string(text), "require") {
 		t.Errorf("client/go.mod requires something: %v\n%s", err, text)
+	}
+}
+
+// eachProductFile calls f with each Go file of this module that is no test.
+func eachProductFile(t *testing.T, f func(file string) error) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isModule(file)) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		return f(filepath.ToSlash(file))
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

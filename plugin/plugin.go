@@ -9,46 +9,15 @@ package plugin
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/registry"
-	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/strategy"
 )
 
 // Env is what a plugin is built from.
-type Env struct {
-	// Store is where a plugin may keep data. It is open, but it may not be reachable yet.
-	Store persist.Store
-	// Now is the clock.
-	Now func() time.Time
-	// Log is for operators.
-	Log *slog.Logger
-	// Observer receives rare events.
-	Observer seqd.Observer
-	// OnRecord returns known of [Factory.ShapeLike]. It asks the store, until ctx ends. While the biz
-	// type issues, the shape is on record, and the answer stays the same. It is nil in programs that
-	// do not know it, for which Shape says what the plugin does.
-	OnRecord func(ctx context.Context) (known string, err error)
-	// Redis is nil if the configuration names no server. Otherwise it is a client that sends each
-	// command once, without retries, and with a timeout even if no server can be reached. It is
-	// safe for concurrent use. A plugin must not close it.
-	Redis redis.UniversalClient
-	// RedisPrefix starts every key in Redis.
-	RedisPrefix string
-	// RedisAway returns since when and why Redis could not be used when it was last checked, about
-	// once per second. The error is nil if it could. It does no I/O. It is nil if Redis is nil.
-	RedisAway func() (since time.Time, cause error)
-	// Addr is the address that the node listens on, host:port with the port as a number.
-	Addr string
-	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
-	// must contain it.
-	Cluster string
-}
+type Env = strategy.Env
 
 // Factory makes plugins of one kind.
 type Factory struct {
@@ -98,34 +67,15 @@ type Factory struct {
 	// ShowsPeriod reports whether the plugin makes IDs of different periods differ. Only then may
 	// the numbers of the biz type reset. It is nil for plugins that never do.
 	ShowsPeriod func(bizType seqd.BizType, binding seqd.PluginBinding) bool
-}
-
-// Maker is implemented by settings whose New or Shape may create something permanent, such as a key
-// file. A mere check of the configuration can then skip them.
-type Maker interface {
-	// Makes reports whether New or Shape would create something now. It changes nothing.
-	Makes() bool
-}
-
-// Outsider is implemented by settings that name a file or an environment variable, whose content
-// New or Shape reads. A dry run does not read what the biz type does not use already: its answer
-// would tell what is there.
-type Outsider interface {
-	// Outside returns the key of the setting, and what it names; name is "" if it names nothing.
-	Outside() (key, name string)
-	// Missing returns why New or Shape must fail, if that is known, to be told when the service
-	// starts.
-	Missing() error
-}
-
-// Keeper is implemented by settings of plugins that keep records of a biz type, which outlive it.
-type Keeper interface {
-	// KeptFor returns the age at which records are removed; 0 if none is.
-	KeptFor() time.Duration
-	// Purge removes the records of a deleted biz type that are older. Several nodes may do so at once.
-	// What lies together with records of others is removed only if gone says of each of them that it
-	// is deleted too, and keeps records no longer.
-	Purge(ctx context.Context, env Env, bizType string, gone func(bizType string) bool) error
+	// Missing looks whether there is what New and Shape read besides the settings: see Outside of
+	// [seqd.Traits]. makes is true if they would make it now, such as a key file, and err is why they
+	// must fail. Missing changes nothing. It is nil for plugins that read nothing.
+	Missing func(binding seqd.PluginBinding) (makes bool, err error)
+	// Purge removes the records of a deleted biz type that are older than KeptFor of [seqd.Traits].
+	// Several nodes may do so at once. What lies together with records of others is removed only if
+	// gone says of each of them that it is deleted too, and keeps records no longer. It is nil for
+	// plugins whose KeptFor is 0.
+	Purge func(ctx context.Context, env Env, bizType string, binding seqd.PluginBinding, gone func(bizType string) bool) error
 }
 
 // Chain returns the bindings of a biz type in the order in which they run.

@@ -31,6 +31,7 @@ func init() {
 			return &s
 		},
 		Check: check,
+		Purge: purgeDeleted,
 		New: func(env plugin.Env, b seqd.BizType, binding seqd.PluginBinding) (seqd.Plugin, error) {
 			return New(env, b, binding)
 		},

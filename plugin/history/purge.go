@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/plugin"
 )
@@ -19,14 +20,9 @@ const (
 	mostPurge  = time.Hour
 )
 
-var _ plugin.Keeper = (*Settings)(nil)
-
-// KeptFor implements [plugin.Keeper].
-func (s *Settings) KeptFor() time.Duration { return s.Retention }
-
-// Purge implements [plugin.Keeper].
-func (s *Settings) Purge(ctx context.Context, env plugin.Env, bizType string, gone func(string) bool) error {
-	p, err := join(env, *s, bizType)
+// purgeDeleted removes the old records of a biz type that was deleted.
+func purgeDeleted(ctx context.Context, env plugin.Env, bizType string, binding seqd.PluginBinding, gone func(string) bool) error {
+	p, err := join(env, *binding.Settings.(*Settings), bizType)
 	if errors.Is(err, errHeld) {
 		return nil // whoever writes to the file removes what is old there
 	}

@@ -111,6 +111,7 @@ func (s *Settings) Confine(r *seqd.Reach) []seqd.Problem {
 
 // Traits implements [seqd.HasTraits]: a request may wait for room.
 func (s *Settings) Traits() (t seqd.Traits) {
+	t.KeptFor = s.Retention
 	if s.OnOverflow == Block {
 		t.MaxWait = 2 * s.BlockTimeout
 	}

@@ -48,29 +48,29 @@ func init() {
 			return shape(bizType, binding, unasked)
 		},
 		ShapeLike: shape,
+		Missing:   missing,
 	})
 }
 
 // check returns what is wrong with a binding: a domain that does not contain the first number, or a
 // previous plugin that changes how numbers are displayed.
-func check(bizType seqd.BizType, binding seqd.PluginBinding) (problems []seqd.Problem) {
+func check(bizType seqd.BizType, binding seqd.PluginBinding) []seqd.Problem {
 	settings, ok := binding.Settings.(*Settings)
 	if !ok {
 		return nil // New reports it
 	}
+	var problems seqd.Problems
 	key, value := settings.domain()
-	if first := seqd.TraitsOf(bizType.Settings).First; first >= 0 && uint64(first) >= settings.size() {
-		problems = append(problems, seqd.Problem{Key: key, Text: fmt.Sprintf(
-			"%d is too small: it has room for numbers up to %d, and those of %s begin at about %d", value, settings.size()-1, bizType.Name, first)})
-	}
+	first := seqd.TraitsOf(bizType.Settings).First
+	problems.Check(first < 0 || uint64(first) < settings.size(), key,
+		"%d is too small: it has room for numbers up to %d, and those of %s begin at about %d", value, settings.size()-1, bizType.Name, first)
 	for _, before := range plugin.Chain(bizType) {
 		if before.Settings == binding.Settings {
 			break
 		}
-		if factory, err := plugin.Lookup(before.Name); err == nil && factory.Shape != nil {
-			problems = append(problems, seqd.Problem{Key: "order", Text: fmt.Sprintf(
-				"%s, whose order is %d, comes first and rewrites the numbers: obfuscate must be the first that does", before.Name, before.Order)})
-		}
+		factory, err := plugin.Lookup(before.Name)
+		problems.Check(err != nil || factory.Shape == nil, "order",
+			"%s, whose order is %d, comes first and rewrites the numbers: obfuscate must be the first that does", before.Name, before.Order)
 	}
 	return problems
 }

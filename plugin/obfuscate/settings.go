@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/plugin"
 )
 
 // Limits of the settings.
@@ -109,36 +108,16 @@ func (s *Settings) Validate() []seqd.Problem {
 }
 
 // Confine implements [seqd.Confined].
-func (s *Settings) Confine(r *seqd.Reach) (problems []seqd.Problem) {
+func (s *Settings) Confine(r *seqd.Reach) []seqd.Problem {
 	s.reach = r
+	var problems seqd.Problems
 	if s.KeyEnv != "" {
-		if err := r.CheckVariable(s.KeyEnv); err != nil {
-			problems = append(problems, seqd.Problem{Key: "keyEnv", Text: err.Error()})
-		}
+		problems.Add("keyEnv", r.CheckVariable(s.KeyEnv))
 	}
 	if s.KeyFile != "" {
-		if err := r.Check(s.KeyFile); err != nil {
-			problems = append(problems, seqd.Problem{Key: "keyFile", Text: err.Error()})
-		}
+		problems.Add("keyFile", r.Check(s.KeyFile))
 	}
 	return problems
-}
-
-// Outside implements [plugin.Outsider].
-func (s *Settings) Outside() (key, name string) {
-	if s.KeyEnv != "" {
-		return "keyEnv", s.KeyEnv
-	}
-	return "keyFile", s.KeyFile
-}
-
-// Missing implements [plugin.Outsider]. A key file is created if it does not exist.
-func (s *Settings) Missing() error {
-	if s.KeyEnv == "" {
-		return nil
-	}
-	_, err := s.given()
-	return err
 }
 
 // sources returns which of the settings key, keyEnv and keyFile are set.
@@ -167,7 +146,13 @@ func (s *Settings) given() ([]byte, error) {
 }
 
 // Traits implements [seqd.HasTraits].
-func (s *Settings) Traits() seqd.Traits { return seqd.Traits{Decimal: true, Digits: s.Digits} }
+func (s *Settings) Traits() seqd.Traits {
+	t := seqd.Traits{Decimal: true, Digits: s.Digits, Outside: s.KeyFile, OutsideKey: "keyFile"}
+	if s.KeyEnv != "" {
+		t.Outside, t.OutsideKey = s.KeyEnv, "keyEnv"
+	}
+	return t
+}
 
 // size returns the size of the domain: numbers are below it. The settings must be valid.
 func (s *Settings) size() uint64 {
@@ -189,22 +174,20 @@ func (s *Settings) domain() (key string, value int) {
 	return "digits", s.Digits
 }
 
-var (
-	_ plugin.Maker    = (*Settings)(nil)
-	_ plugin.Outsider = (*Settings)(nil)
-	_ seqd.Confined   = (*Settings)(nil)
-)
-
-// Makes implements [plugin.Maker]. It reports whether the key file must still be created.
-func (s *Settings) Makes() bool {
-	if s.KeyFile == "" {
-		return false
+// missing looks whether the key is there. A key file is created if it does not exist.
+func missing(binding seqd.PluginBinding) (makes bool, err error) {
+	switch s, _ := binding.Settings.(*Settings); {
+	case s == nil: // New reports it
+	case s.KeyEnv != "":
+		_, err = s.given()
+	case s.KeyFile != "":
+		path, failed := s.reach.Resolve(s.KeyFile)
+		if failed == nil {
+			_, failed = os.Stat(path)
+		}
+		makes = errors.Is(failed, fs.ErrNotExist)
 	}
-	path, err := s.reach.Resolve(s.KeyFile)
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	return errors.Is(err, fs.ErrNotExist)
+	return makes, err
 }
 
 // material reads the key, or creates its file. It keeps the result, so that the plugin and its
@@ -241,4 +224,5 @@ func (s *Settings) material() (*material, error) {
 var (
 	_ seqd.Validator = (*Settings)(nil)
 	_ seqd.HasTraits = (*Settings)(nil)
+	_ seqd.Confined  = (*Settings)(nil)
 )

@@ -19,7 +19,7 @@ func TestSettings(t *testing.T) {
 	t.Setenv("OBFUSCATE_SHORT", "1234567")
 	t.Setenv("OBFUSCATE_EMPTY", "")
 	for name, want := range map[string]string{"EMPTY": "is empty or not set", "NONE": "is empty or not set", "SHORT": "has 7 bytes"} {
-		if err := (&Settings{Digits: 8, KeyEnv: "OBFUSCATE_" + name}).Missing(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := missing(seqd.PluginBinding{Settings: &Settings{Digits: 8, KeyEnv: "OBFUSCATE_" + name}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -126,9 +126,9 @@ func (l *loader) missing(bizTypes []seqd.BizType) {
 	for i, b := range bizTypes {
 		for j, binding := range b.Plugins {
 			path := pluginPath(bizTypePath(i), j)
-			if s, ok := binding.Settings.(plugin.Outsider); ok && !l.hasBelow(path) {
-				key, _ := s.Outside()
-				l.add(path+"."+key, s.Missing())
+			if factory, err := plugin.Lookup(binding.Name); err == nil && factory.Missing != nil && !l.hasBelow(path) {
+				_, err := factory.Missing(binding)
+				l.add(path+"."+seqd.TraitsOf(binding.Settings).OutsideKey, err)
 			}
 		}
 	}

@@ -80,10 +80,8 @@ func (c *checker) unread(name string, b seqd.BizType, before stored) string {
 // eachOutside calls f for each setting of a biz type that names a file or an environment variable.
 func eachOutside(b seqd.BizType, f func(path, key, named string)) {
 	for i, binding := range b.Plugins {
-		if s, ok := binding.Settings.(plugin.Outsider); ok {
-			if key, named := s.Outside(); named != "" {
-				f(fmt.Sprintf("plugins[%d].%s", i, key), key, named)
-			}
+		if t := seqd.TraitsOf(binding.Settings); t.Outside != "" {
+			f(fmt.Sprintf("plugins[%d].%s", i, t.OutsideKey), t.OutsideKey, t.Outside)
 		}
 	}
 }
@@ -204,8 +202,12 @@ func maker(b seqd.BizType) string {
 
 // makes reports whether a plugin would make something that does not exist.
 func makes(binding seqd.PluginBinding) bool {
-	maker, ok := binding.Settings.(plugin.Maker)
-	return ok && maker.Makes()
+	factory, err := plugin.Lookup(binding.Name)
+	if err != nil || factory.Missing == nil {
+		return false
+	}
+	makes, _ := factory.Missing(binding)
+	return makes
 }
 
 // keyOf returns the value of a key of a definition, nil if it has none.

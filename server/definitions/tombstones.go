@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/plugin"
 )
@@ -99,17 +100,18 @@ func (c *Catalogue) purge(ctx context.Context, name string) (next time.Duration)
 		return 0
 	}
 	for _, binding := range b.Plugins {
-		keeper, ok := binding.Settings.(plugin.Keeper)
-		if !ok || keeper.KeptFor() == 0 {
+		kept := seqd.TraitsOf(binding.Settings).KeptFor
+		factory, err := plugin.Lookup(binding.Name)
+		if err != nil || kept == 0 {
 			continue
 		}
-		every := min(keeper.KeptFor()/10, mostPurge)
-		gone := func(other string) bool { return c.keepsNoLonger(ctx, other, binding.Name, keeper.KeptFor()) }
-		err := keeper.Purge(ctx, PluginEnv(c.builder.env), name, gone)
+		every := min(kept/10, mostPurge)
+		gone := func(other string) bool { return c.keepsNoLonger(ctx, other, binding.Name, kept) }
+		err = factory.Purge(ctx, c.builder.env, name, binding, gone)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("what a plugin keeps of a deleted biz type cannot be removed; trying again", "bizType", name, "plugin", binding.Name, "error", err)
 		}
-		if err != nil || c.records.now().Sub(time.UnixMilli(doc.Timestamp)) < keeper.KeptFor()+every {
+		if err != nil || c.records.now().Sub(time.UnixMilli(doc.Timestamp)) < kept+every {
 			next = max(next, every)
 		}
 	}
@@ -127,7 +129,7 @@ func (c *Catalogue) keepsNoLonger(ctx context.Context, name, plugged string, kep
 		return false
 	}
 	for _, binding := range b.Plugins {
-		if keeper, ok := binding.Settings.(plugin.Keeper); ok && binding.Name == plugged && (keeper.KeptFor() == 0 || keeper.KeptFor() > kept) {
+		if longer := seqd.TraitsOf(binding.Settings).KeptFor; binding.Name == plugged && (longer == 0 || longer > kept) {
 			return false
 		}
 	}
