@@ -38,11 +38,7 @@ func listBizTypes(env *clitool.Env) *cobra.Command {
   seqd biz-types list --match 'order*'
   seqd biz-types list --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
 			l := list[admin.BizType]{env: env, field: "bizTypes", titles: []string{"NAME", "VERSION", "STATE", "STRATEGY", "SOURCE", "CHANGED"}}
 			l.row = func(b admin.BizType) []string {
 				return []string{b.Name, fmt.Sprint(b.Version), stateOf(b.Enabled), strategyOf(b), b.Source, brief(b.UpdatedAt, "-")}
@@ -51,7 +47,7 @@ func listBizTypes(env *clitool.Env) *cobra.Command {
 				page.Match = match
 				return a.BizTypes(ctx, page)
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&match, "match", "", "only those whose `NAME` matches; * stands for any characters")
 	return cmd
@@ -73,17 +69,13 @@ they stay as they are if they are written back as that.`,
   seqd biz-types get order >order.yaml
   seqd biz-types get order --json`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			b, err := a.BizType(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return env.Show(b, func(w io.Writer) error { return printBizType(w, b) })
-		},
+		}),
 	}
 }
 
@@ -113,15 +105,11 @@ func (c *change) addForce(cmd *cobra.Command) {
 }
 
 // make makes the change and shows what came of it.
-func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(*admin.Admin, admin.Change) (admin.BizType, error)) error {
+func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(admin.Change) (admin.BizType, error)) error {
 	if err := c.check(cmd); err != nil {
 		return err
 	}
-	a, err := newAdmin(env)
-	if err != nil {
-		return err
-	}
-	b, err := do(a, admin.Change{IfMatch: c.version, IfNoneMatch: c.create, DryRun: c.dryRun, Force: c.force})
+	b, err := do(admin.Change{IfMatch: c.version, IfNoneMatch: c.create, DryRun: c.dryRun, Force: c.force})
 	if c.create && errors.Is(err, client.ErrPreconditionFailed) {
 		return fmt.Errorf("%s: the biz type exists; without --create it is replaced", client.ErrPreconditionFailed)
 	}
@@ -156,16 +144,16 @@ there is one.`,
   seqd biz-types put refund refund.yaml --if-match 3
   echo '{start: 1000, step: 500}' | seqd biz-types put refund --create`,
 		Args: clitool.Operands("BIZTYPE", "[FILE]"), ValidArgsFunction: bizTypeAndFile(env),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			text, err := readDefinition(env, args[1:])
 			if err != nil {
 				return err
 			}
-			return c.make(cmd, env, func(a *admin.Admin, how admin.Change) (admin.BizType, error) {
+			return c.make(cmd, env, func(how admin.Change) (admin.BizType, error) {
 				b, _, err := a.PutBizType(cmd.Context(), args[0], text, how)
 				return b, err
 			})
-		},
+		}),
 	}
 	c.addTo(cmd)
 	cmd.Flags().BoolVar(&c.create, "create", false, "change nothing if it exists")
@@ -186,7 +174,7 @@ func patchBizType(env *clitool.Env) *cobra.Command {
   seqd biz-types patch order --set start=null --dry-run
   seqd biz-types patch order change.yaml --if-match 7`,
 		Args: clitool.Operands("BIZTYPE", "[FILE]"), ValidArgsFunction: bizTypeAndFile(env),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) (err error) {
 			var text []byte
 			switch {
 			case len(set) > 0 && len(args) > 1:
@@ -199,10 +187,10 @@ func patchBizType(env *clitool.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.make(cmd, env, func(a *admin.Admin, how admin.Change) (admin.BizType, error) {
+			return c.make(cmd, env, func(how admin.Change) (admin.BizType, error) {
 				return a.PatchBizType(cmd.Context(), args[0], text, how)
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringArrayVar(&set, "set", nil, "`KEY=VALUE` to change, with dots for keys in sections; repeatable")
 	c.addTo(cmd)
@@ -220,11 +208,11 @@ func enableBizType(env *clitool.Env, enable bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: verb + " BIZTYPE", Short: short, Long: long, Example: "  seqd biz-types " + verb + " order",
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.make(cmd, env, func(a *admin.Admin, how admin.Change) (admin.BizType, error) {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
+			return c.make(cmd, env, func(how admin.Change) (admin.BizType, error) {
 				return a.EnableBizType(cmd.Context(), args[0], enable, how)
 			})
-		},
+		}),
 	}
 	c.addTo(cmd)
 	return cmd
@@ -240,12 +228,8 @@ above them. On a terminal it asks first.`,
 		Example: `  seqd biz-types delete refund
   seqd biz-types delete refund --yes --if-match 4`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			if err := c.check(cmd); err != nil {
-				return err
-			}
-			a, err := newAdmin(env)
-			if err != nil {
 				return err
 			}
 			if err := agreed(env, yes || c.dryRun, "Delete the biz type "+args[0]+"? Callers will be refused."); err != nil {
@@ -255,7 +239,7 @@ above them. On a terminal it asks first.`,
 				return err
 			}
 			return showDeletion(env, args[0], c.dryRun)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.addTo(cmd)

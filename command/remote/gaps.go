@@ -31,13 +31,9 @@ apostrophe before it.`,
   seqd gaps invoice --period 2026 --csv >invoices-2026.csv
   seqd gaps invoice --key tenant-42 --json`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			if asCSV && env.JSON {
 				return clitool.Usage("use only one of --csv and --json")
-			}
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
 			}
 			var p accountPrinter = &accountText{out: env.Out}
 			switch {
@@ -47,7 +43,7 @@ apostrophe before it.`,
 				p = &accountJSON{out: env.Out}
 			}
 			return printAccount(cmd.Context(), env, a, args[0], of, p)
-		},
+		}),
 	}
 	addCounter(cmd, &of)
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "print a table of all numbers as CSV")
@@ -245,14 +241,10 @@ it asks first. --key and --period are needed only if the ID does not show them.`
 		Example: `  seqd void invoice INV-2026-000017 --reason misprint
   seqd void invoice 17 --key tenant-42 --reason duplicate --yes`,
 		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			v.ID = args[1]
 			if strings.TrimSpace(v.Reason) == "" {
 				return clitool.Usage("--reason is empty; say why the number is void")
-			}
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
 			}
 			if err := agreed(env, yes, "Make "+v.ID+" of "+args[0]+" void? That cannot be undone."); err != nil {
 				return err
@@ -269,7 +261,7 @@ it asks first. --key and --period are needed only if the ID does not show them.`
 				_, err := fmt.Fprintf(w, "%s: void\n", v.ID)
 				return err
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "why, in 1 to 200 characters: `TEXT` for auditors")
 	_ = cmd.MarkFlagRequired("reason") // there is such a flag
@@ -286,15 +278,11 @@ needs the scope read.`,
 		Example: `  seqd keys invoice
   seqd keys invoice --json`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			l := list[string]{env: env, field: "keys", row: func(key string) []string { return []string{key} }}
 			return l.run(cmd.Context(), func(ctx context.Context, page admin.Page) ([]string, string, error) {
 				return a.Keys(ctx, args[0], page)
 			})
-		},
+		}),
 	}
 }

@@ -29,16 +29,12 @@ service) it sends several requests. What was printed is issued, also if a later 
   seqd next invoice --idempotency-key payment-4711 --json
   seqd next ticket --key tenant-42`,
 		Args: nextOperands, ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withClient(env, func(cmd *cobra.Command, c *client.Client, args []string) error {
 			switch {
 			case n < 1:
 				return clitool.Usage("-n %d: at least 1 is needed", n)
 			case cmd.Flags().Changed("idempotency-key") && n > largestRequest:
 				return clitool.Usage("--idempotency-key is for one request, so for %d numbers at most", largestRequest)
-			}
-			c, err := env.Client()
-			if err != nil {
-				return err
 			}
 			i := issue{client: c, env: env, bizType: args[0]}
 			if cmd.Flags().Changed("idempotency-key") {
@@ -48,7 +44,7 @@ service) it sends several requests. What was printed is issued, also if a later 
 				i.opts = append(i.opts, client.Key(key))
 			}
 			return i.run(cmd.Context(), n)
-		},
+		}),
 	}
 	cmd.Flags().IntVarP(&n, "count", "n", 1, "how many numbers")
 	cmd.Flags().StringVar(&key, "key", "", "`KEY` of a keyed biz type")

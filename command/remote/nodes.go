@@ -25,11 +25,7 @@ types come from, and CHANGE the newest change of biz types and tokens that a nod
 		Example: `  seqd nodes
   seqd nodes --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
 			nodes, complete, err := a.Nodes(cmd.Context())
 			if err != nil {
 				return err
@@ -41,7 +37,7 @@ types come from, and CHANGE the newest change of biz types and tokens that a nod
 				fmt.Fprintln(env.Errs, "seqd: only the node that answered is known: its store is away")
 			}
 			return nil
-		},
+		}),
 	}
 }
 

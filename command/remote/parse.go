@@ -25,11 +25,7 @@ it.`,
   seqd parse user 482910567281934336 --json
   seqd parse ticket 59610386 --key tenant-42`,
 		Args: clitool.Operands("BIZTYPE", "ID"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := env.Client()
-			if err != nil {
-				return err
-			}
+		RunE: withClient(env, func(cmd *cobra.Command, c *client.Client, args []string) error {
 			var opts []client.Option
 			if cmd.Flags().Changed("key") {
 				opts = append(opts, client.Key(key))
@@ -39,7 +35,7 @@ it.`,
 				return err
 			}
 			return env.Show(p, func(w io.Writer) error { return printParsed(w, p) })
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "`KEY` of a keyed biz type")
 	return cmd

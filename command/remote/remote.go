@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seqd/seqd/client"
 	"github.com/seqd/seqd/client/admin"
 	"github.com/seqd/seqd/command/clitool"
 )
@@ -29,13 +30,20 @@ func Commands(env *clitool.Env) []*cobra.Command {
 	return commands
 }
 
-// newAdmin returns the client for everything but numbers.
-func newAdmin(env *clitool.Env) (*admin.Admin, error) {
-	c, err := env.Client()
-	if err != nil {
-		return nil, err
+// withClient returns what a command does with the client that takes numbers.
+func withClient(env *clitool.Env, do func(cmd *cobra.Command, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := env.Client()
+		if err != nil {
+			return err
+		}
+		return do(cmd, c, args)
 	}
-	return admin.New(c), nil
+}
+
+// withAdmin is withClient for the client for everything but numbers.
+func withAdmin(env *clitool.Env, do func(cmd *cobra.Command, a *admin.Admin, args []string) error) func(*cobra.Command, []string) error {
+	return withClient(env, func(cmd *cobra.Command, c *client.Client, args []string) error { return do(cmd, admin.New(c), args) })
 }
 
 // breakOff returns err. With --json it ends the document that has begun with a list, and says err

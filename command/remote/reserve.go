@@ -22,7 +22,7 @@ them back by seqd release. What is neither confirmed nor released in time goes b
   seqd reserve invoice -n 3 --ttl 1h --json
   seqd reserve invoice --key tenant-42 --idempotency-key payment-4711`,
 		Args: clitool.Operands("BIZTYPE"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withClient(env, func(cmd *cobra.Command, c *client.Client, args []string) error {
 			switch {
 			case opts.Count < 1:
 				return clitool.Usage("-n %d: at least 1 is needed", opts.Count)
@@ -34,16 +34,12 @@ them back by seqd release. What is neither confirmed nor released in time goes b
 					return clitool.Usage("--%s is empty", name)
 				}
 			}
-			c, err := env.Client()
-			if err != nil {
-				return err
-			}
 			r, err := c.Reserve(cmd.Context(), args[0], opts)
 			if err != nil {
 				return err
 			}
 			return showReservation(env, r)
-		},
+		}),
 	}
 	cmd.Flags().IntVarP(&opts.Count, "count", "n", 1, "how many numbers")
 	cmd.Flags().DurationVar(&opts.TTL, "ttl", 0, "how long, 1s to 24h (default: the biz type's reservationTTL)")
@@ -58,17 +54,13 @@ func confirmCommand(env *clitool.Env) *cobra.Command {
 		Long:    `Make the numbers of a reservation issued. Doing it twice is the same as once.`,
 		Example: `  seqd confirm invoice 4f1c09d2ab7e63581d20`,
 		Args:    clitool.Operands("BIZTYPE", "RESERVATION"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := env.Client()
-			if err != nil {
-				return err
-			}
+		RunE: withClient(env, func(cmd *cobra.Command, c *client.Client, args []string) error {
 			r, err := c.Confirm(cmd.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
 			return showReservation(env, r)
-		},
+		}),
 	}
 }
 
@@ -78,11 +70,7 @@ func releaseCommand(env *clitool.Env) *cobra.Command {
 		Long:    `Give the numbers of a reservation back. Doing it twice is the same as once.`,
 		Example: `  seqd release invoice 4f1c09d2ab7e63581d20`,
 		Args:    clitool.Operands("BIZTYPE", "RESERVATION"), ValidArgsFunction: first(env.CompleteBizTypes),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := env.Client()
-			if err != nil {
-				return err
-			}
+		RunE: withClient(env, func(cmd *cobra.Command, c *client.Client, args []string) error {
 			if err := c.Release(cmd.Context(), args[0], args[1]); err != nil {
 				return err
 			}
@@ -95,7 +83,7 @@ func releaseCommand(env *clitool.Env) *cobra.Command {
 				_, err := fmt.Fprintf(w, "%s: released\n", args[1])
 				return err
 			})
-		},
+		}),
 	}
 }
 

@@ -32,11 +32,7 @@ func listSecrets(env *clitool.Env) *cobra.Command {
 		Example: `  seqd tokens secrets list till-7
   seqd tokens secrets list till-7 --json`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			t, err := a.Token(cmd.Context(), args[0])
 			if err != nil {
 				return err
@@ -48,7 +44,7 @@ func listSecrets(env *clitool.Env) *cobra.Command {
 				}
 				return table(w, rows)
 			})
-		},
+		}),
 	}
 }
 
@@ -68,12 +64,8 @@ func createSecret(env *clitool.Env) *cobra.Command {
 		Example: `  seqd tokens secrets create till-7
   seqd tokens secrets create till-7 --expires 720h --json | jq -r .secret`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			until, err := expiry(expires)
-			if err != nil {
-				return err
-			}
-			a, err := newAdmin(env)
 			if err != nil {
 				return err
 			}
@@ -86,7 +78,7 @@ func createSecret(env *clitool.Env) *cobra.Command {
 				_, err := fmt.Fprintln(w, clitool.Escape(text)+newSecret(s.Secret))
 				return err
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")
 	return cmd
@@ -101,11 +93,7 @@ cannot be revoked: disable or delete the token. On a terminal it asks first.`,
 		Example: `  seqd tokens secrets revoke till-7 8192cd3ac568
   seqd tokens secrets revoke till-7 8192cd3ac568 --yes`,
 		Args: clitool.Operands("NAME", "ID"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			if err := agreed(env, yes, "Revoke the secret "+args[1]+" of "+args[0]+"? Callers who show it will be refused."); err != nil {
 				return err
 			}
@@ -113,7 +101,7 @@ cannot be revoked: disable or delete the token. On a terminal it asks first.`,
 				return err
 			}
 			return showDeletion(env, args[0]+" "+args[1], false)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
@@ -131,11 +119,7 @@ while nobody was asked for a token. On a terminal --revoke asks first.`,
   seqd tokens made boss --revoke --yes
   seqd tokens made '~' --json`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			list := a.Made
 			if revoke {
 				list = a.RevokeMade
@@ -148,7 +132,7 @@ while nobody was asked for a token. On a terminal --revoke asks first.`,
 				return err
 			}
 			return env.Show(made, func(w io.Writer) error { return table(w, madeRows(made)) })
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&revoke, "revoke", false, "revoke them")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")

@@ -35,11 +35,7 @@ func listTokens(env *clitool.Env) *cobra.Command {
 		Example: `  seqd tokens list
   seqd tokens list --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, _ []string) error {
 			l := list[admin.Token]{env: env, field: "tokens", titles: []string{"NAME", "VERSION", "STATE", "EXPIRES", "SOURCE", "SCOPES"}}
 			l.row = func(t admin.Token) []string {
 				version := "-"
@@ -49,7 +45,7 @@ func listTokens(env *clitool.Env) *cobra.Command {
 				return []string{t.Name, version, stateOf(t.Enabled), brief(t.Expires, never), t.Source, strings.Join(t.Scopes, ",")}
 			}
 			return l.run(cmd.Context(), a.Tokens)
-		},
+		}),
 	}
 }
 
@@ -59,14 +55,10 @@ func getToken(env *clitool.Env) *cobra.Command {
 		Example: `  seqd tokens get till-7
   seqd tokens get till-7 --json`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			t, err := a.Token(cmd.Context(), args[0])
 			return showToken(env, t, err)
-		},
+		}),
 	}
 }
 
@@ -100,7 +92,7 @@ issue:BIZTYPE, with * for any characters; read; and admin.`,
   seqd tokens create ops --scope admin,read --expires 2027-12-31T00:00:00Z
   seqd tokens create job --scope 'issue:*' --json | jq -r .secret`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			if len(scopes) == 0 {
 				return clitool.Usage("a token needs at least one --scope, such as --scope issue:order")
 			}
@@ -108,13 +100,9 @@ issue:BIZTYPE, with * for any characters; read; and admin.`,
 			if err != nil {
 				return err
 			}
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
 			t, err := a.CreateToken(cmd.Context(), admin.NewToken{Name: args[0], Scopes: scopes, Expires: until, Disabled: disabled, OwnsOpen: ownsOpen})
 			return showToken(env, t, err)
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what it allows: `SCOPE`; several: repeat it, or put commas between")
 	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")
@@ -152,7 +140,7 @@ func changeToken(env *clitool.Env) *cobra.Command {
   seqd tokens change till-7 --scope issue:order,issue:refund --if-match 2
   seqd tokens change till-7 --expires never`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			patch := admin.TokenPatch{Scopes: scopes}
 			if enable || disable {
 				patch.Enabled = &enable
@@ -170,13 +158,9 @@ func changeToken(env *clitool.Env) *cobra.Command {
 			if err := c.check(cmd); err != nil {
 				return err
 			}
-			a, err := newAdmin(env)
-			if err != nil {
-				return err
-			}
 			t, err := a.PatchToken(cmd.Context(), args[0], patch, c.version)
 			return showToken(env, t, err)
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "replace the scopes by `SCOPE`; several: repeat it, or put commas between")
 	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")
@@ -196,12 +180,8 @@ func deleteToken(env *clitool.Env) *cobra.Command {
 		Example: `  seqd tokens delete till-7
   seqd tokens delete till-7 --yes`,
 		Args: clitool.Operands("NAME"), ValidArgsFunction: first(env.CompleteTokens),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: withAdmin(env, func(cmd *cobra.Command, a *admin.Admin, args []string) error {
 			if err := c.check(cmd); err != nil {
-				return err
-			}
-			a, err := newAdmin(env)
-			if err != nil {
 				return err
 			}
 			if err := agreed(env, yes, "Delete the token "+args[0]+"? Callers who show it will be refused."); err != nil {
@@ -211,7 +191,7 @@ func deleteToken(env *clitool.Env) *cobra.Command {
 				return err
 			}
 			return showDeletion(env, args[0], false)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.addTo(cmd)
