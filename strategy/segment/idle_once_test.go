@@ -24,7 +24,7 @@ func TestNotIdleAfterATakeOver(t *testing.T) {
 			return // it is not dropped
 		}
 		_ = old.Close(t.Context())
-		again := overStore(old.origin, redis)
+		again := newSequenced(old.origin, redis)
 		again.Learn(old.Knowledge())
 		must.Do(t, again.Init(t.Context(), false))
 		if got, code := try(t, again, 1); code != seqd.CodeStarting {

@@ -41,7 +41,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 		}
 		o, err := originOf(env, b, "invoice")
 		o.member = &member{key: part}
-		return overCursor(o, o.cursor(redis[b.Name])), err
+		return newSequenced(o, o.cursor(redis[b.Name])), err
 	})
 }
 

@@ -14,25 +14,31 @@ import (
 	"github.com/seqd/seqd/strategy/segment/storetake"
 )
 
-// sequenced makes a strict counter in a store that nodes share. The setting sequencer, and whether
-// the node has Redis, decide what its source is.
+// sequenced makes a strict counter in a store that nodes share.
 func sequenced(env strategy.Env, o origin) (*Counter, error) {
-	sequencer := o.settings.Sequencer
-	if env.Redis == nil {
-		if sequencer == SequencerRedis {
-			return nil, fmt.Errorf("biz type %s: segment.sequencer is redis, and redis.addrs is empty", o.name)
-		}
-		return overStore(o, nil), nil
+	if env.Redis != nil {
+		opened := rediscursor.Open(rediscursor.Options{Client: env.Redis, Batch: env.RedisBatch, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
+		return newSequenced(o, o.cursor(opened)), nil
 	}
-	opened := rediscursor.Open(rediscursor.Options{Client: env.Redis, Batch: env.RedisBatch, Prefix: env.RedisPrefix, Cluster: env.Cluster}, o.name)
-	from := o.cursor(opened)
-	switch sequencer {
-	case SequencerStore:
-		return overStore(o, from), nil
-	case SequencerRedis:
-		return overCursor(o, from), nil
+	if o.settings.Sequencer == SequencerRedis {
+		return nil, fmt.Errorf("biz type %s: segment.sequencer is redis, and redis.addrs is empty", o.name)
 	}
-	return overEither(o, from), nil
+	return newSequenced(o, nil), nil
+}
+
+// newSequenced returns a strict counter in a store that nodes share. from is its cursor in Redis, nil
+// without Redis. The setting sequencer, and whether there is a cursor, decide what its source is.
+func newSequenced(o origin, from sharedCursor) *Counter {
+	c := &Counter{ranges: ranges{origin: o}, cursor: from}
+	switch {
+	case from == nil || o.settings.Sequencer == SequencerStore:
+		c.become(c.fromStore())
+		return c
+	case o.settings.Sequencer != SequencerRedis:
+		c.moves = &moves{}
+	}
+	c.become(c.fromCursor())
+	return c
 }
 
 // moves lets a counter change its source. It belongs to a counter whose sequencer is `auto`, on a
@@ -47,15 +53,7 @@ type moves struct {
 	over     chan struct{} // closed when the move under way ends; nil while there is none
 }
 
-// overEither returns a counter that moves to its sequencer. It does no I/O.
-func overEither(o origin, from sharedCursor) *Counter {
-	c := &Counter{ranges: ranges{origin: o}, cursor: from, moves: &moves{}}
-	c.become(c.successor(nil))
-	return c
-}
-
-// successor makes the source over the other sequencer, or over the cursor if there is none yet. It
-// has issued nothing and knows nothing yet.
+// successor makes the source over the other sequencer. It has issued nothing and knows nothing yet.
 func (c *Counter) successor(of source) source {
 	if _, ok := of.(*shared); ok {
 		return c.fromStore()

@@ -28,7 +28,7 @@ func newMover(t testing.TB, store persist.Store, redis *redisModel, change func(
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
 	o := must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t)
-	f := overEither(o, redis)
+	f := newSequenced(o, redis)
 	must.Do(t, f.Init(t.Context(), true))
 	return f
 }

@@ -27,16 +27,10 @@ func anyOf(env strategy.Env, bizType seqd.BizType, redis *redisModel) (*Counter,
 	if err != nil {
 		return nil, err
 	}
-	cursor := o.cursor(redis)
-	switch {
-	case o.settings.Ordering == PerNode:
+	if o.settings.Ordering == PerNode {
 		return buffered(o), nil
-	case o.settings.Sequencer == SequencerStore:
-		return overStore(o, cursor), nil
-	case o.settings.Sequencer == SequencerRedis:
-		return overCursor(o, cursor), nil
 	}
-	return overEither(o, cursor), nil
+	return newSequenced(o, o.cursor(redis)), nil
 }
 
 // spacedNode opens a node of an installation.

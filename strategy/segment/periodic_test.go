@@ -62,7 +62,7 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 			redis[b.Name] = &redisModel{}
 		}
 		o, err := originOf(env, b, b.Name)
-		return overCursor(o, redis[b.Name]), err
+		return newSequenced(o, redis[b.Name]), err
 	})
 }
 

@@ -47,13 +47,6 @@ var (
 	_ fetcher = (*shared)(nil)
 )
 
-// overCursor returns a counter whose numbers come from a cursor. It does no I/O.
-func overCursor(o origin, from sharedCursor) *Counter {
-	c := &Counter{ranges: ranges{origin: o}, cursor: from}
-	c.become(c.fromCursor())
-	return c
-}
-
 // fromCursor returns a source over the cursor.
 func (c *Counter) fromCursor() *shared {
 	settings := c.settings

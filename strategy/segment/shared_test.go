@@ -34,7 +34,7 @@ func node(t testing.TB, store persist.Store, c sharedCursor, o seqd.Observer, ch
 	}
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s := overCursor(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), c)
+	s := newSequenced(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), c)
 	must.Do(t, s.Init(t.Context(), true))
 	return s
 }

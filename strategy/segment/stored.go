@@ -48,14 +48,6 @@ var (
 	_ taker  = (*stored)(nil)
 )
 
-// overStore returns a counter whose numbers come from the store. retired is the cursor in Redis that
-// the store takes over from, nil without Redis. It does no I/O.
-func overStore(o origin, retired sharedCursor) *Counter {
-	c := &Counter{ranges: ranges{origin: o}, cursor: retired}
-	c.become(c.fromStore())
-	return c
-}
-
 // fromStore returns a source over the store.
 func (c *Counter) fromStore() *stored {
 	policy := storetake.Refuse

@@ -141,7 +141,7 @@ func newStored(t testing.TB, store persist.Store, retire func(context.Context) e
 		change(&settings)
 	}
 	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: o}
-	s := overStore(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), retired(retire))
+	s := newSequenced(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), retired(retire))
 	must.Do(t, s.Init(t.Context(), true))
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s, o
@@ -568,7 +568,7 @@ func TestInitBesideAnother(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store, settings := newHooked(), DefaultSettings()
 			env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
-			s := overStore(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), nil)
+			s := newSequenced(must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t), nil)
 			created := false
 			store.before = func(op string) error {
 				if op == "create" {
