@@ -77,6 +77,22 @@ func (d Document) CheckRevision(revision int64) error {
 	return nil
 }
 
+// WhyNotRevision is for drivers whose server changes a document only if it has a revision. err is how
+// that ended: if it wraps ErrNotFound, nothing was changed, and WhyNotRevision returns why.
+func WhyNotRevision(ctx context.Context, documents Documents, kind, key string, revision int64, err error) error {
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	known, err := documents.Read(ctx, kind, key)
+	if err != nil {
+		return err
+	}
+	if err := known.CheckRevision(revision); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s was changed meanwhile", ErrConflict, known.PersistID())
+}
+
 // CheckDocument returns ErrInvalid for a kind or key that no document can have. Drivers call it
 // first.
 func CheckDocument(kind, key string) error {

@@ -2,8 +2,6 @@ package mongo
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -82,7 +80,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 		return err
 	}
 	err := d.replace(ctx, doc, ofRevision(doc.Kind, doc.Key, doc.Revision-1))
-	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
+	return persist.WhyNotRevision(ctx, d, doc.Kind, doc.Key, doc.Revision-1, err)
 }
 
 // Delete implements [persist.Documents].
@@ -99,22 +97,7 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	if err == nil && result.DeletedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	return d.whyNotRevision(ctx, kind, key, revision, about(documentID(kind, key), translate(err)))
-}
-
-// whyNotRevision finds out why there is no document of this revision.
-func (d *documents) whyNotRevision(ctx context.Context, kind, key string, revision int64, err error) error {
-	if !errors.Is(err, persist.ErrNotFound) {
-		return err
-	}
-	known, readErr := d.Read(ctx, kind, key)
-	if readErr != nil {
-		return readErr
-	}
-	if err := known.CheckRevision(revision); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s was changed meanwhile", persist.ErrConflict, known.PersistID())
+	return persist.WhyNotRevision(ctx, d, kind, key, revision, about(documentID(kind, key), translate(err)))
 }
 
 // List implements [persist.Documents].

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -122,7 +121,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 		return err
 	}
 	err = one(d.db.Exec(bounded, "update document", d.update, change(doc)...))
-	return d.whyNotRevision(ctx, doc.Kind, doc.Key, doc.Revision-1, err)
+	return persist.WhyNotRevision(ctx, d, doc.Kind, doc.Key, doc.Revision-1, about(doc.PersistID(), err))
 }
 
 // Delete implements [persist.Documents].
@@ -137,22 +136,7 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	}
 	err = one(d.db.Exec(bounded, "delete document", "DELETE FROM seqd_documents WHERE kind = ? AND name = ? AND version = ? AND revision = ?",
 		kind, []byte(key), int64(persist.FormatVersion), revision))
-	return d.whyNotRevision(ctx, kind, key, revision, err)
-}
-
-// whyNotRevision finds out why there is no document of this revision.
-func (d *documents) whyNotRevision(ctx context.Context, kind, key string, revision int64, err error) error {
-	if !errors.Is(err, persist.ErrNotFound) {
-		return about(persist.Document{Kind: kind, Key: key}.PersistID(), err)
-	}
-	known, err := d.Read(ctx, kind, key)
-	if err != nil {
-		return err
-	}
-	if err := known.CheckRevision(revision); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: %s was changed meanwhile", persist.ErrConflict, known.PersistID())
+	return persist.WhyNotRevision(ctx, d, kind, key, revision, about(persist.Document{Kind: kind, Key: key}.PersistID(), err))
 }
 
 // List implements [persist.Documents].
