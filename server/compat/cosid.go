@@ -48,24 +48,23 @@ func failCosID(v *httpapi.Visit, err *seqd.Error) {
 	}{Code: strconv.Itoa(status), Msg: err.Detail, Errors: []int{}})
 }
 
-// bizType returns the biz type that the path names: {namespace}.{name}, where a dot stands for the
-// @ that CosId puts between a name and a period, which is not allowed in a name.
-func (s cosid) bizType(v *httpapi.Visit) (string, error) {
-	name := v.Param("namespace") + "." + strings.ReplaceAll(v.Param("name"), "@", ".")
-	return name, seqd.CheckName(name)
+// asked returns the biz type that the path names, its issuer and the parameters. The path is
+// {namespace}.{name}, where a dot stands for the @ that CosId puts between a name and a period, which
+// is not allowed in a name.
+func (s cosid) asked(v *httpapi.Visit) (bizType string, issuer *issuer.Issuer, values url.Values, err error) {
+	bizType = v.Param("namespace") + "." + strings.ReplaceAll(v.Param("name"), "@", ".")
+	if err = seqd.CheckName(bizType); err == nil {
+		issuer, err = s.enter(v, bizType)
+	}
+	if err == nil {
+		values, err = v.Parameters()
+	}
+	return bizType, issuer, values, err
 }
 
 // distributor answers POST /segments/distributor/{namespace}/{name}?offset=&step=.
 func (s cosid) distributor(v *httpapi.Visit) error {
-	bizType, err := s.bizType(v)
-	if err != nil {
-		return err
-	}
-	issuer, err := s.enter(v, bizType)
-	if err != nil {
-		return err
-	}
-	values, err := v.Parameters()
+	bizType, issuer, values, err := s.asked(v)
 	if err != nil {
 		return err
 	}
@@ -149,15 +148,7 @@ func (s cosid) follow(v *httpapi.Visit, issuer *issuer.Issuer, bizType string) e
 
 // nextMax answers PATCH /segments/{namespace}/{name}?step=.
 func (s cosid) nextMax(v *httpapi.Visit) error {
-	bizType, err := s.bizType(v)
-	if err != nil {
-		return err
-	}
-	issuer, err := s.enter(v, bizType)
-	if err != nil {
-		return err
-	}
-	values, err := v.Parameters()
+	bizType, issuer, values, err := s.asked(v)
 	if err != nil {
 		return err
 	}
