@@ -16,7 +16,6 @@ type state struct {
 	said     digest // of what the document says
 	enabled  bool
 	deleted  bool
-	damaged  bool // the document cannot be read
 	unusable bool // this process cannot build it
 	// over is set if what was built must issue no more: it did not close well, and may still be at
 	// work, or the store has another shape by now. It is nil if nothing was built.
@@ -26,7 +25,7 @@ type state struct {
 func stateOf(revision int64, said stored) state {
 	return state{
 		revision: revision, said: said.digest(),
-		enabled: said.Enabled, deleted: said.Deleted, damaged: said.Definition == nil, over: new(atomic.Bool),
+		enabled: said.Enabled, deleted: said.Deleted, over: new(atomic.Bool),
 	}
 }
 
