@@ -10,9 +10,8 @@ import (
 
 // schedule is a script, and what it is for.
 type schedule struct {
-	name  string
-	was   string // what happened, or what would happen
-	found string // where it was found; "" if nobody has seen it
+	name string
+	was  string // what happened, or what would happen
 	// rules are those of the product without which it happens. Some hide each other: those that are
 	// taken out together are one text, with commas.
 	rules []string
