@@ -19,17 +19,6 @@ func (l *Lock) init() { l.once.Do(func() { l.free = make(chan struct{}, 1) }) }
 // Lock implements [sync.Locker].
 func (l *Lock) Lock() { l.init(); l.free <- struct{}{} }
 
-// TryLock locks l if nobody holds it, and reports whether it did.
-func (l *Lock) TryLock() bool {
-	l.init()
-	select {
-	case l.free <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // Unlock implements [sync.Locker]. It panics if l is not locked.
 func (l *Lock) Unlock() {
 	l.init()

@@ -116,15 +116,6 @@ type Dialect struct {
 	Steps []string
 }
 
-// HasRow returns a function for [Dialect.HasTables] that sends a query, which returns a row if the
-// table exists.
-func HasRow(query string) func(context.Context, Conn) (bool, error) {
-	return func(ctx context.Context, c Conn) (found bool, err error) {
-		err = c.Query(ctx, "find tables", query, func(Scan) error { found = true; return nil })
-		return found, err
-	}
-}
-
 // Options are those that every driver has. It opens the connections as they say.
 type Options struct {
 	// Timeout bounds every operation; more than 0.

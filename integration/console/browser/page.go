@@ -47,7 +47,6 @@ type Page struct {
 	expected []*regexp.Regexp
 	requests []Request
 	leaving  bool // what a dialog that asks before leaving is answered
-	asked    int
 }
 
 // Request is a request that the page sent.
@@ -185,9 +184,7 @@ func (p *Page) fault(text string) {
 func (p *Page) dialog(e *page.EventJavascriptDialogOpening) {
 	p.mu.Lock()
 	accept := p.leaving
-	if e.Type == page.DialogTypeBeforeunload {
-		p.asked++
-	} else {
+	if e.Type != page.DialogTypeBeforeunload {
 		p.faults = append(p.faults, fmt.Sprintf("dialog: %s(%q)", e.Type, e.Message))
 	}
 	p.mu.Unlock()
@@ -229,14 +226,6 @@ func (p *Page) Requests() []Request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.requests)
-}
-
-// AskedBeforeLeaving returns how often the browser has asked whether to leave the page. The answer
-// is no until Leave.
-func (p *Page) AskedBeforeLeaving() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.asked
 }
 
 // Leave says yes from now on if the browser asks whether to leave the page.

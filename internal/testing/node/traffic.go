@@ -33,7 +33,7 @@ type Traffic struct {
 	stopped sync.Once
 	wg      sync.WaitGroup
 
-	acked, highest, lost, failed atomic.Int64
+	acked, highest, failed atomic.Int64
 
 	mu       sync.Mutex // guards failures
 	failures map[string]int
@@ -61,7 +61,7 @@ func (t *Traffic) call(bizType, who string, caller int) {
 			t.history.Add(began, who, numbers)
 			t.succeeded(numbers)
 		} else {
-			t.refused(err, count)
+			t.refused(err)
 		}
 		select {
 		case <-t.stop:
@@ -84,9 +84,8 @@ func (t *Traffic) succeeded(numbers []int64) {
 	}
 }
 
-func (t *Traffic) refused(err error, count int) {
+func (t *Traffic) refused(err error) {
 	t.failed.Add(1)
-	t.lost.Add(int64(count))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failures[Code(err)]++
@@ -110,9 +109,6 @@ func (t *Traffic) Highest() int64 { return t.highest.Load() }
 
 // Failed returns how many calls failed.
 func (t *Traffic) Failed() int64 { return t.failed.Load() }
-
-// Lost returns how many numbers the failed calls asked for. They may have been allocated.
-func (t *Traffic) Lost() int64 { return t.lost.Load() }
 
 // Failures counts the calls that failed by [Code].
 func (t *Traffic) Failures() map[string]int {

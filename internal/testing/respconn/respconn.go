@@ -4,14 +4,12 @@ package respconn
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Conn is a connection. Only one goroutine may use it.
@@ -27,23 +25,6 @@ func (e Error) Error() string { return string(e) }
 
 // ErrProtocol is wrapped by the error of an answer that is not of the protocol.
 var ErrProtocol = errors.New("not an answer of the Redis protocol")
-
-// Dial connects within the time, with TLS unless config is nil.
-func Dial(addr string, within time.Duration, config *tls.Config) (*Conn, error) {
-	dialer := &net.Dialer{Timeout: within}
-	if config != nil {
-		conn, err := tls.DialWithDialer(dialer, "tcp", addr, config)
-		if err != nil {
-			return nil, err
-		}
-		return New(conn), nil
-	}
-	conn, err := dialer.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	return New(conn), nil
-}
 
 // New returns a connection over another one.
 func New(conn net.Conn) *Conn { return &Conn{conn, bufio.NewReader(conn)} }

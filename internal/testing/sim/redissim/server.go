@@ -206,14 +206,6 @@ func (s *Server) catchUp(n int) {
 	}
 }
 
-// NewID gives a primary a new replication ID, as happens if it had no replica for repl-backlog-ttl.
-func (s *Server) NewID() {
-	defer s.lock()()
-	if s.primary == nil {
-		s.lead(noID)
-	}
-}
-
 // Flush removes all keys (FLUSHALL), also from replicas.
 func (s *Server) Flush() {
 	defer s.lock()()
