@@ -31,7 +31,7 @@ func (t *Tokens) Made(ctx context.Context, by string) (made []Made, err error) {
 			continue // it is refused, so it has no secret
 		}
 		for _, s := range token.Secrets {
-			if s.MadeBy(by) {
+			if s.madeBy(by) {
 				made = append(made, Made{Token: token.Name, Secret: s})
 			}
 		}
@@ -69,7 +69,7 @@ func (t *Tokens) revoke(ctx context.Context, name, by string) (gone []Made, err 
 		gone = nil
 		var kept []Secret
 		for _, s := range token.Secrets {
-			if s.MadeBy(by) {
+			if s.madeBy(by) {
 				gone = append(gone, Made{Token: name, Secret: s})
 			} else {
 				kept = append(kept, s)

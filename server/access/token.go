@@ -84,8 +84,8 @@ type Secret struct {
 // Nobody is who made a secret while nobody was asked for a token. No token has this name.
 const Nobody = "~"
 
-// MadeBy reports whether a token of this name has made the secret, or Nobody.
-func (s *Secret) MadeBy(name string) bool {
+// madeBy reports whether a token of this name has made the secret, or Nobody.
+func (s *Secret) madeBy(name string) bool {
 	return s.By != "" && (s.By == name || seqd.OwnerName(s.By) == name)
 }
 

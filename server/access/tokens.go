@@ -212,7 +212,7 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 		t.opts.Log.Error("a token of the store cannot be read and is refused", "token", doc.Key, "error", err)
 		return token, false
 	}
-	open := slices.ContainsFunc(token.Secrets, func(s Secret) bool { return s.MadeBy(Nobody) })
+	open := slices.ContainsFunc(token.Secrets, func(s Secret) bool { return s.madeBy(Nobody) })
 	if t.opts.Asked && token.Enabled && open {
 		t.warn(token.Name, token.Revision, "a secret is valid that was made while nobody was asked for a token: give the token another secret and revoke this one, unless you have made it")
 	}

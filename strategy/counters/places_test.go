@@ -292,13 +292,13 @@ func TestShare(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		take(again, "shop", "")
 		time.Sleep(2 * time.Second)
-		if docs, err := w.documents.List(t.Context(), ShareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Body != `{"day":10958,"keys":1}` {
+		if docs, err := w.documents.List(t.Context(), shareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Body != `{"day":10958,"keys":1}` {
 			t.Error(docs, err)
 		}
 		time.Sleep(48 * time.Hour)
 		take(again, "other", "")
 		time.Sleep(2 * time.Second)
-		if docs, err := w.documents.List(t.Context(), ShareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Key != "rent/:other" {
+		if docs, err := w.documents.List(t.Context(), shareKind, "", 10); err != nil || len(docs) != 1 || docs[0].Key != "rent/:other" {
 			t.Error(docs, err)
 		}
 	})

@@ -18,9 +18,9 @@ import (
 // together exceed the bound by those of a second, and so may a node that crashes.
 
 const (
-	// ShareKind is the kind of the documents. The key is the name of the counter of places, a colon
+	// shareKind is the kind of the documents. The key is the name of the counter of places, a colon
 	// and the caller.
-	ShareKind = "newkeys"
+	shareKind = "newkeys"
 	// noteAfter is how long keys are created before the document is written.
 	noteAfter = time.Second
 	// mostPurged is how many documents of days that are over are removed at a time.
@@ -194,7 +194,7 @@ func (p *Places) noteShare(ctx context.Context, by string, today, n int64) (note
 	}
 	d.Revision, d.Body, d.Timestamp, d.Expires = d.Revision+1, string(text), p.c.Now().UnixMilli(), (today+1)*day.Milliseconds()
 	if d.Revision == 1 {
-		_, _ = p.c.Documents.Purge(ctx, ShareKind, today*day.Milliseconds(), mostPurged) // the next one tries again
+		_, _ = p.c.Documents.Purge(ctx, shareKind, today*day.Milliseconds(), mostPurged) // the next one tries again
 	}
 	return noted, persist.Put(ctx, p.c.Documents, d)
 }
@@ -203,9 +203,9 @@ func (p *Places) noteShare(ctx context.Context, by string, today, n int64) (note
 // of a day, or of a later one.
 func (p *Places) readShare(ctx context.Context, by string, today int64) (d persist.Document, b body, err error) {
 	key := p.c.Name + ":" + by
-	d, err = p.c.Documents.Read(ctx, ShareKind, key)
+	d, err = p.c.Documents.Read(ctx, shareKind, key)
 	if errors.Is(err, persist.ErrNotFound) {
-		return persist.Document{Kind: ShareKind, Key: key}, b, nil
+		return persist.Document{Kind: shareKind, Key: key}, b, nil
 	}
 	if err == nil && (json.Unmarshal([]byte(d.Body), &b) != nil || b.Day < today) {
 		b = body{}

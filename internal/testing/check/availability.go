@@ -35,8 +35,8 @@ const NoFault = "(none)"
 // changes, its rate limit, and callers that disconnect.
 var intended = map[string]bool{"disabled": true, "unknown_biz_type": true, "rate_limited": true, "canceled": true}
 
-// Share returns the percentage of calls that were answered.
-func (a *Availability) Share() float64 {
+// share returns the percentage of calls that were answered.
+func (a *Availability) share() float64 {
 	if a.Asked == 0 {
 		return 100
 	}
@@ -194,6 +194,6 @@ func (r *Report) showAvailability(b *strings.Builder) {
 	for i := range r.ByClass {
 		a := &r.ByClass[i]
 		ms := func(d time.Duration) string { return d.Round(time.Millisecond).String() }
-		fmt.Fprintf(b, "%-40s %6d %9d %8.2f%% %9d %10s %12s %10s %6d\n", a.Class, a.Faults, a.Asked, a.Share(), a.Refused, ms(a.Gap), strings.TrimSpace(ms(a.NodeGap)+" "+a.GapNode), ms(a.Recovery), a.Never)
+		fmt.Fprintf(b, "%-40s %6d %9d %8.2f%% %9d %10s %12s %10s %6d\n", a.Class, a.Faults, a.Asked, a.share(), a.Refused, ms(a.Gap), strings.TrimSpace(ms(a.NodeGap)+" "+a.GapNode), ms(a.Recovery), a.Never)
 	}
 }

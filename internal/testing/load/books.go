@@ -121,7 +121,7 @@ func (l *Load) settle(ctx context.Context, r *rand.Rand, b booking, kind string)
 // loss it does, because the node must refuse it.
 func (l *Load) mayConfirm(reservation string) bool {
 	_, asked := l.released.Load(reservation)
-	return !asked || !l.Journal.StoreLost()
+	return !asked || !l.Journal.storeLost()
 }
 
 // end asks a node to confirm, release or find a reservation.

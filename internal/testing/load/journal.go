@@ -57,9 +57,9 @@ func (j *Journal) Write(e record.Entry) {
 	_ = j.sink.Write(e)
 }
 
-// StoreLost reports whether a fault has begun that can take the store back: a restore, or a failover
+// storeLost reports whether a fault has begun that can take the store back: a restore, or a failover
 // that loses writes.
-func (j *Journal) StoreLost() bool { return j.lost.Load() }
+func (j *Journal) storeLost() bool { return j.lost.Load() }
 
 // Say prints a line with the time of the run.
 func (j *Journal) Say(format string, args ...any) {
@@ -87,8 +87,8 @@ func (j *Journal) Lived(node string, life int, how string) {
 	})
 }
 
-// Ready records the first time that a life was ready.
-func (j *Journal) Ready(node string, life int, at int64) {
+// ready records the first time that a life was ready.
+func (j *Journal) ready(node string, life int, at int64) {
 	j.mu.Lock()
 	known := j.lives[lifeKey(node, life)].Ready != 0
 	j.mu.Unlock()

@@ -27,8 +27,8 @@ func (o Owner) String() string { return fmt.Sprint(o.Name, ".", o.Made) }
 
 type ownerKey struct{}
 
-// As returns a context whose calls are the owner's.
-func As(ctx context.Context, o Owner) context.Context { return context.WithValue(ctx, ownerKey{}, o) }
+// as returns a context whose calls are the owner's.
+func as(ctx context.Context, o Owner) context.Context { return context.WithValue(ctx, ownerKey{}, o) }
 
 // by notes who makes a call. Each owner has keys of its own.
 func by(ctx context.Context, c *record.Call) {
@@ -81,12 +81,12 @@ func (l *Load) own(ctx context.Context, d *Dice) {
 		case roll < 7:
 			l.rotate(ctx, r, o)
 		case roll < 40:
-			l.Ask(As(ctx, *o), Pick(r, l.Nodes), Question{BizType: Pick(r, []string{"order", "bulk"}), Key: key})
+			l.Ask(as(ctx, *o), Pick(r, l.Nodes), Question{BizType: Pick(r, []string{"order", "bulk"}), Key: key})
 		case roll < 65 || len(known) == 0:
 			if r.IntN(3) == 0 {
 				key = ""
 			}
-			if c := l.Reserve(As(ctx, *o), Pick(r, l.Nodes), Question{BizType: "bill", Key: key}, "30s"); c.Status == http.StatusCreated {
+			if c := l.Reserve(as(ctx, *o), Pick(r, l.Nodes), Question{BizType: "bill", Key: key}, "30s"); c.Status == http.StatusCreated {
 				known = append(known, owned{*o, c})
 			}
 		default: // an owner with a new secret is the same; a stranger is refused
@@ -100,7 +100,7 @@ func (l *Load) own(ctx context.Context, d *Dice) {
 			}
 			node, kind := Pick(r, l.Nodes), Pick(r, []string{record.Confirm, record.Confirm, record.Release, record.Find})
 			if kind != record.Confirm || l.mayConfirm(v.got.Reservation) {
-				l.Settle(As(ctx, who), node, v.got, kind)
+				l.Settle(as(ctx, who), node, v.got, kind)
 			}
 		}
 		if len(known) > mostBookings {

@@ -21,7 +21,7 @@ func (l *Load) Watch(ctx context.Context, n Node, pace time.Duration) {
 		}
 		l.Journal.Write(record.Entry{Sample: &s})
 		if s.Status == http.StatusOK && s.Life != 0 {
-			l.Journal.Ready(s.Node, s.Life, s.At)
+			l.Journal.ready(s.Node, s.Life, s.At)
 		}
 	})
 }

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// Env is the name of the environment variable.
-const Env = "SEQD_TEST_LONG"
+// env is the name of the environment variable.
+const env = "SEQD_TEST_LONG"
 
 // Tests reports whether long tests run.
-func Tests() bool { return os.Getenv(Env) != "" }
+func Tests() bool { return os.Getenv(env) != "" }
 
 // Only skips a test unless long tests run.
 func Only(t testing.TB) {
 	t.Helper()
 	if !Tests() {
-		t.Skip("it takes long: " + Env + "=1 runs it")
+		t.Skip("it takes long: " + env + "=1 runs it")
 	}
 }
 

@@ -289,8 +289,8 @@ func (n *Node) Fails() string {
 	return n.log.String()
 }
 
-// ErrStatus is returned by Take if the status is not 200.
-var ErrStatus = errors.New("not 200")
+// errStatus is returned by Take if the status is not 200.
+var errStatus = errors.New("not 200")
 
 // Take asks for count numbers. If the status is not 200, the error wraps ErrStatus and has the
 // body.
@@ -305,7 +305,7 @@ func (n *Node) Take(bizType string, count int) ([]int64, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w but %d: %s", ErrStatus, resp.StatusCode, body)
+		return nil, fmt.Errorf("%w but %d: %s", errStatus, resp.StatusCode, body)
 	}
 	var answer struct{ IDs []string }
 	if err := json.Unmarshal(body, &answer); err != nil || len(answer.IDs) != count {
@@ -323,15 +323,15 @@ func (n *Node) Take(bizType string, count int) ([]int64, error) {
 // Status requests a path and returns the status and the body.
 func (n *Node) Status(path string) (int, string) {
 	n.t.Helper()
-	status, body, err := n.TryStatus(path)
+	status, body, err := n.tryStatus(path)
 	if err != nil {
 		n.t.Fatalf("%v\n%s", err, n.tail())
 	}
 	return status, body
 }
 
-// TryStatus is like [Status], for a process that may have ended.
-func (n *Node) TryStatus(path string) (int, string, error) {
+// tryStatus is like [Status], for a process that may have ended.
+func (n *Node) tryStatus(path string) (int, string, error) {
 	resp, err := n.client.Get(n.URL + path)
 	if err != nil {
 		return 0, "", err
@@ -394,11 +394,11 @@ func (n *Node) Readiness() Readiness {
 // AwaitReadiness requests /readyz until it has the status and the code.
 func (n *Node) AwaitReadiness(status int, code string) {
 	n.t.Helper()
-	n.AwaitReady(fmt.Sprintf("%d %q", status, code), func(r Readiness) bool { return r.Status == status && r.Code == code })
+	n.awaitReady(fmt.Sprintf("%d %q", status, code), func(r Readiness) bool { return r.Status == status && r.Code == code })
 }
 
-// AwaitReady requests /readyz until condition is true; what describes it.
-func (n *Node) AwaitReady(what string, condition func(Readiness) bool) {
+// awaitReady requests /readyz until condition is true; what describes it.
+func (n *Node) awaitReady(what string, condition func(Readiness) bool) {
 	n.t.Helper()
 	await.Eventually(n.t, "readyz is "+what, func() error {
 		if r := n.Readiness(); !condition(r) {

@@ -22,9 +22,9 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// FormatVersion is written into every hash. A hash with a larger version was written by a newer
+// formatVersion is written into every hash. A hash with a larger version was written by a newer
 // seqd and is refused.
-const FormatVersion = 1
+const formatVersion = 1
 
 var (
 	//go:embed lua/look.lua
@@ -202,7 +202,7 @@ func (s *Slots) run(ctx context.Context, script redisonce.Script, registry strin
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	raw, err := script.Run(ctx, s.opts.Client, Key(s.opts.Prefix, registry), []any{FormatVersion, s.opts.Cluster}, args...)
+	raw, err := script.Run(ctx, s.opts.Client, Key(s.opts.Prefix, registry), []any{formatVersion, s.opts.Cluster}, args...)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -212,7 +212,7 @@ func (s *Slots) run(ctx context.Context, script redisonce.Script, registry strin
 	case r.is("replica", 1):
 		return nil, ErrReplica
 	case r.is("newer", 2):
-		return nil, fmt.Errorf("%w: format %s, this build knows %d", persist.ErrNewer, r.text(1), FormatVersion)
+		return nil, fmt.Errorf("%w: format %s, this build knows %d", persist.ErrNewer, r.text(1), formatVersion)
 	case r.is("foreign", 2):
 		return nil, ErrForeign
 	case r.is("damaged", 1):
