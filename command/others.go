@@ -71,10 +71,7 @@ func versionCommand(p *program, env *clitool.Env) *cobra.Command {
 		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			v := programVersion{version.Of(p.version), version.Revision(p.revision), runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			return env.Show(v, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, p.versionText())
-				return err
-			})
+			return env.ShowText(v, p.versionText())
 		},
 	}
 	env.AddJSON(cmd)

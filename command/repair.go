@@ -54,11 +54,7 @@ reset or the strategy.`,
   seqd raise --file highest.csv --config seqd.yaml
   seqd raise --by 1000 invoice@2026 --config seqd.yaml`,
 		Args: flags.operands, ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, args []string) error {
 			flags.how.Waits = func(nodes string) {
 				_, _ = fmt.Fprintf(env.Errs, "looking for up to 20 s whether seqd still runs: %s\n", nodes)
 			}
@@ -75,7 +71,7 @@ reset or the strategy.`,
 				})
 			}
 			return flags.raise(cmd.Context(), cfg, args[0], args[1], env)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&flags.file, "file", "", "raise each counter that a line of this `FILE` names, above the number in it, as in: invoice/tenant-42,5000. - is standard input")
 	cmd.Flags().Int64Var(&flags.by, "by", 0, "raise all counters of BIZTYPE by this `GAP` above what the store knows, 0 or more. A repeat adds the gap again")
@@ -186,18 +182,14 @@ configuration, by 'seqd tokens change NAME --enable'.`,
 		Example: `  seqd restored --config seqd.yaml
   seqd restored --shut-tokens --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
 			if shut {
 				if err := shutTokens(cmd.Context(), cfg, env); err != nil {
 					return err
 				}
 			}
 			return restored(cmd.Context(), cfg, env)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&shut, "shut-tokens", false, "disable the tokens of the store")
 	return s.addTo(cmd)
@@ -246,11 +238,7 @@ which biz types that may concern, and what to do. It exits with 1 while a failov
 		Example: `  seqd failover --config seqd.yaml
   seqd failover --confirm --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
 			failedOver, err := ops.Failover(cmd.Context(), cfg, confirm, env.Out)
 			switch {
 			case errors.Is(err, ops.ErrFailover):
@@ -261,7 +249,7 @@ which biz types that may concern, and what to do. It exits with 1 while a failov
 				return clitool.ErrSaid
 			}
 			return nil
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "let nodes create counters again. Before that, raise (seqd raise) each biz type and period that began shortly before the failover, because a counter that was lost looks new")
 	return s.addTo(cmd)
@@ -275,15 +263,12 @@ func (s *settings) compact(env *clitool.Env) *cobra.Command {
 this command is interrupted, the files stay intact.`,
 		Example: "  seqd compact --config seqd.yaml",
 		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
-			if err = ops.Compact(cfg, env.Out); errors.Is(err, ops.ErrCompact) {
+		RunE: s.withConfig(func(_ *cobra.Command, cfg *config.Config, _ []string) error {
+			err := ops.Compact(cfg, env.Out)
+			if errors.Is(err, ops.ErrCompact) {
 				return clitool.AsUsage(err)
 			}
 			return err
-		},
+		}),
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/command/clitool"
 	"github.com/seqd/seqd/server"
+	"github.com/seqd/seqd/server/config"
 	"github.com/seqd/seqd/server/doctor"
 	"github.com/seqd/seqd/server/ops"
 )
@@ -28,15 +29,11 @@ goes to the error output.`,
   seqd --config seqd.yaml --server.addr 127.0.0.1:9000
   SEQD_LOG_LEVEL=debug seqd --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
 			signal.Ignore(syscall.SIGHUP) // by default it would end the process without a clean stop
 			opts := append([]server.Option{server.WithLogOutput(env.Errs), server.WithVersion(p.version), server.WithRevision(p.revision)}, p.serve...)
 			return server.Run(cmd.Context(), cfg, opts...)
-		},
+		}),
 	})
 }
 
@@ -54,17 +51,10 @@ func (s *settings) checkConfig(env *clitool.Env) *cobra.Command {
 		Example: `  seqd check-config --config seqd.yaml
   seqd check-config --config seqd.yaml --json`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(_ *cobra.Command, cfg *config.Config, _ []string) error {
 			c := checked{len(cfg.BizTypes), cfg.Store.Driver, cfg.Server.Addr}
-			return env.Show(c, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "the configuration is good: %d biz types, store %s, address %s\n", c.BizTypes, c.Store, c.Addr)
-				return err
-			})
-		},
+			return env.ShowText(c, fmt.Sprintf("the configuration is good: %d biz types, store %s, address %s", c.BizTypes, c.Store, c.Addr))
+		}),
 	}
 	env.AddJSON(cmd)
 	return s.addTo(cmd)
@@ -90,11 +80,7 @@ backup: the store has lost those changes.`,
   seqd doctor --config seqd.yaml --json | jq '.sections[].findings[] | select(.level == "warn")'
   seqd doctor --log seqd.log --config seqd.yaml`,
 		Args: clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
 			changes, err := openLog(log, env)
 			if err != nil {
 				return err
@@ -112,7 +98,7 @@ backup: the store has lost those changes.`,
 				return clitool.ErrSaid
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&log, "log", "", "compare the store with the changes in the log of nodes: `FILE`, or - for standard input")
 	env.AddJSON(cmd)
@@ -141,11 +127,7 @@ func (s *settings) healthcheck(env *clitool.Env) *cobra.Command {
 readiness. It exits with 0 or 1. It opens neither the store nor Redis.`,
 		Example: "  seqd healthcheck --config seqd.yaml",
 		Args:    clitool.Operands(), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := s.load()
-			if err != nil {
-				return err
-			}
+		RunE: s.withConfig(func(cmd *cobra.Command, cfg *config.Config, _ []string) error {
 			said, err := ops.Healthcheck(cmd.Context(), cfg)
 			switch {
 			case errors.Is(err, ops.ErrHealthcheck):
@@ -154,6 +136,6 @@ readiness. It exits with 0 or 1. It opens neither the store nor Redis.`,
 				return fmt.Errorf("not alive: %w", err)
 			}
 			return env.Printf("%s\n", said)
-		},
+		}),
 	})
 }

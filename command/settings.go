@@ -63,13 +63,15 @@ func (s *settings) addIgnored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// load reads the configuration.
-func (s *settings) load() (*config.Config, error) {
-	cfg, err := config.Load(s.src)
-	if err != nil {
-		return nil, clitool.Usage("the configuration is wrong:\n%w", err)
+// withConfig returns what a command does with the configuration.
+func (s *settings) withConfig(do func(cmd *cobra.Command, cfg *config.Config, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		cfg, err := config.Load(s.src)
+		if err != nil {
+			return clitool.Usage("the configuration is wrong:\n%w", err)
+		}
+		return do(cmd, cfg, args)
 	}
-	return cfg, nil
 }
 
 // topic is the help about the keys, which is no command.

@@ -72,6 +72,14 @@ func (e *Env) Show(value any, text func(w io.Writer) error) error {
 	return e.ShowJSON(value)
 }
 
+// ShowText is Show for a text that is there already, without the end of its last line.
+func (e *Env) ShowText(value any, text string) error {
+	return e.Show(value, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, text)
+		return err
+	})
+}
+
 // ShowJSON writes value as indented JSON.
 func (e *Env) ShowJSON(value any) error {
 	var b bytes.Buffer

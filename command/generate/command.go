@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -67,10 +66,7 @@ func run(ctx context.Context, env *clitool.Env, o job) error {
 	if o.Output == stdout {
 		return nil
 	}
-	return env.Show(sum, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %d lines in %.1fs, %.0f/s%s\n", sum.Output, sum.Lines, sum.TookMS/1000, sum.Rate, sum.remarks())
-		return err
-	})
+	return env.ShowText(sum, fmt.Sprintf("%s: %d lines in %.1fs, %.0f/s%s", sum.Output, sum.Lines, sum.TookMS/1000, sum.Rate, sum.remarks()))
 }
 
 // remarks says what is not the rule.

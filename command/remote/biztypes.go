@@ -119,17 +119,14 @@ func (c *change) make(cmd *cobra.Command, env *clitool.Env, do func(admin.Change
 	for _, warning := range b.Warnings {
 		fmt.Fprintf(env.Errs, "seqd: warning: %s\n", clitool.Escape(warning))
 	}
-	return env.Show(b, func(w io.Writer) error {
-		what := fmt.Sprintf("version %d, %s", b.Version, stateOf(b.Enabled))
-		if c.dryRun {
-			what = "the definition is good; nothing was changed"
-			if b.Example != "" {
-				what += "; IDs look like " + b.Example
-			}
+	what := fmt.Sprintf("version %d, %s", b.Version, stateOf(b.Enabled))
+	if c.dryRun {
+		what = "the definition is good; nothing was changed"
+		if b.Example != "" {
+			what += "; IDs look like " + b.Example
 		}
-		_, err := fmt.Fprintln(w, clitool.Escape(b.Name+": "+what))
-		return err
-	})
+	}
+	return env.ShowText(b, clitool.Escape(b.Name+": "+what))
 }
 
 func putBizType(env *clitool.Env) *cobra.Command {

@@ -257,10 +257,7 @@ it asks first. --key and --period are needed only if the ID does not show them.`
 				ID      string `json:"id"`
 				State   string `json:"state"`
 			}{args[0], v.ID, "void"}
-			return env.Show(done, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: void\n", v.ID)
-				return err
-			})
+			return env.ShowText(done, v.ID+": void")
 		}),
 	}
 	cmd.Flags().StringVar(&v.Reason, "reason", "", "why, in 1 to 200 characters: `TEXT` for auditors")

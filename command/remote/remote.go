@@ -78,14 +78,11 @@ type deletion struct {
 
 // showDeletion says that something was deleted, or could be.
 func showDeletion(env *clitool.Env, name string, dryRun bool) error {
-	return env.Show(deletion{name, !dryRun}, func(w io.Writer) error {
-		done := "deleted"
-		if dryRun {
-			done = "it can be deleted; nothing was changed"
-		}
-		_, err := fmt.Fprintf(w, "%s: %s\n", name, done)
-		return err
-	})
+	done := "deleted"
+	if dryRun {
+		done = "it can be deleted; nothing was changed"
+	}
+	return env.ShowText(deletion{name, !dryRun}, name+": "+done)
 }
 
 // agreed asks a question unless yes is true, as with the flag --yes. The error is that of

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -79,19 +78,13 @@ func releaseCommand(env *clitool.Env) *cobra.Command {
 				Reservation string `json:"reservation"`
 				State       string `json:"state"`
 			}{args[0], args[1], "released"}
-			return env.Show(released, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "%s: released\n", args[1])
-				return err
-			})
+			return env.ShowText(released, args[1]+": released")
 		}),
 	}
 }
 
 // showReservation prints a reservation: one line for each thing that it says.
 func showReservation(env *clitool.Env, r *client.Reservation) error {
-	return env.Show(r, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "biz type     %s\nreservation  %s\nIDs          %s\nstate        %s\nexpires at   %s\n",
-			clitool.Escape(r.BizType), clitool.Escape(r.ID), clitool.Escape(strings.Join(r.IDs, " ")), clitool.Escape(string(r.State)), brief(r.ExpiresAt, "-"))
-		return err
-	})
+	return env.ShowText(r, fmt.Sprintf("biz type     %s\nreservation  %s\nIDs          %s\nstate        %s\nexpires at   %s",
+		clitool.Escape(r.BizType), clitool.Escape(r.ID), clitool.Escape(strings.Join(r.IDs, " ")), clitool.Escape(string(r.State)), brief(r.ExpiresAt, "-")))
 }

@@ -73,11 +73,8 @@ func createSecret(env *clitool.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return env.Show(s, func(w io.Writer) error {
-				text := fmt.Sprintf("%s has the secret %s too, expires %s", args[0], s.ID, brief(s.Expires, never))
-				_, err := fmt.Fprintln(w, clitool.Escape(text)+newSecret(s.Secret))
-				return err
-			})
+			text := fmt.Sprintf("%s has the secret %s too, expires %s", args[0], s.ID, brief(s.Expires, never))
+			return env.ShowText(s, clitool.Escape(text)+newSecret(s.Secret))
 		}),
 	}
 	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a `TIME` (RFC 3339), a duration from now such as 720h, or never")

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -67,17 +66,14 @@ func showToken(env *clitool.Env, t admin.Token, err error) error {
 	if err != nil {
 		return err
 	}
-	return env.Show(t, func(w io.Writer) error {
-		text := fmt.Sprintf("%s: %s, scopes %s, expires %s, from %s", t.Name, stateOf(t.Enabled), strings.Join(t.Scopes, ","), brief(t.Expires, never), t.Source)
-		if t.Version > 0 {
-			text += fmt.Sprintf(", version %d", t.Version)
-		}
-		if len(t.Secrets) > 1 {
-			text += fmt.Sprintf(", %d secrets", len(t.Secrets))
-		}
-		_, err := fmt.Fprintln(w, clitool.Escape(text)+newSecret(t.Secret))
-		return err
-	})
+	text := fmt.Sprintf("%s: %s, scopes %s, expires %s, from %s", t.Name, stateOf(t.Enabled), strings.Join(t.Scopes, ","), brief(t.Expires, never), t.Source)
+	if t.Version > 0 {
+		text += fmt.Sprintf(", version %d", t.Version)
+	}
+	if len(t.Secrets) > 1 {
+		text += fmt.Sprintf(", %d secrets", len(t.Secrets))
+	}
+	return env.ShowText(t, clitool.Escape(text)+newSecret(t.Secret))
 }
 
 func createToken(env *clitool.Env) *cobra.Command {
