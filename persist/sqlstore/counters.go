@@ -84,12 +84,7 @@ func (c *counters) insert(ctx context.Context, m persist.Counter, statement stri
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	bounded, cancel, err := c.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	err = one(c.db.Exec(bounded, "create counter", statement,
+	err := one(c.exec(ctx, "create counter", statement,
 		[]byte(m.BizTag), int64(persist.FormatVersion), m.Max, m.Step, m.Timestamp, m.Epoch))
 	if errors.Is(err, persist.ErrNotFound) {
 		return c.whyNotNew(ctx, m.BizTag)
@@ -151,12 +146,7 @@ func (c *counters) find(ctx context.Context, name, where string, params ...any) 
 
 // Delete implements [persist.Counters].
 func (c *counters) Delete(ctx context.Context, bizTag string) error {
-	bounded, cancel, err := c.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	err = one(c.db.Exec(bounded, "delete counter", "DELETE FROM seqd_counters WHERE name = ? AND version = ?",
+	err := one(c.exec(ctx, "delete counter", "DELETE FROM seqd_counters WHERE name = ? AND version = ?",
 		[]byte(bizTag), int64(persist.FormatVersion)))
 	return c.whyNot(ctx, bizTag, err)
 }
@@ -242,12 +232,7 @@ func (c *counters) GiveBack(ctx context.Context, bizTag string, r persist.Range)
 	if err := r.Validate(); err != nil {
 		return false, err
 	}
-	bounded, cancel, err := c.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return false, err
-	}
-	err = one(c.db.Exec(bounded, "give back", c.back, r.First-1, []byte(bizTag), int64(persist.FormatVersion), r.Last))
+	err := one(c.exec(ctx, "give back", c.back, r.First-1, []byte(bizTag), int64(persist.FormatVersion), r.Last))
 	if errors.Is(err, persist.ErrNotFound) {
 		// a counter that is missing or of another format is an error
 		_, err := c.Read(ctx, bizTag)

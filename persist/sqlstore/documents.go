@@ -76,12 +76,7 @@ func (d *documents) Create(ctx context.Context, doc persist.Document) error {
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
-	ctx, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	err = one(d.db.Exec(ctx, "create document", "INSERT INTO seqd_documents ("+columns+") VALUES "+list(7)+d.dialect.KeepFirst, row(doc)...))
+	err := one(d.exec(ctx, "create document", "INSERT INTO seqd_documents ("+columns+") VALUES "+list(7)+d.dialect.KeepFirst, row(doc)...))
 	if errors.Is(err, persist.ErrNotFound) {
 		err = persist.ErrExists
 	}
@@ -115,12 +110,7 @@ func (d *documents) Update(ctx context.Context, doc persist.Document) error {
 	if err := doc.Validate(); err != nil {
 		return err
 	}
-	bounded, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	err = one(d.db.Exec(bounded, "update document", d.update, change(doc)...))
+	err := one(d.exec(ctx, "update document", d.update, change(doc)...))
 	return persist.WhyNotRevision(ctx, d, doc.Kind, doc.Key, doc.Revision-1, about(doc.PersistID(), err))
 }
 
@@ -129,12 +119,7 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return err
 	}
-	bounded, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	err = one(d.db.Exec(bounded, "delete document", "DELETE FROM seqd_documents WHERE kind = ? AND name = ? AND version = ? AND revision = ?",
+	err := one(d.exec(ctx, "delete document", "DELETE FROM seqd_documents WHERE kind = ? AND name = ? AND version = ? AND revision = ?",
 		kind, []byte(key), int64(persist.FormatVersion), revision))
 	return persist.WhyNotRevision(ctx, d, kind, key, revision, about(persist.Document{Kind: kind, Key: key}.PersistID(), err))
 }
@@ -144,12 +129,7 @@ func (d *documents) List(ctx context.Context, kind, after string, limit int) (pa
 	if err := persist.CheckDocuments(kind, after); err != nil || limit <= 0 {
 		return nil, err
 	}
-	ctx, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return nil, err
-	}
-	err = d.db.Query(ctx, "list documents", d.list, func(scan Scan) error {
+	err = d.query(ctx, "list documents", d.list, func(scan Scan) error {
 		doc, err := scanDocument(scan)
 		page = append(page, doc)
 		return err
@@ -162,12 +142,7 @@ func (d *documents) Due(ctx context.Context, kind string, before int64, limit in
 	if err := persist.CheckDocuments(kind, ""); err != nil || limit <= 0 {
 		return nil, err
 	}
-	ctx, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return nil, err
-	}
-	err = d.db.Query(ctx, "find due documents", d.due, func(scan Scan) error {
+	err = d.query(ctx, "find due documents", d.due, func(scan Scan) error {
 		switch doc, err := scanDocument(scan); {
 		case err == nil:
 			found = append(found, doc)
@@ -221,13 +196,8 @@ func (d *documents) Purge(ctx context.Context, kind string, before int64, limit 
 	if err := persist.CheckPurge(kind); err != nil || limit <= 0 {
 		return 0, err
 	}
-	ctx, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return 0, err
-	}
 	purge := d.dialect.DeleteSome("seqd_documents", "kind = ? AND expires_at > 0 AND expires_at < ?", "expires_at")
-	purged, err := d.db.Exec(ctx, "purge documents", purge, kind, before, int64(limit))
+	purged, err := d.exec(ctx, "purge documents", purge, kind, before, int64(limit))
 	return int(purged), err
 }
 

@@ -13,7 +13,7 @@ func (s *Store) CreateFenced(ctx context.Context, doc persist.Document, fence st
 	if err := doc.CheckNew(); err != nil {
 		return err
 	}
-	err := s.documents.held(ctx, "create fenced document", s.documents.insertHeld, row(doc), fence)
+	err := one(s.exec(ctx, "create fenced document", s.documents.insertHeld, append(row(doc), fence)...))
 	if !errors.Is(err, persist.ErrNotFound) {
 		return about(doc.PersistID(), err)
 	}
@@ -32,7 +32,7 @@ func (s *Store) UpdateFenced(ctx context.Context, doc persist.Document, fence st
 	if err := doc.Validate(); err != nil {
 		return err
 	}
-	err := s.documents.held(ctx, "update fenced document", s.documents.updateHeld, change(doc), fence)
+	err := one(s.exec(ctx, "update fenced document", s.documents.updateHeld, append(change(doc), fence)...))
 	if !errors.Is(err, persist.ErrNotFound) {
 		return about(doc.PersistID(), err)
 	}
@@ -44,17 +44,6 @@ func (s *Store) UpdateFenced(ctx context.Context, doc persist.Document, fence st
 		return err
 	}
 	return about(doc.PersistID(), s.whyNotHeld(ctx, fence))
-}
-
-// held sends a statement that ends with the condition [Dialect.Holds]. It returns ErrNotFound if
-// the statement changed nothing.
-func (d *documents) held(ctx context.Context, name, statement string, params []any, fence string) error {
-	ctx, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	return one(d.db.Exec(ctx, name, statement, append(params, fence)...))
 }
 
 // whyNotHeld finds out why a statement changed nothing although the document is as it should be.

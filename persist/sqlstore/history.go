@@ -72,16 +72,11 @@ func (h *history) List(ctx context.Context, query persist.HistoryQuery) (page []
 	if err != nil || query.Limit <= 0 {
 		return nil, err
 	}
-	ctx, cancel, err := h.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return nil, err
-	}
 	where, params, err := historyWhere(query, low, high)
 	if err != nil {
 		return nil, err
 	}
-	err = h.db.Query(ctx, "list history", "SELECT id, body FROM seqd_history WHERE "+where+" ORDER BY id DESC LIMIT ?", func(scan Scan) error {
+	err = h.query(ctx, "list history", "SELECT id, body FROM seqd_history WHERE "+where+" ORDER BY id DESC LIMIT ?", func(scan Scan) error {
 		var id, body []byte
 		if err := scan(&id, &body); err != nil {
 			return err
@@ -119,11 +114,6 @@ func (h *history) Purge(ctx context.Context, bizType string, before int64, limit
 	if err != nil || limit <= 0 {
 		return 0, err
 	}
-	ctx, cancel, err := h.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return 0, err
-	}
-	purged, err := h.db.Exec(ctx, "purge history", h.dialect.DeleteSome("seqd_history", "id >= ? AND id < ?", "id"), []byte(low), []byte(high), int64(limit))
+	purged, err := h.exec(ctx, "purge history", h.dialect.DeleteSome("seqd_history", "id >= ? AND id < ?", "id"), []byte(low), []byte(high), int64(limit))
 	return int(purged), err
 }

@@ -35,6 +35,26 @@ func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, cancel, l.prepare(ctx)
 }
 
+// exec sends a statement as an operation of its own, and returns how many rows it changed.
+func (l *link) exec(ctx context.Context, name, statement string, params ...any) (int64, error) {
+	ctx, cancel, err := l.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return 0, err
+	}
+	return l.db.Exec(ctx, name, statement, params...)
+}
+
+// query sends a statement that returns rows as an operation of its own, and calls row for each.
+func (l *link) query(ctx context.Context, name, statement string, row func(Scan) error, params ...any) error {
+	ctx, cancel, err := l.begin(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	return l.db.Query(ctx, name, statement, row, params...)
+}
+
 // standby is the expression of [Dialect] in the statements that read: what they return must not be
 // out of date. Whoever only looks may look at a standby.
 func (l *link) standby() string {

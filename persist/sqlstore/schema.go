@@ -88,12 +88,7 @@ func (s *Store) mark(ctx context.Context, known, present string) (err error) {
 
 // Fence implements [persist.Fenced].
 func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
-	ctx, cancel, err := s.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return f, err
-	}
-	err = s.db.Query(ctx, "read fence", "SELECT "+s.presentFence()+", fence FROM seqd_schema", func(scan Scan) error {
+	err = s.query(ctx, "read fence", "SELECT "+s.presentFence()+", fence FROM seqd_schema", func(scan Scan) error {
 		err := scan(&f.Current, &f.Confirmed)
 		if err == nil && f.Current == "" {
 			err = ErrStandby
@@ -109,16 +104,11 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 
 // ConfirmFence implements [persist.Fenced].
 func (s *Store) ConfirmFence(ctx context.Context, current string) error {
-	ctx, cancel, err := s.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
 	confirmed := current
 	if s.opts.Lossless {
 		confirmed = LosslessMark + current
 	}
-	err = one(s.db.Exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", confirmed, current))
+	err := one(s.exec(ctx, "confirm fence", "UPDATE seqd_schema SET fence = ? WHERE "+s.dialect.SchemaFence+" = ?", confirmed, current))
 	if errors.Is(err, persist.ErrNotFound) {
 		return fmt.Errorf("%w: another server took over", persist.ErrConflict)
 	}

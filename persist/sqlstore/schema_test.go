@@ -63,7 +63,10 @@ func (f *fake) Allocate(context.Context, persist.Request, int64) (int64, error) 
 
 func (f *fake) Close() error { return nil }
 
-var fakeDialect = Dialect{HasTables: hasTables, Clock: "clock", Steps: []string{"step to 1", "step to 2", "step to 3"}}
+var fakeDialect = Dialect{
+	HasTables: hasTables, Clock: "clock", Steps: []string{"step to 1", "step to 2", "step to 3"},
+	DeleteSome: func(string, string, string) string { return "" },
+}
 
 func hasTables(ctx context.Context, c Conn) (found bool, err error) {
 	err = c.Query(ctx, "find tables", "tables", func(Scan) error { found = true; return nil })

@@ -203,12 +203,7 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // Now returns the time of the server.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	ctx, cancel, err := s.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return now, err
-	}
 	var ms int64
-	err = s.db.Query(ctx, "read clock", "SELECT "+s.dialect.Clock, func(scan Scan) error { return scan(&ms) })
+	err = s.query(ctx, "read clock", "SELECT "+s.dialect.Clock, func(scan Scan) error { return scan(&ms) })
 	return time.UnixMilli(ms), err
 }
