@@ -60,11 +60,7 @@ func getBizType(c *gin.Context, catalogue admin.Catalogue) error {
 		return err
 	}
 	b, err := catalogue.Get(c.Request.Context(), name)
-	if err != nil {
-		return err
-	}
-	writeBizType(c, http.StatusOK, b)
-	return nil
+	return answerBizType(c, http.StatusOK, b, err)
 }
 
 // putBizType answers PUT /biz-types/{bizType}.
@@ -74,15 +70,11 @@ func putBizType(c *gin.Context, catalogue admin.Catalogue) error {
 		return err
 	}
 	b, created, err := catalogue.Put(c.Request.Context(), name, text, change)
-	if err != nil {
-		return err
-	}
 	status := http.StatusOK
 	if created && !change.DryRun {
 		status = http.StatusCreated
 	}
-	writeBizType(c, status, b)
-	return nil
+	return answerBizType(c, status, b, err)
 }
 
 // patchBizType answers PATCH /biz-types/{bizType}.
@@ -92,11 +84,7 @@ func patchBizType(c *gin.Context, catalogue admin.Catalogue) error {
 		return err
 	}
 	b, err := catalogue.Patch(c.Request.Context(), name, text, change)
-	if err != nil {
-		return err
-	}
-	writeBizType(c, http.StatusOK, b)
-	return nil
+	return answerBizType(c, http.StatusOK, b, err)
 }
 
 // deleteBizType answers DELETE /biz-types/{bizType}.
@@ -122,20 +110,21 @@ func enableBizType(enabled bool) func(*gin.Context, admin.Catalogue) error {
 			return err
 		}
 		b, err := catalogue.Enable(c.Request.Context(), name, enabled, change)
-		if err != nil {
-			return err
-		}
-		writeBizType(c, http.StatusOK, b)
-		return nil
+		return answerBizType(c, http.StatusOK, b, err)
 	}
 }
 
-func writeBizType(c *gin.Context, status int, b admin.BizType) {
+// answerBizType answers with a biz type, and with an ETag if it has a version.
+func answerBizType(c *gin.Context, status int, b admin.BizType, err error) error {
+	if err != nil {
+		return err
+	}
 	if b.Version > 0 {
 		setETag(c.Writer.Header(), b.Version)
 		setRevision(c, b.Version)
 	}
 	writeJSON(c, status, jsonType, b)
+	return nil
 }
 
 // bizTypeOf returns the biz type in the path of a request that takes no parameters.

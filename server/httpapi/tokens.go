@@ -90,10 +90,14 @@ func showToken(t access.Token) shownToken {
 }
 
 // answerToken answers with a token, and with an ETag if it has a revision.
-func answerToken(c *gin.Context, status int, t access.Token, secret string) {
+func answerToken(c *gin.Context, status int, t access.Token, secret string, err error) error {
+	if err != nil {
+		return err
+	}
 	shown := showToken(t)
 	shown.Secret = secret
 	answerOf(c, status, t, shown)
+	return nil
 }
 
 // answerOf answers with something of a token, and with an ETag if the token has a revision.
@@ -142,11 +146,7 @@ func (r tokenRoutes) get(c *gin.Context) error {
 		return err
 	}
 	t, err := r.tokens.Get(c.Request.Context(), c.Param("name"))
-	if err != nil {
-		return err
-	}
-	answerToken(c, http.StatusOK, t, "")
-	return nil
+	return answerToken(c, http.StatusOK, t, "", err)
 }
 
 // create answers POST /tokens. Only this answer contains the secret.
@@ -160,8 +160,7 @@ func (r tokenRoutes) create(c *gin.Context) error {
 		return err
 	}
 	c.Writer.Header()["Location"] = []string{"tokens/" + made.Name}
-	answerToken(c, http.StatusCreated, made, secret)
-	return nil
+	return answerToken(c, http.StatusCreated, made, secret, nil)
 }
 
 func readNewToken(c *gin.Context) (want access.Token, err error) {
@@ -198,11 +197,7 @@ func (r tokenRoutes) change(c *gin.Context) error {
 		}
 		return editToken(o, t)
 	})
-	if err != nil {
-		return err
-	}
-	answerToken(c, http.StatusOK, changed, "")
-	return nil
+	return answerToken(c, http.StatusOK, changed, "", err)
 }
 
 func readTokenPatch(c *gin.Context) (o object, match ifMatch, err error) {
