@@ -102,7 +102,7 @@ func (c *Catalogue) purge(ctx context.Context, name string) (next time.Duration)
 	for _, binding := range b.Plugins {
 		kept := seqd.TraitsOf(binding.Settings).KeptFor
 		factory, err := plugin.Lookup(binding.Name)
-		if err != nil || kept == 0 {
+		if err != nil || factory.Purge == nil || kept == 0 {
 			continue
 		}
 		every := min(kept/10, mostPurge)
