@@ -88,16 +88,8 @@ func (d *documents) Delete(ctx context.Context, kind, key string, revision int64
 	if err := persist.CheckDocument(kind, key); err != nil {
 		return err
 	}
-	bounded, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	result, err := d.collection.DeleteOne(bounded, ofRevision(kind, key, revision))
-	if err == nil && result.DeletedCount == 0 {
-		err = mongo.ErrNoDocuments
-	}
-	return persist.WhyNotRevision(ctx, d, kind, key, revision, about(documentID(kind, key), translate(err)))
+	err := d.remove(ctx, documentID(kind, key), ofRevision(kind, key, revision))
+	return persist.WhyNotRevision(ctx, d, kind, key, revision, err)
 }
 
 // List implements [persist.Documents].
@@ -157,18 +149,7 @@ func (d *documents) Keep(ctx context.Context, list []persist.Document) error {
 	for i, doc := range list {
 		written[i] = document(doc)
 	}
-	ctx, cancel, err := d.begin(ctx)
-	defer cancel()
-	if err != nil {
-		return err
-	}
-	// Unordered: documents that exist do not keep the others from being inserted. Also for those
-	// that exist the server waits until they are durable.
-	_, err = d.collection.InsertMany(ctx, written, options.InsertMany().SetOrdered(false))
-	if onlyDuplicates(err) {
-		return nil
-	}
-	return translate(err)
+	return d.insert(ctx, d.collection, written)
 }
 
 // expired selects documents that expired before a time.

@@ -74,13 +74,19 @@ func (h *history) Append(ctx context.Context, records []persist.HistoryRecord) e
 	if len(documents) == 0 {
 		return ctx.Err()
 	}
-	ctx, cancel, err := h.begin(ctx)
+	return h.insert(ctx, h.collection, documents)
+}
+
+// insert stores those documents, of any type, that do not exist yet.
+func (l *link) insert(ctx context.Context, collection *mongo.Collection, documents any) error {
+	ctx, cancel, err := l.begin(ctx)
 	defer cancel()
 	if err != nil {
 		return err
 	}
-	// Unordered: records that exist do not keep the others from being inserted.
-	_, err = h.collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
+	// Unordered: documents that exist do not keep the others from being inserted. Also for those
+	// that exist the server waits until they are durable.
+	_, err = collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false))
 	if onlyDuplicates(err) {
 		return nil
 	}

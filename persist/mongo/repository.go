@@ -96,16 +96,21 @@ func (r *repository[M, D]) whyNot(ctx context.Context, id string, err error) err
 
 // Delete implements [persist.Counters].
 func (r *repository[M, D]) Delete(ctx context.Context, id string) error {
-	bounded, cancel, err := r.begin(ctx)
+	return r.whyNot(ctx, id, r.remove(ctx, id, known(id)))
+}
+
+// remove deletes the record that a filter selects, or returns ErrNotFound.
+func (r *repository[M, D]) remove(ctx context.Context, id string, filter bson.D) error {
+	ctx, cancel, err := r.begin(ctx)
 	defer cancel()
 	if err != nil {
 		return err
 	}
-	result, err := r.collection.DeleteOne(bounded, known(id))
+	result, err := r.collection.DeleteOne(ctx, filter)
 	if err == nil && result.DeletedCount == 0 {
 		err = mongo.ErrNoDocuments
 	}
-	return r.whyNot(ctx, id, about(id, translate(err)))
+	return about(id, translate(err))
 }
 
 // List implements [persist.Counters].
