@@ -20,6 +20,9 @@ func runFenced(t *testing.T, open Factory) {
 		t.Errorf("close: %v", err)
 	}
 	if _, ok := store.(persist.Fenced); !ok {
+		if store.Lossy() {
+			t.Error("a failover can lose what the store has acknowledged, and the store is no Fenced")
+		}
 		return
 	}
 	tests := []struct {
