@@ -7,7 +7,8 @@ import (
 )
 
 // This file asks settings, plugins and rejection handlers what they can do. Besides, package issuer
-// asks strategies and plugins by its function ask, and package strategy asks strategies in NewClaim.
+// asks strategies and plugins by its function ask, and package strategy asks strategies in
+// NewClaim.
 
 // TraitsOf returns the traits of settings, which may be of any type.
 func TraitsOf(settings any) (t Traits) {

@@ -540,8 +540,8 @@ func TestImports(t *testing.T) {
 }
 
 // askers are the files that ask what a strategy, a plugin, a rejection handler or settings can do.
-// Package issuer asks too, by its function ask. If others did, it would be hard to find what an ability
-// is for, and a wrapper could hide it from some of them.
+// Package issuer asks too, by its function ask. If others did, it would be hard to find what an
+// ability is for, and a wrapper could hide it from some of them.
 var askers = []string{"abilities.go", "strategy/claim.go"}
 
 func TestAbilities(t *testing.T) {

@@ -76,8 +76,8 @@ type Traits struct {
 	Decimal bool
 	Digits  int
 	// Outside is the file or the environment variable whose content a plugin reads when it is made, ""
-	// for none, and OutsideKey is the key of the setting that names it. A dry run reads only what the biz
-	// type uses already: its answer would tell what is there.
+	// for none, and OutsideKey is the key of the setting that names it. A dry run reads only what the
+	// biz type uses already: its answer would tell what is there.
 	Outside, OutsideKey string
 	// KeptFor is the age at which a plugin removes its records of a biz type, also if the biz type was
 	// deleted; 0 if it keeps none, or removes none.

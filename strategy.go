@@ -61,9 +61,9 @@ type Ranger interface {
 	GenerateRange(ctx context.Context, n int64, seq *Sequence) error
 }
 
-// Reporter is implemented by strategies that can tell without a request how they are. Its methods do
-// no I/O and are safe for concurrent use. What Degraded and Details return is shown to callers that
-// may see the details of readiness.
+// Reporter is implemented by strategies that can tell without a request how they are. Its methods
+// do no I/O and are safe for concurrent use. What Degraded and Details return is shown to callers
+// that may see the details of readiness.
 type Reporter interface {
 	// Health returns why no number can be issued now because of this node or its back ends, or nil.
 	// An exhausted biz type is healthy: no other node could issue either.

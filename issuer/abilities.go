@@ -2,8 +2,8 @@ package issuer
 
 import "github.com/seqd/seqd"
 
-// ask returns a strategy or plugin as a type that not every one has, nil if it has not. of may be nil.
-// Beside what ask is called for here, abilities.go of package seqd asks strategies and plugins.
+// ask returns a strategy or plugin as one of its abilities, nil if it has not this one. of may be
+// nil. Package seqd asks for those that others need too: see abilities.go there.
 func ask[Ability any](of any) (a Ability) {
 	a, _ = of.(Ability)
 	return a

@@ -67,8 +67,8 @@ type Store interface {
 	History() HistoryStore
 	// Shared reports whether other processes can allocate from the same store while this one does.
 	Shared() bool
-	// Lossy reports whether a failover can lose changes that the store has acknowledged. Then the store
-	// is a [Fenced].
+	// Lossy reports whether a failover can lose changes that the store has acknowledged. Then the
+	// store is a [Fenced].
 	Lossy() bool
 	// Describe says in a sentence what the store promises, for the log at start.
 	Describe() string

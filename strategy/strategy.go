@@ -20,8 +20,8 @@ import (
 
 // Env is what a strategy or a plugin is built from.
 type Env struct {
-	// Store is where numbers come from, and where a plugin may keep data. It is open, but it may not be
-	// reachable yet.
+	// Store is where numbers come from, and where a plugin may keep data. It is open, but it may not
+	// be reachable yet.
 	Store persist.Store
 	// Now is the clock.
 	Now func() time.Time
@@ -46,9 +46,9 @@ type Env struct {
 	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
 	// must contain it.
 	Cluster string
-	// OnRecord is for a plugin, and returns known of its factory's ShapeLike. It asks the store, until ctx
-	// ends. While the biz type issues, the shape is on record, and the answer stays the same. It is nil in
-	// programs that do not know it, for which Shape says what the plugin does.
+	// OnRecord is for a plugin, and returns known of its factory's ShapeLike. It asks the store, until
+	// ctx ends. While the biz type issues, the shape is on record, and the answer stays the same. It
+	// is nil in programs that do not know it, for which Shape says what the plugin does.
 	OnRecord func(ctx context.Context) (known string, err error)
 
 	// What follows is for strategies.

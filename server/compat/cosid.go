@@ -49,8 +49,8 @@ func failCosID(v *httpapi.Visit, err *seqd.Error) {
 }
 
 // asked returns the biz type that the path names, its issuer and the parameters. The path is
-// {namespace}.{name}, where a dot stands for the @ that CosId puts between a name and a period, which
-// is not allowed in a name.
+// {namespace}.{name}, where a dot stands for the @ that CosId puts between a name and a period,
+// which is not allowed in a name.
 func (s cosid) asked(v *httpapi.Visit) (bizType string, issuer *issuer.Issuer, values url.Values, err error) {
 	bizType = v.Param("namespace") + "." + strings.ReplaceAll(v.Param("name"), "@", ".")
 	if err = seqd.CheckName(bizType); err == nil {

@@ -26,8 +26,9 @@ func sequenced(env strategy.Env, o origin) (*Counter, error) {
 	return newSequenced(o, nil), nil
 }
 
-// newSequenced returns a strict counter in a store that nodes share. from is its cursor in Redis, nil
-// without Redis. The setting sequencer, and whether there is a cursor, decide what its source is.
+// newSequenced returns a strict counter in a store that nodes share. from is its cursor in Redis,
+// nil without Redis. The setting sequencer, and whether there is a cursor, decide what its source
+// is.
 func newSequenced(o origin, from sharedCursor) *Counter {
 	c := &Counter{ranges: ranges{origin: o}, cursor: from}
 	switch {

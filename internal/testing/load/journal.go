@@ -57,8 +57,8 @@ func (j *Journal) Write(e record.Entry) {
 	_ = j.sink.Write(e)
 }
 
-// storeLost reports whether a fault has begun that can take the store back: a restore, or a failover
-// that loses writes.
+// storeLost reports whether a fault has begun that can take the store back: a restore, or a
+// failover that loses writes.
 func (j *Journal) storeLost() bool { return j.lost.Load() }
 
 // Say prints a line with the time of the run.
