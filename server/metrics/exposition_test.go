@@ -40,9 +40,9 @@ func TestForms(t *testing.T) {
 		if err != nil || contentType[:len("text/plain; version=0.0.4")] != "text/plain; version=0.0.4" {
 			t.Fatal(contentType, err)
 		}
-		for _, name := range Names() {
-			if families[name] == nil {
-				t.Errorf("%s is missing", name)
+		for _, f := range Families() {
+			if families[f.Name] == nil {
+				t.Errorf("%s is missing", f.Name)
 			}
 		}
 	}

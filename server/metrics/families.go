@@ -46,15 +46,6 @@ func Families() []Family {
 	return list
 }
 
-// Names returns the names of every metric of this package.
-func Names() []string {
-	names := make([]string, len(families))
-	for i, f := range families {
-		names[i] = f.Name
-	}
-	return names
-}
-
 func newFamily(kind string, value prometheus.ValueType, worst worst, name, help string, labels []string) *family {
 	f := &family{
 		Family: Family{Name: name, Type: kind, Help: help, Labels: labels},

@@ -437,7 +437,7 @@ func TestNames(t *testing.T) {
 	for _, f := range Families() {
 		types[f.Name] = f.Type
 	}
-	if len(types) != len(Names()) {
+	if len(types) != len(Families()) {
 		t.Error("a name is listed twice")
 	}
 	for _, family := range families {
