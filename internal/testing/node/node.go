@@ -289,8 +289,8 @@ func (n *Node) Fails() string {
 	return n.log.String()
 }
 
-// errStatus is returned by Take if the status is not 200.
-var errStatus = errors.New("not 200")
+// ErrStatus is returned by Take if the status is not 200.
+var ErrStatus = errors.New("not 200")
 
 // Take asks for count numbers. If the status is not 200, the error wraps ErrStatus and has the
 // body.
@@ -305,7 +305,7 @@ func (n *Node) Take(bizType string, count int) ([]int64, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%w but %d: %s", errStatus, resp.StatusCode, body)
+		return nil, fmt.Errorf("%w but %d: %s", ErrStatus, resp.StatusCode, body)
 	}
 	var answer struct{ IDs []string }
 	if err := json.Unmarshal(body, &answer); err != nil || len(answer.IDs) != count {
