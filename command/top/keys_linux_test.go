@@ -44,13 +44,16 @@ func TestKeys(t *testing.T) {
 				m := must.Get(unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS))(t)
 				return *m
 			}
-			env := clitool.New(program, program, io.Discard, []string{"SEQD_CLIENT_ADDR=" + newCluster(t).nodes[0].URL, "SEQD_CLIENT_TIMEOUT=10m"})
+			env := clitool.New(program, program, io.Discard, []string{"SEQD_CLIENT_ADDR=" + newCluster(t).nodes[0].URL})
 			New(env) // gives the flags their defaults
 			before := modes()
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			ended := make(chan error)
-			go func() { ended <- run(ctx, env, options{interval: time.Hour}) }()
+			ended := make(chan error, 1)
+			go func() {
+				ended <- run(ctx, env, options{interval: time.Hour})
+				_, _ = io.WriteString(program, clearBelow) // if it failed, there was no page
+			}()
 			var screen bytes.Buffer
 			for part := make([]byte, 4096); !strings.Contains(screen.String(), clearBelow); {
 				n := must.Get(user.Read(part))(t)

@@ -224,7 +224,7 @@ func TestCollect(t *testing.T) {
 		for _, n := range c.nodes[:named] {
 			addrs = append(addrs, n.URL)
 		}
-		env := clitool.New(nil, io.Discard, io.Discard, []string{"SEQD_CLIENT_ADDR=" + strings.Join(addrs, ","), "SEQD_CLIENT_TIMEOUT=10m"})
+		env := clitool.New(nil, io.Discard, io.Discard, []string{"SEQD_CLIENT_ADDR=" + strings.Join(addrs, ",")})
 		New(env) // gives the flags their defaults
 		collect := must.Get(newCollector(env))(t)
 		states := func() (list []string) {
