@@ -45,7 +45,7 @@ func TestKeys(t *testing.T) {
 				return *m
 			}
 			env := clitool.New(program, program, io.Discard, []string{"SEQD_CLIENT_ADDR=" + newCluster(t).nodes[0].URL})
-			New(env) // gives the flags their defaults
+			must.Do(t, New(env).PersistentFlags().Set("timeout", "10m")) // the other flags have their defaults
 			before := modes()
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()

@@ -225,7 +225,7 @@ func TestCollect(t *testing.T) {
 			addrs = append(addrs, n.URL)
 		}
 		env := clitool.New(nil, io.Discard, io.Discard, []string{"SEQD_CLIENT_ADDR=" + strings.Join(addrs, ",")})
-		New(env) // gives the flags their defaults
+		must.Do(t, New(env).PersistentFlags().Set("timeout", "10m")) // the other flags have their defaults
 		collect := must.Get(newCollector(env))(t)
 		states := func() (list []string) {
 			s := must.Get(collect.sample(t.Context()))(t)
