@@ -3,7 +3,7 @@
 import { del, get, path } from "./api.js";
 import { auditSection } from "./audit.js";
 import { h, put } from "./dom.js";
-import { pages, read } from "./forms.js";
+import { changeShown, pages, read } from "./forms.js";
 import { link } from "./routes.js";
 import { scopeInWords } from "./scopes.js";
 import { isMine, showToken } from "./token.js";
@@ -75,23 +75,13 @@ const actionsOf = (token, ctx, changed) => {
     button("Delete…", { kind: "danger small", "aria-label": `Delete ${name}`, click: remove }));
 };
 
-/**
- * Deletes a token in the version that is shown. If that is not the present one, shows that one: the
- * next try deletes it.
- */
-const deleteShown = async (token, show) => {
+/** Deletes a token in the version that is shown. */
+const deleteShown = (token, show) => {
   const at = path`/tokens/${token.name}`;
-  try {
-    await del(at, { headers: { "If-Match": `"${token.version}"` } });
-  } catch (error) {
-    if (error.code === "not_found") return; // somebody else deleted it
-    if (error.status === 412) {
-      token.version = (await get(at)).data.version;
-      error.detail = `The token ${token.name} is version ${token.version} now`;
-      show();
-    }
-    throw error;
-  }
+  const send = (version) => del(at, { headers: { "If-Match": `"${version}"` } });
+  return changeShown("token", token, async () => (await get(at)).data, show, send).catch((error) => {
+    if (error.code !== "not_found") throw error; // somebody else deleted it
+  });
 };
 
 const deleteToken = (token, ctx, changed) => confirmByName({

@@ -82,6 +82,25 @@ export const askAndDo = ({ title, text, yes, no = "Cancel", kind = "primary", wi
 };
 
 /**
+ * Changes what is shown, in the version that is shown. If that is not the present one, shows the
+ * present one: the next try changes that. load returns what is there, undefined for nothing.
+ */
+export const changeShown = async (kind, shown, load, show, send) => {
+  try {
+    return await send(shown.version);
+  } catch (error) {
+    if (error.status === 412) {
+      const there = await load();
+      const now = there ? `version ${there.version}` : "deleted";
+      error.detail = `The ${kind} ${shown.name} is ${now} now`;
+      shown.version = there?.version ?? shown.version;
+      show();
+    }
+    throw error;
+  }
+};
+
+/**
  * Returns a form in a row, which runs f when it is sent, and a place for errors: as attempt. A
  * click while f runs does nothing. A field may be null.
  */

@@ -2,25 +2,11 @@
 
 import { enable, loadIfThere, remove } from "./definitions.js";
 import { h } from "./dom.js";
-import { askAndDo } from "./forms.js";
+import { askAndDo, changeShown } from "./forms.js";
 import { confirmByName } from "./ui.js";
 
-/** Changes b. If its version is not the present one, shows that one: the next try changes it. */
-async function change(b, ctx, f) {
-  try {
-    return await f(b.version);
-  } catch (error) {
-    if (error.status !== 412) {
-      throw error;
-    }
-    const there = await loadIfThere(b.name);
-    const now = there ? `version ${there.version}` : "deleted";
-    error.detail = `The biz type ${b.name} is ${now} now`;
-    b.version = there?.version ?? b.version;
-    ctx.reload();
-    throw error;
-  }
-}
+/** Changes b in the version that is shown. */
+const change = (b, ctx, f) => changeShown("biz type", b, () => loadIfThere(b.name), () => ctx.reload(), f);
 
 /** Disables a biz type, or enables a disabled one, if the user says so. */
 export async function disableOrEnable(b, ctx) {
