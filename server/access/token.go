@@ -132,7 +132,8 @@ func (t Token) Validate() []seqd.Problem {
 		"sha256", "there is none: it is the SHA-256 of the secret; seqd token makes both")
 	check(len(t.Secrets) <= mostSecrets, "secrets", "there are %d, more than %d", len(t.Secrets), mostSecrets)
 	check(len(t.Scopes) > 0, "scopes", "there is none, so the token would allow nothing: give it issue:*, issue:<biz type>, issue:<biz type>/<key>, read or admin")
-	if check(len(t.Scopes) <= mostScopes, "scopes", "there are %d, more than %d", len(t.Scopes), mostScopes); len(t.Scopes) <= mostScopes {
+	check(len(t.Scopes) <= mostScopes, "scopes", "there are %d, more than %d", len(t.Scopes), mostScopes)
+	if len(t.Scopes) <= mostScopes {
 		for i, scope := range t.Scopes {
 			problems.Add(fmt.Sprintf("scopes[%d]", i), CheckScope(scope))
 		}
