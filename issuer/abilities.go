@@ -9,8 +9,8 @@ func ask[Ability any](of any) (a Ability) {
 	return a
 }
 
-// issuing is what a strategy can do for calls beyond [seqd.Strategy]. Each field is the strategy, nil
-// if it cannot. Nothing else is kept in an instance, because there may be very many biz types.
+// issuing is what a strategy can do for calls beyond [seqd.Strategy]. Each field is the strategy,
+// nil if it cannot. Nothing else is kept in an instance, because there may be very many biz types.
 type issuing struct {
 	some        seqd.PartialGenerator
 	consecutive seqd.ConsecutiveGenerator

@@ -47,9 +47,9 @@ func drip(c net.Conn, begin string) error {
 	return err
 }
 
-// meanwhile lets slow clients enter, and asks for numbers, each time over a new connection, until all of
-// them are cut off. Others must be served before that. If a machine stalls until the time-outs of all
-// have passed, clients enter again.
+// meanwhile lets slow clients enter, and asks for numbers, each time over a new connection, until
+// all of them are cut off. Others must be served before that. If a machine stalls until the
+// time-outs of all have passed, clients enter again.
 func (s *service) meanwhile(enter func(crowd *sync.WaitGroup)) {
 	s.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

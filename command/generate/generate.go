@@ -110,8 +110,8 @@ type resumableError struct {
 func (e *resumableError) Error() string { return e.Err.Error() }
 func (e *resumableError) Unwrap() error { return e.Err }
 
-// generate generates the file. It returns after the file is complete and on disk, or with an error. If
-// the file can be continued later, the error is a [*resumableError]. The end of ctx stops it.
+// generate generates the file. It returns after the file is complete and on disk, or with an error.
+// If the file can be continued later, the error is a [*resumableError]. The end of ctx stops it.
 func generate(ctx context.Context, o job) (summary, error) {
 	sum := summary{BizType: o.BizType, Output: o.Output}
 	if err := o.complete(); err != nil {

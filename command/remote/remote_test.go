@@ -311,8 +311,8 @@ func TestFailsOver(t *testing.T) {
 	}
 }
 
-// A variable that no command reads is refused: else a mistyped SEQD_CLIENT_ADDR would lead to another
-// service.
+// A variable that no command reads is refused: else a mistyped SEQD_CLIENT_ADDR would lead to
+// another service.
 func TestUnknownVariable(t *testing.T) {
 	f := answering(t, answerJSON(200, `{"bizType":"order","id":"1"}`))
 	l := f.line(t)

@@ -196,8 +196,8 @@ func ask(c net.Conn, request string) (status int, err error) {
 }
 
 // heldMemory returns the bytes of the node's heap and stacks in use. That includes garbage that is
-// not collected yet, so it returns the smallest of several values. If that is too much, a busy machine
-// may have had no time to collect: heldMemory goes on until two collections have ended.
+// not collected yet, so it returns the smallest of several values. If that is too much, a busy
+// machine may have had no time to collect: heldMemory goes on until two collections have ended.
 func heldMemory(t *testing.T, n *node.Node) int64 {
 	var held, collected int64
 	await.True(t, "garbage is collected", func() bool {

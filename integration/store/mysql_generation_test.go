@@ -237,8 +237,8 @@ func TestMySQLLooksAtNewServer(t *testing.T) {
 	}
 }
 
-// If a failover loses nothing, the fence stays, and nobody is put on record: several servers may take
-// writes at once.
+// If a failover loses nothing, the fence stays, and nobody is put on record: several servers may
+// take writes at once.
 func TestMySQLLosslessIgnoresRecord(t *testing.T) {
 	longtest.Only(t)
 	primary, _ := startPair(t)

@@ -133,8 +133,8 @@ func TestPostgresFailoverLosesTheGap(t *testing.T) {
 	}
 }
 
-// With a synchronous standby and failover lossless nothing is skipped, and the fence stays: a ledger
-// continues on the new server.
+// With a synchronous standby and failover lossless nothing is skipped, and the fence stays: a
+// ledger continues on the new server.
 func TestPostgresLosslessFailover(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -164,8 +164,8 @@ func TestPostgresLosslessFailover(t *testing.T) {
 	must.Do(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}))
 }
 
-// What a failover lost before nodes were told that none loses anything is lost nevertheless: the next
-// range of a counter that nobody has used since begins a gap higher.
+// What a failover lost before nodes were told that none loses anything is lost nevertheless: the
+// next range of a counter that nobody has used since begins a gap higher.
 func TestPostgresLosslessAfterALoss(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

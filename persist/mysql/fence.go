@@ -23,8 +23,8 @@ import (
 // fenceOf returns an expression for the fence, in a statement that reads the row of seqd_schema.
 //
 // If a failover loses nothing, the fence is the one of [sqlstore.LosslessMark] and nobody is put on
-// record: the nodes of a cluster may all take writes at once. A store that is only looked at puts nobody
-// on record either. It has the fence that the server will have.
+// record: the nodes of a cluster may all take writes at once. A store that is only looked at puts
+// nobody on record either. It has the fence that the server will have.
 //
 // A server whose settings became unsafe has no fence. A new connection is refused by the name of the
 // setting.

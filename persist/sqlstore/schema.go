@@ -67,14 +67,14 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 	return err
 }
 
-// LosslessMark begins the fence in seqd_schema while nodes are told that no failover loses anything. For
-// them [Dialect.Fence] is then that fence without the mark, whatever server answers: it stands for the time
-// since when nothing is lost. Each counter and ledger has the fence under which it was written last, so
-// those are noticed that nobody has used since a failover of before.
+// LosslessMark begins the fence in seqd_schema while nodes are told that no failover loses
+// anything. For them [Dialect.Fence] is then that fence without the mark, whatever server answers:
+// it stands for the time since when nothing is lost. Each counter and ledger has the fence under
+// which it was written last, so those are noticed that nobody has used since a failover of before.
 const LosslessMark = "+"
 
-// mark lets the mark say what this node is told, if the server is the confirmed one: then no counter is
-// affected. Otherwise [Store.ConfirmFence] does. known is the fence in seqd_schema.
+// mark lets the mark say what this node is told, if the server is the confirmed one: then no
+// counter is affected. Otherwise [Store.ConfirmFence] does. known is the fence in seqd_schema.
 func (s *Store) mark(ctx context.Context, known, present string) (err error) {
 	switch {
 	case s.opts.ReadOnly:

@@ -11,8 +11,8 @@ import (
 // No caller asks the store under its lock, so a slow store delays no change. Nevertheless an older
 // reading never overwrites a newer one. A caller that reads the store, or writes to it, calls begin
 // before, and settle after that. If memory has moved for the same token in between, settle does
-// nothing, because nobody knows which of the two is newer. Then the caller reads the store again: what
-// it reads after memory has moved is not older than memory.
+// nothing, because nobody knows which of the two is newer. Then the caller reads the store again:
+// what it reads after memory has moved is not older than memory.
 type memory struct {
 	known atomic.Pointer[set]
 

@@ -143,8 +143,8 @@ func (l *loader) key(path string) (Key, bool) {
 	return l.keys[i], true
 }
 
-// environment applies the variables that begin with SEQD_. One that sets nothing is an error, and so
-// is one that would set something in upper case.
+// environment applies the variables that begin with SEQD_. One that sets nothing is an error, and
+// so is one that would set something in upper case.
 func (l *loader) environment(env []string) {
 	byName := make(map[string]Key, len(l.keys))
 	for _, k := range l.keys {

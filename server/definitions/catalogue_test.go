@@ -220,9 +220,9 @@ func TestForcedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A node whose section gives a biz type another shape than the one that was forced refuses it at once,
-// and not only when another node has put that on record: nobody would tell it that. Then it would issue
-// the same IDs as the others, if the numbers of one of them reset.
+// A node whose section gives a biz type another shape than the one that was forced refuses it at
+// once, and not only when another node has put that on record: nobody would tell it that. Then it
+// would issue the same IDs as the others, if the numbers of one of them reset.
 func TestForcedShapeThatANodeDoesNotMake(t *testing.T) {
 	const template = `{"plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]}`
 	store := newFaulty(true)

@@ -86,8 +86,8 @@ func (c claim) Check(ctx context.Context) (fresh bool, err error) {
 	return fresh, err
 }
 
-// unlike returns why this node must not issue in the shape on record: another one was forced upon the
-// definition, and whichever node makes that puts it on record. This node would go on beside it.
+// unlike returns why this node must not issue in the shape on record: another one was forced upon
+// the definition, and whichever node makes that puts it on record. This node would go on beside it.
 func (c claim) unlike() error {
 	c.Remember("")
 	return &seqd.Error{

@@ -11,11 +11,11 @@ import (
 )
 
 // A change reaches a biz type that is held because its document is read again after each
-// announcement. One that is not held needs no announcement: a fetch reads what the store
-// says. A document can also be written just after a fetch has read it. If its announcement is
-// followed after the fetch, the biz type is held by then: both need the turn of the name. If it was
-// followed before, the next poll reads the document again, because it came less than [feed.WatchFor]
-// ago. If this process has missed announcements, [Catalogue.reload] lets the fetch read again.
+// announcement. One that is not held needs no announcement: a fetch reads what the store says. A
+// document can also be written just after a fetch has read it. If its announcement is followed
+// after the fetch, the biz type is held by then: both need the turn of the name. If it was followed
+// before, the next poll reads the document again, because it came less than [feed.WatchFor] ago. If
+// this process has missed announcements, [Catalogue.reload] lets the fetch read again.
 
 var _ issuer.Source = (*Catalogue)(nil)
 

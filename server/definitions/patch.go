@@ -75,8 +75,8 @@ func merged(to, with any) any {
 	return result
 }
 
-// removesNothing returns the keys that a patch removes from a definition which does not have them: a
-// mistyped one is not what was meant. Both are JSON objects.
+// removesNothing returns the keys that a patch removes from a definition which does not have them:
+// a mistyped one is not what was meant. Both are JSON objects.
 func removesNothing(text, patch []byte) (keys []string) {
 	var fields, removes map[string]json.RawMessage
 	_, _ = json.Unmarshal(text, &fields), json.Unmarshal(patch, &removes)

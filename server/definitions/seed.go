@@ -74,7 +74,8 @@ func (s *seeder) load(ctx context.Context) (map[string]persist.Document, error) 
 
 // seedAll seeds definitions. It returns those that are in the store now, and why others are not.
 // They are written in parts, and a part is announced only when the previous one is written: so a
-// node that has missed announcements misses no definition. Other nodes find them at their next poll.
+// node that has missed announcements misses no definition. Other nodes find them at their next
+// poll.
 func (s *seeder) seedAll(ctx context.Context, names []string) (map[string]persist.Document, error) {
 	all := make(map[string]persist.Document)
 	for part := range slices.Chunk(names, mostSeeded) {

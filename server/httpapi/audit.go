@@ -137,8 +137,8 @@ func cut(text string, most int) string {
 var shownParams = []string{"count", "key", "ttl", "period", "after", "limit", "from", "to", "dryRun", "force"}
 
 // shownQuery returns a query as it is logged: the known parameters that have plausible values, as
-// handlers read them, whatever was escaped. Nothing is shown after a token: Tinyid's client does not
-// escape its token, so what looks like another parameter may be a part of it.
+// handlers read them, whatever was escaped. Nothing is shown after a token: Tinyid's client does
+// not escape its token, so what looks like another parameter may be a part of it.
 func shownQuery(query string) string {
 	var shown []string
 	p := params{rest: query}

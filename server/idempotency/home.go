@@ -191,8 +191,8 @@ func (h *Home) Look(ctx context.Context) {
 }
 
 // compare compares the home of this node with the one that the store names. A new revision of the
-// document shows that a node uses the named home: such a node writes the document at each look, unless
-// another one has written it since.
+// document shows that a node uses the named home: such a node writes the document at each look,
+// unless another one has written it since.
 func (h *Home) compare(ctx context.Context) (cause, err error) {
 	doc, err := h.documents.Read(ctx, homeKind, homeKey)
 	missing := errors.Is(err, persist.ErrNotFound)

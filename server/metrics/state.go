@@ -159,8 +159,8 @@ func (l *look) beside(label, plugin string, v seqd.Measurement) {
 	}
 }
 
-// labelOf returns the label of a registry or a handler. As many have their own as biz types may have,
-// but at least one.
+// labelOf returns the label of a registry or a handler. As many have their own as biz types may
+// have, but at least one.
 func (l *look) labelOf(known map[string]bool, name string) string {
 	name = strings.ToValidUTF8(name, "?")
 	if !known[name] {

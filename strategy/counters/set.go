@@ -85,7 +85,8 @@ type Set[C any] struct {
 
 // parallel is how many counters are opened and closed at once. The store merges what comes
 // together, so more of them need fewer syncs. A counter that is opened waits for its turn, and
-// keeps the turn until the counter that makes room is closed. So at most parallel closes are pending.
+// keeps the turn until the counter that makes room is closed. So at most parallel closes are
+// pending.
 const parallel = 256
 
 // NewSet returns a set without counters.

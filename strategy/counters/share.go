@@ -113,8 +113,8 @@ func (p *Places) countNew(by string) (Place, error) {
 	return Place{by, today}, nil
 }
 
-// uncountNew takes back what countNew noted, because the key was not created. If that was on another
-// day, it does not matter any more.
+// uncountNew takes back what countNew noted, because the key was not created. If that was on
+// another day, it does not matter any more.
 func (p *Places) uncountNew(place Place) {
 	if p.c.MostNew == 0 {
 		return

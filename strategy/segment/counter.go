@@ -7,11 +7,13 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// Counter issues the numbers of one counter. A [source] gives them in ordinals, and Counter converts
-// these to numbers for callers, metrics and knowledge (ordinals.go). It is safe for concurrent use.
+// Counter issues the numbers of one counter. A [source] gives them in ordinals, and Counter
+// converts these to numbers for callers, metrics and knowledge (ordinals.go). It is safe for
+// concurrent use.
 //
 // A Counter can be closed while nobody uses it and made anew later, as at a clean stop and a start:
-// Close gives back what is left, and what the process knows beyond the store is learnt (knowledge.go).
+// Close gives back what is left, and what the process knows beyond the store is learnt
+// (knowledge.go).
 type Counter struct {
 	ranges
 	// cursor is the counter's cursor in Redis, whether it counts or not; nil if there can be none.

@@ -8,8 +8,8 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// A Generate that fails skips what it had taken. GenerateSome leaves it to the caller, who shares it
-// out. GenerateConsecutive looks for one run in what GenerateSome takes.
+// A Generate that fails skips what it had taken. GenerateSome leaves it to the caller, who shares
+// it out. GenerateConsecutive looks for one run in what GenerateSome takes.
 
 // takesSome is a [Counter] or a [family].
 type takesSome interface {
@@ -47,8 +47,8 @@ const mostAttempts = 9
 
 // generateConsecutive implements GenerateConsecutive. Ranges of other nodes may lie between the
 // numbers of one take. Then it takes again, for twice as many numbers each time. A take that is
-// larger than all that is in hand brings one range for what is missing, so it ends with one run even
-// if the step is 1. All takes are ordinary ones, so numbers are in order.
+// larger than all that is in hand brings one range for what is missing, so it ends with one run
+// even if the step is 1. All takes are ordinary ones, so numbers are in order.
 func generateConsecutive(ctx context.Context, n int, seq *seqd.Sequence, s takesSome) error {
 	if err := checkCount(n); err != nil {
 		return err

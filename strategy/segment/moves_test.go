@@ -177,8 +177,8 @@ func TestFollowingCallersWait(t *testing.T) {
 	})
 }
 
-// A caller who has got some of its numbers when the node moves to the other sequencer gets the others
-// from there.
+// A caller who has got some of its numbers when the node moves to the other sequencer gets the
+// others from there.
 func TestFollowingCallersKeepWhatTheyHave(t *testing.T) {
 	for k := range ranged {
 		t.Run(fmt.Sprint("kind ", k), func(t *testing.T) {

@@ -12,16 +12,16 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// With an increment above 1 only some numbers are issued. Ordinal j is the j-th of them. The sources
-// of a counter know only ordinals: 1, 2, 3 and so on. Everything outside a source holds numbers, and
-// three types convert: [ordinalStore] for the store, [ordinalCursor] for the cursor in Redis, and
-// [Counter] for callers, metrics and knowledge.
+// With an increment above 1 only some numbers are issued. Ordinal j is the j-th of them. The
+// sources of a counter know only ordinals: 1, 2, 3 and so on. Everything outside a source holds
+// numbers, and three types convert: [ordinalStore] for the store, [ordinalCursor] for the cursor in
+// Redis, and [Counter] for callers, metrics and knowledge.
 //
 // So a counter can be raised, read and compared with others without knowing its increment, and even
 // if the increment is changed by force, no number leaves the store twice.
 //
-// n ordinals are allocated as n·increment numbers next to each other: wherever they begin, exactly n
-// of them are issued. Only the last ordinals have fewer numbers, if there are no more up to
+// n ordinals are allocated as n·increment numbers next to each other: wherever they begin, exactly
+// n of them are issued. Only the last ordinals have fewer numbers, if there are no more up to
 // MaxNumber. With increment 1 ordinals are numbers, and nothing is converted.
 
 // ordinals converts between ordinals and numbers.
@@ -175,8 +175,8 @@ func (a *allocated) shrink(last int64) {
 	a.latest.Last = last
 }
 
-// find returns the numbers of ordinals that were allocated together. If that was long ago, it returns
-// only the numbers from the first to the last ordinal.
+// find returns the numbers of ordinals that were allocated together. If that was long ago, it
+// returns only the numbers from the first to the last ordinal.
 func (a *allocated) find(p ordinals, of persist.Range) persist.Range {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,8 +193,8 @@ func (s ordinalStore) Counters() persist.Counters {
 	return ordinalCounters{s.Store.Counters(), s.ordinals, s.allocated}
 }
 
-// ordinalCounters are counters in ordinals. The step of a counter is in ordinals in the store too: it
-// is how many numbers are issued of a range.
+// ordinalCounters are counters in ordinals. The step of a counter is in ordinals in the store too:
+// it is how many numbers are issued of a range.
 type ordinalCounters struct {
 	persist.Counters
 	ordinals  ordinals
@@ -256,8 +256,8 @@ func (c ordinalCounters) Allocate(ctx context.Context, req persist.Request) (per
 	return in, nil
 }
 
-// allocateEnd allocates all ordinals that are left, if that is how many are asked for. They have all
-// numbers up to MaxNumber. none is returned otherwise, and if the counter moves meanwhile.
+// allocateEnd allocates all ordinals that are left, if that is how many are asked for. They have
+// all numbers up to MaxNumber. none is returned otherwise, and if the counter moves meanwhile.
 func (c ordinalCounters) allocateEnd(ctx context.Context, req persist.Request, none error) (persist.Range, error) {
 	counter, err := c.Counters.Read(ctx, req.BizTag)
 	if err != nil {
@@ -326,8 +326,8 @@ func (o *origin) cursor(of sharedCursor) sharedCursor {
 	return of
 }
 
-// ordinalCursor is a cursor in ordinals. The hash in Redis holds the numbers that were allocated, so
-// none is above the store's maximum, and other increments can take them. Takes and ranges are
+// ordinalCursor is a cursor in ordinals. The hash in Redis holds the numbers that were allocated,
+// so none is above the store's maximum, and other increments can take them. Takes and ranges are
 // multiples of the increment, so a take of n ordinals brings exactly n.
 type ordinalCursor struct {
 	sharedCursor

@@ -24,8 +24,8 @@ const fetchDeadline = cursor.FetchDeadline
 // It is safe for concurrent use.
 type ranges struct {
 	origin
-	// redisSource is the source if that is a cursor in Redis, else nil. ranges tells it whether the store
-	// gives ranges, and asks it for the highest number that the process issued from the cursor.
+	// redisSource is the source if that is a cursor in Redis, else nil. ranges tells it whether the
+	// store gives ranges, and asks it for the highest number that the process issued from the cursor.
 	redisSource atomic.Pointer[shared]
 
 	noteMu  lockorder.Inner // guards what follows

@@ -15,25 +15,25 @@
 // With an increment above 1, sources count in ordinals (ordinals.go).
 //
 // A family holds many counters (family.go): one for each day, month or year (periodic.go,
-// reopen.go), for each key (keyed.go), or for each key and period. firstrange.go creates the counter
-// of a new key and takes its first range. Past periods are removed by package counters.
+// reopen.go), for each key (keyed.go), or for each key and period. firstrange.go creates the
+// counter of a new key and takes its first range. Past periods are removed by package counters.
 //
 // The function build chooses between a family and a single counter. The function count chooses the
 // source.
 //
-// Ranges are allocated in ranges.go, the first one of a key in firstrange.go, one that a caller issues
-// from later in handout.go, and one for a take from the store in stored.go. settings.go has the step
-// rule. Numbers are unique because the store gives each range away once (invariant U1), and each range
-// goes to one target (U2).
+// Ranges are allocated in ranges.go, the first one of a key in firstrange.go, one that a caller
+// issues from later in handout.go, and one for a take from the store in stored.go. settings.go has
+// the step rule. Numbers are unique because the store gives each range away once (invariant U1),
+// and each range goes to one target (U2).
 //
 // # Locks
 //
 // Locks have two ranks. The outer locks are sharing.mu, which guards a machine, and moves.mu. A
 // goroutine locks an outer lock only while it holds no lock. All other locks are inner. A goroutine
 // locks nothing while it holds an inner lock. While a goroutine holds a lock it does not wait, and
-// does not call an observer, the store or Redis. A function that holds the lock of a machine returns
-// such a call as a function, and its caller calls that after unlocking. Package lockorder asserts the
-// order.
+// does not call an observer, the store or Redis. A function that holds the lock of a machine
+// returns such a call as a function, and its caller calls that after unlocking. Package lockorder
+// asserts the order.
 package segment
 
 import (

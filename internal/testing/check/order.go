@@ -80,8 +80,8 @@ func (h *evidence) checkPerProcess(r *Report, all []*issue) {
 }
 
 // checkPerNode requires the same of all processes of a node together, if the ordering is per-node
-// (PROMISES "increasing on each node"). Unused numbers of a process are returned to the store only if
-// nothing above them has been allocated.
+// (PROMISES "increasing on each node"). Unused numbers of a process are returned to the store only
+// if nothing above them has been allocated.
 func (h *evidence) checkPerNode(r *Report, all []*issue) {
 	parts := make(map[string][]*issue)
 	for _, i := range all {

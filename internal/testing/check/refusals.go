@@ -19,7 +19,8 @@ var administered = map[string]bool{"disabled": true, "unknown_biz_type": true}
 
 // checkRefusals requires that each error answer has a code of the closed set with its status
 // (docs/API.md "Errors"), that none is a defect of the service, and that only biz types that an
-// administrator changed are disabled or unknown. IDs that are rejected as invalid are left to checkParse.
+// administrator changed are disabled or unknown. IDs that are rejected as invalid are left to
+// checkParse.
 func (h *evidence) checkRefusals(r *Report) {
 	changed := make(map[*bizType]bool)
 	for i := range h.admins {

@@ -306,8 +306,8 @@ func (w *World) returns(node, counter string, mend func()) {
 	time.Sleep(450 * time.Millisecond)
 }
 
-// wantRange lets a node take so many numbers for order that it allocates another range for the cursor. It
-// ends when that range is about to come.
+// wantRange lets a node take so many numbers for order that it allocates another range for the
+// cursor. It ends when that range is about to come.
 func (w *World) wantRange(node string) {
 	w.issue(node, "order", 1)
 	time.Sleep(time.Second) // there are three ranges, up to 300
