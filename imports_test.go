@@ -132,8 +132,8 @@ var rules = map[string]rule{
 
 	// Plugins and rejection handlers. They do not depend on strategies, nor on each other.
 	"plugin": {
-		may: ". internal/registry strategy",
-		why: "the registry of plugins names none of them; plugins and strategies are built from the same",
+		may: ". internal/registry persist",
+		why: "the registry of plugins names none of them",
 	},
 	"plugin/format": {
 		may: ". plugin",

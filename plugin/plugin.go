@@ -9,15 +9,46 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/registry"
-	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/persist"
 )
 
 // Env is what a plugin is built from.
-type Env = strategy.Env
+type Env struct {
+	// Store is where a plugin may keep data. It is open, but it may not be reachable yet.
+	Store persist.Store
+	// Now is the clock.
+	Now func() time.Time
+	// Log is for operators.
+	Log *slog.Logger
+	// Observer receives rare events.
+	Observer seqd.Observer
+	// OnRecord returns known of [Factory.ShapeLike]. It asks the store, until ctx ends. While the biz
+	// type issues, the shape is on record, and the answer stays the same. It is nil in programs that
+	// do not know it, for which Shape says what the plugin does.
+	OnRecord func(ctx context.Context) (known string, err error)
+	// Redis is nil if the configuration names no server. Otherwise it is a client that sends each
+	// command once, without retries, and with a timeout even if no server can be reached. It is
+	// safe for concurrent use. A plugin must not close it.
+	Redis redis.UniversalClient
+	// RedisPrefix starts every key in Redis.
+	RedisPrefix string
+	// RedisAway returns since when and why Redis could not be used when it was last checked, about
+	// once per second. The error is nil if it could. It does no I/O. It is nil if Redis is nil.
+	RedisAway func() (since time.Time, cause error)
+	// Addr is the address that the node listens on, host:port with the port as a number.
+	Addr string
+	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
+	// must contain it.
+	Cluster string
+}
 
 // Factory makes plugins of one kind.
 type Factory struct {

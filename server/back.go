@@ -196,7 +196,7 @@ func (b *back) openTokens(ctx context.Context) error {
 func (b *back) openIssuer(ctx context.Context) error {
 	env := b.env()
 	b.handlers = rejection.New(rejection.Options{
-		Env: env, CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
+		Env: definitions.PluginEnv(env), CloseTimeout: b.base.cfg.Server.StopTimeout, Log: b.base.log,
 	})
 	b.base.cleanups.add("issuing", b.base.cfg.Server.StopTimeout, b.closeIssuing)
 	opts := definitions.Options{Config: b.base.cfg, Env: env, Clock: b.common.Now, Handlers: b.handlers, Feed: b.feed, Others: b.others, Present: b.present}

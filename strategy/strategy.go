@@ -18,10 +18,10 @@ import (
 	"github.com/seqd/seqd/persist/storeclock"
 )
 
-// Env is what a strategy or a plugin is built from.
+// Env is what a strategy is built from.
 type Env struct {
-	// Store is where numbers come from, and where a plugin may keep data. It is open, but it may not
-	// be reachable yet.
+	// Store is where ranges come from. It is open. If the biz type started without the store, it
+	// may not be reachable yet.
 	Store persist.Store
 	// Now is the clock.
 	Now func() time.Time
@@ -31,7 +31,7 @@ type Env struct {
 	Observer seqd.Observer
 	// Redis is nil if the configuration names no server. Otherwise it is a client that sends each
 	// command once, without retries, and with a timeout even if no server can be reached. It is
-	// safe for concurrent use. Nobody closes it.
+	// safe for concurrent use. A strategy must not close it.
 	Redis redis.UniversalClient
 	// RedisBatch sends calls of different counters together, with Redis. All strategies of a
 	// process share it. If it is nil, each call has a round trip of its own.
@@ -46,13 +46,6 @@ type Env struct {
 	// Cluster is the ID of the cluster in the store: 32 hexadecimal digits. Keys or values in Redis
 	// must contain it.
 	Cluster string
-	// OnRecord is for a plugin, and returns known of its factory's ShapeLike. It asks the store, until
-	// ctx ends. While the biz type issues, the shape is on record, and the answer stays the same. It
-	// is nil in programs that do not know it, for which Shape says what the plugin does.
-	OnRecord func(ctx context.Context) (known string, err error)
-
-	// What follows is for strategies.
-
 	// Clock is the clock of the store. If it is nil, a strategy that needs it makes its own.
 	Clock *storeclock.Clock
 	// Attendance says since when nodes have watched that clock without a break. If it is nil, they

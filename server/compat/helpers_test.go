@@ -153,7 +153,7 @@ func (n *node) open(cfg *config.Config, store persist.Store, log *slog.Logger) {
 		Store: store, Now: time.Now, Log: log, Observer: seqd.NopObserver{}, RedisPrefix: "x:", Addr: strings.TrimPrefix(n.url, "http://"),
 		Cluster: strings.Repeat("f", 32),
 	}
-	handlers := rejection.New(rejection.Options{Env: env, CloseTimeout: time.Second, Log: log})
+	handlers := rejection.New(rejection.Options{Env: definitions.PluginEnv(env), CloseTimeout: time.Second, Log: log})
 	catalogue := definitions.New(definitions.Options{Config: cfg, Env: env, Handlers: handlers, Feed: changes})
 	var err error
 	n.issuer, err = catalogue.Open(ctx, issuer.Options{Log: log})

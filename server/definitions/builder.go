@@ -186,7 +186,7 @@ func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding, force
 	if err != nil {
 		return seqd.BoundPlugin{}, err
 	}
-	env := b.env
+	env := PluginEnv(b.env)
 	env.OnRecord = func(ctx context.Context) (string, error) {
 		known, err := forced, error(nil)
 		if known == "" {
@@ -202,6 +202,14 @@ func (b *builder) plugin(bizType seqd.BizType, binding seqd.PluginBinding, force
 		Name: binding.Name, Order: binding.Order, Plugin: made, Quick: factory.Quick, Rewrites: factory.Shape != nil,
 		Ranges: factory.Ranges && factory.Shape == nil,
 	}, nil
+}
+
+// PluginEnv returns what plugins and rejection handlers are built from.
+func PluginEnv(e strategy.Env) plugin.Env {
+	return plugin.Env{
+		Store: e.Store, Now: e.Now, Log: e.Log, Observer: e.Observer,
+		Redis: e.Redis, RedisPrefix: e.RedisPrefix, RedisAway: e.RedisAway, Addr: e.Addr, Cluster: e.Cluster,
+	}
 }
 
 func disabled(name string) *seqd.Error {

@@ -117,7 +117,7 @@ func newNodeOf(t testing.TB, store persist.Store, cfg *config.Config, change ...
 		Store: store, Now: time.Now, Log: log, Observer: seqd.NopObserver{}, RedisPrefix: cfg.Redis.KeyPrefix,
 		Addr: "127.0.0.1:1", Cluster: strings.Repeat("f", 32),
 	}
-	handlers := rejection.New(rejection.Options{Env: env, CloseTimeout: cfg.Server.StopTimeout, Log: log})
+	handlers := rejection.New(rejection.Options{Env: PluginEnv(env), CloseTimeout: cfg.Server.StopTimeout, Log: log})
 	opts := Options{Config: cfg, Env: env, Handlers: handlers, Feed: n.feed, Others: func(context.Context) ([]admin.Node, error) {
 		if others := n.others.Load(); others != nil {
 			return *others, nil

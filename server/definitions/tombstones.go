@@ -107,7 +107,7 @@ func (c *Catalogue) purge(ctx context.Context, name string) (next time.Duration)
 		}
 		every := min(kept/10, mostPurge)
 		gone := func(other string) bool { return c.keepsNoLonger(ctx, other, binding.Name, kept) }
-		err = factory.Purge(ctx, c.builder.env, name, binding, gone)
+		err = factory.Purge(ctx, PluginEnv(c.builder.env), name, binding, gone)
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("what a plugin keeps of a deleted biz type cannot be removed; trying again", "bizType", name, "plugin", binding.Name, "error", err)
 		}
