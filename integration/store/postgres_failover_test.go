@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/postgres"
+	"github.com/seqd/seqd/persist/sqlstore"
 )
 
 // synchronous gives a server a synchronous standby, and lets the user of the store see it.
@@ -187,6 +190,33 @@ func TestPostgresLosslessAfterALoss(t *testing.T) {
 	goesOnAtOnce(t, open(third, true))
 	if fence := fencedBy(t, open(third, false)); !fence.FailedOver() {
 		t.Errorf("told that failovers lose something, it is %+v", fence)
+	}
+}
+
+// Nodes that begin at the same time on a new database are told once that failovers lose nothing, and
+// can create counters.
+func TestPostgresLosslessAtOnce(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	synchronous(t, server)
+	o := postgres.Options{URL: server.URL(), Options: sqlOptions()}
+	o.Lossless, o.Timeout = true, patient
+	var nodes sync.WaitGroup
+	for i := range 3 {
+		nodes.Go(func() {
+			s, err := postgres.Open(t.Context(), o)
+			if must.Report(t, err); err != nil {
+				return
+			}
+			defer func() { _ = s.Close() }()
+			must.Report(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: fmt.Sprint("order", i), Step: 10}))
+		})
+	}
+	nodes.Wait()
+	fence, present := "", ""
+	must.Do(t, server.Connect().QueryRow(t.Context(), "SELECT fence, origin FROM seqd_schema").Scan(&fence, &present))
+	if fence != sqlstore.LosslessMark+present {
+		t.Errorf("the fence is %s, of %s", fence, present)
 	}
 }
 

@@ -30,9 +30,11 @@ type home struct {
 }
 
 // homeQuery returns the schemas of the search_path that exist and that the user may use, and whether
-// each has the tables.
-const homeQuery = `SELECT s, CASE WHEN to_regclass(quote_ident(s) || '.seqd_schema') IS NULL THEN 0 ELSE 1 END::bigint
-	FROM unnest(current_schemas(false)::text[]) WITH ORDINALITY AS u (s, n) WHERE s !~ '^pg_' ORDER BY n`
+// each has the tables. It reads the catalog itself: to_regclass goes by what the session knew of a
+// name before, so a session that waited while another created the tables would not find them.
+const homeQuery = `SELECT u.s, CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname::text = u.s AND c.relname::text = 'seqd_schema') THEN 1 ELSE 0 END::bigint
+	FROM unnest(current_schemas(false)::text[]) WITH ORDINALITY AS u (s, n) WHERE u.s !~ '^pg_' ORDER BY u.n`
 
 // findHome looks for the schema with the tables, and reports whether there is one. Two of them are
 // refused: nodes that run may use the one that does not come first.

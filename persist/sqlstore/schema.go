@@ -62,7 +62,8 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 		_, err = c.Exec(ctx, "upgrade schema", l.dialect.Steps[version])
 	}
 	if err == nil && made && l.opts.Lossless { // the next answer may come from another server
-		_, err = c.Exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = CONCAT('"+LosslessMark+"', fence)")
+		_, err = c.Exec(ctx, "begin lossless",
+			"UPDATE seqd_schema SET fence = CONCAT('"+LosslessMark+"', fence) WHERE LEFT(fence, 1) <> '"+LosslessMark+"'")
 	}
 	return err
 }
