@@ -173,8 +173,9 @@ func (s *settings) restored(env *clitool.Env) *cobra.Command {
 		Long: `After restoring a backup of the store, or of the Redis that holds machine IDs: make every new lease
 of a machine ID begin above all that may have been granted. Current leases stay.
 
-Run it also while all nodes are stopped and another Redis shall hold machine IDs: from then on that
-one counts, and nodes with the former one get none.
+Run it also to move machine IDs to another Redis, or from the store to Redis or back: from then on
+that place counts, and nodes with the former one get none. Before that, stop every node that uses
+the former Redis.
 
 With --shut-tokens it also disables the tokens of the store, because some are valid again that were
 deleted, disabled or limited after the backup. Enable those that are right with a token of the

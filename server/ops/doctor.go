@@ -49,14 +49,14 @@ func Doctor(ctx context.Context, cfg *config.Config, log io.Reader) []doctor.Sec
 
 // elsewhere returns for what a store names another Redis than that of a client.
 func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, client redis.UniversalClient) (found []doctor.Finding, err error) {
-	const key, change = "redis.addrs", "compare redis.addrs, redis.db and redis.keyPrefix of all nodes"
+	const key, change = "redis.addrs", "compare redis.addrs, redis.db, redis.keyPrefix and snowflake.registry of all nodes"
 	cause, err := idempotency.Elsewhere(ctx, store.Documents(), client, cfg.Redis.KeyPrefix)
 	if cause != nil {
 		found = append(found, doctor.Finding{Level: doctor.Warn, Subject: key, Change: change,
 			Found: "requests with an Idempotency-Key are refused until no other node has been seen for 20 s: " + cause.Error()})
 	}
 	cluster, failed := persist.ReadCluster(ctx, store.Documents())
-	list, undefined := allDefined(ctx, cfg, store)
+	list, deleted, undefined := allDefined(ctx, cfg, store)
 	if err = errors.Join(err, undefined); err != nil || failed != nil {
 		return found, err // an unknown cluster is said elsewhere
 	}
@@ -64,7 +64,7 @@ func elsewhere(ctx context.Context, cfg *config.Config, store persist.Store, cli
 		Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{},
 		Store: store, Cluster: cluster.ID, Redis: client, RedisPrefix: cfg.Redis.KeyPrefix, Addr: cfg.Server.Addr,
 	}
-	for _, b := range list {
+	for _, b := range list[deleted:] {
 		factory, err := strategy.Lookup(b.Strategy)
 		if err != nil || factory.Elsewhere == nil {
 			continue

@@ -70,3 +70,18 @@ func TestDoctorKnowsTheOtherRedis(t *testing.T) {
 		}
 	}
 }
+
+// What biz types share, such as the registry of machine IDs, is not that of a deleted one in the end.
+func TestDeletedBizTypesComeFirst(t *testing.T) {
+	cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]\n"), config.Sources{}))(t)
+	store := memory.New(time.Now)
+	for name, body := range map[string]string{
+		"a": `{"definition":{"name":"a"},"enabled":true}`, "b": `{"definition":{"name":"b"},"enabled":true,"deleted":true}`, "c": `{"definition":{"name":"c"}}`,
+	} {
+		must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: "definition", Key: name, Revision: 1, Body: body}))
+	}
+	list, deleted, err := allDefined(t.Context(), cfg, store)
+	if err != nil || deleted != 1 || len(list) != 4 || list[0].Name != "b" || list[1].Name != "a" || list[3].Name != "order" {
+		t.Errorf("%+v, %d, %v", list, deleted, err)
+	}
+}

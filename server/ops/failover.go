@@ -146,7 +146,7 @@ func (f failover) tell(ctx context.Context) error {
 // missing returns the biz types that have no counter, and whether one is keyed. known are the
 // counters that are there, keys how many of keys each biz type has.
 func (f failover) missing(ctx context.Context, known map[string]bool, keys map[string]int) (missing *names, keyed bool, err error) {
-	list, err := allDefined(ctx, f.cfg, f.store)
+	list, _, err := allDefined(ctx, f.cfg, f.store)
 	if err != nil {
 		return nil, false, err
 	}

@@ -161,7 +161,7 @@ func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 
 // everyJob returns a job for each counter of the store, which raises it by nothing.
 func (f *repair) everyJob(ctx context.Context) (jobs []job, err error) {
-	list, err := allDefined(ctx, f.cfg, f.store)
+	list, _, err := allDefined(ctx, f.cfg, f.store)
 	for _, b := range list {
 		if _, counts := counterOf(b, time.Now()); !counts {
 			continue

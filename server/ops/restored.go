@@ -41,7 +41,7 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		}
 		defer func() { _ = env.Redis.Close() }()
 	}
-	list, err := allDefined(ctx, cfg, env.Store)
+	list, _, err := allDefined(ctx, cfg, env.Store)
 	if err != nil {
 		return err
 	}
@@ -80,17 +80,24 @@ func ShutTokens(ctx context.Context, cfg *config.Config) (names []string, err er
 }
 
 // allDefined returns every biz type as the nodes have it, also those that were disabled or deleted.
-func allDefined(ctx context.Context, cfg *config.Config, store persist.Store) (list []seqd.BizType, err error) {
+// The deleted ones come first, so that the others have the last word on what they share.
+func allDefined(ctx context.Context, cfg *config.Config, store persist.Store) (list []seqd.BizType, deleted int, err error) {
+	var gone []seqd.BizType
 	seen := make(map[string]bool)
 	if cfg.BizTypesFrom == config.FromStore {
 		for d, err := range definitions.All(ctx, cfg, store.Documents()) {
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			if d.Err != nil {
-				return nil, d.Err
+				return nil, 0, d.Err
 			}
-			list, seen[d.Name] = append(list, d.BizType), true
+			seen[d.Name] = true
+			if d.Deleted {
+				gone = append(gone, d.BizType)
+			} else {
+				list = append(list, d.BizType)
+			}
 		}
 	}
 	for _, b := range cfg.BizTypes {
@@ -98,5 +105,5 @@ func allDefined(ctx context.Context, cfg *config.Config, store persist.Store) (l
 			list = append(list, b)
 		}
 	}
-	return list, nil
+	return append(gone, list...), len(gone), nil
 }

@@ -81,7 +81,7 @@ func TestPendingLease(t *testing.T) {
 	for _, stops := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &failing{registry: newRegistry(true), how: unanswered}
-			r.fails.Store(5) // two looks, the bootstrap part, a look, the lease
+			r.fails.Store(6) // two looks, the bootstrap part, a look, another one once the registry is named, the lease
 			s := instanceWith(t, r, time.Now, "1", nil)
 			closes(t, s)
 			must.Code(t, s.Init(t.Context(), true), seqd.CodeStoreUnavailable)

@@ -16,8 +16,8 @@ import (
 	"github.com/seqd/seqd/strategy/snowflake/redisslots"
 )
 
-// Two servers of Redis are two registries, and each grants every machine ID. So the store names the
-// one that counts: docs/adr/0065-the-store-names-the-redis.md.
+// Two servers of Redis are two registries, and so are the store and a Redis: each grants every
+// machine ID. So the store names the one that counts: docs/adr/0065-the-store-names-the-redis.md.
 
 // namingKind is the kind of the documents that name registries. Their keys are the names of the
 // registries, which are those of layouts.
@@ -34,9 +34,13 @@ const unusedFor = 10 * time.Second
 const namingPatience = time.Second
 
 // errUnnamed means that the store names another registry, so other nodes may hold every machine ID.
-var errUnnamed = errors.New("this Redis does not hold the registry of machine IDs of this cluster, or has lost it: give all nodes the same " +
-	"redis.addrs, redis.db and redis.keyPrefix. If this is the right Redis, as after a move, or after it lost everything while no node was running, " +
-	"stop every node that uses another one, and run seqd restored")
+var errUnnamed = errors.New("this is not the registry of machine IDs of this cluster, or it was lost: give all biz types with this layout the same " +
+	"snowflake.registry, and all nodes the same redis.addrs, redis.db and redis.keyPrefix. If this is the right one, as after a move, or after Redis lost " +
+	"everything while no node was running, stop every node that uses another one, and run seqd restored")
+
+// inStore is the place of a registry in the store. The store has only one for a layout, so it is
+// the named one whatever the store has lost.
+const inStore = "the store"
 
 // named is the body of a document.
 type named struct {
@@ -51,8 +55,7 @@ type named struct {
 	Unused bool `json:"unused,omitempty"`
 }
 
-// naming compares a registry with the one that the store names. A nil naming accepts any: a registry
-// in the store needs no name.
+// naming compares a registry with the one that the store names.
 type naming struct {
 	documents persist.Documents
 	slots     persist.SlotStore
@@ -67,12 +70,12 @@ type naming struct {
 	used *atomic.Pointer[string]
 }
 
-// newNaming returns the naming of a registry, nil if it is in the store.
+// newNaming returns the naming of a registry.
 func newNaming(env strategy.Env, settings *Settings, registry string, slots persist.SlotStore) *naming {
-	if settings.Registry == registryStore {
-		return nil
+	place := inStore
+	if settings.Registry == registryRedis {
+		place = redisslots.Place(env.Redis, env.RedisPrefix)
 	}
-	place := redisslots.Place(env.Redis, env.RedisPrefix)
 	return &naming{
 		documents: env.Store.Documents(), slots: slots, registry: registry, place: place, now: env.Now,
 		used: left[atomic.Pointer[string]](env, registry+" "+place),
@@ -109,7 +112,9 @@ func (n *naming) hasUsed(incarnation string) bool {
 // bootstrap part must get, "" if it has that, and errUnnamed if the store names another registry. If
 // settled is false, settle has changed what the store names, and the registry must be read again.
 //
-// A registry that is new or was put back is the named one in two cases: if it has the source and
+// A registry in the store is the named one if the store names its own, or none.
+//
+// A registry in Redis that is new or was put back is the named one in two cases: if it has the source and
 // the place under which that was named; or if this process has used that one, by the same client.
 // Then it gets a new incarnation, which the store names before Redis has it. So no two servers ever
 // have the same. If Redis fails in between, and loses that, the name is unused, and any node may
@@ -119,7 +124,7 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	if t.Set != nil {
 		has = t.Set.Incarnation
 	}
-	if n == nil || has != "" && has == n.last() || sabotage.Off(sabotage.RegistryNamed) {
+	if has != "" && has == n.last() || has == "" && n.place == inStore || sabotage.Off(sabotage.RegistryNamed) {
 		return "", true, nil
 	}
 	doc, is, err := n.read(ctx)
@@ -127,15 +132,17 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 		return "", false, err
 	}
 	next := named{Incarnation: has, Source: t.Source, Place: n.place}
+	free := is.Unused && n.now().UnixMilli()-doc.Timestamp > unusedFor.Milliseconds()
 	switch {
 	case is.Incarnation == has && has != "":
 		if !is.Unused {
 			n.learn(has)
 			return "", true, nil
 		}
+	case n.place == inStore && (free || is.Place == inStore):
 	case is.Source == t.Source && is.Place == n.place:
 		return is.Incarnation, true, nil
-	case is.Unused && n.now().UnixMilli()-doc.Timestamp > unusedFor.Milliseconds():
+	case free:
 		if err := n.first(ctx); err != nil {
 			return "", false, err
 		}
@@ -154,6 +161,9 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 
 // unnamed returns an errUnnamed that says where the named registry is.
 func unnamed(is named) error {
+	if is.Place == inStore {
+		return fmt.Errorf("%w. The store names its own registry", errUnnamed)
+	}
 	return fmt.Errorf("%w. The store names the registry in %s of the Redis with the replication ID %s", errUnnamed, is.Place, is.Source)
 }
 
@@ -170,7 +180,7 @@ func (n *naming) first(ctx context.Context) (elsewhere error) {
 		if err != nil {
 			return err
 		}
-		if is.Unused {
+		if is.Unused || is.Place == inStore {
 			continue
 		}
 		t, err := n.slots.Look(ctx, doc.Key, 0) // the bootstrap part is enough
@@ -187,7 +197,7 @@ func (n *naming) first(ctx context.Context) (elsewhere error) {
 
 // holds reports whether a table is that of the named registry.
 func (n *naming) holds(t persist.SlotTable, is named) bool {
-	return is.Source == t.Source && is.Place == n.place || t.Set != nil && t.Set.Incarnation == is.Incarnation
+	return is.Place == n.place && (is.Source == t.Source || is.Place == inStore) || t.Set != nil && t.Set.Incarnation == is.Incarnation
 }
 
 // read returns the document and what it says. If there is none, its revision is 0, and the name
@@ -245,9 +255,6 @@ func (n *naming) force(ctx context.Context, next named) error {
 
 // review looks whether the store still names the registry that this holder knows.
 func (n *naming) review(ctx context.Context) {
-	if n == nil {
-		return
-	}
 	if _, is, err := n.read(ctx); err == nil && is.Incarnation != "" && (is.Unused || is.Incarnation != n.last()) {
 		n.forget()
 	}
@@ -256,7 +263,7 @@ func (n *naming) review(ctx context.Context) {
 // elsewhere returns errUnnamed if the store names another registry than the one of a configuration.
 func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cause, err error) {
 	settings, ok := bizType.Settings.(*Settings)
-	if !ok || settings.Registry == registryStore {
+	if !ok {
 		return nil, nil
 	}
 	l, wrong := newLayout(settings)
@@ -278,7 +285,7 @@ func elsewhere(ctx context.Context, env strategy.Env, bizType seqd.BizType) (cau
 func (n *naming) elsewhere(ctx context.Context, t persist.SlotTable) (cause, err error) {
 	_, is, err := n.read(ctx)
 	switch {
-	case err != nil, n.holds(t, is):
+	case err != nil, n.holds(t, is), is.Unused && n.place == inStore:
 	case is.Unused:
 		err = n.first(ctx)
 	default:

@@ -96,6 +96,61 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	refused(runs, "put back")
 }
 
+// Of the store and a Redis only one counts, until an operator says otherwise.
+func TestTheStoreOrRedis(t *testing.T) {
+	for _, first := range []string{inStore, "db 0"} {
+		t.Run(first, func(t *testing.T) {
+			store := memory.New(time.Now)
+			parts := map[string]*persist.SlotSet{inStore: {Incarnation: drawn()}} // by place
+			process := func(place string) *naming {
+				return &naming{documents: store.Documents(), registry: "machineIds", place: place, now: time.Now, used: new(atomic.Pointer[string])}
+			}
+			look := func(n *naming) error {
+				for {
+					incarnation, settled, err := n.settle(t.Context(), persist.SlotTable{Set: parts[n.place]})
+					if err != nil || settled && incarnation == "" {
+						return err
+					}
+					if settled {
+						parts[n.place] = &persist.SlotSet{Incarnation: incarnation}
+					}
+				}
+			}
+			// counts checks which place counts for a process that has used none.
+			counts := func(right, wrong string) {
+				t.Helper()
+				must.Do(t, look(process(right)))
+				if err := look(process(wrong)); !errors.Is(err, errUnnamed) {
+					t.Errorf("%s is not refused: %v", wrong, err)
+				}
+				for place, want := range map[string]bool{right: false, wrong: true} {
+					if cause, err := process(place).elsewhere(t.Context(), persist.SlotTable{Set: parts[place]}); errors.Is(cause, errUnnamed) != want || err != nil {
+						t.Errorf("of %s doctor says %v, %v", place, cause, err)
+					}
+				}
+			}
+			second := map[string]string{inStore: "db 0", "db 0": inStore}[first]
+			runs := process(first)
+			must.Do(t, look(runs))
+			counts(first, second)
+			if first == inStore { // which has lost its bootstrap part, and got another one
+				parts[inStore] = &persist.SlotSet{Incarnation: drawn()}
+				counts(first, second)
+			}
+			must.Do(t, process(second).force(t.Context(), named{Incarnation: drawn(), Place: second}))
+			if first == inStore { // restored does this too
+				parts[first] = &persist.SlotSet{Incarnation: drawn()}
+			} else {
+				runs.review(t.Context())
+			}
+			counts(second, first)
+			if err := look(runs); !errors.Is(err, errUnnamed) {
+				t.Errorf("a process that used %s is not refused: %v", first, err)
+			}
+		})
+	}
+}
+
 // registries is a Redis with nothing but registries.
 type registries struct {
 	persist.SlotStore

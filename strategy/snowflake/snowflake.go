@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/snowflake/statefile"
 )
@@ -87,8 +88,9 @@ func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster st
 	return identity.Cluster, ok
 }
 
-// restored raises the floor of a registry that was restored from a backup. The new floor is above
-// all that can have been granted by the nodes in the backup, and by nodes with this configuration.
+// restored names the registry of a configuration, and raises its floor. The new floor is above all
+// that can have been granted by the nodes in a backup, and by nodes with this configuration, also in
+// the registry that was named before.
 func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done string, err error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {
@@ -103,29 +105,39 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	m := newMember(env, settings, l)
-	names := newNaming(env, settings, registryName(l), registry)
-	for incarnation := ""; ; {
-		t, err := registry.Look(ctx, registryName(l))
-		if err != nil {
+	name, incarnation := registryName(l), drawn()
+	t, err := registry.Look(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	// What other registries granted until the store names this one is below the floor that it gets
+	// after that.
+	names := newNaming(env, settings, name, registry)
+	if err := names.force(ctx, named{Incarnation: incarnation, Source: t.Source, Place: names.place}); err != nil {
+		return "", err
+	}
+	least := int64(0)
+	if names.place != inStore { // a node that was suspended notices that the registry of the store does not count any more
+		if least, err = m.raiseFloor(ctx, env.Store.Slots(), name, drawn(), 0); err != nil {
 			return "", err
 		}
-		if names != nil && incarnation == "" {
-			// What other registries granted until the store names this one is below the floor that
-			// the next look leads to.
-			incarnation = drawn()
-			if err := names.force(ctx, named{Incarnation: incarnation, Source: t.Source, Place: names.place}); err != nil {
-				return "", err
-			}
-			continue
-		}
-		swap, from := m.refloor(t)
-		if names != nil {
-			swap.NewSet.Incarnation = incarnation
-		}
-		if made, err := registry.Swap(ctx, registryName(l), swap); made || err != nil {
-			return "leases that are granted from now on begin at " + at(from), err
+	}
+	floor, err := m.raiseFloor(ctx, registry, name, incarnation, least)
+	return "leases that are granted from now on begin at " + at(floor+1), err
+}
+
+// raiseFloor gives a registry another incarnation, and a floor that is not below least.
+func (m *member) raiseFloor(ctx context.Context, registry persist.SlotStore, name, incarnation string, least int64) (floor int64, err error) {
+	for made := false; !made && err == nil; {
+		var t persist.SlotTable
+		if t, err = registry.Look(ctx, name); err == nil {
+			swap, _ := m.refloor(t)
+			swap.NewSet.Incarnation, swap.NewSet.Floor = incarnation, max(swap.NewSet.Floor, least)
+			floor = swap.NewSet.Floor
+			made, err = registry.Swap(ctx, name, swap)
 		}
 	}
+	return floor, err
 }
 
 // Strategy issues the numbers of one biz type. It is safe for concurrent use.

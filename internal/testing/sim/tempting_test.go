@@ -2,6 +2,8 @@ package sim
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/seqd/seqd/internal/testing/load"
 	"github.com/seqd/seqd/internal/testing/record"
+	"github.com/seqd/seqd/internal/testing/sim/storesim"
 )
 
 // someTemptations are those of numbers that the store orders, of machine IDs, and of gapless numbers
@@ -116,6 +119,37 @@ var someTemptations = []schedule{
 			stop := w.busy(50*time.Millisecond, "user", 2000)
 			for _, way := range otherRedises {
 				w.begin("two-redises", "b", way, 15*time.Second)()
+			}
+			stop()
+			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
+		}},
+	},
+	{
+		name: "the registry is changed by force", was: "Nodes went on with leases of the former registry of machine IDs, and issued what others issued under leases of the new one.",
+		rules: []string{"registry-named"},
+		world: Options{Redis: true, Registry: true, BizTypes: only("user"), Script: func(w *World) {
+			w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			w.at(20 * time.Second)
+			stop := w.busy(50*time.Millisecond, "user", 2000)
+			w.issue("a", "user", 1)
+			holds, standsBy := "a", "b"
+			for _, registry := range []string{"store", "redis", "store", "redis"} {
+				resumed := func() {}
+				if registry == "redis" { // a node that is suspended renews its lease before it learns of the change
+					resumed = w.begin("pause", holds, "", 40*time.Second)
+					time.Sleep(time.Second)
+					w.meet(holds, "read document feed/", slices.Repeat([]storesim.Fate{{End: storesim.QuestionLost}}, 5)...)
+				}
+				for !w.try(standsBy, "user", http.MethodPatch, "?force=true", fmt.Sprintf(`{"registry":%q}`, registry)) {
+					time.Sleep(time.Second)
+				}
+				time.Sleep(20 * time.Second)
+				w.sayRestored(byHand())
+				w.issue(standsBy, "user", 1)
+				resumed()
+				time.Sleep(10 * time.Second)
+				holds, standsBy = standsBy, holds
 			}
 			stop()
 			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
