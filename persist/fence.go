@@ -9,7 +9,8 @@ type Fence struct {
 	// Current is the fence of the server that takes the writes now.
 	Current string
 	// Confirmed is the fence that was current when the store was created, or when an operator
-	// confirmed it last.
+	// confirmed it last. If other nodes rely on failovers that lose nothing, and this process was told
+	// something else, it is a text that is never current.
 	Confirmed string
 }
 

@@ -289,6 +289,26 @@ func TestMySQLLosslessAfterALoss(t *testing.T) {
 	}
 }
 
+// As TestPostgresLossyBesideLossless.
+func TestMySQLLossyBesideLossless(t *testing.T) {
+	t.Parallel()
+	primary, _ := startPair(t)
+	o := newMySQL(t, primary)
+	o.Timeout = 20 * time.Second
+	lossy := openMySQL(t, o)
+	must.Do(t, lossy.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	must.Get(allocate(t.Context(), lossy))(t)
+	o.Lossless = true
+	must.Get(openMySQL(t, o).Fence(t.Context()))(t)
+	_, err := allocate(t.Context(), lossy)
+	stopped(t, lossy, err)
+	o.Lossless = false
+	again := openMySQL(t, o)
+	must.Do(t, again.ConfirmFence(t.Context(), must.Get(again.Fence(t.Context()))(t).Current))
+	must.Get(allocate(t.Context(), again))(t)
+	must.Get(allocate(t.Context(), lossy))(t)
+}
+
 // awaitMySQL waits until a query has a result.
 func awaitMySQL(t *testing.T, server *testenv.MariaDB, query, want string) {
 	t.Helper()

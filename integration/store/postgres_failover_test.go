@@ -220,6 +220,58 @@ func TestPostgresLosslessAtOnce(t *testing.T) {
 	}
 }
 
+// Nodes with failover lossless do not notice what a failover has lost. So a node with lossy writes
+// nothing as soon as there is one, until an operator says that there is none.
+func TestPostgresLossyBesideLossless(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	standby := synchronous(t, server)
+	open := func(server *testenv.Postgres, lossless bool) *postgres.Store {
+		return openPostgres(t, server.URL(), func(o *postgres.Options) { o.Lossless, o.Timeout = lossless, patient })
+	}
+	lossy := open(server, false)
+	must.Do(t, lossy.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Step: 10}))
+	must.Get(allocate(t.Context(), lossy))(t)
+	fencedBy(t, open(server, true))
+	server.Configure("synchronous_standby_names = ''") // as an operator does whose standby is away
+	server.Reload()
+	server.AwaitStandby(standby)
+	standby.Detach()
+	given, err := allocate(t.Context(), lossy)
+
+	server.Kill()
+	standby.Promote()
+	testenv.StartStandby(t, standby)
+	standby.Synchronous()
+	if r, again := allocate(t.Context(), open(standby, true)); again != nil || err == nil && r.First <= given.Last {
+		t.Errorf("%+v, %v; another node was given %+v", r, again, given)
+	}
+	lossy = open(standby, false)
+	stopped(t, lossy, err)
+	must.Do(t, lossy.ConfirmFence(t.Context(), fencedBy(t, lossy).Current))
+	must.Get(lossy.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 10, FailoverGap: 1000}))(t)
+}
+
+// stopped checks that a node with failover lossy has not written beside one with lossless.
+func stopped(t *testing.T, s interface {
+	persist.Store
+	persist.Fenced
+}, err error) {
+	t.Helper()
+	wants(t, err, persist.ErrUnavailable)
+	wants(t, s.Counters().Create(t.Context(), persist.Counter{BizTag: "new", Step: 10}), persist.ErrFailedOver)
+	fence := must.Get(s.Fence(t.Context()))(t)
+	if err := s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence.Current); err == nil {
+		t.Error("it writes a ledger")
+	}
+	if _, err := s.Slots().Look(t.Context(), registry); !errors.Is(err, persist.ErrUnavailable) {
+		t.Errorf("it reads a registry: %v", err)
+	}
+	if !fence.FailedOver() {
+		t.Errorf("there is nothing to confirm: %+v", fence)
+	}
+}
+
 // losesRange takes a range from a store, and another one that is lost after cut was called.
 func losesRange(t *testing.T, s persist.Store, cut func()) {
 	t.Helper()

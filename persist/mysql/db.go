@@ -57,7 +57,7 @@ func connect(opts Options) (d *db, where string, err error) {
 		made = checked{made, opts.Lossless}
 	}
 	d = &db{pool: sql.OpenDB(made), places: connlimit.New(opts.MaxConnections), most: opts.MaxConnections, timeout: opts.Timeout, lossless: opts.Lossless, trace: opts.Trace}
-	d.fence = inSchema(fenceOf(opts))
+	d.fence = inSchema(unmarked(opts))
 	if d.trace == nil {
 		d.trace = func(context.Context, string) func(error) { return func(error) {} }
 	}

@@ -34,7 +34,7 @@ var schema string
 
 func dialect(opts Options) sqlstore.Dialect {
 	inRow := fenceOf(opts)
-	fence := inSchema(inRow)
+	fence := inSchema(unmarked(opts))
 	return sqlstore.Dialect{
 		Fence:       fence,
 		SchemaFence: inRow,
@@ -44,7 +44,7 @@ func dialect(opts Options) sqlstore.Dialect {
 		Clock: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(3)) DIV 1000",
 		// A primary can become a replica without ending its connections, and a primary again. Then
 		// its counters have the epochs of before.
-		Standby: "IF(" + fence + " IS NULL, 1, @@GLOBAL.read_only)",
+		Standby: "IF(" + inSchema(inRow) + " IS NULL, 1, @@GLOBAL.read_only)",
 		// With a binary log a change is visible to others after it is durable in the log, and, if
 		// commits wait for a replica (AFTER_SYNC), after that one has it.
 		Proof:     "0",

@@ -38,6 +38,15 @@ func fenceOf(opts Options) string {
 	return "IF(writer = " + identity + " AND " + safeNow + ", CONCAT(writer, '/', generation), NULL)"
 }
 
+// unmarked returns what [fenceOf] does, NULL while [sqlstore.LosslessMark] says that others rely on
+// failovers that lose nothing, and this process was told something else.
+func unmarked(opts Options) string {
+	if opts.Lossless || opts.ReadOnly {
+		return fenceOf(opts)
+	}
+	return "IF(LEFT(fence, 1) = '" + sqlstore.LosslessMark + "', NULL, " + fenceOf(opts) + ")"
+}
+
 // safeNow is the condition that the settings are safe that change without a restart on every server.
 const safeNow = "@@GLOBAL.innodb_flush_log_at_trx_commit IN (1, 3) AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1)"
 

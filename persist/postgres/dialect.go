@@ -21,20 +21,28 @@ var schema string
 // first checkpoint. On a standby pg_current_wal_lsn() fails. It is NULL if the settings of the server
 // are unsafe: they change without a new connection by a reload, and behind a pooler by a restart too.
 //
-// If nothing is lost, it is the one of [sqlstore.LosslessMark].
+// With [sqlstore.LosslessMark] it is the one of the mark if nothing is lost, and NULL otherwise.
 func fenceOf(lossless bool) string {
-	now, from := "system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)", ""
-	if lossless {
-		now, from = "CASE WHEN LEFT(s.fence, 1) = '"+sqlstore.LosslessMark+"' THEN substr(s.fence, 2) ELSE "+now+" END", ", seqd_schema s"
+	marked := "substr(s.fence, 2)"
+	if !lossless {
+		marked = "NULL"
 	}
-	return "(SELECT CASE WHEN " + safeNow + " THEN " + now + " END FROM pg_control_system()" + from + ")"
+	return "(SELECT CASE WHEN " + safeNow + " THEN CASE WHEN LEFT(s.fence, 1) = '" + sqlstore.LosslessMark + "' THEN " + marked +
+		" ELSE " + timeline + " END END FROM pg_control_system(), seqd_schema s)"
 }
+
+// timeline is the fence whatever seqd_schema says.
+const timeline = "system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
 func dialect(d *db) sqlstore.Dialect {
 	fence := fenceOf(d.lossless)
+	inSchema := fence
+	if !d.lossless {
+		inSchema = "(SELECT CASE WHEN " + safeNow + " THEN " + timeline + " END FROM pg_control_system())"
+	}
 	return sqlstore.Dialect{
 		Fence:       fence,
-		SchemaFence: fence,
+		SchemaFence: inSchema,
 		Holds:       holds(d.lossless),
 		Clock:       "(extract(epoch FROM clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint",
 		// A connection ends when its server becomes a standby, but a pooler hides that.

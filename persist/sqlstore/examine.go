@@ -129,6 +129,9 @@ func (j judge) failover() {
 		known = "no standby is connected"
 	}
 	switch {
+	case strings.HasPrefix(j.s.Fence.Confirmed, Lossless):
+		j.e.Add(driver.Fail, key, "set it to lossless; or stop every node, and run seqd failover --confirm with lossy",
+			"lossy, and other nodes rely on lossless: a node with lossy writes nothing")
 	case j.s.Fence.FailedOver():
 		j.e.Add(driver.Fail, key, "raise what may be missing, then run seqd failover --confirm; see docs/OPERATIONS.md",
 			"the store has failed over and nobody has confirmed that (now %s, confirmed %s): it may have lost counters, and none is created", j.s.Fence.Current, j.s.Fence.Confirmed)

@@ -39,6 +39,7 @@ func TestJudgeSQL(t *testing.T) {
 		"used up":    {func(s *Server) { s.Open = 95 }, "warn", "store.postgres.maxConnections", "95 of 97"},
 		"pooler":     {func(s *Server) { s.Most, s.Pooler = 1, true }, "ok", "store.postgres.maxConnections", "pgbouncer"},
 		"failover":   {func(s *Server) { s.Fence.Current = "7/2" }, "FAIL", "store.postgres.failover", "seqd failover --confirm"},
+		"differs":    {func(s *Server) { s.Fence.Confirmed = "lossless 7/1" }, "FAIL", "store.postgres.failover", "rely on lossless"},
 		"a standby":  {func(s *Server) { s.Standbys = []string{"s1 is streaming, async"} }, "ok", "store.postgres.failover", "s1 is streaming, async"},
 		"no standby": {func(*Server) {}, "ok", "store.postgres.failover", "no standby is connected"},
 	} {

@@ -72,34 +72,30 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 // anything. For them [Dialect.Fence] is then that fence without the mark, whatever server answers:
 // it stands for the time since when nothing is lost. Each counter and ledger has the fence under
 // which it was written last, so those are noticed that nobody has used since a failover of before.
+//
+// A node that is told that failovers lose something has no fence while there is the mark, so it
+// writes nothing that others rely on. If a failover lost that, they would not notice. What it wrote
+// before the mark is on the standby that has the mark. Only an operator removes the mark, by
+// [Store.ConfirmFence].
 const LosslessMark = "+"
-
-// mark lets the mark say what this node is told, if the server is the confirmed one: then no
-// counter is affected. Otherwise [Store.ConfirmFence] does. known is the fence in seqd_schema.
-func (s *Store) mark(ctx context.Context, known, present string) (err error) {
-	switch {
-	case s.opts.ReadOnly:
-	case known == LosslessMark+present && !s.opts.Lossless:
-		_, err = s.db.Exec(ctx, "end lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ?", present, known)
-	case known == present && s.opts.Lossless:
-		_, err = s.db.Exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ?", LosslessMark+known, known)
-	}
-	return err
-}
 
 // Fence implements [persist.Fenced].
 func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
-	err = s.query(ctx, "read fence", "SELECT "+s.presentFence()+", fence FROM seqd_schema", func(scan Scan) error {
+	err = s.query(ctx, "read fence", "SELECT COALESCE("+s.dialect.SchemaFence+", ''), fence FROM seqd_schema", func(scan Scan) error {
 		err := scan(&f.Current, &f.Confirmed)
 		if err == nil && f.Current == "" {
 			err = ErrStandby
 		}
 		return err
 	})
-	if err == nil {
-		err = s.mark(ctx, f.Confirmed, f.Current)
+	switch known, marked := strings.CutPrefix(f.Confirmed, LosslessMark); {
+	case marked && s.opts.Lossless:
+		f.Confirmed = known
+	case marked: // it has to be confirmed
+		f.Confirmed = Lossless + " " + known
+	case err == nil && s.opts.Lossless && known == f.Current && !s.opts.ReadOnly: // no counter is affected
+		_, err = s.db.Exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ?", LosslessMark+known, known)
 	}
-	f.Confirmed = strings.TrimPrefix(f.Confirmed, LosslessMark)
 	return f, err
 }
 
