@@ -71,7 +71,7 @@ func TestDoctorKnowsTheOtherRedis(t *testing.T) {
 	}
 }
 
-// What biz types share, such as the registry of machine IDs, is not that of a deleted one in the end.
+// What biz types share, such as the registry of machine IDs, is not left to one that was deleted.
 func TestDeletedBizTypesComeFirst(t *testing.T) {
 	cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]\n"), config.Sources{}))(t)
 	store := memory.New(time.Now)

@@ -117,7 +117,8 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	least := int64(0)
-	if names.place != inStore { // a node that was suspended notices that the registry of the store does not count any more
+	// A node that was suspended asks which registry counts before it renews a lease in the store.
+	if names.place != inStore {
 		if least, err = m.raiseFloor(ctx, env.Store.Slots(), name, drawn(), 0); err != nil {
 			return "", err
 		}
