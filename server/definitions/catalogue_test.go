@@ -380,6 +380,49 @@ func TestStartOfWhatIsMadeAgain(t *testing.T) {
 	}
 }
 
+// Counters that are still to begin do not begin lower, unless that is forced: another system may
+// have issued the numbers below. A PUT without start lowers it too.
+func TestStartOfCountersThatBeginLater(t *testing.T) {
+	for _, settings := range []string{
+		`"keyed":true`, `"reset":"daily","plugins":[{"name":"format","template":"{date:20060102}-{seq}"}]`, `"keyed":true,"strategy":"gapless"`, `"keyed":true,"increment":10,"offset":3`,
+	} {
+		c := newNode(t, newFaulty(true))
+		with, without := `{"start":100000,`+settings+`}`, `{`+settings+`}`
+		c.mustPut(t, "order", with, always)
+		refused := func(when, definition string, change admin.Change) {
+			t.Helper()
+			_, _, err := c.Put(t.Context(), "order", []byte(definition), change)
+			must.Code(t, err, seqd.CodeConflict, "%s %s", when, definition)
+			if err == nil || !strings.HasPrefix(seqd.AsError(err).Detail, "start: ") {
+				t.Errorf("%s: %v", definition, err)
+			}
+		}
+		refused("left out", without, always)
+		refused("left out", without, dryRun())
+		refused("lower", `{"start":99990,`+settings+`}`, always)
+		for _, patch := range []string{`{"start":null}`, `{"start":7}`} {
+			_, err := c.Patch(t.Context(), "order", []byte(patch), always)
+			must.Code(t, err, seqd.CodeConflict, "PATCH %s", patch)
+		}
+		must.Get(c.Delete(t.Context(), "order", always))(t)
+		refused("made again", without, always)
+		c.mustPut(t, "order", `{"start":200000,`+settings+`}`, always)
+		refused("raised", with, always)
+		c.mustPut(t, "order", without, forced())
+		c.mustPut(t, "order", without, always)
+	}
+	// The only counter has begun, so its start decides nothing any more.
+	for _, settings := range []string{`"strategy":"gapless"`, `"step":20`} {
+		c := newNode(t, newFaulty(true))
+		c.mustPut(t, "order", `{"start":100,`+settings+`}`, always)
+		c.mustIssue(t, "order")
+		c.mustPut(t, "order", `{`+settings+`}`, always)
+		if id := c.mustIssue(t, "order"); id != "101" {
+			t.Errorf("issued %s", id)
+		}
+	}
+}
+
 // A start above what was issued and below what nodes have in hand moves numbers up, so no answer
 // may say that it has no effect.
 func TestStartWithinWhatNodesHave(t *testing.T) {

@@ -47,6 +47,9 @@ func (c *checker) definition(ctx context.Context, name string, revision int64, b
 	if err != nil {
 		return nil, "", false, err
 	}
+	if err := c.lowered(b, before, change); err != nil {
+		return nil, "", false, err
+	}
 	if key := c.unread(name, b, before); key != "" && change.DryRun {
 		warnings = append(warnings, seqd.Problem{Key: key, Text: "a dry run does not read what the biz type does not use yet: " +
 			"it tells neither whether the key fits the IDs that were issued nor what IDs look like"})
@@ -222,6 +225,20 @@ func keyOf(text []byte, name string) json.RawMessage {
 		}
 	}
 	return nil
+}
+
+// lowered refuses a definition that lets counters which are still to begin do so below the start
+// of the previous one, unless it is forced: another system may have issued the numbers below. Who
+// leaves start out of a definition seldom means the default.
+func (c *checker) lowered(b seqd.BizType, before stored, change admin.Change) error {
+	old, err := c.decode(b.Name, before.Definition)
+	was, is := seqd.TraitsOf(old.Settings), seqd.TraitsOf(b.Settings)
+	later := is.Keyed || is.Calendar.Reset != seqd.ResetNever // the only counter begins when it is defined
+	if change.Force || err != nil || !later || is.First == 0 || is.First >= was.First {
+		return nil
+	}
+	return seqd.Errorf(seqd.CodeConflict, "start: new counters of %s would begin at %d, no longer at %d, and could repeat numbers "+
+		"that another system has issued: say start again, or add force=true where you know that none repeats", b.Name, is.First, was.First)
 }
 
 // start warns of a start that can have no effect. The store knows which numbers were given to

@@ -12,7 +12,8 @@ import (
 // defaults.
 type Settings struct {
 	// Start is the first number of a new counter. Raising it later makes the numbers between void,
-	// if it is above those that were handed out. Lowering it does nothing.
+	// if it is above those that were handed out. Lowering it moves no counter, and must be forced if
+	// counters are still to begin.
 	Start int64 `config:"start" range:"1 to 9,007,199,254,740,991"`
 	counters.Settings
 	// ReservationTTL is how long numbers are reserved if a request does not say.

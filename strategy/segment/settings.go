@@ -12,7 +12,8 @@ import (
 // defaults.
 type Settings struct {
 	// Start is the first number of a new counter. Raising it later moves the counter up, if it is
-	// above the numbers that were handed out. Lowering it does nothing.
+	// above the numbers that were handed out. Lowering it moves no counter, and must be forced if
+	// counters are still to begin.
 	Start int64 `config:"start" range:"1 to 9,007,199,254,740,991"`
 	// Increment is how far numbers are apart. Above 1, only those are issued that leave the remainder
 	// `offset` when divided by it, and `start` means the first of them from there on. Installations
