@@ -36,6 +36,7 @@ type waits struct {
 	pluginTimeout time.Duration // for all plugins that may block
 	deadline      time.Time     // for plugins that may block; zero before the first
 	until         time.Time     // deadline for the biz type to be initialised or changed; zero before
+	looks         bool          // the caller needs no numbers: nothing is tried again for it
 }
 
 func (w *waits) before(ctx context.Context, plug *chainPlugin, call *seqd.Call) error {

@@ -31,8 +31,9 @@ type fetcher struct {
 
 // fetch is one call of Fetch, which callers share.
 type fetch struct {
-	done chan struct{}
-	err  error // valid once done is closed
+	done   chan struct{}
+	err    error // valid once done is closed
+	needed bool  // by a caller who does more than look. The mutex of the fetcher guards it
 }
 
 // unread is why a biz type could not be fetched, and how often that was tried in vain.
@@ -68,7 +69,7 @@ func (is *Issuer) fetch(ctx context.Context, name string, w *waits) error {
 	if err := is.fetcher.absent(name); err != nil {
 		return err
 	}
-	f := is.join(name)
+	f := is.join(name, !w.looks)
 	tooLong := w.timer()
 	select {
 	case <-f.done:
@@ -97,8 +98,9 @@ var crowded = func() *fetch {
 	return f
 }()
 
-// join returns the fetch of a name that is under way, or begins one.
-func (is *Issuer) join(name string) *fetch {
+// join returns the fetch of a name that is under way, or begins one. If it is needed and fails, it is
+// noted: a probe needs no token, and could fill the list with names that do not exist.
+func (is *Issuer) join(name string, needed bool) *fetch {
 	c := &is.fetcher
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,6 +113,7 @@ func (is *Issuer) join(name string) *fetch {
 		c.fetches[name] = f
 		go is.runFetch(name, f)
 	}
+	f.needed = f.needed || needed
 	return f
 }
 
@@ -123,7 +126,7 @@ func (is *Issuer) runFetch(name string, f *fetch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fetches, name)
-	is.noteUnread(name, f.err)
+	is.noteUnread(name, f)
 	close(f.done)
 }
 
@@ -137,15 +140,15 @@ func (is *Issuer) callFetch(name string) (err error) {
 }
 
 // noteUnread keeps why a biz type could not be fetched, and lets it be tried again. mu is held.
-func (is *Issuer) noteUnread(name string, err error) {
-	c := &is.fetcher
+func (is *Issuer) noteUnread(name string, f *fetch) {
+	c, err := &is.fetcher, f.err
 	switch seqd.CodeOf(err) {
 	case "", seqd.CodeUnknownBizType, seqd.CodeStopping:
 		delete(c.unread, name)
 		return
 	}
 	before, known := c.unread[name]
-	if !known && len(c.unread) == mostUnread {
+	if !known && (!f.needed || len(c.unread) == mostUnread) {
 		return
 	}
 	if len(c.unread) == 0 {
@@ -173,7 +176,7 @@ func (is *Issuer) retryUnread() {
 		}
 		var wg sync.WaitGroup
 		for _, name := range names {
-			f := is.join(name)
+			f := is.join(name, true)
 			wg.Go(func() { <-f.done })
 		}
 		wg.Wait()

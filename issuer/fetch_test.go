@@ -271,6 +271,39 @@ func TestManyFetchesThatFail(t *testing.T) {
 	must.Code(t, err, seqd.CodeStopping)
 }
 
+// A probe that names what cannot be read takes no place among what is tried again. Who needs numbers
+// does, also if the fetch was begun for a probe.
+func TestFetchOfAProbeThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t, "order")
+		l.set(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"})
+		for i := range 2000 {
+			state := must.Get(l.issuer.Look(t.Context(), fmt.Sprintf("name%d", i)))(t)
+			must.Code(t, state.Unready, seqd.CodeStoreUnavailable)
+		}
+		time.Sleep(4 * time.Second)
+		if n := l.times("name1999"); n != 1 {
+			t.Errorf("what only a probe named was tried %d times", n)
+		}
+		wait := make(chan struct{})
+		l.mu.Lock()
+		l.wait = wait
+		l.mu.Unlock()
+		var callers sync.WaitGroup
+		callers.Go(func() { _, _ = l.issuer.Look(t.Context(), "order") })
+		synctest.Wait()
+		callers.Go(func() { _, _ = l.issuer.Next(t.Context(), "order", 1) })
+		synctest.Wait()
+		close(wait)
+		callers.Wait()
+		time.Sleep(4500 * time.Millisecond)
+		if list, total := l.issuer.Health(10); total != 1 || list[0].BizType != "order" || l.times("order") != 5 {
+			t.Errorf("tried %d times, unready: %v", l.times("order"), list)
+		}
+		shut(t, l.issuer)
+	})
+}
+
 // A source that panics is an error like another.
 func TestFetchThatPanics(t *testing.T) {
 	is := newIssuer(t, issuer.Options{Source: panicking{}})

@@ -92,7 +92,7 @@ func (is *Issuer) Holds(name string) bool {
 // node. An error says that there is no such biz type: [seqd.CodeUnknownBizType] or
 // [seqd.CodeInvalidBizType]. Look is safe for concurrent use.
 func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
-	_, c, err := is.settled(ctx, name, &waits{})
+	_, c, err := is.settled(ctx, name, &waits{looks: true})
 	state := State{BizType: name, Disabled: c.disabled()}
 	switch code := seqd.CodeOf(err); {
 	case code == seqd.CodeUnknownBizType, code == seqd.CodeInvalidBizType:
