@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/seqd/seqd"
 )
@@ -52,10 +53,10 @@ func (is *Issuer) expired(i *instance, e seqd.Expiry) {
 			continue
 		}
 		if err := w.rejected(ctx, plug, call, refusal); err != nil {
-			is.failures.note("plugin failed to handle an expiry", i.name, err)
+			is.failures.Write(slog.LevelError, "plugin failed to handle an expiry", "bizType", i.name, "error", err)
 		}
 	}
 	if err := tell(ctx, i.rejected, call, refusal); err != nil {
-		is.failures.note("rejection handler failed", i.name, err)
+		is.failures.Write(slog.LevelError, "rejection handler failed", "bizType", i.name, "error", err)
 	}
 }

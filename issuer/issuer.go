@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/fewlines"
 )
 
 // Definition is one biz type with its strategy and plugins.
@@ -72,7 +73,7 @@ type Issuer struct {
 	observer      seqd.Observer
 	latency       seqd.LatencyObserver // the observer, nil if it is none
 	log           *slog.Logger
-	failures      *failures
+	failures      *fewlines.Log
 	pluginTimeout time.Duration // see [Options]
 	// unclaimed warns of the first biz type without a Claim.
 	unclaimed sync.Once
@@ -91,7 +92,7 @@ func New(definitions []Definition, opts Options) (*Issuer, error) {
 	if is.observer == nil {
 		is.observer = seqd.NopObserver{}
 	}
-	is.failures = newFailures(is.log)
+	is.failures = fewlines.New(is.log)
 	is.latency, _ = is.observer.(seqd.LatencyObserver)
 	if is.rejected == nil {
 		is.rejected = seqd.LogRejected(is.log)
@@ -343,7 +344,7 @@ func (is *Issuer) undo(ctx context.Context, i *instance, p *progress, refusal *s
 	p.call.Sequence.Reset()
 	for _, plug := range i.chain[:p.entered] {
 		if err := p.waits.onError(ctx, plug, p.call, refusal); err != nil {
-			is.failures.note("OnError failed", i.name, err)
+			is.failures.Write(slog.LevelError, "OnError failed", "bizType", i.name, "error", err)
 		}
 	}
 }
@@ -383,7 +384,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err erro
 			continue
 		}
 		if err := p.waits.rejected(ctx, plug, call, refusal); err != nil {
-			is.failures.note("plugin failed to handle a refusal", call.BizType, err)
+			is.failures.Write(slog.LevelError, "plugin failed to handle a refusal", "bizType", call.BizType, "error", err)
 		}
 	}
 	return is.conclude(ctx, i.rejected, call, refusal)
@@ -392,7 +393,7 @@ func (is *Issuer) reject(ctx context.Context, i *instance, p *progress, err erro
 // conclude calls the rejection handler and the observer, and returns what the caller gets.
 func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, call *seqd.Call, refusal *seqd.Error) error {
 	if err := tell(ctx, handler, call, refusal); err != nil {
-		is.failures.note("rejection handler failed", call.BizType, err)
+		is.failures.Write(slog.LevelError, "rejection handler failed", "bizType", call.BizType, "error", err)
 	}
 	is.observer.Rejected(call.BizType, refusal.Code)
 	return refusal
@@ -401,7 +402,7 @@ func (is *Issuer) conclude(ctx context.Context, handler seqd.RejectedHandler, ca
 // logDefect logs a refusal that a defect caused.
 func (is *Issuer) logDefect(call *seqd.Call, refusal *seqd.Error) {
 	if refusal.Code.Defect() {
-		is.failures.note("request failed", call.BizType, refusal, "requestId", call.Caller.RequestID)
+		is.failures.Write(slog.LevelError, "request failed", "bizType", call.BizType, "error", refusal, "requestId", call.Caller.RequestID)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/seqd/seqd"
 )
@@ -78,7 +79,7 @@ func (is *Issuer) giveBack(i *instance, m undelivered, why error) {
 	var err error
 	defer func() {
 		if err != nil {
-			is.failures.note("numbers of a failed request could not be given back", i.name, err)
+			is.failures.Write(slog.LevelError, "numbers of a failed request could not be given back", "bizType", i.name, "error", err)
 		}
 	}()
 	defer recoverFrom(seqd.CodeInternal, "strategy", i.kind, &err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/fewlines"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/connections"
 )
@@ -80,6 +81,8 @@ type Gate struct {
 	MaxCount int
 	// Log is for operators.
 	Log *slog.Logger
+	// Failures is for lines that a caller can cause with each request.
+	Failures *fewlines.Log
 }
 
 // New returns a gate of a service that is starting.
@@ -87,7 +90,8 @@ func New(opts Options) *Gate {
 	g := &Gate{
 		Requests: NewPlaces(opts.MaxInFlight, "server.maxInFlight", opts.Log),
 		Room:     newRoom(opts.MaxInFlightBytes, opts.Log),
-		IDs:      newIDs(), Guard: opts.Guard, MaxCount: opts.MaxCount, Log: opts.Log,
+		IDs:      newIDs(), Guard: opts.Guard, MaxCount: opts.MaxCount,
+		Log: opts.Log, Failures: fewlines.New(opts.Log),
 	}
 	g.Connections, g.Closed = newConnections(opts.MaxConnections, opts.FirstRequest, opts.Log)
 	g.begin()

@@ -385,6 +385,22 @@ func TestCauseInTheLog(t *testing.T) {
 	}
 }
 
+// TestFewLinesOfFailures checks that requests that are refused or panic without end do not push the
+// other lines out of the log.
+func TestFewLinesOfFailures(t *testing.T) {
+	for _, broken := range []func(*options){func(*options) {}, func(o *options) { o.Guard = brokenGuard{} }} {
+		var log bytes.Buffer
+		api := newStarting(t, broken, func(o *options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		api.Gate().Ready(&gate.Running{Issuer: newIssuer(t), Catalogue: failing{}})
+		for range 400 {
+			do(t, api, "GET", "/biz-types/order")
+		}
+		if n := strings.Count(log.String(), "\n"); n < 100 || n > 250 { // one a second after the first 100
+			t.Errorf("%d lines: %.2000s", n, &log)
+		}
+	}
+}
+
 // failing is a catalogue whose errors do not say why it fails.
 type failing struct{ admin.Catalogue }
 

@@ -34,7 +34,7 @@ func newMiddleware(g *gate.Gate, opts Options) *middleware {
 		access:   accessLog{lines: g.AccessLog, log: g.Log, proxies: opts.Proxies},
 		audit:    auditLog{opts.Audit, opts.Proxies},
 		limits:   limits{admission: newAdmission(g, opts, extras), bodies: bodyReader{most: opts.MaxBodyBytes}, extras: extras},
-		inFlight: newInFlightLimits(g, opts), errors: &errorWriter{log: g.Log, tracing: tracing, extras: extras},
+		inFlight: newInFlightLimits(g, opts), errors: &errorWriter{failures: g.Failures, tracing: tracing, extras: extras},
 		extras: extras, encrypted: opts.TLS,
 		noPlace: newBusyReply(gate.NewEpisodes("requests were refused: so many connections are open that only probes are answered on new ones", g.Log), gate.NoPlace()),
 	}

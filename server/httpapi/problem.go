@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/fewlines"
 	"github.com/seqd/seqd/server/admin"
 )
 
@@ -44,9 +45,9 @@ func newProblem(err *seqd.Error) problem {
 
 // errorWriter writes every error.
 type errorWriter struct {
-	log     *slog.Logger
-	tracing *tracing
-	extras  *extras
+	failures *fewlines.Log
+	tracing  *tracing
+	extras   *extras
 }
 
 // handler returns a handler that runs f and answers with its error.
@@ -67,7 +68,7 @@ func (w *errorWriter) handler(f func(*gin.Context) error) gin.HandlerFunc {
 // otherwise the caller would take what it has for all there is.
 func (w *errorWriter) breakOff(c *gin.Context, err error) {
 	w.tracing.code(c, seqd.CodeOf(err))
-	w.log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an answer broke off", slog.String("requestId", requestID(c)), slog.Any("error", err))
+	w.failures.Write(slog.LevelWarn, "an answer broke off", "requestId", requestID(c), "error", err)
 	panic(http.ErrAbortHandler)
 }
 
@@ -86,7 +87,7 @@ func (w *errorWriter) fail(c *gin.Context, err error) {
 // it.
 func (w *errorWriter) logCause(c *gin.Context, err *seqd.Error) {
 	if err.Err != nil && administrative(c) && !errors.Is(err, context.Canceled) {
-		w.log.LogAttrs(c.Request.Context(), slog.LevelWarn, "an administrator's request was refused", slog.String("requestId", requestID(c)), slog.Any("error", err))
+		w.failures.Write(slog.LevelWarn, "an administrator's request was refused", "requestId", requestID(c), "error", err)
 	}
 }
 
@@ -134,7 +135,7 @@ func (w *errorWriter) recover(c *gin.Context) {
 	case http.ErrAbortHandler: // see breakOff
 		panic(p)
 	}
-	w.log.Error("panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
+	w.failures.Write(slog.LevelError, "panic while answering a request", "path", discreet(c.Request.URL.Path), "requestId", requestID(c), "panic", p, "stack", string(debug.Stack()))
 	c.Abort()
 	if !c.Writer.Written() {
 		w.fail(c, &seqd.Error{Code: seqd.CodeInternal, Detail: "an internal error; the log of the service says more"})

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/fewlines"
 	"github.com/seqd/seqd/internal/sabotage"
 )
 
@@ -93,10 +94,11 @@ const (
 
 // Answers keeps and replays answers. It is safe for concurrent use.
 type Answers struct {
-	opts  Options
-	owner string        // identifies this process
-	last  atomic.Uint64 // the number of its last claim
-	down  atomic.Bool   // the last call of the backend failed
+	opts     Options
+	failures *fewlines.Log
+	owner    string        // identifies this process
+	last     atomic.Uint64 // the number of its last claim
+	down     atomic.Bool   // the last call of the backend failed
 }
 
 // New returns answers kept in a backend.
@@ -106,7 +108,7 @@ func New(opts Options) *Answers {
 	if opts.Home != nil {
 		opts.Backend = atHome{opts.Backend, opts.Home}
 	}
-	return &Answers{opts: opts, owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
+	return &Answers{opts: opts, failures: fewlines.New(opts.Log), owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
 }
 
 // Once fills call by calling issue. If numbers were already issued for the same Idempotency-Key, biz
@@ -255,7 +257,7 @@ func (r *request) replay(found record, err error) (lines string, _ error) {
 		lines, err = found.lines()
 	}
 	if errors.Is(err, errDamaged) {
-		r.opts.Log.Error("request failed", "bizType", r.call.BizType, "requestId", r.call.Caller.RequestID, "error", err)
+		r.failures.Write(slog.LevelError, "request failed", "bizType", r.call.BizType, "requestId", r.call.Caller.RequestID, "error", err)
 	}
 	return lines, err
 }

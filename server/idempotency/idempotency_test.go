@@ -56,6 +56,26 @@ func (w *world) slowly(d time.Duration) func(context.Context, *seqd.Call) error 
 	}
 }
 
+// damaged is a backend whose records cannot be read.
+type damaged struct{ idempotency.Backend }
+
+func (damaged) Claim(context.Context, string, string, time.Duration) (string, error) { return "?", nil }
+
+// Callers who ask again and again for an answer that cannot be read leave few lines.
+func TestFewLinesOfDamagedAnswers(t *testing.T) {
+	var log testlog.Text
+	w := newWorld(t)
+	a := w.node(func(o *idempotency.Options) { o.Backend, o.Log = damaged{}, slog.New(slog.NewTextHandler(&log, nil)) })
+	for range 400 {
+		if r := w.ask(t.Context(), a, "k", 1, w.issue); r.err == nil {
+			t.Fatalf("answered %+v", r)
+		}
+	}
+	if n := log.Count("request failed"); n < 100 || n > 250 { // one a second after the first 100
+		t.Errorf("%d lines", n)
+	}
+}
+
 type result struct {
 	ids      string
 	replayed bool

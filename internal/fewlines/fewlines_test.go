@@ -1,0 +1,30 @@
+package fewlines
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whoever causes lines without end causes few, and the next one says how many were left out.
+func TestFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		log := New(slog.New(slog.NewTextHandler(&out, nil)))
+		for range 1000 {
+			log.Write(slog.LevelWarn, "one", "n", 1)
+		}
+		if got := strings.Count(out.String(), "msg=one n=1\n"); got != mostLines {
+			t.Errorf("%d lines: %s", got, out.String())
+		}
+		time.Sleep(time.Second)
+		out.Reset()
+		log.Write(slog.LevelError, "next")
+		log.Write(slog.LevelError, "another")
+		if got := out.String(); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, "level=ERROR msg=next leftOut=900\n") {
+			t.Errorf("logged %s", got)
+		}
+	})
+}
