@@ -61,6 +61,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if ok && strings.ContainsAny(unknown.GetSpecifiedShortnames(), "0123456789") {
+		return fmt.Errorf("there is no flag -%s, and numbers are not negative; -- goes before an argument that begins with -", unknown.GetSpecifiedShortnames())
+	}
 	if ok && cmd.Flag("addr") != nil && cmd.Root().Flags().Lookup(unknown.GetSpecifiedName()) != nil {
 		return fmt.Errorf("%w; this command reads no configuration: --addr says where the service is", err)
 	}

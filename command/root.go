@@ -36,6 +36,12 @@ func newLine(p *program, env *clitool.Env) *line {
   seqd next order --addr http://127.0.0.1:8080
   seqd help biz-types put`
 	l.root.GroupID = ""
+	l.root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && args[0] != "" && cmd.ArgsLenAtDash() < 0 {
+			return l.noCommand(cmd, args[0])
+		}
+		return clitool.Operands()(cmd, args)
+	}
 	l.root.SilenceErrors, l.root.SilenceUsage = true, true
 	l.root.CompletionOptions.DisableDefaultCmd = true
 	l.root.Version = p.versionText()
@@ -86,7 +92,10 @@ func (l *line) wrap(cmd *cobra.Command) {
 		return
 	}
 	if cmd.HasSubCommands() {
-		cmd.Args = func(cmd *cobra.Command, _ []string) error {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return l.noCommand(cmd, args[0])
+			}
 			var names []string
 			for _, sub := range inOrder(cmd) {
 				names = append(names, sub.Name())

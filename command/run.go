@@ -143,6 +143,12 @@ func (l *line) unknownCommand(args []string) error {
 	return noCommand(cmd, rest[0])
 }
 
+// noCommand is [noCommand] for a name behind flags. The error says where help is.
+func (l *line) noCommand(cmd *cobra.Command, name string) error {
+	l.begun = true
+	return noCommand(cmd, name)
+}
+
 // noCommand returns the error for a sub-command of cmd that does not exist.
 func noCommand(cmd *cobra.Command, name string) error {
 	of := ""

@@ -64,6 +64,8 @@ func TestUsageMistakes(t *testing.T) {
 		want string
 	}{
 		{"unknown command", nil, []string{"srve", "--config", file}, `no command "srve"; see seqd help; did you mean serve?`},
+		{"unknown command after a flag", nil, []string{"--config", file, "doctr"}, `no command "doctr"; see seqd help; did you mean doctor?`},
+		{"raise to less than nothing", nil, []string{"raise", "order", "-5", "--config", file}, "there is no flag -5, and numbers are not negative"},
 		{"unknown command in capitals", nil, []string{"Serve"}, `no command "Serve"`},
 		{"a file instead of a command", nil, []string{file}, "no command"},
 		{"bad flag", nil, []string{"--colour", "blue"}, "-colour; see seqd help"},

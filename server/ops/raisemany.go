@@ -121,6 +121,9 @@ func RaiseBy(ctx context.Context, cfg *config.Config, by By, how How, tell func(
 // jobsOf returns what RaiseBy has to do.
 func (f *repair) jobsOf(ctx context.Context, by By) (jobs []job, err error) {
 	bizType, digits, dated := strings.Cut(by.BizType, "@")
+	if name, _, keyed := strings.Cut(bizType, "/"); keyed {
+		return nil, fmt.Errorf("%w: --by raises the counters of all keys: name %s without a key, or raise %s to a NUMBER without --by", ErrRaise, name, by.BizType)
+	}
 	owner, err := f.owner(ctx, bizType)
 	if err != nil {
 		return nil, err

@@ -194,7 +194,7 @@ func TestRaiseBy(t *testing.T) {
 		{By{BizType: "tenant", Gap: -1}, "-1 is outside 0"}, {By{BizType: "user", Gap: 1}, "seqd restored"}, {By{BizType: "none", Gap: 1}, "no biz type"},
 		{By{BizType: "tenant@2026", Gap: 1}, "no such counter"}, {By{BizType: "invoice@20", Gap: 1}, "no period is named"},
 		{By{BizType: "invoice@2030", Gap: 1}, "the store has no such counter of invoice@2030"}, {By{BizType: "tenant", Stopped: true}, "not gapless"},
-		{By{BizType: "bill", Gap: 1}, "no such counter"},
+		{By{BizType: "bill", Gap: 1}, "no such counter"}, {By{BizType: "tenant/a@2026", Gap: 1}, "name tenant without a key, or raise tenant/a@2026 to a NUMBER"},
 	} {
 		if err := RaiseBy(t.Context(), cfg, test.by, How{}, func(string, Raised) { t.Error("something was raised") }); !errors.Is(err, ErrRaise) || !strings.Contains(err.Error(), test.part) {
 			t.Errorf("%+v: %v, want %q", test.by, err, test.part)
