@@ -11,19 +11,16 @@ import (
 const mostFailed = 10
 
 // Close closes all counters, many at a time, also those in use, and returns their errors. It waits
-// for counters that are being closed. When ctx has ended, it waits no longer, and closes the others
+// for counters that are being closed and for what [Set.Go] runs. When ctx has ended, it waits no longer, and closes the others
 // with that context, so that they do not wait either. Only the first call does anything.
 func (s *Set[C]) Close(ctx context.Context) error {
 	s.mu.Lock()
-	if s.closed {
+	if s.Closed() {
 		s.mu.Unlock()
 		return nil
 	}
-	s.closed = true
+	s.end()
 	s.mu.Unlock()
-	if s.endOpening != nil {
-		s.endOpening()
-	}
 	done := make(chan struct{})
 	go func() { s.work.Wait(); close(done) }()
 	var late error

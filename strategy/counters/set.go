@@ -56,31 +56,30 @@ type Options[C any] struct {
 	// Close closes a counter that Open returned. It runs once for each, while nobody uses the
 	// counter, or in [Set.Close], which returns its error. Otherwise nobody else sees the error.
 	Close func(ctx context.Context, name Name, counter C) error
-	// Context is the parent of Open's contexts. It should end when [Set.Close] is called, so that
-	// Close need not wait; nil for one that does.
-	Context context.Context
 }
 
 // Set is the open counters of one biz type. It is safe for concurrent use.
 type Set[C any] struct {
+	// Running ends when Close begins.
+	Running context.Context
+
 	o     Options[C]
+	end   context.CancelFunc       // of Running; called under mu
 	table atomic.Pointer[table[C]] // of all entries; changed under mu
 	// uses grows with each counter that is opened. Those used since are in the order of their use as
 	// far as it matters.
 	uses  atomic.Uint64
 	count atomic.Int64 // counters that are open
 
-	endOpening context.CancelFunc // nil if Options.Context was given
-	busy       chan struct{}      // one for each counter that is being opened or closed
+	busy chan struct{} // one for each counter that is being opened or closed
 
 	mu   lockorder.Inner // guards what follows
 	open []*Entry[C]     // open counters, in no order
 	// owned are the open counters by who has opened them, in no order; nil without MostEach.
 	owned    map[string][]*Entry[C]
-	sweeping bool // sweep runs
-	closed   bool
+	sweeping bool           // sweep runs
 	over     bool           // nothing stays open
-	work     sync.WaitGroup // goroutines; added to under mu and before closed
+	work     sync.WaitGroup // goroutines; added to under mu and before Close
 }
 
 // parallel is how many counters are opened and closed at once. The store merges what comes
@@ -92,9 +91,7 @@ const parallel = 256
 // NewSet returns a set without counters.
 func NewSet[C any](o Options[C]) *Set[C] {
 	s := &Set[C]{o: o, busy: make(chan struct{}, parallel)}
-	if o.Context == nil {
-		s.o.Context, s.endOpening = context.WithCancel(context.Background())
-	}
+	s.Running, s.end = context.WithCancel(context.Background())
 	if o.MostEach > 0 {
 		s.owned = map[string][]*Entry[C]{}
 	}
@@ -215,7 +212,7 @@ func (s *Set[C]) acquire(ctx context.Context, name Name, by string, late <-chan 
 func (s *Set[C]) join(name Name, by string) (e *Entry[C], done chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.Closed() {
 		return nil, nil, ErrStopping
 	}
 	e = s.table.Load().find(name)
@@ -256,7 +253,7 @@ func (s *Set[C]) leave(e *Entry[C]) {
 func (s *Set[C]) begin(e *Entry[C]) {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
-	ctx, cancel := context.WithTimeout(s.o.Context, s.o.Timeout)
+	ctx, cancel := context.WithTimeout(s.Running, s.o.Timeout)
 	counter, err := s.o.Open(ctx, e.name, e.by)
 	cancel()
 	for _, old := range s.opened(e, counter, err) {
@@ -271,7 +268,7 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) []*Entry[C] {
 	done := e.done
 	defer close(done)
 	if err != nil {
-		if s.closed {
+		if s.Closed() {
 			err = ErrStopping // whatever came of the context that Close has ended
 		}
 		e.err = err
@@ -292,7 +289,7 @@ func (s *Set[C]) opened(e *Entry[C], counter C, err error) []*Entry[C] {
 		e.pins.Add(-unusable)
 		s.takeOut(e)
 		return []*Entry[C]{e}
-	case s.closed:
+	case s.Closed():
 		return nil // Close closes it
 	}
 	if s.o.Idle > 0 && !s.sweeping {
@@ -329,7 +326,7 @@ func (s *Set[C]) sweep() {
 	for {
 		select {
 		case <-timer.C:
-		case <-s.o.Context.Done():
+		case <-s.Running.Done():
 			return
 		}
 		idle, more := s.idle(before)
@@ -372,7 +369,7 @@ func (s *Set[C]) Forget(name Name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.table.Load().find(name)
-	if s.closed || e == nil || e.done != nil || !s.retire(e) {
+	if s.Closed() || e == nil || e.done != nil || !s.retire(e) {
 		return
 	}
 	s.work.Go(func() {
@@ -381,6 +378,21 @@ func (s *Set[C]) Forget(name Name) {
 		s.finish(e)
 	})
 }
+
+// Go runs a function in the background, and reports whether it does: not after Close has begun, which
+// waits for the function.
+func (s *Set[C]) Go(do func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.Closed() {
+		return false
+	}
+	s.work.Go(do)
+	return true
+}
+
+// Closed reports whether Close has begun.
+func (s *Set[C]) Closed() bool { return s.Running.Err() != nil }
 
 // Peek returns a counter if it is open. It may be closed at any time.
 func (s *Set[C]) Peek(name Name) (counter C, ok bool) {

@@ -146,7 +146,7 @@ func (c *counter) submit(w *waiter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closing {
-		return errStopping
+		return counters.ErrStopping
 	}
 	c.machine.Submit(&w.Request)
 	if c.arrived++; c.gathering == 0 {

@@ -92,9 +92,6 @@ type Strategy struct {
 	// seen is what is known of counters that are not open, here or in the previous strategy.
 	seen counters.Memory[ledger.Seen]
 
-	lifetime context.Context // until Close
-	end      context.CancelFunc
-
 	places counters.Periods[*counters.Places]
 
 	mu lockorder.Inner // guards bare
@@ -123,8 +120,6 @@ const (
 	answerTTL = 24 * time.Hour
 )
 
-var errStopping = &seqd.Error{Code: seqd.CodeStopping, Detail: "the service is stopping", RetryAfter: time.Second}
-
 // New returns the strategy of one biz type, whose Settings must be of type *Settings. It does no
 // I/O.
 func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
@@ -141,8 +136,6 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	s.calendar.Calendar = settings.Traits().Calendar
 	s.documents.follows = env.Follows
 	s.places.New = s.newPlaces
-	s.lifetime, s.end = context.WithCancel(context.Background())
-	s.reach.Env, s.reach.BizType, s.reach.IsAway, s.reach.Look, s.reach.Running = &s.env, s.name, isAway, s.lookAtStore, s.lifetime
 	s.seen.Least = max(counters.Remembered, settings.LiveKeys)
 	opts := counters.Options[*counter]{
 		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
@@ -151,6 +144,7 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		opts.Most, opts.MostEach, opts.Idle = settings.LiveKeys, settings.LiveKeysPerCaller, idleKeys
 	}
 	s.counters = counters.NewSet(opts)
+	s.reach.Env, s.reach.BizType, s.reach.IsAway, s.reach.Look, s.reach.Running = &s.env, s.name, isAway, s.lookAtStore, s.counters.Running
 	env.Attendance.Need()
 	return s, nil
 }
@@ -355,7 +349,6 @@ func (s *Strategy) Idle() bool { return true }
 // Close ends issuing. It waits for writes under way until ctx ends.
 func (s *Strategy) Close(ctx context.Context) error {
 	err := s.counters.Close(ctx)
-	s.end()
 	for _, places := range s.places.All() {
 		err = errors.Join(err, places.Close(ctx))
 	}

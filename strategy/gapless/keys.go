@@ -32,7 +32,7 @@ func (d *documents) ledgersAfter(ctx context.Context, after string, limit int) (
 func (s *Strategy) newPlaces(p seqd.Period) *counters.Places {
 	return counters.NewPlaces(counters.PlacesConfig{
 		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Strategy: Name,
-		Name: counters.PlacesName(s.name, p), Most: s.settings.MaxKeys, Running: s.lifetime,
+		Name: counters.PlacesName(s.name, p), Most: s.settings.MaxKeys, Running: s.counters.Running,
 		Documents: s.Documents, MostNew: s.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/seqd/seqd"
@@ -31,13 +30,8 @@ type family struct {
 	view atomic.Pointer[view] // without keys: what the last caller who asked the calendar found
 	keys *keys                // nil without keys
 
-	running context.Context // what runs in the background; until close
-	end     context.CancelFunc
-
-	mu     lockorder.Inner // guards what follows
-	closed bool
+	mu     lockorder.Inner               // guards what follows
 	again  bool                          // reopen runs
-	work   sync.WaitGroup                // goroutines; added to under mu and before closed
 	failed map[seqd.Period]failedOpening // without keys: periods that could not be opened at the last attempt
 }
 
@@ -55,20 +49,22 @@ type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *key
 func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *family {
 	f := &family{env: env, bizType: bizType, settings: settings, open: open}
 	f.calendar.Calendar = settings.Traits().Calendar
-	f.running, f.end = context.WithCancel(context.Background())
 	f.purger = counters.Purger{Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed}
 	f.memory.Least = knownPeriods
 	o := counters.Options[*Counter]{
-		Most: mostSpans, Wait: settings.AcquireTimeout, Timeout: fetchDeadline, Context: f.running,
+		Most: mostSpans, Wait: settings.AcquireTimeout, Timeout: fetchDeadline,
 		Open: f.openPeriod, Close: f.closeCounter,
 	}
 	if settings.Keyed {
 		f.memory.Least = max(counters.Remembered, settings.LiveKeys)
-		f.keys = &keys{Reach: counters.Reach{Env: &f.env, BizType: bizType.Name, IsAway: isAway, Look: f.lookAtStore, Running: f.running}}
+		f.keys = &keys{Reach: counters.Reach{Env: &f.env, BizType: bizType.Name, IsAway: isAway, Look: f.lookAtStore}}
 		f.keys.New = f.newPart
 		o.Most, o.MostEach, o.Idle, o.Open = settings.LiveKeys, settings.LiveKeysPerCaller, idleKey, f.openCounter
 	}
 	f.set = counters.NewSet(o)
+	if f.keys != nil {
+		f.keys.Running = f.set.Running
+	}
 	return f
 }
 
@@ -137,7 +133,7 @@ func (f *family) present() *counters.Span {
 	}
 	span := f.calendar.Present(f.env.Now())
 	if f.purger.Due(span.Period) {
-		f.start(func() { f.purger.Run(f.running, f.forget) })
+		f.set.Go(func() { f.purger.Run(f.set.Running, f.forget) })
 	}
 	return span
 }
@@ -253,7 +249,7 @@ func (f *family) shown() ([]*Counter, *seqd.Error) {
 	if c, ok := f.set.Peek(counters.Name{Period: p}); ok {
 		return []*Counter{c}, nil
 	}
-	if v := f.view.Load(); v != nil && v.Period == p && f.isClosed() {
+	if v := f.view.Load(); v != nil && v.Period == p && f.set.Closed() {
 		return []*Counter{v.Counter}, nil
 	}
 	f.mu.Lock()
@@ -309,40 +305,10 @@ func (f *family) Details() map[string]any {
 	return details
 }
 
-// start runs a function in the background unless the strategy is closing.
-func (f *family) start(do func()) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.startLocked(do)
-}
-
-// startLocked is start; mu is held.
-func (f *family) startLocked(do func()) bool {
-	if f.closed {
-		return false
-	}
-	f.work.Go(do)
-	return true
-}
-
-func (f *family) isClosed() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.closed
-}
-
 // Close ends issuing and gives back the numbers that only this node had, of every counter, and the
-// places of keys. Only the first call does anything.
+// places of keys.
 func (f *family) Close(ctx context.Context) error {
-	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
-		return nil
-	}
-	f.closed = true
-	f.end()
-	f.mu.Unlock()
-	err := errors.Join(ended(ctx, &f.work), f.set.Close(ctx))
+	err := f.set.Close(ctx)
 	if f.keys != nil {
 		for _, part := range f.keys.All() {
 			err = errors.Join(err, part.places.Close(ctx))

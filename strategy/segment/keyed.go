@@ -116,7 +116,7 @@ func (f *family) partOf(p seqd.Period, by string) *keyPart {
 func (f *family) newPart(p seqd.Period) *keyPart {
 	return &keyPart{family: f, period: p, places: counters.NewPlaces(counters.PlacesConfig{
 		Counters: f.env.Store.Counters(), Now: f.env.Now, Log: f.env.Log, BizType: f.bizType.Name, Strategy: Name,
-		Name: counters.PlacesName(f.bizType.Name, p), Most: f.settings.MaxKeys, Running: f.running,
+		Name: counters.PlacesName(f.bizType.Name, p), Most: f.settings.MaxKeys, Running: f.set.Running,
 		Documents: f.env.Store.Documents(), MostNew: f.settings.NewKeysPerCaller,
 		Keys: func(ctx context.Context) (int64, error) { return f.countKeys(ctx, p) },
 	})}

@@ -47,7 +47,7 @@ func (f *family) askPeriod(ctx context.Context, get func(*Counter, context.Conte
 			return err
 		}
 		err = get(v.Counter, ctx, n, seq)
-		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !f.isClosed() {
+		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !f.set.Closed() {
 			// the clock has jumped back to a period that was just closed
 			f.view.CompareAndSwap(v, nil)
 			continue
@@ -99,11 +99,11 @@ func (f *family) mayOpen(p seqd.Period) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
+	if f.set.Closed() {
 		return errStopping
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if last, failed := f.failed[p]; failed && time.Since(last.tried) < openPause {
 		return last.err
 	}
@@ -122,8 +122,8 @@ func (f *family) prepareNext(v *view) {
 	if f.mayOpen(p) != nil {
 		return
 	}
-	f.start(func() {
-		if e, err := f.set.Await(f.running, counters.Name{Period: p}); err == nil {
+	f.set.Go(func() {
+		if e, err := f.set.Await(f.set.Running, counters.Name{Period: p}); err == nil {
 			e.Counter().prepare()
 			e.Release()
 		}
@@ -133,9 +133,7 @@ func (f *family) prepareNext(v *view) {
 // openPeriod opens a period, or leaves it to the next attempt.
 func (f *family) openPeriod(ctx context.Context, name counters.Name, by string) (*Counter, error) {
 	c, err := f.openCounter(ctx, name, by)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
+	if f.set.Closed() {
 		return c, errStopping // it has issued nothing
 	}
 	if err != nil {
@@ -143,7 +141,9 @@ func (f *family) openPeriod(ctx context.Context, name counters.Name, by string) 
 		f.openFailed(name.Period, err)
 		return nil, err
 	}
+	f.mu.Lock()
 	delete(f.failed, name.Period)
+	f.mu.Unlock()
 	f.env.Log.Debug("period", "bizType", f.bizType.Name, "period", name.Period)
 	return c, nil
 }

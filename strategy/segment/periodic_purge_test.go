@@ -172,7 +172,7 @@ func TestPeriodsCloseOutOfTime(t *testing.T) {
 	cancel()
 	// Whether it is out of time is decided by a race in select; a goroutine under way decides it.
 	release := make(chan struct{})
-	s.start(func() { <-release })
+	s.set.Go(func() { <-release })
 	err := s.Close(ctx)
 	close(release)
 	var seq seqd.Sequence

@@ -106,7 +106,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 		closed(t, s)
 	}
 	wantRefused(t, s, seqd.CodeStopping)
-	if s.start(func() { t.Error("it runs after Close") }) || counters.Pause(s.running, time.Hour) {
+	if s.set.Go(func() { t.Error("it runs after Close") }) || counters.Pause(s.set.Running, time.Hour) {
 		t.Error("it goes on after Close")
 	}
 

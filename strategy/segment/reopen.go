@@ -16,17 +16,22 @@ type failedOpening struct {
 	tried time.Time
 }
 
-// openFailed notes why a period could not begin. mu is held.
+// openFailed notes why a period could not begin.
 func (f *family) openFailed(p seqd.Period, err *seqd.Error) {
-	if before, known := f.failed[p]; !known || before.err.Error() != err.Error() {
-		f.env.Log.Error("the period cannot begin", "bizType", f.bizType.Name, "period", p, "error", err)
-	}
+	f.mu.Lock()
+	before, known := f.failed[p]
 	if f.failed == nil {
 		f.failed = make(map[seqd.Period]failedOpening)
 	}
 	f.failed[p] = failedOpening{err, time.Now()}
-	if canPass(err) && !f.again {
-		f.again = f.startLocked(f.reopen)
+	begins := canPass(err) && !f.again
+	f.again = f.again || begins
+	f.mu.Unlock()
+	if !known || before.err.Error() != err.Error() {
+		f.env.Log.Error("the period cannot begin", "bizType", f.bizType.Name, "period", p, "error", err)
+	}
+	if begins {
+		f.set.Go(f.reopen)
 	}
 }
 
@@ -34,7 +39,7 @@ func (f *family) openFailed(p seqd.Period, err *seqd.Error) {
 // taken out of rotation because it could not issue gets no requests, and must find out by itself
 // that it can again.
 func (f *family) reopen() {
-	for pause := openPause; counters.Pause(f.running, pause); pause = min(2*pause, cursor.LastPause) {
+	for pause := openPause; counters.Pause(f.set.Running, pause); pause = min(2*pause, cursor.LastPause) {
 		due := f.due()
 		if len(due) == 0 {
 			return
@@ -44,7 +49,7 @@ func (f *family) reopen() {
 			// otherwise somebody tried just now, or the strategy is closing
 			if f.mayOpen(p) == nil {
 				opening.Go(func() {
-					if e, err := f.set.Await(f.running, counters.Name{Period: p}); err == nil {
+					if e, err := f.set.Await(f.set.Running, counters.Name{Period: p}); err == nil {
 						e.Release()
 					}
 				})
