@@ -11,8 +11,9 @@ import (
 const mostFailed = 10
 
 // Close closes all counters, many at a time, also those in use, and returns their errors. It waits
-// for counters that are being closed and for what [Set.Go] runs. When ctx has ended, it waits no longer, and closes the others
-// with that context, so that they do not wait either. Only the first call does anything.
+// for counters that are being closed, and for what [Set.Go] runs. When ctx has ended, it waits no
+// longer, and closes the others with that context, so that they do not wait either. Only the first
+// call does anything.
 func (s *Set[C]) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.Closed() {

@@ -79,19 +79,11 @@ type Memo[V Known] struct {
 	Known V
 }
 
-// Learn keeps the [Knowledge] of an earlier strategy, unless that was of another kind.
+// Learn keeps the memos of an earlier strategy, unless that was of another kind. What must be
+// forgotten last is at the end, and of two memos of one counter the later one counts.
 func (m *Memory[V]) Learn(from any) {
 	memos, _ := from.([]Memo[V])
 	for _, memo := range memos {
 		m.Keep(memo.Name, memo.Known)
 	}
-}
-
-// Knowledge returns memos for [Memory.Learn], nil if there are none. What must be forgotten last is
-// at the end, and of two memos of one counter the later one counts.
-func Knowledge[V Known](memos []Memo[V]) any {
-	if len(memos) == 0 {
-		return nil
-	}
-	return memos
 }

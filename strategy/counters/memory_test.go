@@ -52,7 +52,7 @@ func TestLearn(t *testing.T) {
 			first.Keep(name(last), fact{last, false})
 		}
 		heir := &Memory[fact]{Least: 20}
-		if heir.Learn(Knowledge(first.All())); len(heir.All()) >= 40 {
+		if heir.Learn(first.All()); len(heir.All()) >= 40 {
 			t.Errorf("generation %d remembers %d", generation, len(heir.All()))
 		}
 		for i := last - 19; i <= last; i++ {

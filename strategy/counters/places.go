@@ -3,7 +3,6 @@ package counters
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -11,28 +10,6 @@ import (
 	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 )
-
-// PlacesConfig is what places are made from.
-type PlacesConfig struct {
-	Counters persist.Counters
-	// Now is the clock that the store's records get.
-	Now func() time.Time
-	Log *slog.Logger
-	// BizType and Strategy are for people: the limits are settings of the strategy.
-	BizType, Strategy string
-	// Name is the name of the counter of places.
-	Name string
-	// Most is how many keys there may be, at least 1.
-	Most int64
-	// Documents has how many keys callers have created; nil if MostNew is 0.
-	Documents persist.Documents
-	// MostNew is how many keys one caller may create in a day, 0 for any number.
-	MostNew int64
-	// Keys counts the counters of keys that the places are for.
-	Keys func(ctx context.Context) (int64, error)
-	// Running ends what runs in the background.
-	Running context.Context
-}
 
 // Places counts the keys of a biz type, or of one of its periods, so that there are no more than
 // maxKeys. A key takes a place before its counter is created. How many places are taken is the
@@ -44,7 +21,12 @@ type PlacesConfig struct {
 // one that is new to it, and again as soon as there are no places or it has lost one: see
 // recount.go. What bounds the new keys of one caller is in share.go.
 type Places struct {
-	c PlacesConfig
+	*Base
+	running  context.Context // ends what runs in the background
+	counters persist.Counters
+	name     string // of the counter of places
+	// keys counts the counters of keys that the places are for.
+	keys func(context.Context) (int64, error)
 
 	// turn holds one value while nobody takes from the store.
 	turn  chan struct{}
@@ -72,9 +54,13 @@ const (
 	timeout = 10 * time.Second
 )
 
-// NewPlaces returns the places of a biz type. It does no I/O.
-func NewPlaces(c PlacesConfig) *Places {
-	p := &Places{c: c, turn: make(chan struct{}, 1), doubt: true} // what was there before may have crashed
+// newPlaces returns the places of the keys of a period, which count counts. It does no I/O.
+func newPlaces(running context.Context, b *Base, period seqd.Period, count func(context.Context, seqd.Period) (int64, error)) *Places {
+	p := &Places{
+		Base: b, running: running, counters: b.Env.Store.Counters(), name: PlacesName(b.BizType.Name, period), turn: make(chan struct{}, 1),
+		keys:  func(ctx context.Context) (int64, error) { return count(ctx, period) },
+		doubt: true, // what was there before may have crashed
+	}
 	p.turn <- struct{}{}
 	return p
 }
@@ -82,8 +68,8 @@ func NewPlaces(c PlacesConfig) *Places {
 // block returns how many places a node takes at a time, so that many new keys share one write. It
 // is 1 if few are left.
 func (p *Places) block() int64 {
-	left := p.c.Most - p.taken.Load()
-	return max(1, min(p.c.Most/10_000, left/100, 1000))
+	left := p.Settings.MaxKeys - p.taken.Load()
+	return max(1, min(p.Settings.MaxKeys/10_000, left/100, 1000))
 }
 
 // Taken returns how many places were taken when this node last looked.
@@ -99,7 +85,7 @@ func (p *Places) Look(ctx context.Context) error {
 }
 
 func (p *Places) read(ctx context.Context) (persist.Counter, error) {
-	c, err := p.c.Counters.Read(ctx, p.c.Name)
+	c, err := p.counters.Read(ctx, p.name)
 	if err == nil {
 		p.taken.Store(c.Max)
 	}
@@ -162,7 +148,7 @@ func (p *Places) keep(n int64) {
 	if p.block() == 1 {
 		wait = min(wait, soon)
 	}
-	p.back = time.AfterFunc(wait, func() { _ = p.giveBack(p.c.Running) })
+	p.back = time.AfterFunc(wait, func() { _ = p.giveBack(p.running) })
 }
 
 // fromHand takes a place that this node has.
@@ -185,7 +171,7 @@ func (p *Places) tooMany() error {
 		p.doubt = true
 	}
 	p.recountLocked()
-	return seqd.Errorf(seqd.CodeTooManyKeys, "%s has as many keys as %s.maxKeys allows, %d: raise it, or use a key that exists", p.c.BizType, p.c.Strategy, p.c.Most)
+	return seqd.Errorf(seqd.CodeTooManyKeys, "%s has as many keys as %s.maxKeys allows, %d: raise it, or use a key that exists", p.BizType.Name, p.BizType.Strategy, p.Settings.MaxKeys)
 }
 
 // fetch takes places from the store, and returns how many. It is not cancelled: places whose fate
@@ -193,23 +179,23 @@ func (p *Places) tooMany() error {
 func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	if p.taken.Load() >= p.c.Most { // so that vain attempts take none
+	if p.taken.Load() >= p.Settings.MaxKeys { // so that vain attempts take none
 		c, err := p.read(ctx)
 		if err != nil && !errors.Is(err, persist.ErrNotFound) {
 			return 0, err
 		}
-		if c.Max >= p.c.Most {
+		if c.Max >= p.Settings.MaxKeys {
 			return 0, nil
 		}
 	}
 	// With the step the record gets the present time, by which a recount sees that places were taken.
 	size := p.block()
-	req := persist.Request{BizTag: p.c.Name, Size: size, Step: size, To: persist.Beside}
-	r, err := p.c.Counters.Allocate(ctx, req)
+	req := persist.Request{BizTag: p.name, Size: size, Step: size, To: persist.Beside}
+	r, err := p.counters.Allocate(ctx, req)
 	if errors.Is(err, persist.ErrNotFound) {
-		err = p.c.Counters.Create(ctx, persist.Counter{BizTag: p.c.Name, Step: req.Size, Timestamp: p.c.Now().UnixMilli()})
+		err = p.counters.Create(ctx, persist.Counter{BizTag: p.name, Step: req.Size, Timestamp: p.Env.Now().UnixMilli()})
 		if err == nil || errors.Is(err, persist.ErrExists) {
-			r, err = p.c.Counters.Allocate(ctx, req)
+			r, err = p.counters.Allocate(ctx, req)
 		}
 	}
 	if err != nil {
@@ -217,7 +203,7 @@ func (p *Places) fetch(ctx context.Context) (n int64, err error) {
 		return 0, err
 	}
 	p.taken.Store(r.Last)
-	above := min(max(0, r.Last-p.c.Most), req.Size)
+	above := min(max(0, r.Last-p.Settings.MaxKeys), req.Size)
 	_ = p.less(ctx, above) // which notes the doubt
 	return req.Size - above, nil
 }
@@ -274,7 +260,7 @@ func (p *Places) less(ctx context.Context, n int64) error {
 			p.Doubt()
 			return err
 		}
-		given, err := p.c.Counters.GiveBack(ctx, p.c.Name, persist.Range{First: c.Max - n + 1, Last: c.Max})
+		given, err := p.counters.GiveBack(ctx, p.name, persist.Range{First: c.Max - n + 1, Last: c.Max})
 		if err != nil {
 			p.Doubt()
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
 )
 
 // flaky are counters that lose an answer now and then.
@@ -60,6 +61,15 @@ type town struct {
 	keys int64
 }
 
+// townStore is the store of a town.
+type townStore struct {
+	persist.Store
+	w *town
+}
+
+func (s townStore) Counters() persist.Counters   { return s.w.counters }
+func (s townStore) Documents() persist.Documents { return s.w.documents }
+
 func newTown(t *testing.T, most int64) *town {
 	store := memory.New(time.Now)
 	return &town{t: t, counters: &flaky{Counters: store.Counters()}, documents: store.Documents(), most: most}
@@ -68,10 +78,10 @@ func newTown(t *testing.T, most int64) *town {
 // node returns the places of a node, and what ends it, as a crash does.
 func (w *town) node() (p *Places, crash func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	return NewPlaces(PlacesConfig{
-		Counters: w.counters, Now: time.Now, Log: slog.New(slog.DiscardHandler), BizType: "rent", Strategy: "gapless", Name: "rent/",
-		Most: w.most, Keys: func(context.Context) (int64, error) { return w.count(0), nil }, Running: ctx, Documents: w.documents, MostNew: w.each,
-	}), cancel
+	return newPlaces(ctx, &Base{
+		Env:     &strategy.Env{Store: townStore{w: w}, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
+		BizType: &seqd.BizType{Name: "rent", Strategy: "gapless"}, Settings: &Settings{MaxKeys: w.most, NewKeysPerCaller: w.each},
+	}, 0, func(context.Context, seqd.Period) (int64, error) { return w.count(0), nil }), cancel
 }
 
 // count adds to the keys and returns how many there are.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
-	"github.com/seqd/seqd/strategy"
 )
 
 // Purger removes the counters of periods that ended longer than Retention ago. What stays is one
@@ -26,13 +25,10 @@ import (
 //
 // A Purger is safe for concurrent use.
 type Purger struct {
-	Env      *strategy.Env
-	BizType  string
+	*Base
 	Calendar *Calendar
 	// Retention is how long after its end a period is removed, 0 for never.
 	Retention time.Duration
-	// Keyed is whether there is a counter for each key.
-	Keyed bool
 
 	purged atomic.Int32              // the period in which Due was last true
 	known  atomic.Pointer[tombstone] // as it was read last; nil if that is not to be relied on
@@ -70,7 +66,7 @@ var ErrPurged = errors.New("the period was removed")
 // [ErrPurged], or that of the store. It is called after each allocation. Period 0, of numbers that
 // never reset, is never removed.
 func (p *Purger) Check(ctx context.Context, period seqd.Period) error {
-	if t := p.known.Load(); t != nil && p.Keyed && time.Since(t.asked) <= tombstoneTrust {
+	if t := p.known.Load(); t != nil && p.Settings.Keyed && time.Since(t.asked) <= tombstoneTrust {
 		return p.refuse(period, t.period)
 	}
 	return p.CheckAnew(ctx, period)
@@ -98,7 +94,7 @@ func (p *Purger) Doubt() { p.known.Store(nil) }
 // read returns the tombstone as it is now.
 func (p *Purger) read(ctx context.Context) (*tombstone, error) {
 	t := &tombstone{asked: time.Now()}
-	doc, err := p.Env.Store.Documents().Read(ctx, persist.PurgedKind, p.BizType)
+	doc, err := p.Env.Store.Documents().Read(ctx, persist.PurgedKind, p.BizType.Name)
 	switch {
 	case isNotFound(err):
 		return t, nil
@@ -136,14 +132,14 @@ func (p *Purger) Due(present seqd.Period) bool {
 // ended. For forget see Purge.
 func (p *Purger) Run(ctx context.Context, forget func(context.Context, Name)) {
 	delay := PurgeDelay
-	if p.Keyed {
-		delay += Spread(PurgeDelay, p.BizType, p.Env.Addr)
+	if p.Settings.Keyed {
+		delay += Spread(PurgeDelay, p.BizType.Name, p.Env.Addr)
 	}
 	if !p.isSettled(ctx) || !p.isSteady(ctx, delay) {
 		return
 	}
 	removed, err := p.Purge(ctx, forget)
-	log := p.Env.Log.With("bizType", p.BizType, "counters", removed)
+	log := p.Env.Log.With("bizType", p.BizType.Name, "counters", removed)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		log.Warn("the counters of past periods could not be removed; the next period tries again", "error", err)
@@ -160,7 +156,7 @@ func (p *Purger) isSteady(ctx context.Context, delay time.Duration) bool {
 		return false
 	}
 	if moved := p.Env.Now().Sub(began) - time.Since(real); moved.Abs() > purgeSkew/2 {
-		p.Env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", p.BizType, "movedMs", moved.Milliseconds())
+		p.Env.Log.Warn("the clock was set; the counters of past periods stay until the next period", "bizType", p.BizType.Name, "movedMs", moved.Milliseconds())
 		return false
 	}
 	return true
@@ -192,7 +188,7 @@ func (p *Purger) Purge(ctx context.Context, forget func(context.Context, Name)) 
 	}
 	buried := sync.OnceValue(func() error {
 		err := p.bury(ctx, p.Calendar.Before(keep))
-		if err == nil && p.Keyed && !Pause(ctx, tombstoneAhead) {
+		if err == nil && p.Settings.Keyed && !Pause(ctx, tombstoneAhead) {
 			err = ctx.Err()
 		}
 		return err
@@ -224,12 +220,12 @@ func (p *Purger) keeps(ctx context.Context) (seqd.Period, error) {
 // names returns the names of all counters of the biz type, and then of claims: a removal may have
 // been cut off between the two.
 func (p *Purger) names(ctx context.Context) []iter.Seq2[string, error] {
-	prefix := p.BizType + "@"
-	if p.Keyed {
-		prefix = p.BizType + "/"
+	prefix := p.BizType.Name + "@"
+	if p.Settings.Keyed {
+		prefix = p.BizType.Name + "/"
 	}
 	all := []iter.Seq2[string, error]{named(persist.CountersUnder(ctx, p.Env.Store.Counters(), prefix), persist.Counter.PersistID)}
-	if !p.Keyed {
+	if !p.Settings.Keyed {
 		all = append(all, named(persist.DocumentsUnder(ctx, p.Env.Store.Documents(), persist.PeriodKind, prefix), func(d persist.Document) string { return d.Key }))
 	}
 	return all
@@ -285,20 +281,20 @@ func (p *Purger) removeBefore(ctx context.Context, keep seqd.Period, names iter.
 func (p *Purger) periodOf(counter string) (period seqd.Period, ok bool) {
 	of, _, digits, _ := seqd.SplitCounter(counter) // whether it is one of numbers does not matter
 	period, ok = p.Calendar.Reset.Parse(digits)
-	return period, ok && of == p.BizType
+	return period, ok && of == p.BizType.Name
 }
 
 // remove removes a counter and its claim, in this order: a claim without a counter is refused, a
 // counter without a claim would be taken for a new one.
 func (p *Purger) remove(ctx context.Context, counter string, forget func(context.Context, Name)) (removed int, err error) {
 	err = p.Env.Store.Counters().Delete(ctx, counter)
-	if !p.Keyed && (err == nil || isNotFound(err)) {
+	if !p.Settings.Keyed && (err == nil || isNotFound(err)) {
 		err = p.Env.Store.Documents().Delete(ctx, persist.PeriodKind, counter, 1)
 	}
 	if err != nil && !isNotFound(err) {
 		return 0, err
 	}
-	if name, ok := ParseName(p.BizType, counter); ok { // otherwise it is the counter of places
+	if name, ok := ParseName(p.BizType.Name, counter); ok { // otherwise it is the counter of places
 		forget(ctx, name)
 	}
 	return 1, nil
@@ -329,7 +325,7 @@ func (p *Purger) raise(ctx context.Context, period seqd.Period) error {
 	if err != nil || t.period >= period {
 		return err
 	}
-	mark := persist.PurgedDocument(p.BizType, int64(period), t.revision+1, p.Env.Now().UnixMilli())
+	mark := persist.PurgedDocument(p.BizType.Name, int64(period), t.revision+1, p.Env.Now().UnixMilli())
 	return persist.Put(ctx, p.Env.Store.Documents(), mark)
 }
 

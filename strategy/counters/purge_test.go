@@ -18,7 +18,9 @@ import (
 
 func purger(store persist.Store, now func() time.Time, reset seqd.Reset) *Purger {
 	return &Purger{
-		Env: &strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler)}, BizType: "order",
+		Base: &Base{
+			Env: &strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler)}, BizType: &seqd.BizType{Name: "order"}, Settings: &Settings{},
+		},
 		Calendar: &Calendar{Calendar: seqd.Calendar{Reset: reset, Zone: time.UTC}},
 	}
 }
@@ -157,7 +159,7 @@ func TestTombstoneStandsBeforeKeysAreRemoved(t *testing.T) {
 		time.Sleep(96 * time.Hour)
 		relies := purger(store, time.Now, seqd.ResetDaily)
 		purges := purger(removals{store, &removed}, time.Now, seqd.ResetDaily)
-		relies.Keyed, purges.Keyed, purges.Retention = true, true, 24*time.Hour
+		relies.Settings.Keyed, purges.Settings.Keyed, purges.Retention = true, true, 24*time.Hour
 		must.Do(t, relies.Check(t.Context(), 20000101))
 		var purge sync.WaitGroup
 		purge.Go(func() {
@@ -189,7 +191,7 @@ func TestTombstoneIsReadAfterACreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)
 		relies, purges := purger(store, time.Now, seqd.ResetDaily), purger(store, time.Now, seqd.ResetDaily)
-		relies.Keyed = true
+		relies.Settings.Keyed = true
 		must.Do(t, relies.Check(t.Context(), 20000101))
 		must.Do(t, purges.bury(t.Context(), 20000101))
 		must.Do(t, relies.Check(t.Context(), 20000101)) // as it was read before

@@ -35,7 +35,7 @@ func (p *Places) recountSoon() {
 
 // recountLocked is recountSoon; mu is held.
 func (p *Places) recountLocked() {
-	if p.doubt && !p.counts && p.c.Running.Err() == nil {
+	if p.doubt && !p.counts && p.running.Err() == nil {
 		p.counts = true
 		go p.recount()
 	}
@@ -43,10 +43,10 @@ func (p *Places) recountLocked() {
 
 // recount counts until the places are right, or the strategy is closed.
 func (p *Places) recount() {
-	for pause := inHand; Pause(p.c.Running, pause) && p.stillInDoubt(); {
+	for pause := inHand; Pause(p.running, pause) && p.stillInDoubt(); {
 		right, took, err := p.compare()
 		if err != nil {
-			p.c.Log.Debug("the keys of a biz type cannot be counted", "bizType", p.c.BizType, "counter", p.c.Name, "error", err)
+			p.Env.Log.Debug("the keys of a biz type cannot be counted", "bizType", p.BizType.Name, "counter", p.name, "error", err)
 		}
 		pause = max(again, restFor*took)
 		p.mu.Lock()
@@ -66,23 +66,23 @@ func (p *Places) stillInDoubt() bool {
 
 // compare is one recount. It reports whether nothing was wrong, and how long it took to count.
 func (p *Places) compare() (right bool, took time.Duration, err error) {
-	before, err := p.read(p.c.Running)
+	before, err := p.read(p.running)
 	if errors.Is(err, persist.ErrNotFound) { // the period was purged, or no key is new
 		return true, 0, nil
 	}
-	if err != nil || !Pause(p.c.Running, settle) {
+	if err != nil || !Pause(p.running, settle) {
 		return false, 0, err
 	}
 	began := time.Now()
-	after, err := p.read(p.c.Running)
+	after, err := p.read(p.running)
 	if err != nil || after != before { // as many may have been taken as were given back
 		return false, 0, err
 	}
-	keys, err := p.c.Keys(p.c.Running)
+	keys, err := p.keys(p.running)
 	if err != nil {
 		return false, time.Since(began), err
 	}
-	still, err := p.read(p.c.Running)
+	still, err := p.read(p.running)
 	took = time.Since(began)
 	if err != nil || still != after {
 		return false, took, err
@@ -92,17 +92,17 @@ func (p *Places) compare() (right bool, took time.Duration, err error) {
 
 // correct makes the places as many as there are keys.
 func (p *Places) correct(c persist.Counter, keys int64) error {
-	ctx, cancel := context.WithTimeout(p.c.Running, timeout)
+	ctx, cancel := context.WithTimeout(p.running, timeout)
 	defer cancel()
 	switch {
 	case keys > c.Max || c.FailedOver: // a failover has lost places, or a key was created late
-		_, err := p.c.Counters.Allocate(ctx, persist.Request{BizTag: p.c.Name, Floor: keys, To: persist.Beside})
+		_, err := p.counters.Allocate(ctx, persist.Request{BizTag: p.name, Floor: keys, To: persist.Beside})
 		return err
 	case keys < c.Max:
-		given, err := p.c.Counters.GiveBack(ctx, p.c.Name, persist.Range{First: keys + 1, Last: c.Max})
+		given, err := p.counters.GiveBack(ctx, p.name, persist.Range{First: keys + 1, Last: c.Max})
 		if given {
 			p.taken.Store(keys)
-			p.c.Log.Info("places of keys were taken that no key has", "bizType", p.c.BizType, "counter", p.c.Name, "places", c.Max, "keys", keys)
+			p.Env.Log.Info("places of keys were taken that no key has", "bizType", p.BizType.Name, "counter", p.name, "places", c.Max, "keys", keys)
 		}
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package counters is what strategies with a counter for each key, each period, or both have in
-// common. It knows nothing about numbers: what a counter is, and how it is opened and closed, is in
-// [Options]. Only [Name] says what counters there are; DESIGN §3 "Keys" says what another dimension
-// beside key and period needs.
+// common. It knows nothing about numbers: what a counter is, and how it is opened and closed, is the
+// [Kind] of a strategy. A [Family] is all counters of one biz type. Only [Name] says what counters
+// there are; DESIGN §3 "Keys" says what another dimension beside key and period needs.
 //
 // A [Set] holds the counters that a node has open. It opens a counter at its first use, once for
 // all callers who wait, and closes the one that was used longest ago if too many are open, and
@@ -9,6 +9,7 @@
 // back or leaves behind is there by then.
 //
 //   - settings.go: which counters there are, and how many
+//   - family.go: all counters of one biz type
 //   - name.go: the names of counters, and which keys have one
 //   - set.go: counters are opened, used and closed one by one
 //   - room.go: which ones are closed to make room
@@ -16,7 +17,6 @@
 //   - table.go: finds a counter by its name, without a lock
 //   - calendar.go: the present period, when it ends, and the one before
 //   - memory.go: what is known of counters that were closed
-//   - periods.go: what the counters of a period share
 //   - purge.go: counters of past periods are removed
 //   - reach.go: whether the store can be used
 //   - places.go, recount.go, share.go: how many keys there are, and how many there may be
@@ -379,8 +379,8 @@ func (s *Set[C]) Forget(name Name) {
 	})
 }
 
-// Go runs a function in the background, and reports whether it does: not after Close has begun, which
-// waits for the function.
+// Go runs a function in the background, for which Close waits. After Close has begun it does not run
+// the function, and returns false.
 func (s *Set[C]) Go(do func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// One caller may create MostNew keys a day, so that it cannot use up the places of all others. How
+// One caller may create newKeysPerCaller keys a day, so that it cannot use up the places of all others. How
 // many it has created is in a document. A node that creates keys adds to it, and learns what others
 // have added, about once a second. So nodes that create keys for a caller at the same time may
 // together exceed the bound by those of a second, and so may a node that crashes.
@@ -57,7 +57,7 @@ type body struct {
 
 // share returns the share of a caller today, and the day. mu is held.
 func (p *Places) share(by string) (s *share, today int64) {
-	if today = p.c.Now().UnixMilli() / day.Milliseconds(); p.shares.of == nil || p.shares.day != today {
+	if today = p.Env.Now().UnixMilli() / day.Milliseconds(); p.shares.of == nil || p.shares.day != today {
 		p.shares.day, p.shares.of = today, map[string]*share{}
 	}
 	if s = p.shares.of[by]; s == nil {
@@ -70,7 +70,7 @@ func (p *Places) share(by string) (s *share, today int64) {
 // Check returns an error with [seqd.CodeRateLimited] if a caller has created as many keys today as
 // it may. It spends nothing. If the store cannot be read, what it would say does not count.
 func (p *Places) Check(ctx context.Context, by string) error {
-	if p.c.MostNew == 0 {
+	if p.Settings.NewKeysPerCaller == 0 {
 		return nil
 	}
 	p.mu.Lock()
@@ -87,19 +87,19 @@ func (p *Places) Check(ctx context.Context, by string) error {
 
 // refusal returns why a caller gets no more keys today, nil if it does. mu is held.
 func (p *Places) refusal(s *share, today int64) error {
-	if s.noted+s.more < p.c.MostNew {
+	if s.noted+s.more < p.Settings.NewKeysPerCaller {
 		return nil
 	}
 	return &seqd.Error{
-		Code: seqd.CodeRateLimited, RetryAfter: time.UnixMilli((today + 1) * day.Milliseconds()).Sub(p.c.Now()),
+		Code: seqd.CodeRateLimited, RetryAfter: time.UnixMilli((today + 1) * day.Milliseconds()).Sub(p.Env.Now()),
 		Detail: fmt.Sprintf("the caller has created %d keys of %s today, as many as %s.newKeysPerCaller allows, %d: use a key that exists, or wait for the next day in UTC",
-			s.noted+s.more, p.c.BizType, p.c.Strategy, p.c.MostNew),
+			s.noted+s.more, p.BizType.Name, p.BizType.Strategy, p.Settings.NewKeysPerCaller),
 	}
 }
 
 // countNew notes that a caller creates a key, unless it may not.
 func (p *Places) countNew(by string) (Place, error) {
-	if p.c.MostNew == 0 {
+	if p.Settings.NewKeysPerCaller == 0 {
 		return Place{}, nil
 	}
 	p.mu.Lock()
@@ -116,7 +116,7 @@ func (p *Places) countNew(by string) (Place, error) {
 // uncountNew takes back what countNew noted, because the key was not created. If that was on
 // another day, it does not matter any more.
 func (p *Places) uncountNew(place Place) {
-	if p.c.MostNew == 0 {
+	if p.Settings.NewKeysPerCaller == 0 {
 		return
 	}
 	p.mu.Lock()
@@ -134,10 +134,10 @@ func (p *Places) noteSoon() {
 	}
 	p.shares.timer = true
 	time.AfterFunc(noteAfter, func() {
-		if p.c.Running.Err() != nil {
+		if p.running.Err() != nil {
 			return // Close has written them
 		}
-		err := p.noteShares(p.c.Running)
+		err := p.noteShares(p.running)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.shares.timer = false; err != nil {
@@ -192,18 +192,18 @@ func (p *Places) noteShare(ctx context.Context, by string, today, n int64) (note
 	if err != nil {
 		return 0, err
 	}
-	d.Revision, d.Body, d.Timestamp, d.Expires = d.Revision+1, string(text), p.c.Now().UnixMilli(), (today+1)*day.Milliseconds()
+	d.Revision, d.Body, d.Timestamp, d.Expires = d.Revision+1, string(text), p.Env.Now().UnixMilli(), (today+1)*day.Milliseconds()
 	if d.Revision == 1 {
-		_, _ = p.c.Documents.Purge(ctx, shareKind, today*day.Milliseconds(), mostPurged) // the next one tries again
+		_, _ = p.Env.Store.Documents().Purge(ctx, shareKind, today*day.Milliseconds(), mostPurged) // the next one tries again
 	}
-	return noted, persist.Put(ctx, p.c.Documents, d)
+	return noted, persist.Put(ctx, p.Env.Store.Documents(), d)
 }
 
 // readShare reads the document of a caller, which has revision 0 if there is none, and what it says
 // of a day, or of a later one.
 func (p *Places) readShare(ctx context.Context, by string, today int64) (d persist.Document, b body, err error) {
-	key := p.c.Name + ":" + by
-	d, err = p.c.Documents.Read(ctx, shareKind, key)
+	key := p.name + ":" + by
+	d, err = p.Env.Store.Documents().Read(ctx, shareKind, key)
 	if errors.Is(err, persist.ErrNotFound) {
 		return persist.Document{Kind: shareKind, Key: key}, b, nil
 	}

@@ -60,7 +60,7 @@ const commandTimeout = 10 * time.Second
 
 // counter returns a counter that has not been read.
 func (s *Strategy) counter(name counters.Name) *counter {
-	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.calendar.Ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
+	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.Calendar.Ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
 	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
 	c.machine = ledger.New(ledger.Config{
@@ -68,12 +68,12 @@ func (s *Strategy) counter(name counters.Name) *counter {
 	}, c.policy)
 	c.timer = time.AfterFunc(commandTimeout, c.tick)
 	c.timer.Stop()
-	c.machine.Inherit(s.seen.Of(name))
+	c.machine.Inherit(s.Memory.Of(name))
 	return c
 }
 
-// open implements [counters.Options].
-func (s *Strategy) open(ctx context.Context, name counters.Name, _ string) (*counter, error) {
+// OpenCounter implements [counters.Kind].
+func (s *Strategy) OpenCounter(ctx context.Context, name counters.Name, _ string) (*counter, error) {
 	c := s.counter(name)
 	// any operation reads the document first, and this one changes nothing
 	_, err := c.do(ctx, ledger.Op{Kind: ledger.Find, ID: newID()})
@@ -91,18 +91,23 @@ func (c *counter) machineKnows() bool {
 	return c.machine.Stats().Known || c.machine.Refusal() != nil
 }
 
-// shut implements [counters.Options].
-func (s *Strategy) shut(ctx context.Context, name counters.Name, c *counter) error {
+// CloseCounter implements [counters.Kind].
+func (s *Strategy) CloseCounter(ctx context.Context, name counters.Name, c *counter) error {
 	err := c.close(ctx)
 	c.mu.Lock()
-	seen := c.machine.Seen()
+	defer c.mu.Unlock()
 	if c.placed { // a write is under way
-		c.places.Of(name.Period).Doubt()
+		c.Places(name.Period).Doubt()
 	}
 	c.tally(ledger.Stats{})
-	c.mu.Unlock()
-	s.seen.Keep(name, seen)
 	return err
+}
+
+// Knows implements [counters.Kind]: a store that has less than was seen of a counter was restored.
+func (s *Strategy) Knows(_ counters.Name, c *counter) ledger.Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.machine.Seen()
 }
 
 // policyOf returns what the definition says about a counter whose period ends at ends.
@@ -331,7 +336,7 @@ func (c *counter) execute(command *ledger.Command) (out outcome) {
 			out.Err = err
 		}
 	}
-	c.reach.Note(out.Err)
+	c.Note(out.Err)
 	return out
 }
 

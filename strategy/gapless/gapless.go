@@ -76,23 +76,16 @@ func shape(bizType seqd.BizType) string {
 
 // Strategy issues and reserves the numbers of one biz type. It is safe for concurrent use.
 type Strategy struct {
+	*counters.Family[*counter, ledger.Seen]
 	env      strategy.Env
 	name     string // of the biz type
 	settings *Settings
-	calendar counters.Calendar
 	clock    *storeclock.Clock
-	counters *counters.Set[*counter]
 	documents
 	totals  totals
-	reach   counters.Reach
 	looks   chan struct{}     // has an element for each counter that is being read to be measured
 	expired func(seqd.Expiry) // nil if nobody wants to know
 	reopen  atomic.Bool       // the biz type had another calendar before
-
-	// seen is what is known of counters that are not open, here or in the previous strategy.
-	seen counters.Memory[ledger.Seen]
-
-	places counters.Periods[*counters.Places]
 
 	mu lockorder.Inner // guards bare
 	// bare are ledgers of ended periods without answers; see isBare.
@@ -114,8 +107,6 @@ const (
 	// livePeriods is how many counters of a biz type without keys stay open: the present period,
 	// its neighbours, and older ones in which reservations end.
 	livePeriods = 8
-	// idleKeys is for how long the counter of a key stays open that nobody uses.
-	idleKeys = 10 * time.Minute
 	// answerTTL is how long answers are kept if the environment does not say.
 	answerTTL = 24 * time.Hour
 )
@@ -133,18 +124,8 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
 		bare: make(map[counters.Name]struct{}),
 	}
-	s.calendar.Calendar = settings.Traits().Calendar
 	s.documents.follows = env.Follows
-	s.places.New = s.newPlaces
-	s.seen.Least = max(counters.Remembered, settings.LiveKeys)
-	opts := counters.Options[*counter]{
-		Most: livePeriods, Wait: settings.AcquireTimeout, Timeout: openTimeout, Open: s.open, Close: s.shut,
-	}
-	if settings.Keyed {
-		opts.Most, opts.MostEach, opts.Idle = settings.LiveKeys, settings.LiveKeysPerCaller, idleKeys
-	}
-	s.counters = counters.NewSet(opts)
-	s.reach.Env, s.reach.BizType, s.reach.IsAway, s.reach.Look, s.reach.Running = &s.env, s.name, isAway, s.lookAtStore, s.counters.Running
+	s.Family = counters.NewFamily(counters.Base{Env: &s.env, BizType: &bizType, Settings: &settings.Settings}, s, livePeriods, counters.Remembered, openTimeout)
 	env.Attendance.Need()
 	return s, nil
 }
@@ -166,7 +147,7 @@ func (s *Strategy) look(ctx context.Context) {
 	if err != nil {
 		return // requests say why
 	}
-	e, err := s.counters.Acquire(ctx, counters.Name{Period: p}, "")
+	e, err := s.Acquire(ctx, counters.Name{Period: p}, "")
 	if err != nil {
 		return // requests say why
 	}
@@ -174,8 +155,8 @@ func (s *Strategy) look(ctx context.Context) {
 	e.Counter().refresh()
 }
 
-// lookAtStore asks the store whether it can be used.
-func (s *Strategy) lookAtStore(ctx context.Context) error {
+// LookAtStore implements [counters.Kind].
+func (s *Strategy) LookAtStore(ctx context.Context) error {
 	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
 	return err
 }
@@ -269,7 +250,7 @@ func timed(p *ledger.Policy, t storeclock.Times, a *storeclock.Attendance) {
 
 // do carries out an operation on a counter.
 func (s *Strategy) do(ctx context.Context, name counters.Name, op ledger.Op) (ledger.Result, error) {
-	e, err := s.counters.Acquire(ctx, name, op.Caller)
+	e, err := s.Acquire(ctx, name, op.Caller)
 	if err != nil {
 		return ledger.Result{}, err
 	}
@@ -337,20 +318,5 @@ func (s *Strategy) Reclaim(ctx context.Context, key string, period seqd.Period) 
 // OnExpired implements [seqd.Ledger].
 func (s *Strategy) OnExpired(tell func(seqd.Expiry)) { s.expired = tell }
 
-// Learn implements [seqd.Learner]: a store that has less than an earlier strategy saw was restored.
-func (s *Strategy) Learn(from any) { s.seen.Learn(from) }
-
-// Knowledge implements [seqd.Learner].
-func (s *Strategy) Knowledge() any { return counters.Knowledge(s.seen.All()) }
-
 // Idle implements [seqd.Idler]: all that counts is in the store.
 func (s *Strategy) Idle() bool { return true }
-
-// Close ends issuing. It waits for writes under way until ctx ends.
-func (s *Strategy) Close(ctx context.Context) error {
-	err := s.counters.Close(ctx)
-	for _, places := range s.places.All() {
-		err = errors.Join(err, places.Close(ctx))
-	}
-	return err
-}

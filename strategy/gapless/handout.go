@@ -70,7 +70,7 @@ func orderOp(o seqd.Order) ledger.Op {
 
 // handOut carries out an operation that may be the first one of its ledger.
 func (s *Strategy) handOut(ctx context.Context, name counters.Name, op ledger.Op) (ledger.Result, error) {
-	e, err := s.counters.Acquire(ctx, name, op.Caller)
+	e, err := s.Acquire(ctx, name, op.Caller)
 	if err != nil {
 		return ledger.Result{}, err
 	}

@@ -28,19 +28,9 @@ func (d *documents) ledgersAfter(ctx context.Context, after string, limit int) (
 	return names, unavailable(err)
 }
 
-// newPlaces returns the places of the keys of a period.
-func (s *Strategy) newPlaces(p seqd.Period) *counters.Places {
-	return counters.NewPlaces(counters.PlacesConfig{
-		Counters: s.documents.counters, Now: s.env.Now, Log: s.env.Log, BizType: s.name, Strategy: Name,
-		Name: counters.PlacesName(s.name, p), Most: s.settings.MaxKeys, Running: s.counters.Running,
-		Documents: s.Documents, MostNew: s.settings.NewKeysPerCaller,
-		Keys: func(ctx context.Context) (int64, error) { return s.countKeys(ctx, p) },
-	})
-}
-
-// countKeys returns how many keys have a ledger of a period, or a counter from when the biz type
-// was of another strategy.
-func (s *Strategy) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
+// CountKeys implements [counters.Kind]: it counts keys that have a ledger of the period, or a counter
+// from when the biz type was of another strategy.
+func (s *Strategy) CountKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
 	counts := func(counter string) bool {
 		name, ok := counters.ParseName(s.name, counter)
 		return ok && name.Key != "" && name.Period == p
@@ -81,7 +71,7 @@ func (c *counter) admit(ctx context.Context, by string) (leave func(), err error
 	if c.join() {
 		return c.leave, nil
 	}
-	places := c.places.Of(c.name.Period)
+	places := c.Places(c.name.Period)
 	var place counters.Place
 	if err = places.Check(ctx, by); err == nil {
 		place, err = places.Take(ctx, by)
@@ -139,7 +129,7 @@ func (c *counter) vacate() {
 	}
 	c.placed = false
 	if seen := c.machine.Seen(); seen.Revision == 0 || seen.Born != c.writer {
-		c.places.Of(c.name.Period).Spare(c.place)
+		c.Places(c.name.Period).Spare(c.place)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestKnowledgeOfWhatWasIssued(t *testing.T) {
 		}
 		must.Report(t, heir.Close(t.Context()))
 	}
-	unused := open(t, memory.New(time.Now), nil)
+	unused := newNode(t, strategy.Env{Store: memory.New(time.Now), Now: time.Now}, patient())
 	if left := unused.Knowledge(); left != nil {
 		t.Errorf("a strategy that issued nothing left %v", left)
 	}

@@ -25,8 +25,8 @@ func (c *counter) tally(now ledger.Stats) {
 	c.totals.voids.Add(now.Voids - was.Voids)
 }
 
-// isAway reports whether an error means that the store cannot be used.
-func isAway(err error) bool {
+// IsAway implements [counters.Kind].
+func (s *Strategy) IsAway(err error) bool {
 	if _, refused := errors.AsType[*seqd.Error](err); refused {
 		return false
 	}
@@ -43,14 +43,14 @@ func isAway(err error) bool {
 
 // noted notes an error of the store, and returns what a caller gets.
 func (s *Strategy) noted(err error) error {
-	s.reach.Note(err)
+	s.Note(err)
 	return unavailable(err)
 }
 
 // Health returns why the next request would be refused. If the biz type has keys, a new one gets
 // numbers while the store can be used.
 func (s *Strategy) Health() error {
-	if away := s.reach.Why(); away != nil {
+	if away := s.Away(); away != nil {
 		return unavailable(away)
 	}
 	if c := s.present(); c != nil {
@@ -69,7 +69,7 @@ func (s *Strategy) Degraded() *seqd.Error {
 	if !s.settings.Keyed {
 		return nil
 	}
-	for _, c := range s.counters.Some(looks) {
+	for _, c := range s.Some(looks) {
 		if refusal := c.refusal(); refusal != nil {
 			return refusal
 		}
@@ -90,12 +90,12 @@ func (c *counter) refusal() *seqd.Error {
 // Details implements [seqd.Reporter]: sums over the counters that are open here.
 func (s *Strategy) Details() map[string]any {
 	details := map[string]any{"maxReserved": s.settings.MaxReserved}
-	if s.counters.Len() > 0 { // before a node has opened a counter it knows nothing, and zeros would lie
+	if s.Len() > 0 { // before a node has opened a counter it knows nothing, and zeros would lie
 		details["reserved"], details["released"] = s.totals.reserved.Load(), s.totals.released.Load()
 		details["voids"] = s.totals.voids.Load()
 	}
 	if s.settings.Keyed {
-		details["openKeys"], details["maxKeys"] = s.counters.Len(), s.settings.MaxKeys
+		details["openKeys"], details["maxKeys"] = s.Len(), s.settings.MaxKeys
 	}
 	if c := s.present(); c != nil {
 		if st := c.lately(); st.Known {
@@ -119,7 +119,7 @@ func (s *Strategy) present() *counter {
 	if err != nil {
 		return nil
 	}
-	c, _ := s.counters.Peek(counters.Name{Period: p})
+	c, _ := s.Peek(counters.Name{Period: p})
 	return c
 }
 
@@ -134,7 +134,7 @@ func (s *Strategy) Measure(tell func(seqd.Measurement)) {
 	var most, oldest int64
 	if reserved+released > 0 {
 		now := s.now()
-		s.counters.Each(func(_ counters.Name, c *counter) {
+		s.Each(func(_ counters.Name, c *counter) {
 			st := c.lately()
 			most = max(most, st.Reserved+st.Released)
 			if st.OldestReleased > 0 {
@@ -146,7 +146,7 @@ func (s *Strategy) Measure(tell func(seqd.Measurement)) {
 	put(seqd.GaugeReleasedAge, float64(oldest)/1000)
 	if s.settings.Reset != seqd.ResetNever {
 		now := time.UnixMilli(s.now())
-		if span := s.calendar.Present(now); span.Period.Check() == nil {
+		if span := s.Calendar.Present(now); span.Period.Check() == nil {
 			put(seqd.GaugePeriodLeft, span.Left(now).Seconds())
 		}
 	}

@@ -18,7 +18,7 @@ func (s *Strategy) period(named seqd.Period) (seqd.Period, error) {
 	if named != 0 {
 		return named, nil
 	}
-	p := s.calendar.Present(time.UnixMilli(s.now())).Period
+	p := s.Calendar.Present(time.UnixMilli(s.now())).Period
 	return p, p.Check()
 }
 

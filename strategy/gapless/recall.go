@@ -22,8 +22,8 @@ import (
 func (s *Strategy) recall(ctx context.Context, name counters.Name, op ledger.Op) (before counters.Name, res ledger.Result, err error) {
 	before = name
 	for op.Recall, op.Close = true, true; ; {
-		before.Period = s.calendar.Before(before.Period)
-		ended := time.Duration(s.now()-s.calendar.Ends(before.Period)) * time.Millisecond
+		before.Period = s.Calendar.Before(before.Period)
+		ended := time.Duration(s.now()-s.Calendar.Ends(before.Period)) * time.Millisecond
 		if ended > strategy.AnswersLast || before.Period.Check() != nil {
 			return before, res, nil
 		}

@@ -69,7 +69,7 @@ func TestStoreErrors(t *testing.T) {
 		if err != nil && err != error(refused) {
 			err = fmt.Errorf("invoice: %w", err)
 		}
-		if away, code := isAway(err), seqd.CodeOf(unavailable(err)); away != want.away || code != want.code {
+		if away, code := new(Strategy).IsAway(err), seqd.CodeOf(unavailable(err)); away != want.away || code != want.code {
 			t.Errorf("%v: away %v, code %q, want %+v", err, away, code, want)
 		}
 	}

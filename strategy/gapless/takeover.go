@@ -71,7 +71,7 @@ type reopening struct {
 // note notes a ledger.
 func (r *reopening) note(s *Strategy, name counters.Name, state *ledger.State) {
 	now := s.now()
-	if state.Closed && now < s.calendar.Ends(name.Period) {
+	if state.Closed && now < s.Calendar.Ends(name.Period) {
 		r.closed = append(r.closed, name)
 	}
 	if name.Period > seqd.ResetDaily.Of(time.UnixMilli(now).Add(mostAhead).UTC()) {

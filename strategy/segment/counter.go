@@ -83,7 +83,7 @@ func (c *Counter) become(s source) {
 // biz type that is not keyed, so an unused one costs no numbers.
 func (c *Counter) Init(ctx context.Context, fresh bool) error {
 	open := source.open
-	if c.keyed() != nil {
+	if c.keyed() {
 		open = source.openKey
 	}
 	if err := open(c.source(), ctx, fresh); err != nil {

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
@@ -88,7 +87,7 @@ func TestEventsOfTheStore(t *testing.T) {
 				t.Errorf("after %d answers: %v, events %v", i+1, s.whyAway(), own.events)
 			}
 		}
-		p := new(keys)
+		p := new(family)
 		for _, pause := range []time.Duration{0, lookPause} {
 			if time.Sleep(pause); !p.looks() || p.looks() {
 				t.Errorf("after %v no counter, or two, are read", pause)
@@ -116,7 +115,7 @@ func TestEventsOfKeys(t *testing.T) {
 func TestEventsOfRemovedPeriod(t *testing.T) {
 	s, o := newStrategy(t, memory.New(time.Now), small)
 	start(t, s, true)
-	s.watch(func(context.Context) error { return counters.ErrPurged })
+	watched(s, purged)
 	must.Is(t, must.Err(s.fetchFor(persist.Target{}, 0, 0, cursor.Filling)), counters.ErrPurged)
 	o.wantEvents(t, map[seqd.EventKind][2]int64{seqd.EventRefilled: {1, 10}, seqd.EventAbandoned: {1, 10}, seqd.EventRefillFailed: {1, 0}}, counters.ErrPurged)
 }

@@ -3,10 +3,10 @@ package segment
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/lockorder"
@@ -18,19 +18,17 @@ import (
 // family issues the numbers of a biz type that has several counters: one for each period, each key,
 // or both. Each is a [Counter] while it is open. It is safe for concurrent use.
 type family struct {
+	*counters.Family[*Counter, known]
 	env      strategy.Env
 	bizType  seqd.BizType
 	settings *Settings
 	open     opener
-	calendar counters.Calendar
-	set      *counters.Set[*Counter]
-	memory   counters.Memory[known] // of counters that are not open, from closed ones and the previous strategy
 	purger   counters.Purger
 
 	view atomic.Pointer[view] // without keys: what the last caller who asked the calendar found
-	keys *keys                // nil without keys
 
 	mu     lockorder.Inner               // guards what follows
+	looked time.Duration                 // when looks was last true, since paceEpoch
 	again  bool                          // reopen runs
 	failed map[seqd.Period]failedOpening // without keys: periods that could not be opened at the last attempt
 }
@@ -43,28 +41,13 @@ var (
 )
 
 // opener is [count], or what a test has in its place.
-type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (*Counter, error)
+type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *part) (*Counter, error)
 
 // newFamily makes the strategy of a biz type that has several counters. It does no I/O.
 func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *family {
 	f := &family{env: env, bizType: bizType, settings: settings, open: open}
-	f.calendar.Calendar = settings.Traits().Calendar
-	f.purger = counters.Purger{Env: &f.env, BizType: bizType.Name, Calendar: &f.calendar, Retention: settings.PeriodRetention, Keyed: settings.Keyed}
-	f.memory.Least = knownPeriods
-	o := counters.Options[*Counter]{
-		Most: mostSpans, Wait: settings.AcquireTimeout, Timeout: fetchDeadline,
-		Open: f.openPeriod, Close: f.closeCounter,
-	}
-	if settings.Keyed {
-		f.memory.Least = max(counters.Remembered, settings.LiveKeys)
-		f.keys = &keys{Reach: counters.Reach{Env: &f.env, BizType: bizType.Name, IsAway: isAway, Look: f.lookAtStore}}
-		f.keys.New = f.newPart
-		o.Most, o.MostEach, o.Idle, o.Open = settings.LiveKeys, settings.LiveKeysPerCaller, idleKey, f.openCounter
-	}
-	f.set = counters.NewSet(o)
-	if f.keys != nil {
-		f.keys.Running = f.set.Running
-	}
+	f.Family = counters.NewFamily(counters.Base{Env: &f.env, BizType: &f.bizType, Settings: &settings.Settings}, f, mostSpans, knownPeriods, fetchDeadline)
+	f.purger = counters.Purger{Base: &f.Base, Calendar: &f.Calendar, Retention: settings.PeriodRetention}
 	return f
 }
 
@@ -73,7 +56,7 @@ func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open 
 // it is refused when it is used.
 func (f *family) Init(ctx context.Context, _ bool) error {
 	if f.settings.Keyed {
-		return storeError(f.keys.Of(f.present().Period).places.Look(ctx))
+		return storeError(f.Places(f.present().Period).Look(ctx))
 	}
 	_, err := f.openPresent(ctx)
 	if seqd.CodeOf(err) == seqd.CodeConflict {
@@ -131,25 +114,29 @@ func (f *family) present() *counters.Span {
 	if !f.resets() {
 		return &never
 	}
-	span := f.calendar.Present(f.env.Now())
+	span := f.Calendar.Present(f.env.Now())
 	if f.purger.Due(span.Period) {
-		f.set.Go(func() { f.purger.Run(f.set.Running, f.forget) })
+		f.Go(func() { f.purger.Run(f.Running, f.forget) })
 	}
 	return span
 }
 
 // resets reports whether there is a counter for each period.
-func (f *family) resets() bool { return f.calendar.Reset != seqd.ResetNever }
+func (f *family) resets() bool { return f.Calendar.Reset != seqd.ResetNever }
 
-// counter makes one counter. It does no I/O.
-func (f *family) counter(name counters.Name, part *keyPart) (*Counter, error) {
+// counter makes one counter, which a caller opens. It does no I/O.
+func (f *family) counter(name counters.Name, by string) (*Counter, error) {
 	named := f.bizType
 	named.Name = name.Counter(f.bizType.Name)
-	c, err := f.open(f.env, named, f.bizType.Name, part)
-	if p := name.Period; err == nil && p != 0 {
-		c.watch(func(ctx context.Context) error { return storeError(f.purger.Check(ctx, p)) })
+	return f.open(f.env, named, f.bizType.Name, &part{family: f, period: name.Period, by: by})
+}
+
+// OpenCounter implements [counters.Kind].
+func (f *family) OpenCounter(ctx context.Context, name counters.Name, by string) (*Counter, error) {
+	if !f.settings.Keyed {
+		return f.openPeriod(ctx, name)
 	}
-	return c, err
+	return f.openCounter(ctx, name, by)
 }
 
 // openCounter opens a counter, if its period was not removed. It creates a new one.
@@ -161,11 +148,11 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, by string)
 	if err := f.purger.Check(ctx, name.Period); err != nil {
 		return nil, storeError(err)
 	}
-	c, err := f.counter(name, f.partOf(name.Period, by))
+	c, err := f.counter(name, by)
 	if err != nil {
 		return nil, err
 	}
-	k := f.memory.Of(name)
+	k := f.Memory.Of(name)
 	c.inherit(k)
 	if f.settings.Keyed {
 		err = c.Init(ctx, k == known{})
@@ -175,7 +162,7 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, by string)
 	if err != nil {
 		if k != (known{}) && isHopeless(err) {
 			k.refuses = true
-			f.memory.Keep(name, k)
+			f.Memory.Keep(name, k)
 		}
 		return nil, seqd.AsError(err)
 	}
@@ -208,12 +195,10 @@ func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c *Count
 	return storeError(err)
 }
 
-// closeCounter ends the use of a counter, and forgets it if its period is over. What is known of it
-// is kept.
-func (f *family) closeCounter(ctx context.Context, name counters.Name, c *Counter) error {
-	defer func() { f.keep(name, c.knows()) }()
+// CloseCounter implements [counters.Kind]. It forgets a counter whose period is over.
+func (f *family) CloseCounter(ctx context.Context, name counters.Name, c *Counter) error {
 	err := c.Close(ctx) // an event says what is skipped
-	if err == nil && name.Period != 0 && name.Period < f.calendar.Now(f.env.Now()) {
+	if err == nil && name.Period != 0 && name.Period < f.Calendar.Now(f.env.Now()) {
 		err = c.forget(ctx)
 	}
 	return err
@@ -221,7 +206,7 @@ func (f *family) closeCounter(ctx context.Context, name counters.Name, c *Counte
 
 // forget removes what is kept of a counter outside the store. What is left does no harm.
 func (f *family) forget(ctx context.Context, name counters.Name) {
-	if c, err := f.counter(name, nil); err == nil {
+	if c, err := f.counter(name, ""); err == nil {
 		_ = c.forget(ctx)
 	}
 }
@@ -240,16 +225,16 @@ const looks = 16
 // period. If that is not open, it returns why; neither before the first request.
 func (f *family) shown() ([]*Counter, *seqd.Error) {
 	if f.settings.Keyed {
-		return f.set.Some(looks), nil
+		return f.Some(looks), nil
 	}
-	p := f.calendar.Now(f.env.Now())
+	p := f.Calendar.Now(f.env.Now())
 	if err := p.Check(); err != nil {
 		return nil, seqd.AsError(err)
 	}
-	if c, ok := f.set.Peek(counters.Name{Period: p}); ok {
+	if c, ok := f.Peek(counters.Name{Period: p}); ok {
 		return []*Counter{c}, nil
 	}
-	if v := f.view.Load(); v != nil && v.Period == p && f.set.Closed() {
+	if v := f.view.Load(); v != nil && v.Period == p && f.Closed() {
 		return []*Counter{v.Counter}, nil
 	}
 	f.mu.Lock()
@@ -272,13 +257,13 @@ func (f *family) Health() error {
 		}
 		first = cmp.Or(first, err)
 	}
-	return cmp.Or(first, storeError(f.away()))
+	return cmp.Or(first, storeError(f.Away()))
 }
 
 // Degraded returns why some get no numbers, or not as they should, as far as the counters that are
 // open show.
 func (f *family) Degraded() *seqd.Error {
-	if away := f.away(); away != nil {
+	if away := f.Away(); away != nil {
 		return &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "the store gives no ranges; the numbers in hand are still issued", Err: away}
 	}
 	shown, _ := f.shown()
@@ -294,25 +279,13 @@ func (f *family) Degraded() *seqd.Error {
 func (f *family) Details() map[string]any {
 	details := make(map[string]any)
 	if f.resets() {
-		details["period"] = f.calendar.Now(f.env.Now()).String()
+		details["period"] = f.Calendar.Now(f.env.Now()).String()
 	}
 	if f.settings.Keyed {
-		details["openKeys"], details["keys"], details["maxKeys"] = f.set.Len(), f.keys.Of(f.present().Period).places.Taken(), f.settings.MaxKeys
+		details["openKeys"], details["keys"], details["maxKeys"] = f.Len(), f.Places(f.present().Period).Taken(), f.settings.MaxKeys
 	}
 	if shown, _ := f.shown(); len(shown) > 0 {
 		maps.Copy(details, shown[0].Details())
 	}
 	return details
-}
-
-// Close ends issuing and gives back the numbers that only this node had, of every counter, and the
-// places of keys.
-func (f *family) Close(ctx context.Context) error {
-	err := f.set.Close(ctx)
-	if f.keys != nil {
-		for _, part := range f.keys.All() {
-			err = errors.Join(err, part.places.Close(ctx))
-		}
-	}
-	return err
 }

@@ -4,19 +4,10 @@ import (
 	"context"
 	"errors"
 
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
-
-// keyPart is what the counters of all keys share that belong to one biz type and period.
-type keyPart struct {
-	places *counters.Places
-	family *family
-	period seqd.Period // 0 if numbers never reset
-	by     string      // who has opened the key
-}
 
 // mostRaces is how often a node tries again because another node changed the counter
 // meanwhile.
@@ -82,7 +73,7 @@ func (s *ranges) firstAllocated(ctx context.Context, floor int64) (persist.Range
 // have to be reported and none of the biz type's keys was read for that in the last second. The
 // zero Counter says that nothing is known. No number depends on it.
 func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
-	if !s.env.Store.Lossy() || !s.key.family.keys.looks() {
+	if !s.env.Store.Lossy() || !s.part.family.looks() {
 		return persist.Counter{}
 	}
 	counter, err := s.env.Store.Counters().Read(ctx, s.name)
@@ -95,7 +86,8 @@ func (s *ranges) lookedAt(ctx context.Context) persist.Counter {
 // create creates the counter of a new key, if the biz type may have one more, with the first size
 // numbers, or all if there are fewer, taken out of it. It returns ErrExists if there is one.
 func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.Range, error) {
-	place, err := s.key.places.Take(ctx, s.key.by)
+	places := s.part.family.Places(s.part.period)
+	place, err := places.Take(ctx, s.part.by)
 	if err != nil {
 		if _, missing := s.env.Store.Counters().Read(ctx, s.name); missing == nil { // another node has created it
 			err = persist.ErrExists
@@ -108,15 +100,15 @@ func (s *ranges) create(ctx context.Context, epoch string, size int64) (persist.
 		BizTag: s.name, Max: r.Last, Step: s.settings.Step, Timestamp: s.env.Now().UnixMilli(), Epoch: epoch,
 	})
 	if isExists(err) || errors.Is(err, persist.ErrFailedOver) {
-		s.key.places.Spare(place)
+		places.Spare(place)
 		return persist.Range{}, err
 	}
 	if err != nil {
-		s.key.places.Doubt()
-		s.key.family.purger.Doubt() // it may have been created: the next call reads the tombstone
+		places.Doubt()
+		s.part.family.purger.Doubt() // it may have been created: the next call reads the tombstone
 		return persist.Range{}, err
 	}
-	if err := storeError(s.key.family.purger.CheckAnew(ctx, s.key.period)); err != nil { // the period was purged
+	if err := storeError(s.part.family.purger.CheckAnew(ctx, s.part.period)); err != nil { // the period was purged
 		s.unborn(ctx, r, err)
 		return persist.Range{}, err
 	}
@@ -158,7 +150,7 @@ func (s *stored) createFor(ctx context.Context, req persist.Request, none error)
 // all of that too. Then the epoch stays: without it the store would have to take over once more.
 func (s *shared) retireBehind(ctx context.Context) error {
 	k := s.knows()
-	if s.keyed() == nil || !k.behind() {
+	if !s.keyed() || !k.behind() {
 		return nil
 	}
 	counters := s.env.Store.Counters()

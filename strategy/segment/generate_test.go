@@ -159,7 +159,7 @@ func TestConsecutiveNumbersOfADay(t *testing.T) {
 		if err := s.GenerateConsecutive(t.Context(), 25, &seq); err != nil || !seq.Consecutive() {
 			t.Fatal(seq.Runs(), err)
 		}
-		if want := s.calendar.Now(c.Now()); seq.Period() != want {
+		if want := s.Calendar.Now(c.Now()); seq.Period() != want {
 			t.Errorf("the period is %s instead of %s", seq.Period(), want)
 		}
 		c.turn(30 * time.Second)

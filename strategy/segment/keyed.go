@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
-	"github.com/seqd/seqd/internal/lockorder"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
@@ -20,28 +19,6 @@ import (
 // again; so a store that has failed over creates none (see [persist.Fenced]), and this process
 // creates none that it remembers (see [counters.Memory]).
 
-// idleKey is for how long a key may be unused before its numbers go back to the store. Then they are
-// not skipped if the node crashes, and other nodes get them. A key that is used less often costs two
-// writes for each use instead of one in many; at 10 minutes that is next to nothing.
-const idleKey = 10 * time.Minute
-
-// keys is what a family has only with keys.
-type keys struct {
-	counters.Reach
-	counters.Periods[*keyPart] // what the keys of a period share
-
-	mu     lockorder.Inner // guards looked
-	looked time.Time       // when a counter was last read to find out whether the store failed over
-}
-
-// away returns why the store gives no ranges to any key, nil if it does.
-func (f *family) away() error {
-	if f.keys == nil {
-		return nil
-	}
-	return f.keys.Why()
-}
-
 // askKey gets numbers of a key, and of the period that is present when the call begins.
 func (f *family) askKey(ctx context.Context, get func(*Counter, context.Context, int, *seqd.Sequence) error, n int, seq *seqd.Sequence) error {
 	name := counters.Name{Key: seq.Key(), Period: f.present().Period}
@@ -53,7 +30,7 @@ func (f *family) askKey(ctx context.Context, get func(*Counter, context.Context,
 	e.Release()
 	seq.In(name.Period)
 	if err != nil && isHopeless(err) {
-		f.set.Forget(name) // it does not count, and would stay open
+		f.Forget(name) // it does not count, and would stay open
 	}
 	return err
 }
@@ -70,16 +47,16 @@ func isHopeless(err error) bool {
 // acquire returns a counter, open.
 func (f *family) acquire(ctx context.Context, name counters.Name, by string) (*counters.Entry[*Counter], error) {
 	if f.settings.NewKeysPerCaller > 0 {
-		if err := f.keys.Of(name.Period).places.Check(ctx, by); err != nil && !f.exists(ctx, name) {
+		if err := f.Places(name.Period).Check(ctx, by); err != nil && !f.exists(ctx, name) {
 			return nil, err
 		}
 	}
-	e, err := f.set.Acquire(ctx, name, by)
+	e, err := f.Acquire(ctx, name, by)
 	if err == nil {
 		return e, nil
 	}
 	if errors.Is(err, counters.ErrLate) {
-		if away := f.away(); away != nil {
+		if away := f.Away(); away != nil {
 			return nil, storeError(away)
 		}
 	}
@@ -92,44 +69,21 @@ func (f *family) acquire(ctx context.Context, name counters.Name, by string) (*c
 // exists reports whether a key has a counter, or a caller who may create it is about to, or nobody
 // knows.
 func (f *family) exists(ctx context.Context, name counters.Name) bool {
-	if _, open := f.set.Peek(name); open {
+	if _, open := f.Peek(name); open {
 		return true
 	}
 	_, err := f.env.Store.Counters().Read(ctx, name.Counter(f.bizType.Name))
 	return !isNotFound(err)
 }
 
-// partOf returns what the keys of a period share that a caller opens, nil if there are no keys.
-func (f *family) partOf(p seqd.Period, by string) *keyPart {
-	if !f.settings.Keyed {
-		return nil
-	}
-	part := f.keys.Of(p)
-	if f.settings.NewKeysPerCaller > 0 { // otherwise it does not matter who
-		own := *part
-		own.by, part = by, &own
-	}
-	return part
-}
-
-// newPart returns what the keys of a period share.
-func (f *family) newPart(p seqd.Period) *keyPart {
-	return &keyPart{family: f, period: p, places: counters.NewPlaces(counters.PlacesConfig{
-		Counters: f.env.Store.Counters(), Now: f.env.Now, Log: f.env.Log, BizType: f.bizType.Name, Strategy: Name,
-		Name: counters.PlacesName(f.bizType.Name, p), Most: f.settings.MaxKeys, Running: f.set.Running,
-		Documents: f.env.Store.Documents(), MostNew: f.settings.NewKeysPerCaller,
-		Keys: func(ctx context.Context) (int64, error) { return f.countKeys(ctx, p) },
-	})}
-}
-
-// lookAtStore asks the store whether it gives ranges.
-func (f *family) lookAtStore(ctx context.Context) error {
+// LookAtStore implements [counters.Kind].
+func (f *family) LookAtStore(ctx context.Context) error {
 	_, err := f.env.Store.Counters().Read(ctx, counters.PlacesName(f.bizType.Name, f.present().Period))
 	return err
 }
 
-// isAway reports whether an error says that the store cannot be used now.
-func isAway(err error) bool {
+// IsAway implements [counters.Kind].
+func (f *family) IsAway(err error) bool {
 	return !cursor.IsFinal(err) && cursor.StoreError(err).Code == seqd.CodeStoreUnavailable
 }
 
@@ -139,14 +93,14 @@ const lookPause = time.Second
 // looks reports whether a counter is to be read to find out whether the store failed over. Every
 // cold key skips a gap then, so it is reported for some of them: reading each would double what a
 // cold key costs.
-func (k *keys) looks() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	if !k.looked.IsZero() && now.Sub(k.looked) < lookPause {
+func (f *family) looks() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := paceNow()
+	if f.looked != 0 && now-f.looked < lookPause {
 		return false
 	}
-	k.looked = now
+	f.looked = now
 	return true
 }
 
@@ -168,8 +122,8 @@ func (f *family) countersAfter(ctx context.Context, after string, limit int) (na
 	return names, storeError(err)
 }
 
-// countKeys returns how many keys have a counter of a period.
-func (f *family) countKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
+// CountKeys implements [counters.Kind].
+func (f *family) CountKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
 	for c, err := range persist.CountersUnder(ctx, f.env.Store.Counters(), f.bizType.Name+"/") {
 		if err != nil {
 			return 0, err

@@ -287,7 +287,7 @@ func TestRetiringFails(t *testing.T) {
 		held, _, err := of(t.Context(), s, "t", 1)
 		must.Do(t, err)
 		synctest.Wait()
-		open, _ := s.set.Peek(counters.Name{Key: "t"})
+		open, _ := s.Peek(counters.Name{Key: "t"})
 		c := over(open)
 		for op, fails := range map[string]error{"read": errDown, "allocate": persist.ErrEpoch} {
 			store.change(func(h *hookedStore) {

@@ -54,8 +54,8 @@ func TestKeysAfterFailover(t *testing.T) {
 					}
 				}
 				synctest.Wait()
-				if s.set.Len() != 1 || s.Health() != nil {
-					t.Errorf("%d open, %v", s.set.Len(), s.Health())
+				if s.Len() != 1 || s.Health() != nil {
+					t.Errorf("%d open, %v", s.Len(), s.Health())
 				}
 				store.confirm()
 				wantOf(t, s, "new", 1, "[1]")
@@ -86,8 +86,8 @@ func TestLostKeyIsRefused(t *testing.T) {
 				if open == 0 {
 					time.Sleep(time.Hour) // it is closed
 				}
-				if err := kept.Counters().Delete(t.Context(), "invoice/a"); err != nil || s.set.Len() != open {
-					t.Fatal(err, s.set.Len())
+				if err := kept.Counters().Delete(t.Context(), "invoice/a"); err != nil || s.Len() != open {
+					t.Fatal(err, s.Len())
 				}
 				for range 3 {
 					if got, _, err := of(t.Context(), s, "a", 1); seqd.CodeOf(err) != seqd.CodeConflict {
@@ -129,12 +129,12 @@ func TestCursorBehindIsRetired(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		time.Sleep(time.Hour)
-		if s.set.Len() != 0 {
+		if s.Len() != 0 {
 			t.Fatal("the key is open")
 		}
 		redis["invoice/a"].change(func(r *redisModel) { r.down = nil })
 		synctest.Wait()
-		s.memory = counters.Memory[known]{Least: 1} // other nodes do not know either
+		s.Memory = counters.Memory[known]{Least: 1} // other nodes do not know either
 		next, _, err := of(t.Context(), s, "a", 1)
 		if err != nil || next[0] <= got[0] {
 			t.Errorf("%v after %v, %v", next, got, err)
@@ -241,8 +241,8 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 		s := keyed(t, store, time.Now, nil, nil)
 		store.change(func(h *hookedStore) { h.before = func(string) error { return persist.ErrUnavailable } })
 		for range 1000 {
-			s.keys.Note(nil)
-			s.keys.Note(persist.ErrUnavailable)
+			s.Note(nil)
+			s.Note(persist.ErrUnavailable)
 		}
 		for second := range 3 {
 			store.change(func(h *hookedStore) { clear(h.calls) })
@@ -257,7 +257,7 @@ func TestStoreThatAnswersSomeCalls(t *testing.T) {
 			t.Errorf("the store is back, and the health is %v", err)
 		}
 		// The next outage is watched too.
-		s.keys.Note(persist.ErrUnavailable)
+		s.Note(persist.ErrUnavailable)
 		time.Sleep(2 * time.Second)
 		if err := s.Health(); err != nil {
 			t.Errorf("the store is back again, and the health is %v", err)
@@ -282,7 +282,7 @@ func TestHeirOfKeys(t *testing.T) {
 	heir := keyed(t, store, time.Now, nil, nil)
 	heir.Learn(first.Knowledge())
 	for key := range 20 {
-		if k := heir.memory.Of(counters.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
+		if k := heir.Memory.Of(counters.Name{Key: fmt.Sprint(key)}); k.issued != 3 {
 			t.Errorf("of %d it knows %+v", key, k)
 		}
 	}
@@ -293,7 +293,7 @@ func TestHeirOfKeys(t *testing.T) {
 func TestLostKeyIsNotForgotten(t *testing.T) {
 	store := memory.New(time.Now)
 	s := keyed(t, store, time.Now, nil, func(s *Settings) { s.LiveKeys = 1 })
-	s.memory.Least = 2
+	s.Memory.Least = 2
 	wantOf(t, s, "a", 1, "[1]")
 	wantOf(t, s, "b", 1, "[1]") // closes a
 	for round := range 3 {
@@ -475,12 +475,12 @@ func TestNewKeysOfACaller(t *testing.T) {
 // The first numbers of a key are given only if its counter is still the one that was opened.
 func TestColdKeyThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone := seqd.Errorf(seqd.CodeClockRollback, "removed")
+		gone := purged()
 		for _, name := range []string{"per-node", "store"} {
 			s := keyed(t, newHooked(), time.Now, nil, orderings[name])
 			wantOf(t, s, "a", 1, "[1]")
-			c := must.Get(s.counter(counters.Name{Key: "a"}, s.partOf(0, "")))(t)
-			c.watch(func(context.Context) error { return gone })
+			c := must.Get(s.counter(counters.Name{Key: "a"}, ""))(t)
+			watched(c, func() error { return gone })
 			err := c.Init(t.Context(), false)
 			if err == nil {
 				err = c.Generate(t.Context(), 1, new(seqd.Sequence))

@@ -30,7 +30,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 	}
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}, Addr: fmt.Sprint(rand.Int())}
-	return newFamily(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *keyPart) (*Counter, error) {
+	return newFamily(env, seqd.BizType{Name: "invoice", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *part) (*Counter, error) {
 		if redis == nil {
 			return count(env, b, "invoice", part)
 		}
@@ -40,7 +40,7 @@ func keyed(t testing.TB, store persist.Store, now func() time.Time, redis map[st
 			redis[b.Name] = &redisModel{}
 		}
 		o, err := originOf(env, b, "invoice")
-		o.member = &member{key: part}
+		o.part = part
 		return newSequenced(o, o.cursor(redis[b.Name])), err
 	})
 }
@@ -94,7 +94,7 @@ func TestEvictedKeysContinue(t *testing.T) {
 			wantOf(t, s, fmt.Sprint("tenant-", key), 1, fmt.Sprintf("[%d]", round+1))
 		}
 	}
-	if n := s.set.Len(); n > 4 {
+	if n := s.Len(); n > 4 {
 		t.Errorf("%d keys are open", n)
 	}
 	closed(t, s)
@@ -111,8 +111,8 @@ func TestIdleKeysAreClosed(t *testing.T) {
 			wantOf(t, s, "b", 1, fmt.Sprintf("[%d]", s.issuedOf("b")+1))
 		}
 		synctest.Wait()
-		if c, err := store.Counters().Read(t.Context(), "invoice/a"); err != nil || c.Max != 1 || s.set.Len() != 1 {
-			t.Errorf("%+v, %v, %d open", c, err, s.set.Len())
+		if c, err := store.Counters().Read(t.Context(), "invoice/a"); err != nil || c.Max != 1 || s.Len() != 1 {
+			t.Errorf("%+v, %v, %d open", c, err, s.Len())
 		}
 		wantOf(t, s, "a", 1, "[2]")
 		closed(t, s)
@@ -121,7 +121,7 @@ func TestIdleKeysAreClosed(t *testing.T) {
 
 // issuedOf returns the highest number that an open key has issued.
 func (f *family) issuedOf(key string) (issued int64) {
-	for _, memo := range f.memos() {
+	for _, memo := range memos(f) {
 		if memo.Name.Key == key {
 			issued = memo.Known.issued
 		}
@@ -236,8 +236,8 @@ func TestMaxKeys(t *testing.T) {
 		}
 	}
 	for _, s := range nodes {
-		if s.set.Len() > 7 {
-			t.Errorf("%d are open", s.set.Len())
+		if s.Len() > 7 {
+			t.Errorf("%d are open", s.Len())
 		}
 		closed(t, s)
 	}

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/strategy/counters"
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
@@ -30,32 +29,9 @@ func (k known) with(other known) known {
 // behind reports whether the cursor may be below numbers that this process has issued.
 func (k known) behind() bool { return k.alone > k.ceil }
 
-var _ seqd.Learner = (*family)(nil)
-
-// Knowledge implements [seqd.Learner].
-func (f *family) Knowledge() any { return counters.Knowledge(f.memos()) }
-
-// Learn implements [seqd.Learner]. If numbers were reset at other times, periods have other
-// counters.
-func (f *family) Learn(from any) { f.memory.Learn(from) }
-
-// keep adds to what is known of a counter that is not open.
-func (f *family) keep(name counters.Name, k known) { f.memory.Keep(name, k.with(f.memory.Of(name))) }
-
-// memos returns what is known of each counter. A counter that is still being opened has issued
-// nothing.
-func (f *family) memos() []counters.Memo[known] {
-	var open []counters.Memo[known]
-	f.set.Each(func(name counters.Name, c *Counter) {
-		if k := c.knows(); k != (known{}) {
-			open = append(open, counters.Memo[known]{Name: name, Known: k})
-		}
-	})
-	all := f.memory.All() // after that, because what is closed meanwhile is kept
-	for _, m := range open {
-		all = append(all, counters.Memo[known]{Name: m.Name, Known: m.Known.with(f.memory.Of(m.Name))})
-	}
-	return all
+// Knows implements [counters.Kind].
+func (f *family) Knows(name counters.Name, c *Counter) known {
+	return c.knows().with(f.Memory.Of(name))
 }
 
 // knows returns what is known of the counter, in numbers, so that one with another increment can
@@ -109,7 +85,7 @@ func (s *shared) inherit(k known) {
 func (f *family) Idle() bool {
 	idle := true
 	if !f.settings.Keyed {
-		f.set.Each(func(_ counters.Name, c *Counter) { idle = idle && c.Idle() })
+		f.Each(func(_ counters.Name, c *Counter) { idle = idle && c.Idle() })
 	}
 	return idle
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
-	"github.com/seqd/seqd/strategy/counters"
 )
 
 // ledger adds up where the numbers of a counter went.
@@ -234,7 +233,7 @@ func TestStandbyOfRemovedPeriodIsAbandoned(t *testing.T) {
 		synctest.Wait()
 		l.ask(s, 15, time.Second) // the cursor passes the standby range
 		synctest.Wait()
-		s.watch(func(context.Context) error { return counters.ErrPurged })
+		watched(s, purged)
 		time.Sleep(time.Second)
 		l.ask(s, 1, time.Second) // so another one is allocated
 		synctest.Wait()

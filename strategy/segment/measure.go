@@ -77,13 +77,13 @@ func (s *shared) measure() values {
 // this node has opened it. Nothing is measured for each key: there may be millions.
 func (f *family) Measure(tell func(seqd.Measurement)) {
 	if f.settings.Keyed {
-		tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(f.set.Len())})
-		tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(f.keys.Of(f.present().Period).places.Taken())})
+		tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(f.Len())})
+		tell(seqd.Measurement{Gauge: seqd.GaugeKeys, Value: float64(f.Places(f.present().Period).Taken())})
 		tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(f.settings.MaxKeys)})
 	}
 	if f.resets() {
 		now := f.env.Now()
-		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: f.calendar.Present(now).Left(now).Seconds()})
+		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: f.Calendar.Present(now).Left(now).Seconds()})
 	}
 	if shown, _ := f.shown(); !f.settings.Keyed && len(shown) > 0 {
 		shown[0].Measure(tell)

@@ -258,7 +258,7 @@ func TestMeasurePeriods(t *testing.T) {
 			wantGauges(t, s, unopened)
 			must.Do(t, s.Init(t.Context(), true))
 			numbers(t, s, 1)
-			if k := s.memos(); len(k) != 1 || k[0].Name != (counters.Name{Period: s.calendar.Now(now)}) || k[0].Known.issued != 1 {
+			if k := memos(s); len(k) != 1 || k[0].Name != (counters.Name{Period: s.Calendar.Now(now)}) || k[0].Known.issued != 1 {
 				t.Errorf("known are %+v", k)
 			}
 			wantGauges(t, s, map[seqd.Gauge]float64{

@@ -47,14 +47,14 @@ func (f *family) askPeriod(ctx context.Context, get func(*Counter, context.Conte
 			return err
 		}
 		err = get(v.Counter, ctx, n, seq)
-		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !f.set.Closed() {
+		if seqd.CodeOf(err) == seqd.CodeStopping && seq.Len() == before && attempt < mostSpans && !f.Closed() {
 			// the clock has jumped back to a period that was just closed
 			f.view.CompareAndSwap(v, nil)
 			continue
 		}
 		period := v.Period
 		if sabotage.Off(sabotage.Period) {
-			period = f.calendar.Now(f.env.Now().Add(500 * time.Millisecond))
+			period = f.Calendar.Now(f.env.Now().Add(500 * time.Millisecond))
 		}
 		seq.In(period)
 		return err
@@ -80,7 +80,7 @@ func (f *family) openPresent(ctx context.Context) (*view, error) {
 	if err := f.mayOpen(p); err != nil {
 		return nil, err
 	}
-	e, err := f.set.Acquire(ctx, counters.Name{Period: p}, "")
+	e, err := f.Acquire(ctx, counters.Name{Period: p}, "")
 	if errors.Is(err, counters.ErrLate) {
 		err = &seqd.Error{Code: seqd.CodeTimeout, Detail: "the period " + p.String() + " did not begin in time", RetryAfter: time.Second}
 	}
@@ -99,7 +99,7 @@ func (f *family) mayOpen(p seqd.Period) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	if f.set.Closed() {
+	if f.Closed() {
 		return errStopping
 	}
 	f.mu.Lock()
@@ -118,12 +118,12 @@ func (f *family) lead() time.Duration {
 
 // prepareNext opens the period after a view and fetches numbers for it, in the background.
 func (f *family) prepareNext(v *view) {
-	p := f.calendar.Now(time.UnixMilli(v.Until))
+	p := f.Calendar.Now(time.UnixMilli(v.Until))
 	if f.mayOpen(p) != nil {
 		return
 	}
-	f.set.Go(func() {
-		if e, err := f.set.Await(f.set.Running, counters.Name{Period: p}); err == nil {
+	f.Go(func() {
+		if e, err := f.Await(f.Running, counters.Name{Period: p}); err == nil {
 			e.Counter().prepare()
 			e.Release()
 		}
@@ -131,9 +131,9 @@ func (f *family) prepareNext(v *view) {
 }
 
 // openPeriod opens a period, or leaves it to the next attempt.
-func (f *family) openPeriod(ctx context.Context, name counters.Name, by string) (*Counter, error) {
-	c, err := f.openCounter(ctx, name, by)
-	if f.set.Closed() {
+func (f *family) openPeriod(ctx context.Context, name counters.Name) (*Counter, error) {
+	c, err := f.openCounter(ctx, name, "")
+	if f.Closed() {
 		return c, errStopping // it has issued nothing
 	}
 	if err != nil {

@@ -89,7 +89,7 @@ func TestKnownPeriodsAreBounded(t *testing.T) {
 		c.turn(24 * time.Hour)
 	}
 	closed(t, s)
-	if n := len(s.memory.All()); n < knownPeriods || n >= 2*knownPeriods {
+	if n := len(s.Memory.All()); n < knownPeriods || n >= 2*knownPeriods {
 		t.Errorf("a biz type remembers %d periods", n)
 	}
 }

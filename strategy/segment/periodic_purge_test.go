@@ -105,7 +105,7 @@ func TestPurgeThatFails(t *testing.T) {
 	var forgotten atomic.Int64
 	counted := func(f *family) {
 		open := f.open
-		f.open = func(env strategy.Env, b seqd.BizType, owner string, part *keyPart) (*Counter, error) {
+		f.open = func(env strategy.Env, b seqd.BizType, owner string, part *part) (*Counter, error) {
 			c, err := open(env, b, owner, part)
 			c.cursor = dropped(func(context.Context) error { forgotten.Add(1); return nil })
 			return c, err
@@ -172,7 +172,7 @@ func TestPeriodsCloseOutOfTime(t *testing.T) {
 	cancel()
 	// Whether it is out of time is decided by a race in select; a goroutine under way decides it.
 	release := make(chan struct{})
-	s.set.Go(func() { <-release })
+	s.Go(func() { <-release })
 	err := s.Close(ctx)
 	close(release)
 	var seq seqd.Sequence

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -52,9 +53,11 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 	change(&settings)
 	validate(t, &settings)
 	env := strategy.Env{Store: store, Now: now, Log: slog.New(slog.DiscardHandler), Observer: seqd.NopObserver{}, Addr: fmt.Sprint(rand.Int())}
-	return newFamily(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, _ *keyPart) (*Counter, error) {
+	return newFamily(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, &settings, func(env strategy.Env, b seqd.BizType, _ string, part *part) (*Counter, error) {
 		if redis == nil {
-			return New(env, b)
+			c, err := New(env, b)
+			c.part = part
+			return c, err
 		}
 		redisMu.Lock()
 		defer redisMu.Unlock()
@@ -62,9 +65,42 @@ func periodic(t testing.TB, store persist.Store, now func() time.Time, redis map
 			redis[b.Name] = &redisModel{}
 		}
 		o, err := originOf(env, b, b.Name)
+		o.part = part
 		return newSequenced(o, redis[b.Name]), err
 	})
 }
+
+// watched lets a counter be one of a period. gone returns why that is no longer there.
+func watched(c *Counter, gone func() error) {
+	if c.part == nil {
+		c.part = &part{family: &family{settings: &Settings{}}}
+	}
+	c.part.period = 20260101
+	c.part.family.purger.Calendar = &counters.Calendar{}
+	c.part.family.purger.Base = &counters.Base{
+		Env: &strategy.Env{Store: goneStore{gone: gone}}, BizType: &seqd.BizType{Name: "order"}, Settings: &counters.Settings{},
+	}
+}
+
+// goneStore has no documents, or says why they cannot be read.
+type goneStore struct {
+	persist.Store
+	gone func() error
+}
+
+func (s goneStore) Documents() persist.Documents { return goneDocuments{gone: s.gone} }
+
+type goneDocuments struct {
+	persist.Documents
+	gone func() error
+}
+
+func (s goneDocuments) Read(context.Context, string, string) (persist.Document, error) {
+	return persist.Document{}, cmp.Or(s.gone(), persist.ErrNotFound)
+}
+
+// purged is the error of a period that was removed.
+func purged() error { return &seqd.Error{Code: seqd.CodeClockRollback, Err: counters.ErrPurged} }
 
 // dated asks for n numbers, which must come, and returns them with their period before each.
 func dated(t testing.TB, s *family, n int) string {
@@ -106,7 +142,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 		closed(t, s)
 	}
 	wantRefused(t, s, seqd.CodeStopping)
-	if s.set.Go(func() { t.Error("it runs after Close") }) || counters.Pause(s.set.Running, time.Hour) {
+	if s.Go(func() { t.Error("it runs after Close") }) || counters.Pause(s.Running, time.Hour) {
 		t.Error("it goes on after Close")
 	}
 
@@ -410,8 +446,8 @@ func TestPeriodIsOpenedAgain(t *testing.T) {
 	if !s.Idle() {
 		t.Error("it is not idle")
 	}
-	s.set.Forget(counters.Name{Period: s.view.Load().Period})
-	await.True(t, "the period is closed", func() bool { return s.set.Len() == 0 })
+	s.Forget(counters.Name{Period: s.view.Load().Period})
+	await.True(t, "the period is closed", func() bool { return s.Len() == 0 })
 	wantDated(t, s, 2, "2026-11-20[3 4]")
 	var seq seqd.Sequence
 	if err := s.GenerateSome(t.Context(), 2, &seq); err != nil || seq.Len() != 2 || seq.Period() != 20261120 {

@@ -42,26 +42,19 @@ type origin struct {
 	name     string // of the counter
 	bizType  string // that the counter belongs to, for events
 	settings *Settings
-	// member is nil if the counter is the only one of its biz type.
-	*member
+	// part is nil if the counter is the only one of its biz type.
+	part *part
 }
 
-// member is what a counter has that belongs to a biz type with several.
-type member struct {
-	// alive reports, after a range was allocated, whether the counter is still the one that was
-	// opened; nil if counters are never removed. An error abandons the range.
-	alive func(ctx context.Context) error
-	// key is what the counters of all keys share; nil if the biz type is not keyed.
-	key *keyPart
+// part is what a counter has that belongs to a biz type with several.
+type part struct {
+	family *family
+	period seqd.Period // 0 if numbers never reset
+	by     string      // who has opened the counter
 }
 
-// keyed returns what the counters of all keys share, nil if the biz type is not keyed.
-func (o *origin) keyed() *keyPart {
-	if o.member == nil {
-		return nil
-	}
-	return o.key
-}
+// keyed reports whether the counter is that of a key.
+func (o *origin) keyed() bool { return o.part != nil && o.part.family.settings.Keyed }
 
 // env is the part of [strategy.Env] that every counter keeps. There may be very many of them.
 type env struct {
@@ -85,20 +78,12 @@ func originOf(e strategy.Env, bizType seqd.BizType, owner string) (origin, error
 	}, nil
 }
 
-// watch sets alive. It is called before anything else.
-func (o *origin) watch(alive func(context.Context) error) {
-	if o.member == nil {
-		o.member = &member{}
-	}
-	o.alive = alive
-}
-
-// exists returns why the counter may no longer be the one that was opened.
+// exists returns why the counter may no longer be the one that was opened: its period was removed.
 func (o *origin) exists(ctx context.Context) error {
-	if o.member == nil || o.alive == nil {
+	if o.part == nil {
 		return nil
 	}
-	return o.alive(ctx)
+	return storeError(o.part.family.purger.Check(ctx, o.part.period))
 }
 
 // begin makes sure that the counter exists, and returns it. known is false if the counter exists but
@@ -109,7 +94,7 @@ func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter
 	if !errors.Is(err, persist.ErrNotFound) || !fresh {
 		return counter, err == nil, storeError(err)
 	}
-	if s.keyed() != nil {
+	if s.keyed() {
 		_, err = s.create(ctx, "", 0)
 		if isExists(err) {
 			return persist.Counter{}, false, nil
@@ -318,8 +303,8 @@ func (s *ranges) noteStore(err error) {
 	if over := s.redisSource.Load(); over != nil && (away != nil || wasAway != nil) {
 		over.storeChanged()
 	}
-	if key := s.keyed(); key != nil {
-		key.family.keys.Note(err)
+	if s.keyed() {
+		s.part.family.Note(err)
 		return
 	}
 	switch {
@@ -361,8 +346,8 @@ func (s *ranges) storeUnknown() {
 	if over := s.redisSource.Load(); over != nil {
 		over.storeChanged()
 	}
-	if key := s.keyed(); key != nil {
-		key.family.keys.Note(nil)
+	if s.keyed() {
+		s.part.family.Note(nil)
 		return
 	}
 	if was != nil {

@@ -31,7 +31,7 @@ func (f *family) openFailed(p seqd.Period, err *seqd.Error) {
 		f.env.Log.Error("the period cannot begin", "bizType", f.bizType.Name, "period", p, "error", err)
 	}
 	if begins {
-		f.set.Go(f.reopen)
+		f.Go(f.reopen)
 	}
 }
 
@@ -39,7 +39,7 @@ func (f *family) openFailed(p seqd.Period, err *seqd.Error) {
 // taken out of rotation because it could not issue gets no requests, and must find out by itself
 // that it can again.
 func (f *family) reopen() {
-	for pause := openPause; counters.Pause(f.set.Running, pause); pause = min(2*pause, cursor.LastPause) {
+	for pause := openPause; counters.Pause(f.Running, pause); pause = min(2*pause, cursor.LastPause) {
 		due := f.due()
 		if len(due) == 0 {
 			return
@@ -49,7 +49,7 @@ func (f *family) reopen() {
 			// otherwise somebody tried just now, or the strategy is closing
 			if f.mayOpen(p) == nil {
 				opening.Go(func() {
-					if e, err := f.set.Await(f.set.Running, counters.Name{Period: p}); err == nil {
+					if e, err := f.Await(f.Running, counters.Name{Period: p}); err == nil {
 						e.Release()
 					}
 				})
@@ -63,7 +63,7 @@ func (f *family) reopen() {
 // it is prepared. It forgets the others. If there is none, reopen ends.
 func (f *family) due() (due []seqd.Period) {
 	now := f.env.Now()
-	present, soon := f.calendar.Now(now), f.calendar.Now(now.Add(ahead))
+	present, soon := f.Calendar.Now(now), f.Calendar.Now(now.Add(ahead))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for p, last := range f.failed {

@@ -68,15 +68,13 @@ func build(env strategy.Env, bizType seqd.BizType) (seqd.Strategy, error) {
 }
 
 // count makes the counter named bizType.Name, which belongs to the biz type owner, with its source.
-// part is nil unless that is keyed.
-func count(env strategy.Env, bizType seqd.BizType, owner string, part *keyPart) (*Counter, error) {
+// part is nil if the biz type has no other.
+func count(env strategy.Env, bizType seqd.BizType, owner string, part *part) (*Counter, error) {
 	o, err := originOf(env, bizType, owner)
 	if err != nil {
 		return nil, err
 	}
-	if part != nil {
-		o.member = &member{key: part}
-	}
+	o.part = part
 	if o.settings.Strict() && env.Store.Shared() {
 		return sequenced(env, o)
 	}

@@ -55,7 +55,7 @@ func (c *Counter) fromCursor() *shared {
 		of:     c,
 		machine: cursor.New(cursor.Config{
 			Start: settings.Start, Threshold: settings.Threshold, Reserve: settings.ReserveSegments,
-			Degrade: settings.OnRedisDown == Degrade, NoStandby: c.keyed() != nil, TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
+			Degrade: settings.OnRedisDown == Degrade, NoStandby: c.keyed(), TakeOver: settings.Sequencer == SequencerRedis, Step: settings.Step, MaxStep: settings.MaxStep,
 			Patience: settings.AcquireTimeout, Without: sabotage.OfMachine(cursor.ParseRules),
 		}),
 	}

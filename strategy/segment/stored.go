@@ -156,7 +156,7 @@ func (s *stored) send(b *batch) (more bool) {
 	if err == nil {
 		s.fresh.Store(false)
 	}
-	if err == nil && (take.TakesOver() || take.Floor < s.settings.Start || s.keyed() != nil) {
+	if err == nil && (take.TakesOver() || take.Floor < s.settings.Start || s.keyed()) {
 		// A counter that was removed and created again has no epoch until a take gives it one. So
 		// that take, or the first one of this node, can bring its numbers.
 		r, err = s.confirm(ctx, r)

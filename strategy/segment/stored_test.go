@@ -711,12 +711,12 @@ func TestStoredReadsAnother(t *testing.T) {
 		store := newHooked()
 		s, _ := newStored(t, store, nil, byStore)
 		var gone error
-		s.watch(func(context.Context) error { return gone })
+		watched(s, func() error { return gone })
 		store.change(func(h *hookedStore) { h.before = func(string) error { return errDown } })
 		if _, code := try(t, s, 1); code != seqd.CodeStoreUnavailable {
 			t.Errorf("code %q", code)
 		}
-		gone = seqd.Errorf(seqd.CodeClockRollback, "removed")
+		gone = purged()
 		store.change(func(h *hookedStore) { h.before = nil })
 		for _, want := range []bool{false, true} {
 			time.Sleep(3 * time.Second)
