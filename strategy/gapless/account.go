@@ -19,7 +19,7 @@ func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Acc
 		return a, err
 	}
 	a = seqd.Account{Period: name.Period, First: s.settings.Start, Last: s.settings.Start - 1}
-	counter := name.Counter(s.name)
+	counter := name.Counter(s.BizType.Name)
 	doc, err := s.Documents.Read(ctx, persist.LedgerKind, counter)
 	if errors.Is(err, persist.ErrNotFound) {
 		return a, s.fits(name.Period)
@@ -35,8 +35,8 @@ func (s *Strategy) Account(ctx context.Context, q seqd.AccountQuery) (a seqd.Acc
 	if err != nil {
 		return a, unavailable(err)
 	}
-	policy := s.settings.policyOf(s.env.AnswerTTL, s.Calendar.Ends(name.Period))
-	policy.Awake = s.env.Attendance.Since(s.now())
+	policy := s.settings.policyOf(s.Env.AnswerTTL, s.Calendar.Ends(name.Period))
+	policy.Awake = s.Env.Attendance.Since(s.now())
 	gaps, next := state.Account(&policy, q.After, q.Limit, voids, more)
 	a.First, a.Last, a.Issued, a.Next = state.First, state.Last, state.NumIssued(), next
 	for _, g := range gaps {

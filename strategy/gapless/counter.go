@@ -60,9 +60,9 @@ const commandTimeout = 10 * time.Second
 
 // counter returns a counter that has not been read.
 func (s *Strategy) counter(name counters.Name) *counter {
-	c := &counter{Strategy: s, name: name, key: name.Counter(s.name), ends: s.Calendar.Ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
+	c := &counter{Strategy: s, name: name, key: name.Counter(s.BizType.Name), ends: s.Calendar.Ends(name.Period), writer: newID(), turn: make(chan struct{}, 1)}
 	c.turn <- struct{}{}
-	c.policy = s.settings.policyOf(s.env.AnswerTTL, c.ends)
+	c.policy = s.settings.policyOf(s.Env.AnswerTTL, c.ends)
 	c.machine = ledger.New(ledger.Config{
 		Counter: c.key, Writer: c.writer, Without: sabotage.OfMachine(ledger.ParseRules),
 	}, c.policy)
@@ -182,7 +182,7 @@ func (c *counter) abandon(w *waiter, why *seqd.Error) (ledger.Result, error) {
 // step does what the machine wants. mu is held.
 func (c *counter) step() {
 	now, clock := time.Now(), c.times()
-	timed(&c.policy, clock, c.env.Attendance)
+	timed(&c.policy, clock, c.Env.Attendance)
 	c.machine.SetPolicy(c.policy)
 	list, wake := c.machine.Next(now, clock.Store)
 	for _, command := range list {
@@ -234,15 +234,15 @@ const (
 // it leaves: its answer, the one that the end of its reservation will leave, and its void numbers.
 // mu is held.
 func (c *counter) count(r *ledger.Request) {
-	if c.env.Quota == nil || r.Err != nil || r.Result.Replayed {
+	if c.Env.Quota == nil || r.Err != nil || r.Result.Replayed {
 		return
 	}
 	handsOut := r.Op.Kind <= ledger.Reserve && len(r.Result.Runs) > 0
 	if handsOut && r.Op.Once != "" {
-		c.env.Quota.Kept(r.Op.Caller, recordBytes, c.env.AnswerTTL)
+		c.Env.Quota.Kept(r.Op.Caller, recordBytes, c.Env.AnswerTTL)
 	}
 	if handsOut && r.Op.Kind == ledger.Reserve {
-		c.env.Quota.Kept(r.Op.Caller, recordBytes, max(recordLife, c.env.AnswerTTL))
+		c.Env.Quota.Kept(r.Op.Caller, recordBytes, max(recordLife, c.Env.AnswerTTL))
 	}
 	switch {
 	case r.Op.Kind == ledger.Return, r.Undone():
@@ -255,8 +255,8 @@ func (c *counter) count(r *ledger.Request) {
 // cameBack charges the owner of numbers that came back for the record that they leave if they became
 // void. mu is held.
 func (c *counter) cameBack(owner string) {
-	if c.env.Quota != nil && c.policy.Void {
-		c.env.Quota.Kept(owner, recordBytes, recordLife)
+	if c.Env.Quota != nil && c.policy.Void {
+		c.Env.Quota.Kept(owner, recordBytes, recordLife)
 	}
 }
 
@@ -270,9 +270,9 @@ func (c *counter) tell(e *ledger.Entry) {
 		Count: int(ledger.Count(e.Runs)), Caller: seqd.OwnerName(e.Caller),
 	}
 	go func() {
-		c.env.Observer.Event(seqd.Event{BizType: c.Strategy.name, Kind: seqd.EventReservationExpired, Numbers: int64(x.Count)})
+		c.Env.Observer.Event(seqd.Event{BizType: c.BizType.Name, Kind: seqd.EventReservationExpired, Numbers: int64(x.Count)})
 		// those who are told of rejections are told: a caller that crashes often must not fill the log
-		c.env.Log.Debug("a reservation expired", "bizType", c.Strategy.name, "counter", c.key, "reservation", x.ID, "numbers", x.Count, "caller", x.Caller)
+		c.Env.Log.Debug("a reservation expired", "bizType", c.BizType.Name, "counter", c.key, "reservation", x.ID, "numbers", x.Count, "caller", x.Caller)
 		if c.expired != nil {
 			c.expired(x)
 		}

@@ -77,8 +77,6 @@ func shape(bizType seqd.BizType) string {
 // Strategy issues and reserves the numbers of one biz type. It is safe for concurrent use.
 type Strategy struct {
 	*counters.Family[*counter, ledger.Seen]
-	env      strategy.Env
-	name     string // of the biz type
 	settings *Settings
 	clock    *storeclock.Clock
 	documents
@@ -120,12 +118,12 @@ func New(env strategy.Env, bizType seqd.BizType) (*Strategy, error) {
 	}
 	env.AnswerTTL = cmp.Or(env.AnswerTTL, answerTTL)
 	s := &Strategy{
-		env: env, name: bizType.Name, settings: settings, clock: clockOf(env),
+		settings: settings, clock: clockOf(env),
 		documents: documentsOf(env.Store), looks: make(chan struct{}, mostLooks),
 		bare: make(map[counters.Name]struct{}),
 	}
 	s.documents.follows = env.Follows
-	s.Family = counters.NewFamily(counters.Base{Env: &s.env, BizType: &bizType, Settings: &settings.Settings}, s, livePeriods, counters.Remembered, openTimeout)
+	s.Family = counters.NewFamily(counters.Base{Env: &env, BizType: &bizType, Settings: &settings.Settings}, s, livePeriods, counters.Remembered, openTimeout)
 	env.Attendance.Need()
 	return s, nil
 }
@@ -157,7 +155,7 @@ func (s *Strategy) look(ctx context.Context) {
 
 // LookAtStore implements [counters.Kind].
 func (s *Strategy) LookAtStore(ctx context.Context) error {
-	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
+	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.BizType.Name)
 	return err
 }
 
@@ -174,7 +172,7 @@ func (s *Strategy) begin(ctx context.Context, fresh bool) error {
 	if s.settings.Keyed || s.settings.Reset != seqd.ResetNever {
 		return nil
 	}
-	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.name)
+	_, err := s.Documents.Read(ctx, persist.LedgerKind, s.BizType.Name)
 	switch {
 	case err == nil:
 		return nil
@@ -182,16 +180,16 @@ func (s *Strategy) begin(ctx context.Context, fresh bool) error {
 		return s.noted(err)
 	case !fresh:
 		return seqd.Errorf(seqd.CodeConflict,
-			"the store has lost the ledger of %s, and which numbers were issued: restore it, or name the highest number with seqd raise", s.name)
+			"the store has lost the ledger of %s, and which numbers were issued: restore it, or name the highest number with seqd raise", s.BizType.Name)
 	}
 	return s.create(ctx)
 }
 
 // create creates the ledger of a biz type with one counter: if it is missing later, it was lost.
 func (s *Strategy) create(ctx context.Context) (err error) {
-	policy := s.settings.policyOf(s.env.AnswerTTL, 0)
-	if policy.Floor, err = s.floor(ctx, s.name); errors.Is(err, persist.ErrFailedOver) {
-		return unraised(s.name)
+	policy := s.settings.policyOf(s.Env.AnswerTTL, 0)
+	if policy.Floor, err = s.floor(ctx, s.BizType.Name); errors.Is(err, persist.ErrFailedOver) {
+		return unraised(s.BizType.Name)
 	}
 	if err != nil {
 		return s.noted(err)
@@ -203,17 +201,17 @@ func (s *Strategy) create(ctx context.Context) (err error) {
 			return s.noted(err)
 		}
 		if write.Fence = fence.Current; fence.FailedOver() {
-			return failedOver(s.name)
+			return failedOver(s.BizType.Name)
 		}
 	}
 	state := ledger.Fresh(&policy, newID(), write.Fence)
-	write.Doc, _ = state.Document(s.name, s.now()) // one without numbers is small
+	write.Doc, _ = state.Document(s.BizType.Name, s.now()) // one without numbers is small
 	err = s.documents.execute(ctx, &write).Err
 	switch {
 	case errors.Is(err, persist.ErrExists): // another node was first
 		return nil
 	case errors.Is(err, persist.ErrFailedOver):
-		return failedOver(s.name)
+		return failedOver(s.BizType.Name)
 	}
 	return s.noted(err)
 }
@@ -231,7 +229,7 @@ func (s *Strategy) now() int64 { return s.times().Store }
 func (s *Strategy) times() storeclock.Times {
 	t, err := s.clock.Times(context.Background()) // no I/O since Init has asked it
 	if err != nil {
-		own := s.env.Now().UnixMilli()
+		own := s.Env.Now().UnixMilli()
 		return storeclock.Times{Earliest: own, Store: own, Bound: own, Latest: own}
 	}
 	return t

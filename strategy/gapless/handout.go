@@ -53,10 +53,10 @@ func (s *Strategy) mayHandOut(o seqd.Order) error {
 		}
 	}
 	leaves := o.Reserve || s.settings.OnRelease == Void
-	if !leaves || o.Once != "" || s.env.Quota == nil {
+	if !leaves || o.Once != "" || s.Env.Quota == nil {
 		return nil
 	}
-	return s.env.Quota.Admit(o.Caller.OwnerID())
+	return s.Env.Quota.Admit(o.Caller.OwnerID())
 }
 
 // orderOp returns the operation that carries out an order.
@@ -155,7 +155,7 @@ func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
 	for _, r := range numbers.Runs() {
 		op.Runs = append(op.Runs, ledger.Run{From: r.First, To: r.First + int64(r.Count) - 1})
 	}
-	s.env.Log.Debug("numbers of a failed request are released", "bizType", s.name, "numbers", numbers.Len(), "reason", why)
+	s.Env.Log.Debug("numbers of a failed request are released", "bizType", s.BizType.Name, "numbers", numbers.Len(), "reason", why)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 		defer cancel()
@@ -164,7 +164,7 @@ func (s *Strategy) Return(numbers *seqd.Sequence, why error) {
 			err = s.doAlone(ctx, name, op)
 		}
 		if err != nil {
-			s.env.Log.Error("numbers that nobody got are issued until the store is there again, or stay so", "bizType", s.name, "counter", name.Counter(s.name), "numbers", op.Runs, "error", err)
+			s.Env.Log.Error("numbers that nobody got are issued until the store is there again, or stay so", "bizType", s.BizType.Name, "counter", name.Counter(s.BizType.Name), "numbers", op.Runs, "error", err)
 		}
 	}()
 }

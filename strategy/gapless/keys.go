@@ -15,7 +15,7 @@ const keysPage = 100
 
 // Keys implements [seqd.KeyLister].
 func (s *Strategy) Keys(ctx context.Context, after string, limit int) (keys []string, err error) {
-	l := counters.Listing{BizType: s.name, Dated: s.settings.Reset != seqd.ResetNever, Page: keysPage, List: s.ledgersAfter}
+	l := counters.Listing{BizType: s.BizType.Name, Dated: s.settings.Reset != seqd.ResetNever, Page: keysPage, List: s.ledgersAfter}
 	return l.Keys(ctx, after, limit)
 }
 
@@ -32,10 +32,10 @@ func (d *documents) ledgersAfter(ctx context.Context, after string, limit int) (
 // from when the biz type was of another strategy.
 func (s *Strategy) CountKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
 	counts := func(counter string) bool {
-		name, ok := counters.ParseName(s.name, counter)
+		name, ok := counters.ParseName(s.BizType.Name, counter)
 		return ok && name.Key != "" && name.Period == p
 	}
-	prefix := s.name + "/"
+	prefix := s.BizType.Name + "/"
 	for doc, err := range persist.DocumentsUnder(ctx, s, persist.LedgerKind, prefix) {
 		if err != nil {
 			return n, err

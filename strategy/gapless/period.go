@@ -11,7 +11,7 @@ import (
 func (s *Strategy) period(named seqd.Period) (seqd.Period, error) {
 	if s.settings.Reset == seqd.ResetNever {
 		if named != 0 {
-			return 0, seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s never reset: leave the period out", s.name)
+			return 0, seqd.Errorf(seqd.CodeInvalidRequest, "the numbers of %s never reset: leave the period out", s.BizType.Name)
 		}
 		return 0, nil
 	}
@@ -31,5 +31,5 @@ func (s *Strategy) fits(p seqd.Period) error {
 		return nil
 	}
 	return seqd.Errorf(seqd.CodeInvalidRequest, "%s has no period %s: its numbers reset %s, so name a period such as %s",
-		s.name, p, reset, reset.Of(p.Date()))
+		s.BizType.Name, p, reset, reset.Of(p.Date()))
 }

@@ -30,8 +30,8 @@ func (s *Strategy) recall(ctx context.Context, name counters.Name, op ledger.Op)
 		if s.isBare(before) {
 			continue
 		}
-		doc, e, err := s.gave(ctx, before.Counter(s.name), op.Once)
-		if err == nil && e == nil && ended > max(s.env.AnswerTTL, lateWrite) {
+		doc, e, err := s.gave(ctx, before.Counter(s.BizType.Name), op.Once)
+		if err == nil && e == nil && ended > max(s.Env.AnswerTTL, lateWrite) {
 			err = s.lookIfBare(ctx, before, doc)
 		}
 		if err != nil {

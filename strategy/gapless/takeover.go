@@ -23,8 +23,8 @@ const issuedElsewhere = "issued or skipped by another strategy"
 // names since.
 func (s *Strategy) takeOver(ctx context.Context) error {
 	var open reopening
-	err := s.each(ctx, s.name, func(doc persist.Document) error {
-		name, ok := counters.ParseName(s.name, doc.Key)
+	err := s.each(ctx, s.BizType.Name, func(doc persist.Document) error {
+		name, ok := counters.ParseName(s.BizType.Name, doc.Key)
 		if !ok {
 			return nil // another setting of reset or keyed: this strategy does not use it
 		}
@@ -43,7 +43,7 @@ func (s *Strategy) takeOver(ctx context.Context) error {
 
 // raise raises one ledger.
 func (s *Strategy) raise(ctx context.Context, name counters.Name, state *ledger.State) error {
-	key := name.Counter(s.name)
+	key := name.Counter(s.BizType.Name)
 	floor, err := s.floor(ctx, key)
 	if errors.Is(err, persist.ErrFailedOver) {
 		return s.raisedSince(ctx, key, state)
@@ -75,7 +75,7 @@ func (r *reopening) note(s *Strategy, name counters.Name, state *ledger.State) {
 		r.closed = append(r.closed, name)
 	}
 	if name.Period > seqd.ResetDaily.Of(time.UnixMilli(now).Add(mostAhead).UTC()) {
-		r.ahead = name.Counter(s.name)
+		r.ahead = name.Counter(s.BizType.Name)
 	}
 }
 
@@ -83,8 +83,8 @@ func (r *reopening) note(s *Strategy, name counters.Name, state *ledger.State) {
 // ([strategy.Factory].Recall), unless a clock was so far ahead that nobody looks there.
 func (r *reopening) do(ctx context.Context, s *Strategy) error {
 	if len(r.closed) > 0 && r.ahead != "" {
-		s.env.Log.Warn("a period stays closed to requests with an Idempotency-Key, because a clock was ahead: open it with seqd raise --by 0",
-			"bizType", s.name, "counter", r.closed[0].Counter(s.name), "ahead", r.ahead)
+		s.Env.Log.Warn("a period stays closed to requests with an Idempotency-Key, because a clock was ahead: open it with seqd raise --by 0",
+			"bizType", s.BizType.Name, "counter", r.closed[0].Counter(s.BizType.Name), "ahead", r.ahead)
 		return nil
 	}
 	for _, name := range r.closed {

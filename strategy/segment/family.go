@@ -19,8 +19,6 @@ import (
 // or both. Each is a [Counter] while it is open. It is safe for concurrent use.
 type family struct {
 	*counters.Family[*Counter, known]
-	env      strategy.Env
-	bizType  seqd.BizType
 	settings *Settings
 	open     opener
 	purger   counters.Purger
@@ -45,8 +43,8 @@ type opener func(env strategy.Env, bizType seqd.BizType, owner string, part *par
 
 // newFamily makes the strategy of a biz type that has several counters. It does no I/O.
 func newFamily(env strategy.Env, bizType seqd.BizType, settings *Settings, open opener) *family {
-	f := &family{env: env, bizType: bizType, settings: settings, open: open}
-	f.Family = counters.NewFamily(counters.Base{Env: &f.env, BizType: &f.bizType, Settings: &settings.Settings}, f, mostSpans, knownPeriods, fetchDeadline)
+	f := &family{settings: settings, open: open}
+	f.Family = counters.NewFamily(counters.Base{Env: &env, BizType: &bizType, Settings: &settings.Settings}, f, mostSpans, knownPeriods, fetchDeadline)
 	f.purger = counters.Purger{Base: &f.Base, Calendar: &f.Calendar, Retention: settings.PeriodRetention}
 	return f
 }
@@ -87,11 +85,11 @@ func (f *family) GenerateRange(context.Context, int64, *seqd.Sequence) error {
 	if f.settings.Keyed {
 		why = "it counts for each key on its own"
 	}
-	return seqd.Errorf(seqd.CodeInvalidRequest, "%s hands out no ranges: %s", f.bizType.Name, why)
+	return seqd.Errorf(seqd.CodeInvalidRequest, "%s hands out no ranges: %s", f.BizType.Name, why)
 }
 
 // MostInCall implements [seqd.CountLimiter].
-func (f *family) MostInCall() (most int, why string) { return f.settings.mostInCall(f.env.Store) }
+func (f *family) MostInCall() (most int, why string) { return f.settings.mostInCall(f.Env.Store) }
 
 // some implements [takesSome].
 func (f *family) some(ctx context.Context, n int, seq *seqd.Sequence) error {
@@ -114,7 +112,7 @@ func (f *family) present() *counters.Span {
 	if !f.resets() {
 		return &never
 	}
-	span := f.Calendar.Present(f.env.Now())
+	span := f.Calendar.Present(f.Env.Now())
 	if f.purger.Due(span.Period) {
 		f.Go(func() { f.purger.Run(f.Running, f.forget) })
 	}
@@ -126,9 +124,9 @@ func (f *family) resets() bool { return f.Calendar.Reset != seqd.ResetNever }
 
 // counter makes one counter, which a caller opens. It does no I/O.
 func (f *family) counter(name counters.Name, by string) (*Counter, error) {
-	named := f.bizType
-	named.Name = name.Counter(f.bizType.Name)
-	return f.open(f.env, named, f.bizType.Name, &part{family: f, period: name.Period, by: by})
+	named := *f.BizType
+	named.Name = name.Counter(f.BizType.Name)
+	return f.open(*f.Env, named, f.BizType.Name, &part{family: f, period: name.Period, by: by})
 }
 
 // OpenCounter implements [counters.Kind].
@@ -172,9 +170,9 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, by string)
 // beginsClaimed opens the counter of a period, and creates it unless it existed before: then it must
 // still exist. The claim of a period is recorded after its counter, as that of a biz type is.
 func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c *Counter) error {
-	documents := f.env.Store.Documents()
+	documents := f.Env.Store.Documents()
 	claim := persist.Document{
-		Kind: persist.PeriodKind, Key: name.Counter(f.bizType.Name), Revision: 1, Body: Name, Timestamp: f.env.Now().UnixMilli(),
+		Kind: persist.PeriodKind, Key: name.Counter(f.BizType.Name), Revision: 1, Body: Name, Timestamp: f.Env.Now().UnixMilli(),
 	}
 	_, err := documents.Read(ctx, claim.Kind, claim.Key)
 	fresh := isNotFound(err)
@@ -198,7 +196,7 @@ func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c *Count
 // CloseCounter implements [counters.Kind]. It forgets a counter whose period is over.
 func (f *family) CloseCounter(ctx context.Context, name counters.Name, c *Counter) error {
 	err := c.Close(ctx) // an event says what is skipped
-	if err == nil && name.Period != 0 && name.Period < f.Calendar.Now(f.env.Now()) {
+	if err == nil && name.Period != 0 && name.Period < f.Calendar.Now(f.Env.Now()) {
 		err = c.forget(ctx)
 	}
 	return err
@@ -214,7 +212,7 @@ func (f *family) forget(ctx context.Context, name counters.Name) {
 // skipped implements [takesSome].
 func (f *family) skipped(n int64, why error) {
 	if n > 0 {
-		f.env.Observer.Event(seqd.Event{BizType: f.bizType.Name, Kind: seqd.EventAbandoned, Numbers: n, Err: why})
+		f.Env.Observer.Event(seqd.Event{BizType: f.BizType.Name, Kind: seqd.EventAbandoned, Numbers: n, Err: why})
 	}
 }
 
@@ -227,7 +225,7 @@ func (f *family) shown() ([]*Counter, *seqd.Error) {
 	if f.settings.Keyed {
 		return f.Some(looks), nil
 	}
-	p := f.Calendar.Now(f.env.Now())
+	p := f.Calendar.Now(f.Env.Now())
 	if err := p.Check(); err != nil {
 		return nil, seqd.AsError(err)
 	}
@@ -279,7 +277,7 @@ func (f *family) Degraded() *seqd.Error {
 func (f *family) Details() map[string]any {
 	details := make(map[string]any)
 	if f.resets() {
-		details["period"] = f.Calendar.Now(f.env.Now()).String()
+		details["period"] = f.Calendar.Now(f.Env.Now()).String()
 	}
 	if f.settings.Keyed {
 		details["openKeys"], details["keys"], details["maxKeys"] = f.Len(), f.Places(f.present().Period).Taken(), f.settings.MaxKeys

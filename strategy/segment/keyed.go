@@ -72,13 +72,13 @@ func (f *family) exists(ctx context.Context, name counters.Name) bool {
 	if _, open := f.Peek(name); open {
 		return true
 	}
-	_, err := f.env.Store.Counters().Read(ctx, name.Counter(f.bizType.Name))
+	_, err := f.Env.Store.Counters().Read(ctx, name.Counter(f.BizType.Name))
 	return !isNotFound(err)
 }
 
 // LookAtStore implements [counters.Kind].
 func (f *family) LookAtStore(ctx context.Context) error {
-	_, err := f.env.Store.Counters().Read(ctx, counters.PlacesName(f.bizType.Name, f.present().Period))
+	_, err := f.Env.Store.Counters().Read(ctx, counters.PlacesName(f.BizType.Name, f.present().Period))
 	return err
 }
 
@@ -109,13 +109,13 @@ const keysPage = 1000
 
 // Keys implements [seqd.KeyLister].
 func (f *family) Keys(ctx context.Context, after string, limit int) (keys []string, err error) {
-	l := counters.Listing{BizType: f.bizType.Name, Dated: f.resets(), Page: keysPage, List: f.countersAfter}
+	l := counters.Listing{BizType: f.BizType.Name, Dated: f.resets(), Page: keysPage, List: f.countersAfter}
 	return l.Keys(ctx, after, limit)
 }
 
 // countersAfter returns the names of counters.
 func (f *family) countersAfter(ctx context.Context, after string, limit int) (names []string, err error) {
-	list, err := f.env.Store.Counters().List(ctx, after, limit)
+	list, err := f.Env.Store.Counters().List(ctx, after, limit)
 	for _, c := range list {
 		names = append(names, c.BizTag)
 	}
@@ -124,11 +124,11 @@ func (f *family) countersAfter(ctx context.Context, after string, limit int) (na
 
 // CountKeys implements [counters.Kind].
 func (f *family) CountKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
-	for c, err := range persist.CountersUnder(ctx, f.env.Store.Counters(), f.bizType.Name+"/") {
+	for c, err := range persist.CountersUnder(ctx, f.Env.Store.Counters(), f.BizType.Name+"/") {
 		if err != nil {
 			return 0, err
 		}
-		if name, ok := counters.ParseName(f.bizType.Name, c.BizTag); ok && name.Key != "" && name.Period == p {
+		if name, ok := counters.ParseName(f.BizType.Name, c.BizTag); ok && name.Key != "" && name.Period == p {
 			n++
 		}
 	}

@@ -150,7 +150,7 @@ func TestPurgedKeys(t *testing.T) {
 		short := func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour }
 		s := keyed(t, store, time.Now, nil, short)
 		var log strings.Builder
-		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		s.Env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		late := keyed(t, store, func() time.Time { return time.Now().AddDate(0, 0, -5) }, nil, short)
 		for day := range 8 {
 			for key := range 30 {
@@ -437,7 +437,9 @@ func TestCloseSaysWhatFailed(t *testing.T) {
 // Nodes do not all prepare a period at once.
 func TestLead(t *testing.T) {
 	for port := range 2000 {
-		p := family{env: strategy.Env{Addr: fmt.Sprint(port)}}
+		p := family{Family: &counters.Family[*Counter, known]{
+			Base: counters.Base{Env: &strategy.Env{Addr: fmt.Sprint(port)}, BizType: &seqd.BizType{}},
+		}}
 		if lead := p.lead(); lead < ahead/5 || lead >= ahead {
 			t.Errorf("port %d prepares a period %v before it begins", port, lead)
 		}

@@ -82,7 +82,7 @@ func (f *family) Measure(tell func(seqd.Measurement)) {
 		tell(seqd.Measurement{Gauge: seqd.GaugeMaxKeys, Value: float64(f.settings.MaxKeys)})
 	}
 	if f.resets() {
-		now := f.env.Now()
+		now := f.Env.Now()
 		tell(seqd.Measurement{Gauge: seqd.GaugePeriodLeft, Value: f.Calendar.Present(now).Left(now).Seconds()})
 	}
 	if shown, _ := f.shown(); !f.settings.Keyed && len(shown) > 0 {

@@ -54,7 +54,7 @@ func (f *family) askPeriod(ctx context.Context, get func(*Counter, context.Conte
 		}
 		period := v.Period
 		if sabotage.Off(sabotage.Period) {
-			period = f.Calendar.Now(f.env.Now().Add(500 * time.Millisecond))
+			period = f.Calendar.Now(f.Env.Now().Add(500 * time.Millisecond))
 		}
 		seq.In(period)
 		return err
@@ -63,7 +63,7 @@ func (f *family) askPeriod(ctx context.Context, get func(*Counter, context.Conte
 
 // now returns the present period, opened.
 func (f *family) now(ctx context.Context) (*view, error) {
-	v, now := f.view.Load(), f.env.Now().UnixMilli()
+	v, now := f.view.Load(), f.Env.Now().UnixMilli()
 	if v == nil || !v.Holds(now) {
 		return f.openPresent(ctx)
 	}
@@ -113,7 +113,7 @@ func (f *family) mayOpen(p seqd.Period) error {
 // lead is how long before its beginning this node prepares a period of this biz type. It differs
 // from node to node, so that not all do so at once.
 func (f *family) lead() time.Duration {
-	return ahead/5 + counters.Spread(ahead-ahead/5, f.bizType.Name, f.env.Addr)
+	return ahead/5 + counters.Spread(ahead-ahead/5, f.BizType.Name, f.Env.Addr)
 }
 
 // prepareNext opens the period after a view and fetches numbers for it, in the background.
@@ -144,6 +144,6 @@ func (f *family) openPeriod(ctx context.Context, name counters.Name) (*Counter, 
 	f.mu.Lock()
 	delete(f.failed, name.Period)
 	f.mu.Unlock()
-	f.env.Log.Debug("period", "bizType", f.bizType.Name, "period", name.Period)
+	f.Env.Log.Debug("period", "bizType", f.BizType.Name, "period", name.Period)
 	return c, nil
 }

@@ -287,7 +287,7 @@ func TestPurgeThatTimesOutIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		s := periodic(t, stuckClock{memory.New(time.Now)}, time.Now, nil, func(s *Settings) { daily(s); s.PeriodRetention = 48 * time.Hour })
-		s.env.Log = slog.New(slog.NewTextHandler(&log, nil))
+		s.Env.Log = slog.New(slog.NewTextHandler(&log, nil))
 		dated(t, s, 1)
 		time.Sleep(counters.PurgeDelay + 2*fetchDeadline)
 		synctest.Wait()

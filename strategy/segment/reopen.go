@@ -28,7 +28,7 @@ func (f *family) openFailed(p seqd.Period, err *seqd.Error) {
 	f.again = f.again || begins
 	f.mu.Unlock()
 	if !known || before.err.Error() != err.Error() {
-		f.env.Log.Error("the period cannot begin", "bizType", f.bizType.Name, "period", p, "error", err)
+		f.Env.Log.Error("the period cannot begin", "bizType", f.BizType.Name, "period", p, "error", err)
 	}
 	if begins {
 		f.Go(f.reopen)
@@ -62,7 +62,7 @@ func (f *family) reopen() {
 // due returns the periods that failed and are still needed: the present one, and the next one while
 // it is prepared. It forgets the others. If there is none, reopen ends.
 func (f *family) due() (due []seqd.Period) {
-	now := f.env.Now()
+	now := f.Env.Now()
 	present, soon := f.Calendar.Now(now), f.Calendar.Now(now.Add(ahead))
 	f.mu.Lock()
 	defer f.mu.Unlock()
