@@ -98,8 +98,8 @@ var crowded = func() *fetch {
 	return f
 }()
 
-// join returns the fetch of a name that is under way, or begins one. If it is needed and fails, it is
-// noted: a probe needs no token, and could fill the list with names that do not exist.
+// join returns the fetch of a name that is under way, or begins one. If it is needed and fails, it
+// is noted: a probe needs no token, and could fill the list with names that do not exist.
 func (is *Issuer) join(name string, needed bool) *fetch {
 	c := &is.fetcher
 	c.mu.Lock()

@@ -271,8 +271,8 @@ func TestManyFetchesThatFail(t *testing.T) {
 	must.Code(t, err, seqd.CodeStopping)
 }
 
-// A probe that names what cannot be read takes no place among what is tried again. Who needs numbers
-// does, also if the fetch was begun for a probe.
+// A probe that names what cannot be read takes no place among what is tried again. Who needs
+// numbers does, also if the fetch was begun for a probe.
 func TestFetchOfAProbeThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLibrary(t, "order")

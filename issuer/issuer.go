@@ -30,8 +30,8 @@ type Definition struct {
 	// processes issued, and a counter that the store has lost begins again. The log warns once.
 	Claim seqd.Claim
 	// Recall finds the numbers that a request with [seqd.Call].Once got before the biz type got its
-	// present shape. It is called only while Claim reports [seqd.Claim].Reshaped. It is nil if only the
-	// caller of [Issuer.Issue] could have kept such answers.
+	// present shape. It is called only while Claim reports [seqd.Claim].Reshaped. It is nil if only
+	// the caller of [Issuer.Issue] could have kept such answers.
 	Recall seqd.Recaller
 	// Follows is called before numbers are issued for a request with [seqd.Call].Once, unless the
 	// strategy is a [seqd.Ledger]. An error says that another process may have answered the request

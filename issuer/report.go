@@ -116,8 +116,8 @@ func (is *Issuer) Look(ctx context.Context, name string) (State, error) {
 }
 
 // Degraded returns the biz types that issue, but not as they should, and those that
-// [Definition].OnlyDegrades or [seqd.CodeStoreFailedOver] make bearable, and those that could not be
-// fetched, sorted by name, at most that many; total is how many there are. It contains none that
+// [Definition].OnlyDegrades or [seqd.CodeStoreFailedOver] make bearable, and those that could not
+// be fetched, sorted by name, at most that many; total is how many there are. It contains none that
 // [Issuer.Health] returns. It does no I/O and is safe for concurrent use.
 func (is *Issuer) Degraded(most int) (degraded []Unready, total int) {
 	unread := is.fetcher.unreadNow()

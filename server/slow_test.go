@@ -21,8 +21,8 @@ store: {driver: memory}
 bizTypes: [{name: order, start: 1000000000, acquireTimeout: 2s}]
 `
 
-// connect opens a connection that is closed at the end of the test. Its operations end with an error when
-// no more is to be expected.
+// connect opens a connection that is closed at the end of the test. Its operations end with an
+// error when no more is to be expected.
 func (s *service) connect() net.Conn {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

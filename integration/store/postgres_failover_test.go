@@ -193,8 +193,8 @@ func TestPostgresLosslessAfterALoss(t *testing.T) {
 	}
 }
 
-// Nodes that begin at the same time on a new database are told once that failovers lose nothing, and
-// can create counters.
+// Nodes that begin at the same time on a new database are told once that failovers lose nothing,
+// and can create counters.
 func TestPostgresLosslessAtOnce(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)

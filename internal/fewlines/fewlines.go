@@ -1,5 +1,5 @@
-// Package fewlines bounds lines of the log that callers can cause as often as they like, such as about
-// a panic: without a bound they would push the other lines out of the log.
+// Package fewlines bounds lines of the log that callers can cause as often as they like, such as
+// about a panic: without a bound they would push the other lines out of the log.
 package fewlines
 
 import (

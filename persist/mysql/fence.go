@@ -26,8 +26,8 @@ import (
 // record: the nodes of a cluster may all take writes at once. A store that is only looked at puts
 // nobody on record either. It has the fence that the server will have.
 //
-// A server whose settings became unsafe has no fence. A new connection is refused by the name of the
-// setting.
+// A server whose settings became unsafe has no fence. A new connection is refused by the name of
+// the setting.
 func fenceOf(opts Options) string {
 	switch {
 	case opts.Lossless:
@@ -47,7 +47,8 @@ func unmarked(opts Options) string {
 	return "IF(LEFT(fence, 1) = '" + sqlstore.LosslessMark + "', NULL, " + fenceOf(opts) + ")"
 }
 
-// safeNow is the condition that the settings are safe that change without a restart on every server.
+// safeNow is the condition that the settings are safe that change without a restart on every
+// server.
 const safeNow = "@@GLOBAL.innodb_flush_log_at_trx_commit IN (1, 3) AND (@@GLOBAL.log_bin = 0 OR @@GLOBAL.sync_binlog = 1)"
 
 // holds returns the condition that a text is the present fence. It is not met while that is NULL.

@@ -18,8 +18,9 @@ var schema string
 
 // fence is the system identifier, which all copies of a database share, and the timeline, which
 // changes with each promotion. pg_control_checkpoint() would show the former timeline until the
-// first checkpoint. On a standby pg_current_wal_lsn() fails. It is NULL if the settings of the server
-// are unsafe: they change without a new connection by a reload, and behind a pooler by a restart too.
+// first checkpoint. On a standby pg_current_wal_lsn() fails. It is NULL if the settings of the
+// server are unsafe: they change without a new connection by a reload, and behind a pooler by a
+// restart too.
 //
 // With [sqlstore.LosslessMark] it is the one of the mark if nothing is lost, and NULL otherwise.
 func fenceOf(lossless bool) string {

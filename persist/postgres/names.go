@@ -12,15 +12,15 @@ import (
 )
 
 // Every statement names the schema of its tables. Without that the server looks a table up in the
-// schemas of the search_path, and before them among the temporary tables of the session. So a copy of
-// the tables in a schema that bears the user's name would take their place while nodes run, and
-// numbers would repeat when the copy is dropped. Behind a pooler the session belongs to other clients
-// too, with what they leave behind in it.
+// schemas of the search_path, and before them among the temporary tables of the session. So a copy
+// of the tables in a schema that bears the user's name would take their place while nodes run, and
+// numbers would repeat when the copy is dropped. Behind a pooler the session belongs to other
+// clients too, with what they leave behind in it.
 //
 // Functions and operators are named without a schema. The server takes the one whose arguments have
-// exactly the types of the call, and looks in pg_catalog first; settings.check refuses a search_path
-// that says otherwise. So a call whose types are those of no function in pg_catalog needs a cast, or
-// the schema of the operator.
+// exactly the types of the call, and looks in pg_catalog first; settings.check refuses a
+// search_path that says otherwise. So a call whose types are those of no function in pg_catalog
+// needs a cast, or the schema of the operator.
 
 // home is the schema with the tables. It is final if the tables exist; otherwise it is where they
 // will be created.
@@ -29,9 +29,10 @@ type home struct {
 	final  bool
 }
 
-// homeQuery returns the schemas of the search_path that exist and that the user may use, and whether
-// each has the tables. It reads the catalog itself: to_regclass goes by what the session knew of a
-// name before, so a session that waited while another created the tables would not find them.
+// homeQuery returns the schemas of the search_path that exist and that the user may use, and
+// whether each has the tables. It reads the catalog itself: to_regclass goes by what the session
+// knew of a name before, so a session that waited while another created the tables would not find
+// them.
 const homeQuery = `SELECT u.s, CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname::text = u.s AND c.relname::text = 'seqd_schema') THEN 1 ELSE 0 END::bigint
 	FROM unnest(current_schemas(false)::text[]) WITH ORDINALITY AS u (s, n) WHERE u.s !~ '^pg_' ORDER BY u.n`

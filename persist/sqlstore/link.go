@@ -74,9 +74,9 @@ func (l *link) proof() string {
 }
 
 // ErrStandby is returned for a server that is a standby, that has become the one that takes the
-// writes without having been announced, or whose settings have become unsafe. A new connection to it
-// is refused, or announces it. A store with the [LosslessMark] is like that to a node that was told
-// something else.
+// writes without having been announced, or whose settings have become unsafe. A new connection to
+// it is refused, or announces it. A store with the [LosslessMark] is like that to a node that was
+// told something else.
 var ErrStandby = fmt.Errorf("%w: the server takes no writes any more, or again since a moment ago, or its settings became unsafe, or other nodes have failover: lossless", persist.ErrUnavailable)
 
 // presentFence is the fence in a statement that returns it: "" instead of NULL.

@@ -46,8 +46,8 @@ type Scan func(columns ...any) error
 
 // Conn sends statements. Each call sends one, in one round trip, and never repeats it unless it is
 // certain that it was not run, as when the server has rolled it back because of others. A parameter
-// is written as "?" and is an int64, a string for a column of text, or a []byte for a column of bytes.
-// name is short and for people.
+// is written as "?" and is an int64, a string for a column of text, or a []byte for a column of
+// bytes. name is short and for people.
 //
 // Errors are those of package persist. One that breaks a unique key wraps persist.ErrExists.
 type Conn interface {
@@ -85,16 +85,16 @@ type DB interface {
 // Dialect is what databases write differently.
 type Dialect struct {
 	// Fence is an expression for the fence of the server that runs the statement, a text of at most 64
-	// ASCII characters; see [persist.Fence]. It is NULL if the server has not been announced as the one
-	// that takes the writes, or has settings now that can lose what it acknowledges (S1). Then it
+	// ASCII characters; see [persist.Fence]. It is NULL if the server has not been announced as the
+	// one that takes the writes, or has settings now that can lose what it acknowledges (S1). Then it
 	// counts as a standby until a new connection announces or refuses it. While the fence in
 	// seqd_schema has the [LosslessMark], it is that one if nothing is lost, and NULL otherwise.
 	Fence string
 	// SchemaFence is Fence in a statement on the one row of seqd_schema. It is not NULL because of the
 	// mark.
 	SchemaFence string
-	// Holds is a condition with one parameter, a text: that it is the fence of the server that runs the
-	// statement. A statement with it takes effect only if its commit is as durable as that of
+	// Holds is a condition with one parameter, a text: that it is the fence of the server that runs
+	// the statement. A statement with it takes effect only if its commit is as durable as that of
 	// DB.Allocate.
 	Holds string
 	// Clock is an expression for the time at which it is evaluated, in ms since the Unix epoch.

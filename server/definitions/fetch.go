@@ -68,9 +68,9 @@ func (c *Catalogue) look(ctx context.Context, name string, needed bool) (there b
 	}
 }
 
-// learn makes this process hold a biz type, and do what the store says of it. doc is what the caller
-// has read or written. It may be older than what this process has dropped since, so the document is
-// read again unless the biz type is held.
+// learn makes this process hold a biz type, and do what the store says of it. doc is what the
+// caller has read or written. It may be older than what this process has dropped since, so the
+// document is read again unless the biz type is held.
 func (c *Catalogue) learn(ctx context.Context, doc persist.Document) {
 	if c.followHeld(ctx, doc) {
 		return

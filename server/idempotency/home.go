@@ -47,7 +47,8 @@ var errHomeUnknown = errors.New("it is not known yet where this cluster keeps it
 // Home says whether a node keeps its answers where its cluster does. It is safe for concurrent use.
 type Home struct {
 	documents persist.Documents
-	// id returns the ID of the home where this node keeps answers. It gives a Redis one if it has none.
+	// id returns the ID of the home where this node keeps answers. It gives a Redis one if it has
+	// none.
 	id  func(context.Context) (string, error)
 	now func() time.Time
 	// refused is the code of a request with a key while answers must not be kept.
@@ -75,9 +76,9 @@ func NewHome(documents persist.Documents, client redis.UniversalClient, prefix s
 	return h
 }
 
-// Elsewhere returns why a node that keeps answers in a Redis, or in the store if client is nil, would
-// refuse requests with a key while others use the store; nil if it would not. It changes nothing. The
-// second error is why that is not known.
+// Elsewhere returns why a node that keeps answers in a Redis, or in the store if client is nil,
+// would refuse requests with a key while others use the store; nil if it would not. It changes
+// nothing. The second error is why that is not known.
 func Elsewhere(ctx context.Context, documents persist.Documents, client redis.UniversalClient, prefix string) (cause, err error) {
 	doc, err := documents.Read(ctx, homeKind, homeKey)
 	if errors.Is(err, persist.ErrNotFound) {
@@ -142,8 +143,8 @@ func (b atHome) Swap(ctx context.Context, id, old, text string, keep time.Durati
 	return b.Backend.Swap(ctx, id, old, text, keep)
 }
 
-// Cause returns why answers must not be kept where this node keeps them, nil if they may. It does no
-// I/O.
+// Cause returns why answers must not be kept where this node keeps them, nil if they may. It does
+// no I/O.
 func (h *Home) Cause() error {
 	if h == nil || sabotage.Off(sabotage.AnswersHome) {
 		return nil

@@ -111,11 +111,11 @@ func New(opts Options) *Answers {
 	return &Answers{opts: opts, failures: fewlines.New(opts.Log), owner: base64.RawURLEncoding.EncodeToString(random[:]) + "."}
 }
 
-// Once fills call by calling issue. If numbers were already issued for the same Idempotency-Key, biz
-// type, key and caller, it returns their display forms instead, separated by line breaks. It returns
-// [seqd.CodeIdempotencyKeyReused] if the count differs from that of the first request. An error of
-// issue is returned and not kept. After any error, call has no numbers. The answer is kept by the strategy,
-// and not here, if issue clears call.AnswerKept.
+// Once fills call by calling issue. If numbers were already issued for the same Idempotency-Key,
+// biz type, key and caller, it returns their display forms instead, separated by line breaks. It
+// returns [seqd.CodeIdempotencyKeyReused] if the count differs from that of the first request. An
+// error of issue is returned and not kept. After any error, call has no numbers. The answer is kept
+// by the strategy, and not here, if issue clears call.AnswerKept.
 func (a *Answers) Once(ctx context.Context, key string, call *seqd.Call, issue func(context.Context, *seqd.Call) error) (replayed string, err error) {
 	call.Sequence.Reset()
 	call.Limit, call.AnswerKept = seqd.Limit{}, true
@@ -299,8 +299,8 @@ func (r *request) renew(ctx context.Context) (end func()) {
 }
 
 // id returns the ID under which an Idempotency-Key is kept. It depends on the biz type, its key and
-// the caller's owner too. It is a hash, so it is short enough for the name of a document and contains
-// nothing that callers send.
+// the caller's owner too. It is a hash, so it is short enough for the name of a document and
+// contains nothing that callers send.
 func (a *Answers) id(call *seqd.Call, key string) string {
 	buf := make([]byte, 0, 256)
 	parts := [...]string{a.opts.Cluster, call.BizType, call.Caller.OwnerID(), key, call.Key}

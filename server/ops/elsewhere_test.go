@@ -40,8 +40,8 @@ func (h having) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return next
 }
 
-// The doctor warns if the other nodes keep the answers to requests with a key in another Redis, or if
-// only this node, or only the others, have one.
+// The doctor warns if the other nodes keep the answers to requests with a key in another Redis, or
+// if only this node, or only the others, have one.
 func TestDoctorKnowsTheOtherRedis(t *testing.T) {
 	cfg := must.Get(config.LoadYAML([]byte("store: {driver: memory}\nbizTypes: [{name: order}]\n"), config.Sources{}))(t)
 	const none = having("none")

@@ -233,8 +233,8 @@ func (n *names) print(w io.Writer) {
 // has lost. step is the counter's step as it was read last, 0 if it is not known.
 type gapped interface{ LostGap(step int64) int64 }
 
-// countersOf returns the counters of a store for [Raise]. If the store failed over, numbers continue
-// a gap above the number that the operator named: nodes that run may hold ranges above it.
+// countersOf returns the counters of a store for [Raise]. If the store failed over, numbers
+// continue a gap above the number that the operator named: nodes that run may hold ranges above it.
 func countersOf(store persist.Store, settings any) persist.Counters {
 	fenced, ok := store.(persist.Fenced)
 	if !ok {

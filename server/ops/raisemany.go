@@ -37,8 +37,8 @@ func (m Mark) check() error {
 func (m Mark) atLeast(int64) int64 { return m.Number }
 
 // ReadMarks reads a mark from each line: the counter and the number, with a comma, a tab or spaces
-// between them, as databases write tables. Empty lines and lines that begin with # are left out. The
-// error names the line.
+// between them, as databases write tables. Empty lines and lines that begin with # are left out.
+// The error names the line.
 func ReadMarks(r io.Reader) (list []Mark, err error) {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
@@ -98,9 +98,9 @@ type By struct {
 	Stopped bool
 }
 
-// RaiseBy does what [Raise] does, for all counters of a biz type that the store has. It cannot raise
-// those that the store has lost. It calls tell as [RaiseAll] does. If there is none, a dry run
-// returns nil, and so does one of By.Stopped if none stands still.
+// RaiseBy does what [Raise] does, for all counters of a biz type that the store has. It cannot
+// raise those that the store has lost. It calls tell as [RaiseAll] does. If there is none, a dry
+// run returns nil, and so does one of By.Stopped if none stands still.
 func RaiseBy(ctx context.Context, cfg *config.Config, by By, how How, tell func(counter string, r Raised)) error {
 	if by.Gap < 0 || by.Gap > seqd.MaxNumber {
 		return fmt.Errorf("%w: %d is outside 0 to %d", ErrRaise, by.Gap, seqd.MaxNumber)

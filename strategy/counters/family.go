@@ -37,9 +37,9 @@ type Kind[C any, V Known] interface {
 }
 
 // Family is all counters of a biz type that has several. It opens and closes them (see [Set]),
-// remembers what was known of those that are closed, watches a store that cannot be used (reach.go),
-// and has the places of keys. A strategy embeds its Family, and is the Kind. Family implements
-// [seqd.Learner] and Close. It is safe for concurrent use.
+// remembers what was known of those that are closed, watches a store that cannot be used
+// (reach.go), and has the places of keys. A strategy embeds its Family, and is the Kind. Family
+// implements [seqd.Learner] and Close. It is safe for concurrent use.
 type Family[C any, V Known] struct {
 	*Set[C]
 	Base
@@ -55,10 +55,10 @@ type Family[C any, V Known] struct {
 	places   map[seqd.Period]*Places // of the latest periods; nil before the first
 }
 
-// idleKey is for how long a key may be unused before its counter is closed. Numbers that segment has
-// in hand go back to the store then. They are not skipped if the node crashes, and other nodes get
-// them. A key that is used less often costs two writes for each use instead of one in many; at 10
-// minutes that is next to nothing.
+// idleKey is for how long a key may be unused before its counter is closed. Numbers that segment
+// has in hand go back to the store then. They are not skipped if the node crashes, and other nodes
+// get them. A key that is used less often costs two writes for each use instead of one in many; at
+// 10 minutes that is next to nothing.
 const idleKey = 10 * time.Minute
 
 // NewFamily returns a family without open counters. The settings say how many counters stay open of

@@ -29,8 +29,8 @@ func (k *slow) CloseCounter(ctx context.Context, name Name, c *counter) error {
 
 func (k *slow) Knows(_ Name, c *counter) fact { return fact{last: c.number} }
 
-// An heir learns what is known of counters that were closed, and of those that a Close which ran out
-// of time has left behind.
+// An heir learns what is known of counters that were closed, and of those that a Close which ran
+// out of time has left behind.
 func TestKnowledge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &slow{world: newWorld(), release: make(chan struct{})}

@@ -19,9 +19,10 @@ import (
 // tombstone for a biz type, the document [persist.PurgedKind], so that no node whose clock was set
 // back creates the counter of such a period again. It is raised before anything is removed.
 //
-// Without keys a counter has a claim, a document that says that it was created, and the tombstone is
-// read after each allocation. With keys there are no claims, and there may be millions of counters.
-// So the tombstone is read every 30 s, and raised twice that long before anything is removed.
+// Without keys a counter has a claim, a document that says that it was created, and the tombstone
+// is read after each allocation. With keys there are no claims, and there may be millions of
+// counters. So the tombstone is read every 30 s, and raised twice that long before anything is
+// removed.
 //
 // A Purger is safe for concurrent use.
 type Purger struct {
@@ -107,8 +108,8 @@ func (p *Purger) read(ctx context.Context) (*tombstone, error) {
 }
 
 // refuse returns an error if a period is at or below a tombstone. That can be of another length,
-// from before a change of reset: the month, say, in which a day lies has a counter of its own, which
-// was not removed with that of the day.
+// from before a change of reset: the month, say, in which a day lies has a counter of its own,
+// which was not removed with that of the day.
 func (p *Purger) refuse(period, gone seqd.Period) error {
 	same := p.Calendar.Reset.Of(gone.Date())
 	if gone == 0 || period > same || period == same && same != gone {
@@ -128,8 +129,8 @@ func (p *Purger) Due(present seqd.Period) bool {
 	return int32(present) > last && p.Retention > 0 && present.Check() == nil && p.purged.CompareAndSwap(last, int32(present))
 }
 
-// Run waits until the clock was steady for [PurgeDelay], and purges, until ctx ends. It logs how that
-// ended. For forget see Purge.
+// Run waits until the clock was steady for [PurgeDelay], and purges, until ctx ends. It logs how
+// that ended. For forget see Purge.
 func (p *Purger) Run(ctx context.Context, forget func(context.Context, Name)) {
 	delay := PurgeDelay
 	if p.Settings.Keyed {
@@ -179,8 +180,8 @@ func (p *Purger) isSettled(ctx context.Context) bool {
 }
 
 // Purge removes what is kept of periods that ended longer than Retention ago, and returns of how
-// many counters, also with an error. It calls forget for each, so that what is kept of it outside the
-// store is removed too.
+// many counters, also with an error. It calls forget for each, so that what is kept of it outside
+// the store is removed too.
 func (p *Purger) Purge(ctx context.Context, forget func(context.Context, Name)) (removed int, err error) {
 	keep, err := p.keeps(ctx)
 	if err != nil {

@@ -185,8 +185,8 @@ type withDocuments struct {
 
 func (s withDocuments) Documents() persist.Documents { return s.documents }
 
-// After a counter was created the tombstone is read, whatever the node relies on. If that fails, the
-// node relies on nothing any more.
+// After a counter was created the tombstone is read, whatever the node relies on. If that fails,
+// the node relies on nothing any more.
 func TestTombstoneIsReadAfterACreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(time.Now)

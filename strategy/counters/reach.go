@@ -7,9 +7,9 @@ import (
 	"github.com/seqd/seqd"
 )
 
-// A family logs and reports once, and not for each counter, that the store cannot be used, or can be
-// used again. While the store is away, it asks the store every second: a node that was taken out of
-// rotation gets no requests, and must find out by itself that it can issue again.
+// A family logs and reports once, and not for each counter, that the store cannot be used, or can
+// be used again. While the store is away, it asks the store every second: a node that was taken out
+// of rotation gets no requests, and must find out by itself that it can issue again.
 
 // lookPause is the pause between two looks at a store that is away.
 const lookPause = time.Second

@@ -1,7 +1,7 @@
 // Package counters is what strategies with a counter for each key, each period, or both have in
-// common. It knows nothing about numbers: what a counter is, and how it is opened and closed, is the
-// [Kind] of a strategy. A [Family] is all counters of one biz type. Only [Name] says what counters
-// there are; DESIGN §3 "Keys" says what another dimension beside key and period needs.
+// common. It knows nothing about numbers: what a counter is, and how it is opened and closed, is
+// the [Kind] of a strategy. A [Family] is all counters of one biz type. Only [Name] says what
+// counters there are; DESIGN §3 "Keys" says what another dimension beside key and period needs.
 //
 // A [Set] holds the counters that a node has open. It opens a counter at its first use, once for
 // all callers who wait, and closes the one that was used longest ago if too many are open, and
@@ -379,8 +379,8 @@ func (s *Set[C]) Forget(name Name) {
 	})
 }
 
-// Go runs a function in the background, for which Close waits. After Close has begun it does not run
-// the function, and returns false.
+// Go runs a function in the background, for which Close waits. After Close has begun it does not
+// run the function, and returns false.
 func (s *Set[C]) Go(do func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

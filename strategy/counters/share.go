@@ -12,10 +12,10 @@ import (
 	"github.com/seqd/seqd/persist"
 )
 
-// One caller may create newKeysPerCaller keys a day, so that it cannot use up the places of all others. How
-// many it has created is in a document. A node that creates keys adds to it, and learns what others
-// have added, about once a second. So nodes that create keys for a caller at the same time may
-// together exceed the bound by those of a second, and so may a node that crashes.
+// One caller may create newKeysPerCaller keys a day, so that it cannot use up the places of all
+// others. How many it has created is in a document. A node that creates keys adds to it, and learns
+// what others have added, about once a second. So nodes that create keys for a caller at the same
+// time may together exceed the bound by those of a second, and so may a node that crashes.
 
 const (
 	// shareKind is the kind of the documents. The key is the name of the counter of places, a colon

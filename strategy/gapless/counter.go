@@ -252,8 +252,8 @@ func (c *counter) count(r *ledger.Request) {
 	}
 }
 
-// cameBack charges the owner of numbers that came back for the record that they leave if they became
-// void. mu is held.
+// cameBack charges the owner of numbers that came back for the record that they leave if they
+// became void. mu is held.
 func (c *counter) cameBack(owner string) {
 	if c.Env.Quota != nil && c.policy.Void {
 		c.Env.Quota.Kept(owner, recordBytes, recordLife)

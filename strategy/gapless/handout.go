@@ -42,9 +42,9 @@ func (s *Strategy) HandOut(ctx context.Context, o seqd.Order, seq *seqd.Sequence
 	return r, replayed, nil
 }
 
-// mayHandOut returns why an order is refused: its reservation is too long, or its owner has left too
-// many records and the order may leave another one, of how a reservation ended or of void numbers.
-// An order that may be repeated is refused later, unless it was carried out before: see
+// mayHandOut returns why an order is refused: its reservation is too long, or its owner has left
+// too many records and the order may leave another one, of how a reservation ended or of void
+// numbers. An order that may be repeated is refused later, unless it was carried out before: see
 // [seqd.Order].
 func (s *Strategy) mayHandOut(o seqd.Order) error {
 	if o.Reserve {
@@ -88,8 +88,8 @@ func (s *Strategy) handOut(ctx context.Context, name counters.Name, op ledger.Op
 	return e.Counter().do(ctx, op)
 }
 
-// begin makes sure that there is a ledger before numbers are written in it. A write that was held up
-// while the biz type got another strategy creates an empty one then: one that exists cannot be
+// begin makes sure that there is a ledger before numbers are written in it. A write that was held
+// up while the biz type got another strategy creates an empty one then: one that exists cannot be
 // written any more ([documents.handOver]). What it creates is read, because another strategy may
 // have issued numbers before ([counter.execute]).
 func (c *counter) begin(ctx context.Context) error {

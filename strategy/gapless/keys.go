@@ -28,8 +28,8 @@ func (d *documents) ledgersAfter(ctx context.Context, after string, limit int) (
 	return names, unavailable(err)
 }
 
-// CountKeys implements [counters.Kind]: it counts keys that have a ledger of the period, or a counter
-// from when the biz type was of another strategy.
+// CountKeys implements [counters.Kind]: it counts keys that have a ledger of the period, or a
+// counter from when the biz type was of another strategy.
 func (s *Strategy) CountKeys(ctx context.Context, p seqd.Period) (n int64, err error) {
 	counts := func(counter string) bool {
 		name, ok := counters.ParseName(s.BizType.Name, counter)

@@ -72,7 +72,8 @@ func TestEventsOfCursor(t *testing.T) {
 	})
 }
 
-// What becomes of the store is told when it changes. That a counter is at its end says nothing of it.
+// What becomes of the store is told when it changes. That a counter is at its end says nothing of
+// it.
 func TestEventsOfTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, own := newStrategy(t, memory.New(time.Now), nil)

@@ -63,7 +63,8 @@ func (f *family) Init(ctx context.Context, _ bool) error {
 	return err
 }
 
-// Generate adds n numbers of the key of seq, and of the period that is present when the call begins.
+// Generate adds n numbers of the key of seq, and of the period that is present when the call
+// begins.
 func (f *family) Generate(ctx context.Context, n int, seq *seqd.Sequence) error {
 	return f.ask(ctx, (*Counter).Generate, n, seq)
 }
@@ -167,8 +168,8 @@ func (f *family) openCounter(ctx context.Context, name counters.Name, by string)
 	return c, nil
 }
 
-// beginsClaimed opens the counter of a period, and creates it unless it existed before: then it must
-// still exist. The claim of a period is recorded after its counter, as that of a biz type is.
+// beginsClaimed opens the counter of a period, and creates it unless it existed before: then it
+// must still exist. The claim of a period is recorded after its counter, as that of a biz type is.
 func (f *family) beginsClaimed(ctx context.Context, name counters.Name, c *Counter) error {
 	documents := f.Env.Store.Documents()
 	claim := persist.Document{

@@ -202,8 +202,8 @@ func (d buryingDocuments) Read(ctx context.Context, kind, key string) (persist.D
 	return d.Documents.Read(ctx, kind, key)
 }
 
-// A virtual machine was suspended while a period was purged, and its clocks stood still. So it still
-// relies on what it read of the tombstone before. It creates no key of that period again.
+// A virtual machine was suspended while a period was purged, and its clocks stood still. So it
+// still relies on what it read of the tombstone before. It creates no key of that period again.
 func TestSuspendedWhilePurged(t *testing.T) {
 	for name, change := range map[string]func(*Settings){
 		"per node":     func(s *Settings) { daily(s); s.Ordering = PerNode },

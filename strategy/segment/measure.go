@@ -73,8 +73,8 @@ func (s *shared) measure() values {
 	return v
 }
 
-// Measure implements [seqd.Measurer]: how long the present period lasts, and what its counter has, if
-// this node has opened it. Nothing is measured for each key: there may be millions.
+// Measure implements [seqd.Measurer]: how long the present period lasts, and what its counter has,
+// if this node has opened it. Nothing is measured for each key: there may be millions.
 func (f *family) Measure(tell func(seqd.Measurement)) {
 	if f.settings.Keyed {
 		tell(seqd.Measurement{Gauge: seqd.GaugeOpenKeys, Value: float64(f.Len())})

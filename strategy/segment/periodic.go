@@ -13,9 +13,9 @@ import (
 )
 
 // Without keys, only the present period is used, and the next one is prepared before it begins. The
-// counter of the present period is found without looking for it. Numbers of one period never repeat,
-// whatever the clocks of nodes say: a wrong clock only decides which period's number a caller gets,
-// and the sequence says which one that was.
+// counter of the present period is found without looking for it. Numbers of one period never
+// repeat, whatever the clocks of nodes say: a wrong clock only decides which period's number a
+// caller gets, and the sequence says which one that was.
 
 // view is the present period, opened.
 type view struct {

@@ -86,8 +86,8 @@ func (o *origin) exists(ctx context.Context) error {
 	return storeError(o.part.family.purger.Check(ctx, o.part.period))
 }
 
-// begin makes sure that the counter exists, and returns it. known is false if the counter exists but
-// could not be read yet.
+// begin makes sure that the counter exists, and returns it. known is false if the counter exists
+// but could not be read yet.
 func (s *ranges) begin(ctx context.Context, fresh bool) (counter persist.Counter, known bool, err error) {
 	counters := s.env.Store.Counters()
 	counter, err = counters.Read(ctx, s.name)

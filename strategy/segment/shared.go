@@ -79,9 +79,9 @@ func (s *shared) openKey(ctx context.Context, fresh bool) error { return s.open(
 
 func (s *shared) sequencer() string { return SequencerRedis }
 
-// idle implements [source]. A source that refuses is not idle: if another sequencer took over, a new
-// one would take over again. Nor is one that issues on its own, or whose cursor may be behind: only
-// this node can restore the order over nodes.
+// idle implements [source]. A source that refuses is not idle: if another sequencer took over, a
+// new one would take over again. Nor is one that issues on its own, or whose cursor may be behind:
+// only this node can restore the order over nodes.
 func (s *shared) idle() bool {
 	return s.health() == nil && s.degraded() == nil && !s.knows().behind()
 }

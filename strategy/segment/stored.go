@@ -232,8 +232,8 @@ func (s *stored) nearEnd(highest int64) bool {
 // tellBehind logs and reports that the store was restored from an older copy. That is known from
 // where the take begins: exactly a gap above its floor. A take also begins there if others have
 // taken exactly as many numbers as the gap since this node's last take. That is very unlikely,
-// because the gap is odd and large ranges have round sizes, and the report is then wrong and does no
-// harm.
+// because the gap is odd and large ranges have round sizes, and the report is then wrong and does
+// no harm.
 func (s *stored) tellBehind(req persist.Request, next int64) {
 	s.env.Log.Error("the store was restored from an older copy: its maximum was below numbers that were issued; numbers continue above them",
 		"bizType", s.name, "seen", s.shown(req.Floor), "next", s.shown(next))

@@ -109,16 +109,17 @@ func (n *naming) hasUsed(incarnation string) bool {
 }
 
 // settle compares a registry with the one that the store names. It returns the incarnation that the
-// bootstrap part must get, "" if it has that, and errUnnamed if the store names another registry. If
-// settled is false, settle has changed what the store names, and the registry must be read again.
+// bootstrap part must get, "" if it has that, and errUnnamed if the store names another registry.
+// If settled is false, settle has changed what the store names, and the registry must be read
+// again.
 //
 // A registry in the store is the named one if the store names its own, or none.
 //
 // A registry in Redis that is new or was put back is the named one in two cases: if it has the
 // source and the place under which that was named; or if this process has used that one, by the
 // same client. Then it gets a new incarnation, which the store names before Redis has it. So no two
-// servers ever have the same. If Redis fails in between, and loses that, the name is unused, and any
-// node may give another.
+// servers ever have the same. If Redis fails in between, and loses that, the name is unused, and
+// any node may give another.
 func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation string, settled bool, err error) {
 	var has string
 	if t.Set != nil {

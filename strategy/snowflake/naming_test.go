@@ -13,8 +13,9 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// A process uses the registry that the store names. One that is new, or was put back, becomes that only
-// for who has used the one before it, on the server where that was named, or by the word of an operator.
+// A process uses the registry that the store names. One that is new, or was put back, becomes that
+// only for who has used the one before it, on the server where that was named, or by the word of an
+// operator.
 func TestTheStoreNamesTheRegistry(t *testing.T) {
 	const right, wrong = "right", "wrong"
 	store := memory.New(time.Now)
@@ -82,7 +83,8 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	refused(process(), "put back")
 	uses(runs, "put back")
 
-	// A holder that comes after another one in the same process asks the store, and knows what that used.
+	// A holder that comes after another one in the same process asks the store, and knows what that
+	// used.
 	later := process()
 	later.used = runs.used
 	uses(later, "lost again")

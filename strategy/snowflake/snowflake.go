@@ -89,8 +89,8 @@ func aloneWith(env strategy.Env, bizType seqd.BizType, shape string) (cluster st
 }
 
 // restored names the registry of a configuration, and raises its floor. The new floor is above all
-// that can have been granted by the nodes in a backup, and by nodes with this configuration, also in
-// the registry that was named before.
+// that can have been granted by the nodes in a backup, and by nodes with this configuration, also
+// in the registry that was named before.
 func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done string, err error) {
 	settings, ok := bizType.Settings.(*Settings)
 	if !ok {

@@ -61,9 +61,9 @@ func (h *evidence) checkRefusal(r *Report, c *call, changed map[*bizType]bool) {
 	}
 }
 
-// forced reports whether an increment was forced upon a biz type before. Two such changes at once, and
-// a store that does not answer, may leave a shape on record that is not that of the definition. The biz
-// type is refused then until somebody forces one of them.
+// forced reports whether an increment was forced upon a biz type before. Two such changes at once,
+// and a store that does not answer, may leave a shape on record that is not that of the definition.
+// The biz type is refused then until somebody forces one of them.
 func (h *evidence) forced(b *bizType, at int64) bool {
 	_, first := h.increments(b)
 	return first <= at

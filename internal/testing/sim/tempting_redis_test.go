@@ -317,8 +317,8 @@ func (w *World) wantRange(node string) {
 	time.Sleep(450 * time.Millisecond)
 }
 
-// installLate does what lets a node put a range into the cursor. It returns when that is sent, and when
-// it arrives.
+// installLate does what lets a node put a range into the cursor. It returns when that is sent, and
+// when it arrives.
 func (w *World) installLate(node string, begin func()) (arrives time.Time) {
 	host := w.named(node).host
 	w.returns(node, "order", begin)

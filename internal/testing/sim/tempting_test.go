@@ -15,8 +15,8 @@ import (
 	"github.com/seqd/seqd/internal/testing/sim/storesim"
 )
 
-// someTemptations are those of numbers that the store orders, of machine IDs, and of gapless numbers
-// that callers see at once.
+// someTemptations are those of numbers that the store orders, of machine IDs, and of gapless
+// numbers that callers see at once.
 var someTemptations = []schedule{
 	{
 		name: "the lowest number first", was: "A free number above another free one is issued first.",
