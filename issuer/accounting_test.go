@@ -345,6 +345,9 @@ func TestRecall(t *testing.T) {
 				t.Errorf("%s, %s: kept by the caller: %v", name, once, call.AnswerKept)
 			}
 		}
+		if name == "ledger" { // a request that is not repeated needs no earlier answers
+			must.Report(t, is.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Want: seqd.ReservedNumbers}))
+		}
 		d = order(&counting{})
 		d.Follows = func(context.Context) error { panic("no") }
 		must.Code(t, newIssuer(t, issuer.Options{}, d).Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Once: "x", AnswerKept: true}), seqd.CodeInternal)

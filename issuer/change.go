@@ -127,7 +127,6 @@ func (is *Issuer) Put(ctx context.Context, name string, build func() (Definition
 		}
 		is.log.Error("biz type cannot issue", "bizType", name, "error", err)
 		if after.instance != nil {
-			after.instance.stop()
 			_ = after.instance.close(ctx) // its plugins
 		}
 		return refusingState(seqd.AsError(err), nil), known

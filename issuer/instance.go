@@ -236,7 +236,8 @@ func (i *instance) open(ctx context.Context) (err error) {
 // stop ends issuing: no further attempt begins, and calls find the instance not ready.
 func (i *instance) stop() { i.on(stop) }
 
-// close closes the strategy and then the plugins. It comes after stop.
+// close closes the strategy and then the plugins. It comes after stop, unless nobody knew of the
+// instance.
 func (i *instance) close(ctx context.Context) error {
 	failed := []error{i.closeStrategy(ctx)}
 	if !i.drain(ctx) {
