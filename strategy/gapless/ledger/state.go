@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -162,16 +161,6 @@ func (s *State) Reservation(id string) *Reservation {
 
 func (s *State) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(s.Reserved, id, func(r *Reservation, id string) int { return cmp.Compare(r.ID, id) })
-}
-
-// Clone returns a copy that shares nothing that changes.
-func (s *State) Clone() *State {
-	c := *s
-	c.Reserved, c.Released = slices.Clone(s.Reserved), slices.Clone(s.Released)
-	c.Outbox, c.Writers = slices.Clone(s.Outbox), slices.Clone(s.Writers)
-	c.Eras = slices.Clone(s.Eras)
-	c.ended, c.answers = maps.Clone(s.ended), maps.Clone(s.answers)
-	return &c
 }
 
 // mostWriters is how many writers a state remembers. Tests of what happens beyond make it smaller.
