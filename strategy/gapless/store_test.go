@@ -49,11 +49,18 @@ func TestPeriodsAndDetails(t *testing.T) {
 	for period, want := range map[seqd.Period]seqd.Code{
 		20260000: "", 20250000: "", 0: "", 20261100: seqd.CodeInvalidRequest, 20261123: seqd.CodeInvalidRequest,
 	} {
-		must.Code(t, must.Err(s.Account(t.Context(), seqd.AccountQuery{Period: period, Limit: 10})), want, "the account of %q", period)
+		a, err := s.Account(t.Context(), seqd.AccountQuery{Period: period, Limit: 10})
+		must.Code(t, err, want, "the account of %q", period)
+		if want == "" && (period != 0 && a.Period != period || a.First != 1 || a.Last != 0) {
+			t.Errorf("the account of %q, which has no numbers: %+v", period, a)
+		}
 	}
 	var seq seqd.Sequence
-	if _, _, err := s.HandOut(t.Context(), seqd.Order{Count: 3, Reserve: true}, &seq); err != nil {
-		t.Fatal(err)
+	r, _, err := s.HandOut(t.Context(), seqd.Order{Count: 3, Reserve: true}, &seq)
+	must.Do(t, err)
+	a := must.Get(s.Account(t.Context(), seqd.AccountQuery{Limit: 10}))(t)
+	if len(a.Gaps) != 1 || a.Gaps[0].Reservation != r.ID || !a.Gaps[0].ExpiresAt.Equal(r.ExpiresAt) {
+		t.Errorf("%+v, want the reservation %+v", a, r)
 	}
 	year := seqd.ResetYearly.Of(time.Now()) // the clock of the memory store
 	want := fmt.Sprintf("map[last:3 maxReserved:1000 period:%s released:0 reserved:3 voids:0]", year)

@@ -343,14 +343,14 @@ func TestPurge(t *testing.T) {
 
 // While the store is away, the log says so once, and once that it is there again. Nothing is lost.
 func TestSweepWithoutStore(t *testing.T) {
-	for down, others := range map[string]int{"*": 1, "update": 0, "now": 1} {
-		synctest.Test(t, func(t *testing.T) { sweepWithout(t, down, others) })
+	for down, fails := range map[string][2]int{"*": {1, 1}, "update": {1, 0}, "now": {1, 1}, "purge": {0, 1}} {
+		synctest.Test(t, func(t *testing.T) { sweepWithout(t, down, fails[0], fails[1]) })
 	}
 }
 
-// sweepWithout lets operations of a kind fail for a while, and expects others to fail as well, or
-// not.
-func sweepWithout(t *testing.T, down string, others int) {
+// sweepWithout lets operations of a kind fail for a while, and expects that others fail as well, or
+// that only they do.
+func sweepWithout(t *testing.T, down string, reclaims, purges int) {
 	s, log := newScene(t, false, nil), new(testlog.Text)
 	s.log = slog.New(slog.NewTextHandler(log, nil))
 	s.reserve("", 20*time.Second)
@@ -367,9 +367,9 @@ func sweepWithout(t *testing.T, down string, others int) {
 		t.Errorf("%d are reserved", n)
 	}
 	for text, want := range map[string]int{
-		"reservations cannot be reclaimed; it is tried again": 1, "no longer: reservations cannot be reclaimed": 1,
-		"that this node is there cannot be written; it is": 1, "no longer: that this node is there": 1,
-		"records of gapless counters cannot be removed; it is": others, "no longer: records of gapless": others, "whether there are gapless": 0,
+		"reservations cannot be reclaimed; it is tried again": reclaims, "no longer: reservations cannot be reclaimed": reclaims,
+		"that this node is there cannot be written; it is": reclaims, "no longer: that this node is there": reclaims,
+		"records of gapless counters cannot be removed; it is": purges, "no longer: records of gapless": purges, "whether there are gapless": 0,
 	} {
 		if n := log.Count(text); n != want {
 			t.Errorf("the log says %q %d times, want %d", text, n, want)
