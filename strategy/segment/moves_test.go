@@ -15,6 +15,7 @@ import (
 	"github.com/seqd/seqd/internal/testing/longtest"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/ordercheck"
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/strategy"
 )
@@ -26,7 +27,13 @@ func newMover(t testing.TB, store persist.Store, redis *redisModel, change func(
 	if change != nil {
 		change(&settings)
 	}
-	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Observer: &observer{}}
+	log := new(testlog.Text)
+	t.Cleanup(func() {
+		if log.Count("not be closed cleanly") > 0 {
+			t.Error(log)
+		}
+	})
+	env := strategy.Env{Store: store, Now: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)), Observer: &observer{}}
 	o := must.Get(originOf(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}, "order"))(t)
 	f := newSequenced(o, redis)
 	must.Do(t, f.Init(t.Context(), true))

@@ -434,6 +434,10 @@ func TestPeriodThatHangs(t *testing.T) {
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("Close waited %s", waited)
 		}
+		var work sync.WaitGroup
+		work.Add(1)
+		must.Is(t, ended(expired(t, time.Second), &work), context.DeadlineExceeded)
+		work.Done()
 	})
 }
 
