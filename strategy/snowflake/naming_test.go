@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/strategy"
 )
 
 // A process uses the registry that the store names. One that is new, or was put back, becomes that
@@ -196,6 +198,17 @@ func TestOneRedisHasTheRegistriesOfAllLayouts(t *testing.T) {
 	right.source = "restarted" // with its data
 	must.Do(t, uses(right, "narrow"))
 	must.Do(t, uses(right, "wide"))
+}
+
+// Only a registry in Redis can be another one than the store names, and that needs a Redis.
+func TestElsewhereNeedsRedis(t *testing.T) {
+	for registry, fails := range map[string]bool{registryStore: false, registryRedis: true} {
+		settings := DefaultSettings()
+		settings.Registry = registry
+		if cause, err := elsewhere(t.Context(), strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Settings: &settings}); cause != nil || (err != nil) != fails {
+			t.Errorf("%s: %v, %v", registry, cause, err)
+		}
+	}
 }
 
 // A name that its Redis lost before any lease was granted gives way to another one, and never
