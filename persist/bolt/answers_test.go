@@ -448,6 +448,12 @@ func TestAnswersAfterACrashBetween(t *testing.T) {
 	k.swaps("0", "other", "answer", ttl, "")
 	k.reopen(k.day)
 	k.claims("0", "other", "answer")
+
+	// A file of a newer seqd is not read.
+	must.Do(t, k.store.Close())
+	must.Do(t, create(Options{Path: filepath.Join(k.path+answersSuffix, "00000005.db"), content: content{[][]byte{answersBucket}, persist.FormatVersion + 1, ""}}))
+	k.open()
+	must.Is(t, must.Err(k.store.Answers().Claim(t.Context(), "a", "claim", lease)), persist.ErrNewer)
 }
 
 // What is opened to be looked at makes no files, and refuses.
