@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 )
 
@@ -18,7 +19,8 @@ import (
 // Redis has lost its ID, or when nobody has used the place for a while. The store is such a place.
 func TestHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(time.Now)
+		store, text := memory.New(time.Now), new(testlog.Text)
+		log := slog.New(slog.NewTextHandler(text, nil))
 		var ids sync.Map // of the Redis servers that are not away
 		ids.Store("right", "1")
 		ids.Store("wrong", "2")
@@ -27,7 +29,7 @@ func TestHome(t *testing.T) {
 		node := func(ctx context.Context, redis string) *Home {
 			h := NewHome(store.Documents(), nil, "", time.Now)
 			if redis == "" {
-				go h.Follow(ctx, slog.New(slog.DiscardHandler))
+				go h.Follow(ctx, log)
 				return h
 			}
 			h.id = func(context.Context) (string, error) {
@@ -37,7 +39,7 @@ func TestHome(t *testing.T) {
 				}
 				return id.(string), nil
 			}
-			go h.Follow(ctx, slog.New(slog.DiscardHandler))
+			go h.Follow(ctx, log)
 			return h
 		}
 		after := func(d time.Duration, want map[*Home]error) {
@@ -59,6 +61,11 @@ func TestHome(t *testing.T) {
 		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: ErrNotHome, none: ErrNotHome})
 		leave()
 		ids.Delete("right")
+		for what, times := range map[string]int{"are refused": 2, "are answered": 0} {
+			if n := text.Count("requests with an Idempotency-Key " + what); n != times {
+				t.Errorf("the log says %d times that they %s, want %d", n, what, times)
+			}
+		}
 		late := node(nodes, "right")
 		after(time.Hour, map[*Home]error{a: nil, b: nil, wrong: ErrNotHome, late: errHomeUnknown})
 		ids.Store("right", "3") // it has lost everything

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/idempotency"
 	"github.com/seqd/seqd/server/idempotency/idempotencytest"
 )
@@ -59,8 +60,15 @@ func (f *fakeRedis) client(t *testing.T) *redis.Client {
 	return client
 }
 
-func (f *fakeRedis) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (f *fakeRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (f *fakeRedis) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook answers a command as a pipeline of one.
+func (f *fakeRedis) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		_ = f.ProcessPipelineHook(nil)(ctx, []redis.Cmder{cmd})
+		return cmd.Err()
+	}
+}
 
 // ProcessPipelineHook answers a pipeline.
 func (f *fakeRedis) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -420,4 +428,38 @@ func TestRedisPanic(t *testing.T) {
 		synctest.Wait()
 		(&fleet{T: t}).claims(b, "a", another, "")
 	})
+}
+
+// TestHomeInRedis checks that a node is at home in the Redis that its cluster has named, and neither in
+// another one nor in the store, and that Elsewhere says the same. A Redis that takes no ID is unknown.
+func TestHomeInRedis(t *testing.T) {
+	docs, readOnly := memory.New(time.Now).Documents(), false
+	in := func(id any) redis.UniversalClient {
+		f := newFakeRedis(time.Now)
+		f.replies = map[string]any{"set": nil, "get": id}
+		f.around = func(run func()) error {
+			if readOnly {
+				readOnly = false // GET is answered
+				return replyError("READONLY")
+			}
+			run()
+			return nil
+		}
+		return f.client(t)
+	}
+	for _, test := range []struct {
+		client   redis.UniversalClient
+		code     seqd.Code
+		readOnly bool
+	}{{in("1"), "", false}, {in("1"), "", false}, {in("2"), seqd.CodeRedisUnavailable, false}, {nil, seqd.CodeStoreUnavailable, false}, {in("1"), seqd.CodeRedisUnavailable, true}} {
+		h := idempotency.NewHome(docs, test.client, "p:", time.Now)
+		readOnly = test.readOnly
+		h.Look(t.Context())
+		w := newWorld(t)
+		must.Code(t, w.ask(t.Context(), w.node(func(o *idempotency.Options) { o.Home = h }), "k", 1, w.issue).err, test.code)
+		told, err := idempotency.Elsewhere(t.Context(), docs, test.client, "p:")
+		if errors.Is(told, idempotency.ErrNotHome) != (test.code != "" && !test.readOnly) || err != nil {
+			t.Errorf("elsewhere: %v, %v, and a request gets %q", told, err, test.code)
+		}
+	}
 }
