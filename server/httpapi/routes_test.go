@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -218,7 +219,6 @@ func TestReadyzOfNamedBizTypes(t *testing.T) {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
-	wantProblem(t, do(t, api, "GET", "/healthz?bizType=good"), 400, "invalid_request")
 	api.Gate().Drain()
 	wantProblem(t, do(t, api, "GET", "/readyz?bizType=good"), 503, "stopping")
 }
@@ -239,6 +239,28 @@ func TestReadyzListsDegradedBizTypes(t *testing.T) {
 	if got.Status != "degraded" || got.Degraded != 150 || len(got.BizTypes) != 100 || got.BizTypes[99].BizType != "b099" {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// nowhere is a source of biz types that is away.
+type nowhere struct{}
+
+func (nowhere) Fetch(context.Context, string) error {
+	return seqd.Errorf(seqd.CodeStoreUnavailable, "away")
+}
+
+// TestReadyzOfUnreadNames checks that names that somebody asks for, and that cannot be read, take no
+// node out of rotation whose biz types only stand still after a failover.
+func TestReadyzOfUnreadNames(t *testing.T) {
+	still, api := newCounter(1), newStarting(t)
+	still.health = seqd.Errorf(seqd.CodeStoreFailedOver, "confirm it")
+	is := must.Get(issuer.New([]issuer.Definition{define("order", still)}, issuer.Options{Log: slog.New(slog.DiscardHandler), Source: nowhere{}}))(t)
+	is.Init(t.Context())
+	ready(api, is)
+	for range 2 { // once does not count
+		wantProblem(t, do(t, api, "GET", "/seq/other"), 503, seqd.CodeStoreUnavailable)
+	}
+	wantBody(t, do(t, api, "GET", "/readyz"), jsonType, `{"status":"degraded","degraded":2,"bizTypes":[`+
+		`{"bizType":"order","code":"store_failed_over","detail":"confirm it"},{"bizType":"other","code":"store_unavailable","detail":"away"}]}`)
 }
 
 // TestReadyzShowsNoCause: /readyz needs no token, and Error.Err "is the cause for the log and is
