@@ -184,7 +184,12 @@ func overload(t *testing.T) {
 	if got := p.ask("PING"); got != "+PONG" {
 		t.Error(got)
 	}
+	time.Sleep(time.Second - 100*time.Millisecond)
 	began := time.Now()
+	if got := p.ask("INCR", "order"); got != busy || time.Now().After(began) {
+		t.Errorf("%s: who waits for a second is delayed by %s", got, time.Since(began))
+	}
+	began = time.Now()
 	p.send(strings.Repeat(form("INCR", "order")+form("INCR", "slow"), 50))
 	for _, got := range p.lines(100) {
 		if got != busy {
