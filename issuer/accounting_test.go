@@ -169,8 +169,7 @@ func TestKeys(t *testing.T) {
 	must.Code(t, plain.Issue(ctx, &seqd.Call{BizType: "order", Count: 1, Key: "a"}), seqd.CodeInvalidKey)
 	must.Code(t, must.Err(plain.Account(ctx, "order", seqd.AccountQuery{Key: "a", Limit: 1})), seqd.CodeInvalidKey)
 	must.Code(t, must.Err(plain.ParseOf(ctx, "order", "1", "a")), seqd.CodeInvalidKey)
-	_, err := plain.Keys(ctx, "order", "", 1)
-	must.Code(t, err, seqd.CodeInvalidRequest)
+	must.Code(t, must.Err(plain.Keys(ctx, "order", "", 1)), seqd.CodeInvalidRequest)
 	none, errs := []*seqd.Call{{BizType: "order", Count: 1}, {BizType: "order", Count: 1}}, make([]error, 2)
 	is.IssueAll(t.Context(), none, errs)
 	for _, err := range errs {
@@ -393,8 +392,7 @@ func TestVoid(t *testing.T) {
 			t.Errorf("%+v: %v, %+v", test, err, b.voided)
 		}
 	}
-	_, err := is.Account(ctx, "order", seqd.AccountQuery{})
-	must.Code(t, err, seqd.CodeInvalidKey)
+	must.Code(t, must.Err(is.Account(ctx, "order", seqd.AccountQuery{})), seqd.CodeInvalidKey)
 	if a, err := is.Account(ctx, "order", seqd.AccountQuery{Key: "a", After: 5}); err != nil || a.Next != 5 {
 		t.Error(a, err)
 	}

@@ -123,14 +123,12 @@ func TestPluginThatBlocksManyTimes(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
-				_, err := is.Next(t.Context(), "order", 1)
-				must.Code(t, err, seqd.CodeTimeout)
+				must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeTimeout)
 			})
 		}
 		wg.Wait()
 		began := time.Now()
-		_, err := is.Next(t.Context(), "order", 1)
-		must.Code(t, err, seqd.CodeTimeout)
+		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeTimeout)
 		if time.Since(began) != 0 {
 			t.Error("the request waited, although a hundred hang")
 		}
@@ -173,8 +171,7 @@ func TestCallerLeavesAPluginThatBlocks(t *testing.T) {
 		is := newIssuer(t, issuer.Options{}, order(&counting{}, seqd.BoundPlugin{Plugin: h}))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
-		_, err := is.Next(ctx, "order", 1)
-		must.Code(t, err, seqd.CodeCanceled)
+		must.Code(t, must.Err(is.Next(ctx, "order", 1)), seqd.CodeCanceled)
 		close(stuck)
 	})
 }
@@ -289,8 +286,7 @@ func TestParseThroughPlugins(t *testing.T) {
 		_, err := is.Parse("order", id)
 		must.Code(t, err, seqd.CodeInvalidID)
 	}
-	_, err = is.Parse("order", "bapanic")
-	must.Code(t, err, seqd.CodePluginPanic)
+	must.Code(t, must.Err(is.Parse("order", "bapanic")), seqd.CodePluginPanic)
 
 	is = newIssuer(t, issuer.Options{}, order(&counting{}, seqd.BoundPlugin{Plugin: ofCounter{cut("c", seqd.Reading{})}, Rewrites: true},
 		seqd.BoundPlugin{Order: 1, Plugin: cut("p", seqd.Reading{Period: 20261120}), Rewrites: true}))
@@ -327,8 +323,7 @@ func TestResources(t *testing.T) {
 		{"o/r", "things", nil, seqd.CodeInvalidBizType},
 		{"order", "things", url.Values{"panic": nil}, seqd.CodePluginPanic},
 	} {
-		_, err := is.Resource(t.Context(), test.bizType, test.name, test.query)
-		must.Code(t, err, test.want)
+		must.Code(t, must.Err(is.Resource(t.Context(), test.bizType, test.name, test.query)), test.want)
 	}
 }
 

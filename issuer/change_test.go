@@ -115,8 +115,7 @@ func TestBuildFails(t *testing.T) {
 			}
 			_, err := is.Next(t.Context(), "order", 1)
 			must.Code(t, err, test.code)
-			_, err = is.Parse("order", "1")
-			must.Code(t, err, test.code)
+			must.Code(t, must.Err(is.Parse("order", "1")), test.code)
 			if unready, total := is.Health(10); total != 1 || unready[0].Reason.Code != test.code {
 				t.Errorf("unready are %v", unready)
 			}
@@ -153,8 +152,7 @@ func TestBuildOfAnotherName(t *testing.T) {
 	must.Report(t, is.Put(t.Context(), "order", func() (issuer.Definition, error) { return d, nil }))
 	_, err := is.Next(t.Context(), "order", 1)
 	must.Code(t, err, seqd.CodeInternal)
-	_, err = is.Next(t.Context(), "other", 1)
-	must.Code(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, must.Err(is.Next(t.Context(), "other", 1)), seqd.CodeUnknownBizType)
 	if closed != 1 {
 		t.Errorf("the plugin was closed %d times", closed)
 	}
@@ -188,8 +186,7 @@ func TestLearners(t *testing.T) {
 func TestRemoveWhatWasNeverThere(t *testing.T) {
 	is := newIssuer(t, issuer.Options{})
 	must.Report(t, is.Remove(t.Context(), "order", nil))
-	_, err := is.Next(t.Context(), "order", 1)
-	must.Code(t, err, seqd.CodeUnknownBizType)
+	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeUnknownBizType)
 	must.Code(t, is.Remove(t.Context(), "no/name", nil), seqd.CodeInvalidBizType)
 	put(t, is, &counting{})
 	must.Report(t, must.Err(is.Next(t.Context(), "order", 1)))
@@ -239,8 +236,7 @@ func TestHealthOfWhatWasRemoved(t *testing.T) {
 		for name, want := range map[string]seqd.Code{"a": seqd.CodeUnknownBizType, "b": seqd.CodeDisabled, "c": seqd.CodeConflict, "d": ""} {
 			_, err := is.Next(t.Context(), name, 1)
 			must.Code(t, err, want)
-			_, err = is.Parse(name, "1")
-			must.Code(t, err, want)
+			must.Code(t, must.Err(is.Parse(name, "1")), want)
 		}
 		shut(t, is)
 	})
@@ -291,18 +287,18 @@ func TestCloseOfAStrategyPanics(t *testing.T) {
 	_, err := is.Next(t.Context(), "order", 1)
 	must.Code(t, err, "")
 	must.Code(t, is.Disable(t.Context(), "order", errOff), seqd.CodeInternal)
-	_, err = is.Next(t.Context(), "order", 1)
-	must.Code(t, err, seqd.CodeDisabled)
+	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeDisabled)
 	must.Code(t, next(order(&counting{})), "")
 	shut(t, is)
 }
 
 // What a biz type can say of the past it says after Close too.
 func TestParseAndResourceAfterClose(t *testing.T) {
+	closed := 0
 	is := newIssuer(t, issuer.Options{}, order(&counting{}, seqd.BoundPlugin{Name: "p", Plugin: &complete{
 		read:  func(text string) (seqd.Reading, error) { return seqd.Reading{Shown: text}, nil },
 		show:  func(url.Values) (any, error) { return 1, nil },
-		close: func(context.Context) error { return nil },
+		close: func(context.Context) error { closed++; return nil },
 	}}))
 	shut(t, is)
 	if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
@@ -311,7 +307,8 @@ func TestParseAndResourceAfterClose(t *testing.T) {
 	if got, err := is.Resource(t.Context(), "order", "things", nil); err != nil || got != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
-	_, err := is.Next(t.Context(), "order", 1)
-	must.Code(t, err, seqd.CodeStopping)
-	shut(t, is)
+	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
+	if shut(t, is); closed != 1 {
+		t.Errorf("a plugin was closed %d times", closed)
+	}
 }

@@ -22,8 +22,7 @@ func TestCallersOfAChangeThatTakesLong(t *testing.T) {
 	ask := func(t *testing.T, is *issuer.Issuer, want seqd.Code, least, most time.Duration) {
 		t.Helper()
 		began := time.Now()
-		_, err := is.Next(t.Context(), "order", 1)
-		must.Code(t, err, want)
+		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), want)
 		if waited := time.Since(began); waited < least || waited > most {
 			t.Errorf("waited %s", waited)
 		}
@@ -39,8 +38,7 @@ func TestCallersOfAChangeThatTakesLong(t *testing.T) {
 			must.Code(t, must.Err(is.Parse("order", "1")), seqd.CodeStarting, "parse")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err := is.Next(ctx, "order", 1)
-			must.Code(t, err, seqd.CodeTimeout)
+			must.Code(t, must.Err(is.Next(ctx, "order", 1)), seqd.CodeTimeout)
 			unready, _ := is.Health(10)
 			if len(unready) != 1 || unready[0].Reason.Code != seqd.CodeStarting {
 				t.Errorf("while callers wait in vain, unready are %v", unready)
@@ -159,8 +157,7 @@ func TestCloseDuringAChange(t *testing.T) {
 				t.Errorf("a call after Close waited %s", waited)
 			}
 			must.Report(t, <-changed)
-			_, err = is.Next(t.Context(), "order", 1)
-			must.Code(t, err, seqd.CodeStopping)
+			must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
 			if first.open || second.open {
 				t.Error("something is open after Close")
 			}

@@ -48,6 +48,21 @@ func (s *shown) Close(context.Context) error {
 	return nil
 }
 
+// A biz type that is disabled, and that could not be built, reads nothing, and can be closed after.
+func TestReadOfWhatWasNotBuilt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := order(nil, (&shown{t: t}).bound())
+		d.Disabled = errOff
+		is := newIssuer(t, issuer.Options{}, d)
+		must.Code(t, must.Err(is.ParseOf(t.Context(), "order", "1", "")), seqd.CodeDisabled)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if must.Do(t, is.Close(ctx)); ctx.Err() != nil {
+			t.Error("a reader has not left")
+		}
+	})
+}
+
 // wantShown checks what a biz type shows and reads, and what issuing gets.
 func wantShown(t *testing.T, is *issuer.Issuer, want int64, issuing seqd.Code) {
 	t.Helper()
@@ -56,14 +71,12 @@ func wantShown(t *testing.T, is *issuer.Issuer, want int64, issuing seqd.Code) {
 	}
 	_, err := is.Resource(t.Context(), "order", "others", nil)
 	must.Code(t, err, seqd.CodeNotFound)
-	_, err = is.Next(t.Context(), "order", 1)
-	must.Code(t, err, issuing)
+	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), issuing)
 	if issuing == seqd.CodeDisabled {
 		if p, err := is.Parse("order", "7"); err != nil || p.Number != 7 {
 			t.Errorf("7 is read as %+v, %v", p, err)
 		}
-		_, err = is.Parse("order", "x")
-		must.Code(t, err, seqd.CodeInvalidID)
+		must.Code(t, must.Err(is.Parse("order", "x")), seqd.CodeInvalidID)
 	}
 }
 
@@ -132,8 +145,7 @@ func TestRemovedShowsNothing(t *testing.T) {
 	must.Code(t, err, seqd.CodeUnknownBizType)
 	put(t, is, &counting{})
 	must.Do(t, is.Disable(t.Context(), "order", errOff))
-	_, err = is.Resource(t.Context(), "order", "things", nil)
-	must.Code(t, err, seqd.CodeNotFound)
+	must.Code(t, must.Err(is.Resource(t.Context(), "order", "things", nil)), seqd.CodeNotFound)
 	shut(t, is)
 }
 
@@ -163,8 +175,7 @@ func TestCloseWhileDisabling(t *testing.T) {
 		if p.closed.Load() != 1 {
 			t.Errorf("the plugin was closed %d times", p.closed.Load())
 		}
-		_, err := is.Next(t.Context(), "order", 1)
-		must.Code(t, err, seqd.CodeStopping)
+		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
 	})
 }
 

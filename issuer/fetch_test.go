@@ -166,8 +166,7 @@ func TestFetchOfNothing(t *testing.T) {
 	defer shut(t, l.issuer)
 	for name, want := range map[string]seqd.Code{"none": seqd.CodeUnknownBizType, "no name": seqd.CodeInvalidBizType} {
 		for range 2 {
-			_, err := l.issuer.Next(t.Context(), name, 1)
-			must.Code(t, err, want)
+			must.Code(t, must.Err(l.issuer.Next(t.Context(), name, 1)), want)
 		}
 		calls, errs := pipelineOf(1, 1)
 		for _, call := range calls {
@@ -192,15 +191,13 @@ func TestFetchIsShared(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 10 {
 			wg.Go(func() {
-				_, err := l.issuer.Next(t.Context(), "order", 1)
-				must.Code(t, err, seqd.CodeStarting)
+				must.Code(t, must.Err(l.issuer.Next(t.Context(), "order", 1)), seqd.CodeStarting)
 			})
 		}
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			_, err := l.issuer.Next(ctx, "order", 1)
-			must.Code(t, err, seqd.CodeTimeout)
+			must.Code(t, must.Err(l.issuer.Next(ctx, "order", 1)), seqd.CodeTimeout)
 		})
 		wg.Wait()
 		close(l.wait)
@@ -220,8 +217,7 @@ func TestFetchThatFails(t *testing.T) {
 		l := newLibrary(t, "order")
 		away := &seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"}
 		l.set(away)
-		_, err := l.issuer.Next(t.Context(), "order", 1)
-		must.Code(t, err, seqd.CodeStoreUnavailable)
+		must.Code(t, must.Err(l.issuer.Next(t.Context(), "order", 1)), seqd.CodeStoreUnavailable)
 		if _, total := l.issuer.Health(10); total != 0 {
 			t.Error("one failure makes the node unready")
 		}
@@ -260,15 +256,13 @@ func TestManyFetchesThatFail(t *testing.T) {
 	l := newLibrary(t)
 	l.set(&seqd.Error{Code: seqd.CodeStoreUnavailable, Detail: "away"})
 	for i := range 3000 {
-		_, err := l.issuer.Next(t.Context(), fmt.Sprintf("name%d", i), 1)
-		must.Code(t, err, seqd.CodeStoreUnavailable)
+		must.Code(t, must.Err(l.issuer.Next(t.Context(), fmt.Sprintf("name%d", i), 1)), seqd.CodeStoreUnavailable)
 	}
 	if _, total := l.issuer.Health(10); total > 1000 {
 		t.Errorf("%d are kept", total)
 	}
 	shut(t, l.issuer)
-	_, err := l.issuer.Next(t.Context(), "other", 1)
-	must.Code(t, err, seqd.CodeStopping)
+	must.Code(t, must.Err(l.issuer.Next(t.Context(), "other", 1)), seqd.CodeStopping)
 }
 
 // A probe that names what cannot be read takes no place among what is tried again. Who needs
@@ -308,8 +302,7 @@ func TestFetchOfAProbeThatFails(t *testing.T) {
 func TestFetchThatPanics(t *testing.T) {
 	is := newIssuer(t, issuer.Options{Source: panicking{}})
 	defer shut(t, is)
-	_, err := is.Next(t.Context(), "order", 1)
-	must.Code(t, err, seqd.CodeInternal)
+	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeInternal)
 }
 
 type panicking struct{}

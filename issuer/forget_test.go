@@ -95,8 +95,7 @@ func removeOthers(t *testing.T, is *issuer.Issuer) (others []weak.Pointer[willin
 		if err = errors.Join(err, is.Remove(t.Context(), name, nil)); err != nil {
 			t.Fatal(err)
 		}
-		_, err = is.Next(t.Context(), name, 1)
-		must.Code(t, err, seqd.CodeUnknownBizType)
+		must.Code(t, must.Err(is.Next(t.Context(), name, 1)), seqd.CodeUnknownBizType)
 	}
 	return others
 }

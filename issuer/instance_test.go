@@ -66,8 +66,7 @@ func TestRequestBehindAHangingInit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		is := newIssuer(t, issuer.Options{}, order(hanging(time.Hour)))
 		began := time.Now()
-		_, err := is.Next(t.Context(), "order", 1)
-		must.Code(t, err, seqd.CodeStarting)
+		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStarting)
 		if waited := time.Since(began); waited > 5*time.Second {
 			t.Errorf("waited %s", waited)
 		}
@@ -90,8 +89,7 @@ func TestInitOutlivesItsCaller(t *testing.T) {
 		}}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		_, err := is.Next(ctx, "order", 1)
-		must.Code(t, err, seqd.CodeTimeout)
+		must.Code(t, must.Err(is.Next(ctx, "order", 1)), seqd.CodeTimeout)
 		if _, err := is.Next(t.Context(), "order", 1); err != nil {
 			t.Errorf("failed with the context of another caller: %v", err)
 		}
@@ -123,8 +121,7 @@ func TestNothingIsIssuedAfterClose(t *testing.T) {
 		defer cancel()
 		must.Is(t, is.Close(ctx), context.DeadlineExceeded, "close")
 		time.Sleep(time.Hour)
-		_, err := is.Next(t.Context(), "order", 1)
-		must.Code(t, err, seqd.CodeStopping)
+		must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeStopping)
 		if s.closed.Load() != 1 {
 			t.Errorf("closed %d times", s.closed.Load())
 		}

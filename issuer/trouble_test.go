@@ -136,8 +136,7 @@ func TestLookFetches(t *testing.T) {
 			t.Error("it is idle although it is watched")
 		}
 		for name, code := range map[string]seqd.Code{"none": seqd.CodeUnknownBizType, "no name": seqd.CodeInvalidBizType, "": seqd.CodeInvalidBizType} {
-			_, err := l.issuer.Look(t.Context(), name)
-			must.Code(t, err, code)
+			must.Code(t, must.Err(l.issuer.Look(t.Context(), name)), code)
 		}
 		l.remove(t, "order")
 		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
@@ -168,8 +167,7 @@ func TestCutOff(t *testing.T) {
 					t.Errorf("%d are unready after one failure each", total)
 				}
 				for i := range test.unread {
-					_, err := l.issuer.Next(t.Context(), fmt.Sprint("b", i), 1)
-					must.Code(t, err, seqd.CodeStoreUnavailable)
+					must.Code(t, must.Err(l.issuer.Next(t.Context(), fmt.Sprint("b", i), 1)), seqd.CodeStoreUnavailable)
 				}
 			}
 			degraded := test.unread - test.unready
@@ -208,8 +206,7 @@ func TestMostFetches(t *testing.T) {
 		ask := func(n int, want seqd.Code) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
-			_, err := l.issuer.Next(ctx, fmt.Sprint("junk", n), 1)
-			must.Code(t, err, want)
+			must.Code(t, must.Err(l.issuer.Next(ctx, fmt.Sprint("junk", n), 1)), want)
 		}
 		for i := range 1000 {
 			ask(i, seqd.CodeTimeout)
@@ -321,8 +318,7 @@ func TestUnreadIsLoggedOnce(t *testing.T) {
 		is := must.Get(issuer.New(nil, issuer.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Source: l}))(t)
 		l.set(seqd.Errorf(seqd.CodeStoreUnavailable, "away"))
 		for _, name := range []string{"first", "second", "first"} {
-			_, err := is.Next(t.Context(), name, 1)
-			must.Code(t, err, seqd.CodeStoreUnavailable)
+			must.Code(t, must.Err(is.Next(t.Context(), name, 1)), seqd.CodeStoreUnavailable)
 		}
 		shut(t, is)
 		if got := log.String(); strings.Count(got, "cannot be read") != 1 || !strings.Contains(got, "bizType=first") {
@@ -384,8 +380,7 @@ func TestDisableWhatWasNeverThere(t *testing.T) {
 	_, err := is.Next(t.Context(), "order", 1)
 	must.Code(t, err, seqd.CodeDisabled)
 	must.Code(t, must.Err(is.Parse("order", "1")), seqd.CodeDisabled)
-	_, err = is.Resource(t.Context(), "order", "history", nil)
-	must.Code(t, err, seqd.CodeNotFound)
+	must.Code(t, must.Err(is.Resource(t.Context(), "order", "history", nil)), seqd.CodeNotFound)
 }
 
 // TestOnErrorThatPanics checks that the log says so, and that the caller gets the refusal.
@@ -395,8 +390,7 @@ func TestOnErrorThatPanics(t *testing.T) {
 		seqd.BoundPlugin{Name: "p", Quick: true, Plugin: &hooks{onError: func(context.Context, *seqd.Call) { panic("oh") }}})
 	is, err := issuer.New([]issuer.Definition{d}, issuer.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	must.Do(t, err)
-	_, err = is.Next(t.Context(), "order", 1)
-	must.Code(t, err, seqd.CodeExhausted)
+	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeExhausted)
 	if got := log.String(); strings.Count(got, "OnError failed") != 1 || !strings.Contains(got, "plugin p panicked") {
 		t.Errorf("logged %s", got)
 	}
