@@ -504,6 +504,9 @@ func TestStoreAway(t *testing.T) {
 	check(err)
 	_, err = tokens.RevokeMade(t.Context(), "shop")
 	check(err)
+	store.create = func(context.Context, persist.Document) error { return persist.ErrExists }
+	_, _, err = tokens.Create(t.Context(), want("new", "read"), "")
+	check(err)
 	if names, err := access.Shut(t.Context(), store, begin); len(names) > 0 || !errors.Is(err, away) {
 		t.Errorf("shut %v, %v", names, err)
 	}
