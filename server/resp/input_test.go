@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,6 +89,13 @@ func TestLargestCommand(t *testing.T) {
 			if got := p.lines(1)[0]; got != want {
 				t.Errorf("%d bytes in pieces of %d: %.60s, want %.60s", size, piece, got, want)
 			}
+		}
+	}
+	p, words := s.dial(t), append([]string{"PING"}, slices.Repeat([]string{"a"}, 63)...)
+	p.send(form(words...) + strings.Join(words, " ") + "\r\n")
+	for _, got := range p.lines(2) {
+		if !strings.HasPrefix(got, "-ERR invalid_request: wrong number of arguments") {
+			t.Errorf("64 arguments: %s", got)
 		}
 	}
 }
