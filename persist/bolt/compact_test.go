@@ -66,6 +66,9 @@ func TestCompact(t *testing.T) {
 		}
 		return info.Size()
 	}
+	if place := (&Settings{Path: "seqd.db"}).Place(); !filepath.IsAbs(place) {
+		t.Errorf("the place is %s", place)
+	}
 	before := size()
 	linked := opts
 	linked.Path = link
