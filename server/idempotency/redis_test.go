@@ -455,11 +455,11 @@ func TestHomeInRedis(t *testing.T) {
 		h := idempotency.NewHome(docs, test.client, "p:", time.Now)
 		readOnly = test.readOnly
 		h.Look(t.Context())
-		w := newWorld(t)
+		w, elsewhere := newWorld(t), test.code != "" && !test.readOnly
 		must.Code(t, w.ask(t.Context(), w.node(func(o *idempotency.Options) { o.Home = h }), "k", 1, w.issue).err, test.code)
 		told, err := idempotency.Elsewhere(t.Context(), docs, test.client, "p:")
-		if errors.Is(told, idempotency.ErrNotHome) != (test.code != "" && !test.readOnly) || err != nil {
-			t.Errorf("elsewhere: %v, %v, and a request gets %q", told, err, test.code)
+		if errors.Is(h.Cause(), idempotency.ErrNotHome) != elsewhere || errors.Is(told, idempotency.ErrNotHome) != elsewhere || err != nil {
+			t.Errorf("elsewhere: %v, %v, and a request gets %q because %v", told, err, test.code, h.Cause())
 		}
 	}
 }
