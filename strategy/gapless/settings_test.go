@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/counters"
 )
@@ -18,6 +20,13 @@ import (
 func TestValidate(t *testing.T) {
 	if s, err := New(strategy.Env{}, seqd.BizType{Name: "invoice", Settings: 5}); err == nil {
 		t.Errorf("settings that are a number make %v", s)
+	}
+	for keys, least := range map[int]int{counters.Remembered - 1: counters.Remembered, counters.Remembered + 1: counters.Remembered + 1} {
+		settings := DefaultSettings()
+		settings.LiveKeys = keys
+		if s := must.Get(New(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "invoice", Settings: &settings}))(t); s.seen.Least != least {
+			t.Errorf("of %d keys it remembers %d", keys, s.seen.Least)
+		}
 	}
 	good := DefaultSettings()
 	if problems := good.Validate(); len(problems) > 0 {
