@@ -56,9 +56,6 @@ func generateConsecutive(ctx context.Context, n int, seq *seqd.Sequence, s takes
 	for attempt := range mostAttempts {
 		err := s.some(ctx, n<<attempt, seq)
 		got, period, key, asker := seq.Len(), seq.Period(), seq.Key(), seq.Asker()
-		if err == nil && got == n && seq.Consecutive() {
-			return nil
-		}
 		first, ok := runOf(seq, n)
 		seq.Reset()
 		if seq.For(key); key != "" {

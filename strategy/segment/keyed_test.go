@@ -18,6 +18,7 @@ import (
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/strategy"
+	"github.com/seqd/seqd/strategy/counters"
 )
 
 // keyed is a node of a keyed biz type. redis, if it is not nil, gives the cursor of each counter.
@@ -69,10 +70,18 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 		"embedded": memory.New(time.Now), "by the store": newHooked(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start = 100 })
+			first := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start, s.LiveKeys = 100, counters.Remembered+1 })
+			if first.memory.Least != counters.Remembered+1 {
+				t.Errorf("it remembers %d keys", first.memory.Least)
+			}
 			wantOf(t, first, "a", 2, "[100 101]")
 			wantOf(t, first, "b", 1, "[100]")
 			wantOf(t, first, "a", 1, "[102]")
+			for p, want := range map[seqd.Period]int64{0: 2, 20261120: 0} {
+				if n, err := first.countKeys(t.Context(), p); n != want || err != nil {
+					t.Errorf("it counts %d keys, %v, want %d", n, err, want)
+				}
+			}
 			closed(t, first)
 			next := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start = 100 })
 			wantOf(t, next, "b", 1, "[101]")

@@ -441,8 +441,7 @@ func TestOrdinalsPassOnFailures(t *testing.T) {
 	store, redis := newHooked(), &redisModel{down: errDown}
 	s := spacedNode(t, store, redis, &observer{}, func(s *Settings) { thirds(1)(s); s.Sequencer = SequencerRedis })
 	shared := over(s)
-	_, err := s.cursor.Take(t.Context(), rediscursor.Take{Count: 1})
-	must.Is(t, err, errDown)
+	must.Is(t, must.Err(s.cursor.Take(t.Context(), rediscursor.Take{Count: 1})), errDown)
 	if _, err := s.cursor.Install(t.Context(), rediscursor.Install{Range: persist.Range{First: 2, Last: 1}}); err == nil || errors.Is(err, errDown) {
 		t.Errorf("an empty range: %v", err)
 	}
