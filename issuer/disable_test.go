@@ -48,17 +48,29 @@ func (s *shown) Close(context.Context) error {
 	return nil
 }
 
-// A biz type that is disabled, and that could not be built, reads nothing, and can be closed after.
-func TestReadOfWhatWasNotBuilt(t *testing.T) {
+// source is a [issuer.Source].
+type source func(ctx context.Context, name string) error
+
+func (s source) Fetch(ctx context.Context, name string) error { return s(ctx, name) }
+
+// Who reads what could not be built and is disabled, or asks for the form of what must be fetched
+// first, leaves it: nothing waits for them.
+func TestReadersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := order(nil, (&shown{t: t}).bound())
-		d.Disabled = errOff
-		is := newIssuer(t, issuer.Options{}, d)
-		must.Code(t, must.Err(is.ParseOf(t.Context(), "order", "1", "")), seqd.CodeDisabled)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if must.Do(t, is.Close(ctx)); ctx.Err() != nil {
-			t.Error("a reader has not left")
+		off, on := order(nil, (&shown{t: t}).bound()), order(&counting{}, (&shown{t: t}).bound())
+		off.Disabled = errOff
+		reads := newIssuer(t, issuer.Options{}, off)
+		must.Code(t, must.Err(reads.ParseOf(t.Context(), "order", "1", "")), seqd.CodeDisabled)
+		var fetches *issuer.Issuer
+		fetches = newIssuer(t, issuer.Options{Source: source(func(ctx context.Context, name string) error {
+			return fetches.Put(ctx, name, func() (issuer.Definition, error) { return on, nil })
+		})})
+		must.Get(fetches.Form("order"))(t)
+		for _, is := range []*issuer.Issuer{reads, fetches} {
+			began := time.Now()
+			if shut(t, is); time.Now().After(began) {
+				t.Error("Close waits for a reader")
+			}
 		}
 	})
 }
