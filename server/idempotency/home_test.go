@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
+	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
 
@@ -53,6 +55,7 @@ func TestHome(t *testing.T) {
 			}
 		}
 		a := node(nodes, "right")
+		must.Report(t, (*Home)(nil).Cause()) // of who has no other node
 		after(time.Second, map[*Home]error{a: nil})
 		b := node(nodes, "right")
 		wrong := node(t.Context(), "wrong")
@@ -117,4 +120,38 @@ func (claims) Claim(context.Context, string, string, time.Duration) (string, err
 
 func (claims) Swap(context.Context, string, string, string, time.Duration) (string, error) {
 	return "", nil
+}
+
+// unwell is a store of which one kind of operations fails.
+type unwell struct {
+	persist.Documents
+	fails string
+}
+
+func (u *unwell) op(name string) error {
+	return map[string]error{u.fails: persist.ErrUnavailable}[name]
+}
+
+func (u *unwell) Read(ctx context.Context, kind, key string) (persist.Document, error) {
+	d, err := u.Documents.Read(ctx, kind, key)
+	return d, cmp.Or(u.op("read"), err)
+}
+
+func (u *unwell) Create(ctx context.Context, d persist.Document) error {
+	return cmp.Or(u.op("write"), u.Documents.Create(ctx, d))
+}
+
+// A home that cannot be read or written is not known, and one that was known stays so.
+func TestHomeIsAway(t *testing.T) {
+	for _, fails := range []string{"read", "write", "id"} {
+		u := &unwell{memory.New(time.Now).Documents(), fails}
+		h := NewHome(u, nil, "", time.Now)
+		h.id = func(context.Context) (string, error) { return "1", u.op("id") }
+		for i, want := range []error{errHomeUnknown, nil, nil} {
+			if h.Look(t.Context()); h.Cause() != want {
+				t.Errorf("%s fails, look %d: %v, want %v", fails, i, h.Cause(), want)
+			}
+			u.fails = map[int]string{1: fails}[i]
+		}
+	}
 }
