@@ -104,10 +104,13 @@ func TestEventsOfTheStore(t *testing.T) {
 // No event tells that no number is skipped.
 func TestEventsOfKeys(t *testing.T) {
 	s, o := observedKeys(t, memory.New(time.Now), small)
-	s.skipped(0, nil)
-	s.skipped(2, nil)
-	if o.count(seqd.EventAbandoned) != 1 || o.numbers(seqd.EventAbandoned) != 2 {
-		t.Errorf("events %+v", o.events)
+	one, other := newStrategy(t, memory.New(time.Now), nil)
+	for o, s := range map[*observer]takesSome{o: s, other: one} {
+		s.skipped(0, nil)
+		s.skipped(2, nil)
+		if o.count(seqd.EventAbandoned) != 1 || o.numbers(seqd.EventAbandoned) != 2 {
+			t.Errorf("events %+v", o.events)
+		}
 	}
 	closed(t, s)
 }

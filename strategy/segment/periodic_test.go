@@ -403,6 +403,12 @@ func TestPeriodBeginsLate(t *testing.T) {
 		must.Code(t, s.Health(), seqd.CodeStoreUnavailable, "health is")
 		store.fails("read", nil)
 		time.Sleep(openPause)
+		synctest.Wait() // it is opened again, although nobody asks
+		s.set.Forget(counters.Name{Period: 20000102})
+		synctest.Wait()
+		if _, open := s.set.Peek(counters.Name{Period: 20000102}); open {
+			t.Error("who opened the period again still uses it")
+		}
 		wantDated(t, s, 1, "2000-01-02[1]")
 		if s.Health() != nil || s.Degraded() != nil {
 			t.Error(s.Health(), s.Degraded())
