@@ -321,7 +321,8 @@ func TestHandlerOfTheBizTypeWinsAndMayPanic(t *testing.T) {
 	d := order(&counting{fail: seqd.Errorf(seqd.CodeTimeout, "late")})
 	told := 0
 	d.Rejected = seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) { told++; panic("boom") })
-	is := newIssuer(t, issuer.Options{Observer: o, Rejected: seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {
+	none := source(func(context.Context, string) error { return seqd.Errorf(seqd.CodeUnknownBizType, "none") })
+	is := newIssuer(t, issuer.Options{Observer: o, Source: none, Rejected: seqd.RejectedHandlerFunc(func(context.Context, *seqd.Call, *seqd.Error) {
 		t.Error("the issuer's handler was told")
 	})}, d)
 	must.Code(t, must.Err(is.Next(t.Context(), "order", 1)), seqd.CodeTimeout)
