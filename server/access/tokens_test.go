@@ -478,7 +478,8 @@ func TestStoreAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	away := fmt.Errorf("%w: mongodb://root:hunter2@db", persist.ErrUnavailable)
-	store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
+	lost := func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
+	store.read = lost
 	store.list = func(context.Context, string, string, int) ([]persist.Document, error) { return nil, away }
 	store.create = func(context.Context, persist.Document) error { return away }
 	store.update = store.create
@@ -525,6 +526,12 @@ func TestStoreAway(t *testing.T) {
 	if published != 2 {
 		t.Errorf("published %d times, want 2", published)
 	}
+	// If neither works any more, what was not written does not count.
+	unwritten := store.update
+	store.update = func(context.Context, persist.Document) error { store.read = lost; return away }
+	_, err = tokens.Change(t.Context(), "shop", disable)
+	check(err)
+	store.read, store.update = nil, unwritten
 	store.list = nil
 	if names, err := access.Shut(t.Context(), store, begin); len(names) > 0 || !errors.Is(err, away) {
 		t.Errorf("shut %v, %v", names, err)
@@ -536,7 +543,7 @@ func TestStoreAway(t *testing.T) {
 	store.update = func(ctx context.Context, doc persist.Document) error {
 		err := inner.Update(ctx, doc)
 		must.Report(t, tokens.Apply(ctx, "shop"))
-		store.read = func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
+		store.read = lost
 		return err
 	}
 	if _, err := tokens.Delete(t.Context(), "shop", anyone); err != nil || isFor(tokens, secret) != "unauthorized" {
