@@ -244,6 +244,12 @@ func TestAnUnusedName(t *testing.T) {
 			t.Fatalf("%q instead of %q", got, want)
 		}
 	}
+	// One that was there before registries had to be named keeps its incarnation: it has leases.
+	old := process()
+	old.documents = memory.New(time.Now).Documents()
+	is(step(old, "one", "old"), again)
+	is(step(old, "one", "old"), done)
+
 	early, late := process(), process()
 	is(step(early, "one", ""), again)
 	first := step(early, "one", "") // early fails before its Redis has it
