@@ -287,7 +287,6 @@ func word(line []byte, at int) (from, to, next int) {
 			}
 			break
 		}
-		line[to] = line[at]
 		to, at = to+1, at+1
 	}
 	return from, to, at
