@@ -280,6 +280,7 @@ func TestAnswerOnAFullDisk(t *testing.T) {
 	one.writer.update = works
 	k.claims("a", "again", "")
 	k.swaps("a", "claim", "another", ttl, "again")
+	must.Is(t, must.Err(k.store.Answers().Swap(t.Context(), "never claimed", "claim", "answer", ttl)), persist.ErrNotFound)
 	k.swaps("a", "again", "answer", ttl, "")
 }
 
