@@ -12,8 +12,10 @@ import (
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
+	"github.com/seqd/seqd/persist/storeclock"
 	"github.com/seqd/seqd/strategy"
 	"github.com/seqd/seqd/strategy/counters"
+	"github.com/seqd/seqd/strategy/gapless/ledger"
 )
 
 // Every setting is checked, and the defaults are good.
@@ -172,4 +174,13 @@ func FuzzID(f *testing.F) {
 			t.Errorf("%q reads as %v %s", text, got, own)
 		}
 	})
+}
+
+// A policy knows how far the clocks differ, and by how much the store's was set forward.
+func TestTimed(t *testing.T) {
+	var p ledger.Policy
+	timed(&p, storeclock.Times{Store: 100, Bound: 101, Latest: 103, Forward: 7}, nil)
+	if p.Ahead != 3 || p.Doubt != 1 || p.Forward != 7 {
+		t.Errorf("%+v", p)
+	}
 }
