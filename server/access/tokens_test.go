@@ -477,6 +477,8 @@ func TestStoreAway(t *testing.T) {
 	if _, _, err := tokens.Create(t.Context(), want("guest", "read"), access.Nobody); err != nil {
 		t.Fatal(err)
 	}
+	create(t, tokens, "gone", "read")
+	must.Get(tokens.Delete(t.Context(), "gone", anyone))(t)
 	away := fmt.Errorf("%w: mongodb://root:hunter2@db", persist.ErrUnavailable)
 	lost := func(context.Context, string, string) (persist.Document, error) { return persist.Document{}, away }
 	store.read = lost
@@ -526,6 +528,8 @@ func TestStoreAway(t *testing.T) {
 	if published != 2 {
 		t.Errorf("published %d times, want 2", published)
 	}
+	_, _, err = tokens.Create(t.Context(), want("gone", "read"), "") // in the place of what was deleted
+	check(err)
 	// If neither works any more, what was not written does not count.
 	unwritten := store.update
 	store.update = func(context.Context, persist.Document) error { store.read = lost; return away }
