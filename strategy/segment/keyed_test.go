@@ -71,7 +71,7 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start, s.LiveKeys = 100, counters.Remembered+1 })
-			if first.memory.Least != counters.Remembered+1 {
+			if first.Memory.Least != counters.Remembered+1 {
 				t.Errorf("it remembers %d keys", first.memory.Least)
 			}
 			wantOf(t, first, "a", 2, "[100 101]")
