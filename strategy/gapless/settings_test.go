@@ -25,9 +25,9 @@ func TestValidate(t *testing.T) {
 	}
 	for keys, least := range map[int]int{counters.Remembered - 1: counters.Remembered, counters.Remembered + 1: counters.Remembered + 1} {
 		settings := DefaultSettings()
-		settings.LiveKeys = keys
-		if s := must.Get(New(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "invoice", Settings: &settings}))(t); s.seen.Least != least {
-			t.Errorf("of %d keys it remembers %d", keys, s.seen.Least)
+		settings.LiveKeys, settings.Keyed = keys, true
+		if s := must.Get(New(strategy.Env{Store: memory.New(time.Now)}, seqd.BizType{Name: "invoice", Settings: &settings}))(t); s.Memory.Least != least {
+			t.Errorf("of %d keys it remembers %d", keys, s.Memory.Least)
 		}
 	}
 	good := DefaultSettings()

@@ -72,13 +72,13 @@ func TestKeysCountOnTheirOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first := keyed(t, store, time.Now, nil, func(s *Settings) { s.Start, s.LiveKeys = 100, counters.Remembered+1 })
 			if first.Memory.Least != counters.Remembered+1 {
-				t.Errorf("it remembers %d keys", first.memory.Least)
+				t.Errorf("it remembers %d keys", first.Memory.Least)
 			}
 			wantOf(t, first, "a", 2, "[100 101]")
 			wantOf(t, first, "b", 1, "[100]")
 			wantOf(t, first, "a", 1, "[102]")
 			for p, want := range map[seqd.Period]int64{0: 2, 20261120: 0} {
-				if n, err := first.countKeys(t.Context(), p); n != want || err != nil {
+				if n, err := first.CountKeys(t.Context(), p); n != want || err != nil {
 					t.Errorf("it counts %d keys, %v, want %d", n, err, want)
 				}
 			}

@@ -404,9 +404,9 @@ func TestPeriodBeginsLate(t *testing.T) {
 		store.fails("read", nil)
 		time.Sleep(openPause)
 		synctest.Wait() // it is opened again, although nobody asks
-		s.set.Forget(counters.Name{Period: 20000102})
+		s.Forget(counters.Name{Period: 20000102})
 		synctest.Wait()
-		if _, open := s.set.Peek(counters.Name{Period: 20000102}); open {
+		if _, open := s.Peek(counters.Name{Period: 20000102}); open {
 			t.Error("who opened the period again still uses it")
 		}
 		wantDated(t, s, 1, "2000-01-02[1]")
