@@ -30,9 +30,9 @@ var idleKinds = []struct {
 	{name: "Stored", shared: true, change: byStore, most: 1024},
 	{name: "StoredWithRedis", shared: true, redis: true, change: byStore, most: 1024},
 	{name: "Following", shared: true, redis: true, most: 1024},
-	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 2300},
-	{name: "Periodic", change: daily, most: 2650},
-	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3200},
+	{name: "Keyed", change: func(s *Settings) { s.Keyed = true }, most: 1750},
+	{name: "Periodic", change: daily, most: 2750},
+	{name: "PeriodicFollowing", shared: true, redis: true, change: daily, most: 3300},
 }
 
 // idleBytes returns how many bytes each of many biz types holds that are ready and that nobody
