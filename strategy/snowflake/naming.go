@@ -30,7 +30,7 @@ const mostLayouts = 1000
 // time. Only that depends on clocks.
 const unusedFor = 10 * time.Second
 
-// namingPatience limits one question to the store: a renewal must leave time for Redis.
+// namingPatience limits one question to the store. Half of the time for a renewal is left to Redis.
 const namingPatience = time.Second
 
 // errUnnamed means that the store names another registry, so other nodes may hold every machine ID.
@@ -64,7 +64,7 @@ type naming struct {
 	now       func() time.Time
 
 	mu    sync.Mutex // guards known
-	known string     // the incarnation that the store named when this holder last looked
+	known string     // the incarnation that the store named when it last answered this holder
 	// used is the last one that a holder of this process knew. A holder ends while its biz types are
 	// idle, and what the process knew stays.
 	used *atomic.Pointer[string]
@@ -95,13 +95,6 @@ func (n *naming) learn(incarnation string) {
 	n.used.Store(&incarnation)
 }
 
-// forget lets the next [naming.settle] ask the store.
-func (n *naming) forget() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.known = ""
-}
-
 // hasUsed reports whether this process has used a registry, and no other since.
 func (n *naming) hasUsed(incarnation string) bool {
 	used := n.used.Load()
@@ -115,6 +108,11 @@ func (n *naming) hasUsed(incarnation string) bool {
 //
 // A registry in the store is the named one if the store names its own, or none.
 //
+// For one in Redis the store is asked each time, after Redis: the address of Redis may lead other
+// nodes to another server, which they have named. What is then granted here is below the floor of
+// that one, because this Redis told its time before the store was asked. Only if the store does not
+// answer, a holder goes on with the incarnation that it knows.
+//
 // A registry in Redis that is new or was put back is the named one in two cases: if it has the
 // source and the place under which that was named; or if this process has used that one, by the
 // same client. Then it gets a new incarnation, which the store names before Redis has it. So no two
@@ -125,10 +123,14 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	if t.Set != nil {
 		has = t.Set.Incarnation
 	}
-	if has != "" && has == n.last() || has == "" && n.place == inStore || sabotage.Off(sabotage.RegistryNamed) {
+	known := has != "" && has == n.last()
+	if n.place == inStore && (known || has == "") || sabotage.Off(sabotage.RegistryNamed) {
 		return "", true, nil
 	}
 	doc, is, err := n.read(ctx)
+	if known && away(err) {
+		return "", true, nil
+	}
 	if err != nil {
 		return "", false, err
 	}
@@ -204,7 +206,11 @@ func (n *naming) holds(t persist.SlotTable, is named) bool {
 // read returns the document and what it says. If there is none, its revision is 0, and the name
 // unused.
 func (n *naming) read(ctx context.Context) (doc persist.Document, is named, err error) {
-	ctx, cancel := context.WithTimeout(ctx, namingPatience)
+	patience := namingPatience
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(end)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	doc, err = n.documents.Read(ctx, namingKind, n.registry)
 	switch {
@@ -252,13 +258,6 @@ func (n *naming) force(ctx context.Context, next named) error {
 		}
 	}
 	return nil
-}
-
-// review looks whether the store still names the registry that this holder knows.
-func (n *naming) review(ctx context.Context) {
-	if _, is, err := n.read(ctx); err == nil && is.Incarnation != "" && (is.Unused || is.Incarnation != n.last()) {
-		n.forget()
-	}
 }
 
 // elsewhere returns errUnnamed if the store names another registry than the one of a configuration.

@@ -95,9 +95,37 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	operator := process()
 	must.Do(t, operator.force(t.Context(), named{Incarnation: drawn(), Source: wrong, Place: "db 0"}))
 	uses(process(), wrong)
-	uses(runs, "put back") // until it looks at the store
-	runs.review(t.Context())
 	refused(runs, "put back")
+}
+
+// cutOff are documents that cannot be read.
+type cutOff struct{ persist.Documents }
+
+func (cutOff) Read(context.Context, string, string) (persist.Document, error) {
+	return persist.Document{}, persist.ErrUnavailable
+}
+
+// While the store is away a process goes on with the registry in Redis that it knows, and with no other.
+// Otherwise it asks each time: the others may use another one by now, where their Redis is.
+func TestTheStoreIsAsked(t *testing.T) {
+	store := memory.New(time.Now)
+	documents := store.Documents()
+	n := &naming{documents: documents, registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
+	known, other := persist.SlotTable{Source: "one", Set: &persist.SlotSet{Incarnation: drawn()}}, persist.SlotTable{Source: "two", Set: &persist.SlotSet{Incarnation: drawn()}}
+	for settled := false; !settled; {
+		_, settled, _ = n.settle(t.Context(), known)
+	}
+	n.documents = cutOff{documents}
+	if _, settled, err := n.settle(t.Context(), known); !settled || err != nil {
+		t.Errorf("the known registry: %t, %v", settled, err)
+	}
+	_, _, err := n.settle(t.Context(), other)
+	must.Is(t, err, persist.ErrUnavailable)
+	n.documents = documents
+	others := &naming{documents: documents, registry: "machineIds", place: "db 0", now: time.Now, used: new(atomic.Pointer[string])}
+	must.Do(t, others.force(t.Context(), named{Incarnation: drawn(), Source: "two", Place: "db 0"}))
+	_, _, err = n.settle(t.Context(), known)
+	must.Is(t, err, errUnnamed)
 }
 
 // Of the store and a Redis only one counts, until an operator says otherwise.
@@ -144,8 +172,6 @@ func TestTheStoreOrRedis(t *testing.T) {
 			must.Do(t, process(second).force(t.Context(), named{Incarnation: drawn(), Place: second}))
 			if first == inStore { // restored does this too
 				parts[first] = &persist.SlotSet{Incarnation: drawn()}
-			} else {
-				runs.review(t.Context())
 			}
 			counts(second, first)
 			if err := look(runs); !errors.Is(err, errUnnamed) {

@@ -132,8 +132,8 @@ func (r *slotRegistry) lastSeen() seen {
 	return r.seen
 }
 
-// survey reads the whole registry from time to time, in the background: to count, and to see whether
-// the store still names it. Renewals do not wait for it, and its errors do not matter.
+// survey reads the whole registry from time to time, in the background, to count. Renewals do not
+// wait for it, and its errors do not matter.
 func (r *slotRegistry) survey(ctx context.Context) {
 	if time.Since(r.surveyed) < surveyPause {
 		return
@@ -145,6 +145,5 @@ func (r *slotRegistry) survey(ctx context.Context) {
 		if t, err := r.slots.Look(ctx, r.name); err == nil {
 			r.counted(t)
 		}
-		r.naming.review(ctx)
 	})
 }

@@ -86,6 +86,26 @@ var bugs = []schedule{
 		world: Options{Redis: true, BizTypes: only("order"), Script: onOtherRedis("two-redises", "b")},
 	},
 	{
+		name: "the address of Redis moves", was: "While nodes ran, the address of Redis led one of them to an empty one, where it began the registry of machine IDs anew. The others went on with the former one for up to a minute, and numbers repeated.",
+		rules: []string{"registry-named"},
+		world: Options{Redis: true, Registry: true, BizTypes: only("user"), Script: func(w *World) {
+			w.named("a").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "5")
+			w.at(20 * time.Second)
+			stop := w.busy(50*time.Millisecond, "user", 10)
+			w.issue("a", "user", 1)
+			w.while("address moved", record.Fault{Redis: true, LosesKeys: true}, func(*fault) {
+				w.lead(otherNumber, w.named("b"))
+				time.Sleep(20 * time.Second)
+				w.issue("b", "user", 1)
+				w.lead(0, w.named("b"))
+				time.Sleep(20 * time.Second)
+			})
+			stop()
+			w.named("b").restartWith("SEQD_SNOWFLAKE_MACHINEID", "")
+		}},
+	},
+	{
 		name: "clock ahead of answers", was: "A node whose clock was days ahead removed the answers that all nodes keep for keys.",
 		world: Options{BizTypes: only("order"), Script: func(w *World) {
 			w.once("a", "order", "key")

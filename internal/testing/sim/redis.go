@@ -47,8 +47,8 @@ var redisKinds = []kind{
 // redisHost is the host of a server of Redis.
 func redisHost(i int) string { return fmt.Sprintf("127.0.0.%d", 31+i) }
 
-// otherHost is where a Redis is that belongs to something else.
-const otherHost = "127.0.0.39"
+// otherNumber is the number of a Redis that belongs to something else, and otherHost its host.
+const otherNumber, otherHost = 8, "127.0.0.39"
 
 // startRedis starts the servers of Redis, and their ports.
 func (w *World) startRedis() {
@@ -127,7 +127,7 @@ func (w *World) lead(to int, which ...*node) {
 	}
 	w.mu.Unlock()
 	for _, n := range which {
-		for i := range redisServers {
+		for i := range otherNumber + 1 {
 			if i != to {
 				w.net.Reset(n.host, redisHost(i))
 			}
