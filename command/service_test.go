@@ -321,6 +321,35 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// An operator whose Redis is lost, or is not used any more, can repair the store nevertheless.
+func TestRepairWithoutTheRedisOfDefinitions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "seqd.db")
+	file := write(t, "store: {bolt: {path: "+path+", lockTimeout: 50ms}}\nbizTypesFrom: store\n")
+	store := must.Get(bolt.Open(bolt.Options{Path: path, LockTimeout: time.Second, Now: time.Now}))(t)
+	for name, body := range map[string]string{
+		"gone":  `{"definition":{"strategy":"snowflake","registry":"redis"},"enabled":true,"deleted":true}`,
+		"user":  `{"definition":{"strategy":"snowflake"},"enabled":true}`,
+		"order": `{"definition":{"plugins":[{"name":"rate-limit","scope":"cluster","rate":5}]},"enabled":true}`,
+	} {
+		must.Do(t, store.Documents().Create(t.Context(), persist.Document{Kind: "definition", Key: name, Revision: 1, Body: body}))
+	}
+	must.Do(t, store.Counters().Create(t.Context(), persist.Counter{BizTag: "order", Max: 5, Step: 10}))
+	must.Do(t, store.Close())
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"raise", "--dry-run"}, "order: at 5, would stay there"},
+		{[]string{"raise", "order", "7"}, "order: 5 → 7"},
+		{[]string{"restored"}, "gone: it was deleted, and this did nothing for it"},
+		{[]string{"restored"}, "user: leases that are granted from now on begin at 20"},
+	} {
+		if got := runWith(t, nil, append(test.args, "--config", file)...); got.code != ExitOK || !strings.Contains(got.out, test.want) {
+			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
+		}
+	}
+}
+
 func TestServeOnAPortInUse(t *testing.T) {
 	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()

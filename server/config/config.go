@@ -72,7 +72,8 @@ func (c *Config) newReach() *seqd.Reach {
 }
 
 // ForRepair returns the configuration for a command that issues nothing. It accepts definitions of
-// the store that this configuration could not issue for: strict ones although Redis is lost.
+// the store that this configuration could not issue for, such as those that need Redis although it
+// is lost.
 func (c *Config) ForRepair() *Config {
 	repair := *c
 	repair.repair = true

@@ -163,11 +163,14 @@ const mostBindings = 32
 
 // validateBizType checks that a biz type fits the rest of the configuration.
 func (c *Config) validateBizType(p *problems, path string, b seqd.BizType) {
+	c.confine(p, path, b)
+	if c.repair {
+		return
+	}
 	traits := seqd.TraitsOf(b.Settings)
-	p.check(c.repair || traits.Sequencer != seqd.RedisSequencer || !c.Store.Shared() || c.Redis.Configured(), path+".sequencer",
+	p.check(traits.Sequencer != seqd.RedisSequencer || !c.Store.Shared() || c.Redis.Configured(), path+".sequencer",
 		"redis needs redis.addrs; or set this, or segment.sequencer, to auto or store: then the store keeps the order")
 	p.check(traits.Redis == "" || c.Redis.Configured(), path+"."+traits.Redis, "redis needs redis.addrs")
-	c.confine(p, path, b)
 	p.check(len(b.Plugins) <= mostBindings, path+"."+pluginsKey, "there are %d, more than %d", len(b.Plugins), mostBindings)
 	p.check(len(b.Rejected) <= mostBindings, path+"."+rejectedKey, "there are %d, more than %d", len(b.Rejected), mostBindings)
 	for j, binding := range b.Plugins {

@@ -41,11 +41,11 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 		}
 		defer func() { _ = env.Redis.Close() }()
 	}
-	list, _, err := allDefined(ctx, cfg, env.Store)
+	list, deleted, err := allDefined(ctx, cfg.ForRepair(), env.Store)
 	if err != nil {
 		return err
 	}
-	for _, b := range list {
+	for i, b := range list {
 		factory, err := strategy.Lookup(b.Strategy)
 		if err != nil {
 			return err
@@ -54,6 +54,10 @@ func Restored(ctx context.Context, cfg *config.Config, tell func(bizType, done s
 			tell(b.Name, "it is gapless, and this did nothing for it: say how far each of its counters had come, by seqd raise")
 		}
 		if factory.Restored == nil {
+			continue
+		}
+		if i < deleted && !cfg.Redis.Configured() && seqd.TraitsOf(b.Settings).Redis != "" {
+			tell(b.Name, "it was deleted, and this did nothing for it, because it needs Redis and there is no redis.addrs")
 			continue
 		}
 		done, err := factory.Restored(ctx, env, b)
