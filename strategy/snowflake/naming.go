@@ -106,12 +106,14 @@ func (n *naming) hasUsed(incarnation string) bool {
 // If settled is false, settle has changed what the store names, and the registry must be read
 // again.
 //
-// A registry in the store is the named one if the store names its own, or none.
+// The store is asked each time, after the registry: an operator may have named another one, or the
+// address of Redis may lead other nodes to another server. What is then granted here is below the
+// floor of that one, because this registry told its time before the store was asked. Only if the
+// store does not answer, a holder goes on with the incarnation that it knows.
 //
-// For one in Redis the store is asked each time, after Redis: the address of Redis may lead other
-// nodes to another server, which they have named. What is then granted here is below the floor of
-// that one, because this Redis told its time before the store was asked. Only if the store does not
-// answer, a holder goes on with the incarnation that it knows.
+// A registry in the store is the named one if the store names its own, or none. It gets the
+// incarnation that is named: whatever was granted in Redis before is below the floor that it gets
+// with that.
 //
 // A registry in Redis that is new or was put back is the named one in two cases: if it has the
 // source and the place under which that was named; or if this process has used that one, by the
@@ -123,12 +125,11 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 	if t.Set != nil {
 		has = t.Set.Incarnation
 	}
-	known := has != "" && has == n.last()
-	if n.place == inStore && (known || has == "") || sabotage.Off(sabotage.RegistryNamed) {
+	if sabotage.Off(sabotage.RegistryNamed) {
 		return "", true, nil
 	}
 	doc, is, err := n.read(ctx)
-	if known && away(err) {
+	if away(err) && has != "" && has == n.last() {
 		return "", true, nil
 	}
 	if err != nil {
@@ -142,8 +143,11 @@ func (n *naming) settle(ctx context.Context, t persist.SlotTable) (incarnation s
 			n.learn(has)
 			return "", true, nil
 		}
-	case n.place == inStore && (free || is.Place == inStore):
-	case is.Source == t.Source && is.Place == n.place:
+	case n.place == inStore && free:
+		if has == "" {
+			return "", true, nil // it gets one, and then that is named
+		}
+	case is.Place == n.place && (is.Source == t.Source || n.place == inStore):
 		return is.Incarnation, true, nil
 	case free:
 		if err := n.first(ctx); err != nil {

@@ -169,11 +169,14 @@ func TestTheStoreOrRedis(t *testing.T) {
 				parts[inStore] = &persist.SlotSet{Incarnation: drawn()}
 				counts(first, second)
 			}
-			must.Do(t, process(second).force(t.Context(), named{Incarnation: drawn(), Place: second}))
-			if first == inStore { // restored does this too
-				parts[first] = &persist.SlotSet{Incarnation: drawn()}
-			}
+			must.Do(t, look(runs))
+			// seqd restored may fail after this
+			was, word := parts[second], drawn()
+			must.Do(t, process(second).force(t.Context(), named{Incarnation: word, Place: second}))
 			counts(second, first)
+			if is := parts[second]; is == was || is.Incarnation != word {
+				t.Errorf("%s has %v and no new floor: leases that others had elsewhere may go on", second, is)
+			}
 			if err := look(runs); !errors.Is(err, errUnnamed) {
 				t.Errorf("a process that used %s is not refused: %v", first, err)
 			}

@@ -117,7 +117,7 @@ func restored(ctx context.Context, env strategy.Env, bizType seqd.BizType) (done
 		return "", err
 	}
 	least := int64(0)
-	// A node that was suspended asks which registry counts before it renews a lease in the store.
+	// The registry of the store knows how far leases and reservations reach that it has granted.
 	if names.place != inStore {
 		if least, err = m.raiseFloor(ctx, env.Store.Slots(), name, drawn(), 0); err != nil {
 			return "", err
