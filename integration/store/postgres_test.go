@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func emptyPostgres(server *testenv.Postgres) {
 
 // sqlOptions are those of a store in an SQL database, unless a test says otherwise.
 func sqlOptions() sqlstore.Options {
-	return sqlstore.Options{Timeout: patient, MaxConnections: 8, Now: time.Now}
+	return sqlstore.Options{Timeout: patient, MaxConnections: 8, Now: time.Now, Admit: func(context.Context) error { return nil }}
 }
 
 // openPostgres opens a store in the database behind a URL.

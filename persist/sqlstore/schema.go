@@ -77,6 +77,9 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 // writes nothing that others rely on. If a failover lost that, they would not notice. What it wrote
 // before the mark is on the standby that has the mark. Only an operator removes the mark, by
 // [Store.ConfirmFence].
+//
+// A node sets the mark, and no command that looks or repairs beside nodes: those may be told something
+// else.
 const LosslessMark = "+"
 
 // Fence implements [persist.Fenced].
@@ -93,7 +96,7 @@ func (s *Store) Fence(ctx context.Context) (f persist.Fence, err error) {
 		f.Confirmed = known
 	case marked: // it has to be confirmed
 		f.Confirmed = Lossless + " " + known
-	case err == nil && s.opts.Lossless && known == f.Current && !s.opts.ReadOnly: // no counter is affected
+	case err == nil && s.opts.Lossless && known == f.Current && s.opts.Admit != nil: // no counter is affected
 		_, err = s.db.Exec(ctx, "begin lossless", "UPDATE seqd_schema SET fence = ? WHERE fence = ?", LosslessMark+known, known)
 	}
 	return f, err

@@ -133,7 +133,7 @@ type Options struct {
 	Unreached bool
 	// ReadOnly opens the store to look at it. The schema is not created or changed.
 	ReadOnly bool
-	// Admit, unless nil, is called before every operation. If it returns an error, the operation
+	// Admit, nil for commands, is called before every operation. If it returns an error, the operation
 	// returns that error and does nothing.
 	Admit func(context.Context) error
 	// Now is the clock of the timestamps.
