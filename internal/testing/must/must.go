@@ -1,9 +1,10 @@
-// Package must ends or fails a test that gets another error than it must.
+// Package must ends or fails a test that gets another error or another value than it must.
 package must
 
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/seqd/seqd"
 )
@@ -61,6 +62,19 @@ func Code(tb TB, err error, code seqd.Code, what ...any) {
 	if seqd.CodeOf(err) != code {
 		tb.Errorf("%s: %v, want %q", said(what), err, code)
 	}
+}
+
+// Equal reports got if it is not want, and the test goes on. What is as for [Is].
+func Equal[T comparable](tb TB, got, want T, what ...any) {
+	if got == want {
+		return // early: Helper is slow, and many tests compare in a loop
+	}
+	tb.Helper()
+	format := "%s: %+v, want %+v"
+	if reflect.TypeFor[T]().Kind() == reflect.String {
+		format = "%s: %q, want %q"
+	}
+	tb.Errorf(format, said(what), got, want)
 }
 
 // said returns what failed.

@@ -23,7 +23,7 @@ func (n *noting) Errorf(format string, args ...any) {
 }
 func (n *noting) Fatal(args ...any) { n.told += "fatal " + fmt.Sprint(args...) }
 
-// Each helper fails a test that gets another error than it must, and no other test.
+// Each helper fails a test that gets another error or value than it must, and no other test.
 func TestMust(t *testing.T) {
 	missing, wrapped := fs.ErrNotExist, fmt.Errorf("open: %w", fs.ErrNotExist)
 	disabled := seqd.Errorf(seqd.CodeDisabled, "off")
@@ -43,6 +43,9 @@ func TestMust(t *testing.T) {
 		{func(n *noting) { must.Code(n, fmt.Errorf("put: %w", disabled), seqd.CodeDisabled) }, ""},
 		{func(n *noting) { must.Code(n, disabled, seqd.CodeConflict, "put") }, `error put: disabled: off, want "conflict"`},
 		{func(n *noting) { must.Code(n, nil, seqd.CodeConflict) }, `error got: <nil>, want "conflict"`},
+		{func(n *noting) { must.Equal(n, 7, 7, "put") }, ""},
+		{func(n *noting) { must.Equal(n, 7, 8, "put %d", 9) }, "error put 9: 7, want 8"},
+		{func(n *noting) { must.Equal(n, seqd.CodeDisabled, "") }, `error got: "disabled", want ""`},
 	} {
 		n := &noting{}
 		if test.check(n); n.told != test.want {
