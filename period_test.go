@@ -22,9 +22,7 @@ func TestResets(t *testing.T) {
 	}
 	for p, fits := range map[seqd.Period]seqd.Reset{0: seqd.ResetNever, 20260000: seqd.ResetYearly, 20261100: seqd.ResetMonthly, 20261120: seqd.ResetDaily} {
 		for _, r := range []seqd.Reset{seqd.ResetNever, seqd.ResetDaily, seqd.ResetMonthly, seqd.ResetYearly} {
-			if got := r.Fits(p); got != (r == fits) {
-				t.Errorf("%s is a period of %s: %t", p, r, got)
-			}
+			must.Equal(t, r.Fits(p), r == fits, "%s is a period of %s", p, r)
 		}
 	}
 	if p, ok := seqd.ResetNever.Parse("2026"); ok || p != 0 {
@@ -64,13 +62,9 @@ func TestCalendar(t *testing.T) {
 	// A night when clocks were set back to the day before, a minute after midnight.
 	canada := seqd.Calendar{Reset: seqd.ResetDaily, Zone: must.Get(time.LoadLocation("America/St_Johns"))(t)}
 	for at, want := range map[string]seqd.Period{"2010-11-07T02:29:00Z": 20101106, "2010-11-07T02:30:30Z": 20101107, "2010-11-07T03:00:00Z": 20101107, "2010-12-01T12:00:00Z": 20101201} {
-		if p := canada.Now(must.Get(time.Parse(time.RFC3339, at))(t)); p != want {
-			t.Errorf("at %s it is %d", at, p)
-		}
+		must.Equal(t, canada.Now(must.Get(time.Parse(time.RFC3339, at))(t)), want, "at %s it", at)
 	}
-	if p := (seqd.Calendar{Reset: seqd.ResetNever}).Now(at); p != 0 {
-		t.Errorf("the numbers never reset, and it is %d", p)
-	}
+	must.Equal(t, (seqd.Calendar{Reset: seqd.ResetNever}).Now(at), 0, "the numbers never reset, and it")
 	for p, want := range map[seqd.Period]string{20260203: "2026-02-03", 20260200: "2026-02-01", 20260000: "2026-01-01"} {
 		if got := p.Date(); got.Format(time.DateOnly) != want || got.Hour() != 12 || got.Location() != time.UTC {
 			t.Errorf("the date of %s is %s", p, got)

@@ -25,9 +25,7 @@ func TestReach(t *testing.T) {
 		}
 	}
 	var all *seqd.Reach
-	if got, err := all.Resolve("/data/other"); got != "/data/other" || err != nil {
-		t.Errorf("without a reach: %q, %v", got, err)
-	}
+	must.Equal(t, must.Get(all.Resolve("/data/other"))(t), "/data/other", "without a reach")
 	must.Is(t, must.Err(r.Resolve("/data/other")), seqd.ErrOutOfReach)
 	for _, test := range []struct {
 		r    *seqd.Reach

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // plainly is what AppendIDs must give, written the slow way.
@@ -76,9 +77,7 @@ func FuzzAppendIDs(f *testing.F) {
 		s.Add(bound(first), 1+count&1023, 1+stride&4095)
 		s.Add(bound(second), 1+more&1023, 1)
 		want := plainly(slices.Collect(s.Numbers()), `"`, `"`, ",")
-		if got := string(s.AppendIDs(nil, `"`, `"`, ",")); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		must.Equal(t, string(s.AppendIDs(nil, `"`, `"`, ",")), want)
 		if got := strings.Join(s.IDs(), `","`); `"`+got+`"` != want {
 			t.Errorf("IDs give %s, want %s", got, want)
 		}
@@ -87,17 +86,13 @@ func FuzzAppendIDs(f *testing.F) {
 
 func TestShow(t *testing.T) {
 	var s seqd.Sequence
-	if n := s.First(); n != 0 {
-		t.Errorf("the first of none is %d", n)
-	}
+	must.Equal(t, s.First(), 0, "the first of none")
 	for range 3 { // its memory is reused
 		s.Reset()
 		s.Add(7, 3, 1)
 		s.Add(1000, 1, 1)
 		s.Show(func(dst []byte, number int64, shown []byte) []byte {
-			if string(shown) != strconv.FormatInt(number, 10) {
-				t.Errorf("%d was shown as %s", number, shown)
-			}
+			must.Equal(t, string(shown), strconv.FormatInt(number, 10), "%d was shown as", number)
 			return append(append(dst, 'a'), shown...)
 		})
 		s.Show(func(dst []byte, number int64, shown []byte) []byte {
@@ -107,9 +102,7 @@ func TestShow(t *testing.T) {
 		if got := s.IDs(); !slices.Equal(got, want) {
 			t.Errorf("IDs %v, want %v", got, want)
 		}
-		if got := string(s.AppendIDs(nil, "[", "]", ";")); got != "["+strings.Join(want, "];[")+"]" {
-			t.Errorf("appended %s", got)
-		}
+		must.Equal(t, string(s.AppendIDs(nil, "[", "]", ";")), "["+strings.Join(want, "];[")+"]", "appended")
 		if got := slices.Collect(s.Numbers()); !slices.Equal(got, []int64{7, 8, 9, 1000}) {
 			t.Errorf("the numbers changed to %v", got)
 		}
@@ -151,9 +144,7 @@ func TestCheckName(t *testing.T) {
 		}
 	}
 	for _, name := range bad {
-		if got := seqd.CodeOf(seqd.CheckName(name)); got != seqd.CodeInvalidBizType {
-			t.Errorf("%q: code %q", name, got)
-		}
+		must.Equal(t, seqd.CodeOf(seqd.CheckName(name)), seqd.CodeInvalidBizType, "%q: code", name)
 	}
 	// Every single byte, first and inside, against the rule written as a set.
 	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
