@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -36,9 +37,7 @@ func TestHelpOfACommand(t *testing.T) {
 				t.Errorf("it lists keys: %s", want.out)
 			}
 			for _, args := range [][]string{{command, "-h"}, {command, "--help"}, {command, "-help"}} {
-				if got := runWith(t, nil, args...); got != want {
-					t.Errorf("%v: %+v", args, got)
-				}
+				must.Equal(t, runWith(t, nil, args...), want, "%v", args)
 			}
 		})
 	}

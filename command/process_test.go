@@ -63,18 +63,14 @@ func TestSignals(t *testing.T) {
 		defer ready.Body.Close()
 		return strings.Contains(string(must.Get(io.ReadAll(ready.Body))(t)), `"stopping"`)
 	})
-	if body := get(t, url+"/seq/order"); body != `{"bizType":"order","id":"101"}` {
-		t.Errorf("after a hangup, while it stops, it answers %s", body)
-	}
+	must.Equal(t, get(t, url+"/seq/order"), `{"bizType":"order","id":"101"}`, "after a hangup, while it stops, it answers")
 	send(syscall.SIGTERM)
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	_, log, url, _ = startProcess(t, store...)
 	go func() { _, _ = io.Copy(io.Discard, log) }()
-	if body := get(t, url+"/seq/order"); body != `{"bizType":"order","id":"102"}` {
-		t.Errorf("after a stop that was hurried it answers %s", body)
-	}
+	must.Equal(t, get(t, url+"/seq/order"), `{"bizType":"order","id":"102"}`, "after a stop that was hurried it answers")
 }
 
 // The reader of the log may end, as journald does when it restarts. Then seqd drops lines and
@@ -86,9 +82,7 @@ func TestLogReaderEnds(t *testing.T) {
 		get(t, url+"/seq/order")
 		return !strings.Contains(get(t, url+"/metrics"), "\nseqd_log_lines_dropped_total 0\n")
 	})
-	if body := get(t, url+"/seq/invite"); body != `{"bizType":"invite","id":"1"}` {
-		t.Errorf("without a reader of its log it answers %s", body)
-	}
+	must.Equal(t, get(t, url+"/seq/invite"), `{"bizType":"invite","id":"1"}`, "without a reader of its log it answers")
 	must.Do(t, seqd.Process.Signal(syscall.SIGTERM))
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v", err)

@@ -135,7 +135,5 @@ func TestHelpOfTheProgram(t *testing.T) {
 		must.Do(t, os.WriteFile(file, []byte(got.out), 0o644))
 	}
 	want := must.Get(os.ReadFile(file))(t)
-	if got.out != string(want) {
-		t.Errorf("go test ./command -run HelpOfTheProgram -update writes %s anew; it is now\n%s", file, got.out)
-	}
+	must.Equal(t, got.out, string(want), "go test ./command -run HelpOfTheProgram -update writes %s anew; it is now", file)
 }
