@@ -185,15 +185,11 @@ func TestBefore(t *testing.T) {
 		at := before(begin)
 		for i, list := range names {
 			for _, name := range list {
-				if above := name > at; above != (i == 1) {
-					t.Errorf("%s: %q and %q", begin, at, name)
-				}
+				must.Equal(t, name > at, i == 1, "%s: %q and %q", begin, at, name)
 			}
 		}
 	}
 	for _, begin := range []string{"", "é", " "} {
-		if got := before(begin); got != "" {
-			t.Errorf("%q: %q", begin, got)
-		}
+		must.Equal(t, before(begin), "", "%q", begin)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // What a service says cannot steer a terminal, however it is cut into writes, and other text stays.
@@ -16,9 +18,7 @@ func TestEscaped(t *testing.T) {
 		"\u202eright to left\u2066\u2028": `\u202eright to left\u2066\u2028`,
 		`{"a":"` + "\u0085\x7f" + `"}`:    `{"a":"\u0085\u007f"}`,
 	} {
-		if got := EscapeLines(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		must.Equal(t, EscapeLines(text), want, "%q", text)
 		for step := 1; step <= 3 && text[len(text)-2] != '\r'; step++ {
 			var b bytes.Buffer
 			w := Escaped(&b)
@@ -27,9 +27,7 @@ func TestEscaped(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			if b.String() != want {
-				t.Errorf("%q by %d bytes: %q, want %q", text, step, b.String(), want)
-			}
+			must.Equal(t, b.String(), want, "%q by %d bytes", text, step)
 		}
 	}
 	if got, want := Row([]string{"a\tb", "c\nd", ""}), "a\\u0009b\tc\\u000ad\t"; got != want {
