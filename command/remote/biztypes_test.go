@@ -109,9 +109,7 @@ func TestChanges(t *testing.T) {
 		if got := l.run(append([]string{"biz-types"}, test.args...)...); got != (outcome{0, test.want, "seqd: warning: start is below\n"}) {
 			t.Errorf("%q: %+v", test.args, got)
 		}
-		if got := f.last(); got != test.asked {
-			t.Errorf("%q: sent %+v\nwant %+v", test.args, got, test.asked)
-		}
+		must.Equal(t, f.last(), test.asked, "%q: sent", test.args)
 	}
 	f = answering(t, answerJSON(200, `{"name":"refund","version":0,"enabled":true,"source":"api","definition":{},"example":"R-KEY-1"}`))
 	l = f.line(t)
@@ -129,9 +127,7 @@ func TestDelete(t *testing.T) {
 	f := answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	l := f.line(t)
 	l.want("refund: deleted\n", "biz-types", "delete", "refund", "--yes", "--if-match", "4")
-	if got := f.last(); got != (asked{"DELETE", "/biz-types/refund", "", `"4"`, "", "", ""}) {
-		t.Errorf("sent %+v", got)
-	}
+	must.Equal(t, f.last(), (asked{"DELETE", "/biz-types/refund", "", `"4"`, "", "", ""}), "sent")
 	l.want("refund: it can be deleted; nothing was changed\n", "biz-types", "delete", "refund", "--dry-run")
 	if got := f.last(); got.target != "/biz-types/refund?dryRun=true" {
 		t.Errorf("sent %+v", got)
@@ -139,9 +135,7 @@ func TestDelete(t *testing.T) {
 	l.want("{\n  \"name\": \"till\",\n  \"deleted\": true\n}\n", "tokens", "delete", "till", "--yes", "--json")
 	asked := len(f.targets())
 	l.wantError(78, "There is no terminal to ask on", "tokens", "delete", "till")
-	if len(f.targets()) != asked {
-		t.Error("it was deleted without a yes")
-	}
+	must.Equal(t, len(f.targets()), asked, "it was deleted without a yes")
 }
 
 // A definition that cannot be sent is refused here, and the message names the place.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 const reservation = `{"bizType":"invoice","reservation":"4f..t-1","ids":["INV-7","INV-8"],"state":"reserved","expiresAt":"2026-11-23T06:00:00.123Z"}`
@@ -63,9 +65,7 @@ func TestSettle(t *testing.T) {
 	l.wantError(78, "confirm needs BIZTYPE and RESERVATION", "confirm")
 	l.wantError(78, "release needs BIZTYPE and RESERVATION", "release", "invoice")
 	want := "POST /seq/invoice/reservations/4f..t-1/confirm DELETE /seq/invoice/reservations/4f..t-1"
-	if got := strings.Join(f.targets()[:2], " "); got != want {
-		t.Errorf("asked %s, want %s", got, want)
-	}
+	must.Equal(t, strings.Join(f.targets()[:2], " "), want, "asked")
 }
 
 // account answers with two pages: the second one is asked for by its number and the period of the

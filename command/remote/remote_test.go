@@ -328,14 +328,10 @@ func TestToken(t *testing.T) {
 	f := answering(t, problem(401, "unauthorized", "a token is needed"))
 	l := f.line(t)
 	l.wantError(1, "unauthorized: a token is needed; set SEQD_CLIENT_TOKEN to a token of the service", "next", "order")
-	if got := f.last().auth; got != "" {
-		t.Errorf("sent %q", got)
-	}
+	must.Equal(t, f.last().auth, "", "sent")
 	l.env = append(l.env, "SEQD_CLIENT_TOKEN=seqd_secret")
 	l.wantError(1, "is wrong, expired or disabled", "nodes")
-	if got := f.last().auth; got != "Bearer seqd_secret" {
-		t.Errorf("sent %q", got)
-	}
+	must.Equal(t, f.last().auth, "Bearer seqd_secret", "sent")
 	if got := l.run("nodes", "--token", "seqd_other"); strings.Contains(got.errs, "seqd_other") || f.last().auth != "Bearer seqd_other" {
 		t.Errorf("sent %q: %+v", f.last().auth, got)
 	}
@@ -406,9 +402,7 @@ func TestTokens(t *testing.T) {
 	})
 	l := f.line(t)
 	l.want("till: enabled, scopes issue:order, expires never, from api, version 1\n\nThe secret is for the caller. It is shown only now and stored nowhere:\n\n  seqd_s\n", "tokens", "create", "till", "--scope", "issue:order")
-	if got := f.last().body; got != `{"enabled":true,"name":"till","scopes":["issue:order"]}` {
-		t.Errorf("sent %s", got)
-	}
+	must.Equal(t, f.last().body, `{"enabled":true,"name":"till","scopes":["issue:order"]}`, "sent")
 	if got := l.run("tokens", "create", "till", "--scope", "read,admin", "--scope", "issue:*", "--disabled", "--expires", "2027-12-31T00:00:00Z", "--json"); !strings.Contains(got.out, `"secret": "seqd_s"`) {
 		t.Errorf("%+v", got)
 	}
@@ -446,14 +440,10 @@ func TestNodes(t *testing.T) {
 func TestParse(t *testing.T) {
 	f := answering(t, answerJSON(200, `{"bizType":"user","id":"5 / 6","number":"5","valid":true,"at":"2026-11-20T12:00:00.123Z","machineId":7,"sequence":0}`))
 	f.line(t).want("biz type    user\nID          5 / 6\nnumber      5\nvalid       true\nat          2026-11-20T12:00:00.123Z\nmachine ID  7\nsequence    0\n", "parse", "user", "5 / 6")
-	if got := f.last().target; got != "/seq/user/parse/5%20%2F%206" {
-		t.Errorf("asked %s", got)
-	}
+	must.Equal(t, f.last().target, "/seq/user/parse/5%20%2F%206", "asked")
 	f = answering(t, answerJSON(200, `{"bizType":"ticket","id":"7","number":"3","valid":true,"key":"t-1"}`))
 	f.line(t).want("biz type    ticket\nID          7\nnumber      3\nvalid       true\nkey         t-1\n", "parse", "ticket", "7", "--key", "t-1")
-	if got := f.last().target; got != "/seq/ticket/parse/7?key=t-1" {
-		t.Errorf("asked %s", got)
-	}
+	must.Equal(t, f.last().target, "/seq/ticket/parse/7?key=t-1", "asked")
 }
 
 // Completion offers names of the service, and nothing if it cannot be asked.
@@ -487,9 +477,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: %+v, want %q", test.args, got, test.want)
 		}
 	}
-	if got := f.asked[0].target; got != "/biz-types?after=orc~&limit=200" {
-		t.Errorf("asked %s", got)
-	}
+	must.Equal(t, f.asked[0].target, "/biz-types?after=orc~&limit=200", "asked")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if got := l.run("completion", shell); got.code != 0 || !strings.Contains(got.out, "seqd") || got.errs != "" {
 			t.Errorf("%s: %d, %q", shell, got.code, got.errs)
