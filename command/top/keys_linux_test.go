@@ -66,9 +66,7 @@ func TestKeys(t *testing.T) {
 			}
 			end(user, interrupt)
 			must.Report(t, <-ended)
-			if got := modes(); got != before {
-				t.Errorf("modes afterwards %+v, want %+v", got, before)
-			}
+			must.Equal(t, modes(), before, "modes afterwards")
 			_ = program.Close()
 		})
 	}

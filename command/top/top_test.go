@@ -154,9 +154,7 @@ func TestQuantile(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.04: "0.0", 3: "3", 3.14: "3.1", 9.96: "10", 999: "999", 1000: "1,000", 12345678: "12,345,678"} {
-		if got := rate(&v); got != want {
-			t.Errorf("rate(%v) is %s, want %s", v, got, want)
-		}
+		must.Equal(t, rate(&v), want, "rate(%v)", v)
 	}
 	for v, want := range map[float64]string{0: "0 s", 2.5e-6: "2.5 µs", 0.0123: "12 ms", 1: "1 s", 119: "119 s", 120: "2 min", 7200: "2 h", 86400 * 3: "3 d", 86400 * 365 * 40: "40 y"} {
 		if ms := v * 1000; span(&ms) != want {
@@ -170,9 +168,7 @@ func TestFormats(t *testing.T) {
 
 func TestReachable(t *testing.T) {
 	for addr, want := range map[string]string{"10.0.0.1:80": "https://10.0.0.1:80", "0.0.0.0:80": "https://host:80", "[::]:80": "https://host:80", ":80": "https://host:80", "[::1]:80": "https://[::1]:80"} {
-		if got := reachable(admin.Node{Addr: addr, Host: "host"}, "https://a:1"); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
+		must.Equal(t, reachable(admin.Node{Addr: addr, Host: "host"}, "https://a:1"), want, "%s", addr)
 	}
 }
 
