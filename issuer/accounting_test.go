@@ -119,16 +119,10 @@ func TestCheckKey(t *testing.T) {
 	for _, bad := range []string{"", "-a", ".a", "_a", "a/b", "a b", "a@b", "é", "a\x00", string(slices.Repeat([]byte("k"), seqd.MaxKeyLength+1))} {
 		must.Code(t, seqd.CheckKey(bad), seqd.CodeInvalidKey)
 	}
-	if got := seqd.CounterOf("invoice", "tenant-42"); got != "invoice/tenant-42" {
-		t.Error(got)
-	}
-	if got := seqd.CounterOf("invoice", ""); got != "invoice" {
-		t.Error(got)
-	}
+	must.Equal(t, seqd.CounterOf("invoice", "tenant-42"), "invoice/tenant-42")
+	must.Equal(t, seqd.CounterOf("invoice", ""), "invoice")
 	for id, want := range map[string]string{"4f3a": "", "4f3a.2026": "", "4f3a..k1": "k1", "4f3a.2026.k.1": "k.1"} {
-		if got := seqd.ReservationKey(id); got != want {
-			t.Errorf("the key of %s is %q", id, got)
-		}
+		must.Equal(t, seqd.ReservationKey(id), want, "the key of %s", id)
 	}
 }
 

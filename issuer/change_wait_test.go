@@ -188,9 +188,7 @@ func TestReplaceDuringInit(t *testing.T) {
 				}
 				return order(next), nil
 			})
-			if late := patience < time.Minute; late != errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("put: %v", err)
-			}
+			must.Equal(t, patience < time.Minute, errors.Is(err, context.DeadlineExceeded), "put: %v", err)
 			if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 1 || next.last.Load() != 1 {
 				t.Errorf("got %v, %v", seq, err)
 			}
@@ -257,9 +255,7 @@ func TestCallsInFlightKeepPluginsOpen(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), test.patience)
 			defer cancel()
 			must.Report(t, is.Put(ctx, "order", func() (issuer.Definition, error) { return order(&lasting{shelf: s.shelf}), nil }))
-			if waited := closedAt.Sub(began); waited != test.waits {
-				t.Errorf("the plugin was closed after %s", waited)
-			}
+			must.Equal(t, closedAt.Sub(began), test.waits, "the plugin was closed after")
 			if seq, err := is.Next(t.Context(), "order", 1); err != nil || seq.First() != 2 || <-first != 1 {
 				t.Errorf("got %v, %v", seq, err)
 			}

@@ -81,9 +81,7 @@ func (*idler) Idle() bool { return true }
 func wantNext(t *testing.T, is *issuer.Issuer, name, want string) {
 	t.Helper()
 	seq := must.Get(is.Next(t.Context(), name, 1))(t)
-	if got := seq.IDs()[0]; got != want {
-		t.Errorf("%s: got %s, want %s", name, got, want)
-	}
+	must.Equal(t, seq.IDs()[0], want, "%s", name)
 }
 
 // A biz type is fetched when it is first asked for, by whatever call, and again after it was
@@ -141,9 +139,7 @@ func TestDrop(t *testing.T) {
 		if i == 0 {
 			wantNext(t, l.issuer, "order", "1")
 		}
-		if got, err := l.issuer.Drop(t.Context(), "order"); got != want || err != nil {
-			t.Errorf("%d: dropped %t, %v", i, got, err)
-		}
+		must.Equal(t, must.Get(l.issuer.Drop(t.Context(), "order"))(t), want, "%d: dropped", i)
 	}
 	if dropped, err := l.issuer.Drop(t.Context(), "keeps"); dropped || err != nil {
 		t.Errorf("dropped %t, %v", dropped, err)
@@ -327,9 +323,7 @@ func TestIdle(t *testing.T) {
 	plain("panics", &idler{lasting{shelf: &shelf{}}}, bound(&restless{}))
 	want := func(name string, want bool) {
 		t.Helper()
-		if got := is.Idle(name); got != want {
-			t.Errorf("%s is idle: %v", name, got)
-		}
+		must.Equal(t, is.Idle(name), want, "%s is idle", name)
 	}
 	want("none", true)
 	want("keeps", false)

@@ -155,9 +155,7 @@ func chain(t *testing.T, change func(first, second, third *tracing), s *counting
 		change(plugins[0], plugins[1], plugins[2])
 	}
 	rejected := seqd.RejectedHandlerFunc(func(_ context.Context, call *seqd.Call, err *seqd.Error) {
-		if call.Sequence.Len() != 0 {
-			t.Error("a rejected call still holds numbers")
-		}
+		must.Equal(t, call.Sequence.Len(), 0, "a rejected call still holds numbers")
 		trace = append(trace, "rejected "+string(err.Code))
 	})
 	is := newIssuer(t, issuer.Options{Rejected: rejected}, order(s,
@@ -584,9 +582,7 @@ func TestErrorsKeepTheirCause(t *testing.T) {
 	for err, want := range map[error]seqd.Code{
 		context.Canceled: seqd.CodeCanceled, context.DeadlineExceeded: seqd.CodeTimeout, cause: seqd.CodeInternal, nil: "",
 	} {
-		if got := seqd.CodeOf(err); got != want {
-			t.Errorf("%v has code %q, want %q", err, got, want)
-		}
+		must.Equal(t, seqd.CodeOf(err), want, "%v has code", err)
 	}
 	if e := seqd.AsError(cause); strings.Contains(e.Detail, "cause") {
 		t.Errorf("the detail %q gives an inner error away", e.Detail)

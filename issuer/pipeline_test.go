@@ -595,9 +595,7 @@ func TestPipelineOfAPeriod(t *testing.T) {
 	is.IssueAll(t.Context(), calls, errs)
 	wantNumbers(t, calls, errs)
 	for k, call := range calls {
-		if got := call.Sequence.Period(); got != period {
-			t.Errorf("call %d: period %s", k, got)
-		}
+		must.Equal(t, call.Sequence.Period(), period, "call %d: period", k)
 	}
 }
 

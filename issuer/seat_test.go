@@ -163,9 +163,7 @@ func TestSeat(t *testing.T) {
 			s.fill(before)
 			wantHeld(t, from, s, before)
 			c := s.beginChange()
-			if c.before != before {
-				t.Errorf("%s: the change found %+v", from, c.before)
-			}
+			must.Equal(t, c.before, before, "%s: the change found", from)
 			wantHeld(t, from+", changing", s, seatState{kind: changing, change: c})
 			if other, ours := s.tryBegin(); ours || other != c {
 				t.Errorf("%s: two changes at once", from)
@@ -188,9 +186,7 @@ func TestSeat(t *testing.T) {
 
 func wantHeld(t *testing.T, what string, s *seat, want seatState) {
 	t.Helper()
-	if got := s.look(); got != want {
-		t.Errorf("%s: it holds %+v, want %+v", what, got, want)
-	}
+	must.Equal(t, s.look(), want, "%s: it holds", what)
 	if i := s.serving.Load(); (i != nil) != (want.kind == serving) || i != nil && i != want.instance {
 		t.Errorf("%s: %p serves", what, i)
 	}
@@ -225,16 +221,12 @@ func TestDroppedSeat(t *testing.T) {
 			}
 			s := is.names.find("order")
 			must.Do(t, is.Remove(t.Context(), "order", nil))
-			if got := s.look().kind; got != test.want {
-				t.Errorf("the seat is of kind %d, want %d", got, test.want)
-			}
+			must.Equal(t, s.look().kind, test.want, "the seat is of kind")
 			if kept := is.names.find("order") == s; kept != test.kept {
 				t.Errorf("the seat is kept: %v", kept)
 			}
 			again, c := is.names.beginChange("order")
-			if (again == s) != test.kept {
-				t.Error("the next change gets another seat than callers")
-			}
+			must.Equal(t, again == s, test.kept, "the next change gets another seat than callers")
 			if learns := c.record.known != nil; learns != test.learner {
 				t.Errorf("the next strategy learns: %v", learns)
 			}
