@@ -327,9 +327,7 @@ func TestAnswersAwaitTheirTurn(t *testing.T) {
 		t.Errorf("%q, %v", held, err)
 	}
 	a.leave("k", e)
-	if len(a.entries) != 0 {
-		t.Errorf("left are %v", a.entries)
-	}
+	must.Equal(t, len(a.entries), 0, "left are %v", a.entries)
 	k.claims("k", "claim", "")
 }
 
@@ -337,9 +335,7 @@ func TestAnswersAwaitTheirTurn(t *testing.T) {
 // under the ID of another.
 func TestUnsealed(t *testing.T) {
 	whole := sealed("a", "text")
-	if text, err := unsealed("a", whole); text != "text" || err != nil {
-		t.Errorf("%q, %v", text, err)
-	}
+	must.Equal(t, must.Get(unsealed("a", whole))(t), "text")
 	damaged := [][]byte{sealed("b", "text"), sealed("a", "")}
 	for i := range whole {
 		other := bytes.Clone(whole)

@@ -205,9 +205,7 @@ func TestPagesBeyondTheEnd(t *testing.T) {
 	pages := len(free)
 	for id, free := range free {
 		for _, overflow := range []int{pages - id, pages} {
-			if opens(id, overflow) != free {
-				t.Errorf("page %d and %d more of %d: opened %v", id, overflow, pages, !free)
-			}
+			must.Equal(t, opens(id, overflow), free, "page %d and %d more of %d: opened", id, overflow, pages)
 		}
 	}
 }
@@ -335,9 +333,7 @@ func TestFailedTransactions(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := harmless(test.err); got != test.harmless {
-				t.Errorf("harmless is %v, want %v", got, test.harmless)
-			}
+			must.Equal(t, harmless(test.err), test.harmless, "harmless")
 			if err := translate(test.err); !errors.Is(err, persist.ErrUnavailable) || !errors.Is(err, test.err) {
 				t.Errorf("translated to %v", err)
 			}

@@ -45,9 +45,7 @@ func holds(t *testing.T, path string) {
 	if doc, err := s.Documents().Read(t.Context(), "answer", "4"); err != nil || len(doc.Body) != 1<<17 {
 		t.Errorf("%s: %v", path, err)
 	}
-	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 1 || err != nil {
-		t.Errorf("%s: purged %d, %v", path, n, err)
-	}
+	must.Equal(t, must.Get(s.Documents().Purge(t.Context(), "answer", 10, 10))(t), 1, "%s: purged", path)
 	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 10})
 	if err != nil || len(list) != 1 {
 		t.Errorf("%s: history %v, %v", path, list, err)
@@ -97,9 +95,7 @@ func TestCompactKilled(t *testing.T) {
 		must.Report(t, os.CopyFS(dir, os.DirFS(filepath.Dir(opts.Path))))
 		left = append(left, filepath.Join(dir, "seqd.db"))
 	}))(t)
-	if len(left) != 4 {
-		t.Errorf("it went through %v", left)
-	}
+	must.Equal(t, len(left), 4, "it went through %v", left)
 	for _, path := range left {
 		again := opts
 		again.Path = path

@@ -385,9 +385,7 @@ func TestPurgeOfDamagedDocument(t *testing.T) {
 		must.Do(t, s.Documents().Create(t.Context(), persist.Document{Kind: "answer", Key: key, Revision: 1, Expires: int64(i + 1)}))
 	}
 	must.Do(t, s.writer.do(t.Context(), func(tx *bbolt.Tx) error { return tx.Bucket(documentsBucket).Put([]byte("answer/a"), []byte("x")) }))
-	if n, err := s.Documents().Purge(t.Context(), "answer", 10, 10); n != 2 || err != nil {
-		t.Errorf("purged %d, %v", n, err)
-	}
+	must.Equal(t, must.Get(s.Documents().Purge(t.Context(), "answer", 10, 10))(t), 2, "purged")
 	must.Is(t, must.Err(s.Documents().Read(t.Context(), "answer", "a")), persist.ErrInvalid, "the damaged one")
 	must.Is(t, must.Err(s.Documents().List(t.Context(), "answer", "", 10)), persist.ErrInvalid, "the list")
 }

@@ -23,9 +23,7 @@ func TestReadOnly(t *testing.T) {
 	must.Do(t, store.Close())
 	looked := must.Get(bolt.OpenReadOnly(opts))(t)
 	defer looked.Close()
-	if got, err := looked.Counters().Read(t.Context(), "order"); err != nil || got != counter {
-		t.Errorf("%+v, %v", got, err)
-	}
+	must.Equal(t, must.Get(looked.Counters().Read(t.Context(), "order"))(t), counter)
 	if _, err := looked.Counters().Allocate(t.Context(), persist.Request{BizTag: "order", Size: 1}); err == nil {
 		t.Errorf("a range was taken: %v", err)
 	}

@@ -126,9 +126,7 @@ func TestWriteToALostNameIsNotRead(t *testing.T) {
 		t.Errorf("the document has revision %d, %v", revision, err)
 	}
 	must.Do(t, os.Rename(away, s.path))
-	if revision, err := s.revision(t.Context()); revision != 2 || err != nil {
-		t.Errorf("in the file that is back the document has revision %d, %v", revision, err)
-	}
+	must.Equal(t, must.Get(s.revision(t.Context()))(t), 2, "in the file that is back the document has revision")
 }
 
 // Readers do not starve beside a writer that never rests.
