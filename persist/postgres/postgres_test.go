@@ -87,9 +87,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestNumbered(t *testing.T) {
 	for statement, want := range map[string]string{"SELECT 1": "SELECT 1", "?": "$1", "(?,?) + ?": "($1,$2) + $3"} {
-		if got := numbered(statement); got != want {
-			t.Errorf("%s became %s", statement, got)
-		}
+		must.Equal(t, numbered(statement), want, "%s became", statement)
 	}
 }
 
@@ -97,14 +95,10 @@ func TestNumbered(t *testing.T) {
 func TestNamed(t *testing.T) {
 	d := &db{}
 	const statement = "SELECT 'seqd_schema' FROM seqd_counters c, seqd_documents_expiry WHERE EXISTS (SELECT 1 FROM seqd_schema)"
-	if got := d.named(statement); got != statement {
-		t.Errorf("without a schema it became %s", got)
-	}
+	must.Equal(t, d.named(statement), statement, "without a schema it became")
 	d.home.Store(&home{`"a $1"`, true})
 	const want = `SELECT 'seqd_schema' FROM "a $1".seqd_counters c, seqd_documents_expiry WHERE EXISTS (SELECT 1 FROM "a $1".seqd_schema)`
-	if got := d.named(statement); got != want {
-		t.Errorf("it became %s", got)
-	}
+	must.Equal(t, d.named(statement), want, "it became")
 }
 
 // FuzzCheckURL checks that no error shows a part of the string: there are only these errors.

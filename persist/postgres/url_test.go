@@ -64,9 +64,7 @@ func TestSeveralHosts(t *testing.T) {
 		"postgres://u@a,b/db": true, "postgres://u@a:1,a:2/db?target_session_attrs=any": true,
 	} {
 		cfg := must.Get(parseURL(url))(t)
-		if got := cfg.ConnConfig.ValidateConnect != nil; got != want {
-			t.Errorf("%s: a connection is validated: %t, want %t", url, got, want)
-		}
+		must.Equal(t, cfg.ConnConfig.ValidateConnect != nil, want, "%s: a connection is validated", url)
 	}
 }
 
