@@ -77,7 +77,5 @@ func TestNeed(t *testing.T) {
 	<-a.Needed()
 	var none *storeclock.Attendance
 	none.Need()
-	if none.Since(7) != 0 {
-		t.Error("without attendance, nodes have always been there")
-	}
+	must.Equal(t, none.Since(7), 0, "without attendance, nodes have always been there")
 }

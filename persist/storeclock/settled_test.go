@@ -18,9 +18,7 @@ func TestSettled(t *testing.T) {
 	here := node()
 	wants := func(what string, n *storeclock.Clock, want bool) {
 		t.Helper()
-		if got := must.Get(n.Settled(t.Context(), documents))(t); got != want {
-			t.Errorf("%s: settled is %v", what, got)
-		}
+		must.Equal(t, must.Get(n.Settled(t.Context(), documents))(t), want, "%s: settled", what)
 	}
 	wants("the first look", here, true)
 	for range 5 {
