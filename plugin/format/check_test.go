@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // with returns text and its check digits.
@@ -43,15 +45,11 @@ func TestStates(t *testing.T) {
 	for _, a := range algorithms {
 		whole := with(a, "2026112100000042")
 		pieces := a.add(a.add(a.add(state{}, []byte("-2026.")), []byte("1121-")), []byte("_00000042"))
-		if got := "2026112100000042" + string(a.end(nil, pieces)); got != whole {
-			t.Errorf("%s: in pieces %s, want %s", a.name, got, whole)
-		}
+		must.Equal(t, "2026112100000042"+string(a.end(nil, pieces)), whole, "%s: in pieces", a.name)
 	}
 	for _, name := range []string{"luhn", "damm"} {
 		a := lookupAlgorithm(name)
-		if a.add(state{}, []byte("INV-1")) != a.add(state{}, []byte("1")) {
-			t.Errorf("%s counts letters", name)
-		}
+		must.Equal(t, a.add(state{}, []byte("INV-1")), a.add(state{}, []byte("1")), "%s counts letters", name)
 	}
 }
 

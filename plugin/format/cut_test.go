@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestKeys checks which templates with a key are refused, and what the others show and read.
@@ -30,9 +31,7 @@ func TestKeys(t *testing.T) {
 		{"{key}U{seq:r32}", "", "t.1U1A"},
 	} {
 		p := mustPlugin(t, Settings{test.template, test.check}, never(), 0)
-		if got := showKey(t, p, 0, "t.1", 42); got != test.want {
-			t.Errorf("%s shows %s, want %s", test.template, got, test.want)
-		}
+		must.Equal(t, showKey(t, p, 0, "t.1", 42), test.want, "%s shows", test.template)
 		if r, err := p.Read(t.Context(), test.want, seqd.Counter{}); err != nil || r.Shown != "42" || r.Key != "t.1" || r.Invalid {
 			t.Errorf("%s: %s reads as %+v, %v", test.template, test.want, r, err)
 		}

@@ -85,9 +85,7 @@ func TestPeriodDates(t *testing.T) {
 	} {
 		for _, zone := range []string{"UTC", "Pacific/Kiritimati", "America/New_York"} {
 			p := mustPlugin(t, Settings{Template: test.template}, calendar(t, test.reset, zone), 0)
-			if got := show(t, p, test.period, 7); got != test.want {
-				t.Errorf("%s of %s shows %s, want %s", test.template, test.period, got, test.want)
-			}
+			must.Equal(t, show(t, p, test.period, 7), test.want, "%s of %s shows", test.template, test.period)
 			if r, err := p.Read(t.Context(), test.want, seqd.Counter{}); err != nil || r.Period != test.period || r.Shown != "7" {
 				t.Errorf("%s: %s reads as %+v, %v", test.template, test.want, r, err)
 			}
@@ -101,9 +99,7 @@ func TestIssuingDates(t *testing.T) {
 	clock := time.Date(2026, 11, 21, 15, 59, 59, 0, time.UTC)
 	p := must.Get(New(Settings{Template: "{date:20060102150405}-{seq}"}, calendar(t, seqd.ResetNever, "Asia/Shanghai"), 0, func() time.Time { return clock }))(t)
 	for _, want := range []string{"20261121235959-1", "20261122000000-2", "20261122000001-3"} {
-		if got := show(t, p, 0, int64(want[len(want)-1]-'0')); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		must.Equal(t, show(t, p, 0, int64(want[len(want)-1]-'0')), want)
 		clock = clock.Add(time.Second)
 	}
 }

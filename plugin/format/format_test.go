@@ -98,9 +98,7 @@ func TestCheck(t *testing.T) {
 		if !strings.HasPrefix(text, test.want) || test.want == "" && text != "" {
 			t.Errorf("%v: %q, want %q", test.plugins, text, test.want)
 		}
-		if got := factory.ShowsPeriod(b, test.plugins[0]); got != test.shows {
-			t.Errorf("%v: shows the period: %v", test.plugins, got)
-		}
+		must.Equal(t, factory.ShowsPeriod(b, test.plugins[0]), test.shows, "%v: shows the period", test.plugins)
 	}
 }
 

@@ -39,8 +39,6 @@ func TestMeasure(t *testing.T) {
 			}
 			got = append(got, m.Value)
 		})
-		if fmt.Sprint(got) != test.want {
-			t.Errorf("%s after %q: %v, want %s", test.template, test.first, got, test.want)
-		}
+		must.Equal(t, fmt.Sprint(got), test.want, "%s after %q", test.template, test.first)
 	}
 }

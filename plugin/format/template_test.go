@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestTemplateErrors(t *testing.T) {
@@ -91,9 +92,7 @@ func TestGoodTemplates(t *testing.T) {
 		"{date:2006}.{seq}.{date:0102}}}{date:15}": "2026.255.1121}12",
 	} {
 		p := mustPlugin(t, Settings{Template: template}, never(), 0)
-		if got := show(t, p, 0, 255); got != want {
-			t.Errorf("%s shows %s, want %s", template, got, want)
-		}
+		must.Equal(t, show(t, p, 0, 255), want, "%s shows", template)
 		if r, err := p.Read(t.Context(), want, seqd.Counter{}); err != nil || r.Shown != "255" || r.Invalid {
 			t.Errorf("%s: %s reads as %+v, %v", template, want, r, err)
 		}
