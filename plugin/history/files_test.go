@@ -131,9 +131,7 @@ func TestFilesTorn(t *testing.T) {
 		if cut >= len(whole)-1 {
 			want = "[10 3 2 1]" // everything except the line break
 		}
-		if got != want {
-			t.Errorf("cut at %d: %s, want %s", cut, got, want)
-		}
+		must.Equal(t, got, want, "cut at %d", cut)
 		if reported := log.Count("cannot be read") > 0; reported != (cut > begins && cut < len(whole)-1) {
 			t.Errorf("cut at %d: logged %q", cut, log.String())
 		}
@@ -158,9 +156,7 @@ func TestFilesDamaged(t *testing.T) {
 	if err != nil || len(list) != 5 || list[0].First != 9 || list[4].First != 3 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if log.Count("lines=6") != 1 {
-		t.Errorf("logged %s", log.String())
-	}
+	must.Equal(t, log.Count("lines=6"), 1, "logged %s", log.String())
 }
 
 // TestFilesMovedAway checks that a new file is started if a tool moved the current one away.
@@ -170,9 +166,7 @@ func TestFilesMovedAway(t *testing.T) {
 	write(t, f, lines(1, 3))
 	must.Do(t, os.Rename(path, path+".old"))
 	write(t, f, lines(4, 5))
-	if got := fmt.Sprint(kept(t, f, "order")); got != "[5 4]" {
-		t.Error(got)
-	}
+	must.Equal(t, fmt.Sprint(kept(t, f, "order")), "[5 4]")
 }
 
 // TestFilesFailedWrite checks that a failed write is repeated at the same place.

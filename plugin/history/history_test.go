@@ -66,9 +66,7 @@ func TestOverflow(t *testing.T) {
 				if policy == Block {
 					want = 6 * time.Second
 				}
-				if took != want {
-					t.Errorf("took %s, want %s", took, want)
-				}
+				must.Equal(t, took, want, "took")
 				if p.pipe.left() != 10 {
 					t.Errorf("%d are held", p.pipe.left())
 				}
@@ -365,11 +363,7 @@ func TestWrongSettings(t *testing.T) {
 		t.Errorf("the defaults: %v", problems)
 	}
 	twice := seqd.BizType{Name: "order", Plugins: []seqd.PluginBinding{{Name: name}, {Name: "stats"}, {Name: name}}}
-	if len(check(twice, twice.Plugins[0])) != 1 {
-		t.Error("two in one chain are accepted")
-	}
+	must.Equal(t, len(check(twice, twice.Plugins[0])), 1, "two in one chain are accepted")
 	twice.Plugins = twice.Plugins[:2]
-	if len(check(twice, twice.Plugins[0])) != 0 {
-		t.Error("one in one chain is refused")
-	}
+	must.Equal(t, len(check(twice, twice.Plugins[0])), 0, "one in one chain is refused")
 }
