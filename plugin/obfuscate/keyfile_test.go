@@ -28,9 +28,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 	if log := r.log.String(); strings.Count(log, "a new key was created") != 1 || !strings.Contains(log, path) || strings.Contains(log, string(key)) {
 		t.Errorf("the log says %s", log)
 	}
-	if first.all.permutation.k0 != second.all.permutation.k0 {
-		t.Error("another key the second time")
-	}
+	must.Equal(t, first.all.permutation.k0, second.all.permutation.k0, "another key the second time")
 	if shapeOf(t, &Settings{Digits: 8, KeyFile: path}) == shapeOf(t, &Settings{Digits: 8, KeyFile: filepath.Join(t.TempDir(), "key")}) {
 		t.Error("two files have the same key")
 	}
@@ -41,9 +39,7 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 func wantAlone(t *testing.T, path string) {
 	t.Helper()
 	entries := must.Get(os.ReadDir(filepath.Dir(path)))(t)
-	if len(entries) != 1 {
-		t.Errorf("the folder holds %v", entries)
-	}
+	must.Equal(t, len(entries), 1, "the folder holds %v", entries)
 }
 
 // TestKeyFileIsMadeAtOnce checks that concurrent creators of a key file all return the key that

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // power returns base^exponent.
@@ -106,9 +108,7 @@ func TestHalves(t *testing.T) {
 // TestSipHash checks a value of the reference implementation, for the key 0 and the message 0, 1,
 // 2, 3, 4.
 func TestSipHash(t *testing.T) {
-	if got := sip13(0, 0, 0x0403020100); got != 0x5abe2169dff36275 {
-		t.Errorf("%#x", got)
-	}
+	must.Equal(t, sip13(0, 0, 0x0403020100), 0x5abe2169dff36275)
 }
 
 // TestKeys checks that permutations of one key and different sizes, and of different keys, are
