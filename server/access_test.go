@@ -76,9 +76,7 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	s.want(401, "GET", "/seq/order", "", "")
 	var made struct{ Secret string }
 	must.Do(t, json.Unmarshal([]byte(s.want(201, "POST", "/tokens", "ops-secret", `{"name":"shop","scopes":["issue:o*"]}`)), &made))
-	if body := s.want(200, "GET", "/seq/order", made.Secret, ""); body != `{"bizType":"order","id":"1"}` {
-		t.Errorf("got %s", body)
-	}
+	must.Equal(t, s.want(200, "GET", "/seq/order", made.Secret, ""), `{"bizType":"order","id":"1"}`)
 	s.want(403, "GET", "/seq/order", "ops-secret", "")
 	must.Do(t, s.stop())
 
@@ -146,9 +144,7 @@ func TestOpenAddress(t *testing.T) {
 	open.Auth.Tokens = []access.Token{{Name: "ops", Secrets: access.SecretOf("ops-secret"), Scopes: []string{"admin"}, Enabled: true}}
 	var log testlog.Text
 	s := start(t, &open, server.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	if log.Count("tokens cross the network in the clear") != 1 {
-		t.Errorf("logged %s", &log)
-	}
+	must.Equal(t, log.Count("tokens cross the network in the clear"), 1, "logged %s", &log)
 	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
 	s.want(401, "GET", "/seq/order", "", "")
 }

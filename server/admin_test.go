@@ -134,9 +134,7 @@ func TestTheStoreWins(t *testing.T) {
 	run("[{name: order, start: 10}, {name: gone}]", "", func(s *service, log *testlog.Text) {
 		wantIn(t, s.await("/seq/order", http.StatusOK), `"10"`)
 		s.do(204, "DELETE", "/biz-types/gone", "")
-		if log.Count("level=WARN") != log.Count("the store is new") {
-			t.Errorf("a first start warns: %s", log)
-		}
+		must.Equal(t, log.Count("level=WARN"), log.Count("the store is new"), "a first start warns: %s", log)
 	})
 	run("[{name: order, start: 1000}, {name: gone}, {name: more}]", "", func(s *service, log *testlog.Text) {
 		wantIn(t, s.await("/seq/order", http.StatusOK), `"11"`)

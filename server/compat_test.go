@@ -79,9 +79,7 @@ bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 		}
 	}
 	_, header := s.visit("GET", "/tinyid/id/nextId?bizType=order&token=wrong"+secret)
-	if code := header.Get("Seqd-Error"); code != string(seqd.CodeUnauthorized) {
-		t.Errorf("a wrong token: %q", code)
-	}
+	must.Equal(t, header.Get("Seqd-Error"), string(seqd.CodeUnauthorized), "a wrong token")
 	_, exposition := s.get("/metrics")
 	_, description := s.get("/openapi.json")
 	must.Do(t, s.stop())

@@ -106,9 +106,7 @@ func TestSessionOutlivesTheProcess(t *testing.T) {
 	}
 	b.want(204, "DELETE", s.url+"/console/session", "")
 	b.want(401, "GET", s.url+"/console/api/biz-types", "")
-	if log.Count("ops-secret") != 0 {
-		t.Error("the log has the secret")
-	}
+	must.Equal(t, log.Count("ops-secret"), 0, "the log has the secret")
 	if got := log.Count(`"msg":"audit","caller":"ops"`); got != 2 { // sign-in and sign-out
 		t.Errorf("there are %d audit lines", got)
 	}

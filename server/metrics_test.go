@@ -242,9 +242,7 @@ func TestMetricsOff(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nmetrics: {enabled: false}\nbizTypes: [{name: order}]"))
 	s.await("/readyz", http.StatusOK)
 	status, body := s.get("/metrics")
-	if status != http.StatusNotFound {
-		t.Errorf("/metrics says %d", status)
-	}
+	must.Equal(t, status, http.StatusNotFound, "/metrics")
 	wantCode(t, body, seqd.CodeNotFound)
 }
 

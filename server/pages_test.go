@@ -96,11 +96,7 @@ func TestNamesOfANode(t *testing.T) {
 		{"GET /seq/order HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\nConnection: close", 403, 401},
 		{"GET /seq/order HTTP/1.0", 200, 401},
 	} {
-		if got := open.raw(tt.lines); got != tt.open {
-			t.Errorf("%q got %d, want %d", tt.lines, got, tt.open)
-		}
-		if got := closed.raw(tt.lines); got != tt.guarded {
-			t.Errorf("with tokens, %q got %d, want %d", tt.lines, got, tt.guarded)
-		}
+		must.Equal(t, open.raw(tt.lines), tt.open, "%q", tt.lines)
+		must.Equal(t, closed.raw(tt.lines), tt.guarded, "with tokens, %q", tt.lines)
 	}
 }

@@ -43,9 +43,7 @@ func TestResp(t *testing.T) {
 	t.Parallel()
 	s, rdb := startResp(t, "bizTypes: [{name: order, start: 100}]", nil, server.WithVersion("v7"))
 	for i := range int64(3) {
-		if n, err := rdb.Incr(t.Context(), "order").Result(); n != 100+2*i || err != nil {
-			t.Errorf("%d %v", n, err)
-		}
+		must.Equal(t, must.Get(rdb.Incr(t.Context(), "order").Result())(t), 100+2*i)
 		if _, body := s.get("/seq/order"); !strings.Contains(body, `"10`+string(rune('1'+2*i))+`"`) {
 			t.Error(body)
 		}
@@ -82,9 +80,7 @@ func TestRespTokens(t *testing.T) {
 	with := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, Password: made.Secret, PoolSize: 1, MaxRetries: -1})
 	defer with.Close()
 	for want := range int64(2) {
-		if n, err := with.Incr(t.Context(), "order").Result(); n != want+1 || err != nil {
-			t.Errorf("%d %v", n, err)
-		}
+		must.Equal(t, must.Get(with.Incr(t.Context(), "order").Result())(t), want+1)
 	}
 	s.want(204, "DELETE", "/tokens/till", "ops-secret", "")
 	if err := with.Incr(t.Context(), "order").Err(); err == nil || !strings.HasPrefix(err.Error(), "NOAUTH unauthorized: ") {
@@ -109,9 +105,7 @@ func TestRespDrain(t *testing.T) {
 	if status, body := s.get("/readyz"); status != http.StatusServiceUnavailable {
 		t.Errorf("readyz says %d: %s", status, body)
 	}
-	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 2 || err != nil {
-		t.Errorf("while drained: %d %v", n, err)
-	}
+	must.Equal(t, must.Get(rdb.Incr(t.Context(), "order").Result())(t), 2, "while drained")
 	if err := running.Stop(); err != nil { // if the idle connection held it up
 		t.Error(err)
 	}
@@ -131,9 +125,7 @@ func TestRespOverTLS(t *testing.T) {
 		server.WithOnListenResp(func(a net.Addr) { listening <- a }))
 	rdb := redis.NewClient(&redis.Options{Addr: (<-listening).String(), DialTimeout: await.Patience, ReadTimeout: await.Patience, MaxRetries: 20, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "seqd.example"}})
 	defer rdb.Close()
-	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 1 || err != nil {
-		t.Errorf("%d %v", n, err)
-	}
+	must.Equal(t, must.Get(rdb.Incr(t.Context(), "order").Result())(t), 1)
 }
 
 // TestRespPortInUse: a port that is taken ends the start with an error that names it, and leaves

@@ -250,9 +250,7 @@ func TestStopInOrder(t *testing.T) {
 		t.Error("the strategy was closed with a request under way")
 	}
 	theSlow.release <- struct{}{}
-	if body := <-answer; body != `{"bizType":"order","id":"7"}` {
-		t.Errorf("the request under way got %s", body)
-	}
+	must.Equal(t, <-answer, `{"bizType":"order","id":"7"}`, "the request under way")
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

@@ -61,7 +61,5 @@ func TestTracesNeedACollector(t *testing.T) {
 	s := start(t, load(t, "store: {driver: memory}\nbizTypes: [{name: order}]\n"))
 	s.await("/readyz", http.StatusOK)
 	s.get("/seq/order")
-	if running := tracing(); running != "" {
-		t.Errorf("without an endpoint this runs:\n%s", running)
-	}
+	must.Equal(t, tracing(), "", "without an endpoint this runs")
 }

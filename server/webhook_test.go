@@ -83,12 +83,8 @@ bizTypes:
 		t.Errorf("a query parameter of stats: %d, %s", status, body)
 	}
 	must.Do(t, s.stop())
-	if got := fmt.Sprint(shared.rejected); got != "map[a rate_limited:3 b rate_limited:3]" {
-		t.Errorf("the shared receiver got %s", got)
-	}
-	if got := fmt.Sprint(own.rejected); got != "map[c rate_limited:3]" {
-		t.Errorf("the receiver of c got %s", got)
-	}
+	must.Equal(t, fmt.Sprint(shared.rejected), "map[a rate_limited:3 b rate_limited:3]", "the shared receiver")
+	must.Equal(t, fmt.Sprint(own.rejected), "map[c rate_limited:3]", "the receiver of c")
 	if len(shared.conns) != 1 || !shared.secrets[""] || own.secrets[""] {
 		t.Errorf("%d connections to the shared receiver, signatures %v and %v", len(shared.conns), shared.secrets, own.secrets)
 	}
@@ -141,7 +137,5 @@ bizTypes: [{name: a, plugins: [{name: rate-limit, rate: 0.001}], rejected: [{nam
 	if err := s.stop(); err == nil || strings.Count(err.Error(), "close rejection handler grumpy: good riddance") != 2 {
 		t.Errorf("error %v", err)
 	}
-	if got := fmt.Sprint(h.rejected); got != "map[a rate_limited:1]" {
-		t.Errorf("the receiver got %s", got)
-	}
+	must.Equal(t, fmt.Sprint(h.rejected), "map[a rate_limited:1]", "the receiver")
 }
