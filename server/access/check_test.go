@@ -52,9 +52,7 @@ func TestAllowHeader(t *testing.T) {
 			check(tt.want, value)
 		}
 	}
-	if len(texts) != 1 {
-		t.Errorf("the refusals differ: %v", texts)
-	}
+	must.Equal(t, len(texts), 1, "the refusals differ: %v", texts)
 }
 
 // TestAllowState checks that an expired or disabled token gets the same answer as an unknown one.

@@ -33,9 +33,7 @@ func TestExpiryIsKept(t *testing.T) {
 	}
 	for at, want := range map[time.Time]string{end.Add(-time.Millisecond): "shop", end: "unauthorized"} {
 		now = at
-		if got := isFor(there, secret); got != want {
-			t.Errorf("at %s it is for %s, want %s", at, got, want)
-		}
+		must.Equal(t, isFor(there, secret), want, "at %s it is for", at)
 	}
 }
 

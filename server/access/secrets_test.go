@@ -37,9 +37,7 @@ func TestRotation(t *testing.T) {
 		t.Fatalf("%+v, %v", added, err)
 	}
 	for _, secret := range []string{old, fresh} {
-		if got := ownerOf(tokens, secret); got != owner {
-			t.Errorf("the owner is %s, want %s", got, owner)
-		}
+		must.Equal(t, ownerOf(tokens, secret), owner, "the owner")
 	}
 	_, err = tokens.RemoveSecret(t.Context(), "shop", "0123456789ab", anyVersion)
 	wantCode(t, err, seqd.CodeNotFound)
@@ -85,9 +83,7 @@ func TestOwners(t *testing.T) {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	for secret, want := range map[string]string{"old-secret": "old", "fixed-secret": "fixed", "heir-secret": "", secret: ""} {
-		if got := ownerOf(tokens, secret); got != want {
-			t.Errorf("the owner is %q, want %q", got, want)
-		}
+		must.Equal(t, ownerOf(tokens, secret), want, "the owner")
 	}
 	_, _, err = tokens.AddSecret(t.Context(), "fixed", "", time.Time{}, anyVersion)
 	wantCode(t, err, seqd.CodeConflict)

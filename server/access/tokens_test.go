@@ -64,9 +64,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("%s: it is for %q here and %q there, want %q", step, a, b, want)
 		}
 	}
-	if got := isFor(there, secret); got != "unauthorized" {
-		t.Errorf("before it was told of, it is for %q", got)
-	}
+	must.Equal(t, isFor(there, secret), "unauthorized", "before it was told of, it is for")
 	follow("created", "shop")
 	got, err := there.Get(t.Context(), "shop")
 	if err != nil || got.Revision != 1 || !got.Updated.Equal(begin) || got.Source != access.FromAPI || got.Secrets[0].Sha256 != access.DigestOf(secret) || !got.Enabled {
@@ -157,9 +155,7 @@ func TestReload(t *testing.T) {
 	}
 	must.Get(first.Delete(t.Context(), "t7", anyone))(t)
 	must.Do(t, again.Reload(t.Context()))
-	if got := isFor(again, secrets["t7"]); got != "unauthorized" {
-		t.Errorf("removed, and it is for %s", got)
-	}
+	must.Equal(t, isFor(again, secrets["t7"]), "unauthorized", "removed, and it is for")
 }
 
 // TestStarting checks that, before the store is read, tokens of the configuration work and others
@@ -170,12 +166,8 @@ func TestStarting(t *testing.T) {
 	tokens := access.New(access.Options{Config: []access.Token{token("fixed", "a", "admin")}, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	check := func(stored string) {
 		t.Helper()
-		if got := isFor(tokens, secret); got != stored {
-			t.Errorf("the stored one is for %s, want %s", got, stored)
-		}
-		if got := isFor(tokens, "a"); got != "fixed" {
-			t.Errorf("the fixed one is for %s", got)
-		}
+		must.Equal(t, isFor(tokens, secret), stored, "the stored one is for")
+		must.Equal(t, isFor(tokens, "a"), "fixed", "the fixed one is for")
 		_, err := tokens.Allow(nil, "", "")
 		wantCode(t, err, seqd.CodeUnauthorized)
 	}
@@ -200,9 +192,7 @@ func TestStarting(t *testing.T) {
 	away.list = nil
 	must.Do(t, tokens.Reload(t.Context()))
 	check("stored")
-	if got := isFor(tokens, "nobody"); got != "unauthorized" {
-		t.Errorf("an unknown one is %s", got)
-	}
+	must.Equal(t, isFor(tokens, "nobody"), "unauthorized", "an unknown one")
 }
 
 // TestConfigWins checks that tokens of the configuration cannot be changed and win over documents
@@ -240,9 +230,7 @@ func TestNameTaken(t *testing.T) {
 	secret := create(t, tokens, "shop", "read")
 	_, _, err := tokens.Create(t.Context(), want("shop", "admin"), "")
 	wantCode(t, err, seqd.CodeConflict)
-	if isFor(tokens, secret) != "shop" {
-		t.Error("the first one does not count any more")
-	}
+	must.Equal(t, isFor(tokens, secret), "shop", "the first one does not count any more")
 	for _, name := range []string{"nobody", "", "a/b", strings.Repeat("x", 600), "\xff"} {
 		_, err = tokens.Get(t.Context(), name)
 		wantCode(t, err, seqd.CodeNotFound)
@@ -426,9 +414,7 @@ func TestReadingDelaysNothing(t *testing.T) {
 		must.Report(t, must.Err(tokens.Change(t.Context(), "shop", disable)))
 		close(answers)
 		wg.Wait()
-		if got := isFor(tokens, secret); got != "unauthorized" {
-			t.Errorf("the token is for %s", got)
-		}
+		must.Equal(t, isFor(tokens, secret), "unauthorized", "the token is for")
 	})
 }
 
@@ -653,7 +639,5 @@ func TestShut(t *testing.T) {
 		t.Errorf("the secrets are for %s and %s", a, b)
 	}
 	must.Get(tokens.Change(t.Context(), "shop", func(t *access.Token) error { t.Enabled = true; return nil }))(t)
-	if got := isFor(tokens, secret); got != "shop" {
-		t.Errorf("enabled again, it is for %s", got)
-	}
+	must.Equal(t, isFor(tokens, secret), "shop", "enabled again, it is for")
 }
