@@ -126,9 +126,7 @@ func TestLines(t *testing.T) {
 		want := admin.AuditLine{
 			At: began.Add(150 * time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"), NodeID: "n1", Host: "web-1", Node: "127.0.0.1:8080", Attempt: change(449),
 		}
-		if list[0] != want {
-			t.Errorf("%+v, want %+v", list[0], want)
-		}
+		must.Equal(t, list[0], want)
 		if n := b.store.keep.Load(); n > 5 {
 			t.Errorf("450 lines took %d writes", n)
 		}

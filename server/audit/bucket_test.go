@@ -3,6 +3,8 @@ package audit
 import (
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // The bucket is full at first, fills slowly, and neither overflows nor stops if the clock is set.
@@ -23,8 +25,6 @@ func TestBucket(t *testing.T) {
 		{365 * 24 * time.Hour, mostRefused}, {-time.Hour, 0}, {refusedPause, 1}, {-time.Second, 0}, {1000 * refusedPause, mostRefused},
 	} {
 		now = now.Add(step.pass)
-		if got := take(); got != step.want {
-			t.Errorf("step %d: %d, want %d", i, got, step.want)
-		}
+		must.Equal(t, take(), step.want, "step %d", i)
 	}
 }
