@@ -87,9 +87,7 @@ func TestNewStoreBesideRedis(t *testing.T) {
 		if tt.want == nil && err != nil || tt.want != nil && seqd.CodeOf(err) != seqd.CodeOf(tt.want) {
 			t.Errorf("%+v: %v", tt, err)
 		}
-		if errors.Is(tt.want, persist.ErrUnavailable) != errors.Is(err, persist.ErrUnavailable) {
-			t.Errorf("%+v: %v", tt, err)
-		}
+		must.Equal(t, errors.Is(tt.want, persist.ErrUnavailable), errors.Is(err, persist.ErrUnavailable), "%+v: %v", tt, err)
 		if _, made := persist.ReadCluster(t.Context(), store.Documents()); (made == nil) != (err == nil) {
 			t.Errorf("%+v: the cluster: %v", tt, made)
 		}

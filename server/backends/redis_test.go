@@ -74,9 +74,7 @@ func TestFilesOfTLSAreReplaced(t *testing.T) {
 			shown <- c.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
 		}()
 		_ = must.Get(dial(t.Context(), "tcp", server.Addr().String()))(t).Close()
-		if got := <-shown; got != want {
-			t.Errorf("connection %d shows %s, want %s", i, got, want)
-		}
+		must.Equal(t, <-shown, want, "connection %d shows", i)
 	}
 }
 
@@ -224,8 +222,6 @@ func TestUnfit(t *testing.T) {
 		nil: false, context.DeadlineExceeded: false, errors.New("away"): false, rediscursor.ErrReplica: false,
 		rediscursor.ErrForeign: true, rediscursor.ErrNewer: true, fmt.Errorf("x: %w", rediscursor.ErrUnfit): true,
 	} {
-		if got := unfit(err); got != want {
-			t.Errorf("%v is unfit: %v", err, got)
-		}
+		must.Equal(t, unfit(err), want, "%v is unfit", err)
 	}
 }
