@@ -205,8 +205,6 @@ func TestTinyidArithmetic(t *testing.T) {
 			}
 			got = append(got, number)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
+		must.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s", text)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 )
 
@@ -111,9 +112,7 @@ func TestGuests(t *testing.T) {
 	n.leafFails("/api/snowflake/get/other", -3, seqd.CodeForbidden)
 	n.leafFails("/decodeSnowflakeId?snowflakeId=1", -3, seqd.CodeForbidden)
 	n.do("PATCH", "/segments/other/x?step=1", "").failed(t, seqd.CodeForbidden)
-	if status := n.do("GET", "/seq/order", "").status; status != http.StatusUnauthorized {
-		t.Errorf("/seq/order without a token: %d", status)
-	}
+	must.Equal(t, n.do("GET", "/seq/order", "").status, http.StatusUnauthorized, "/seq/order without a token")
 	// a web page could call too, as these routes ask for no secret
 	n.leafFails("/api/segment/get/other", -3, seqd.CodeForbidden, "Host", "rebound.example")
 	n.leafFails("/api/segment/get/other", -3, seqd.CodeForbidden, "Origin", "http://elsewhere.example")
