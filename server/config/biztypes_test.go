@@ -89,9 +89,7 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 		}
 		want := segment.DefaultSettings()
 		want.Step, want.Start, want.Threshold, want.AcquireTimeout = 5, 7, 0.5, time.Second
-		if got := settingsOf(t, c, 0); got != want {
-			t.Errorf("a has %+v, want %+v", got, want)
-		}
+		must.Equal(t, settingsOf(t, c, 0), want, "a")
 	})
 	t.Run("alone", func(t *testing.T) {
 		c, err := config.Load(config.Sources{Env: []string{`SEQD_BIZTYPES=[{"name":"a"}]`}})
@@ -104,9 +102,7 @@ func TestBizTypesFromEnvironment(t *testing.T) {
 	for text, want := range map[string]int64{"1": 1, "9007199254740990": seqd.MaxNumber - 1, "9007199254740991": seqd.MaxNumber} {
 		t.Run("start "+text, func(t *testing.T) {
 			c := must.Get(load(`[{"name": "a", "start": ` + text + `}]`))(t)
-			if got := settingsOf(t, c, 0).Start; got != want {
-				t.Errorf("start is %d, want %d", got, want)
-			}
+			must.Equal(t, settingsOf(t, c, 0).Start, want, "start")
 		})
 	}
 	const variable = "environment variable SEQD_BIZTYPES: "

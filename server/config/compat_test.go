@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -11,9 +12,7 @@ var withToken = "auth: {tokens: [{name: shop, sha256: \"" + digestOfA + "\", sco
 
 func TestCompat(t *testing.T) {
 	c := mustLoad(t, someBizType, config.Sources{})
-	if c.Compat != (config.Compat{CosID: "off", MaxBizTypes: 1000}) {
-		t.Errorf("the default is %+v", c.Compat)
-	}
+	must.Equal(t, c.Compat, (config.Compat{CosID: "off", MaxBizTypes: 1000}), "the default")
 	const all = `compat: {leaf: true, leafSnowflake: user, tinyid: true, cosid: create, token: shop}
 bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 `

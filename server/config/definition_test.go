@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 )
@@ -42,9 +43,7 @@ func TestNameInDefinition(t *testing.T) {
 		for _, p := range problems {
 			got += p.Key + ": " + p.Text
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		must.Equal(t, got, want, "%s", text)
 	}
 }
 

@@ -109,9 +109,7 @@ func TestDescribeDefaultsOfTheConfiguration(t *testing.T) {
 segment: {step: 77, reset: daily, restoreGap: auto, rejected: [{name: webhook, url: "https://hush@example.com/", secret: hushhush}, {name: log}]}
 bizTypes: [{name: a, plugins: [{name: obfuscate, digits: 5, key: hushhush}], reset: never}]`)
 	for key, want := range map[string]any{"step": int64(77), "reset": "daily", "restoreGap": "auto", "start": int64(1), "threshold": 0.2} {
-		if got := settingIn(t, d.Strategies, "segment", key).Default; got != want {
-			t.Errorf("the default of %s is %v, want %v", key, got, want)
-		}
+		must.Equal(t, settingIn(t, d.Strategies, "segment", key).Default, want, "the default of %s", key)
 	}
 	at := slices.IndexFunc(d.Strategies, func(o config.DescribedOwner) bool { return o.Name == "segment" })
 	if !slices.Equal(d.Strategies[at].Rejected, []string{"webhook", "log"}) {
@@ -153,9 +151,7 @@ func TestDescribedKeysAreThoseOfDefinitions(t *testing.T) {
 			key, v := value(s)
 			definition[key] = v
 		}
-		if text := wrong(definition); text != "" {
-			t.Errorf("%s: %s", o.Name, text)
-		}
+		must.Equal(t, wrong(definition), "", "%s", o.Name)
 	}
 	for list, owners := range map[string][]config.DescribedOwner{"plugins": d.Plugins, "rejected": d.Rejected} {
 		for _, o := range owners {

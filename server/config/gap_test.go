@@ -3,6 +3,7 @@ package config_test
 import (
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 	_ "github.com/seqd/seqd/standard"
 	"github.com/seqd/seqd/strategy/segment"
@@ -40,9 +41,7 @@ func TestRestoreGap(t *testing.T) {
 
 func gapOf(t *testing.T, c *config.Config, want segment.Gap) {
 	t.Helper()
-	if got := c.BizTypes[0].Settings.(*segment.Settings).RestoreGap; got != want {
-		t.Errorf("the gap is %s, want %s", got, want)
-	}
+	must.Equal(t, c.BizTypes[0].Settings.(*segment.Settings).RestoreGap, want, "the gap")
 }
 
 // In a definition as JSON a number stays a number.
@@ -60,8 +59,6 @@ func TestRestoreGapOfADefinition(t *testing.T) {
 		for _, p := range problems {
 			got += p.Key + ": " + p.Text
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		must.Equal(t, got, want, "%s", text)
 	}
 }

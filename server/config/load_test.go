@@ -62,9 +62,7 @@ func TestPrecedence(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := mustLoad(t, tt.file, tt.src).Server.MaxCount; got != tt.want {
-				t.Errorf("maxCount is %d, want %d", got, tt.want)
-			}
+			must.Equal(t, mustLoad(t, tt.file, tt.src).Server.MaxCount, tt.want, "maxCount")
 		})
 	}
 	t.Run("a key beside it stays", func(t *testing.T) {
@@ -308,20 +306,14 @@ func TestTextOfDefaults(t *testing.T) {
 		"segment.threshold":      "0.2 SEQD_SEGMENT_THRESHOLD",
 		"segment.targetDuration": "30m SEQD_SEGMENT_TARGETDURATION",
 	} {
-		if got[path] != want {
-			t.Errorf("%s: %q, want %q", path, got[path], want)
-		}
+		must.Equal(t, got[path], want, "%s", path)
 	}
 	for value, want := range map[any]string{
 		time.Hour: "1h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", time.Millisecond: "1ms", "": `""`, int64(7): "7",
 	} {
-		if got := (config.Key{Default: value}).Text(); got != want {
-			t.Errorf("%v is written %q, want %q", value, got, want)
-		}
+		must.Equal(t, (config.Key{Default: value}).Text(), want, "%v is written", value)
 	}
-	if got := (config.Key{Default: []string{"a", "b"}}).Text(); got != "[a, b]" {
-		t.Errorf("a list is written %q, want [a, b]", got)
-	}
+	must.Equal(t, (config.Key{Default: []string{"a", "b"}}).Text(), "[a, b]", "a list is written")
 }
 
 func TestEnvironment(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/server/config"
 )
@@ -84,9 +85,7 @@ func TestPlugins(t *testing.T) {
 func TestPluginSections(t *testing.T) {
 	for _, ink := range []string{"ink: {colour: red}", "INK: {Colour: red}", "ink.colour: red"} {
 		c := mustLoad(t, "bizTypes: [{name: order, plugins: [{name: stamp, "+ink+"}]}]\n", config.Sources{})
-		if got := c.BizTypes[0].Plugins[0].Settings.(*stampSettings).Ink.Colour; got != "red" {
-			t.Errorf("%s: %q", ink, got)
-		}
+		must.Equal(t, c.BizTypes[0].Plugins[0].Settings.(*stampSettings).Ink.Colour, "red", "%s", ink)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist/mysql"
 	"github.com/seqd/seqd/persist/postgres"
 	"github.com/seqd/seqd/persist/sqlstore"
@@ -82,9 +83,7 @@ func TestPlace(t *testing.T) {
 		{"mongo", "store.mongo.uri", "mongodb+srv://u:secret@a.example/db", "the database seqd at a.example"},
 	} {
 		cfg := mustLoad(t, someBizType, config.Sources{Flags: map[string]string{"store.driver": tt.driver, tt.key: tt.value}})
-		if got := cfg.Store.Place(); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.value, got, tt.want)
-		}
+		must.Equal(t, cfg.Store.Place(), tt.want, "%s", tt.value)
 	}
 	_, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: map[string]string{"store.driver": "memory", "store.mustExist": "true"}})
 	wantError(t, err, "store.mustExist: ", "new at every start")

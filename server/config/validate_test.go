@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/config"
 )
 
@@ -340,9 +341,7 @@ func TestLoopbackRule(t *testing.T) {
 		"localhost.example:80": false, "127.0.0.1.example:80": false, "128.0.0.1:80": false, "[::ffff:192.0.2.1]:80": false,
 	} {
 		t.Run(addr, func(t *testing.T) {
-			if got := config.IsLoopback(addr); got != loopback {
-				t.Errorf("IsLoopback is %t, want %t", got, loopback)
-			}
+			must.Equal(t, config.IsLoopback(addr), loopback, "IsLoopback")
 			_, err := config.LoadYAML([]byte(someBizType), config.Sources{Flags: map[string]string{"server.addr": addr}})
 			switch {
 			case loopback && err != nil:
@@ -382,8 +381,6 @@ func TestHostNames(t *testing.T) {
 		"[::ffff:10.0.0.5]:80": "a b 10.0.0.5", "[::ffff:0.0.0.0]:80": "a b", "localhost:8080": "a b localhost", "seqd.example:8080": "a b seqd.example", "seqd.example.:8080": "a b seqd.example",
 	} {
 		s := config.Server{Addr: addr, Hosts: []string{"a", "b"}}
-		if got := strings.Join(s.HostNames(), " "); got != want {
-			t.Errorf("%s: %q, want %q", addr, got, want)
-		}
+		must.Equal(t, strings.Join(s.HostNames(), " "), want, "%s", addr)
 	}
 }
