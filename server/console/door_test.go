@@ -221,9 +221,7 @@ func FuzzPath(f *testing.F) {
 		if !got.reached {
 			t.Fatal("the API was not asked") // it writes every answer
 		}
-		if r.URL.RequestURI() != requestURI(target) {
-			t.Errorf("the request itself was changed to %s", r.URL.RequestURI())
-		}
+		must.Equal(t, r.URL.RequestURI(), requestURI(target), "the request itself was changed to")
 		if strings.HasPrefix(r.URL.Path, prefix+"/") && (got.cookie != "" || got.bearing != "") {
 			t.Errorf("the API got the cookie %q and the header %q", got.cookie, got.bearing)
 		}

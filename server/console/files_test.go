@@ -46,9 +46,7 @@ func TestPageAndFiles(t *testing.T) {
 					"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Vary": "Accept-Encoding",
 					"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 				} {
-					if got := header.Get(key); got != value {
-						t.Errorf("%s: %s is %q, want %q", target, key, got, value)
-					}
+					must.Equal(t, header.Get(key), value, "%s: %s", target, key)
 				}
 				policy := header.Get("Content-Security-Policy")
 				for _, part := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'"} {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
@@ -331,12 +332,8 @@ func want(t testing.TB, w *httptest.ResponseRecorder, status int, code seqd.Code
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Code != code || p.Status != status || p.RequestID == "" {
 		t.Fatalf("the answer is %s, %v; want a problem with the code %s", w.Body, err, code)
 	}
-	if got := w.Header().Get("Content-Type"); got != "application/problem+json" {
-		t.Errorf("the content type is %q", got)
-	}
-	if got := w.Header().Get("Cache-Control"); got != "no-store" {
-		t.Errorf("Cache-Control is %q", got)
-	}
+	must.Equal(t, w.Header().Get("Content-Type"), "application/problem+json", "the content type")
+	must.Equal(t, w.Header().Get("Cache-Control"), "no-store", "Cache-Control")
 }
 
 // shown is the answer of GET /console/session.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestSignInIsLimited(t *testing.T) {
@@ -25,9 +27,7 @@ func TestSignInIsLimited(t *testing.T) {
 	for _, secret := range []string{"wrong", opsSecret} { // nobody learns whether the sixth is right
 		answer := from("203.0.113.7", secret)
 		want(t, answer, http.StatusTooManyRequests, "rate_limited")
-		if got := answer.Header().Get("Retry-After"); got != "20" {
-			t.Errorf("Retry-After is %s, want 20", got)
-		}
+		must.Equal(t, answer.Header().Get("Retry-After"), "20", "Retry-After")
 	}
 	want(t, from("1.2.3.4, 203.0.113.7", "wrong"), http.StatusTooManyRequests, "rate_limited") // callers can write what they like there
 	want(t, from("203.0.113.8", opsSecret), http.StatusOK, "")

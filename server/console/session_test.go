@@ -151,9 +151,7 @@ func TestStolenDocuments(t *testing.T) {
 		if text := doc.Key + doc.Body; strings.Contains(text, opsSecret) || strings.Contains(text, "ops") || strings.Contains(text, cookie) {
 			t.Errorf("the document is %+v", doc)
 		}
-		if doc.Expires != w.clock().Add(8*time.Hour).UnixMilli() {
-			t.Errorf("the document expires at %d", doc.Expires)
-		}
+		must.Equal(t, doc.Expires, w.clock().Add(8*time.Hour).UnixMilli(), "the document expires at")
 		for _, guess := range []string{doc.Key, doc.Body, doc.Body[:43], doc.Key[:43]} {
 			n.wantSignedOut(guess)
 		}
@@ -337,9 +335,7 @@ func TestStoreThatHangs(t *testing.T) {
 		w.pass(time.Second)
 		begin := time.Now()
 		n.wantSignedIn(cookie)
-		if took := time.Since(begin); took != 2*time.Second {
-			t.Errorf("after a second the store was not asked again: %s", took)
-		}
+		must.Equal(t, time.Since(begin), 2*time.Second, "after a second the store was not asked again")
 	})
 }
 
@@ -424,9 +420,7 @@ func TestAuditOfSessions(t *testing.T) {
 		{"audit", "ops", "DELETE", "/console/session", 204},
 		{"audit", "ops", "POST", "/console/session", 503},
 	}
-	if fmt.Sprint(got) != fmt.Sprint(wanted) {
-		t.Errorf("the audit lines are %v, want %v", got, wanted)
-	}
+	must.Equal(t, fmt.Sprint(got), fmt.Sprint(wanted), "the audit lines")
 	for _, secret := range []string{opsSecret, "wrong-secret", cookie} {
 		if strings.Contains(w.logged(), secret) {
 			t.Errorf("%s is in the log: %s", secret, w.logged())
