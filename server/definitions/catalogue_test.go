@@ -253,9 +253,7 @@ func TestForceAnotherStrategy(t *testing.T) {
 	c.mustPut(t, "order", daily, always)
 	c.mustIssue(t, "order")
 	c.mustPut(t, "order", `{}`, forced())
-	if id := c.mustIssue(t, "order"); id != "1" {
-		t.Errorf("issued %s", id)
-	}
+	must.Equal(t, c.mustIssue(t, "order"), "1", "issued")
 	c.mustPut(t, "order", daily, forced())
 	c.mustIssue(t, "order")
 	c.mustPut(t, "order", `{}`, forced())
@@ -417,9 +415,7 @@ func TestStartOfCountersThatBeginLater(t *testing.T) {
 		c.mustPut(t, "order", `{"start":100,`+settings+`}`, always)
 		c.mustIssue(t, "order")
 		c.mustPut(t, "order", `{`+settings+`}`, always)
-		if id := c.mustIssue(t, "order"); id != "101" {
-			t.Errorf("issued %s", id)
-		}
+		must.Equal(t, c.mustIssue(t, "order"), "101", "issued")
 	}
 }
 
@@ -430,9 +426,7 @@ func TestStartWithinWhatNodesHave(t *testing.T) {
 	c.mustPut(t, "order", `{"step":1000}`, always)
 	c.mustIssue(t, "order")
 	b := c.mustPut(t, "order", `{"step":1000,"start":500}`, always)
-	if got := c.mustIssue(t, "order"); got != "500" {
-		t.Errorf("got %s", got)
-	}
+	must.Equal(t, c.mustIssue(t, "order"), "500")
 	for _, text := range b.Warnings {
 		if strings.HasSuffix(text, "it has no effect") {
 			t.Errorf("start is 500, and the answer says: %s", text)
@@ -544,9 +538,7 @@ func TestChangeWhileStopping(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c.catalogue.follow(ctx, doc)
-	if got := c.mustIssue(t, "order"); got != "2" {
-		t.Errorf("got %s", got)
-	}
+	must.Equal(t, c.mustIssue(t, "order"), "2")
 }
 
 // A dry run, and a change that is refused, make no files. A dry run answers alike whatever the

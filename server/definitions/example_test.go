@@ -88,9 +88,7 @@ func TestExample(t *testing.T) {
 		"no key file":      {`{"plugins":[{"name":"obfuscate","digits":8,"keyFile":"` + missing + `"}]}`, ""},
 		"invalid template": {`{` + format("INV-{seq") + `}`, ""},
 	} {
-		if got := exampleOf(t, test.definition); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		must.Equal(t, exampleOf(t, test.definition), test.want, "%s", name)
 	}
 	if _, err := os.Stat(missing); err == nil || effects.Load() > 0 {
 		t.Errorf("an example made a key file (%v), or plugins with effects: %d", err, effects.Load())
@@ -105,9 +103,7 @@ func TestNoExampleOutsideTheYears(t *testing.T) {
 	late := examplesAt(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, reset := range []string{"never", "yearly"} {
 		definition := `{"reset":"` + reset + `","plugins":[{"name":"format","template":"{date:2006}-{seq}"}]}`
-		if got := late.of(t.Context(), "x", []byte(definition), "", readable); got != "" {
-			t.Errorf("reset %s: %q", reset, got)
-		}
+		must.Equal(t, late.of(t.Context(), "x", []byte(definition), "", readable), "", "reset %s", reset)
 	}
 	if err := (onlyFirst{1, 2100_0000}).Generate(t.Context(), 1, new(seqd.Sequence)); err == nil {
 		t.Error("a number of the year 2100")

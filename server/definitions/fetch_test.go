@@ -45,9 +45,7 @@ func TestNothingIsReadBeforeItIsNeeded(t *testing.T) {
 	newNode(t, store).mustPut(t, "invoice", `{"start":7}`, always)
 	late := newNode(t, store)
 	late.wantHeld(t)
-	if id := late.mustIssue(t, "invoice"); id != "7" {
-		t.Errorf("got %s", id)
-	}
+	must.Equal(t, late.mustIssue(t, "invoice"), "7")
 	late.wantHeld(t, "invoice")
 	must.Get(late.catalogue.reload(t.Context()))(t)
 	late.wantHeld(t, "invoice")
@@ -251,9 +249,7 @@ func TestTidy(t *testing.T) {
 	c.wantHeld(t, "configured", "idle", "stats", "limited", "formatted", "gapless", "off") // all were used
 	c.catalogue.tidy(t.Context())
 	c.wantHeld(t, "configured", "stats", "limited", "off")
-	if id := c.mustIssue(t, "formatted"); id != "A-2" {
-		t.Errorf("got %s", id)
-	}
+	must.Equal(t, c.mustIssue(t, "formatted"), "A-2")
 	now := time.Now().Add(keepStopped)
 	c.catalogue.states.now = func() time.Time { return now }
 	c.catalogue.tidy(t.Context())
