@@ -177,9 +177,7 @@ func (s *shown) states() (list []string) {
 
 func wants(t *testing.T, what string, got, want any) {
 	t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+	must.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "%s", what)
 }
 
 // interval lets the next interval end, and a little more for what follows from that.
@@ -706,9 +704,7 @@ func TestManyNodes(t *testing.T) {
 				Stopping: func() bool { return false }, Trouble: func() *seqd.Error { return nil },
 			})
 			must.Get(f.Overview(t.Context()))(t)
-			if pause := time.Until(f.answer.until); pause != want {
-				t.Errorf("reading takes %s, and an answer is given for %s, want %s", reading, pause, want)
-			}
+			must.Equal(t, time.Until(f.answer.until), want, "reading takes %s, and an answer is given for", reading)
 		})
 	}
 }

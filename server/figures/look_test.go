@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/issuer"
 )
 
@@ -125,7 +126,5 @@ func TestShortlist(t *testing.T) {
 	for _, n := range []amount{5, 9, 1, 7, 1, 8, 3} {
 		s.add(inHand{LastsMS: n})
 	}
-	if got := fmt.Sprint(s.list); got != "[{ 0 1 0} { 0 1 0} { 0 3 0}]" {
-		t.Errorf("the list is %s", got)
-	}
+	must.Equal(t, fmt.Sprint(s.list), "[{ 0 1 0} { 0 1 0} { 0 3 0}]", "the list")
 }

@@ -270,9 +270,7 @@ func TestNodesOfOverview(t *testing.T) {
 		}
 	}
 	want := map[string]string{"here": "ready", "degraded": "degraded 2", "late": "ready 2", "mute": "", "old": "", "dead": "gone"}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("the nodes are %v, want %v", got, want)
-	}
+	must.Equal(t, fmt.Sprint(got), fmt.Sprint(want), "the nodes")
 }
 
 // A node that stopped or died adds to the past, and not to the rates of the last minute. Durations
