@@ -124,9 +124,7 @@ func TestAccountCSV(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(rows), "\r\n")
 		after = "&after=" + strings.Split(lines[len(lines)-1], ",")[1]
 	}
-	if paged != whole {
-		t.Errorf("the pages are %s", paged)
-	}
+	must.Equal(t, paged, whole, "the pages")
 	wantBody(t, do(t, api, "GET", "/biz-types/tenant/gaps?key=new", "Accept: text/csv"), csvType, head)
 	for _, accept := range []string{"", "*/*", "application/json", "text/plain", "text/csv;q=0", "application/json, text/csv;q=0.9"} {
 		if got := do(t, api, "GET", "/biz-types/invoice/gaps", "Accept: "+accept).Header().Get("Content-Type"); got != jsonType {
@@ -296,9 +294,7 @@ func FuzzReason(f *testing.F) {
 		}
 		var account struct{ Gaps []struct{ Reason string } }
 		must.Do(t, json.Unmarshal(do(t, api, "GET", "/biz-types/invoice/gaps").Body.Bytes(), &account))
-		if got := account.Gaps[0].Reason; got != string([]rune(reason)) {
-			t.Errorf("%q becomes %q", reason, got)
-		}
+		must.Equal(t, account.Gaps[0].Reason, string([]rune(reason)), "%q becomes", reason)
 		text := do(t, api, "GET", "/biz-types/invoice/gaps", "Accept: text/csv").Body.String()
 		rows := parseCSV(t, text)
 		cell := rows[1][6]

@@ -92,9 +92,7 @@ func TestAuditRoute(t *testing.T) {
 			break
 		}
 	}
-	if strings.Join(paged, " ") != strings.Join(all, " ") {
-		t.Errorf("the pages have %q, want %q", paged, all)
-	}
+	must.Equal(t, strings.Join(paged, " "), strings.Join(all, " "), "the pages")
 	for _, query := range []string{"?limit=0", "?limit=1001", "?x=y", "?after=%ff"} {
 		wantProblem(t, do(t, api, "GET", "/audit"+query, auth("ops")), 400, "invalid_request")
 	}

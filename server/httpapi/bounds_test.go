@@ -19,9 +19,7 @@ func TestHarmless(t *testing.T) {
 		"": false, "a": true, "z": true, "A": true, "Z": true, "0": true, "9": true, "-": true, "_": true, ".": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
 		"`": false, "{": false, "@": false, "[": false, "/": false, ":": false, " ": false, "é": false, "a b": false,
 	} {
-		if harmless(text) != want {
-			t.Errorf("%q is harmless: %v", text, !want)
-		}
+		must.Equal(t, harmless(text), want, "%q is harmless", text)
 		if value := text; plainValue(value) != (want || value == "" || value == ":") {
 			t.Errorf("%q is a plain value: %v", text, plainValue(value))
 		}
@@ -55,9 +53,7 @@ func TestDiscreet(t *testing.T) {
 		"seqd_abc": "(not shown)", "/a/seqd_abc/b?seqd_-._9": "/a/(not shown)/b?(not shown)", "seqd_": "(not shown)",
 		long + "seqd_abc": long + "…", strings.Repeat("seqd_a/", 200): strings.Repeat("(not shown)/", 22)[:256] + "…",
 	} {
-		if got := discreet(text); got != want {
-			t.Errorf("%s is shown as %s, want %s", text, got, want)
-		}
+		must.Equal(t, discreet(text), want, "%s is shown as", text)
 	}
 	for query, want := range map[string]string{
 		"": "", "count=5": "count=5", "count=a%20b": "(not shown)", "x=1&limit=2": "(not shown)&limit=2", "count=1&token=a&count=2": "count=1&(not shown)", "key=%zz": "(not shown)",
@@ -66,9 +62,7 @@ func TestDiscreet(t *testing.T) {
 		"f%6Frce=%74rue&to=2026-01-01T00:00:00%2B08:00": "force=true&to=2026-01-01T00:00:00+08:00", strings.Repeat("&", 20) + "force=true": "force=true",
 		"%74oken=a&count=2": "(not shown)",
 	} {
-		if got := shownQuery(query); got != want {
-			t.Errorf("%s is shown as %s, want %s", query, got, want)
-		}
+		must.Equal(t, shownQuery(query), want, "%s is shown as", query)
 	}
 	method := strings.Repeat("M", 32)
 	if whole, long := loggedMethod(method), loggedMethod(method+"M"); whole != method || long != method+"…" {
@@ -85,9 +79,7 @@ func TestTooEarly(t *testing.T) {
 			want  bool
 		}{{0, false}, {time.Second - time.Nanosecond, true}, {time.Second, false}, {0, true}, {2 * time.Second, false}} {
 			time.Sleep(step.after)
-			if tooEarly(r) != step.want {
-				t.Errorf("%v after the last: %v", step.after, !step.want)
-			}
+			must.Equal(t, tooEarly(r), step.want, "%v after the last", step.after)
 		}
 		unknown := r.WithContext(context.Background())
 		for range 2 {
@@ -107,9 +99,7 @@ func TestRetryAfter(t *testing.T) {
 	}{{0, 400, ""}, {0, 500, ""}, {0, 503, "1"}, {0, 429, "1"}, {-1, 503, "1"}, {time.Nanosecond, 400, "1"}, {time.Second, 503, "1"}, {1001 * time.Millisecond, 503, "2"}, {time.Minute, 409, "60"}} {
 		header := http.Header{}
 		setRetryAfter(header, &seqd.Error{RetryAfter: test.wait}, test.status)
-		if got := header.Get("Retry-After"); got != test.want {
-			t.Errorf("%v with %d: %q, want %q", test.wait, test.status, got, test.want)
-		}
+		must.Equal(t, header.Get("Retry-After"), test.want, "%v with %d", test.wait, test.status)
 	}
 }
 
@@ -129,9 +119,7 @@ func TestPlainErrors(t *testing.T) {
 		}
 	}
 	for begin, want := range map[string]bool{"GET /": true, "HEAD ": true, "POST ": true, "PUT /": true, "PATCH": true, "DELET": true, "OPTIO": true, "\x16\x03\x01\x02\x00": false, "GET": false, "get /": false} {
-		if likeHTTP([]byte(begin)) != want {
-			t.Errorf("%q is like HTTP: %v", begin, !want)
-		}
+		must.Equal(t, likeHTTP([]byte(begin)), want, "%q is like HTTP", begin)
 	}
 }
 
@@ -194,12 +182,8 @@ func TestAccountRows(t *testing.T) {
 // and that its parts cannot be taken for each other.
 func TestOnceOf(t *testing.T) {
 	call := &seqd.Call{BizType: "invoice", Key: "t1", Caller: seqd.Caller{Name: "shop"}}
-	if got := onceOf(call, "k"); got != "RWs5auZtDPRQYGSHlX0WUTPHb_Z2Bdph3V4_Gm-tj0o" {
-		t.Errorf("it is %s", got)
-	}
-	if name := fileName("a", "", 0) + fileName("a", "k", 20261120); name != "a.csva-k-2026-11-20.csv" {
-		t.Errorf("the files are named %s", name)
-	}
+	must.Equal(t, onceOf(call, "k"), "RWs5auZtDPRQYGSHlX0WUTPHb_Z2Bdph3V4_Gm-tj0o", "it")
+	must.Equal(t, fileName("a", "", 0)+fileName("a", "k", 20261120), "a.csva-k-2026-11-20.csv", "the files are named")
 }
 
 // TestConditions checks what If-Match may be and what it matches.
@@ -237,9 +221,7 @@ func TestConditions(t *testing.T) {
 // TestPreferences checks the quality of media types and encodings.
 func TestPreferences(t *testing.T) {
 	for params, want := range map[string]float64{"": 1, "q=0": 0, "q=1": 1, " Q = 0.5 ": 0.5, "q=1.1": 0, "q=-0.1": 0, "q=x": 0, "q=NaN": 0, "a=b;q=0.3": 0.3, "a=0.3": 1} {
-		if got := quality(params); got != want {
-			t.Errorf("%q has the quality %v, want %v", params, got, want)
-		}
+		must.Equal(t, quality(params), want, "%q has the quality", params)
 	}
 	for accept, want := range map[string]bool{
 		"": false, "*/*": false, "text/plain": true, "text/plain, application/json": false, "text/plain, application/json;q=0.9": true, "text/*": true, "text/*;q=0.5, application/*": false,
@@ -248,23 +230,17 @@ func TestPreferences(t *testing.T) {
 		"text/plain;q=0": false, "text/plain;q=high": false, "text/plain;q=2": false, "text/plain, application/json;q=NaN": true, "text/plain;Q=0.1, application/json;Q=0.2": false, "image/png": false,
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": false, ",;=/,,q=;;\"\xff": false, "text/plain;q=0.1|application/json": false, "application/json;q=0.1|text/plain": true,
 	} {
-		if Prefers(strings.Split(accept, "|"), "text/plain") != want {
-			t.Errorf("%q prefers text: %v", accept, !want)
-		}
+		must.Equal(t, Prefers(strings.Split(accept, "|"), "text/plain"), want, "%q prefers text", accept)
 	}
 	for accept, want := range map[string]bool{"": false, "gzip": true, "GZIP": true, "gzip;q=0": false, "*": true, "*;q=0": false, "*, gzip;q=0": false, "gzip;q=0, gzip;q=0.5": true, "br": false, "*;q=0, gzip": true, "*;q=0, br": false, "gzip;q=0, *": false, "identity": false} {
-		if AcceptsGzip([]string{accept}) != want {
-			t.Errorf("%q accepts gzip: %v", accept, !want)
-		}
+		must.Equal(t, AcceptsGzip([]string{accept}), want, "%q accepts gzip", accept)
 	}
 	for accept, want := range map[string]bool{
 		"": false, "text/plain": false, "application/openmetrics-text": true, "application/openmetrics-text;q=0": false, "application/openmetrics-text;q=0.5,text/plain;q=0.5": true,
 		"application/openmetrics-text;q=0.4,text/plain;q=0.5": false,
 		"application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.45,*/*;q=0.1": true,
 	} {
-		if wantsOpenMetrics([]string{accept}) != want {
-			t.Errorf("%q wants OpenMetrics: %v", accept, !want)
-		}
+		must.Equal(t, wantsOpenMetrics([]string{accept}), want, "%q wants OpenMetrics", accept)
 	}
 }
 

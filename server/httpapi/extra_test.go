@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/access"
 	"github.com/seqd/seqd/server/httpapi"
 )
@@ -184,9 +185,7 @@ func TestExtraOverload(t *testing.T) {
 		api.ServeHTTP(w, httptest.NewRequest("GET", "http://seqd/extra/x", nil).WithContext(ctx))
 		took = time.Since(began)
 		failedExtra(t, w, "overloaded")
-		if w.Header().Get("Retry-After") != "1" {
-			t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
-		}
+		must.Equal(t, w.Header().Get("Retry-After"), "1", "Retry-After")
 	}
 	if took < 100*time.Millisecond && time.Since(first) < time.Second { // later it would not be delayed
 		t.Errorf("the second refusal took %s", took)
@@ -298,8 +297,6 @@ func TestRefusedGuestsAreStrangers(t *testing.T) {
 		for range most {
 			ask(dial(t, addr), path)
 		}
-		if crowded := api.Gate().Connections.Crowded(); crowded != (i == 1) {
-			t.Errorf("connections that asked for %s crowd out others: %t", path, crowded)
-		}
+		must.Equal(t, api.Gate().Connections.Crowded(), i == 1, "connections that asked for %s crowd out others", path)
 	}
 }

@@ -200,9 +200,7 @@ func TestPublicMetrics(t *testing.T) {
 		for _, route := range api.Routes() {
 			w := do(t, api, route.Method, strings.NewReplacer("{bizType}", "order", "{code}", "internal", "{", "", "}", "").Replace(route.Path))
 			if slices.Contains(open, route.Path) || public && slices.Contains(described, route.Path) {
-				if w.Code != 200 {
-					t.Errorf("public %t: %s %s: %d, want 200", public, route.Method, route.Path, w.Code)
-				}
+				must.Equal(t, w.Code, 200, "public %t: %s %s", public, route.Method, route.Path)
 				continue
 			}
 			wantUnauthorized(t, w)
@@ -224,9 +222,7 @@ func TestCallerName(t *testing.T) {
 	do(t, open, "GET", "/seq/order", auth("shop"))
 	do(t, guarded, "POST", "/seq/order?count=3", auth("all"))
 	do(t, open, "GET", "/seq/order")
-	if strings.Join(got, ",") != "shop,,all," {
-		t.Errorf("the callers are %q", got)
-	}
+	must.Equal(t, strings.Join(got, ","), "shop,,all,", "the callers")
 }
 
 // TestTokensNotReadYet checks the time before the store is read: an unknown token gets a temporary

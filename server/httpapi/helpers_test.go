@@ -303,9 +303,7 @@ func wantBody(tb testing.TB, w *httptest.ResponseRecorder, contentType, body str
 	if w.Code != http.StatusOK {
 		tb.Fatalf("status is %d, want 200; body: %s", w.Code, w.Body)
 	}
-	if got := w.Header().Get("Content-Type"); got != contentType {
-		tb.Errorf("content type is %q, want %q", got, contentType)
-	}
+	must.Equal(tb, w.Header().Get("Content-Type"), contentType, "content type")
 	if got := w.Body.String(); got != body {
 		tb.Errorf("body is %.300q, want %.300q", got, body)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -45,12 +46,8 @@ func wantReplay(tb testing.TB, w *httptest.ResponseRecorder, replayed bool) {
 	if replayed {
 		want = "true"
 	}
-	if got := w.Header().Get("Idempotent-Replayed"); got != want {
-		tb.Errorf("Idempotent-Replayed is %q, want %q", got, want)
-	}
-	if w.Header().Get("Cache-Control") != "no-store" {
-		tb.Error("the answer may be stored")
-	}
+	must.Equal(tb, w.Header().Get("Idempotent-Replayed"), want, "Idempotent-Replayed")
+	must.Equal(tb, w.Header().Get("Cache-Control"), "no-store", "the answer may be stored")
 }
 
 // full is a quota that is used up.

@@ -120,9 +120,7 @@ func TestIssueHonoursAccept(t *testing.T) {
 			wantBody(t, w, jsonType, one)
 			wantBody(t, batch, jsonType, `{"bizType":"order","ids":["101","102","103"]}`)
 		}
-		if got := w.Header().Get("Cache-Control"); got != "no-store" {
-			t.Errorf("Cache-Control is %q, want no-store", got)
-		}
+		must.Equal(t, w.Header().Get("Cache-Control"), "no-store", "Cache-Control")
 	}
 }
 

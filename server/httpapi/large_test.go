@@ -138,9 +138,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	}
-	if api.Load().Shed != 0 {
-		t.Error("a request found no room although there was nobody else")
-	}
+	must.Equal(t, api.Load().Shed, 0, "a request found no room although there was nobody else")
 }
 
 // TestNothingIsHeldBesideAnswers checks that only the bytes of answers are held while they are

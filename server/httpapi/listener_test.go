@@ -36,9 +36,7 @@ func serve(t *testing.T, h http.Handler, wrapped bool) string {
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		must.Report(t, s.Close())
-		if err := <-served; err != http.ErrServerClosed {
-			t.Errorf("serving ended with %v", err)
-		}
+		must.Equal(t, <-served, http.ErrServerClosed, "serving ended with")
 	})
 	return addr
 }
@@ -109,9 +107,7 @@ func TestErrorsBeforeAnyHandler(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			answer, body := answerIn(t, exchange(t, addr, tt.raw))
-			if answer.StatusCode != tt.status {
-				t.Errorf("status is %d, want %d", answer.StatusCode, tt.status)
-			}
+			must.Equal(t, answer.StatusCode, tt.status, "status")
 			if !answer.Close {
 				t.Error("the answer does not say Connection: close")
 			}
@@ -119,9 +115,7 @@ func TestErrorsBeforeAnyHandler(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v; body: %s", err, body)
 			}
-			if p.Code != tt.code {
-				t.Errorf("code is %q, want %q", p.Code, tt.code)
-			}
+			must.Equal(t, p.Code, tt.code, "code")
 		})
 	}
 }

@@ -74,9 +74,7 @@ func TestNoHTTP2(t *testing.T) {
 	addr := serveTLS(t, newAPI(t), time.Hour)
 	c := must.Get(tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}))(t)
 	defer c.Close()
-	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
-		t.Errorf("agreed on %q", got)
-	}
+	must.Equal(t, c.ConnectionState().NegotiatedProtocol, "http/1.1", "agreed on")
 	if c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}); err == nil {
 		_ = c.Close()
 		t.Error("a caller that speaks HTTP/2 alone was taken")

@@ -178,15 +178,11 @@ func TestMetricsUnderLoad(t *testing.T) {
 		<-m.entered
 	}
 	wantProblem(t, do(t, api, "GET", "/metrics"), 503, "overloaded")
-	if l := api.Load(); l != (httpapi.Load{InFlight: 1, Shed: 1}) {
-		t.Errorf("the load is %+v", l)
-	}
+	must.Equal(t, api.Load(), (httpapi.Load{InFlight: 1, Shed: 1}), "the load")
 	close(m.release)
 	close(release)
 	all.Wait()
-	if l := api.Load(); l != (httpapi.Load{Shed: 1}) {
-		t.Errorf("at the end the load is %+v", l)
-	}
+	must.Equal(t, api.Load(), (httpapi.Load{Shed: 1}), "at the end the load")
 }
 
 // TestAllocationsWithMetrics checks that counting costs no allocation.

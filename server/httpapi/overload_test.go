@@ -287,9 +287,7 @@ func TestSpareConnections(t *testing.T) {
 		}
 	}
 	close(release)
-	if status := <-answered; status != 200 {
-		t.Errorf("the request got %d", status)
-	}
+	must.Equal(t, <-answered, 200, "the request")
 }
 
 // TestIdleConnectionsKeepNobodyOut checks that answers end their connections when almost all places

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // TestStatusOfEveryCode checks the status of every code with which a plugin can refuse.
@@ -22,9 +23,7 @@ func TestStatusOfEveryCode(t *testing.T) {
 		t.Run(string(m.Code), func(t *testing.T) {
 			veto := plugin{before: func(*seqd.Call) error { return seqd.Errorf(m.Code, "because") }}
 			p := wantProblem(t, do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order"), m.Status, m.Code)
-			if p.Detail != "because" {
-				t.Errorf("detail is %q, want because", p.Detail)
-			}
+			must.Equal(t, p.Detail, "because", "detail")
 		})
 	}
 }
@@ -54,9 +53,7 @@ func TestRetryAfter(t *testing.T) {
 			t.Run(tt.wait.String()+" "+string(code), func(t *testing.T) {
 				veto := plugin{before: func(*seqd.Call) error { return &seqd.Error{Code: code, Detail: "later", RetryAfter: tt.wait} }}
 				w := do(t, newAPI(t, define("order", newCounter(1), veto)), "GET", "/seq/order")
-				if got := w.Header().Get("Retry-After"); got != tt.want {
-					t.Errorf("Retry-After is %q, want %q", got, tt.want)
-				}
+				must.Equal(t, w.Header().Get("Retry-After"), tt.want, "Retry-After")
 				wantProblem(t, w, statusOf(code), code)
 			})
 		}

@@ -26,12 +26,8 @@ func wantJSON(tb testing.TB, w *httptest.ResponseRecorder, status int, body stri
 	if w.Code != status || w.Body.String() != body {
 		tb.Errorf("%d %s, want %d %s", w.Code, w.Body, status, body)
 	}
-	if got := w.Header().Get("Content-Type"); got != jsonType {
-		tb.Errorf("content type is %q", got)
-	}
-	if got := w.Header().Get("Cache-Control"); got != "no-store" {
-		tb.Errorf("Cache-Control is %q", got)
-	}
+	must.Equal(tb, w.Header().Get("Content-Type"), jsonType, "content type")
+	must.Equal(tb, w.Header().Get("Cache-Control"), "no-store", "Cache-Control")
 }
 
 // wantNothing checks a 204.

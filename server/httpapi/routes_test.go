@@ -99,9 +99,7 @@ func TestReadyz(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD"} {
 			w := do(t, newAPI(t), method, "/readyz")
 			wantBody(t, w, jsonType, `{"status":"ready"}`)
-			if got := w.Header().Get("Cache-Control"); got != "no-store" {
-				t.Errorf("Cache-Control is %q, want no-store", got)
-			}
+			must.Equal(t, w.Header().Get("Cache-Control"), "no-store", "Cache-Control")
 		}
 	})
 	t.Run("starting", func(t *testing.T) {
@@ -171,9 +169,7 @@ func TestReadyzDegraded(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD"} {
 		w := do(t, api, method, "/readyz")
 		wantBody(t, w, jsonType, `{"status":"degraded","degraded":1,"bizTypes":[{"bizType":"order","code":"redis_unavailable","detail":"order over nodes is suspended"}]}`)
-		if got := w.Header().Get("Cache-Control"); got != "no-store" {
-			t.Errorf("Cache-Control is %q, want no-store", got)
-		}
+		must.Equal(t, w.Header().Get("Cache-Control"), "no-store", "Cache-Control")
 	}
 	wantBody(t, do(t, api, "GET", "/seq/order"), jsonType, `{"bizType":"order","id":"1"}`)
 	// It is named after one that cannot issue at all, which does not make the node unready.

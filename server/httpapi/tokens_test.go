@@ -53,9 +53,7 @@ func wantToken(t *testing.T, w *httptest.ResponseRecorder, status int, want show
 	if want.Version > 0 {
 		tag = fmt.Sprintf("%q", fmt.Sprint(want.Version))
 	}
-	if w.Header().Get("Etag") != tag {
-		t.Errorf("ETag is %q, want %q", w.Header().Get("Etag"), tag)
-	}
+	must.Equal(t, w.Header().Get("Etag"), tag, "ETag")
 	compared := got
 	compared.Secret = want.Secret
 	if a, b := fmt.Sprintf("%+v", compared), fmt.Sprintf("%+v", want); a != b {
@@ -207,9 +205,7 @@ func TestTokenBodies(t *testing.T) {
 			}
 			w := send(t, api, method, target, body, "Content-Type: application/json")
 			if tt.names == "" {
-				if w.Code/100 != 2 {
-					t.Errorf("%s %s: %d %s", method, body, w.Code, w.Body)
-				}
+				must.Equal(t, w.Code/100, 2, "%s %s: %d %s", method, body, w.Code, w.Body)
 				continue
 			}
 			if w.Code == 413 {
