@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/idempotency"
@@ -218,9 +219,7 @@ func TestUnderWay(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		w.refused(w.ask(ctx, b, "k", 1, w.issue), seqd.CodeTimeout)
-		if took := time.Since(began); took != 6*time.Second {
-			t.Errorf("waited %v", took)
-		}
+		must.Equal(t, time.Since(began), 6*time.Second, "waited")
 		impatient, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		w.refused(w.ask(impatient, b, "k", 1, w.issue), seqd.CodeTimeout)

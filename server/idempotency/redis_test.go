@@ -225,9 +225,7 @@ func TestRedisCommands(t *testing.T) {
 		{"a time below a millisecond", func() { _, _ = b.Swap(t.Context(), "b", pending, finished, 1) }, "[[evalsha] [eval]]"},
 	} {
 		test.do()
-		if got := fmt.Sprint(f.sent()); got != test.want {
-			t.Errorf("%s sent %s, want %s", test.name, got, test.want)
-		}
+		must.Equal(t, fmt.Sprint(f.sent()), test.want, "%s sent", test.name)
 	}
 	if k := f.records[idempotency.Key("p:", "b")]; k.text != finished || k.end != begin.Add(time.Millisecond) {
 		t.Errorf("kept %+v for a time below a millisecond", k)
@@ -372,9 +370,7 @@ func TestRedisPipelines(t *testing.T) {
 		began := time.Now()
 		<-hasty.Done()
 		synctest.Wait()
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("waited %v", took)
-		}
+		must.Equal(t, time.Since(began), time.Second, "waited")
 		release <- nil
 		synctest.Wait()
 		claim(t.Context(), 4, "")

@@ -87,16 +87,12 @@ const (
 func (f *fleet) answers(n *idempotency.Store, id string) {
 	f.Helper()
 	f.claims(n, id, pending, "")
-	if held, err := n.Swap(f.Context(), id, pending, finished, day); held != "" || err != nil {
-		f.Errorf("a swap found %q, %v", held, err)
-	}
+	must.Equal(f, must.Get(n.Swap(f.Context(), id, pending, finished, day))(f), "", "a swap found")
 }
 
 func (f *fleet) claims(n idempotency.Backend, id, text, want string) {
 	f.Helper()
-	if held, err := n.Claim(f.Context(), id, text, idempotency.Lease); held != want || err != nil {
-		f.Errorf("a claim of %s found %q, %v, want %q", id, held, err, want)
-	}
+	must.Equal(f, must.Get(n.Claim(f.Context(), id, text, idempotency.Lease))(f), want, "a claim of %s found", id)
 }
 
 // TestWrongClocksLoseNoAnswers checks that one wrong clock, of a node or of the store, never loses
@@ -155,9 +151,7 @@ func TestClaimsGoByTheStoresClock(t *testing.T) {
 	f.claims(a, "k", pending, "")
 	f.claims(b, "k", another, pending)
 	f.real.pass(idempotency.Lease - time.Millisecond)
-	if held, err := a.Swap(t.Context(), "k", pending, pending, idempotency.Lease); held != "" || err != nil {
-		t.Errorf("the renewal found %q, %v", held, err)
-	}
+	must.Equal(t, must.Get(a.Swap(t.Context(), "k", pending, pending, idempotency.Lease))(t), "", "the renewal found")
 	f.real.pass(idempotency.Lease - time.Millisecond)
 	f.claims(b, "k", another, pending)
 	f.real.pass(time.Millisecond)
@@ -194,13 +188,9 @@ func TestNoClock(t *testing.T) {
 	}
 	must.Is(t, b.Skew(t.Context()), persist.ErrUnavailable, "the skew is known")
 	clock.err = nil
-	if held, err := b.Claim(t.Context(), "k", pending, time.Second); held != "" || err != nil {
-		t.Errorf("claimed: %q, %v", held, err)
-	}
+	must.Equal(t, must.Get(b.Claim(t.Context(), "k", pending, time.Second))(t), "", "claimed")
 	clock.err = persist.ErrUnavailable
-	if held, err := b.Claim(t.Context(), "k", another, time.Second); held != pending || err != nil {
-		t.Errorf("claimed: %q, %v", held, err)
-	}
+	must.Equal(t, must.Get(b.Claim(t.Context(), "k", another, time.Second))(t), pending, "claimed")
 	if n, err := b.Purge(t.Context()); n != 0 || !errors.Is(err, persist.ErrUnavailable) {
 		t.Errorf("purged %d by a clock that was read before, %v", n, err)
 	}
