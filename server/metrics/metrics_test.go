@@ -437,9 +437,7 @@ func TestNames(t *testing.T) {
 	for _, f := range Families() {
 		types[f.Name] = f.Type
 	}
-	if len(types) != len(Families()) {
-		t.Error("a name is listed twice")
-	}
+	must.Equal(t, len(types), len(Families()), "a name is listed twice")
 	for _, family := range families {
 		name := family.GetName()
 		if !strings.HasPrefix(name, "seqd_") {

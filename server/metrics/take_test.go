@@ -30,9 +30,7 @@ func TestTake(t *testing.T) {
 	}
 	wants := func(got, want string) {
 		t.Helper()
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		must.Equal(t, got, want)
 	}
 	wants(taken(), "")
 	wants(refusals(), "")
