@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // storeTime is the clock of a store that may be away.
@@ -36,9 +38,7 @@ func TestClock(t *testing.T) {
 			if got, known := c.Offset(); got != offset || known != ok {
 				t.Errorf("the offset is %s, %t; want %s, %t", got, known, offset, ok)
 			}
-			if got := time.Until(c.Now()).Round(time.Millisecond); got != now {
-				t.Errorf("the clock is ahead by %s, want %s", got, now)
-			}
+			must.Equal(t, time.Until(c.Now()).Round(time.Millisecond), now, "the clock is ahead by")
 		}
 		wants(0, 0, false)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -80,17 +80,11 @@ func TestFailoverIsTold(t *testing.T) {
 	})
 	for why, want := range map[*seqd.Error]string{nil: "ok", seqd.Errorf(seqd.CodeStoreFailedOver, "look"): "failed_over"} {
 		failedOver = why
-		if got := n.self(nil).Backends["store"].State; got != want {
-			t.Errorf("the store is %q, want %q", got, want)
-		}
-		if got := n.self(errors.New("away")).Backends["store"].State; got != "away" {
-			t.Errorf("a store that is away is %q", got)
-		}
+		must.Equal(t, n.self(nil).Backends["store"].State, want, "the store")
+		must.Equal(t, n.self(errors.New("away")).Backends["store"].State, "away", "a store that is away")
 	}
 	for _, want := range []admin.Backend{{}, {State: "away", Detail: "others use one"}, {State: "ok"}} {
-		if got := n.self(nil).Backends["redis"]; got != want {
-			t.Errorf("Redis is %+v, want %+v", got, want)
-		}
+		must.Equal(t, n.self(nil).Backends["redis"], want, "Redis")
 		if used, trouble = true, "others use one"; want.State == "away" {
 			trouble = ""
 		}
