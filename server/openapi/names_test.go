@@ -31,13 +31,9 @@ func TestNamesOfTokens(t *testing.T) {
 	must.Do(t, json.Unmarshal(mustLoad(t).JSON, &d))
 	const name = "#/components/schemas/TokenName"
 	for _, schema := range []string{"Token", "TokenWithSecret", "TokenRequest"} {
-		if got := d.Components.Schemas[schema].Properties["name"].Ref; got != name {
-			t.Errorf("the name in %s refers to %q, want %s", schema, got, name)
-		}
+		must.Equal(t, d.Components.Schemas[schema].Properties["name"].Ref, name, "the name in %s refers to", schema)
 	}
-	if got := d.Components.Parameters["TokenName"].Schema.Ref; got != name {
-		t.Errorf("the name in a path refers to %q, want %s", got, name)
-	}
+	must.Equal(t, d.Components.Parameters["TokenName"].Schema.Ref, name, "the name in a path refers to")
 	agree := func(kind, pattern string, good func(string) error, texts ...string) {
 		matches := regexp.MustCompile(pattern)
 		for _, text := range texts {
