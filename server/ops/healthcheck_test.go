@@ -81,9 +81,7 @@ func TestHealthcheckReaches(t *testing.T) {
 		"0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "[::ffff:0.0.0.0]:8080": "127.0.0.1:8080", "[::ffff:10.0.0.5]:8080": "10.0.0.5:8080",
 		"10.1.2.3:80": "10.1.2.3:80", "localhost:80": "localhost:80", "[fe80::1%eth0]:80": "[fe80::1%eth0]:80",
 	} {
-		if got, err := reachable(addr); err != nil || got != want {
-			t.Errorf("%s is asked at %s (%v), want %s", addr, got, err, want)
-		}
+		must.Equal(t, must.Get(reachable(addr))(t), want, "%s is asked at", addr)
 	}
 }
 

@@ -165,9 +165,7 @@ func TestRaiseWhileANodeRuns(t *testing.T) {
 		}
 		return err
 	})
-	if n, err := nextOf(t, newBill(t, store, cfg.BizTypes[0], false)); err != nil || n != 10 {
-		t.Errorf("a node that starts: %d, %v, want 10", n, err)
-	}
+	must.Equal(t, must.Get(nextOf(t, newBill(t, store, cfg.BizTypes[0], false)))(t), 10, "a node that starts")
 }
 
 // A ledger that was lost is made under the present fence, although no node may make one.

@@ -106,9 +106,7 @@ func TestRaiseBesideOthers(t *testing.T) {
 		first = false
 		return store.Counters().Create(context.Background(), persist.Counter{BizTag: "order", Max: 7, Step: 1})
 	}}
-	if raised, err := raise(t.Context(), beside, "order", 1000, time.Now()); err != nil || raised != (Raised{Before: 7, After: 1000}) {
-		t.Errorf("%+v, %v", raised, err)
-	}
+	must.Equal(t, must.Get(raise(t.Context(), beside, "order", 1000, time.Now()))(t), (Raised{Before: 7, After: 1000}))
 }
 
 func TestRaisedTellsWhatWaitsInRedis(t *testing.T) {

@@ -294,9 +294,7 @@ func TestRaiseOpensLedger(t *testing.T) {
 		"it stays at 3; it takes requests with an Idempotency-Key again", "nothing changed, it is at 3 already",
 	} {
 		must.Do(t, RaiseBy(t.Context(), cfg, By{BizType: "account@2026"}, How{}, func(_ string, r Raised) {
-			if r.String() != want {
-				t.Errorf("%q, want %q", r, want)
-			}
+			must.Equal(t, r.String(), want)
 		}))
 	}
 }
