@@ -76,9 +76,7 @@ func TestLongNumbers(t *testing.T) {
 		":":                     from + `the count is ":"` + to,
 		"9":                     ":9",
 	} {
-		if got := p.ask("INCRBY", "order", count); got != want {
-			t.Errorf("%s: got %s, want %s", count, got, want)
-		}
+		must.Equal(t, p.ask("INCRBY", "order", count), want, "%s", count)
 	}
 }
 

@@ -99,9 +99,7 @@ func TestAnswers(t *testing.T) {
 				test.send, test.want = test.send+form("QUIT"), test.want+"+OK\r\n"
 			}
 			p.send(test.send)
-			if got := p.rest(); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			must.Equal(t, p.rest(), test.want)
 		})
 	}
 }

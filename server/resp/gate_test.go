@@ -73,9 +73,7 @@ func TestTokens(t *testing.T) {
 		{"reset", []string{"RESET"}, "+RESET"},
 		{"nothing again", []string{"INCR", "order"}, noAuth},
 	} {
-		if got := p.ask(test.words...); got != test.want {
-			t.Errorf("%s: %s, want %s", test.name, got, test.want)
-		}
+		must.Equal(t, p.ask(test.words...), test.want, "%s", test.name)
 	}
 	for _, caller := range callers {
 		if caller.Name != "shop" || caller.Addr != "127.0.0.1" || caller.RequestID == "" {
@@ -94,12 +92,8 @@ func TestHelloWithToken(t *testing.T) {
 		t.Fatal(got)
 	}
 	p.lines(25)
-	if got := p.ask("INCR", "order"); got != ":1" {
-		t.Error(got)
-	}
-	if got := p.ask("CLIENT", "GETNAME"); got != "$3" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("INCR", "order"), ":1")
+	must.Equal(t, p.ask("CLIENT", "GETNAME"), "$3")
 }
 
 // TestRevoked: a token that is disabled or deleted ends at once, also on connections that are open.
@@ -127,21 +121,15 @@ func TestStarting(t *testing.T) {
 	s := serve(t, nil)
 	p := s.dial(t)
 	for _, words := range [][]string{{"INCR", "order"}, {"SEQ.PARSE", "order", "1"}, {"SEQ.CONFIRM", "order", "r0"}} {
-		if got := p.ask(words...); got != "-LOADING starting: the service is starting" {
-			t.Errorf("%q: %s", words, got)
-		}
+		must.Equal(t, p.ask(words...), "-LOADING starting: the service is starting", "%q", words)
 	}
-	if got := p.ask("PING"); got != "+PONG" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("PING"), "+PONG")
 	p.send(form("INFO"))
 	if got := strings.Join(p.lines(15), "\n"); !strings.Contains(got, "loading:1") {
 		t.Error(got)
 	}
 	s.gate.Ready(&gate.Running{Issuer: newIssuer(t, define("order", newCounter(1)))})
-	if got := p.ask("INCR", "order"); got != ":1" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("INCR", "order"), ":1")
 }
 
 // TestTokensStarting: while the tokens are not known, a client is not told that its own is not
@@ -219,9 +207,7 @@ func TestRoom(t *testing.T) {
 	if got := p.ask("SEQ.NEXT", "order", "COUNT", "10000"); !strings.HasPrefix(got, "-BUSY overloaded: answers already take the 1048576 bytes") {
 		t.Error(got)
 	}
-	if got := p.ask("INCRBY", "order", "10000"); got != ":10000" {
-		t.Errorf("an integer needs no room: %s", got)
-	}
+	must.Equal(t, p.ask("INCRBY", "order", "10000"), ":10000", "an integer needs no room")
 	loan.End()
 	for i := range 20 {
 		p.send(form("SEQ.NEXT", "order", "COUNT", "10000"))
@@ -244,9 +230,7 @@ func TestConnections(t *testing.T) {
 		for range 10 {
 			time.Sleep(time.Second)
 			silent, other := s.dial(t), s.dial(t)
-			if got := silent.rest() + first.ask("PING"); got != "+PONG" {
-				t.Errorf("got %q", got)
-			}
+			must.Equal(t, silent.rest()+first.ask("PING"), "+PONG")
 			other.Close()
 			synctest.Wait()
 		}
@@ -255,9 +239,7 @@ func TestConnections(t *testing.T) {
 		first.send(form("INCR", "held"))
 		synctest.Wait()
 		third := s.dial(t)
-		if got := third.ask("PING") + third.rest(); got != "+PONG" {
-			t.Errorf("got %q", got)
-		}
+		must.Equal(t, third.ask("PING")+third.rest(), "+PONG")
 		third = s.dial(t)
 		if got := third.ask("INCR", "order") + third.rest(); !strings.HasPrefix(got, "-BUSY overloaded: so many connections") {
 			t.Errorf("got %q", got)
@@ -283,9 +265,7 @@ func TestFirstRequest(t *testing.T) {
 			}
 		}, define("order", newCounter(1)))
 		silent, refused, known := s.dial(t), s.dial(t), s.dial(t)
-		if got := known.ask("AUTH", secret); got != "+OK" {
-			t.Error(got)
-		}
+		must.Equal(t, known.ask("AUTH", secret), "+OK")
 		for range 7 {
 			time.Sleep(time.Second)
 			if got := refused.ask("PING"); !strings.HasPrefix(got, "-NOAUTH") {
@@ -293,19 +273,13 @@ func TestFirstRequest(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		if got := silent.rest() + refused.rest(); got != "" {
-			t.Errorf("got %q", got)
-		}
+		must.Equal(t, silent.rest()+refused.rest(), "")
 		time.Sleep(time.Minute)
-		if got := known.ask("INCR", "order"); got != ":1" {
-			t.Error(got)
-		}
+		must.Equal(t, known.ask("INCR", "order"), ":1")
 		noted = nil
 		known.ask("INCR", "user")
 		known.ask("AUTH", "wrong")
-		if got := strings.Join(noted, ", "); got != "INCR shop forbidden, AUTH  unauthorized" {
-			t.Errorf("noted %s", got)
-		}
+		must.Equal(t, strings.Join(noted, ", "), "INCR shop forbidden, AUTH  unauthorized", "noted")
 	})
 }
 
@@ -399,14 +373,10 @@ func TestRefusals(t *testing.T) {
 		c.generate = func(context.Context) error {
 			return &seqd.Error{Code: code, Detail: "one\r\ntwo", Err: errors.New("the password is hunter2")}
 		}
-		if got := p.ask("INCR", "order"); got != "-"+want+" "+string(code)+": one  two" {
-			t.Errorf("%s: %s", code, got)
-		}
+		must.Equal(t, p.ask("INCR", "order"), "-"+want+" "+string(code)+": one  two", "%s", code)
 	}
 	c.generate = func(context.Context) error { return errors.New("the password is hunter2") }
-	if got := p.ask("INCR", "order"); got != "-ERR internal: an internal error; the log of the service says more" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("INCR", "order"), "-ERR internal: an internal error; the log of the service says more")
 	c.generate = func(context.Context) error { panic("no") }
 	if got := p.ask("INCR", "order"); !strings.HasPrefix(got, "-ERR internal: ") {
 		t.Error(got)

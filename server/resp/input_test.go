@@ -133,9 +133,7 @@ func TestHTTP(t *testing.T) {
 	if err != nil || answer.StatusCode != 400 || !bytes.Contains(body, []byte("Redis protocol")) {
 		t.Errorf("%d %q %v", answer.StatusCode, body, err)
 	}
-	if got := s.dial(t).ask("INCR", "order"); got != ":1" {
-		t.Errorf("a number was spent: the first one is %s", got)
-	}
+	must.Equal(t, s.dial(t).ask("INCR", "order"), ":1", "a number was spent: the first one")
 }
 
 // TestTLSToPlainPort: a client of TLS gets an error at once.
@@ -148,9 +146,7 @@ func TestTLSToPlainPort(t *testing.T) {
 	p := servePiped(t, nil).dial(t)
 	p.send("\x16") // when it returns, the server has read that
 	p.send("\x03")
-	if got := p.lines(1)[0]; got != "-ERR Protocol error: this port does not speak TLS" {
-		t.Errorf("byte by byte: %s", got)
-	}
+	must.Equal(t, p.lines(1)[0], "-ERR Protocol error: this port does not speak TLS", "byte by byte")
 }
 
 // TestHalfACommand: a client that does not finish its command is cut off after the read time-out,
@@ -223,14 +219,10 @@ func idleAfterHalfACommand(t *testing.T) {
 		t.Fatal(got)
 	}
 	time.Sleep(readTimeout * 3 / 2)
-	if got := p.ask("INCR", "order"); got != ":2" {
-		t.Error(got)
-	}
+	must.Equal(t, p.ask("INCR", "order"), ":2")
 	for i, part := range []string{"INCR ", "order\r\nINCR ", "order\r\n"} { // each command has the whole time
 		if p.send(part); i > 0 {
-			if got := p.lines(1)[0]; got != ":"+itoa(i+2) {
-				t.Error(got)
-			}
+			must.Equal(t, p.lines(1)[0], ":"+itoa(i+2))
 		}
 		time.Sleep(readTimeout * 3 / 4)
 	}

@@ -39,13 +39,9 @@ func TestPipelineInHand(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(t.Context()) }()
-	if got := idle.rest() + half.rest(); got != "" {
-		t.Errorf("got %q", got)
-	}
+	must.Equal(t, idle.rest()+half.rest(), "")
 	close(leave)
-	if got := busy.rest(); got != ":1\r\n:2\r\n:3\r\n:1\r\n" {
-		t.Errorf("got %q", got)
-	}
+	must.Equal(t, busy.rest(), ":1\r\n:2\r\n:3\r\n:1\r\n")
 	must.Report(t, <-stopped)
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Errorf("again: %v", err)
@@ -149,10 +145,6 @@ func TestPanic(t *testing.T) {
 	s := serve(t, func(set *settings) { set.resp.Metrics, set.gate.MaxInFlight = brittle{}, 1 }, define("order", newCounter(1)))
 	p := s.dial(t)
 	p.send(form("ECHO", "x"))
-	if got := p.rest(); got != "" {
-		t.Errorf("got %q", got)
-	}
-	if got := s.dial(t).ask("INCR", "order"); got != ":1" {
-		t.Error(got)
-	}
+	must.Equal(t, p.rest(), "")
+	must.Equal(t, s.dial(t).ask("INCR", "order"), ":1")
 }

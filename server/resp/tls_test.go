@@ -28,17 +28,11 @@ func TestTLS(t *testing.T) {
 
 	rdb := redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: await.Patience, ReadTimeout: await.Patience, TLSConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}})
 	defer rdb.Close()
-	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 1 || err != nil {
-		t.Errorf("%d %v", n, err)
-	}
+	must.Equal(t, must.Get(rdb.Incr(t.Context(), "order").Result())(t), 1)
 	plain := s.dial(t)
 	plain.send(form("INCR", "order"))
-	if got := plain.rest(); got != "-ERR Protocol error: this port speaks TLS\r\n" {
-		t.Errorf("got %q", got)
-	}
-	if n, err := rdb.Incr(t.Context(), "order").Result(); n != 2 || err != nil {
-		t.Errorf("%d %v", n, err)
-	}
+	must.Equal(t, plain.rest(), "-ERR Protocol error: this port speaks TLS\r\n")
+	must.Equal(t, must.Get(rdb.Incr(t.Context(), "order").Result())(t), 2)
 	if c, err := net.Dial("tcp", s.addr); err == nil { // a client that begins and leaves
 		_, _ = io.Copy(c, strings.NewReader("\x16\x03\x01"))
 		c.Close()
