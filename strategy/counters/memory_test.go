@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 type fact struct {
@@ -37,9 +39,7 @@ func TestMemory(t *testing.T) {
 	for i := range 100 {
 		m.Keep(name(i), fact{i, false})
 	}
-	if got := m.Of(Name{Key: "stands"}); got != (fact{}) {
-		t.Errorf("what no longer refuses is remembered for ever: %v", got)
-	}
+	must.Equal(t, m.Of(Name{Key: "stands"}), (fact{}), "what no longer refuses is remembered for ever")
 }
 
 // An heir forgets first what was closed first, as its predecessor would have.

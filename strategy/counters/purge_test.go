@@ -126,9 +126,7 @@ func TestSpread(t *testing.T) {
 			parts[Spread(time.Hour, bizType, addr)] = true
 		}
 	}
-	if len(parts) != 4 {
-		t.Errorf("parts of an hour: %v", parts)
-	}
+	must.Equal(t, len(parts), 4, "parts of an hour: %v", parts)
 }
 
 // removals notes when a counter was removed.
