@@ -43,9 +43,7 @@ func TestKnowledgeOfWhatWasIssued(t *testing.T) {
 		heir := open(t, memory.New(time.Now), from)
 		var seq seqd.Sequence
 		err := heir.Generate(t.Context(), 1, &seq)
-		if code := seqd.AsError(err).Code; code != seqd.CodeStoreFailedOver {
-			t.Errorf("%s: an empty store was used: %q", name, code)
-		}
+		must.Equal(t, seqd.AsError(err).Code, seqd.CodeStoreFailedOver, "%s: an empty store was used", name)
 		must.Report(t, heir.Close(t.Context()))
 	}
 	unused := newNode(t, strategy.Env{Store: memory.New(time.Now), Now: time.Now}, patient())

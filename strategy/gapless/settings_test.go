@@ -96,9 +96,7 @@ func TestShape(t *testing.T) {
 	} {
 		s := DefaultSettings()
 		change(&s)
-		if got := shape(seqd.BizType{Settings: &s}); got != want {
-			t.Errorf("shape %q, want %q", got, want)
-		}
+		must.Equal(t, shape(seqd.BizType{Settings: &s}), want, "shape")
 	}
 	if got := shape(seqd.BizType{Settings: 1}); got != "gapless" {
 		t.Errorf("shape %q of other settings", got)

@@ -316,9 +316,7 @@ func TestTakeOverChangesNoMore(t *testing.T) {
 			if want := fmt.Sprintf("[[%d %d]] of , again false", test.next, test.next+1); text != want || err != nil {
 				t.Errorf("after a counter at %d: %s, %v, want %s", test.max, text, err, want)
 			}
-			if now := revision(); now != before+test.revisions {
-				t.Errorf("after a counter at %d: revision %d and then %d", test.max, before, now)
-			}
+			must.Equal(t, revision(), before+test.revisions, "after a counter at %d: revision %d and then", test.max, before)
 		}
 	})
 }
