@@ -153,15 +153,11 @@ func TestWaitsForTheStoreAndThenRejects(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		take(t, b, 9)
-		if time.Since(before) != 0 {
-			t.Error("waited although there were numbers in hand")
-		}
+		must.Equal(t, time.Since(before), 0, "waited although there were numbers in hand")
 		var seq seqd.Sequence
 		err := b.take(t.Context(), 1, &seq)
 		must.Code(t, err, seqd.CodeTimeout)
-		if waited := time.Since(before); waited != 2*time.Second {
-			t.Errorf("was rejected after %s, want 2s", waited)
-		}
+		must.Equal(t, time.Since(before), 2*time.Second, "was rejected after")
 		b.close(t.Context(), errStopping)
 	})
 }
@@ -257,9 +253,7 @@ func TestFinalFailures(t *testing.T) {
 				for range 3 {
 					must.Code(t, b.take(t.Context(), 1, &seqd.Sequence{}), test.code)
 				}
-				if time.Since(before) != 0 {
-					t.Error("waited for what cannot come")
-				}
+				must.Equal(t, time.Since(before), 0, "waited for what cannot come")
 				if healthy := b.health() == nil; healthy != test.healthy {
 					t.Errorf("healthy is %v", healthy)
 				}
@@ -330,9 +324,7 @@ func TestCloseWakesWaitingCallers(t *testing.T) {
 		before := time.Now()
 		go b.close(t.Context(), errStopping)
 		must.Code(t, <-failed, seqd.CodeStopping)
-		if time.Since(before) != 0 {
-			t.Errorf("after %s", time.Since(before))
-		}
+		must.Equal(t, time.Since(before), 0, "after")
 		time.Sleep(2 * time.Hour) // until the store has answered
 	})
 }

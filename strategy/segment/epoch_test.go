@@ -112,9 +112,7 @@ func TestStaleReadIsNoRestore(t *testing.T) {
 		if last := got[len(got)-1]; last > 1000 || o.count("store_behind") > 0 {
 			t.Errorf("up to %d, %d events", last, o.count("store_behind"))
 		}
-		if store.stale.Load() != 0 {
-			t.Error("nothing was read")
-		}
+		must.Equal(t, store.stale.Load(), 0, "nothing was read")
 		closeAll(t, s)
 	})
 }

@@ -25,9 +25,7 @@ func (o *observer) wantEvents(t *testing.T, want map[seqd.EventKind][2]int64, wh
 	for _, e := range o.events {
 		sum := got[e.Kind]
 		got[e.Kind] = [2]int64{sum[0] + 1, sum[1] + e.Numbers}
-		if e.BizType != "order" {
-			t.Errorf("%+v is of no biz type", e)
-		}
+		must.Equal(t, e.BizType, "order", "%+v is of no biz type", e)
 		if failed := e.Kind == seqd.EventRefillFailed || e.Kind == seqd.EventStoreAway || e.Kind == seqd.EventRedisAway; failed && !errors.Is(e.Err, why) {
 			t.Errorf("%+v does not say why", e)
 		}

@@ -152,9 +152,7 @@ func TestFailoverLosesRanges(t *testing.T) {
 		store.failOver(copied)
 		b, events := newStrategy(t, store, change)
 		start(t, b, true)
-		if got := generate(t, b, 1)[0]; got != 501 {
-			t.Errorf("the first number is %d", got)
-		}
+		must.Equal(t, generate(t, b, 1)[0], 501, "the first number")
 		if events.count(seqd.EventStoreFailedOver) != 1 || events.numbers(seqd.EventStoreFailedOver) != 500 || events.count(seqd.EventStoreBehind) != 0 {
 			t.Errorf("events %v", events.counts)
 		}
@@ -219,9 +217,7 @@ func TestFailoverEndsTheCursor(t *testing.T) {
 		if after.FailedOver || after.Epoch == "" || after.Epoch == before.Epoch || last < before.Max+500 || last > before.Max+700 {
 			t.Errorf("the counter was %+v and is %+v; the last number is %d", before, after, last)
 		}
-		if events.count(seqd.EventStoreBehind) != 0 {
-			t.Errorf("events %v", events.counts)
-		}
+		must.Equal(t, events.count(seqd.EventStoreBehind), 0, "events %v", events.counts)
 		closeAll(t, a, b)
 	})
 }
@@ -237,9 +233,7 @@ func TestFailoverCreatesNothing(t *testing.T) {
 		}
 		store.confirm()
 		start(t, s, true)
-		if got := generate(t, s, 1)[0]; got != 1 {
-			t.Errorf("the first number is %d", got)
-		}
+		must.Equal(t, generate(t, s, 1)[0], 1, "the first number")
 	})
 }
 
@@ -257,9 +251,7 @@ func TestFailoverCreatesNoPeriod(t *testing.T) {
 		}
 		store.confirm()
 		time.Sleep(2 * time.Minute)
-		if got := numbers(t, s, 1)[0]; got != 1 {
-			t.Errorf("the first number is %d", got)
-		}
+		must.Equal(t, numbers(t, s, 1)[0], 1, "the first number")
 		must.Report(t, s.Close(t.Context()))
 	})
 }

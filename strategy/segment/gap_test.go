@@ -36,9 +36,7 @@ func TestGap(t *testing.T) {
 		if problems := s.Validate(); problems != nil {
 			t.Fatal(problems)
 		}
-		if got := s.gap(test.recorded); got != test.want {
-			t.Errorf("%s, step %d, %d recorded: %d, want %d", test.gap, test.step, test.recorded, got, test.want)
-		}
+		must.Equal(t, s.gap(test.recorded), test.want, "%s, step %d, %d recorded", test.gap, test.step, test.recorded)
 		for _, floor := range []int64{0, 1, 12345, seqd.MaxNumber - 1, seqd.MaxNumber} {
 			req := s.withGaps(persist.Request{BizTag: "order", Floor: floor}, test.recorded)
 			if err := req.Validate(); err != nil || floor+req.Gap > seqd.MaxNumber {
@@ -66,9 +64,7 @@ func TestGapText(t *testing.T) {
 	for _, bad := range []Gap{-1, mostStep + 1} {
 		s := DefaultSettings()
 		s.RestoreGap = bad
-		if len(s.Validate()) != 1 {
-			t.Errorf("%s is accepted", bad)
-		}
+		must.Equal(t, len(s.Validate()), 1, "%s is accepted", bad)
 	}
 }
 
@@ -93,9 +89,7 @@ func TestMostInCall(t *testing.T) {
 			}
 			s := must.Get(build(env, seqd.BizType{Name: "order", Strategy: Name, Settings: &settings}))(t)
 			n, why := s.(seqd.CountLimiter).MostInCall()
-			if (why != "") != (n < seqd.MaxCount) {
-				t.Errorf("%s: %d, because %q", name, n, why)
-			}
+			must.Equal(t, why != "", n < seqd.MaxCount, "%s: %d, because %q", name, n, why)
 			return n
 		}
 		if got := []int{most(AutoGap, false), most(3000, false), most(2_000_000, false), most(AutoGap, true)}; !slices.Equal(got, []int{500, 3000, seqd.MaxCount, seqd.MaxCount}) {

@@ -157,9 +157,7 @@ func TestRangeAtTheEndOfAllNumbers(t *testing.T) {
 	eachShape(t, func(t *testing.T, w *world, node func(change func(*Settings)) (allKinds, *observer)) {
 		s, o := node(func(s *Settings) { small(s); s.Start = seqd.MaxNumber - 29 })
 		must.Code(t, s.GenerateRange(t.Context(), 31, &seqd.Sequence{}), seqd.CodeExhausted)
-		if got := counter(t, w.store).Max; got != seqd.MaxNumber-30 {
-			t.Errorf("the maximum is %d", got)
-		}
+		must.Equal(t, counter(t, w.store).Max, seqd.MaxNumber-30, "the maximum")
 		if s.Generate(t.Context(), 1, &seqd.Sequence{}) != nil || o.count(seqd.EventStoreAway) > 0 {
 			t.Error("the store counts as away")
 		}
@@ -190,9 +188,7 @@ func TestRangeThenRestoredStore(t *testing.T) {
 				synctest.Wait()
 				restoreTo := counter(t, w.store).Max
 				r := rangeOf(t, s, 1000)
-				if r.First != restoreTo+1 {
-					t.Errorf("the range is %v after %d", r, restoreTo)
-				}
+				must.Equal(t, r.First, restoreTo+1, "the range is %v after %d", r, restoreTo)
 				if heir != "" {
 					end(t, s)
 					next, events := shapes[heir](t, w, change)
@@ -312,9 +308,7 @@ func TestRangeFails(t *testing.T) {
 		if err := s.GenerateRange(ctx, 5, &seqd.Sequence{}); err == nil || seqd.CodeOf(err) != seqd.CodeCanceled {
 			t.Errorf("error %v", err)
 		}
-		if got := counter(t, store.Store).Max; got != lost+55 {
-			t.Errorf("the maximum is %d", got)
-		}
+		must.Equal(t, counter(t, store.Store).Max, lost+55, "the maximum")
 		end(t, s)
 	})
 }

@@ -170,9 +170,7 @@ func TestSequencedKeyIsNotRetired(t *testing.T) {
 					takeOver()
 				}
 				closed(t, alone)
-				if epoch, err := store.Counters().Epoch(t.Context(), "invoice/t"); err != nil || epoch != persist.StoreEpoch {
-					t.Errorf("the epoch is %q, %v", epoch, err)
-				}
+				must.Equal(t, must.Get(store.Counters().Epoch(t.Context(), "invoice/t"))(t), persist.StoreEpoch, "the epoch")
 				takeOver()
 				closed(t, next)
 			})

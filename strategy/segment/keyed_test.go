@@ -162,12 +162,8 @@ func TestColdKeysCostLittle(t *testing.T) {
 				wantOf(t, s, key, 1, want)
 				return cost{store.called("read"), store.called("allocate"), store.called("create")}
 			}
-			if got := measure("a", "[2]"); got != test.exists {
-				t.Errorf("a cold key: %+v", got)
-			}
-			if got := measure("new", "[1]"); got != test.missing {
-				t.Errorf("a new key: %+v", got)
-			}
+			must.Equal(t, measure("a", "[2]"), test.exists, "a cold key")
+			must.Equal(t, measure("new", "[1]"), test.missing, "a new key")
 			closed(t, s)
 		})
 	}
@@ -202,9 +198,7 @@ func TestColdKeyWithRedis(t *testing.T) {
 			synctest.Wait()
 			got := fmt.Sprintf("%d reads, %d allocations, %d creations, %d scripts",
 				store.called("read"), store.called("allocate"), store.called("create"), redis["invoice/"+test.key].calls-before)
-			if got != test.cost {
-				t.Errorf("%s: %s, want %s", test.key, got, test.cost)
-			}
+			must.Equal(t, got, test.cost, "%s", test.key)
 		}
 		closed(t, s)
 	})

@@ -174,9 +174,7 @@ func TestRateOverNodes(t *testing.T) {
 func TestPace(t *testing.T) {
 	var p pace
 	p.allocated(time.Second, 0, 0)
-	if got := p.rate(2*time.Second, 5000, 1000); got != 0 {
-		t.Errorf("one allocation makes a rate of %v", got)
-	}
+	must.Equal(t, p.rate(2*time.Second, 5000, 1000), 0, "one allocation makes a rate of")
 	p.allocated(101*time.Second, 1000, 0)
 	between(t, "1000 in 100 s", p.rate(101*time.Second, 2000, 1000), 10, 10)
 	p.allocated(105*time.Second, 2000, 0)

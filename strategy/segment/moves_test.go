@@ -160,9 +160,7 @@ func TestFollowingCallersWait(t *testing.T) {
 		if err := h.Check(); err != nil || h.Highest() <= last {
 			t.Errorf("the highest number is %d after %d; %v", h.Highest(), last, err)
 		}
-		if f.source().sequencer() != SequencerStore {
-			t.Error("it did not follow")
-		}
+		must.Equal(t, f.source().sequencer(), SequencerStore, "it did not follow")
 		_ = s.Close(t.Context())
 		// and back, although nobody asks this node
 		c := node(t, store, redis, &observer{}, func(s *Settings) { s.Sequencer = SequencerRedis })

@@ -418,9 +418,7 @@ func TestOffsetProblems(t *testing.T) {
 		for _, p := range s.Validate() {
 			got += p.Key + ": " + p.Text
 		}
-		if got != test.want {
-			t.Errorf("increment %d, offset %d: %q, want %q", test.increment, test.offset, got, test.want)
-		}
+		must.Equal(t, got, test.want, "increment %d, offset %d", test.increment, test.offset)
 	}
 }
 

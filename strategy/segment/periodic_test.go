@@ -112,9 +112,7 @@ func dated(t testing.TB, s *family, n int) string {
 
 func wantDated(t testing.TB, s *family, n int, want string) {
 	t.Helper()
-	if got := dated(t, s, n); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	must.Equal(t, dated(t, s, n), want)
 }
 
 func wantRefused(t testing.TB, s *family, want seqd.Code) {
@@ -151,9 +149,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 	wantDated(t, s, 1, "2026-11-20[104]")
 	c.turn(time.Second)
 	wantDated(t, s, 1, "2026-11-21[102]")
-	if got := s.Details()["period"]; got != "2026-11-21" {
-		t.Errorf("the details say %v", got)
-	}
+	must.Equal(t, s.Details()["period"], "2026-11-21", "the details say")
 	closed(t, s)
 }
 
@@ -239,9 +235,7 @@ func TestPastPeriodsAreRemoved(t *testing.T) {
 			t.Errorf("the store holds the counters %v and the claims %v", counters, claims)
 		}
 		mark := must.Get(store.Documents().Read(t.Context(), persist.PurgedKind, "order"))(t)
-		if gone, err := persist.PurgedPeriod(mark); gone != 20000904 || err != nil {
-			t.Errorf("removed up to %d, %v", gone, err)
-		}
+		must.Equal(t, must.Get(persist.PurgedPeriod(mark))(t), 20000904, "removed up to")
 		closed(t, s)
 
 		// A clock that was set back to a day that was removed, or to the last one: that does not

@@ -117,9 +117,7 @@ func TestCleanStopSkipsNothing(t *testing.T) {
 		if skipped := o.numbers(seqd.EventAbandoned); skipped != 0 {
 			t.Errorf("round %d: %d numbers were skipped", round, skipped)
 		}
-		if got := counter(t, store).Max; got != want-1 {
-			t.Errorf("round %d: the store's max is %d, want %d", round, got, want-1)
-		}
+		must.Equal(t, counter(t, store).Max, want-1, "round %d: the store's max", round)
 	}
 }
 
@@ -134,9 +132,7 @@ func TestGiveBackRefused(t *testing.T) {
 	if skipped := o.numbers(seqd.EventAbandoned); skipped != 999 {
 		t.Errorf("%d numbers were skipped, want 999", skipped)
 	}
-	if got := counter(t, store).Max; got != 1005 {
-		t.Errorf("max is %d, want 1005", got)
-	}
+	must.Equal(t, counter(t, store).Max, 1005, "max")
 }
 
 // Two buffers that do not touch (another node's range lies between them) are given back as far as
@@ -151,9 +147,7 @@ func TestGiveBackOfSeparateRanges(t *testing.T) {
 		generate(t, s, 1)
 		synctest.Wait() // buffer 2 holds numbers from 16
 		must.Do(t, s.Close(t.Context()))
-		if got := counter(t, store).Max; got != 15 {
-			t.Errorf("max is %d, want 15", got)
-		}
+		must.Equal(t, counter(t, store).Max, 15, "max")
 		if skipped := o.numbers(seqd.EventAbandoned); skipped != 8 {
 			t.Errorf("%d numbers were skipped, want 3 to 10", skipped)
 		}
@@ -211,9 +205,7 @@ func TestStart(t *testing.T) {
 			}
 			s, _ := newStrategy(t, store, func(s *Settings) { s.Start = test.start })
 			start(t, s, true)
-			if got := generate(t, s, 1)[0]; got != test.want {
-				t.Errorf("the first number is %d, want %d", got, test.want)
-			}
+			must.Equal(t, generate(t, s, 1)[0], test.want, "the first number")
 		})
 	}
 }
@@ -258,9 +250,7 @@ func TestStepRule(t *testing.T) {
 		{"recorded above a lowered maximum", 9000, 1, 1 + 30*minute, 5000},
 	}
 	for _, test := range tests {
-		if got := s.step(test.recorded, test.timestamp, test.now); got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
-		}
+		must.Equal(t, s.step(test.recorded, test.timestamp, test.now), test.want, "%s", test.name)
 	}
 }
 
@@ -332,9 +322,7 @@ func TestInit(t *testing.T) {
 	blind.fails("read", persist.ErrNotFound)
 	other, _ := newStrategy(t, blind, nil)
 	start(t, other, true)
-	if got := counter(t, store).Max; got != 99 {
-		t.Errorf("max is %d", got)
-	}
+	must.Equal(t, counter(t, store).Max, 99, "max")
 }
 
 func TestSettingsAreChecked(t *testing.T) {
@@ -395,9 +383,7 @@ func TestSettingsTell(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "redis.addrs") {
 		t.Errorf("a cursor without Redis: %v", err)
 	}
-	if got := shape(seqd.BizType{Settings: &one}); got != Name {
-		t.Errorf("shape %q", got)
-	}
+	must.Equal(t, shape(seqd.BizType{Settings: &one}), Name, "shape")
 	if made, err := build(strategy.Env{}, seqd.BizType{Name: "order", Settings: 5}); err == nil {
 		t.Errorf("settings that are a number make %T", made)
 	}

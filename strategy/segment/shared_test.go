@@ -111,9 +111,7 @@ func TestCallersShareATake(t *testing.T) {
 				}
 				began := time.Now()
 				h.Add(h.Now(), "alone", numbers(t, s, 1))
-				if took := time.Since(began); took != time.Millisecond {
-					t.Errorf("a caller alone waited %v", took)
-				}
+				must.Equal(t, time.Since(began), time.Millisecond, "a caller alone waited")
 				must.Report(t, h.Check())
 				if got := h.Highest(); got != 1+99+1 { // 50 callers got 1, 2 or 3 each
 					t.Errorf("the highest number is %d: numbers were skipped", got)
@@ -239,9 +237,7 @@ func TestReturnWithoutAdvance(t *testing.T) {
 		}
 		redis.change(func(r *redisModel) { r.before = nil })
 		time.Sleep(5 * time.Second)
-		if got := numbers(t, s, 1)[0]; got != 11 {
-			t.Errorf("got %d, want 11", got)
-		}
+		must.Equal(t, numbers(t, s, 1)[0], 11)
 		if o.count(seqd.EventAdvanced) != 0 || o.count(seqd.EventRedisBack) != 1 {
 			t.Errorf("events %v", o.counts)
 		}
@@ -291,9 +287,7 @@ func TestStoreAwayUnderTheCursor(t *testing.T) {
 			issued := 5
 			for ; issued < 1000; issued++ {
 				if _, code := try(t, s, 1); code != "" {
-					if code != seqd.CodeStoreUnavailable {
-						t.Errorf("refused with %s", code)
-					}
+					must.Equal(t, code, seqd.CodeStoreUnavailable, "refused with")
 					break
 				}
 			}

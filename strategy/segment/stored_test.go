@@ -259,9 +259,7 @@ func TestStoredRestored(t *testing.T) {
 	if got, want := numbers(t, a, 1)[0], int64(150+5001+1); got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}
-	if o.count(seqd.EventStoreBehind) != 1 {
-		t.Errorf("events %v", o.counts)
-	}
+	must.Equal(t, o.count(seqd.EventStoreBehind), 1, "events %v", o.counts)
 	if got := numbers(t, a, 1)[0]; got != 5153 || o.count(seqd.EventStoreBehind) != 1 {
 		t.Errorf("then got %d; events %v", got, o.counts)
 	}
@@ -271,9 +269,7 @@ func TestStoredRestored(t *testing.T) {
 func TestStoredExhausted(t *testing.T) {
 	store := newHooked()
 	s, o := newStored(t, store, nil, func(s *Settings) { s.Start = seqd.MaxNumber - 9 })
-	if got := numbers(t, s, 8)[7]; got != seqd.MaxNumber-2 {
-		t.Errorf("got %d", got)
-	}
+	must.Equal(t, numbers(t, s, 8)[7], seqd.MaxNumber-2)
 	var wg sync.WaitGroup
 	h := ordercheck.New()
 	for i := range 10 {
@@ -722,9 +718,7 @@ func TestStoredReadsAnother(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			from := s.source().(*stored)
 			from.mu.Lock()
-			if online := from.machine.Mode() == storetake.Online; online != want {
-				t.Errorf("it takes: %t, want %t", online, want)
-			}
+			must.Equal(t, from.machine.Mode() == storetake.Online, want, "it takes")
 			gone = nil
 			from.mu.Unlock()
 		}
