@@ -2,7 +2,6 @@ package snowflake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -168,9 +167,7 @@ func TestPreparedIsNamed(t *testing.T) {
 	r.naming = &naming{documents: documents, registry: "machineIds", now: time.Now, used: new(atomic.Pointer[string])}
 	for _, ids := range [][]int64{nil, {5}} {
 		documents.err = nil
-		if _, err := r.prepared(t.Context(), ids...); !errors.Is(err, errUnnamed) {
-			t.Errorf("IDs %v of another registry: %v", ids, err)
-		}
+		must.Is(t, must.Err(r.prepared(t.Context(), ids...)), errUnnamed, "IDs %v of another registry", ids)
 		documents.err = persist.ErrUnavailable
 		if _, err := r.prepared(t.Context(), ids...); (err == nil) != (len(ids) > 0) {
 			t.Errorf("IDs %v without the store: %v", ids, err)
@@ -240,9 +237,7 @@ func TestNewNeeds(t *testing.T) {
 			settings.Registry = registry
 			s := must.Get(New(env, seqd.BizType{Name: "user", Strategy: Name, Settings: &settings}))(t)
 			closes(t, s)
-			if (s.held().registry.check != nil) != checked {
-				t.Errorf("the registry %s is checked: %t", registry, !checked)
-			}
+			must.Equal(t, s.held().registry.check != nil, checked, "the registry %s is checked", registry)
 		}
 		_ = env.Redis.Close()
 	}
@@ -268,9 +263,7 @@ func TestAddressOfTheNode(t *testing.T) {
 		for _, text := range strings.Fields(machine) {
 			addrs = append(addrs, &net.UnixAddr{Name: text})
 		}
-		if got := firstOf(addrs).String(); got != want {
-			t.Errorf("of %q: %s, want %s", machine, got, want)
-		}
+		must.Equal(t, firstOf(addrs).String(), want, "of %q", machine)
 	}
 }
 
@@ -415,9 +408,7 @@ func TestRestored(t *testing.T) {
 		}
 		wrong.Epoch = "never"
 		for _, settings := range []any{1, &wrong} {
-			if got := shape(seqd.BizType{Settings: settings}); got != Name {
-				t.Errorf("the shape of wrong settings is %q", got)
-			}
+			must.Equal(t, shape(seqd.BizType{Settings: settings}), Name, "the shape of wrong settings")
 		}
 	})
 }
@@ -626,9 +617,7 @@ func TestDetails(t *testing.T) {
 		s := instance(t, r, "1", nil)
 		want := func(s *Strategy, want string) {
 			t.Helper()
-			if got := fmt.Sprint(s.Details()); got != want {
-				t.Errorf("details %s, want %s", got, want)
-			}
+			must.Equal(t, fmt.Sprint(s.Details()), want, "details")
 		}
 		want(s, "map[key:seqd.1.167772161]")
 		if must.Code(t, s.Health(), seqd.CodeStarting); !s.Idle() {

@@ -379,9 +379,7 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 		}
 		list := []int64{one(t, a), one(t, b), one(t, other)}
 		slices.Sort(list)
-		if len(slices.Compact(list)) != 3 {
-			t.Errorf("the same number twice: %v", list)
-		}
+		must.Equal(t, len(slices.Compact(list)), 3, "the same number twice: %v", list)
 		for _, s := range []*Strategy{a, other} {
 			must.Do(t, s.Close(t.Context()))
 		}
@@ -389,9 +387,7 @@ func TestBizTypesShareAMachineID(t *testing.T) {
 		cannot(t, a, seqd.CodeStopping)
 		must.Do(t, b.Close(t.Context()))
 		for _, slot := range slots(t, a, r).Slots {
-			if slot.Token != "" {
-				t.Errorf("still held: %+v", slot)
-			}
+			must.Equal(t, slot.Token, "", "still held: %+v", slot)
 		}
 	})
 }
@@ -514,9 +510,7 @@ func TestFixedMachineID(t *testing.T) {
 		if err := twin.Init(t.Context(), true); seqd.CodeOf(err) != seqd.CodeNoMachineID || !strings.Contains(err.Error(), "7 is held by seqd.1.167772161") {
 			t.Errorf("got %v", err)
 		}
-		if s.machineID() != 7 {
-			t.Errorf("machine ID %d", s.machineID())
-		}
+		must.Equal(t, s.machineID(), 7, "machine ID")
 	})
 }
 

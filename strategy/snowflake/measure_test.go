@@ -20,9 +20,7 @@ func wantGauges(t *testing.T, s *Strategy, want map[seqd.Gauge]float64) {
 	t.Helper()
 	got := make(map[seqd.Gauge]float64)
 	s.Measure(func(m seqd.Measurement) {
-		if m.Of != "store "+s.layout.text() {
-			t.Errorf("%s is of %q", m.Gauge, m.Of)
-		}
+		must.Equal(t, m.Of, "store "+s.layout.text(), "%s is of", m.Gauge)
 		got[m.Gauge] = m.Value
 	})
 	for gauge, value := range want {

@@ -251,9 +251,7 @@ func TestCovered(t *testing.T) {
 			if swap := m.covered(table, lost); swap != nil {
 				got = swap.NewSet.Floor
 			}
-			if got != test.want {
-				t.Errorf("floor %d, want %d", got-now, test.want-now)
-			}
+			must.Equal(t, got, test.want, "floor %d, want %d", got-now, test.want-now)
 		})
 	}
 }
@@ -274,9 +272,7 @@ func TestRenewalKeepsWhatIsReserved(t *testing.T) {
 	if next.reserved < l.reserved || swap.NewSlot.Reserved != next.reserved {
 		t.Errorf("reserved goes from %d to %d under one token, on record %d", l.reserved, next.reserved, swap.NewSlot.Reserved)
 	}
-	if *swap.OldSlot != table.Slots[0] {
-		t.Errorf("it expects %+v", *swap.OldSlot)
-	}
+	must.Equal(t, *swap.OldSlot, table.Slots[0], "it expects")
 }
 
 // TestChoose checks the order in which machine IDs are taken.
