@@ -128,14 +128,10 @@ func TestDamaged(t *testing.T) {
 	write([]byte(strings.Repeat("x", maxSize+1)))
 	refuses(t, f, ErrDamaged, "larger")
 	write(whole)
-	if s, err := f.Load(); err != nil || s != sample().state {
-		t.Errorf("whole again: %+v, %v", s, err)
-	}
+	must.Equal(t, must.Get(f.Load())(t), sample().state, "whole again")
 	write(whole[1:])
 	store(t, f, sample().state)
-	if s, err := f.Load(); err != nil || s != sample().state {
-		t.Errorf("stored over the damaged one: %+v, %v", s, err)
-	}
+	must.Equal(t, must.Get(f.Load())(t), sample().state, "stored over the damaged one")
 	must.Do(t, os.Rename(f.path, f.path+".real"))
 	must.Do(t, os.Symlink(f.path+".real", f.path))
 	refuses(t, f, ErrDamaged, "regular")

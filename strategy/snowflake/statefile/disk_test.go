@@ -35,9 +35,7 @@ func failsToStore(t *testing.T, f *File, want error) {
 	if err := f.Store(next); !errors.Is(err, want) || !strings.Contains(err.Error(), f.path) {
 		t.Errorf("store: %v", err)
 	}
-	if s, err := f.Load(); err != nil || s != sample().state {
-		t.Errorf("got %+v, %v", s, err)
-	}
+	must.Equal(t, must.Get(f.Load())(t), sample().state)
 }
 
 func TestFullDisk(t *testing.T) {

@@ -32,9 +32,7 @@ func store(t *testing.T, f *File, s State) {
 func wants(t *testing.T, dir string, want State) {
 	t.Helper()
 	f := open(t, dir)
-	if s, err := f.Load(); err != nil || s != want {
-		t.Errorf("got %+v, %v; want %+v", s, err, want)
-	}
+	must.Equal(t, must.Get(f.Load())(t), want)
 	must.Report(t, f.Close())
 }
 
@@ -58,9 +56,7 @@ func TestStoreAndLoad(t *testing.T) {
 	store(t, f, s)
 	s.Until++
 	store(t, f, s)
-	if got, err := f.Load(); err != nil || got != s {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	must.Equal(t, must.Get(f.Load())(t), s)
 	for path, mode := range map[string]os.FileMode{dir: 0o700, filepath.Dir(dir): 0o700, f.path: 0o600, f.path + ".lock": 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
@@ -98,9 +94,7 @@ func TestNothingGoesDown(t *testing.T) {
 					t.Errorf("%s: %v", field, err)
 				}
 			}
-			if got, err := f.Load(); err != nil || got != s {
-				t.Errorf("got %+v, %v", got, err)
-			}
+			must.Equal(t, must.Get(f.Load())(t), s)
 			store(t, f, s)
 			fresh := State{MachineID: 1, Token: "another", Lower: 1, Until: 1}
 			store(t, f, fresh)
@@ -228,9 +222,7 @@ func TestFailingSteps(t *testing.T) {
 				want = next
 				must.Is(t, f.Store(old), ErrLowered, "went back")
 			}
-			if s, err := f.Load(); err != nil || s != want {
-				t.Errorf("got %+v, %v", s, err)
-			}
+			must.Equal(t, must.Get(f.Load())(t), want)
 			must.Is(t, must.Err(os.Lstat(f.path+".tmp")), os.ErrNotExist, "the temporary file")
 			f.before = works
 			store(t, f, next)

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestName(t *testing.T) {
@@ -24,9 +26,7 @@ func TestName(t *testing.T) {
 		}
 	}
 	want := nameOn(runtime.GOOS, "", 0, netip.IPv6Unspecified())
-	if got := Name("", 0, netip.Addr{}); got != want {
-		t.Errorf("the zero address gives %q, want %q", got, want)
-	}
+	must.Equal(t, Name("", 0, netip.Addr{}), want, "the zero address")
 }
 
 func FuzzName(f *testing.F) {
@@ -38,9 +38,7 @@ func FuzzName(f *testing.F) {
 		for _, goos := range []string{"linux", "windows"} {
 			ip := netip.AddrFrom4([4]byte{10, 0, 0, 1})
 			first, second := nameOn(goos, a, 1, ip), nameOn(goos, b, 1, ip)
-			if (a == b) != (first == second) {
-				t.Errorf("%s: %q and %q give %q and %q", goos, a, b, first, second)
-			}
+			must.Equal(t, a == b, first == second, "%s: %q and %q give %q and %q", goos, a, b, first, second)
 			if strings.ContainsAny(first, "/\x00") || goos == "windows" && strings.ContainsAny(first, `\:*?"<>|`) {
 				t.Errorf("%s: %q gives %q", goos, a, first)
 			}
