@@ -25,9 +25,7 @@ func TestCalls(t *testing.T) {
 	t.Cleanup(c.CloseIdleConnections)
 	a, b := client.Key("a"), client.Key("b.B_-9")
 	for _, key := range []client.Option{a, b} {
-		if id, err := c.Next(ctx, "ticket", client.IdempotencyKey("once"), key); err != nil || id != "1" {
-			t.Errorf("got %q, %v", id, err)
-		}
+		must.Equal(t, must.Get(c.Next(ctx, "ticket", client.IdempotencyKey("once"), key))(t), "1")
 	}
 	if ids, err := c.NextN(ctx, "ticket", 2, a); err != nil || fmt.Sprint(ids) != "[2 3]" {
 		t.Errorf("got %q, %v", ids, err)
@@ -37,9 +35,7 @@ func TestCalls(t *testing.T) {
 	}
 	buffer := must.Get(c.Buffer("ticket", client.BufferOptions{Size: 10, Key: "a"}))(t)
 	defer buffer.Close()
-	if id, err := buffer.Next(ctx); err != nil || id != "4" {
-		t.Errorf("got %q, %v", id, err)
-	}
+	must.Equal(t, must.Get(buffer.Next(ctx))(t), "4")
 	must.Is(t, must.Err(c.Next(ctx, "ticket", client.Key("c"))), client.ErrTooManyKeys)
 	if keys, next, err := admin.New(c).Keys(ctx, "ticket", admin.Page{Limit: 1}); err != nil || fmt.Sprint(keys) != "[a]" || next != "a" {
 		t.Errorf("got %q, %q, %v", keys, next, err)

@@ -97,9 +97,7 @@ func TestKeys(t *testing.T) {
 	p.Looks("keys")
 
 	p.Click("link", "Numbers of zebra")
-	if got := p.Value("Key*"); got != "zebra" {
-		t.Errorf("the key is %q", got)
-	}
+	must.Equal(t, p.Value("Key*"), "zebra", "the key")
 	p.Click("button", "Take")
 	p.See("1 number of the key zebra")
 	if next := w.get("/seq/ticket?key=zebra"); next["id"] != "3" {

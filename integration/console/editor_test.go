@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A biz type is created on the form: problems are at their fields, the difference is shown before.
@@ -90,9 +91,7 @@ func TestEdit(t *testing.T) {
 	p.Shot("save-light")
 	dialog.Click("button", "Save")
 	p.See("version 2")
-	if got := field(w.get("/biz-types/order"), "definition.step"); got != "777" {
-		t.Errorf("curl says that step is %s", got)
-	}
+	must.Equal(t, field(w.get("/biz-types/order"), "definition.step"), "777", "curl says that step")
 }
 
 // Another administrator changes the biz type while somebody edits it: nothing is overwritten, and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seqd/seqd/integration/console/browser"
 	"github.com/seqd/seqd/internal/testing/longtest"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // take takes numbers on every node that runs.
@@ -155,9 +156,7 @@ func TestSlowAnswers(t *testing.T) {
 	p.Eval("letGo(true)", nil)
 	p.Await("the answer and what follows", `performance.getEntriesByType("resource").filter(({ name }) => name.includes("/biz-types/order")).length > 1`)
 	p.See("The first ID looks like 1")
-	if got := p.Find("textbox", "Name").Value; got != "typed-meanwhile" {
-		t.Errorf("the form says %q", got)
-	}
+	must.Equal(t, p.Find("textbox", "Name").Value, "typed-meanwhile", "the form")
 	p.Leave()
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // attack is a page on another port of the same machine, which browsers send cookies from that are
@@ -78,9 +80,7 @@ func TestForeignPage(t *testing.T) {
 			var ends []string
 			p.Eval("window.ends", &ends)
 			for i, end := range ends {
-				if end != "refused" {
-					t.Errorf("attempt %d ended with: %s", i, end)
-				}
+				must.Equal(t, end, "refused", "attempt %d ended with", i)
 			}
 			if faults := strings.Join(p.Faults(), "\n"); !strings.Contains(faults, "frame-ancestors") {
 				t.Errorf("the console was shown in a frame: %s", faults)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/console/browser"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // consoleFolder has the console and its tests.
@@ -61,9 +62,7 @@ func TestModules(t *testing.T) {
 			}
 			for name, failure := range failures {
 				t.Run(name, func(t *testing.T) {
-					if failure != "" {
-						t.Error(failure)
-					}
+					must.Equal(t, failure, "")
 				})
 			}
 		})

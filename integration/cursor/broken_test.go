@@ -51,9 +51,7 @@ func TestDamagedHash(t *testing.T) {
 				}
 				seen.add(taken.Runs)
 			}
-			if (err == nil) != harmless[damage] {
-				t.Errorf("error %v", err)
-			}
+			must.Equal(t, err == nil, harmless[damage], "error %v", err)
 			for n := range seen.seen {
 				if n > 10 && n < 21 || n > 30 {
 					t.Errorf("%d was never installed", n)
@@ -282,9 +280,7 @@ func TestServerRefuses(t *testing.T) {
 			if after := c.hash(); !maps.Equal(before, after) {
 				t.Errorf("%v became %v", before, after)
 			}
-			if got := show(c.peek()); got != "; ceil 10 enough free 1 next 1 hand 10" {
-				t.Errorf("afterwards %s", got)
-			}
+			must.Equal(t, show(c.peek()), "; ceil 10 enough free 1 next 1 hand 10", "afterwards")
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
@@ -62,14 +63,8 @@ func TestClusterMigration(t *testing.T) {
 	fresh := open(t, client)
 	m := cluster.BeginMigration(fresh.key)
 	fresh.fill("1-10", 0)
-	if got := show(fresh.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "1-3" {
-		t.Errorf("under ASK: %s", got)
-	}
+	must.Equal(t, show(fresh.take(rediscursor.Take{Count: 3, Threshold: 0.5})), "1-3", "under ASK")
 	m.Finish()
-	if got := show(fresh.peek()); got != "; ceil 10 enough free 1 next 4 hand 7" {
-		t.Errorf("at the end: %s", got)
-	}
-	if got := reopen(t, connect(t, m.To.Addr(), calm), fresh.name).peek().Gen; got != fresh.gen {
-		t.Errorf("the gen is %s", got)
-	}
+	must.Equal(t, show(fresh.peek()), "; ceil 10 enough free 1 next 4 hand 7", "at the end")
+	must.Equal(t, reopen(t, connect(t, m.To.Addr(), calm), fresh.name).peek().Gen, fresh.gen, "the gen")
 }

@@ -79,9 +79,7 @@ func TestLoss(t *testing.T) {
 		"restart without loss": {[]string{"appendonly yes", "appendfsync always"},
 			func(t *testing.T, r *testenv.Redis, _ testenv.RedisSnapshot, key string) *testenv.Redis {
 				r.Restart()
-				if got := field(t, r, key, "cur"); got != 20 {
-					t.Errorf("cur is %d", got)
-				}
+				must.Equal(t, field(t, r, key, "cur"), 20, "cur")
 				return r
 			}, 200},
 		"a snapshot on another server": {ceil: 200, lose: func(t *testing.T, _ *testenv.Redis, old testenv.RedisSnapshot, _ string) *testenv.Redis {
@@ -157,9 +155,7 @@ func TestLoss(t *testing.T) {
 			}
 			refuse(rediscursor.Seed, c.gen, 301, 400, rediscursor.Moved)
 			taken := c.take(rediscursor.Take{Count: 10, Threshold: 0.5})
-			if got := show(taken); got != "201-210" {
-				t.Errorf("then %s", got)
-			}
+			must.Equal(t, show(taken), "201-210", "then")
 			seen.add(taken.Runs)
 		})
 	}
@@ -242,9 +238,7 @@ func TestWritableReplica(t *testing.T) {
 			t.Errorf("%v became %v", before, after)
 		}
 	}
-	if got := show(onA.peek()); got != "; ceil 10 enough free 1 next 1 hand 10" {
-		t.Errorf("a has %s", got)
-	}
+	must.Equal(t, show(onA.peek()), "; ceil 10 enough free 1 next 1 hand 10", "a")
 	a.Kill() // without its master it is still a replica
 	must.Is(t, must.Err(onB.Take(context.Background(), rediscursor.Take{Count: 1, Threshold: 0.5})), rediscursor.ErrReplica, "without a master")
 }

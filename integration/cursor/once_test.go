@@ -166,9 +166,7 @@ func TestLostReply(t *testing.T) {
 						return nil
 					})
 					got, again := runs(t, server)-before, name == "unmarked" && retries > 0
-					if again != (got > 1) {
-						t.Errorf("it ran %d times", got)
-					}
+					must.Equal(t, again, got > 1, "it ran %d times", got)
 					c = reopen(t, connect(t, server.Addr(), calm), c.name)
 					// 3 of sends, 3 of the call
 					if next := c.peek().Next; name == "take" && next != 7 {
@@ -284,9 +282,7 @@ func TestClusterRedirects(t *testing.T) {
 			once("stub after MOVED", func() { c.take(rediscursor.Take{Count: 3, Threshold: 1}) })
 			once("seed", func() { c.install(rediscursor.Seed, 201, 300, 0) })
 			once("append", func() { c.install(rediscursor.Append, 301, 400, 0) })
-			if got := show(c.peek()); got != "; ceil 400 enough free 0 next 201 hand 200" {
-				t.Errorf("in the end %s", got)
-			}
+			must.Equal(t, show(c.peek()), "; ceil 400 enough free 0 next 201 hand 200", "in the end")
 		})
 	}
 }

@@ -40,9 +40,7 @@ func TestFormatBeforeEpochs(t *testing.T) {
 		c.set(field, "1")
 	}
 	must.Do(t, client.HDel(t.Context(), c.key, "epoch").Err())
-	if got := show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})); got != "stub; ceil 20" {
-		t.Errorf("a take gets %s", got)
-	}
+	must.Equal(t, show(c.take(rediscursor.Take{Count: 3, Threshold: 0.5})), "stub; ceil 20", "a take gets")
 	for _, mode := range []rediscursor.Mode{rediscursor.Append, rediscursor.Advance} {
 		if answer := c.install(mode, 21, 30, 1); answer.Verdict != rediscursor.Moved {
 			t.Errorf("%s: %+v", mode, answer)
@@ -89,9 +87,7 @@ func TestClaim(t *testing.T) {
 		if took := time.Since(began); took < 290*time.Millisecond {
 			t.Errorf("after %s", took)
 		}
-		if got := low(c, claim); got != rediscursor.Claimed {
-			t.Errorf("then %v", got)
-		}
+		must.Equal(t, low(c, claim), rediscursor.Claimed, "then")
 	})
 	for name, test := range map[string]struct {
 		until time.Duration
@@ -106,23 +102,15 @@ func TestClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := drained(t)
 			c.set("claim", in(t, test.until))
-			if got := low(c, time.Minute); got != test.want {
-				t.Errorf("it is %v", got)
-			}
-			if got := low(c, time.Minute); got != rediscursor.Claimed {
-				t.Errorf("then %v", got)
-			}
+			must.Equal(t, low(c, time.Minute), test.want, "it")
+			must.Equal(t, low(c, time.Minute), rediscursor.Claimed, "then")
 		})
 	}
 	t.Run("is not taken if there is enough", func(t *testing.T) {
 		c := open(t, client)
 		c.fill("1-10", 0)
-		if got := low(c, claim); got != rediscursor.Enough {
-			t.Errorf("it is %v", got)
-		}
-		if got := c.hash()["claim"]; got != "0" {
-			t.Errorf("the claim is %s", got)
-		}
+		must.Equal(t, low(c, claim), rediscursor.Enough, "it")
+		must.Equal(t, c.hash()["claim"], "0", "the claim")
 	})
 }
 

@@ -196,9 +196,7 @@ func TestChartMetrics(t *testing.T) {
 		"replicas=2": true, "networkPolicy.enabled=false": false, "service.type=LoadBalancer": false, "service.type=NodePort": false,
 		"networkPolicy.enabled=false,config.auth.publicMetrics=true": true, "config.auth.publicMetrics=false": false,
 	} {
-		if got := chart(t, "a", "--set", values).node(t).Auth.PublicMetrics; got != want {
-			t.Errorf("with %s publicMetrics is %t", values, got)
-		}
+		must.Equal(t, chart(t, "a", "--set", values).node(t).Auth.PublicMetrics, want, "with %s publicMetrics", values)
 	}
 }
 

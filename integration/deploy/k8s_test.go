@@ -39,9 +39,7 @@ func TestOverlays(t *testing.T) {
 		t.Run(folder.Name(), func(t *testing.T) {
 			r := overlay(t, folder.Name())
 			r.check(t, append([]int{dns, dns, collector}, ports[folder.Name()]...))
-			if got := r.node(t).Store.Driver; got != folder.Name() {
-				t.Errorf("the store is %s", got)
-			}
+			must.Equal(t, r.node(t).Store.Driver, folder.Name(), "the store")
 			if cfg := r.node(t); cfg.Redis.Configured() && !cfg.Redis.TLS.Enabled || cfg.Store.Driver == "mongo" && !strings.Contains(cfg.Store.Settings["mongo"].(*mongo.Settings).URI, "tls=true") {
 				t.Error("connections to the store or to Redis are not encrypted")
 			}

@@ -191,9 +191,7 @@ func TestLeaf(t *testing.T) {
 	out, code = s.run("--apply", "--rename", "my tag=tag")
 	s.want(out, code, 1, []string{"pay", "4002", "created"}, []string{"my tag as tag", "created"}, []string{"leaf-segment-test", "created"}, refused[1])
 
-	if got := s.take(issued, "pay", 3000); got != 4002 {
-		t.Errorf("seqd begins at %d", got)
-	}
+	must.Equal(t, s.take(issued, "pay", 3000), 4002, "seqd begins at")
 	first.issue(t, issued, "Leaf 1", 2000) // what it had in memory
 	out, code = s.run("--apply", "--rename", "my tag=tag")
 	s.want(out, code, 1, []string{"pay", "unchanged"}, []string{"my tag as tag", "unchanged"})
@@ -210,9 +208,7 @@ func TestLeaf(t *testing.T) {
 	out, code = s.run("--apply", "--raise", "--rename", "my tag=tag")
 	s.want(out, code, 1, []string{"pay", "12002", "raised", "it started at 4002"})
 	third.issue(t, issued, "Leaf 3", 2000)
-	if got := s.take(issued, "pay", 3000); got != 12002 {
-		t.Errorf("seqd continues at %d", got)
-	}
+	must.Equal(t, s.take(issued, "pay", 3000), 12002, "seqd continues at")
 }
 
 // A table that changes while it is read is noticed, and a margin leaves room for that.
@@ -250,16 +246,10 @@ func TestTinyid(t *testing.T) {
 	out, code := s.run("--apply")
 	s.want(out, code, 0, append(odd, "created"), []string{"test", "2001", "2002", "1000", "created"}, []string{"nostep", "6", "created"},
 		[]string{"2 tokens: -o writes them"})
-	if got := s.take(issued, "test", 3000); got != 2002 {
-		t.Errorf("seqd begins at %d", got)
-	}
+	must.Equal(t, s.take(issued, "test", 3000), 2002, "seqd begins at")
 	first.issue(t, issued, "Tinyid 1", 1000)
-	if got := s.take(make(numbers), "nostep", 1); got != 6 {
-		t.Errorf("nostep begins at %d", got)
-	}
-	if got := s.take(make(numbers), "test_odd", 1); got != 3 {
-		t.Errorf("test_odd begins at %d", got)
-	}
+	must.Equal(t, s.take(make(numbers), "nostep", 1), 6, "nostep begins at")
+	must.Equal(t, s.take(make(numbers), "test_odd", 1), 3, "test_odd begins at")
 
 	out, code = s.run("-o", "tinyid.yaml")
 	s.want(out, code, 0, odd, []string{"2 tokens are in tinyid.yaml"})
@@ -341,9 +331,7 @@ func TestExisting(t *testing.T) {
 			t.Errorf("%s: %s, %s", b.Name, b.Result, b.Detail)
 		}
 	}
-	if first := s.take(make(numbers), "higher", 1); first != 5000 {
-		t.Errorf("higher is at %d", first)
-	}
+	must.Equal(t, s.take(make(numbers), "higher", 1), 5000, "higher is at")
 	if first := s.take(make(numbers), "deleted", 1); first <= 90000 {
 		t.Errorf("deleted begins at %d", first)
 	}

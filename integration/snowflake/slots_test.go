@@ -239,9 +239,7 @@ func TestHashesThatAreNotOurs(t *testing.T) {
 		for what, err := range s.all(server.ReplicationID()) {
 			must.Is(t, err, persist.ErrInvalid, "%s", what)
 		}
-		if got := client.Get(t.Context(), s.key).Val(); got != "1" {
-			t.Errorf("it became %q", got)
-		}
+		must.Equal(t, client.Get(t.Context(), s.key).Val(), "1", "it became")
 	})
 }
 

@@ -55,15 +55,11 @@ func TestRecordsWithoutEpoch(t *testing.T) {
 			d = append(d, bson.E{Key: "epoch", Value: epoch})
 		}
 		must.Get(documents.InsertOne(t.Context(), d))(t)
-		if e, err := s.Counters().Epoch(t.Context(), name); e != "" || err != nil {
-			t.Errorf("%s: %q, %v", name, e, err)
-		}
+		must.Equal(t, must.Get(s.Counters().Epoch(t.Context(), name))(t), "", "%s", name)
 		drawn := persist.NewEpoch()
 		if _, err := s.Counters().Allocate(t.Context(), persist.Request{BizTag: name, Size: 1, Floor: 10, Gap: 5, To: persist.NewCursor("", drawn)}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if e, err := s.Counters().Epoch(t.Context(), name); e != drawn || err != nil {
-			t.Errorf("%s: %q, %v", name, e, err)
-		}
+		must.Equal(t, must.Get(s.Counters().Epoch(t.Context(), name))(t), drawn, "%s", name)
 	}
 }

@@ -64,9 +64,7 @@ func TestPostgresFailover(t *testing.T) {
 	if c, err := s.Counters().Read(ctx, "order"); err != nil || !c.FailedOver || c.Epoch != "" || c.Max != 15 {
 		t.Errorf("the counter is %+v, %v", c, err)
 	}
-	if epoch, err := s.Counters().Epoch(ctx, "order"); err != nil || epoch != "" {
-		t.Errorf("the epoch is %q, %v", epoch, err)
-	}
+	must.Equal(t, must.Get(s.Counters().Epoch(ctx, "order"))(t), "", "the epoch")
 	if given, err := s.Counters().GiveBack(ctx, "order", persist.Range{First: 10, Last: 15}); err != nil || given {
 		t.Errorf("it was given back: %t, %v", given, err)
 	}
@@ -265,9 +263,7 @@ func stopped(t *testing.T, s interface {
 	if err := s.CreateFenced(t.Context(), ledgerDocument("invoice", 1), fence.Current); err == nil {
 		t.Error("it writes a ledger")
 	}
-	if _, err := s.Slots().Look(t.Context(), registry); !errors.Is(err, persist.ErrUnavailable) {
-		t.Errorf("it reads a registry: %v", err)
-	}
+	must.Is(t, must.Err(s.Slots().Look(t.Context(), registry)), persist.ErrUnavailable, "it reads a registry")
 	if !fence.FailedOver() {
 		t.Errorf("there is nothing to confirm: %+v", fence)
 	}

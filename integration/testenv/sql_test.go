@@ -4,15 +4,14 @@ import (
 	"testing"
 
 	"github.com/seqd/seqd/integration/testenv"
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestPostgresIsDurable(t *testing.T) {
 	t.Parallel()
 	p := testenv.StartPostgres(t)
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
-		if value := p.Query("SHOW " + setting); value != "on" {
-			t.Errorf("%s is %s", setting, value)
-		}
+		must.Equal(t, p.Query("SHOW "+setting), "on", "%s", setting)
 	}
 	if got := p.Query("SELECT rolsuper FROM pg_roles WHERE rolname = 'seqd'"); got != "f" {
 		t.Errorf("the owner of the database is a superuser: %s", got)
@@ -22,9 +21,7 @@ func TestPostgresIsDurable(t *testing.T) {
 func TestMariaDBIsDurable(t *testing.T) {
 	t.Parallel()
 	m := testenv.StartMariaDB(t)
-	if got := m.Query("SELECT @@innodb_flush_log_at_trx_commit"); got != "1" {
-		t.Errorf("innodb_flush_log_at_trx_commit is %s", got)
-	}
+	must.Equal(t, m.Query("SELECT @@innodb_flush_log_at_trx_commit"), "1", "innodb_flush_log_at_trx_commit")
 	if got := m.Query("SELECT @@innodb_flush_method"); got != "fsync" && got != "O_DIRECT" {
 		t.Errorf("innodb_flush_method is %s", got)
 	}

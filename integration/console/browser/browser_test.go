@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestMain(m *testing.M) {
@@ -70,9 +72,7 @@ func TestActs(t *testing.T) {
 	p.Click("checkbox", "Ripe")
 	p.Click("button", "S*e")
 	p.See("new pear")
-	if got := p.Value("Ripe"); got != "true" {
-		t.Errorf("Ripe is %s", got)
-	}
+	must.Equal(t, p.Value("Ripe"), "true", "Ripe")
 	if e := p.Find("button", "Delete"); e.Properties["disabled"] != "true" {
 		t.Errorf("Delete is not disabled: %v", e.Properties)
 	}
