@@ -65,9 +65,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 			c.look()
 		}
 		ask()
-		if got := subjectAt(t, addr); got != want {
-			t.Errorf("%s: new connections see %s, want %s", step, got, want)
-		}
+		must.Equal(t, subjectAt(t, addr), want, "%s: new connections see", step)
 		if got := strings.Count(log.String(), "\n"); got != errors {
 			t.Errorf("%s: %d lines in the log, want %d: %s", step, got, errors, &log)
 		}
@@ -148,9 +146,7 @@ func TestCertificateWatch(t *testing.T) {
 		must.Do(t, c.load())
 		subject := func(want string) {
 			t.Helper()
-			if got := c.current.Load().Leaf.Subject.CommonName; got != want {
-				t.Errorf("it is for %s, want %s", got, want)
-			}
+			must.Equal(t, c.current.Load().Leaf.Subject.CommonName, want, "it is for")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 type count struct{ atomic.Int64 }
@@ -115,9 +117,7 @@ func TestWhoMakesRoom(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCrowd(test.most, test.wait)
 				c.do(t, test.script)
-				if got := c.all(); got != test.closed {
-					t.Errorf("closed %q, want %q", got, test.closed)
-				}
+				must.Equal(t, c.all(), test.closed, "closed")
 				for _, p := range c.in {
 					p.Leave()
 				}

@@ -32,9 +32,7 @@ func TestHosts(t *testing.T) {
 	want(t, list, OK, "a.webhook.url", "hooks.example.com:443 answers, and its certificate is good")
 	want(t, list, OK, "b.webhook.url", "[::1]:8000 answers")
 	want(t, list, OK, "tracing.endpoint", "127.0.0.1:4318 answers")
-	if len(list) != 3 {
-		t.Errorf("hosts are looked at twice: %+v", list)
-	}
+	must.Equal(t, len(list), 3, "hosts are looked at twice: %+v", list)
 	d.Host.Connect = func(_ context.Context, u *url.URL) (string, error) { return "", errors.New("no such host") }
 	list = run(t, hostsCheck{d}.run)
 	want(t, list, Warn, "a.webhook.url", "hooks.example.com:443 cannot be used: no such host → correct the URL, or let this machine reach and trust it; until then refusals are dropped")

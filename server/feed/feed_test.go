@@ -177,9 +177,7 @@ func TestPollAfterManyChanges(t *testing.T) {
 		time.Sleep(pollInterval)
 		synctest.Wait()
 		for i := range MostRecent + 1 {
-			if b.thing(fmt.Sprint("x", i)) != "y" {
-				t.Errorf("x%d was not seen", i)
-			}
+			must.Equal(t, b.thing(fmt.Sprint("x", i)), "y", "x%d was not seen", i)
 		}
 		if b.reloads != 1 {
 			t.Errorf("everything was read %d times", b.reloads)
@@ -202,9 +200,7 @@ func TestAnnouncementsAtOnce(t *testing.T) {
 		time.Sleep(pollInterval)
 		synctest.Wait()
 		for i := range 20 {
-			if b.thing(fmt.Sprint("x", i)) != "y" {
-				t.Errorf("x%d was not seen", i)
-			}
+			must.Equal(t, b.thing(fmt.Sprint("x", i)), "y", "x%d was not seen", i)
 		}
 	})
 }
@@ -342,9 +338,7 @@ func TestUnfollowed(t *testing.T) {
 			}
 			for key, want := range wanted {
 				kind, key, _ := strings.Cut(key, " ")
-				if got := r.Unfollowed(kind, key); got != want {
-					t.Errorf("%s %s: %v, want %v", kind, key, got, want)
-				}
+				must.Equal(t, r.Unfollowed(kind, key), want, "%s %s", kind, key)
 			}
 			time.Sleep(pollInterval)
 		}

@@ -66,16 +66,12 @@ func TestAddr(t *testing.T) {
 			r.Header.Set(other, "for=8.8.8.8")
 		}
 		r.Header[tt.header] = strings.Split(tt.lines, "|")
-		if got := p.Text(r.RemoteAddr, r.Header); got != tt.want {
-			t.Errorf("%s from %s: %s is %s, want %s", tt.header, tt.peer, tt.lines, got, tt.want)
-		}
+		must.Equal(t, p.Text(r.RemoteAddr, r.Header), tt.want, "%s from %s: %s", tt.header, tt.peer, tt.lines)
 	}
 	nobody := Proxies{}
 	for peer, want := range map[string]string{proxy: "192.0.2.1", "[2001:db8::7]:1": "2001:db8::7", "[fe80::1%eth0]:1": "fe80::1", "@": "@", "192.0.2.1": "192.0.2.1"} {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{For: {"8.8.8.8"}}}
-		if got := nobody.Text(r.RemoteAddr, r.Header); got != want {
-			t.Errorf("without proxies %s is %s, want %s", peer, got, want)
-		}
+		must.Equal(t, nobody.Text(r.RemoteAddr, r.Header), want, "without proxies %s", peer)
 		if got := Host(peer); got != want { // as for the Redis protocol
 			t.Errorf("the host of %s is %s, want %s", peer, got, want)
 		}

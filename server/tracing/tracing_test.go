@@ -99,9 +99,7 @@ func TestSampling(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tr, spans := newTracing(t, tt.ratio)
-				if got := begin(tr, tt.traceparent...); got != tt.want {
-					t.Errorf("traced: %v, want %v", got, tt.want)
-				}
+				must.Equal(t, begin(tr, tt.traceparent...), tt.want, "traced")
 				if got := len(spans()); (got == 1) != tt.want {
 					t.Errorf("%d spans arrived", got)
 				}
@@ -135,9 +133,7 @@ func TestWhatASpanSays(t *testing.T) {
 			t.Errorf("%+v is not a part of the caller's trace", got)
 		}
 		for key, want := range map[string]string{"service.name": "seqd", "service.version": "v1", "service.instance.id": "127.0.0.1:1"} {
-			if got.Resource[key] != want {
-				t.Errorf("%s is %q, want %q", key, got.Resource[key], want)
-			}
+			must.Equal(t, got.Resource[key], want, "%s", key)
 		}
 	})
 }
@@ -401,9 +397,7 @@ func TestPartOfABatchIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		partly := roundTrip(func(r *http.Request) (*http.Response, error) {
 			answer := must.Get(proto.Marshal(&service.ExportTraceServiceResponse{PartialSuccess: &service.ExportTracePartialSuccess{RejectedSpans: 2}}))(t)
-			if r.URL.String() != "http://collector/by/path" {
-				t.Errorf("spans went to %s", r.URL)
-			}
+			must.Equal(t, r.URL.String(), "http://collector/by/path", "spans went to")
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(answer))}, nil
 		})
 		tr := must.Get(tracing.New(tracing.Options{Endpoint: "http://collector/by/path/", Ratio: 1, Log: slog.New(slog.DiscardHandler), Transport: partly}))(t)
