@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 )
 
@@ -18,9 +19,7 @@ func TestHistoryIDsSort(t *testing.T) {
 			t.Errorf("%s comes after %s", id, ids[i-1])
 		}
 	}
-	if at, err := persist.HistoryTime(persist.HistoryID(1_790_000_000_123, 9, 9)); at != 1_790_000_000_123 || err != nil {
-		t.Errorf("time %d, %v", at, err)
-	}
+	must.Equal(t, must.Get(persist.HistoryTime(persist.HistoryID(1_790_000_000_123, 9, 9)))(t), 1_790_000_000_123, "time")
 }
 
 // What is taken for an ID can be made by HistoryID, byte for byte.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/memory"
 )
@@ -47,9 +48,7 @@ func TestCopy(t *testing.T) {
 	fill(first, 2)
 	fill(second, 4)
 	for n, want := range map[int64][2]bool{1: {true, true}, 2: {true, false}, 3: {true, true}, 4: {false, true}} {
-		if got := [2]bool{has(first, n, 3), has(second, n, 3)}; got != want {
-			t.Errorf("of %d: in the first and in the second %v, want %v", n, got, want)
-		}
+		must.Equal(t, [2]bool{has(first, n, 3), has(second, n, 3)}, want, "of %d: in the first and in the second", n)
 	}
 	if now, err := second.Now(ctx); err != nil || now.UnixMilli() != 5 {
 		t.Errorf("the time of the copy is %v, %v", now, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/plugin"
 	"github.com/seqd/seqd/plugin/ratelimit"
 )
@@ -53,9 +54,7 @@ func TestRedisAway(t *testing.T) {
 		c.add(100 * time.Millisecond)
 		_, _ = ask(p, "shop", 1)
 	}
-	if m.tried.Load() != tried {
-		t.Error("Redis was tried again too soon")
-	}
+	must.Equal(t, m.tried.Load(), tried, "Redis was tried again too soon")
 	c.add(time.Second)
 	if n := passes(p, "shop", 1); n != 1 || m.tried.Load() == tried {
 		t.Errorf("%d passed after 1.5s, Redis was tried %d times", n, m.tried.Load())

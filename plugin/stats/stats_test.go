@@ -174,9 +174,7 @@ func TestRatesAfterTheClockWasSetBack(t *testing.T) {
 	c.add(2 * time.Hour)
 	run()
 	c.add(-time.Hour)
-	if r := report(t, s).Rates; r != (stats.Rates{}) {
-		t.Errorf("right after: %+v", r)
-	}
+	must.Equal(t, report(t, s).Rates, (stats.Rates{}), "right after")
 	run()
 	if r := report(t, s).Rates; math.Abs(r.OneMinute.Issued-3) > 0.1 || math.Abs(r.FifteenMinutes.Issued-3) > 0.1 {
 		t.Errorf("two minutes after: %+v", r)

@@ -118,9 +118,7 @@ func TestPost(t *testing.T) {
 // TestSignature checks the signature with a published example: RFC 4231, test case 2.
 func TestSignature(t *testing.T) {
 	const want = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
-	if got := sign([]byte("what do ya want for nothing?"), "Jefe"); got != want {
-		t.Errorf("got %s", got)
-	}
+	must.Equal(t, sign([]byte("what do ya want for nothing?"), "Jefe"), want)
 	r := newReceiver(t, nil)
 	w, _ := open(t, r.URL, nil)
 	refuse(w, 1)
@@ -157,9 +155,7 @@ func TestQueue(t *testing.T) {
 	for _, p := range posts {
 		dropped = append(dropped, p.Dropped)
 		for _, refusal := range p.Refused {
-			if refusal.Count != next {
-				t.Errorf("received %d, want %d", refusal.Count, next)
-			}
+			must.Equal(t, refusal.Count, next, "received")
 			next++
 		}
 	}
