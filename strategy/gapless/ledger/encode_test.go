@@ -378,9 +378,7 @@ func TestMachine(t *testing.T) {
 		{pending{born: "w"}, State{Revision: 1}, false}, {pending{command: Command{Fenced: true, Fence: "f1"}}, State{}, false},
 		{pending{command: Command{Fenced: true, Fence: "f2"}}, State{}, true},
 	} {
-		if got := m.sameLine(&test.p, &test.s); got != test.same {
-			t.Errorf("%d: same line %t", i, got)
-		}
+		must.Equal(t, m.sameLine(&test.p, &test.s), test.same, "%d: same line", i)
 	}
 
 	// Look-ups for requests begin ahead, but not for all of very many. One may end after its
@@ -554,8 +552,6 @@ func TestInherit(t *testing.T) {
 		for _, seen := range list {
 			m.Inherit(seen)
 		}
-		if m.Seen() != want {
-			t.Errorf("after %v: %v, want %v", list, m.Seen(), want)
-		}
+		must.Equal(t, m.Seen(), want, "after %v", list)
 	}
 }

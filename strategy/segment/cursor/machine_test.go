@@ -116,9 +116,7 @@ func TestRemedy(t *testing.T) {
 		if c.change != nil {
 			c.change(m)
 		}
-		if got := m.remedy(at(began), &c.look, c.patient); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		must.Equal(t, m.remedy(at(began), &c.look, c.patient), c.want, "%s", name)
 	}
 }
 
@@ -191,9 +189,7 @@ func TestBounds(t *testing.T) {
 			m := New(Config{Start: 1, Patience: patience, Step: 10, MaxStep: 10, Degrade: strings.Contains(name, "standby")})
 			e := edge{m, int64(n), now.add(-n)}
 			c.do(e)
-			if got := c.then(e); got != (n > c.last) {
-				t.Errorf("%s at %d: %t", name, n, got)
-			}
+			must.Equal(t, c.then(e), n > c.last, "%s at %d", name, n)
 		}
 	}
 }
@@ -253,9 +249,7 @@ func TestYields(t *testing.T) {
 		for _, epoch := range append(c.before, persist.StoreEpoch) {
 			m.belief.believe(at(began), epoch, at(began))
 		}
-		if got := m.Yields(); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		must.Equal(t, m.Yields(), c.want, "%s", name)
 	}
 }
 
@@ -266,13 +260,9 @@ func TestEpochAnswersOvertakeEachOther(t *testing.T) {
 	m.Began(began, began, "first")
 	m.belief.believe(second(2), "theirs", second(2))
 	m.belief.drew("mine", second(1))
-	if m.belief.epoch != "theirs" {
-		t.Error("the answer to an earlier allocation counts")
-	}
+	must.Equal(t, m.belief.epoch, "theirs", "the answer to an earlier allocation counts")
 	m.belief.believe(second(3), "old", second(1))
-	if m.belief.epoch != "theirs" {
-		t.Error("the answer to an earlier question counts")
-	}
+	must.Equal(t, m.belief.epoch, "theirs", "the answer to an earlier question counts")
 	m.belief.believe(second(4), "mine", second(4))
 	m.belief.drew("mine", second(3))
 	if m.belief.awaitsSeed(second(4)) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/internal/testing/scenario"
 	"github.com/seqd/seqd/persist"
 )
@@ -225,9 +226,7 @@ func TestRuleNames(t *testing.T) {
 	for _, r := range AllRules() {
 		all += r.String() + ","
 	}
-	if set, err := ParseRules(all); err != nil || set != Rules(AllRules()...) {
-		t.Errorf("%b, %v", set, err)
-	}
+	must.Equal(t, must.Get(ParseRules(all))(t), Rules(AllRules()...))
 	if _, err := ParseRules("floor"); err == nil {
 		t.Error("a rule of another machine was accepted")
 	}

@@ -18,9 +18,7 @@ var (
 )
 
 func TestKey(t *testing.T) {
-	if got := Key("seqd:", "order"); got != "seqd:{slots:order}" {
-		t.Error(got)
-	}
+	must.Equal(t, Key("seqd:", "order"), "seqd:{slots:order}")
 }
 
 func TestFieldsSurvive(t *testing.T) {
@@ -32,9 +30,7 @@ func TestFieldsSurvive(t *testing.T) {
 	if err != nil || slot != someSlot {
 		t.Errorf("%+v, %v", slot, err)
 	}
-	if encode[persist.Slot](nil) != "" {
-		t.Error("nothing is something")
-	}
+	must.Equal(t, encode[persist.Slot](nil), "", "nothing is something")
 }
 
 // TestDamagedFields checks that a field that decodes to the same value but is another text is an
@@ -102,17 +98,13 @@ func TestSettings(t *testing.T) {
 }
 
 func TestLag(t *testing.T) {
-	if ms, err := (settings{1, 10}).lag(); err != nil || ms != 12_000 {
-		t.Error(ms, err)
-	}
+	must.Equal(t, must.Get((settings{1, 10}).lag())(t), 12_000)
 	for set, setting := range map[settings]string{{0, 10}: "min-replicas-to-write", {1, 0}: "min-replicas-max-lag", {1, math.MaxInt}: "min-replicas-max-lag"} {
 		if ms, err := set.lag(); ms != 0 || !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), setting) {
 			t.Errorf("%+v: %d, %v", set, ms, err)
 		}
 	}
-	if ms := (settings{0, 1 << 40}).left(); ms != maxLagSeconds*1000+slack {
-		t.Error(ms)
-	}
+	must.Equal(t, (settings{0, 1 << 40}).left(), maxLagSeconds*1000+slack)
 }
 
 func TestAlone(t *testing.T) {
@@ -120,9 +112,7 @@ func TestAlone(t *testing.T) {
 	sentinels := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	for client, want := range map[redis.UniversalClient]bool{single: true, sentinels: false, cluster: false} {
-		if alone(client) != want {
-			t.Errorf("%T: %v", client, !want)
-		}
+		must.Equal(t, alone(client), want, "%T", client)
 		must.Report(t, client.Close())
 	}
 }
