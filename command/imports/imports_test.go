@@ -131,9 +131,7 @@ func TestTokens(t *testing.T) {
 		!slices.Equal(tokens[0].Scopes, []string{"issue:order", "issue:payment"}) || tokens[1].Name != "tinyid-5" {
 		t.Errorf("%+v", tokens)
 	}
-	if len(refused) != 5 {
-		t.Errorf("%q", refused)
-	}
+	must.Equal(t, len(refused), 5, "%q", refused)
 	text := fmt.Sprintf("%v %+v %#v %q %q", grants, grants, grants, tokens, refused)
 	if strings.Contains(text, "0f673adf") || strings.Contains(text, "with space") {
 		t.Errorf("a secret is shown: %s", text)
@@ -189,9 +187,7 @@ func TestFragment(t *testing.T) {
 func TestKeyedBizTypeExists(t *testing.T) {
 	item := entry{Name: "order", Start: 5}
 	must.Do(t, existing(t.Context(), nil, &item, admin.BizType{Definition: []byte(`{"keyed":true,"start":9000}`)}, applying{}))
-	if item.Result != unfit {
-		t.Errorf("%+v", item)
-	}
+	must.Equal(t, item.Result, unfit, "%+v", item)
 }
 
 func TestParseRename(t *testing.T) {

@@ -69,13 +69,9 @@ func TestSilence(t *testing.T) {
 					test.after(otherServer)
 				}
 				time.Sleep(test.later)
-				if Closed(other) != test.closed {
-					t.Errorf("the other connection is closed: %v", !test.closed)
-				}
+				must.Equal(t, Closed(other), test.closed, "the other connection is closed")
 				_, unusable := other.(syscall.Conn).SyscallConn()
-				if (unusable != nil) != test.closed {
-					t.Errorf("a pool that asks is told %v", unusable)
-				}
+				must.Equal(t, unusable != nil, test.closed, "a pool that asks is told %v", unusable)
 				if test.closed {
 					if _, err := other.Write([]byte("q")); err == nil {
 						t.Error("it was sent something")

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // A zone is read from its file once, because a million biz types may ask for it several times each.
@@ -64,9 +66,7 @@ func TestScalars(t *testing.T) {
 			}
 		}
 		for _, text := range texts {
-			if got := ok(text); got != want[text] {
-				t.Errorf("%s(%q) is %v, want %v", name, text, got, want[text])
-			}
+			must.Equal(t, ok(text), want[text], "%s(%q)", name, text)
 		}
 	}
 	if d, _ := Duration("1h05m"); d != 65*time.Minute {

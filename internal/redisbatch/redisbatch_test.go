@@ -227,9 +227,7 @@ func TestHangingTrip(t *testing.T) {
 		if took := time.Since(began); took > patience {
 			t.Errorf("it took %s", took)
 		}
-		if got := srv.seen(); got != "a; b c" {
-			t.Errorf("trips %s", got)
-		}
+		must.Equal(t, srv.seen(), "a; b c", "trips")
 		close(pass)
 		synctest.Wait()
 		want(t, hangs, 1)
@@ -303,9 +301,7 @@ func TestBrokenTrip(t *testing.T) {
 				t.Errorf("%s got %v, %v", call.Key(), call.Reply, call.Err)
 			}
 		}
-		if got := srv.seen(); got != "a; b c d" {
-			t.Errorf("trips %s", got)
-		}
+		must.Equal(t, srv.seen(), "a; b c d", "trips")
 	})
 }
 
@@ -331,9 +327,7 @@ func TestNoScript(t *testing.T) {
 		close(pass)
 		synctest.Wait()
 		want(t, ended, 4)
-		if got := srv.seen(); got != "a; b c d; c d" {
-			t.Errorf("trips %s", got)
-		}
+		must.Equal(t, srv.seen(), "a; b c d; c d", "trips")
 	})
 }
 
@@ -375,9 +369,7 @@ func TestJointCalls(t *testing.T) {
 		ended := begin(s, calls...)
 		close(pass)
 		synctest.Wait()
-		if got := srv.seen(); got != "a; b+bad+a c+b d" {
-			t.Errorf("trips %s", got)
-		}
+		must.Equal(t, srv.seen(), "a; b+bad+a c+b d", "trips")
 		bad := calls[3]
 		if bad.Err == nil || !redis.HasErrorPrefix(bad.Err, "WRONGTYPE") {
 			t.Errorf("bad got %v, %v", bad.Reply, bad.Err)
@@ -440,9 +432,7 @@ func TestJointRunFails(t *testing.T) {
 						t.Errorf("%s got %v", call.Key(), call.Reply)
 					}
 				}
-				if got := srv.seen(); got != "a; b+c" {
-					t.Errorf("trips %s", got)
-				}
+				must.Equal(t, srv.seen(), "a; b+c", "trips")
 			})
 		})
 	}
@@ -503,17 +493,13 @@ func TestJointCallsInSlots(t *testing.T) {
 			synctest.Wait()
 		}
 		want(t, ended, 3)
-		if got := srv.seen(); got != "a; a; b+c; b c" {
-			t.Errorf("trips %s", got)
-		}
+		must.Equal(t, srv.seen(), "a; a; b+c; b c", "trips")
 		before := srv.seen()
 		later := begin(s, of("d", "e", "f")...)
 		close(pass)
 		synctest.Wait()
 		want(t, later, 3)
-		if got := strings.TrimPrefix(srv.seen(), before); got != "; d; e f" {
-			t.Errorf("trips %s, then %s", before, got)
-		}
+		must.Equal(t, strings.TrimPrefix(srv.seen(), before), "; d; e f", "trips %s, then", before)
 	})
 }
 
@@ -528,9 +514,7 @@ func TestJointCallsInACluster(t *testing.T) {
 		close(pass)
 		synctest.Wait()
 		want(t, ended, 3)
-		if got := low.seen(); got != lowKey+"; "+lowKey2+" "+lowKey3 {
-			t.Errorf("trips %s", got)
-		}
+		must.Equal(t, low.seen(), lowKey+"; "+lowKey2+" "+lowKey3, "trips")
 	})
 }
 

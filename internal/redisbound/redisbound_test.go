@@ -57,9 +57,7 @@ func TestAnswersPass(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"*-1\r\n", "_\r\n", "*2\r\n$1\r\na\r\n$1\r\n1\r\n", "-ERR no\r\n"} {
-		if got, err := read(&b, address, 1, primaryOf); err != nil || got != address {
-			t.Errorf("%q: %q, %v", address, got, err)
-		}
+		must.Equal(t, must.Get(read(&b, address, 1, primaryOf))(t), address)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestRegistry(t *testing.T) {
@@ -13,9 +15,7 @@ func TestRegistry(t *testing.T) {
 	if names := r.Names(); !slices.Equal(names, []string{"alpha", "zeta"}) {
 		t.Errorf("names %v", names)
 	}
-	if f, err := r.Lookup("zeta"); err != nil || f != 26 {
-		t.Errorf("found %v, %v", f, err)
-	}
+	must.Equal(t, must.Get(r.Lookup("zeta"))(t), 26, "found")
 	if _, err := r.Lookup("beta"); err == nil || !strings.Contains(err.Error(), "alpha") || !strings.Contains(err.Error(), "things") {
 		t.Errorf("the error %v does not list the registered names", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 func TestWithout(t *testing.T) {
@@ -16,9 +18,7 @@ func TestWithout(t *testing.T) {
 		"two":   "if a[1] --[[without one: or true]] and b and a[2]  then",
 		"three": script,
 	} {
-		if got := Without(script, func(r Rule) bool { return r == taken }); got != want {
-			t.Errorf("without %s: %s", taken, got)
-		}
+		must.Equal(t, Without(script, func(r Rule) bool { return r == taken }), want, "without %s", taken)
 	}
 	if got := RulesOf(script); !slices.Equal(got, []Rule{"one", "two"}) {
 		t.Errorf("rules: %v", got)

@@ -28,17 +28,13 @@ func TestOf(t *testing.T) {
 		"replaced": {"", debug.BuildInfo{Main: main("acme/seqd", "(devel)"), Deps: seqd("v1.2.3", &debug.Module{Path: "../seqd"})},
 			"development build in acme/seqd"},
 	} {
-		if got := of(test.given, &test.info); got != test.want {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
+		must.Equal(t, of(test.given, &test.info), test.want, "%s", name)
 	}
 }
 
 func TestRevision(t *testing.T) {
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "0a1b2c"}}}
-	if got := commit(info); got != "0a1b2c" {
-		t.Errorf("got %q", got)
-	}
+	must.Equal(t, commit(info), "0a1b2c")
 	if got := Revision("ff"); got != "ff" {
 		t.Errorf("got %q, want the given revision", got)
 	}
@@ -48,9 +44,7 @@ func TestUserAgent(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.2.3": "seqd/v1.2.3", "v1.2.3 in acme/seqd v7": "seqd/v1.2.3", "development build": "seqd", "": "seqd",
 	} {
-		if got := userAgent(version); got != want {
-			t.Errorf("%q: got %q, want %q", version, got, want)
-		}
+		must.Equal(t, userAgent(version), want, "%q", version)
 	}
 }
 

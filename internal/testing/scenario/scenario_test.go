@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
 )
 
 // rule is a rule of a machine that adds numbers.
@@ -25,9 +27,7 @@ func TestRun(t *testing.T) { Run(t, "testdata", []rule{"no negative numbers"}, b
 
 func TestDiffers(t *testing.T) {
 	const file = "testdata/sums.txt"
-	if where := differs(t, file, begin("a rule that does nothing")); where != "" {
-		t.Errorf("it differs at %s", where)
-	}
+	must.Equal(t, differs(t, file, begin("a rule that does nothing")), "", "it differs at")
 	if where := differs(t, file, begin("no negative numbers")); !strings.HasSuffix(where, "sums.txt:8") {
 		t.Errorf("it differs at %q", where)
 	}

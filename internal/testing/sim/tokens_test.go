@@ -125,9 +125,7 @@ func TestTokenAndReleaseRestored(t *testing.T) {
 		w.load.HTTP.CloseIdleConnections()
 		time.Sleep(allKnow)
 		ask(second, http.StatusUnauthorized, http.MethodDelete, reservation, "")
-		if got := ask(first, http.StatusOK, http.MethodGet, reservation, "").State; got != record.Reserved {
-			t.Errorf("the reservation is %q", got)
-		}
+		must.Equal(t, ask(first, http.StatusOK, http.MethodGet, reservation, "").State, record.Reserved, "the reservation")
 		fresh := ask(admin, http.StatusCreated, http.MethodPost, "/tokens/shop/secrets", "").Secret
 		time.Sleep(allKnow)
 		ask(fresh, http.StatusNoContent, http.MethodDelete, reservation, "") // a secret of the first owner
@@ -238,9 +236,7 @@ func TestDrainedNodeFollows(t *testing.T) {
 		}
 		change(http.MethodDelete, "/tokens/shop", "", http.StatusNoContent)
 		time.Sleep(allKnow)
-		if status := issue("bulk"); status != http.StatusUnauthorized {
-			t.Errorf("a revoked token: %d", status)
-		}
+		must.Equal(t, issue("bulk"), http.StatusUnauthorized, "a revoked token")
 	})
 }
 

@@ -41,8 +41,6 @@ func TestOneMoment(t *testing.T) {
 		_ = os.RemoveAll(to + "-answers")
 		must.Do(t, copyTree(from+"-answers", to+"-answers"))
 		test.change()
-		if got, err := same(from+"-answers", to+"-answers"); got != test.want || err != nil {
-			t.Errorf("%s changes: %t, %v", test.name, got, err)
-		}
+		must.Equal(t, must.Get(same(from+"-answers", to+"-answers"))(t), test.want, "%s changes", test.name)
 	}
 }

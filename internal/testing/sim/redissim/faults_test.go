@@ -30,9 +30,7 @@ func TestFailover(t *testing.T) {
 		}
 		young.Replicate(1)
 		key := rediscursor.Key("seqd:", "order")
-		if cur := do(t, young, "hget", key, "cur"); cur != "15" {
-			t.Errorf("the replica has %v", cur)
-		}
+		must.Equal(t, do(t, young, "hget", key, "cur"), "15", "the replica")
 		must.Is(t, must.Err(open(t, young, "order").take(1)), rediscursor.ErrReplica, "a take from a replica")
 		before := replicationID(t, young, "master_replid")
 		young.Promote()
@@ -47,16 +45,12 @@ func TestFailover(t *testing.T) {
 
 		young.Hold(false)
 		old.Follow(young)
-		if cur := do(t, old, "hget", key, "cur"); cur != "25" {
-			t.Errorf("before the synchronization: %v", cur)
-		}
+		must.Equal(t, do(t, old, "hget", key, "cur"), "25", "before the synchronization")
 		if !old.Sync() || do(t, old, "hget", key, "cur") != "101" {
 			t.Error("the old primary does not have what the new one has")
 		}
 		other.takes(1, 102)
-		if cur := do(t, old, "hget", key, "cur"); cur != "102" {
-			t.Errorf("after the synchronization: %v", cur)
-		}
+		must.Equal(t, do(t, old, "hget", key, "cur"), "102", "after the synchronization")
 		if !strings.Contains(do(t, young, "info").(string), "connected_slaves:1\r\n") {
 			t.Errorf("%v", do(t, young, "info"))
 		}
