@@ -106,9 +106,7 @@ func TestExtra(t *testing.T) {
 	if strings.Contains(w.Body.String(), "cause") {
 		t.Errorf("the caller is told %s", w.Body)
 	}
-	if w := do(t, api, "GET", "/extra/limited"); w.Header().Get("Retry-After") != "1" {
-		t.Errorf("Retry-After is %q", w.Header().Get("Retry-After"))
-	}
+	must.Equal(t, do(t, api, "GET", "/extra/limited").Header().Get("Retry-After"), "1", "Retry-After")
 	// another method, or a path below, is not the extra route
 	wantProblem(t, do(t, api, "DELETE", "/extra/x"), 405, "method_not_allowed")
 	wantProblem(t, do(t, api, "GET", "/extra/x/y"), 404, "not_found")

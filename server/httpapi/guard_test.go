@@ -146,9 +146,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for _, lines := range [][]string{nil, {auth("nobody")}, {auth("expired")}} {
-				if w := do(t, api, method, path, lines...); w.Code != 200 {
-					t.Errorf("%s %s got %d", method, path, w.Code)
-				}
+				must.Equal(t, do(t, api, method, path, lines...).Code, 200, "%s %s", method, path)
 			}
 		}
 		wantProblem(t, do(t, api, "POST", path), 405, "method_not_allowed")

@@ -108,9 +108,7 @@ func TestLargeAnswersNeedRoom(t *testing.T) {
 			if shed := api.Load().Shed; shed != 4+collided {
 				t.Errorf("%d requests were refused, want 4, and %d small ones", shed, collided)
 			}
-			if w := let(); w.status != 200 {
-				t.Errorf("the one that was not read got %d", w.status)
-			}
+			must.Equal(t, let().status, 200, "the one that was not read")
 			if w := do(t, api, "GET", "/seq/other?count=10000"); w.Code != 200 {
 				t.Errorf("afterwards: %d %s", w.Code, w.Body)
 			}

@@ -169,9 +169,7 @@ func TestMetricsUnderLoad(t *testing.T) {
 	wantProblem(t, do(t, api, "GET", "/seq/order"), 503, "overloaded")
 	for range most {
 		all.Go(func() {
-			if w := do(t, api, "GET", "/metrics"); w.Code != 200 {
-				t.Errorf("a scrape under load gets %d", w.Code)
-			}
+			must.Equal(t, do(t, api, "GET", "/metrics").Code, 200, "a scrape under load gets")
 		})
 	}
 	for range most {

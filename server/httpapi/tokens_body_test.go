@@ -1,6 +1,10 @@
 package httpapi_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seqd/seqd/internal/testing/must"
+)
 
 // TestTokenValues checks what a caller is told of a value of the wrong kind.
 func TestTokenValues(t *testing.T) {
@@ -14,8 +18,6 @@ func TestTokenValues(t *testing.T) {
 		`{"name":"new","scopes":["read"],"expires":"tomorrow"}`:             "expires: it is not a time of RFC 3339, such as 2027-01-31T00:00:00Z",
 		`{"name":"new","scopes":["read"],"expires":"1970-12-31T23:59:59Z"}`: "expires: its year is outside 1971 to 9999",
 	} {
-		if p := wantProblem(t, send(t, api, "POST", "/tokens", body), 400, "invalid_request"); p.Detail != want {
-			t.Errorf("%s: %s, want %s", body, p.Detail, want)
-		}
+		must.Equal(t, wantProblem(t, send(t, api, "POST", "/tokens", body), 400, "invalid_request").Detail, want, "%s", body)
 	}
 }
