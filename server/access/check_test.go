@@ -154,9 +154,7 @@ func TestSamePrefix(t *testing.T) {
 	near.Secrets[0].Sha256[31] ^= 1
 	for _, list := range [][]access.Token{{good, near}, {near, good}} {
 		tokens := newTokens(t, newStore(), list...)
-		if who, err := tokens.Allow(header(secret), access.ScopeRead, ""); who.Name != "good" || err != nil {
-			t.Errorf("got %q, %v", who.Name, err)
-		}
+		must.Equal(t, must.Get(tokens.Allow(header(secret), access.ScopeRead, ""))(t).Name, "good")
 	}
 	tokens := newTokens(t, newStore(), near)
 	_, err := tokens.Allow(header(secret), "", "")

@@ -95,9 +95,7 @@ func TestOwners(t *testing.T) {
 	// Nodes of that version can read it until it gets another secret.
 	must.Get(tokens.Change(t.Context(), "old", func(token *access.Token) error { token.Scopes = []string{"admin"}; return nil }))(t)
 	want := `{"sha256":"` + access.DigestOf("old-secret").Hex() + `","scopes":["admin"],"enabled":true}`
-	if doc, err := store.Read(t.Context(), access.Kind, "old"); err != nil || doc.Body != want {
-		t.Errorf("%s, %v, want %s", doc.Body, err, want)
-	}
+	must.Equal(t, must.Get(store.Read(t.Context(), access.Kind, "old"))(t).Body, want)
 	// A token of an earlier version keeps its owner when its secret changes.
 	if _, secret, err = tokens.AddSecret(t.Context(), "old", "", time.Time{}, anyVersion); err != nil || ownerOf(tokens, secret) != "old" {
 		t.Errorf("%v: the owner is %q", err, ownerOf(tokens, secret))

@@ -17,9 +17,7 @@ func TestCompat(t *testing.T) {
 bizTypes: [{name: order}, {name: user, strategy: snowflake}]
 `
 	want := config.Compat{Leaf: true, LeafSnowflake: "user", Tinyid: true, CosID: "create", MaxBizTypes: 1000, Token: "shop"}
-	if c := mustLoad(t, withToken+all, config.Sources{}); c.Compat != want {
-		t.Errorf("got %+v, want %+v", c.Compat, want)
-	}
+	must.Equal(t, mustLoad(t, withToken+all, config.Sources{}).Compat, want)
 	for name, good := range map[string]string{
 		"Tinyid's clients send tokens":  withToken + "compat: {tinyid: true}\n" + someBizType,
 		"a token of the store":          withToken + "compat: {leaf: true, token: later}\n" + someBizType,

@@ -97,9 +97,7 @@ func TestDescribe(t *testing.T) {
 		if s.Help != "" {
 			s.Help = "…"
 		}
-		if text, err := json.Marshal(s); err != nil || string(text) != tt.want {
-			t.Errorf("%s, %v, want %s", text, err, tt.want)
-		}
+		must.Equal(t, string(must.Get(json.Marshal(s))(t)), tt.want)
 	}
 }
 

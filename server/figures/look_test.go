@@ -114,9 +114,7 @@ func TestWorthKnowing(t *testing.T) {
 		for _, s := range tt.seconds {
 			list = append(list, runsOut{LastsMS: s, Share: 0.1})
 		}
-		if got := worthKnowing(list); len(got) != tt.want {
-			t.Errorf("of %v are told %d, want %d", tt.seconds, len(got), tt.want)
-		}
+		must.Equal(t, len(worthKnowing(list)), tt.want, "of %v are told", tt.seconds)
 	}
 }
 

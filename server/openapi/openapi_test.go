@@ -47,9 +47,7 @@ func TestToJSON(t *testing.T) {
 	} {
 		var root yaml.Node
 		must.Do(t, yaml.Unmarshal([]byte(text), &root))
-		if got, err := toJSON(&root); err != nil || string(got) != want {
-			t.Errorf("%q becomes %s, %v; want %s", text, got, err, want)
-		}
+		must.Equal(t, string(must.Get(toJSON(&root))(t)), want, "%q becomes", text)
 	}
 	for _, text := range []string{"a: 1\na: 2\n", "a: &x 1\nb: *x\n"} {
 		var root yaml.Node
