@@ -77,8 +77,6 @@ func TestNotFirst(t *testing.T) {
 		s.filled()
 		s.first = map[string]func(){"create invoice": func() { s.counter(5) }}
 		must.Do(t, s.handOver())
-		if c := must.Get(s.Store.Counters().Read(t.Context(), "invoice"))(t); c.Max != 10 {
-			t.Errorf("the counter is at %d", c.Max)
-		}
+		must.Equal(t, must.Get(s.Store.Counters().Read(t.Context(), "invoice"))(t).Max, 10, "the counter is at")
 	})
 }

@@ -445,9 +445,7 @@ func TestHandOverAll(t *testing.T) {
 		}
 		must.Do(t, s.handOver())
 		for _, name := range mine {
-			if c, err := s.Store.Counters().Read(ctx, name); err != nil || c.Max != 10 {
-				t.Errorf("the counter %s is at %d, %v", name, c.Max, err)
-			}
+			must.Equal(t, must.Get(s.Store.Counters().Read(ctx, name))(t).Max, 10, "the counter %s is at", name)
 		}
 		for _, name := range others {
 			if c, err := s.Store.Counters().Read(ctx, name); err == nil {

@@ -326,9 +326,7 @@ func TestClockSetBack(t *testing.T) {
 		}
 		clock.ms.Add(-100)
 		for range 3 {
-			if e := refused(t, g, 1, seqd.CodeClockRollback); e.RetryAfter != 101*time.Millisecond {
-				t.Errorf("retry after %s", e.RetryAfter)
-			}
+			must.Equal(t, refused(t, g, 1, seqd.CodeClockRollback).RetryAfter, 101*time.Millisecond, "retry after")
 		}
 		if g.health(g.last-6) == nil || g.health(g.last-5) != nil {
 			t.Error("healthy although the clock is behind, or not although it waits for it")
