@@ -27,12 +27,8 @@ func TestCalls(t *testing.T) {
 	for _, key := range []client.Option{a, b} {
 		must.Equal(t, must.Get(c.Next(ctx, "ticket", client.IdempotencyKey("once"), key))(t), "1")
 	}
-	if ids, err := c.NextN(ctx, "ticket", 2, a); err != nil || fmt.Sprint(ids) != "[2 3]" {
-		t.Errorf("got %q, %v", ids, err)
-	}
-	if text, err := c.AppendText(ctx, nil, "ticket", 2, b); err != nil || string(text) != "2\n3\n" {
-		t.Errorf("got %q, %v", text, err)
-	}
+	must.Equal(t, fmt.Sprint(must.Get(c.NextN(ctx, "ticket", 2, a))(t)), "[2 3]")
+	must.Equal(t, string(must.Get(c.AppendText(ctx, nil, "ticket", 2, b))(t)), "2\n3\n")
 	buffer := must.Get(c.Buffer("ticket", client.BufferOptions{Size: 10, Key: "a"}))(t)
 	defer buffer.Close()
 	must.Equal(t, must.Get(buffer.Next(ctx))(t), "4")

@@ -234,9 +234,7 @@ func TestWritableReplica(t *testing.T) {
 		for name, call := range cursor.calls(1, persist.Range{First: 11, Last: 20}) {
 			must.Is(t, call(), rediscursor.ErrReplica, "%s", name)
 		}
-		if after := cursor.hash(); fmt.Sprint(after) != fmt.Sprint(before) {
-			t.Errorf("%v became %v", before, after)
-		}
+		must.Equal(t, fmt.Sprint(cursor.hash()), fmt.Sprint(before), "%v became", before)
 	}
 	must.Equal(t, show(onA.peek()), "; ceil 10 enough free 1 next 1 hand 10", "a")
 	a.Kill() // without its master it is still a replica
