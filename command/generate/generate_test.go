@@ -223,9 +223,7 @@ func TestMistakes(t *testing.T) {
 		})
 	}
 	for _, path := range []string{existing, incomplete} {
-		if text, err := os.ReadFile(path); err != nil || string(text) != "precious\n" {
-			t.Errorf("%s has %q, %v", path, text, err)
-		}
+		must.Equal(t, string(must.Get(os.ReadFile(path))(t)), "precious\n", "%s", path)
 	}
 	if s.requests.Load() > 0 {
 		t.Error("the service was asked")

@@ -42,9 +42,7 @@ func holds(t *testing.T, path string) {
 	if err != nil || r.First != 11 {
 		t.Errorf("%s issues %v, %v", path, r, err)
 	}
-	if doc, err := s.Documents().Read(t.Context(), "answer", "4"); err != nil || len(doc.Body) != 1<<17 {
-		t.Errorf("%s: %v", path, err)
-	}
+	must.Equal(t, len(must.Get(s.Documents().Read(t.Context(), "answer", "4"))(t).Body), 1<<17, "%s", path)
 	must.Equal(t, must.Get(s.Documents().Purge(t.Context(), "answer", 10, 10))(t), 1, "%s: purged", path)
 	list, err := s.History().List(t.Context(), persist.HistoryQuery{BizType: "order", Limit: 10})
 	if err != nil || len(list) != 1 {

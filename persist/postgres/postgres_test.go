@@ -127,9 +127,7 @@ func FuzzCheckURL(f *testing.F) {
 // Bytes are read whichever bytea_output the session has.
 func TestUnescape(t *testing.T) {
 	for text, want := range map[string]string{"": "", "abc": "abc", `a\\b`: `a\b`, `\000\377x`: "\x00\xffx", `\\\\`: `\\`} {
-		if got, err := unescape([]byte(text)); err != nil || string(got) != want {
-			t.Errorf("%s became %q, %v", text, got, err)
-		}
+		must.Equal(t, string(must.Get(unescape([]byte(text)))(t)), want, "%s became", text)
 	}
 	for _, text := range []string{`\`, `\01`, `\999`, `a\777`} {
 		if got, err := unescape([]byte(text)); err == nil {

@@ -274,9 +274,7 @@ func TestFilesAreHistory(t *testing.T) {
 			t.Errorf("%s was opened", path)
 		}
 	}
-	if text, err := os.ReadFile(mine); err != nil || string(text) != "a store" {
-		t.Errorf("%q, %v", text, err)
-	}
+	must.Equal(t, string(must.Get(os.ReadFile(mine))(t)), "a store")
 	f := openAt(t, in("h"), nil, func(f *files) { f.maxFiles = 1 })
 	foreign := file("h.000000000000001-000000000000002-000", "a key")
 	write(t, f, lines(5, 5))
