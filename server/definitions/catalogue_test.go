@@ -399,8 +399,7 @@ func TestStartOfCountersThatBeginLater(t *testing.T) {
 		refused("left out", without, dryRun())
 		refused("lower", `{"start":99990,`+settings+`}`, always)
 		for _, patch := range []string{`{"start":null}`, `{"start":7}`} {
-			_, err := c.Patch(t.Context(), "order", []byte(patch), always)
-			must.Code(t, err, seqd.CodeConflict, "PATCH %s", patch)
+			must.Code(t, must.Err(c.Patch(t.Context(), "order", []byte(patch), always)), seqd.CodeConflict, "PATCH %s", patch)
 		}
 		must.Get(c.Delete(t.Context(), "order", always))(t)
 		refused("made again", without, always)
@@ -487,10 +486,7 @@ func TestLargeDefinitions(t *testing.T) {
 			}
 		}
 	}
-	b, err := c.Patch(t.Context(), "order", []byte(`{"STEP":7,"START":null}`), always)
-	if err != nil || string(b.Definition) != `{"STEP":7}` {
-		t.Errorf("%s, %v", b.Definition, err)
-	}
+	must.Equal(t, string(must.Get(c.Patch(t.Context(), "order", []byte(`{"STEP":7,"START":null}`), always))(t).Definition), `{"STEP":7}`)
 }
 
 // A definition that is damaged refuses for that reason, on a node that starts too, and can be put

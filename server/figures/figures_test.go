@@ -226,10 +226,7 @@ func TestCluster(t *testing.T) {
 		wants(t, "after a stop", s.newest(5), []float64{0, 23, 25, 27, 10})
 		wants(t, "after a stop", s.states(), []string{"ready"})
 		time.Sleep(17 * time.Minute)
-		docs, err := store.Documents().List(t.Context(), kind, "", 10)
-		if err != nil || len(docs) != 1 {
-			t.Errorf("in the end there are %d documents, %v", len(docs), err)
-		}
+		must.Equal(t, len(must.Get(store.Documents().List(t.Context(), kind, "", 10))(t)), 1, "documents in the end")
 	})
 }
 

@@ -142,10 +142,7 @@ func TestFailover(t *testing.T) {
 		{false, false, []string{"has not failed over", "7/2"}},
 	} {
 		said.Reset()
-		failedOver, err := f.run(t.Context(), step.confirm)
-		if err != nil || failedOver != step.failedOver {
-			t.Errorf("step %d: %t, %v", i, failedOver, err)
-		}
+		must.Equal(t, must.Get(f.run(t.Context(), step.confirm))(t), step.failedOver, "step %d", i)
 		for _, want := range step.want {
 			if !strings.Contains(said.String(), want) {
 				t.Errorf("step %d: %q is not in:\n%s", i, want, &said)
