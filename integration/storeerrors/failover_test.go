@@ -99,8 +99,5 @@ func fail(query func(string) string) {
 func awaitTake(t *testing.T, n *node.Node, bizType string, want int64) {
 	t.Helper()
 	n.Await("/seq/"+bizType, 200)
-	got, err := n.Take(bizType, 1)
-	if err != nil || got[0] != want+1 {
-		t.Errorf("%s issues %v, %v, want %d", bizType, got, err, want+1)
-	}
+	must.Equal(t, must.Get(n.Take(bizType, 1))(t)[0], want+1, "%s issues", bizType)
 }
