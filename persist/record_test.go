@@ -12,10 +12,7 @@ import (
 func TestRecordsSurviveEncoding(t *testing.T) {
 	want := persist.Counter{BizTag: "order", Max: persist.MaxNumber, Step: 1000, Timestamp: 1_790_000_000_000}
 	data := must.Get(persist.Encode(want))(t)
-	got, err := persist.Decode[persist.Counter](data)
-	if err != nil || got != want {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
+	must.Equal(t, must.Get(persist.Decode[persist.Counter](data))(t), want)
 }
 
 func TestDecodeRefusesWhatItCannotRead(t *testing.T) {

@@ -42,10 +42,7 @@ func TestConnection(t *testing.T) {
 		{"a prefix", nil, []string{"--addr", "https://proxy/ids/"}, Connection{[]string{"https://proxy/ids"}, "", 10 * time.Second}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := parse(t, test.environ, test.args...).Connection()
-			if err != nil || fmt.Sprint(got) != fmt.Sprint(test.want) {
-				t.Errorf("%v, %v; want %v", got, err, test.want)
-			}
+			must.Equal(t, fmt.Sprint(must.Get(parse(t, test.environ, test.args...).Connection())(t)), fmt.Sprint(test.want))
 		})
 	}
 }

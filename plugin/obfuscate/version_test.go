@@ -104,10 +104,7 @@ func TestKeysTellNothingOfOthers(t *testing.T) {
 			if slices.Index(known, id) == i {
 				told++
 			}
-			reading, err := p.Read(t.Context(), id, of)
-			if err != nil || reading.Shown != fmt.Sprint(i+1) {
-				t.Errorf("%s of %v reads as %+v, %v", id, of, reading, err)
-			}
+			must.Equal(t, must.Get(p.Read(t.Context(), id, of))(t).Shown, fmt.Sprint(i+1), "%s of %v reads as", id, of)
 		}
 		if told > 1 {
 			t.Errorf("%d of %d IDs of %v tell their number to who knows %v", told, n, of, mine)

@@ -26,10 +26,7 @@ func TestFieldsSurvive(t *testing.T) {
 	if err != nil || set != someSet {
 		t.Errorf("%+v, %v", set, err)
 	}
-	slot, err := decode[persist.Slot]("5", encode(&someSlot))
-	if err != nil || slot != someSlot {
-		t.Errorf("%+v, %v", slot, err)
-	}
+	must.Equal(t, must.Get(decode[persist.Slot]("5", encode(&someSlot)))(t), someSlot)
 	must.Equal(t, encode[persist.Slot](nil), "", "nothing is something")
 }
 
