@@ -24,10 +24,11 @@ type Room struct {
 	refusal      *seqd.Error
 	large, small account
 	unbounded    bool
-	// sizes are the recent sizes of one unit of an answer (an ID, an item of a list), by a hash of
-	// what was requested. A collision costs accuracy and nothing else.
-	sizes [1024]unitSize
-	seed  maphash.Seed
+	// numbers and items are the recent sizes of one unit of an answer (an ID, an item of a list), by
+	// a hash of what was requested. A collision costs accuracy and nothing else. An item can be a
+	// thousand times as large as an ID, so they never collide.
+	numbers, items [1024]unitSize
+	seed           maphash.Seed
 }
 
 // account is a part of a room.
@@ -105,7 +106,11 @@ type Loan struct {
 // Borrow returns a loan for an answer of that many units. ok is false if there is no room. An
 // answer larger than the room gets all of it if no other large answer has a loan.
 func (r *Room) Borrow(what string, units int, of Unit) (l Loan, ok bool) {
-	size := &r.sizes[maphash.String(r.seed, what)%uint64(len(r.sizes))]
+	sizes := &r.items
+	if of.exact {
+		sizes = &r.numbers
+	}
+	size := &sizes[maphash.String(r.seed, what)%uint64(len(sizes))]
 	l = Loan{from: &r.small, unit: of, size: size, units: int64(max(units, 1))}
 	if r.unbounded {
 		return l, true
@@ -178,12 +183,16 @@ func (s *unitSize) known() {
 	s.made = nil
 }
 
-// Expected returns the expected size of the answer in bytes.
+// Expected returns the expected size of the answer in bytes, which is no more than was borrowed.
 func (l *Loan) Expected() int64 {
+	expected := l.unit.usual * l.units
 	if size := l.size.bytes.Load(); size > 0 {
-		return size*l.units + 64 // for what surrounds the IDs
+		expected = size*l.units + 64 // for what surrounds the IDs
 	}
-	return l.unit.usual * l.units
+	if l.bytes > 0 { // there is a bound
+		return min(expected, l.bytes)
+	}
+	return expected
 }
 
 // Settle records that the answer is made. It has size bytes, and keeps held bytes of memory until

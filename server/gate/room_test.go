@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -99,6 +100,32 @@ func TestExpectedSize(t *testing.T) {
 		learn("/tokens", Items, 1)
 	}
 	expect("/tokens", Items, 700)
+}
+
+// Whoever reads large items of lists, at paths that nobody bounds, does not make answers with IDs
+// borrow more, whatever their paths collide with.
+func TestItemsAreNoNumbers(t *testing.T) {
+	r := newKnown(1<<20, 20)
+	for i := range 20_000 {
+		l, _ := r.Borrow(fmt.Sprint("/seq/invoice/reservations/", i), 1, Items)
+		l.Settle(10_000, 0)
+		l.End()
+	}
+	l, _ := r.Borrow("order", 1000, Numbers)
+	defer l.End()
+	if l.bytes != 2*1000*20 {
+		t.Errorf("%d bytes are borrowed", l.bytes)
+	}
+}
+
+// An answer whose IDs take more than the room begins with no more than it has borrowed.
+func TestNoMoreThanBorrowed(t *testing.T) {
+	r := newKnown(1<<20, 5000)
+	l, _ := r.Borrow("order", 10_000, Numbers)
+	defer l.End()
+	if most := r.large.most; l.Expected() != most {
+		t.Errorf("%d bytes are expected, and %d were borrowed", l.Expected(), most)
+	}
 }
 
 // TestFirstAnswerOfAKind checks that requests before the first answer of a kind wait for it, but
