@@ -140,8 +140,8 @@ var rules = map[string]rule{
 		why: "a plugin uses the domain and its registry",
 	},
 	"plugin/history": {
-		may: ". internal/bounded internal/folder internal/retry persist persist/storeclock plugin",
-		why: "it writes to the store, or to files, and removes what is old by the store's clock",
+		may: ". internal/bounded internal/folder internal/longlock internal/retry persist persist/storeclock plugin",
+		why: "it writes to the store, or to files, searches for one request at a time, and removes what is old by the store's clock",
 	},
 	"plugin/obfuscate": {
 		may: ". internal/folder plugin",

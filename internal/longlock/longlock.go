@@ -3,7 +3,11 @@
 // give it back without waiting. One that waits for a [Lock] does not.
 package longlock
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Lock is a lock that may be held while its holder waits. The zero value is unlocked. It must not be
 // copied after first use.
@@ -18,6 +22,20 @@ func (l *Lock) init() { l.once.Do(func() { l.free = make(chan struct{}, 1) }) }
 
 // Lock implements [sync.Locker].
 func (l *Lock) Lock() { l.init(); l.free <- struct{}{} }
+
+// LockWithin locks l unless that takes longer than patience, or ctx ends. It reports whether it has.
+func (l *Lock) LockWithin(ctx context.Context, patience time.Duration) bool {
+	l.init()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case l.free <- struct{}{}:
+		return true
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return false
+}
 
 // Unlock implements [sync.Locker]. It panics if l is not locked.
 func (l *Lock) Unlock() {

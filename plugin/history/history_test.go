@@ -2,11 +2,13 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +18,59 @@ import (
 	"github.com/seqd/seqd/internal/testing/testlog"
 	"github.com/seqd/seqd/persist"
 )
+
+// slowStore is a store in which searches take a second.
+type slowStore struct {
+	*fakeStore
+	searches, most int // that are under way, and were at most
+}
+
+func (s *slowStore) History() persist.HistoryStore { return s }
+
+func (s *slowStore) List(context.Context, persist.HistoryQuery) ([]persist.HistoryRecord, error) {
+	s.mu.Lock()
+	s.searches++
+	s.most = max(s.most, s.searches)
+	s.mu.Unlock()
+	time.Sleep(time.Second)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.searches--
+	return nil, nil
+}
+
+// However many ask, there is one search at a time. The others wait for it, but not for long.
+func TestOneSearchAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{fakeStore: newFake()}
+		p := start(t, store, nil, nil)
+		leaves, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		var all sync.WaitGroup
+		var found, refused atomic.Int64
+		for range 10 {
+			all.Go(func() {
+				switch _, err := p.Show(t.Context(), nil); {
+				case err == nil:
+					found.Add(1)
+				case seqd.CodeOf(err) == seqd.CodeOverloaded:
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := p.Show(leaves, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("who leaves is told %v", err)
+		}
+		all.Wait()
+		if store.most != 1 || found.Load()+refused.Load() != 10 || refused.Load() < 4 {
+			t.Errorf("%d searches at once, %d found and %d refused", store.most, found.Load(), refused.Load())
+		}
+		must.Do(t, p.Close(t.Context()))
+	})
+}
 
 // TestBatches checks that a batch is written when it is full, or when its first record is
 // flushInterval old.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd/internal/bounded"
+	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/persist/storeclock"
@@ -32,6 +33,7 @@ type pipe struct {
 	cancel   context.CancelFunc
 	open     context.Context    // ends when the pipe is being closed
 	shutdown context.CancelFunc // cancels open
+	search   longlock.Lock      // held by the one search
 	writer   chan struct{}      // closed when the writer has ended
 	purger   chan struct{}      // closed when the purger has ended
 	away     bool               // the last write failed; only the writer uses it

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -53,7 +54,7 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	limit := q.Limit
 	q.BizType = h.bizType
 	q.Limit++ // one more tells whether there is a next page
-	list, err := h.pipe.store.List(ctx, q)
+	list, err := h.pipe.list(ctx, q)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -75,6 +76,22 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 	}
 	return answer, nil
 }
+
+// searchPatience is how long a request waits for the searches of others.
+const searchPatience = 5 * time.Second
+
+// list is List of the store, for one caller at a time: a search for a key that is not there looks at
+// every record, and several would take all processors, or all connections to a database, from
+// issuing.
+func (p *pipe) list(ctx context.Context, q persist.HistoryQuery) ([]persist.HistoryRecord, error) {
+	if !p.search.LockWithin(ctx, searchPatience) {
+		return nil, cmp.Or(ctx.Err(), error(errSearching))
+	}
+	defer p.search.Unlock()
+	return p.store.List(ctx, q)
+}
+
+var errSearching = &seqd.Error{Code: seqd.CodeOverloaded, Detail: "others search the history", RetryAfter: time.Second}
 
 // parse parses the parameters.
 func parse(query url.Values) (persist.HistoryQuery, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/internal/retry"
 	"github.com/seqd/seqd/persist"
 	"github.com/seqd/seqd/server/admin"
@@ -35,6 +36,7 @@ type Editor struct {
 	sources   sources
 	catalogue *Catalogue
 	log       *slog.Logger
+	searching longlock.Lock // held by the one list with a pattern
 }
 
 var _ admin.Catalogue = (*Editor)(nil)

@@ -1,9 +1,11 @@
 package definitions
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/glob"
@@ -15,7 +17,12 @@ const (
 	page = 1000
 	// mostLooked is the most names that one request with a pattern looks at.
 	mostLooked = 10_000
+	// searchPatience is how long a request with a pattern waits for those of others. They look at
+	// names one after the other, because each may take a good part of a second of a processor.
+	searchPatience = 5 * time.Second
 )
+
+var errSearching = &seqd.Error{Code: seqd.CodeOverloaded, Detail: "others look for biz types by patterns", RetryAfter: time.Second}
 
 // List implements [admin.Catalogue].
 func (e *Editor) List(ctx context.Context, want admin.Listing) (list []admin.BizType, next string, err error) {
@@ -27,6 +34,12 @@ func (e *Editor) List(ctx context.Context, want admin.Listing) (list []admin.Biz
 		return list, "", err
 	case want.After < prefix:
 		want.After = justBefore(prefix)
+	}
+	if want.Match != "" {
+		if !e.searching.LockWithin(ctx, searchPatience) {
+			return nil, "", cmp.Or(ctx.Err(), error(errSearching))
+		}
+		defer e.searching.Unlock()
 	}
 	if e.catalogue.locked {
 		return e.listConfigured(want)

@@ -6,11 +6,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/persist"
+	"github.com/seqd/seqd/persist/memory"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/config"
 )
@@ -46,6 +51,48 @@ func lister(store persist.Store) (*Editor, *counted) {
 	docs := &counted{Documents: store.Documents()}
 	cfg := config.Default()
 	return &Editor{cfg: &cfg, records: records{documents: docs}, catalogue: &Catalogue{states: newStates()}}, docs
+}
+
+// slowDocuments are documents that take a second to list.
+type slowDocuments struct {
+	persist.Documents
+	lists, most atomic.Int64 // that are under way, and were at most
+}
+
+func (s *slowDocuments) List(context.Context, string, string, int) ([]persist.Document, error) {
+	s.most.Store(max(s.most.Load(), s.lists.Add(1)))
+	time.Sleep(time.Second)
+	s.lists.Add(-1)
+	return nil, nil
+}
+
+// However many search by patterns, the store is asked for one of them at a time. The others wait,
+// but not for long. Lists without a pattern do not wait.
+func TestOneSearchAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := lister(memory.New(time.Now))
+		docs := new(slowDocuments)
+		e.records.documents = docs
+		var all sync.WaitGroup
+		var refused atomic.Int64
+		for range 10 {
+			all.Go(func() {
+				_, _, err := e.List(t.Context(), admin.Listing{Limit: 10, Match: "*x"})
+				if seqd.CodeOf(err) == seqd.CodeOverloaded {
+					refused.Add(1)
+				} else {
+					must.Report(t, err)
+				}
+			})
+		}
+		synctest.Wait()
+		_, _, err := e.List(t.Context(), admin.Listing{Limit: 10})
+		must.Report(t, err)
+		all.Wait()
+		if docs.most.Load() != 2 || refused.Load() < 4 {
+			t.Errorf("%d lists at once, %d refused", docs.most.Load(), refused.Load())
+		}
+	})
 }
 
 // matches is what a pattern means.
