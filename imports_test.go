@@ -258,7 +258,7 @@ var rules = map[string]rule{
 		why: "it looks at a request, whatever is asked",
 	},
 	"server/httpapi": {
-		may: ". internal/fewlines internal/lazydeadline internal/sheet issuer net/http server/access server/admin server/connections " +
+		may: ". internal/fewlines internal/lazydeadline internal/longlock internal/sheet issuer net/http server/access server/admin server/connections " +
 			"server/errorpage server/forwarded server/gate server/openapi",
 		why: "HTTP uses the issuer and tokens, and nothing behind them; it serves its own " +
 			"description",

@@ -110,7 +110,7 @@ func (a *API) routes(opts Options) {
 	if opts.Settings != nil {
 		e.GET("/settings", a.lent(settingsRoute(opts.Settings)))
 	}
-	probes := probes{a.gate, errs, a.middleware.limits.admission, make(chan struct{}, mostLooks)}
+	probes := probes{a.gate, errs, a.middleware.limits.admission, make(chan struct{}, mostLooks), new(surveys)}
 	a.getAndHead("/healthz", errs.handler(healthz)) // load balancers use HEAD
 	a.getAndHead("/readyz", errs.handler(probes.readyz))
 	a.getAndHead("/openapi.json", errs.handler(document))

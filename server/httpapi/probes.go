@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/longlock"
 	"github.com/seqd/seqd/issuer"
 	"github.com/seqd/seqd/server/admin"
 	"github.com/seqd/seqd/server/gate"
@@ -22,6 +24,7 @@ type probes struct {
 	errors    *errorWriter
 	admission *admission
 	looks     chan struct{} // one for each probe that looks at a named biz type
+	surveys   *surveys
 }
 
 // healthz answers /healthz: the process runs.
@@ -92,10 +95,7 @@ func probed(query string) ([]string, error) {
 // look returns how the biz types are that a probe names, or all.
 func (p probes) look(ctx context.Context, is *issuer.Issuer, names []string) (h health, err error) {
 	if names == nil {
-		h.unready, h.allUnready = is.Health(mostListed)
-		h.degraded, h.allLimping = is.Degraded(mostListed)
-		h.out = h.allUnready > 0 && !is.Serves()
-		return h, nil
+		return p.surveys.survey(is), nil
 	}
 	for _, name := range names {
 		state, err := p.lookAt(ctx, is, name)
@@ -114,6 +114,42 @@ func (p probes) look(ctx context.Context, is *issuer.Issuer, names []string) (h 
 	h.allUnready, h.allLimping = len(h.unready), len(h.degraded)
 	h.out = h.allUnready > 0
 	return h, nil
+}
+
+// surveys are looks at all biz types. A probe needs no token, and with 100,000 biz types a look
+// takes a processor for a good part of a second. So there is one at a time, for all who asked before
+// it began, and then a rest of restFactor times as long, at most mostRest. Surveys are safe for
+// concurrent use.
+type surveys struct {
+	begun atomic.Int64  // how many looks have begun
+	turn  longlock.Lock // held during a look, and the rest before it; guards what follows
+	last  health
+	rest  time.Time // when the next look may begin
+}
+
+// A probe must be answered within 2 s, as in deploy.
+const (
+	restFactor = 3
+	mostRest   = 500 * time.Millisecond
+)
+
+// survey returns how all biz types are, as a look says that begins now or later.
+func (s *surveys) survey(is *issuer.Issuer) (h health) {
+	before := s.begun.Load()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.begun.Load() > before { // while this probe waited
+		return s.last
+	}
+	time.Sleep(time.Until(s.rest))
+	s.begun.Add(1)
+	began := time.Now()
+	h.unready, h.allUnready = is.Health(mostListed)
+	h.degraded, h.allLimping = is.Degraded(mostListed)
+	h.out = h.allUnready > 0 && !is.Serves()
+	now := time.Now()
+	s.last, s.rest = h, now.Add(min(restFactor*now.Sub(began), mostRest))
+	return h
 }
 
 // mostLooks is how many probes may wait at once for biz types that the node does not hold. A probe

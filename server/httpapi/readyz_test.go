@@ -3,7 +3,11 @@ package httpapi_test
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/seqd/seqd"
 	"github.com/seqd/seqd/server/gate"
@@ -60,6 +64,46 @@ func TestReadinessOfStrangers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slow is a strategy that takes long to say how it is.
+type slow struct {
+	detailed
+	looks *atomic.Int64
+}
+
+func (s slow) Health() error {
+	s.looks.Add(1)
+	time.Sleep(100 * time.Millisecond)
+	return nil
+}
+
+// However many strangers ask at once, a node with many biz types looks at them once for all who
+// asked before, and rests.
+func TestReadinessIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, looks := newGuarded(t), new(atomic.Int64)
+		issuer := newIssuer(t, define("invoice", slow{detailed{newCounter(1)}, looks}))
+		issuer.Init(t.Context())
+		ready(api, issuer)
+		looks.Store(0)
+		did := do(t, api, "GET", "/readyz")
+		each := looks.Load()
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if w := do(t, api, "GET", "/readyz"); w.Code != did.Code {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+			synctest.Wait()
+		}
+		all.Wait()
+		if n, took := looks.Load()-each, time.Since(began); each == 0 || n != each || took != 700*time.Millisecond { // a rest, and a look
+			t.Errorf("50 probes looked %d times in %s, one looks %d times", n, took, each)
+		}
+	})
 }
 
 // Nodes whose definitions come from different places are ready, and say so.
