@@ -105,7 +105,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// A run that is stopped at a random moment leaves a file that can be continued, without a line lost.
+// A run that is stopped at a random moment leaves a file that can be continued, without a line
+// lost.
 func TestStopAndResume(t *testing.T) {
 	s, path := serve(t), filepath.Join(t.TempDir(), "codes.txt")
 	random := rand.New(rand.NewPCG(1, 2))

@@ -26,8 +26,8 @@ func (w *world) take(bizType string, count int) {
 	}
 }
 
-// The overview shows the figures of all nodes, also while one of them is dead and another hangs, and
-// after they are back.
+// The overview shows the figures of all nodes, also while one of them is dead and another hangs,
+// and after they are back.
 func TestNodesLost(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()
@@ -207,8 +207,8 @@ func (w *world) visitAgain(p *browser.Page, hash string) *browser.Page {
 	return q
 }
 
-// A node of an older version: the page says what is missing, and that the files are those of another
-// version.
+// A node of an older version: the page says what is missing, and that the files are those of
+// another version.
 func TestOlderNode(t *testing.T) {
 	longtest.Only(t)
 	t.Parallel()

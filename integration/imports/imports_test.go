@@ -154,7 +154,8 @@ func (s *system) leaf(tag string) segment {
 	return segment{maxID - step, maxID - 1}
 }
 
-// tiny allocates as a server of Tinyid does: it raises max_id, and issues the step numbers up to it.
+// tiny allocates as a server of Tinyid does: it raises max_id, and issues the step numbers up to
+// it.
 func (s *system) tiny(bizType string) segment {
 	s.t.Helper()
 	var id, maxID, step, version int64
@@ -169,8 +170,8 @@ func (s *system) tiny(bizType string) segment {
 	return segment{maxID + 1, maxID + step}
 }
 
-// Two servers of Leaf have segments in memory while their numbers are taken over, and issue the rest
-// of them afterwards. One of them even allocates again, and the import is repeated.
+// Two servers of Leaf have segments in memory while their numbers are taken over, and issue the
+// rest of them afterwards. One of them even allocates again, and the import is repeated.
 func TestLeaf(t *testing.T) {
 	t.Parallel()
 	s := start(t, "leaf", leafTable,
@@ -231,8 +232,8 @@ func TestServersStillRun(t *testing.T) {
 	s.take(issued, "pay", 5000)
 }
 
-// Tinyid: rows are imported, also those with delta and remainder; tokens stay valid by the fragment of
-// a configuration.
+// Tinyid: rows are imported, also those with delta and remainder; tokens stay valid by the fragment
+// of a configuration.
 func TestTinyid(t *testing.T) {
 	t.Parallel()
 	s := start(t, "tinyid", tinyTable, tinyTokens,

@@ -1,6 +1,6 @@
-// Package longlock has a lock for work that waits, such as for the store. A goroutine that waits for
-// a sync.Mutex stops the time of a simulation (testing/synctest), since the holder is expected to
-// give it back without waiting. One that waits for a [Lock] does not.
+// Package longlock has a lock for work that waits, such as for the store. A goroutine that waits
+// for a sync.Mutex stops the time of a simulation (testing/synctest), since the holder is expected
+// to give it back without waiting. One that waits for a [Lock] does not.
 package longlock
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Lock is a lock that may be held while its holder waits. The zero value is unlocked. It must not be
-// copied after first use.
+// Lock is a lock that may be held while its holder waits. The zero value is unlocked. It must not
+// be copied after first use.
 type Lock struct {
 	once sync.Once
 	free chan struct{} // holds a value while the lock is held
@@ -23,7 +23,8 @@ func (l *Lock) init() { l.once.Do(func() { l.free = make(chan struct{}, 1) }) }
 // Lock implements [sync.Locker].
 func (l *Lock) Lock() { l.init(); l.free <- struct{}{} }
 
-// LockWithin locks l unless that takes longer than patience, or ctx ends. It reports whether it has.
+// LockWithin locks l unless that takes longer than patience, or ctx ends. It reports whether it
+// has.
 func (l *Lock) LockWithin(ctx context.Context, patience time.Duration) bool {
 	l.init()
 	late := time.NewTimer(patience)

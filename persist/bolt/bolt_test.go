@@ -166,8 +166,8 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// TestPagesBeyondTheEnd checks that a file is refused if a page says that it is longer than the rest
-// of the file, unless the page is free.
+// TestPagesBeyondTheEnd checks that a file is refused if a page says that it is longer than the
+// rest of the file, unless the page is free.
 func TestPagesBeyondTheEnd(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "seqd.db"))
 	addCounter(t, s, "order")

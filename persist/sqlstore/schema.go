@@ -78,8 +78,8 @@ func (l *link) upgrade(ctx context.Context, c Conn) error {
 // before the mark is on the standby that has the mark. Only an operator removes the mark, by
 // [Store.ConfirmFence].
 //
-// A node sets the mark, and no command that looks or repairs beside nodes: those may be told something
-// else.
+// A node sets the mark, and no command that looks or repairs beside nodes: those may be told
+// something else.
 const LosslessMark = "+"
 
 // Fence implements [persist.Fenced].

@@ -80,8 +80,8 @@ func (h *Plugin) Show(ctx context.Context, query url.Values) (any, error) {
 // searchPatience is how long a request waits for the searches of others.
 const searchPatience = 5 * time.Second
 
-// list is List of the store, for one caller at a time: a search for a key that is not there looks at
-// every record, and several would take all processors, or all connections to a database, from
+// list is List of the store, for one caller at a time: a search for a key that is not there looks
+// at every record, and several would take all processors, or all connections to a database, from
 // issuing.
 func (p *pipe) list(ctx context.Context, q persist.HistoryQuery) ([]persist.HistoryRecord, error) {
 	if !p.search.LockWithin(ctx, searchPatience) {

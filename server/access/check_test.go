@@ -255,7 +255,8 @@ func FuzzAllow(f *testing.F) {
 	})
 }
 
-// Tokens expire by the time that nodes have in common, once it is there, and not by that of the node.
+// Tokens expire by the time that nodes have in common, once it is there, and not by that of the
+// node.
 func TestExpiresByTheCommonClock(t *testing.T) {
 	for name, offset := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
 		common := begin

@@ -18,8 +18,8 @@ import (
 	"github.com/seqd/seqd/server/config"
 )
 
-// A store that no seqd has run on is a warning that says where it is, or an error with store.mustExist:
-// then nothing is made, by the service and by commands.
+// A store that no seqd has run on is a warning that says where it is, or an error with
+// store.mustExist: then nothing is made, by the service and by commands.
 func TestStoreThatMustExist(t *testing.T) {
 	cfg := config.Default().Store
 	path := filepath.Join(t.TempDir(), "volume", "seqd.db")

@@ -78,8 +78,8 @@ func TestFilesOfTLSAreReplaced(t *testing.T) {
 	}
 }
 
-// piped returns a function that connects to a server without a port, which answers each line with the text
-// that answer returns, until it is closed.
+// piped returns a function that connects to a server without a port, which answers each line with
+// the text that answer returns, until it is closed.
 func piped(answer func(line string) string) (dial dialer, end func()) {
 	ended := make(chan struct{})
 	return func(context.Context, string, string) (net.Conn, error) {

@@ -365,8 +365,8 @@ func TestUnfollowed(t *testing.T) {
 	})
 }
 
-// Announcements that were missed while all documents were being read are read about after that, also
-// if it fails at first.
+// Announcements that were missed while all documents were being read are read about after that,
+// also if it fails at first.
 func TestMissedWhileReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharedStore{memory.New(time.Now)}

@@ -26,8 +26,8 @@ import (
 
 const csvType = "text/csv; charset=utf-8; header=present"
 
-// newAccount returns an API whose biz type invoice has issued 1 to 10, except: 2 and 3 are released,
-// 5 is void, 7 and 8 are reserved.
+// newAccount returns an API whose biz type invoice has issued 1 to 10, except: 2 and 3 are
+// released, 5 is void, 7 and 8 are reserved.
 func newAccount(t *testing.T) (*httpapi.API, *book) {
 	t.Helper()
 	api, invoice, _ := newLedgers(t)
@@ -171,8 +171,8 @@ type gone struct{ http.ResponseWriter }
 
 func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestAccountCSVEnds checks that no more pages are read for a caller that has gone, or from a ledger
-// that does not get on.
+// TestAccountCSVEnds checks that no more pages are read for a caller that has gone, or from a
+// ledger that does not get on.
 func TestAccountCSVEnds(t *testing.T) {
 	for stuck, want := range map[bool]int{false: 1, true: 2} {
 		b, w := manyVoids(5001), http.ResponseWriter(httptest.NewRecorder())

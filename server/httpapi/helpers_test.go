@@ -147,7 +147,8 @@ func newStarting(tb testing.TB, change ...func(*options)) *httpapi.API {
 	return must.Get(httpapi.New(newGate(opts.gateOptions), opts.Options))(tb)
 }
 
-// newAudit returns an audit log with a store in memory, which it writes to when it is closed. log is nil to drop the lines.
+// newAudit returns an audit log with a store in memory, which it writes to when it is closed. log
+// is nil to drop the lines.
 func newAudit(log *slog.Logger) *audit.Log {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -7,8 +7,8 @@
 // error.
 //
 // To add a route, register it in API.routes, decide in admission.need which scope it needs, and
-// describe it in package openapi. CONTRIBUTING.md says how to add an error code. Routes whose errors
-// have another shape come from other packages: [Extra].
+// describe it in package openapi. CONTRIBUTING.md says how to add an error code. Routes whose
+// errors have another shape come from other packages: [Extra].
 package httpapi
 
 import (

@@ -132,8 +132,8 @@ func TestLargeBodyOfNobody(t *testing.T) {
 	}
 }
 
-// TestCallersThatLeave checks that the requests of callers that leave are cancelled, also if they are
-// so many that this is noticed late.
+// TestCallersThatLeave checks that the requests of callers that leave are cancelled, also if they
+// are so many that this is noticed late.
 func TestCallersThatLeave(t *testing.T) {
 	const callers = 50
 	running, cancelled := make(chan bool), make(chan error)

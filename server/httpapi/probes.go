@@ -117,9 +117,9 @@ func (p probes) look(ctx context.Context, is *issuer.Issuer, names []string) (h 
 }
 
 // surveys are looks at all biz types. A probe needs no token, and with 100,000 biz types a look
-// takes a processor for a good part of a second. So there is one at a time, for all who asked before
-// it began, and then a rest of restFactor times as long, at most mostRest. Surveys are safe for
-// concurrent use.
+// takes a processor for a good part of a second. So there is one at a time, for all who asked
+// before it began, and then a rest of restFactor times as long, at most mostRest. Surveys are safe
+// for concurrent use.
 type surveys struct {
 	begun atomic.Int64  // how many looks have begun
 	turn  longlock.Lock // held during a look, and the rest before it; guards what follows

@@ -216,7 +216,8 @@ func TestOnceRefused(t *testing.T) {
 	wantJSON(t, do(t, bare, "POST", "/seq/invoice", "Idempotency-Key: a"), 200, `{"bizType":"invoice","id":"1"}`)
 }
 
-// TestReservationShown checks display forms in reservations: escaped, and the same after confirming.
+// TestReservationShown checks display forms in reservations: escaped, and the same after
+// confirming.
 func TestReservationShown(t *testing.T) {
 	show := plugin{after: func(call *seqd.Call) error {
 		call.Sequence.Show(func(dst []byte, number int64, _ []byte) []byte { return fmt.Appendf(dst, `"%d"`, number) })

@@ -244,8 +244,8 @@ func (nowhere) Fetch(context.Context, string) error {
 	return seqd.Errorf(seqd.CodeStoreUnavailable, "away")
 }
 
-// TestReadyzOfUnreadNames checks that names that somebody asks for, and that cannot be read, take no
-// node out of rotation whose biz types only stand still after a failover.
+// TestReadyzOfUnreadNames checks that names that somebody asks for, and that cannot be read, take
+// no node out of rotation whose biz types only stand still after a failover.
 func TestReadyzOfUnreadNames(t *testing.T) {
 	still, api := newCounter(1), newStarting(t)
 	still.health = seqd.Errorf(seqd.CodeStoreFailedOver, "confirm it")

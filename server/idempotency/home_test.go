@@ -17,8 +17,9 @@ import (
 	"github.com/seqd/seqd/persist/memory"
 )
 
-// Answers are kept in the first place that a node of a cluster names, and in another one only after a
-// Redis has lost its ID, or when nobody has used the place for a while. The store is such a place.
+// Answers are kept in the first place that a node of a cluster names, and in another one only after
+// a Redis has lost its ID, or when nobody has used the place for a while. The store is such a
+// place.
 func TestHome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, text := memory.New(time.Now), new(testlog.Text)

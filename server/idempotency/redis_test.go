@@ -22,8 +22,8 @@ import (
 )
 
 // fakeRedis is a Redis server inside the hook of its clients. It knows the commands and the two
-// scripts that [idempotency.Redis] sends, each by its number of arguments. What the text of a script
-// does is tested on real servers.
+// scripts that [idempotency.Redis] sends, each by its number of arguments. What the text of a
+// script does is tested on real servers.
 type fakeRedis struct {
 	now func() time.Time
 	// around is called for each pipeline in place of run, which runs it. It may be nil. An error that
@@ -53,7 +53,8 @@ func (f *fakeRedis) backend(t *testing.T) *idempotency.Redis {
 }
 
 func (f *fakeRedis) client(t *testing.T) *redis.Client {
-	// To look up a name in a bubble would bind net's resolver to it, and other tests' look-ups would end the process.
+	// To look up a name in a bubble would bind net's resolver to it, and other tests' look-ups would
+	// end the process.
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, Protocol: 2})
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(f)
@@ -202,8 +203,8 @@ func operations(ctx context.Context, b idempotency.Backend) map[string]error {
 	return map[string]error{"claim": claim, "swap": swap, "drop": b.Drop(ctx, "a", finished)}
 }
 
-// TestRedisCommands checks what is sent: one command for each operation, and two for a claim of what
-// is kept already. A server that has lost its scripts gets them again, under the same key.
+// TestRedisCommands checks what is sent: one command for each operation, and two for a claim of
+// what is kept already. A server that has lost its scripts gets them again, under the same key.
 func TestRedisCommands(t *testing.T) {
 	f := newFakeRedis(newClock().now)
 	b := f.backend(t)
@@ -250,7 +251,8 @@ func TestRedisSpan(t *testing.T) {
 	}
 }
 
-// TestRedisReplies checks that a reply that is none of seqd's is an error, and not taken for success.
+// TestRedisReplies checks that a reply that is none of seqd's is an error, and not taken for
+// success.
 func TestRedisReplies(t *testing.T) {
 	for name, test := range map[string]struct {
 		replies map[string]any
@@ -341,8 +343,8 @@ func slowRedis() (f *fakeRedis, release chan error) {
 }
 
 // TestRedisPipelines checks that calls which come while a pipeline is under way share the next one,
-// that an idle node sends at once, and that a caller with a deadline does not wait beyond it for the
-// pipelines of others.
+// that an idle node sends at once, and that a caller with a deadline does not wait beyond it for
+// the pipelines of others.
 func TestRedisPipelines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, release := slowRedis()
@@ -394,8 +396,8 @@ func TestRedisPipelines(t *testing.T) {
 	})
 }
 
-// TestRedisPanic checks that calls which wait while the client panics are sent nevertheless, and that
-// later calls work.
+// TestRedisPanic checks that calls which wait while the client panics are sent nevertheless, and
+// that later calls work.
 func TestRedisPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, release := newFakeRedis(time.Now), make(chan struct{})
@@ -426,8 +428,9 @@ func TestRedisPanic(t *testing.T) {
 	})
 }
 
-// TestHomeInRedis checks that a node is at home in the Redis that its cluster has named, and neither in
-// another one nor in the store, and that Elsewhere says the same. A Redis that takes no ID is unknown.
+// TestHomeInRedis checks that a node is at home in the Redis that its cluster has named, and
+// neither in another one nor in the store, and that Elsewhere says the same. A Redis that takes no
+// ID is unknown.
 func TestHomeInRedis(t *testing.T) {
 	docs, readOnly := memory.New(time.Now).Documents(), false
 	in := func(id any) redis.UniversalClient {

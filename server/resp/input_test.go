@@ -20,8 +20,8 @@ import (
 
 const mostBytes = 16 << 10
 
-// patient lets the server read what follows the last answer for as long as a slow machine needs to send
-// it: afterwards a client is cut off, and does not see the answer.
+// patient lets the server read what follows the last answer for as long as a slow machine needs to
+// send it: afterwards a client is cut off, and does not see the answer.
 func patient(set *settings) { set.linger = await.Patience }
 
 // TestProtocolErrors: what is no command gets an error that says so, and the connection ends.
@@ -59,8 +59,8 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// TestClientIsReadToTheEnd: after its last answer a connection is read for a while, because closing it with
-// unread data would take the answer from the client.
+// TestClientIsReadToTheEnd: after its last answer a connection is read for a while, because closing
+// it with unread data would take the answer from the client.
 func TestClientIsReadToTheEnd(t *testing.T) {
 	p := serve(t, patient).dial(t)
 	p.send("*-1\r\n")

@@ -18,7 +18,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/cursor"
 )
 
-// rangeGiver is a store that tests steer: ranges of one size, one after another, each after a delay.
+// rangeGiver is a store that tests steer: ranges of one size, one after another, each after a
+// delay.
 type rangeGiver struct {
 	mu      sync.Mutex
 	size    int64

@@ -68,8 +68,8 @@ func closeAll(t testing.TB, nodes ...*Counter) {
 	}
 }
 
-// sharedTakes are the strategies that send one take for several callers. Each returns how to slow takes
-// down, and how many were sent.
+// sharedTakes are the strategies that send one take for several callers. Each returns how to slow
+// takes down, and how many were sent.
 var sharedTakes = map[string]func(t *testing.T) (s seqd.Strategy, o *observer, slow func(time.Duration), takes func() int){
 	"cursor": func(t *testing.T) (seqd.Strategy, *observer, func(time.Duration), func() int) {
 		redis := &redisModel{}

@@ -105,8 +105,8 @@ func (cutOff) Read(context.Context, string, string) (persist.Document, error) {
 	return persist.Document{}, persist.ErrUnavailable
 }
 
-// While the store is away a process goes on with the registry in Redis that it knows, and with no other.
-// Otherwise it asks each time: the others may use another one by now, where their Redis is.
+// While the store is away a process goes on with the registry in Redis that it knows, and with no
+// other. Otherwise it asks each time: the others may use another one by now, where their Redis is.
 func TestTheStoreIsAsked(t *testing.T) {
 	store := memory.New(time.Now)
 	documents := store.Documents()

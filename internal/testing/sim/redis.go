@@ -18,8 +18,8 @@ var (
 	whole      = "with everything"
 )
 
-// redisKinds are the faults of Redis. The server that is not the primary is its replica, except after
-// a failover in which there are two primaries for a while.
+// redisKinds are the faults of Redis. The server that is not the primary is its replica, except
+// after a failover in which there are two primaries for a while.
 var redisKinds = []kind{
 	{name: "redis-restart", weight: 3, needs: withRedis, holds: "redis@", ways: []string{empty, old, whole}, least: blink, most: some, marks: redisLoses, begin: killRedis},
 	{name: "redis-hangs", weight: 3, needs: withRedis, holds: "redis@", least: blink, most: some, marks: redisAway, begin: func(w *World, f *fault) {
@@ -110,8 +110,8 @@ func (w *World) primaryNumber() int {
 
 func (w *World) primaryRedis() *redissim.Server { return w.redis.Server(w.primaryNumber()) }
 
-// serverAt returns the address of the server that a configured one leads to, given the number of the
-// server that it usually is.
+// serverAt returns the address of the server that a configured one leads to, given the number of
+// the server that it usually is.
 func (w *World) serverAt(addr string, number int) string {
 	if addr == redisAddr {
 		return redisHost(number) + ":6379"

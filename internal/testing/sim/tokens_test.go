@@ -91,8 +91,8 @@ func rotate(t *testing.T, w *World) {
 	ask(here, admin, http.StatusOK, http.MethodPost, fmt.Sprintf("%s/%v/confirm", booked, reservation), "")
 }
 
-// A restore brings back the token of before with its owner, and a reservation that was released. Who
-// released it releases it again: then nobody gets its number a second time.
+// A restore brings back the token of before with its owner, and a reservation that was released.
+// Who released it releases it again: then nobody gets its number a second time.
 func TestTokenAndReleaseRestored(t *testing.T) {
 	withTokens(t, only("bill"), func(t *testing.T, w *World) {
 		ask := func(secret string, want int, method, path, body string) (answer struct{ Secret, Reservation, State, ID string }) {

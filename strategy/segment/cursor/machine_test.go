@@ -380,7 +380,8 @@ func TestStoreErrors(t *testing.T) {
 	}
 }
 
-// The guard lets through what is above all that was issued. The floor explains the rest, or nothing does.
+// The guard lets through what is above all that was issued. The floor explains the rest, or nothing
+// does.
 func TestGuard(t *testing.T) {
 	for name, c := range map[string]struct {
 		runs, want   []persist.Range

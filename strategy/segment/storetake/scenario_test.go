@@ -114,8 +114,8 @@ var failures = map[string]error{
 	"exhausted": persist.ErrExhausted,
 }
 
-// epochOf and nameOf translate epochs: a scenario calls that of a cursor in Redis by one letter from a
-// to f, and no epoch -.
+// epochOf and nameOf translate epochs: a scenario calls that of a cursor in Redis by one letter
+// from a to f, and no epoch -.
 func epochOf(name string) string {
 	switch name {
 	case "-":

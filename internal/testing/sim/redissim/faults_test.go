@@ -14,8 +14,8 @@ import (
 	"github.com/seqd/seqd/strategy/segment/rediscursor"
 )
 
-// A replica that is promoted lacks what was on its way to it. Two primaries accept writes; the one that
-// follows loses its own.
+// A replica that is promoted lacks what was on its way to it. Two primaries accept writes; the one
+// that follows loses its own.
 func TestFailover(t *testing.T) {
 	bubble(t, redissim.Options{Servers: 2}, func(t *testing.T, d *redissim.Deployment) {
 		old, young := d.Server(0), d.Server(1)
@@ -96,8 +96,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A primary that misses its replicas refuses writes, if it is set so. A replica always does, unless it
-// is set to be writable.
+// A primary that misses its replicas refuses writes, if it is set so. A replica always does, unless
+// it is set to be writable.
 func TestReplicaSettings(t *testing.T) {
 	settings := map[string]string{"min-replicas-to-write": "1"}
 	bubble(t, redissim.Options{Servers: 2, Settings: settings}, func(t *testing.T, d *redissim.Deployment) {
