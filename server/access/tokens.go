@@ -204,28 +204,28 @@ func (t *Tokens) read(doc persist.Document) (token Token, ok bool) {
 		return token, false
 	}
 	if _, fixed := t.config[doc.Key]; fixed {
-		t.warn(doc.Key, doc.Revision, "the store has a token with the name of one of the configuration; it is valid once that is removed there: delete it then")
+		t.tell(slog.LevelWarn, doc.Key, doc.Revision, "the store has a token with the name of one of the configuration; it is valid once that is removed there: delete it then")
 		return token, false
 	}
 	token, err := readDocument(doc)
 	if err != nil {
-		t.opts.Log.Error("a token of the store cannot be read and is refused", "token", doc.Key, "error", err)
+		t.tell(slog.LevelError, doc.Key, doc.Revision, "a token of the store cannot be read and is refused", "error", err)
 		return token, false
 	}
 	open := slices.ContainsFunc(token.Secrets, func(s Secret) bool { return s.madeBy(Nobody) })
 	if t.opts.Asked && token.Enabled && open {
-		t.warn(token.Name, token.Revision, "a secret is valid that was made while nobody was asked for a token: give the token another secret and revoke this one, unless you have made it")
+		t.tell(slog.LevelWarn, token.Name, token.Revision, "a secret is valid that was made while nobody was asked for a token: give the token another secret and revoke this one, unless you have made it")
 	}
 	return token, true
 }
 
-// warn warns of a token, once for each revision.
-func (t *Tokens) warn(name string, revision int64, text string) {
+// tell logs something of a token, once for each revision: whoever may publish on Redis has it read.
+func (t *Tokens) tell(level slog.Level, name string, revision int64, text string, args ...any) {
 	t.warnings.Lock()
 	defer t.warnings.Unlock()
 	if t.warned[name] != revision {
 		t.warned[name] = revision
-		t.opts.Log.Warn(text, "token", name)
+		t.opts.Log.Log(context.Background(), level, text, append(args, "token", name)...)
 	}
 }
 

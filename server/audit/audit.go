@@ -15,6 +15,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -121,7 +122,7 @@ func (l *Log) said(line *admin.Attempt) (leftOut int64, ok bool) {
 	if line.Caller != "" {
 		limit = &l.known
 	}
-	leftOut, ok = limit.take(caller{line.Addr, line.Caller}, l.now())
+	leftOut, ok = limit.take(cmp.Or(line.Caller, line.Addr), l.now())
 	if !ok && kept(line) {
 		l.leave(*line)
 	}

@@ -257,12 +257,13 @@ func TestFlood(t *testing.T) {
 		list.Method, list.Path, list.Read = "GET", "/tokens", true
 		for i := range 100 {
 			weak.Status = []int{403, 404, 409, 429}[i%4] // such as signing in to the console too often
+			weak.Addr = fmt.Sprint("2001:db8::", i)
 			b.Write(t.Context(), weak)
 			b.Write(t.Context(), list)
 		}
 		b.Write(t.Context(), change(1))
 		count := func(of string) int { return strings.Count(b.lines.String(), of) }
-		if all, one, weak, lists := count("msg=audit"), count("addr=192.0.2.9"), count("caller=weak"), count("path=/tokens "); all != 200+20+20+1 || one != 20+20 || weak != 20 || lists != 20 {
+		if all, one, weak, lists := count("msg=audit"), count("addr=192.0.2.9"), count("caller=weak"), count("path=/tokens "); all != 200+20+20+1 || one != 20 || weak != 20 || lists != 20 {
 			t.Errorf("%d lines, %d of one address, %d of a token, %d lists", all, one, weak, lists)
 		}
 		time.Sleep(10 * time.Second)

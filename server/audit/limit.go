@@ -15,24 +15,22 @@ const (
 // Those whose token is known have a limit of their own, which nobody else can use up.
 type limit struct {
 	began   time.Time
-	said    map[caller]int
+	said    map[string]int // by caller
 	all     int
 	leftOut int64
 }
 
-// caller is whose lines are the same. token is "" if it is not known.
-type caller struct{ client, token string }
-
-// take reports whether a line is logged, and how many were not before it.
-func (l *limit) take(c caller, now time.Time) (leftOut int64, ok bool) {
+// take reports whether a line of a caller is logged, and how many were not before it. A caller is a
+// token, from wherever it is shown, or an address.
+func (l *limit) take(caller string, now time.Time) (leftOut int64, ok bool) {
 	if passed := now.Sub(l.began); l.said == nil || passed >= sayEvery || passed < 0 {
-		l.began, l.said, l.all = now, make(map[caller]int), 0
+		l.began, l.said, l.all = now, make(map[string]int), 0
 	}
-	if l.said[c] >= mostEach || l.all >= mostSaid {
+	if l.said[caller] >= mostEach || l.all >= mostSaid {
 		l.leftOut++
 		return 0, false
 	}
-	l.said[c]++
+	l.said[caller]++
 	l.all++
 	leftOut, l.leftOut = l.leftOut, 0
 	return leftOut, true
