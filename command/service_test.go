@@ -122,15 +122,11 @@ func TestUsageMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := runWith(t, tt.env, tt.args...)
-			if got.code != ExitConfig {
-				t.Errorf("the exit code is %d, want %d", got.code, ExitConfig)
-			}
+			must.Equal(t, got.code, ExitConfig, "the exit code")
 			if !strings.HasPrefix(got.errs, "seqd: ") || !strings.Contains(got.errs, tt.want) || !strings.HasSuffix(got.errs, "\n") {
 				t.Errorf("the message is %q; want one that begins with seqd: and contains %q", got.errs, tt.want)
 			}
-			if got.out != "" {
-				t.Errorf("the output is %q, want none", got.out)
-			}
+			must.Equal(t, got.out, "", "the output")
 		})
 	}
 }
@@ -171,9 +167,7 @@ func TestVersion(t *testing.T) {
 	if got := (outcome{code, out.String(), errs.String()}); got != (outcome{ExitOK, want, ""}) {
 		t.Errorf("got %+v, want the output %q alone", got, want)
 	}
-	if got := runWith(t, nil, "--version"); got != runWith(t, nil, "version") {
-		t.Errorf("seqd --version says %+v", got)
-	}
+	must.Equal(t, runWith(t, nil, "--version"), runWith(t, nil, "version"), "seqd --version")
 	// A test binary has no version.
 	if got := runWith(t, nil, "version"); got.code != ExitOK || strings.HasPrefix(got.out, "seqd  (") || !strings.HasPrefix(got.out, "seqd ") {
 		t.Errorf("got %+v, want a line with a placeholder for the version", got)
@@ -395,9 +389,7 @@ func TestServe(t *testing.T) {
 			}()
 			addr := errs.address(t)
 			url := "http://" + addr + "/seq/order"
-			if body := get(t, url); body != `{"bizType":"order","id":"100"}` {
-				t.Errorf("the first number is answered %s", body)
-			}
+			must.Equal(t, get(t, url), `{"bizType":"order","id":"100"}`, "the first number is")
 			asked := outcome{ExitOK, "http://" + addr + " is alive, ready\n", ""}
 			await.Eventually(t, "the other biz type is open", func() error {
 				got := runWith(t, []string{"SEQD_SERVER_ADDR=" + addr}, "healthcheck", "--config", args[len(command)+1])
@@ -530,9 +522,7 @@ func TestPlacesOfFlags(t *testing.T) {
 		{"--config", file, "check-config"}, {"-config=" + file, "check-config"}, {"check-config", "-config", file},
 		{"-store.driver", "memory", "check-config", "--config", file}, {"check-config", "--config=" + file, "--"},
 	} {
-		if got := runWith(t, nil, args...); got != want {
-			t.Errorf("%q: %+v", args, got)
-		}
+		must.Equal(t, runWith(t, nil, args...), want, "%q", args)
 	}
 	for _, command := range []string{"version", "token"} {
 		if got := runWith(t, nil, command, "--config", "missing.yaml", "--server.addr", "x"); got.code != ExitOK || got.errs != "" {
