@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seqd/seqd"
+	"github.com/seqd/seqd/internal/testing/must"
 	"github.com/seqd/seqd/server/gate"
 )
 
@@ -54,9 +55,7 @@ func TestReadinessOfStrangers(t *testing.T) {
 		}
 		for _, name := range []string{"reader", "ops"} {
 			w := do(t, api, "GET", "/readyz", auth(name))
-			if w.Code != tt.status {
-				t.Errorf("%s: %d", name, w.Code)
-			}
+			must.Equal(t, w.Code, tt.status, "%s", name)
 			for _, want := range tt.reader {
 				if !strings.Contains(w.Body.String(), want) {
 					t.Errorf("%s is not told %s: %s", name, want, w.Body)
