@@ -46,9 +46,7 @@ func TestTheStoreNamesTheRegistry(t *testing.T) {
 	}
 	refused := func(n *naming, source string) {
 		t.Helper()
-		if err := look(n, source); !errors.Is(err, errUnnamed) {
-			t.Errorf("%s is not refused: %v", source, err)
-		}
+		must.Is(t, look(n, source), errUnnamed, "%s is not refused", source)
 		if cause, err := n.elsewhere(t.Context(), persist.SlotTable{Source: source, Set: parts[source]}); !errors.Is(cause, errUnnamed) || err != nil {
 			t.Errorf("%s is not elsewhere: %v, %v", source, cause, err)
 		}
@@ -152,9 +150,7 @@ func TestTheStoreOrRedis(t *testing.T) {
 			counts := func(right, wrong string) {
 				t.Helper()
 				must.Do(t, look(process(right)))
-				if err := look(process(wrong)); !errors.Is(err, errUnnamed) {
-					t.Errorf("%s is not refused: %v", wrong, err)
-				}
+				must.Is(t, look(process(wrong)), errUnnamed, "%s is not refused", wrong)
 				for place, want := range map[string]bool{right: false, wrong: true} {
 					if cause, err := process(place).elsewhere(t.Context(), persist.SlotTable{Set: parts[place]}); errors.Is(cause, errUnnamed) != want || err != nil {
 						t.Errorf("of %s doctor says %v, %v", place, cause, err)
@@ -177,9 +173,7 @@ func TestTheStoreOrRedis(t *testing.T) {
 			if is := parts[second]; is == was || is.Incarnation != word {
 				t.Errorf("%s has %v and no new floor: leases that others had elsewhere may go on", second, is)
 			}
-			if err := look(runs); !errors.Is(err, errUnnamed) {
-				t.Errorf("a process that used %s is not refused: %v", first, err)
-			}
+			must.Is(t, look(runs), errUnnamed, "a process that used %s is not refused", first)
 		})
 	}
 }
